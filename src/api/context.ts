@@ -92,7 +92,7 @@ export type Recorded = { planned: boolean; index: number | null };
 
 export type Jobs = {
   /** Resolves when the job is done, or after `timeoutS` seconds. */
-  settled(id: number, timeoutS: number): Promise<void>;
+  waitFor(id: number, timeoutS: number): Promise<void>;
 };
 
 export type AssayOperation = AnyOperation<OperationContext>;

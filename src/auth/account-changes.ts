@@ -60,19 +60,19 @@ export function createAccountChanges(
     },
     /** Gives a user another role; `previous` is null for a user who is not a member yet. */
     setRole(organizationId: number, user: UserRef, { role, previous }: { role: Role; previous: Role | null }): void {
-      store.organizations.setRole(organizationId, user, role, shown, source);
+      store.organizations.setRole(organizationId, user, { role, changedBy: shown, source });
       const event = previous === null ? "member.added" : "member.role_changed";
       audit(organizationId, event, user.name, previous === null ? { role } : { role, previous_role: previous });
     },
     /** Ends a membership; `previous` is the role that the user had. */
     removeMember(organizationId: number, user: UserRef, previous: Role): void {
-      store.organizations.removeMember(organizationId, user, shown, source);
+      store.organizations.removeMember(organizationId, user, { changedBy: shown, source });
       audit(organizationId, "member.removed", user.name, { previous_role: previous });
     },
     /** Sets a password and ends all sessions. @returns how many were ended */
     setPassword(user: UserRef, hash: PasswordHash): number {
       store.passwords.set(user.id, hash);
-      const ended = store.sessions.endOfUser(user.id);
+      const ended = store.sessions.endByUser(user.id);
       audit(null, "password.set", user.name, { ended_sessions: ended });
       return ended;
     },
@@ -80,8 +80,8 @@ export function createAccountChanges(
      * Removes the password and ends all sessions. @returns whether there was a password, and how many sessions ended
      */
     removePassword(user: UserRef): { had: boolean; sessions: number } {
-      const had = store.passwords.remove(user.id);
-      const sessions = store.sessions.endOfUser(user.id);
+      const had = store.passwords.delete(user.id);
+      const sessions = store.sessions.endByUser(user.id);
       if (had) audit(null, "password.removed", user.name, { ended_sessions: sessions });
       else if (sessions > 0) audit(null, "session.all_ended", user.name, { ended_sessions: sessions });
       return { had, sessions };
@@ -100,12 +100,12 @@ export function createAccountChanges(
     },
     /** Ends all sessions of a user, except one if given. @returns how many */
     endSessions(user: UserRef, except = ""): number {
-      const ended = store.sessions.endOfUser(user.id, except);
+      const ended = store.sessions.endByUser(user.id, except);
       if (ended > 0) audit(null, "session.all_ended", user.name, { ended_sessions: ended });
       return ended;
     },
     linkIdentity(user: UserRef, issuer: string, subject: string): void {
-      store.identities.add(issuer, subject, user.id);
+      store.identities.create(issuer, subject, user.id);
       audit(null, "identity.linked", user.name, { issuer, subject });
     },
     /** Refuses further logins through OpenID providers. @returns whether that changed anything */

@@ -1,7 +1,7 @@
 /** What all ways of signing in share: their dependencies, and starting a session. */
 import { randomBytes } from "node:crypto";
 import type { Role } from "../domain/access.ts";
-import { cookieDigest, sessionActor } from "../store/accounts/sessions.ts";
+import { cookieDigest, sessionActorId } from "../store/accounts/sessions.ts";
 import type { LoginMethod } from "../store/accounts/sessions.ts";
 import type { Store } from "../store/index.ts";
 import type { AccountChanges, ChangeAuthor, UserRef } from "./account-changes.ts";
@@ -57,7 +57,7 @@ export const userAuthor = (
     kind: "user",
     publicId: store.users.get(user.id).public_id,
     name: user.name,
-    keyPublicId: session === null ? "" : sessionActor(session),
+    keyPublicId: session === null ? "" : sessionActorId(session),
   },
 });
 

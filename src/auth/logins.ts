@@ -121,7 +121,7 @@ async function signIn(
   }
   const rehashed = passwords.isCurrent(stored) ? null : await passwords.hash(password);
   return write(() => {
-    if (!store.passwords.isStill(user.id, stored)) return null;
+    if (!store.passwords.isCurrent(user.id, stored)) return null;
     if (rehashed) store.passwords.set(user.id, rehashed);
     const author = userAuthor(login, user, { operation: "login", requestId, session: null });
     return startSession(login, createAccountChanges(store, author), { user, method: "password", visitor });
@@ -140,8 +140,8 @@ async function changePassword(
   if (!(await checkLimited(login, attempt, () => passwords.verify(current, stored))) || !stored) return null;
   const hash = await passwords.hash(wanted);
   return write(() => {
-    if (!store.sessions.isHeld(holder.public_id)) throw unauthenticated();
-    if (!store.passwords.isStill(user.id, stored)) return null;
+    if (!store.sessions.isOpen(holder.public_id)) throw unauthenticated();
+    if (!store.passwords.isCurrent(user.id, stored)) return null;
     const changes = changesOf(login, holder, { operation: "change_password", requestId: visitor.requestId });
     changes.setPassword(user, hash);
     return startSession(login, changes, { user, method: "password", visitor });
@@ -222,7 +222,7 @@ async function renewCookie(
 ): Promise<string | null> {
   const { store, write, warn } = login;
   const digest = cookieDigest(cookie);
-  const holder = store.sessions.holder(digest);
+  const holder = store.sessions.findHolder(digest);
   if (!holder) return null;
   if (holder.is_previous) {
     if (!store.sessions.isStale(holder, now)) return null;
@@ -235,7 +235,7 @@ async function renewCookie(
     );
     return null;
   }
-  if (holder.rotated_at + COOKIE_ROTATION_S > now || !store.sessions.isHeld(holder.public_id)) return null;
+  if (holder.rotated_at + COOKIE_ROTATION_S > now || !store.sessions.isOpen(holder.public_id)) return null;
   const next = newToken();
   // Of two parallel requests only one rotates the cookie. The other was authenticated with the old value, which stays
   // valid for a moment.

@@ -43,7 +43,7 @@ export function signInWithProvider(
     const changes = changesBy(store.users.get(user.id).public_id);
     if (!identity) changes.linkIdentity(user, person.issuer, person.subject);
     applyRoles(login, changes, { user, roles });
-    if (store.users.memberships(user.id).some(({ kind }) => kind === "shared"))
+    if (store.users.listMemberships(user.id).some(({ kind }) => kind === "shared"))
       return startSession(login, changes, { user, method: "oidc", visitor });
     // Sessions from a time when the user still had a role end with it.
     changes.endSessions(user);
@@ -81,10 +81,10 @@ function applyRoles(
   { user, roles }: { user: UserRef; roles: readonly MappedRole[] },
 ): void {
   for (const { id, name, role } of roles) {
-    const previous = store.organizations.roleOf(id, user.id);
+    const previous = store.organizations.findRole(id, user.id);
     if (previous === role) continue;
     // Without an admin, only the operator could give anyone access again.
-    if (previous === "admin" && !keepsAdmin(store.organizations.members(id), new Map([[user.name, role]]))) {
+    if (previous === "admin" && !keepsAdmin(store.organizations.listMembers(id), new Map([[user.name, role]]))) {
       warn(
         { user: user.name, organization: name },
         "the groups of an organization's last admin no longer give that role; the user remains admin",

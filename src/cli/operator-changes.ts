@@ -1,10 +1,10 @@
 /**
- * Changes made by the operator from the command line. Every change in cli/ goes through this module, which appends its
+ * AccountChanges made by the operator from the command line. Every change in cli/ goes through this module, which appends its
  * audit entry in the same transaction; the one exception is retention, whose store makes its changes.
  */
 import type { Role } from "../domain/access.ts";
-import { changesBy } from "../auth/account-changes.ts";
-import type { Changes } from "../auth/account-changes.ts";
+import { createAccountChanges } from "../auth/account-changes.ts";
+import type { AccountChanges } from "../auth/account-changes.ts";
 import { keyDigest } from "../store/accounts/api-keys.ts";
 import type { DeliveryRow } from "../store/notifications/delivery-log.ts";
 import type { InboundWebhookRow, WebhookKind } from "../store/notifications/inbound-webhooks.ts";
@@ -20,21 +20,21 @@ export type NamedKeyOwner =
 export type OperatorChanges = ReturnType<typeof createOperatorChanges>;
 
 /** Appends an audit entry. */
-type Note = Changes["note"];
+type Note = AccountChanges["audit"];
 
 /** The actor's name in the audit log. The history of memberships also records the operating system user. */
 const OPERATOR = "operator";
 
 /** `operation` names the command in the audit log. Call every method inside a transaction. */
 export function createOperatorChanges(store: Store, operation: string) {
-  const changes = changesBy(store, {
+  const changes = createAccountChanges(store, {
     operation,
     requestId: newPublicId(),
     displayName: store.operatorName(),
     source: "script",
     actor: { kind: "operator", publicId: "", name: OPERATOR, keyPublicId: "" },
   });
-  const { note } = changes;
+  const { audit: note } = changes;
   return {
     ...changes,
     ...profileChanges(store, note),

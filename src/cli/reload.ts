@@ -1,5 +1,4 @@
 /** Reload on SIGHUP: reads the certificate again, which is all that can be replaced while the server runs. */
-import { systemSources } from "../server/app.ts";
 import { daysLeft } from "../config/tls-certificate.ts";
 import type { Logger } from "../log.ts";
 import type { Config } from "../config/options.ts";
@@ -8,6 +7,7 @@ import type { SdNotifier } from "../server/sd-notify.ts";
 import type { Io } from "./framework.ts";
 import { readKeyPair } from "./tls.ts";
 import type { CheckedKeyPair } from "./tls.ts";
+import { systemSources } from "../clock.ts";
 
 /** Handles SIGHUP from now on. A reload requested before the server listens happens once it does. */
 export function reloadOnHangup(
@@ -43,7 +43,7 @@ async function reload(
     const read = await readKeyPair(io, config);
     if (read === null) logger.info("reload requested, but tls-cert is not set, so there is nothing to reload");
     else {
-      instance.replacePair(read.pair);
+      instance.replaceCertificate(read.pair);
       logCertificate(logger, read, "certificate reloaded; new connections use it");
     }
   } catch (error) {

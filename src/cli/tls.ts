@@ -10,7 +10,7 @@ import { CommandError } from "./framework.ts";
 import type { Io } from "./framework.ts";
 import { systemSources } from "../clock.ts";
 
-export type CheckedKeyPair = { pair: Pair; facts: CertificateFacts | null; warnings: readonly string[] };
+export type CheckedKeyPair = { pair: CertificatePair; facts: CertificateFacts | null; warnings: readonly string[] };
 
 /**
  * Reads and checks the configured pair; null if none is configured.

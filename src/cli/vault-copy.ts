@@ -3,11 +3,11 @@
  * resumes where it stopped. A file counts as copied only after the target has confirmed it, by its checksum or by
  * reading it back.
  */
-import { UNREFERENCED_EVIDENCE_AGE_S } from "../server/scheduler.ts";
 import type { NamedFile } from "../store/flows/evidence-location.ts";
 import type { Store } from "../store/index.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "../evidence/errors.ts";
 import type { Vault } from "../evidence/local-store.ts";
+import { UNREFERENCED_EVIDENCE_AGE_S } from "../server/scheduler.ts";
 import { systemSources } from "../clock.ts";
 
 export type CopyResult = {
@@ -62,7 +62,7 @@ export async function copyEvidence({
     reached(processedBytes);
   });
   // Uploads whose attestation is not stored yet, and files that a restore of yesterday's database would need.
-  const since = systemSources.now() - SWEEP_AGE;
+  const since = systemSources.now() - UNREFERENCED_EVIDENCE_AGE_S;
   await forEachConcurrently(source.list(), async ({ digest, size, modifiedAt }) => {
     signal.throwIfAborted();
     if (modifiedAt < since || store.attestations.isEvidenceReferenced(digest)) return;

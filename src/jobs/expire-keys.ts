@@ -23,7 +23,7 @@ type Parts = {
 export const createKeyExpiry = ({ store, writer, now }: Parts) => ({
   /** Handles a job of kind `lapse_key`. */
   async expireKey({ key_id, entry }: LapsePayload): Promise<void | Settlement> {
-    const end = store.apiKeys.graceEnd(key_id);
+    const end = store.apiKeys.findGraceEnd(key_id);
     if (end !== null && end > now()) return () => Math.max(end, now() + TOO_EARLY_RETRY_S);
     await writer.run(() => {
       if (store.apiKeys.lapse(key_id)) store.auditLog.append(entry);
@@ -44,7 +44,7 @@ export async function closeExpiredKeys({ store, writer, now }: Parts): Promise<n
       const keys = store.apiKeys.listLapsed(now(), KEYS_PER_WRITE);
       for (const key of keys) {
         store.apiKeys.close(key);
-        store.audit.append(auditEntryOf(key));
+        store.auditLog.append(auditEntryOf(key));
       }
       return keys.length;
     });

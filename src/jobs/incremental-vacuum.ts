@@ -3,7 +3,7 @@
  * file is unused and stops at a tenth, so that a file in steady use keeps some pages for what comes next.
  */
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
-import { spaceStore } from "../store/db/incremental-vacuum.ts";
+import { freePageStore } from "../store/db/incremental-vacuum.ts";
 import type { Db } from "../store/db/types.ts";
 
 /** Unused fraction of the file above which pages are released. */
@@ -33,14 +33,14 @@ export function createIncrementalVacuum({
   minFreeBytes?: number;
   clock?(): number;
 }): () => Promise<number> {
-  const space = spaceStore(db);
+  const space = freePageStore(db);
   let isReleasing = false;
   let pagesPerStep = 16;
 
   /** How many pages should be released; 0 when the file is fine as it is. */
   function countExcessPages(): number {
-    const { total, free, bytes, givesBack } = space.pages();
-    if (!givesBack || free * bytes < minFreeBytes) isReleasing = false;
+    const { total, free, bytes, isIncremental } = space.readPageCounts();
+    if (!isIncremental || free * bytes < minFreeBytes) isReleasing = false;
     else if (free > total * START_FRACTION) isReleasing = true;
     if (!isReleasing) return 0;
     // Afterwards STOP_FRACTION of the remaining pages is unused.
@@ -52,7 +52,7 @@ export function createIncrementalVacuum({
   async function releaseStep(excess: number): Promise<void> {
     const tookMs = await writer.run(() => {
       const startedAt = clock();
-      space.giveBack(Math.min(pagesPerStep, excess));
+      space.reclaim(Math.min(pagesPerStep, excess));
       return clock() - startedAt;
     });
     if (tookMs > STEP_MS / 2) pagesPerStep = Math.max(1, Math.floor(pagesPerStep / 2));
@@ -60,7 +60,7 @@ export function createIncrementalVacuum({
   }
 
   return async () => {
-    const before = space.pages();
+    const before = space.readPageCounts();
     for (let step = 0, excess = countExcessPages(); step < MAX_STEPS && excess > 0; step += 1) {
       await releaseStep(excess);
       excess = countExcessPages();

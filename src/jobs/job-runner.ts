@@ -94,7 +94,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   let pausedUntil = 0;
   let isClosed = false;
 
-  const isDue = (kind: string, at: number): boolean => (jobs.nextDue(kind, at) ?? Infinity) <= at;
+  const isDue = (kind: string, at: number): boolean => (jobs.findNextDue(kind, at) ?? Infinity) <= at;
   const isIdle = (): boolean => workers.every(({ isBusy }) => !isBusy);
 
   function wake(): void {
@@ -140,7 +140,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     // The lease of a job that still runs here may have expired while the machine was asleep. No other worker may take
     // that job, so it is renewed first.
     leases.renew();
-    return jobs.lease(kind, now(), LEASE_S, 1)[0] ?? null;
+    return jobs.lease(kind, { at: now(), seconds: LEASE_S, limit: 1 })[0] ?? null;
   }
 
   async function attempt(handler: JobHandler, job: JobRow): Promise<void> {
@@ -151,7 +151,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     const fields = { job_id: job.id, kind: job.kind, attempts: job.attempts, duration_ms: durationMs };
     if ("error" in result) {
       const dueAt = endedAt + backoffSeconds(job.attempts);
-      await writer.run(() => jobs.failed(job, errorText(result.error), dueAt));
+      await writer.run(() => jobs.fail(job, errorText(result.error), dueAt));
       logger.warn({ ...fields, outcome: "failed", next_attempt_at: dueAt, err: result.error }, "job");
       return;
     }
@@ -166,8 +166,8 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
 
   function settle(job: JobRow, settlement: void | Settlement): number | null {
     const dueAt = settlement ? settlement() : null;
-    if (dueAt === null) jobs.done(job.id);
-    else jobs.again(job, dueAt);
+    if (dueAt === null) jobs.complete(job.id);
+    else jobs.reschedule(job, dueAt);
     return dueAt;
   }
 
@@ -179,7 +179,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     let next = at + POLL_INTERVAL_S;
     try {
       const idleKinds = new Set(workers.filter(({ isBusy }) => !isBusy).map(({ kind }) => kind));
-      for (const kind of idleKinds) next = Math.min(next, jobs.nextDue(kind, at) ?? Infinity);
+      for (const kind of idleKinds) next = Math.min(next, jobs.findNextDue(kind, at) ?? Infinity);
     } catch (error) {
       logQueueError(error);
     }
@@ -197,7 +197,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   }
 
   function reportUnknownKinds(): void {
-    for (const kind of jobs.kinds()) {
+    for (const kind of jobs.listKinds()) {
       if (Object.hasOwn(handlers, kind) || reportedKinds.has(kind)) continue;
       reportedKinds.add(kind);
       logger.warn({ kind }, "jobs of this kind are left in the queue: this version of Assay does not know it");
@@ -211,7 +211,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   return {
     wake,
     async waitFor(id, timeoutS) {
-      if (isClosed && jobs.get(id)) throw stoppingError();
+      if (isClosed && jobs.find(id)) throw stoppingError();
       return waiters.wait(id, timeoutS);
     },
     whenIdle() {
@@ -288,7 +288,7 @@ function createWaiters(jobs: Store["jobs"], timer: Timer) {
   function notifyDone(id?: number): void {
     for (const one of id === undefined ? [...waiting.keys()] : [id]) {
       const found = waiting.get(one);
-      if (!found || jobs.get(one)) continue;
+      if (!found || jobs.find(one)) continue;
       waiting.delete(one);
       for (const { resolve } of found) resolve();
     }
@@ -298,7 +298,7 @@ function createWaiters(jobs: Store["jobs"], timer: Timer) {
     notifyDone,
     wait(id: number, timeoutS: number | undefined): Promise<void> {
       return new Promise((resolve, reject) => {
-        if (!jobs.get(id)) return resolve();
+        if (!jobs.find(id)) return resolve();
         const cancel = timeoutS === undefined ? () => undefined : timer(timeoutS, resolve);
         const waiter: Waiter = {
           resolve() {

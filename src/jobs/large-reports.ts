@@ -104,7 +104,7 @@ export function createLargeReportRecorder(dependencies: RecorderDependencies) {
     accepts: (workload: number): boolean => pool !== null && workload > OFFLOAD_THRESHOLD,
 
     /** Whether the thread can read the text of a report. */
-    canReadReports: pool !== null,
+    canRecordRaw: pool !== null,
 
     /**
      * Records a report.
@@ -160,7 +160,8 @@ export function createLargeReportRecorder(dependencies: RecorderDependencies) {
       }
       await writer.run(() => {
         const environment = store.environments.get(environmentId);
-        if (!isReevaluated(store, environment, payload)) store.recording.record(environment, cause, null, actor);
+        if (!isReevaluated(store, environment, payload))
+          store.snapshotRecorder.record(environment, { cause, artifacts: null, actor });
       });
     },
   };
@@ -174,13 +175,13 @@ function isReevaluated(
   if (environment.archived_at !== null) return true;
   // Other changes are left for the next report: a second snapshot would claim that policies changed.
   if (cause === "policies")
-    return environment.snapshot_count > snapshot_count && store.recording.isUnderPolicies(environment);
+    return environment.snapshot_count > snapshot_count && store.snapshotRecorder.isUnderPolicies(environment);
   return environment.checked_revision === environment.revision;
 }
 
 const isHeavy = (store: Store, environmentId: number, cause: Cause): boolean =>
-  store.snapshots.size(environmentId) > OFFLOAD_THRESHOLD ||
-  store.recording.readCurrent(store.environments.get(environmentId), cause, null).workload > OFFLOAD_THRESHOLD;
+  store.snapshots.countRunning(environmentId) > OFFLOAD_THRESHOLD ||
+  store.snapshotRecorder.readCurrent(store.environments.get(environmentId), cause, null).workload > OFFLOAD_THRESHOLD;
 
 type TaskQueue = ReturnType<typeof createTaskQueue>;
 
@@ -237,7 +238,7 @@ function createThreadRecorder({ store, writer, now, jobsAdded = () => undefined 
     )) as RecordingResult;
     if (!planned.planned) return planned;
     const recorded = await writer.withExclusiveWrite(async () => {
-      const newestJob = store.jobs.newest();
+      const newestJob = store.jobs.newestId();
       try {
         return (await thread.run(
           { type: "apply", sequence, now: now(), newestJob, actor, entry },
@@ -300,7 +301,7 @@ function createCheckpoints({ writer, pool, checkpoints = "own" }: RecorderDepend
     // Also in read-only mode, because it frees space.
     await writer.withExclusiveWrite(
       () => thread.run({ type: "checkpoint", busyTimeoutMs }, { deadline: TASK_TIMEOUT_MS }),
-      true,
+      { bypassGuard: true },
     );
   }
 

@@ -53,7 +53,7 @@ export function createEventNotifier(sources: Sources) {
         for (const { recipient, trigger, message } of messages) {
           // The target was deleted since the message was composed.
           if (!store.notificationTargets.find(recipient.targetId)) continue;
-          store.deliveries.add({
+          store.outbox.add({
             organizationId: payload.organization_id,
             queue: queueOf(recipient.targetId),
             targetId: recipient.targetId,
@@ -77,22 +77,22 @@ function composeTurn(sources: Sources, payload: NotifyPayload): Turn {
 }
 
 /** The event of any payload but that of a snapshot, which has many. */
-function readEvent({ notices }: Store, payload: Exclude<NotifyPayload, { type: "snapshot" }>): NotificationEvent {
+function readEvent({ eventFacts }: Store, payload: Exclude<NotifyPayload, { type: "snapshot" }>): NotificationEvent {
   const { at } = payload;
   switch (payload.type) {
     case "allowed": {
       const { environment_id, index, allowlist_id } = payload;
-      const { moment, artifact, ...why } = notices.allowed(environment_id, index, allowlist_id);
+      const { moment, artifact, ...why } = eventFacts.getAllowlisted(environment_id, index, allowlist_id);
       return allowedNotice(at, moment, artifact, why);
     }
     case "trail":
-      return flowNotice("ON_STARTED_TRAIL", at, notices.trail(payload.flow_id, payload.trail_id), payload.by);
+      return flowNotice("ON_STARTED_TRAIL", at, eventFacts.getTrail(payload.flow_id, payload.trail_id), payload.by);
     case "artifact": {
-      const facts = notices.artifact(payload.flow_id, payload.artifact_id);
+      const facts = eventFacts.getArtifact(payload.flow_id, payload.artifact_id);
       return flowNotice("ON_ATTESTED_PROVENANCE", at, facts, payload.by);
     }
     case "attestation": {
-      const { by, ...facts } = notices.attestation(payload.flow_id, payload.attestation_id);
+      const { by, ...facts } = eventFacts.getAttestation(payload.flow_id, payload.attestation_id);
       return flowNotice("ON_ATTESTATION", at, facts, by);
     }
   }
@@ -104,10 +104,10 @@ function readEvent({ notices }: Store, payload: Exclude<NotifyPayload, { type: "
  */
 function findRecipients(store: Store, { organization_id, actions }: NotifyPayload): Recipient[] {
   return actions.flatMap((number) => {
-    const action = store.actions.get(organization_id, number);
+    const action = store.actions.find(organization_id, number);
     if (!action) return [];
     const triggers = new Set(readStoredJsonOrNull(action.triggers_json, isListOf(isText)) ?? []);
-    return store.actions.targets(action).flatMap(({ id, type, target_json }): Recipient[] => {
+    return store.actions.listTargets(action).flatMap(({ id, type, target_json }): Recipient[] => {
       const target = type === null ? null : readStoredJsonOrNull(target_json, isTarget);
       return target === null ? [] : [{ sender: { action: action.name, number }, triggers, targetId: id, target }];
     });
@@ -140,7 +140,7 @@ function composeMessage({ links }: Sources, recipient: Recipient, event: Notific
  */
 function composeSnapshotTurn(sources: Sources, payload: PayloadOf<"snapshot">, recipients: readonly Recipient[]): Turn {
   const { environment_id, index, at, after } = payload;
-  const facts = sources.store.notices.snapshot(environment_id, index);
+  const facts = sources.store.eventFacts.getSnapshot(environment_id, index);
   const { moment, lastKnown, nonCompliant } = facts;
   const messages: ComposedMessage[] = [];
   if (after === null) {
@@ -154,7 +154,7 @@ function composeSnapshotTurn(sources: Sources, payload: PayloadOf<"snapshot">, r
   const webhooks = listenersOf(recipients, ...ARTIFACT_TRIGGERS).filter(({ target }) => target.type === "WEBHOOK");
   if (webhooks.length === 0) return { messages, next: null };
   const limit = Math.max(1, Math.floor(MESSAGES_PER_TURN / webhooks.length));
-  const events = sources.store.notices.events(facts.source, after ?? 0, limit);
+  const events = sources.store.eventFacts.listEvents(facts.source, after ?? 0, limit);
   for (const event of events) {
     const notice = artifactNotice(event, at, moment);
     for (const recipient of listenersOf(webhooks, triggerOf(event.annotation)))
@@ -167,7 +167,7 @@ function composeSnapshotTurn(sources: Sources, payload: PayloadOf<"snapshot">, r
 /** The messages to people about a snapshot: one per trigger, with its first events. */
 function composeSummaries(
   { store, links }: Sources,
-  { moment, source }: ReturnType<Store["notices"]["snapshot"]>,
+  { moment, source }: ReturnType<Store["eventFacts"]["getSnapshot"]>,
   recipients: readonly Recipient[],
 ): ComposedMessage[] {
   return ARTIFACT_TRIGGERS.flatMap((trigger) => {
@@ -175,7 +175,7 @@ function composeSummaries(
       recipient.target.type === "WEBHOOK" ? [] : [{ recipient, target: recipient.target }],
     );
     if (people.length === 0) return [];
-    const { events, total } = store.notices.eventsOf(source, trigger, MOST_LINES);
+    const { events, total } = store.eventFacts.listEventsByTrigger(source, trigger, MOST_LINES);
     if (total === 0) return [];
     return people.map(({ recipient, target }) => {
       const sender = { ...recipient.sender, org: moment.org };

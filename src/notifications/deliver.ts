@@ -11,7 +11,7 @@ import { describeTarget } from "../domain/notification/targets.ts";
 import type { Settlement } from "../jobs/job-runner.ts";
 import { redact } from "../log.ts";
 import type { Logger } from "../log.ts";
-import type { DeliverPayload, Fate, WaitingDelivery } from "../store/notifications/outbox.ts";
+import type { DeliverPayload, DeliveryOutcome, WaitingDelivery } from "../store/notifications/outbox.ts";
 import type { Store } from "../store/index.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Sender } from "./sender.ts";
@@ -36,7 +36,7 @@ export const MAX_PARALLEL_MAILS = 4;
 type Parts = { store: Pick<Store, "outbox">; sender: Sender; now(): number; logger: Logger };
 
 /** Creates the handler of jobs of the kinds `deliver` and `deliver_mail`. */
-export function createDeliverer({ store: { deliveries }, sender, now, logger }: Parts) {
+export function createDeliverer({ store: { outbox }, sender, now, logger }: Parts) {
   /**
    * When the queue's job is due again: not before all other queues that are due now had their turn. Call it in a write.
    */
@@ -51,7 +51,7 @@ export function createDeliverer({ store: { deliveries }, sender, now, logger }: 
     if (message.has_target === 1 && message.target_id === null) {
       logger.warn({ ...logFields(message), outcome: "dead", error: TARGET_DELETED }, "delivery");
       return () => {
-        deliveries.giveUp(message.id, TARGET_DELETED);
+        outbox.markDead(message.id, TARGET_DELETED);
         return nextTurn(queue);
       };
     }
@@ -77,7 +77,11 @@ export function createDeliverer({ store: { deliveries }, sender, now, logger }: 
     if (error === null) logger.info(fields, "delivery");
     else logger.warn(fields, "delivery");
     return () => {
-      deliveries.attempted(message, { startedAt, seconds, address, status, error }, fate, outcome.publicError);
+      outbox.recordAttempt(
+        message,
+        { startedAt, seconds, address, status, error },
+        { outcome: fate, publicError: outcome.publicError },
+      );
       return nextTurn(queue);
     };
   };
@@ -90,7 +94,7 @@ function fateOf(
   { attempts, waiting_since }: WaitingDelivery,
   { result, retryAfter, pendingRecipients }: Outcome,
   endedAt: number,
-): Fate {
+): DeliveryOutcome {
   if (result === "accepted") return { state: "delivered" };
   const pauseS = RETRY_PAUSES_S[attempts];
   const isDead =

@@ -31,12 +31,12 @@ export async function warnOfExpiringKeys(parts: Parts): Promise<number> {
   let total = 0;
   for (let warned = KEYS_PER_WRITE; warned === KEYS_PER_WRITE; total += warned) {
     // As long as nothing is due, nothing is written and no write is waited for.
-    if (store.keyWarnings.due(1).length === 0) break;
+    if (store.keyExpiry.listDue(1).length === 0) break;
     warned = await writer.run(() => {
-      const due = store.keyWarnings.due(KEYS_PER_WRITE);
+      const due = store.keyExpiry.listDue(KEYS_PER_WRITE);
       for (const warning of due) {
         addWarning(parts, warning.key);
-        store.keyWarnings.mark(warning);
+        store.keyExpiry.markWarned(warning);
       }
       return due.length;
     });
@@ -73,21 +73,21 @@ function warnOrganization(
       () => expiryPayload(facts, at),
       () => expiryLetter(facts, at, url()),
     );
-    store.deliveries.add({ organizationId, queue, targetId, subject, message });
+    store.outbox.add({ organizationId, queue, targetId, subject, message });
   };
   const configured = store.notificationTargets.list({ organizationId, notificationType: "api_key_expiry" });
   for (const { id, target_json } of configured) add(readStoredJson(target_json, isTarget), id, queueOf(id));
   if (configured.length > 0) return;
-  const emails = store.keyWarnings.responsible(organizationId, key.creating_user_id);
+  const emails = store.keyExpiry.listRecipients(organizationId, key.creating_user_id);
   if (emails.length > 0) add({ type: "EMAIL", emails }, null, `key expiry ${organizationId}`);
 }
 
 /** A personal key: warns its owner alone, whatever an organization configured. */
 function warnOwner({ store, now, url }: Parts, key: EndingKeyRow, userId: number): void {
-  const owner = store.keyWarnings.owner(userId);
+  const owner = store.keyExpiry.findOwner(userId);
   if (!owner) return;
   const letter = expiryLetter(keyFacts(key, null), now(), url());
-  store.deliveries.add({
+  store.outbox.add({
     organizationId: owner.organizationId,
     queue: `key expiry user ${userId}`,
     targetId: null,

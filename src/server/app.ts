@@ -189,9 +189,9 @@ function transactionHooks({
   return {
     read: readTransaction(db),
     write: (work) => writer.run(work),
-    audit: (context) => store.audit.append(context.auditEntry()),
-    async afterCommit({ pending }) {
-      for (const work of pending) await work();
+    audit: (context) => store.auditLog.append(context.auditEntry()),
+    async afterCommit({ afterCommitTasks }) {
+      for (const work of afterCommitTasks) await work();
     },
   };
 }

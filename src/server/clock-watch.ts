@@ -85,7 +85,7 @@ export function createClockWatch({ store: { clock }, writer, logger, now, monoto
   async function distrustClock({ wall, at }: Reading): Promise<void> {
     const expected = expectedNow();
     if (state === "ahead" && at - storedAt >= GOOD_TIME_INTERVAL_S) {
-      await writer.run(() => clock.keepGoodTime(expected));
+      await writer.run(() => clock.setGoodTime(expected));
       storedAt = at;
     }
     const records = state === "ahead" && clock.read()?.isOpen === true;
@@ -141,8 +141,8 @@ function initialReading({
   logger: Logger;
   reading: Reading;
 }): Reading {
-  const newest = clock.newestRecord();
-  const reference = clock.reference();
+  const newest = clock.findNewestRecordTime();
+  const reference = clock.findReferenceTime();
   if (newest !== null && newest > reading.wall + TOLERANCE_S)
     logger.error(
       {

@@ -19,7 +19,7 @@ import { parseTrustedProxies } from "../http/client-address.ts";
 import { createRateLimiter } from "../http/rate-limiter.ts";
 import { createWalWatch } from "../jobs/wal-checkpointer.ts";
 import { createFetch } from "../notifications/fetch.ts";
-import { walBytes, walReaders } from "../store/db/wal.ts";
+import { walBytes, listWalReaders } from "../store/db/wal.ts";
 import { createApp, createMetricsApp } from "./app.ts";
 import type { AppDependencies } from "./app.ts";
 import { backupDirectory, createScheduledBackups } from "./backup-schedule.ts";
@@ -171,7 +171,7 @@ function startBackgroundWork(
       return maker.close();
     });
     const watchWal = createWalWatch({
-      file: { bytes: () => walBytes(directory), readers: () => walReaders(directory) },
+      file: { bytes: () => walBytes(directory), readers: () => listWalReaders(directory) },
       checkpoint: config.checkpoints === "own" ? recorder.emptyWal : null,
       logger,
     });

@@ -190,10 +190,10 @@ function databaseReadings(registry: Registry, { figures }: MetricSources): () =>
   });
   const evidenceBytes = addGauge(registry, { name: "assay_evidence_bytes", help: "Bytes of these evidence files" });
   return () => {
-    const space = figures.space();
+    const space = figures.readSpace();
     bytes.set(space.bytes);
     free.set(space.free);
-    const evidence = figures.evidence();
+    const evidence = figures.summarizeEvidence();
     evidenceFiles.set(evidence.files);
     evidenceBytes.set(evidence.bytes);
   };
@@ -220,13 +220,13 @@ function queueReadings(registry: Registry, { figures, jobKinds, now }: MetricSou
   });
   return () => {
     const at = now();
-    const pending = figures.jobs();
+    const pending = figures.listJobs();
     jobs.reset();
     for (const kind of jobKinds()) jobs.set({ kind }, 0);
     for (const { kind, count } of pending) jobs.set({ kind }, count);
     overdue.set(pending.reduce((longest, { due_at }) => Math.max(longest, at - due_at), 0));
-    failing.set(figures.failingJobs());
-    const messages = figures.deliveries();
+    failing.set(figures.countFailingJobs());
+    const messages = figures.summarizeDeliveries();
     deliveries.set({ state: "waiting" }, messages.waiting);
     deliveries.set({ state: "dead" }, messages.dead);
     oldest.set(messages.oldest === null ? 0 : Math.max(0, at - messages.oldest));

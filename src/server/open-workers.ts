@@ -82,7 +82,7 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
       measureFreeBytes: () => freeBytes(directory),
       probeWrite: async () => {
         for (const path of [staging, evidence]) await probeWrite(path);
-        await writePath?.writer.run(() => store.probeWrite(), true);
+        await writePath?.writer.run(() => store.probeWrite(), { bypassGuard: true });
       },
       onWritable: () => writePath?.runner.wake(),
     });
@@ -125,7 +125,7 @@ function openMetrics(
 ): Metrics | null {
   if (config.metricsKey === null && config.metricsListen === null) return null;
   return createMetrics({
-    figures: store.figures,
+    figures: store.metrics,
     directory,
     now: systemSources.now,
     build: readBuildInfo(),
@@ -149,7 +149,7 @@ async function releaseInterruptedJobs({
   isReadOnly,
 }: Pick<Storage, "store"> & Pick<WritePath, "writer"> & { logger: Logger; isReadOnly: () => boolean }): Promise<void> {
   const jobs = await writer
-    .run(() => store.jobs.releaseAll(), true)
+    .run(() => store.jobs.releaseAllLeases(), { bypassGuard: true })
     .catch((error: unknown) => {
       // On a full disk the server still reads, and the leases expire by themselves.
       if (!(error instanceof AppError) || !isReadOnly()) throw error;

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createDurably, syncDirectory } from "../evidence/local-store.ts";
-import { refuseUnfinished } from "../store/db/database.ts";
+import { refuseUnfinishedRestore } from "../store/db/database.ts";
 
 /**
  * Creates the data directory and its subdirectories, readable by their owner only. Their directory entries are synced
@@ -11,7 +11,7 @@ import { refuseUnfinished } from "../store/db/database.ts";
  * @throws UnfinishedRestoreError, or the system's error
  */
 export function prepareDirectory(directory: string): { evidence: string; staging: string } {
-  refuseUnfinished(directory);
+  refuseUnfinishedRestore(directory);
   const [evidence, staging] = [join(directory, "evidence"), join(directory, "staging")];
   createDurably(directory);
   const created = [evidence, staging].filter((path) => mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined);

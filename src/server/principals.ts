@@ -33,26 +33,26 @@ export function createAuthenticator(
     const hit = readCache.get(key) as T | undefined;
     if (hit !== undefined) return hit;
     const value = read();
-    readCache.keep(key, value, CACHED_ENTRY_CHARS, state);
+    readCache.set(key, value, { chars: CACHED_ENTRY_CHARS, state });
     return value;
   }
   return {
     authenticate(digest) {
       state = readCache.refresh();
       const found = cached(`key ${digest}`, () => {
-        const holder = store.apiKeys.holder(Buffer.from(digest, "hex"));
+        const holder = store.apiKeys.findHolder(Buffer.from(digest, "hex"));
         return holder && { holder, principal: principalOf(holder) };
       });
-      return found && store.apiKeys.use(found.holder) ? found.principal : null;
+      return found && store.apiKeys.recordUse(found.holder) ? found.principal : null;
     },
     authenticateSession(cookie) {
       state = readCache.refresh();
       const digest = cookieDigest(cookie);
       const found = cached(`session ${digest.toString("hex")}`, () => {
-        const holder = store.sessions.holder(digest);
+        const holder = store.sessions.findHolder(digest);
         return holder && { holder, principal: userOf(holder) };
       });
-      return found && store.sessions.use(found.holder) ? found : null;
+      return found && store.sessions.recordUse(found.holder) ? found : null;
     },
     // Called right after authenticate or authenticateSession, in the same turn of the event loop.
     findMembership: (principal, name) =>
@@ -102,7 +102,7 @@ function membershipOf(store: Store, principal: Principal, name: string): OrgMemb
 }
 
 function roleIn(store: Store, principal: Principal, organizationId: number): OrgMembership["role"] {
-  if (principal.kind === "user") return store.organizations.roleOf(organizationId, principal.id);
+  if (principal.kind === "user") return store.organizations.findRole(organizationId, principal.id);
   const account = store.serviceAccounts.get(principal.id);
   return account.organization_id === organizationId ? account.privilege : null;
 }

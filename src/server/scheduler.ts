@@ -158,7 +158,7 @@ function sweepTasks({ directory, store, writer, clock, vault, logger }: Schedule
       intervalMs: SWEEP_INTERVAL_MS,
       async run() {
         const before = clock.trustedNow() - DELIVERED_RETENTION_S;
-        await deleteInBatches(() => store.deliveries.deleteDelivered(before, SWEEP_BATCH_SIZE));
+        await deleteInBatches(() => store.outbox.deleteDelivered(before, SWEEP_BATCH_SIZE));
       },
     },
     {
@@ -166,7 +166,7 @@ function sweepTasks({ directory, store, writer, clock, vault, logger }: Schedule
       intervalMs: SWEEP_INTERVAL_MS,
       async run() {
         const before = clock.trustedNow() - SESSION_RETENTION_S;
-        await deleteInBatches(() => store.sessions.sweep(before, SWEEP_BATCH_SIZE));
+        await deleteInBatches(() => store.sessions.deleteExpired(before, SWEEP_BATCH_SIZE));
       },
     },
   ];

@@ -11,7 +11,7 @@ import type { Logger } from "../log.ts";
 import { createEventNotifier } from "../notifications/compose-messages.ts";
 import { createDeliverer } from "../notifications/deliver.ts";
 import type { Sender } from "../notifications/sender.ts";
-import { leaveCheckpoints } from "../store/db/database.ts";
+import { delegateCheckpoints } from "../store/db/database.ts";
 import { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { WriteGuard } from "../store/db/group-commit.ts";
 import type { Db } from "../store/db/types.ts";
@@ -52,16 +52,14 @@ const COALESCE_WINDOW_S = 0.05;
 /** Builds the write path. Every commit that added jobs wakes the runner. */
 export function createWritePath(dependencies: WritePathDependencies) {
   const { db, store, now, timer, logger, pool, sender, checkpoints = "own", readingTurns } = dependencies;
-  const writer: GroupCommitWriter = new GroupCommitWriter(
-    db,
-    (writes, milliseconds, committed) => {
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, {
+    onBatch(writes, milliseconds, committed) {
       dependencies.batchEnded?.({ writes, milliseconds, committed });
-      if (store.jobs.wereAdded()) runner.wake();
+      if (store.jobs.takeAddedFlag()) runner.wake();
       recorder.onCommit(writes);
     },
-    undefined,
-    dependencies.guard,
-  );
+    ...(dependencies.guard ? { guard: dependencies.guard } : {}),
+  });
   const recorder = createLargeReportRecorder({
     store,
     writer,
@@ -71,7 +69,7 @@ export function createWritePath(dependencies: WritePathDependencies) {
     ...(readingTurns ? { readingTurns } : {}),
     jobsAdded: () => runner.wake(),
   });
-  if (pool) leaveCheckpoints(db, checkpoints);
+  if (pool) delegateCheckpoints(db, checkpoints);
   const handlers = jobHandlers({
     ...recorder,
     ...createKeyExpiry({ store, writer, now: dependencies.trustedNow ?? now }),

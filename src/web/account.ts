@@ -62,7 +62,7 @@ function sendAccountPage(
 <section aria-labelledby="who"><h2 id="who">${user.display_name || user.name}</h2>
 <dl><dt>Login name</dt><dd>${user.name}</dd>${email}</dl>
 <form method="post" action="${root}logout">${csrf}<button type="submit">Sign out</button></form></section>
-${organizationSection(store.users.memberships(user.id), root)}
+${organizationSection(store.users.listMemberships(user.id), root)}
 ${sessionSection(store.sessions.list(user.id), { current: holder.public_id, csrf, root })}
 <section aria-labelledby="password-title"><h2 id="password-title">Password</h2>${passwordMessage}
 ${

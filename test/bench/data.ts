@@ -295,7 +295,7 @@ function caller(store: Store, now: () => number) {
     targetProblem: never,
     version: never,
     recorder: { accepts: () => false, canRecordRaw: false, report: never, recordRaw: never },
-    jobs: { settled: never },
+    jobs: { waitFor: never },
   });
   const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));
   return async (

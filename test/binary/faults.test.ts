@@ -308,7 +308,9 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
       const refused = await attest(client, `refused-${index}`, 400_000);
       assert.ok(statuses.includes(refused.status), `${what}: ${refused.status} ${refused.bytes}`);
       assert.ok(typeof refused.body.message === "string" && !("errors" in refused.body), what);
-      await server.wrote(new RegExp(`(?:entered read-only mode: changes are refused, reads continue[^]*){${index + 1}}`));
+      await server.wrote(
+        new RegExp(`(?:entered read-only mode: changes are refused, reads continue[^]*){${index + 1}}`),
+      );
       const second = await attest(client, `second-${index}`);
       assert.is(second.status, 507, `${what}: ${second.bytes}`);
       await inspect(client, data, acknowledged);
@@ -322,7 +324,10 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
     assert.equal(readdirSync(join(data, "staging")), []);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
     // It told each of them once: of refusing, and of left read-only mode: changes are accepted again.
-    for (const line of ["entered read-only mode: changes are refused, reads continue", "left read-only mode: changes are accepted again"])
+    for (const line of [
+      "entered read-only mode: changes are refused, reads continue",
+      "left read-only mode: changes are accepted again",
+    ])
       assert.is(server.output().split(line).length - 1, CASES.length, line);
     inspectDatabase(data, [...acknowledged.keys()]);
   }),

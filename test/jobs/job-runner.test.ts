@@ -169,7 +169,7 @@ test("an unreadable payload fails its job", async () => {
   const id = await all.add("k", 1, T + 5);
   all.db.prepare("UPDATE jobs SET payload_json = '{', due_at = ?").run(T);
   await all.runner.whenIdle();
-  assert.match(String(all.store.jobs.get(id)?.last_error), /JSON/);
+  assert.match(String(all.store.jobs.find(id)?.last_error), /JSON/);
 });
 
 test("a settlement runs in the write that ends its job, and decides whether the job runs again", async () => {
@@ -342,7 +342,7 @@ test("after a crash the job runs again once the leases of the dead process are r
     await turns();
     assert.equal(done, [["b", 1]]);
     assert.equal(stored(after.store, id), [1, T + 60, T, null]);
-    assert.is(await after.writer.run(() => after.store.jobs.releaseAll()), 1);
+    assert.is(await after.writer.run(() => after.store.jobs.releaseAllLeases()), 1);
     await after.runner.whenIdle();
     assert.equal(done, [
       ["b", 1],
@@ -422,7 +422,7 @@ test("waitFor resolves at its timeout, and the job continues", async () => {
   assert.is(hasResolved, false);
   await all.time.pass(1);
   assert.is(hasResolved, true);
-  assert.ok(all.store.jobs.get(id));
+  assert.ok(all.store.jobs.find(id));
   await end();
   assert.is(all.store.jobs.find(id), null);
 });

@@ -8,7 +8,7 @@ import { createRecordingPool } from "../../src/server/worker-threads.ts";
 import type { ReportedArtifact } from "../../src/domain/snapshot/normalize.ts";
 import { AppError } from "../../src/errors.ts";
 import { createLargeReportRecorder } from "../../src/jobs/large-reports.ts";
-import { leaveCheckpoints, openDatabase } from "../../src/store/db/database.ts";
+import { delegateCheckpoints, openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
@@ -78,8 +78,8 @@ function open(directory: string) {
     store.staleArtifacts.markPoliciesChanged(environmentId);
   };
   const requestReevaluation = (cause: "policies" | "policy_version") => {
-    const id = store.reevaluation.ask(store.environments.get(environmentId), cause, ADA);
-    return JSON.parse(store.jobs.get(id)?.payload_json ?? "");
+    const id = store.reevaluationQueue.enqueue(store.environments.get(environmentId), cause, ADA);
+    return JSON.parse(store.jobs.find(id)?.payload_json ?? "");
   };
   return {
     db,
@@ -294,7 +294,9 @@ test("raises triggers in the transaction of the snapshot; the new jobs reuse no 
       targets: [],
       newSecret: () => "s",
     };
-    await writer.run(() => store.actions.create(organizationId, "env", fields, { user: "ada", fromChat: false }));
+    await writer.run(() =>
+      store.actions.create(organizationId, { ...fields, kind: "env" }, { user: "ada", fromChat: false }),
+    );
     // An id that was used and removed: the thread cannot see it in the table.
     const done = await writer.run(() => store.jobs.add("other", {}));
     await writer.run(() => store.jobs.complete(done));
@@ -324,8 +326,8 @@ test("raises triggers in the transaction of the snapshot; the new jobs reuse no 
     assert.is(woken, 1);
 
     // An id that the thread used, and whose job was done here, is not reused either.
-    const [leased] = await writer.run(() => store.jobs.lease("notify", 5000, 60, 1));
-    await writer.run(() => store.jobs.done(leased?.id ?? 0));
+    const [leased] = await writer.run(() => store.jobs.lease("notify", { at: 5000, seconds: 60, limit: 1 }));
+    await writer.run(() => store.jobs.complete(leased?.id ?? 0));
     assert.is(await writer.run(() => store.jobs.add("other", {})), done + 2);
 
     // An audit entry that cannot be written rolls back the snapshot and its triggers.
@@ -370,7 +372,7 @@ test("a re-evaluation adds a snapshot, and repeating it adds none", async () => 
       { snapshot_count: 2, state: 0 },
     );
     policy("artifacts: {}\n");
-    store.staleness.policiesChanged(environmentId);
+    store.staleArtifacts.markPoliciesChanged(environmentId);
     const versioned = requestReevaluation("policy_version");
     await recorder.reevaluate(versioned);
     await recorder.reevaluate(versioned);
@@ -450,7 +452,7 @@ test("the thread reads the text of a report; without changes only the time of th
         bytes,
         actor: ADA,
         touch: (digest) => {
-          const unchanged = store.recording.isUnchanged(store.environments.get(environmentId), digest);
+          const unchanged = store.snapshotRecorder.isUnchanged(store.environments.get(environmentId), digest);
           calls.push(unchanged ? "unchanged" : "changed");
           return unchanged;
         },
@@ -463,7 +465,7 @@ test("the thread reads the text of a report; without changes only the time of th
     assert.equal(await send(textOf(MANY)), { planned: true, index: null });
     assert.equal(await send(Buffer.concat([Buffer.from("  "), textOf(3, 7)]).subarray(1)), { planned: true, index: 2 });
     assert.equal(calls, ["changed", MANY, "unchanged", "changed", 3]);
-    assert.is(store.snapshots.size(environmentId), 3);
+    assert.is(store.snapshots.countRunning(environmentId), 3);
     assert.equal(
       store.auditLog.listLatest(organizationId, 9).map(({ detail_json }) => JSON.parse(detail_json ?? "")),
       [

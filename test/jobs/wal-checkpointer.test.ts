@@ -48,7 +48,7 @@ async function open(directory: string, checkpoints: "own" | "external") {
   db.exec("CREATE TABLE filler (id INTEGER PRIMARY KEY, text TEXT)");
   const store = openStore(db, { now: () => 5000, newId: () => "id" });
   const pool = createRecordingPool(directory, checkpoints);
-  const writer: GroupCommitWriter = new GroupCommitWriter(db, (writes) => recorder.onCommit(writes));
+  const writer: GroupCommitWriter = new GroupCommitWriter(db, { onBatch: (writes) => recorder.onCommit(writes) });
   const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool, checkpoints });
   const readers = [0, 1].map(
     () =>
@@ -119,7 +119,7 @@ test("reports a reader that never ends once, with its process, and reports its e
   world("own", async (house) => {
     const limits: CheckpointLimits = { steps: [{ fromBytes: 256 * KB, busyTimeoutMs: 1 }], alarmBytes: 512 * KB };
     const watch = createWalWatch({
-      file: { bytes: () => walBytes(house.directory), readers: () => walReaders(house.directory) },
+      file: { bytes: () => walBytes(house.directory), readers: () => listWalReaders(house.directory) },
       checkpoint: house.recorder.emptyWal,
       logger: house.logger,
       limits,

@@ -458,7 +458,7 @@ test("a dead message is retried in its old place, with all attempts; a waiting o
   assert.equal(all.states(), ["dead"]);
   await all.add("b");
   await all.runner.whenIdle();
-  assert.is(await all.writer.run(() => all.store.deliveries.retry(1)), true);
+  assert.is(await all.writer.run(() => all.store.outbox.retry(1)), true);
   await all.runner.whenIdle();
   assert.equal(all.sent.slice(-2), [
     ["b", 86_400],
@@ -472,12 +472,12 @@ test("a dead message is retried in its old place, with all attempts; a waiting o
     ],
   );
   up = true;
-  await all.writer.run(() => all.store.deliveries.retry(1));
+  await all.writer.run(() => all.store.outbox.retry(1));
   await all.runner.whenIdle();
   assert.equal(all.sent.slice(-1), [["a", 86_400]], "b waits until it is due");
   await all.time.pass(10);
   assert.equal(all.states(), ["delivered", "delivered"]);
-  assert.is(await all.writer.run(() => all.store.deliveries.retry(1)), false, "a delivered message is not sent again");
+  assert.is(await all.writer.run(() => all.store.outbox.retry(1)), false, "a delivered message is not sent again");
   assert.equal(all.pending(), [0, 0]);
 });
 
@@ -517,7 +517,7 @@ test("a process that ends between sending and writing sends once more after its 
     // The receiver has the message, and the process is dead: it writes nothing more.
     const again = given(accepted, { db: open(), time });
     assert.equal(again.states(), ["waiting", "waiting"]);
-    assert.is(await again.writer.run(() => again.store.jobs.releaseAll()), 1);
+    assert.is(await again.writer.run(() => again.store.jobs.releaseAllLeases()), 1);
     await again.runner.whenIdle();
     assert.equal(again.sent, [
       ["a", 0],
@@ -551,7 +551,7 @@ test("a process that ends before or right after its lease is written neither los
       [],
       "the lease belongs to the dead process until the next owner of the data directory releases it",
     );
-    await second.writer.run(() => second.store.jobs.releaseAll());
+    await second.writer.run(() => second.store.jobs.releaseAllLeases());
     await second.runner.whenIdle();
     assert.equal(second.sent, [["a", 0]]);
     assert.equal(second.pending(), [0, 0]);

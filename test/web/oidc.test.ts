@@ -220,7 +220,7 @@ test("the last admin of an organization remains admin", () =>
     assert.ok(
       server.lines.some((line) => line.includes("the groups of an organization's last admin no longer give that role")),
     );
-    server.store.organizations.setRole(acme, { id: admin }, "admin", "test");
+    server.store.organizations.setRole(acme, { id: admin }, { role: "admin", changedBy: "test" });
     await login();
     assert.is(rolesOf(world, "ann")["acme"], "member");
   }));

@@ -174,5 +174,5 @@ function reevaluate(
     return;
   }
   const job = store.reevaluationQueue.enqueue(environment, cause, actor);
-  afterCommitTasks.push(() => jobs.settled(job, REEVALUATION_WAIT_S));
+  afterCommitTasks.push(() => jobs.waitFor(job, REEVALUATION_WAIT_S));
 }

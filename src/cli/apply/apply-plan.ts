@@ -16,6 +16,7 @@ import type { ApiKeyPlan, ApplyPlan, OrganizationPlan, ServiceAccountPlan, UserP
 import { escapeLine } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import type { OperatorChanges, NamedKeyOwner } from "../operator-changes.ts";
+import { newSecret } from "../../clock.ts";
 
 /** One object of the plan and its outcome. */
 export type Change = {
@@ -134,7 +135,7 @@ function applyMember(
   const user = requireExisting(store.users.find(member.user));
   const previous = store.organizations.findRole(organization.id, user.id);
   const name = `${organization.name}/${user.name}`;
-  if (previous !== member.role) operator.setRole(organization.id, user, member.role, previous);
+  if (previous !== member.role) operator.setRole(organization.id, user, { role: member.role, previous });
   if (previous === null) record({ kind: "member", name, outcome: "created", detail: member.role });
   else record({ kind: "member", name, ...outcomeOf(describeDifference("role", previous, member.role)) });
 }

@@ -1,5 +1,4 @@
 /** `assay action secret`: the secrets that sign webhook messages. Works with and without a running server. */
-import { newSecret } from "../../server/app.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
 import { NOTIFICATION_TYPES } from "../../domain/notification/key-expiry.ts";
 import type { Store } from "../../store/index.ts";

@@ -1,6 +1,5 @@
 /** `assay backup`: writes the whole content of a data directory to one archive. */
 import { resolve } from "node:path";
-import { systemSources } from "../../clock.ts";
 import { readBuildInfo } from "../../assets.ts";
 import { checkFile } from "../../backup/check.ts";
 import { makeBackup, IncompleteEvidenceError } from "../../backup/make.ts";
@@ -16,6 +15,7 @@ import { CommandError, EXIT } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
 import { showProgress } from "../progress.ts";
 import { createStopSignal } from "../stop-signal.ts";
+import { systemSources } from "../../clock.ts";
 
 export const backup: Command = {
   name: "backup",

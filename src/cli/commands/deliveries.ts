@@ -16,6 +16,7 @@ import { createOperatorChanges } from "../operator-changes.ts";
 import type { OperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
 import { requireOrganization, formatTimestamp } from "../lookup.ts";
+import { describeTarget } from "../../domain/notification/targets.ts";
 
 const FILTER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   org: { kind: "text", placeholder: "NAME", description: "Only messages of this organization" },
@@ -260,7 +261,7 @@ const COLUMNS = ["ID", "CREATED", "STATE", "ORGANIZATION", "SUBJECT", "TO", "ATT
 
 function deliveryCells(row: DeliveryRow): string[] {
   const next = row.state === "waiting" && row.attempts > 0 ? formatTimestamp(row.due_at) : "-";
-  const to = `${row.type} ${shownTarget(row.target_json)}`;
+  const to = `${row.type} ${describeTarget(row.target_json)}`;
   const { public_id, created_at, state, organization_name, subject, attempts, last_error } = row;
   return [
     public_id,

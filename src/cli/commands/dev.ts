@@ -60,7 +60,7 @@ function setUp(data: Data, directory: string): string {
       `${directory} was not set up by assay dev: run assay serve on it, or choose another directory with --data`,
     );
   }
-  const stored = readToken(file);
+  const stored = readTokenFile(file);
   const known = stored === null ? null : store.apiKeys.find(keyDigest(stored));
   if (stored !== null && known && store.apiKeys.isActive(known)) return stored;
 

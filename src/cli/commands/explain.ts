@@ -1,5 +1,4 @@
 /** `assay explain`: explains and re-evaluates the verdicts of a snapshot. Read-only, also beside a running server. */
-import { systemSources } from "../../server/app.ts";
 import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { nearestNames } from "../../domain/text/near-names.ts";
 import { parseSnapshotExpression, resolvePosition } from "../../domain/snapshot/expression.ts";

@@ -1,6 +1,5 @@
 /** `assay init`: creates the first organization with its admin and an API key, on unused data. */
-import { systemSources } from "../../server/app.ts";
-import { voidSetup } from "../../auth/first-admin.ts";
+import { removeSetupToken } from "../../auth/first-admin.ts";
 import { matches, ORGANIZATION_NAME, USER_NAME } from "../../domain/names.ts";
 import { isDisplayName, isEmail, NAME_RULE } from "../apply/apply-file.ts";
 import type { ApplyPlan } from "../apply/apply-file.ts";
@@ -41,7 +40,7 @@ export const init: Command = {
     const changes = withData(directory, (data) => runTransaction(data, () => setUp(data, directory, admin)), {
       create: true,
     });
-    voidSetup(directory);
+    removeSetupToken(directory);
     const key = findMintedKey(changes);
     if (args.switches.has("json")) {
       io.stdout(`${JSON.stringify({ organization: admin.org, user: admin.user, key })}\n`);

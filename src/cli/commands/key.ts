@@ -1,5 +1,4 @@
 /** `assay key`: manages API keys of users and service accounts. Works with and without a running server. */
-import { newSecret, systemSources } from "../../server/app.ts";
 import { parseDuration } from "../../domain/text/units.ts";
 import { LATEST_EXPIRY } from "../../domain/time.ts";
 import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
@@ -14,6 +13,7 @@ import { createOperatorChanges } from "../operator-changes.ts";
 import type { NamedKeyOwner } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
 import { requireOrganization, requireServiceAccount, requireUser, formatTimestamp } from "../lookup.ts";
+import { newSecret, systemSources } from "../../clock.ts";
 
 const OWNER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   user: {

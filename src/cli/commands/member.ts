@@ -53,7 +53,8 @@ export const memberAdd: Command = {
             "change it with assay member set-role",
         );
       }
-      if (previous === null) createOperatorChanges(store, "member add").setRole(organization.id, user, role, null);
+      if (previous === null)
+        createOperatorChanges(store, "member add").setRole(organization.id, user, { role, previous: null });
       return { outcome: previous === null ? "added" : "unchanged", user, role, previous };
     });
   },
@@ -75,7 +76,7 @@ export const memberSetRole: Command = {
       if (previous === null) throw notAMember(user, organization);
       if (previous === role) return { outcome: "unchanged", user, role, previous };
       refuseLastAdmin(membership, role, args);
-      createOperatorChanges(store, "member set-role").setRole(organization.id, user, role, previous);
+      createOperatorChanges(store, "member set-role").setRole(organization.id, user, { role, previous });
       return { outcome: "changed", user, role, previous };
     });
   },

@@ -1,6 +1,6 @@
 /** `assay user passwd`: sets or removes the password of a user. */
 import { passwordProblem } from "../../domain/login/password.ts";
-import { createPasswords } from "../../auth/password-hashing.ts";
+import { createPasswordHasher } from "../../auth/password-hashing.ts";
 import { DATA_OPTIONS, resolveDataDirectory, readText } from "../command-config.ts";
 import { runTransaction, withData } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
@@ -26,7 +26,7 @@ export const userPasswd: Command = {
     const word = args.positionals[0] ?? "";
     const removes = args.switches.has("remove");
     const { name } = withData(directory, ({ store }) => requireUser(store, word));
-    const hash = removes ? null : await createPasswords().hash(await readNewPassword(io, name));
+    const hash = removes ? null : await createPasswordHasher().hash(await readNewPassword(io, name));
     const { outcome, sessions } = withData(directory, (data) =>
       runTransaction(data, () => {
         const user = requireUser(data.store, word);

@@ -18,6 +18,7 @@ import { createOperatorChanges } from "../operator-changes.ts";
 import { BY, byOption, findOrgProblems, openRetentionOf, resolveScope } from "./retention.ts";
 import { renderTable } from "../table.ts";
 import { requireOrganization, formatTimestamp } from "../lookup.ts";
+import { systemSources } from "../../clock.ts";
 
 /**
  * Bounds a write transaction, because the server waits for it. A single trail with thousands of records may take
@@ -133,7 +134,7 @@ async function executePlan(
     ]);
   const operator = createOperatorChanges(data.store, "retention run");
   const run = runTransaction(data, () => runs.begin(id, by));
-  const steps = runs.planPieces(plan, run.id, operator.note);
+  const steps = runs.planPieces(plan, run.id, operator.audit);
   const result: RunResult = { trails: 0, stripped: 0, kept: 0, finished: false };
   try {
     await runs.withDeferredForeignKeys(() => runSteps(data, steps, { limit, result, reportProgress }));

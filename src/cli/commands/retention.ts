@@ -1,5 +1,4 @@
 /** `assay retention set|unset|list|hold|release`: manages retention rules and legal holds. */
-import { systemSources } from "../../server/app.ts";
 import { parseDuration } from "../../domain/text/units.ts";
 import { AppError } from "../../errors.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
@@ -18,6 +17,7 @@ import type { Command } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
 import { requireOrganization, formatTimestamp } from "../lookup.ts";
+import { systemSources } from "../../clock.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "The organization" };
 const FLOW: CommandOption = {
@@ -129,7 +129,7 @@ export const retentionSet: Command = {
           .find(
             (row) => row.organization_id === scope.organizationId && row.flow_id === scope.flowId,
           ) as RetentionRuleRow;
-        createOperatorChanges(data.store, "retention set").note(
+        createOperatorChanges(data.store, "retention set").audit(
           scope.organizationId,
           "retention.rule_set",
           scopeNameOf(scope),
@@ -165,7 +165,7 @@ export const retentionUnset: Command = {
         const scope = resolveScope(data.store, args);
         if (!openRetentionOf(data).rules.delete(scope))
           throw new CommandError(`there is no rule for ${scopeNameOf(scope)}; assay retention list shows all`);
-        createOperatorChanges(data.store, "retention unset").note(
+        createOperatorChanges(data.store, "retention unset").audit(
           scope.organizationId,
           "retention.rule_removed",
           scopeNameOf(scope),
@@ -261,7 +261,7 @@ export const retentionHold: Command = {
         if (name !== undefined && !trail)
           throw new CommandError(`${scopeNameOf(scope)} has no trail ${JSON.stringify(name.slice(0, 100))}`);
         const publicId = rules.createHold(scope, trail, { reason, by: byOption(args) });
-        createOperatorChanges(data.store, "retention hold").note(
+        createOperatorChanges(data.store, "retention hold").audit(
           scope.organizationId,
           "retention.hold_placed",
           publicId,
@@ -301,7 +301,7 @@ export const retentionRelease: Command = {
           );
         if (!rules.releaseHold(found.id, byOption(args)))
           throw new CommandError(`the hold ${id} was already released at ${formatTimestamp(found.released_at ?? 0)}`);
-        createOperatorChanges(data.store, "retention release").note(
+        createOperatorChanges(data.store, "retention release").audit(
           found.organization_id,
           "retention.hold_released",
           id,

@@ -28,6 +28,8 @@ import type { Command, ExitCode, Io } from "../framework.ts";
 import { explainListenError } from "../listen-failure.ts";
 import { reloadOnHangup, statusOf, logCertificate } from "../reload.ts";
 import { readKeyPair } from "../tls.ts";
+import { prepareDirectory } from "../../server/prepare-directory.ts";
+import { systemSources } from "../../clock.ts";
 
 /** Start-up output, as lines for people and as the fields of --json. */
 export type Announcement = { text: string; fields: Readonly<Record<string, unknown>> };
@@ -78,12 +80,12 @@ export const announceAddresses = (instance: Instance): Announcement => {
 function announceSetup({ setup, baseUrl }: Instance): Announcement {
   if (setup === null) return { text: "", fields: {} };
   const url = `${baseUrl}/setup`;
-  const { fresh, file } = setup;
-  const token = fresh === null ? `the one-time token in ${file}` : `this one-time token, which is also in ${file}`;
+  const { newToken, file } = setup;
+  const token = newToken === null ? `the one-time token in ${file}` : `this one-time token, which is also in ${file}`;
   const invitation = `there are no accounts yet: create the first administrator at ${url} with ${token}\n`;
   return {
-    text: `${invitation}${fresh === null ? "" : `${fresh}\n`}`,
-    fields: { setup: url, setup_token_file: file, ...(fresh === null ? {} : { setup_token: fresh }) },
+    text: `${invitation}${newToken === null ? "" : `${newToken}\n`}`,
+    fields: { setup: url, setup_token_file: file, ...(newToken === null ? {} : { setup_token: newToken }) },
   };
 }
 

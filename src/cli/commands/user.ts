@@ -1,5 +1,4 @@
 /** `assay user`: manages users. Works with and without a running server. */
-import { systemSources } from "../../server/app.ts";
 import { keepsAdmin } from "../../domain/access.ts";
 import { matches, USER_NAME } from "../../domain/names.ts";
 import type { IdentityRow } from "../../store/accounts/oidc-identities.ts";
@@ -16,6 +15,7 @@ import { listLiveAccounts } from "./member.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
 import { requireUser, formatTimestamp } from "../lookup.ts";
+import { systemSources } from "../../clock.ts";
 
 const USER_WORD = "USER is a login name or an e-mail address.";
 const DISPLAY_NAME: CommandOption = {
@@ -252,7 +252,7 @@ function disableUser(store: Store, { positionals, switches }: Args): DisabledUse
   const keys = store.apiKeys.listByOwner({ userId: user.id }).filter(({ revoked_at }) => revoked_at === null);
   for (const key of keys) operator.revokeKey({ userId: user.id, name: user.name }, key);
   const { sessions } = operator.removePassword(user);
-  operator.admitIdentities(user, false);
+  operator.blockIdentities(user);
   return {
     name: user.name,
     organizations: shared.map(({ organization }) => organization),
@@ -280,7 +280,7 @@ export const userEnable: Command = {
         const user = requireUser(data.store, args.positionals[0] ?? "");
         return {
           name: user.name,
-          changed: createOperatorChanges(data.store, "user enable").admitIdentities(user, true),
+          changed: createOperatorChanges(data.store, "user enable").unblockIdentities(user),
         };
       }),
     );

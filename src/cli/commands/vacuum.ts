@@ -1,6 +1,4 @@
 /** `assay vacuum`: compacts the database of a stopped server, and removes unreferenced evidence. */
-import { systemSources } from "../../server/app.ts";
-import { SWEEP_AGE } from "../../server/scheduler.ts";
 import type { EvidenceAccess } from "../../evidence/location.ts";
 import { DataDirectoryInUseError, lockDirectory, lockEvidence } from "../../store/db/data-directory-lock.ts";
 import { freePageStore } from "../../store/db/incremental-vacuum.ts";
@@ -12,6 +10,7 @@ import { openData, openEvidence, requireDataDirectory } from "../data-directory.
 import type { Data } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
+import { UNREFERENCED_EVIDENCE_AGE_S } from "../../server/scheduler.ts";
 import { systemSources } from "../../clock.ts";
 
 export const vacuum: Command = {

@@ -1,5 +1,4 @@
 /** `assay vault`: shows where evidence is stored, and moves it between the data directory and S3-compatible storage. */
-import { newPublicId, prepareDirectory } from "../../server/app.ts";
 import { parseEvidenceStore } from "../../config/parse-values.ts";
 import { openPlace } from "../../evidence/location.ts";
 import { IN_DIRECTORY } from "../../store/flows/evidence-location.ts";
@@ -18,6 +17,8 @@ import { showProgress } from "../progress.ts";
 import { createStopSignal } from "../stop-signal.ts";
 import { copyEvidence, countPresent } from "../vault-copy.ts";
 import type { CopyResult } from "../vault-copy.ts";
+import { newPublicId } from "../../clock.ts";
+import { prepareDirectory } from "../../server/prepare-directory.ts";
 
 const TO = {
   kind: "text",

@@ -1,5 +1,4 @@
 /** `assay webhook`: manages inbound webhooks of SonarQube and LaunchDarkly. Works with and without a running server. */
-import { newSecret } from "../../server/app.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
 import type { SonarFlowNames } from "../../domain/inbound-webhook/sonar.ts";
 import { WEBHOOK_KINDS } from "../../store/notifications/inbound-webhooks.ts";
@@ -17,6 +16,7 @@ import type { Command, Io } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
 import { requireOrganization, formatTimestamp } from "../lookup.ts";
+import { newSecret } from "../../clock.ts";
 
 const ORG: CommandOption = {
   kind: "text",

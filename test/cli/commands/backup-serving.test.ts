@@ -100,9 +100,7 @@ test("logs a failed backup and keeps running", async () => {
   const text = await server.wrote(
     /"msg":"the backup failed[^]*API reference|API reference[^]*"msg":"the backup failed/,
   );
-  const { level, error } = JSON.parse(
-    text.split("\n").find((line) => line.includes("the backup failed")) ?? "{}",
-  );
+  const { level, error } = JSON.parse(text.split("\n").find((line) => line.includes("the backup failed")) ?? "{}");
   assert.equal(
     { level, error },
     { level: "error", error: `there is no directory ${join(root, "not-mounted")}; make it first` },

@@ -4,6 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { keyDigest } from "../../../src/store/accounts/api-keys.ts";
 import { auditOf, cli, countRows, inDirectory, joinPatterns, look, start } from "../in-process.ts";
+import { newSecret } from "../../../src/clock.ts";
 
 const test = suite("cli/commands/member");
 

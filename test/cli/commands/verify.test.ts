@@ -25,6 +25,7 @@ import { openVault } from "../../../src/evidence/local-store.ts";
 import { clientOf } from "../../binary/client.ts";
 import { place } from "../../upgrades/fixture.ts";
 import { cli, inDirectory, joinPatterns, start } from "../in-process.ts";
+import { newPublicId } from "../../../src/clock.ts";
 
 const test = suite("cli/commands/verify");
 
