@@ -278,7 +278,7 @@ function createConfiguredProvider(options: ServeOptions): OidcProvider | null {
 }
 
 /**
- * Something to bind before there is an app. Requests that createRequestBoundary early, on the first of several sockets or on an
+ * Something to bind before there is an app. Requests that arrive early, on the first of several sockets or on an
  * inherited one, wait for it.
  */
 function createDeferredApp(): { bindable: Bindable; serve(app: App): void } {
