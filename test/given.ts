@@ -23,7 +23,7 @@ import {
 } from "../src/server/worker-threads.ts";
 import { urlsFor } from "../src/contract/urls.ts";
 import type { Role } from "../src/domain/access.ts";
-import { targetProblem } from "../src/domain/network/webhook-url.ts";
+import { findTargetProblem } from "../src/domain/network/webhook-url.ts";
 import { createRateLimiter } from "../src/http/rate-limiter.ts";
 import type { LoginDependencies } from "../src/auth/login-context.ts";
 import { createPasswordHasher } from "../src/auth/password-hashing.ts";
@@ -36,7 +36,7 @@ import type { ClockReport } from "../src/server/clock-watch.ts";
 import { createReadiness } from "../src/server/readiness.ts";
 import { createDiskGuard } from "../src/server/disk-guard.ts";
 import type { S3Vault } from "../src/evidence/s3-store.ts";
-import { createPlaces } from "../src/workers/concurrency-limit.ts";
+import { createConcurrencyLimit } from "../src/workers/concurrency-limit.ts";
 import { openVault } from "../src/evidence/local-store.ts";
 import { createEvidenceReader } from "../src/evidence/reader.ts";
 import { createPackageMaker } from "../src/audit-packages/package-maker.ts";
@@ -125,7 +125,7 @@ export async function startServer(options: ServerOptions = {}) {
   const vault = remote ?? openVault({ directory: evidenceRoot, staging, ids: newPublicId });
   const reader = remote ?? createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
   const customTypes = openCustomTypes();
-  const largeJson = openLargeJson(createPlaces(1));
+  const largeJson = openLargeJson(createConcurrencyLimit(1));
   const documents = openDocuments();
   const packages = createPackageMaker({
     data: { directory, evidence: evidenceRoot, staging },
@@ -195,7 +195,7 @@ export async function startServer(options: ServerOptions = {}) {
     baseUrl: options.baseUrl ?? "http://assay.test",
     basePath: network.basePath ?? null,
     followsProxies: network.followsProxies ?? false,
-    targetProblem: (target) => targetProblem(target, []),
+    targetProblem: (target) => findTargetProblem(target, []),
     checkResponses: true,
     rates: { address: null, key: null, now: () => 0, ...options.rates },
     metrics: options.metrics ?? null,

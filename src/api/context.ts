@@ -8,7 +8,7 @@ import type { AuditEntry } from "../store/db/audit-log.ts";
 import type { PhysicalType } from "../store/environments/environments.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { Store } from "../store/index.ts";
-import type { CustomTypes } from "../workers/sandbox/attestation-types.ts";
+import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import type { Urls } from "../contract/urls.ts";
 import type { EvidenceReader } from "../contract/evidence-reader.ts";

@@ -1,6 +1,6 @@
 /** Time windows in queries (operations, Filters and sorting): epoch seconds, both bounds inclusive. */
 import { Type } from "typebox";
-import { DAY, ISO_TIME_PATTERN, parseIsoTime } from "../domain/time.ts";
+import { DAY_S, ISO_TIME_PATTERN, parseIsoTime } from "../domain/time.ts";
 import { invalid } from "../errors.ts";
 import { CheckedByHandler, Unpublished } from "../http/schema.ts";
 

@@ -7,7 +7,7 @@ import type { Readable } from "node:stream";
 import { MessageChannel } from "node:worker_threads";
 import type { MessagePort, Worker } from "node:worker_threads";
 import { DamagedEvidenceError, EvidenceUnavailableError } from "../evidence/errors.ts";
-import { createFeeds } from "../workers/byte-streams.ts";
+import { createByteStreams } from "../workers/byte-streams.ts";
 import { createDamagedFiles } from "./evidence.ts";
 import type { PackageFailure, PackageRequest, PackageWorkerData } from "./package-worker.ts";
 import { serveEvidence } from "./remote-evidence-reader.ts";
@@ -63,7 +63,7 @@ export function createPackageMaker({
 }): PackageMaker {
   // Kept here because threads come and go: a file that cut off one package is omitted from all later ones.
   const damaged = createDamagedFiles();
-  const streams = createFeeds<PackageRequest, PackageFailure>({
+  const streams = createByteStreams<PackageRequest, PackageFailure>({
     start() {
       const known = { ...data, damaged: [...damaged.entries()] };
       if (!remote) return start({ workerData: { ...known, remote: null }, transferList: [] });
@@ -86,7 +86,7 @@ export function createPackageMaker({
   async function open(request: PackageRequest, signal?: AbortSignal): Promise<Readable> {
     const leave = await admission.enter(signal);
     try {
-      const stream = await streams.open(request, { patience: stallTimeoutMs, ...(signal ? { signal } : {}) });
+      const stream = await streams.open(request, { stallTimeoutMs, ...(signal ? { signal } : {}) });
       stream.once("close", leave);
       return stream;
     } catch (error) {

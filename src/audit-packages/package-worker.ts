@@ -19,8 +19,8 @@ import { createRemoteEvidence, UnreachableEvidenceError } from "./remote-evidenc
 import type { PackageSubject } from "../store/flows/audit-packages.ts";
 import { openSecondWriter } from "../store/db/database.ts";
 import { openStore } from "../store/index.ts";
-import type { FeedNews, FeedOrder } from "../workers/byte-streams.ts";
-import { countHandedOver } from "../workers/memory-reclaim.ts";
+import type { StreamReport, StreamOrder } from "../workers/byte-streams.ts";
+import { countReleasedBytes } from "../workers/memory-reclaim.ts";
 
 export type PackageWorkerData = {
   /** The data directory. */
@@ -88,7 +88,7 @@ const sendings = new Map<number, Sending>();
 /** Requests whose remote evidence is being described. */
 const opening = new Set<number>();
 
-port.on("message", (order: FeedOrder<PackageRequest>) => {
+port.on("message", (order: StreamOrder<PackageRequest>) => {
   runForStream(order.id, () => {
     if (order.type === "open") {
       if (remoteEvidence) void openWithRemoteEvidence(order.id, order.request, order.credits);
@@ -147,7 +147,7 @@ async function openWithRemoteEvidence(id: number, request: PackageRequest, credi
   }
 }
 
-function send(message: FeedNews<PackageFailure>): void {
+function send(message: StreamReport<PackageFailure>): void {
   port?.postMessage(message, message.type === "chunk" ? [message.bytes.buffer] : []);
 }
 
@@ -174,7 +174,7 @@ function pump(id: number, sending: Sending): void {
     sending.credits -= 1;
     if (following === null) finish(id, sending);
     else sending.ready = following;
-    countHandedOver(GARBAGE_PER_CHUNK_BYTE * bytes.length);
+    countReleasedBytes(GARBAGE_PER_CHUNK_BYTE * bytes.length);
     send({ type: "chunk", id, bytes, last: following === null });
   }
 }

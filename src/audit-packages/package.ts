@@ -1,5 +1,5 @@
 /** An audit package as a stream of bytes: the gathered members, put in order, as a gzipped tar archive. */
-import { auditPackageName } from "../domain/names.ts";
+import { formatAuditPackageName } from "../domain/names.ts";
 import { gzip } from "../archive/gzip.ts";
 import { tar } from "../archive/tar.ts";
 import type { TarEntry } from "../archive/tar.ts";
@@ -62,7 +62,7 @@ export function generatePackage({ render, ...source }: PackageInput, pathFor: (n
 
 function* archive(members: Members, { about, asOf }: AuditReport, files: EvidenceFiles): ByteGenerator {
   try {
-    yield* gzip(tar(archiveEntries(members, { directory: auditPackageName(about), asOf }, files)));
+    yield* gzip(tar(archiveEntries(members, { directory: formatAuditPackageName(about), asOf }, files)));
   } finally {
     members.close();
   }

@@ -6,8 +6,8 @@ import { presentCommits } from "../contract/shapes.ts";
 import { hasMembers, isListOf, isText, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
 import type { Facts, FlowRecord, StoredVerdict } from "../domain/compliance/environment.ts";
-import { reasonsOn, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
-import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
+import { rewordReasons, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
+import { describeOutcome, describeRule } from "../domain/policy/reasons.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type {
   AttestationExtras,
@@ -171,9 +171,9 @@ const describeRules = (store: PresenterContext["store"], verdict: StoredVerdict,
   orNull(() =>
     expandStoredVerdict(verdict, store.policies.getDocument(verdict.version_id), facts ?? { flows: [] }).rules.map(
       ({ rule, satisfied, resolutions }) => ({
-        rule: ruleInWords(rule),
+        rule: describeRule(rule),
         satisfied,
-        outcomes: resolutions.map((resolution) => outcomeInWords(rule, resolution)),
+        outcomes: resolutions.map((resolution) => describeOutcome(rule, resolution)),
       }),
     ),
   );

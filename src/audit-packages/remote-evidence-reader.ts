@@ -5,7 +5,7 @@
 import type { Readable } from "node:stream";
 import type { MessagePort } from "node:worker_threads";
 import { DamagedEvidenceError, EvidenceUnavailableError } from "../evidence/errors.ts";
-import { countHandedOver } from "../workers/memory-reclaim.ts";
+import { countReleasedBytes } from "../workers/memory-reclaim.ts";
 import type { RemoteFailure, RemoteFile, RemoteReply, RemoteRequest } from "./remote-evidence.ts";
 
 /** What packages need of remote storage (evidence/s3-store.ts). */
@@ -97,7 +97,7 @@ async function forwardBlocks(
       state.credits -= 1;
       // A copy with its own buffer, which moves to the package thread.
       const bytes = new Uint8Array(block);
-      countHandedOver(bytes.length);
+      countReleasedBytes(bytes.length);
       send(bytes);
     }
     return true;

@@ -5,7 +5,7 @@
  */
 import type { ClientAuth, Configuration, ServerMetadata } from "openid-client";
 import { truncate } from "../domain/text/excerpt.ts";
-import { personOf } from "../domain/login/identity.ts";
+import { parsePerson } from "../domain/login/identity.ts";
 import type { Person } from "../domain/login/identity.ts";
 import { unavailable } from "../errors.ts";
 

@@ -4,7 +4,7 @@
  * than one of its threads.
  */
 import { randomBytes, scrypt, timingSafeEqual } from "node:crypto";
-import { passwordForm } from "../domain/login/password.ts";
+import { normalizePassword } from "../domain/login/password.ts";
 import { unavailable } from "../errors.ts";
 import type { PasswordHash } from "../store/accounts/passwords.ts";
 
@@ -52,7 +52,7 @@ export function createPasswordHasher(parameters: Parameters = SCRYPT_PARAMETERS)
     /** Hashes a password that `passwordProblem` accepted. @throws AppError 503 */
     async hash(password: string): Promise<PasswordHash> {
       const salt = randomBytes(16);
-      return { ...parameters, salt, hash: await derive(passwordForm(password) ?? "", salt, parameters) };
+      return { ...parameters, salt, hash: await derive(normalizePassword(password) ?? "", salt, parameters) };
     },
     /**
      * Whether a password matches a hash. Does the same work without a hash, and for a text that is not a valid
@@ -60,7 +60,7 @@ export function createPasswordHasher(parameters: Parameters = SCRYPT_PARAMETERS)
      * @throws AppError 503
      */
     async verify(password: string, stored: PasswordHash | null): Promise<boolean> {
-      const form = passwordForm(password);
+      const form = normalizePassword(password);
       const key = await derive(form ?? "", stored?.salt ?? NO_SALT, stored ?? parameters);
       return stored !== null && form !== null && timingSafeEqual(key, stored.hash);
     },

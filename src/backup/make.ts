@@ -38,7 +38,7 @@ import { DataDirectoryInUseError, lockEvidence } from "../store/db/data-director
 import type { Lock } from "../store/db/data-directory-lock.ts";
 import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } from "../evidence/errors.ts";
 import type { Vault } from "../evidence/local-store.ts";
-import { countHandedOver } from "../workers/memory-reclaim.ts";
+import { countReleasedBytes } from "../workers/memory-reclaim.ts";
 import { syncPath } from "./durable.ts";
 import { astray } from "./evidence.ts";
 import type { Head, Manifest } from "./format.ts";
@@ -323,7 +323,7 @@ async function hashed(pieces: AsyncIterable<Uint8Array>, take: (piece: Uint8Arra
     hash.update(piece);
     bytes += piece.length;
     await take(piece);
-    countHandedOver(piece.length);
+    countReleasedBytes(piece.length);
   }
   return { bytes, sha256: hash.digest("hex") };
 }

@@ -18,7 +18,7 @@ import { lockDirectory } from "../store/db/data-directory-lock.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
 import { openVault } from "../evidence/local-store.ts";
 import type { Staged, Vault } from "../evidence/local-store.ts";
-import { countHandedOver } from "../workers/memory-reclaim.ts";
+import { countReleasedBytes } from "../workers/memory-reclaim.ts";
 import { syncPath } from "./durable.ts";
 import { astray } from "./evidence.ts";
 import { DamagedBackupError } from "./format.ts";
@@ -172,7 +172,7 @@ async function unpack(order: RestoreOrder, work: string): Promise<Manifest> {
     const watched = async function* (): AsyncGenerator<Uint8Array> {
       for await (const chunk of source) {
         signal.throwIfAborted();
-        countHandedOver(chunk.length);
+        countReleasedBytes(chunk.length);
         watch.reach((read += chunk.length));
         yield chunk;
       }

@@ -8,7 +8,7 @@
 import { parseArgs } from "node:util";
 import { OPTIONS } from "../config/options.ts";
 import { truncate } from "../domain/text/excerpt.ts";
-import { nearestNames } from "../domain/text/near-names.ts";
+import { findNearestNames } from "../domain/text/near-names.ts";
 
 /** An option of one command. A "text" option takes a value, shown as `placeholder` in the help; a "switch" does not. */
 export type CommandOption =
@@ -85,7 +85,7 @@ export function parseArguments(
     const name = token.rawName.startsWith("--") ? token.name : (SHORT_NAMES.get(token.name) ?? `-${token.name}`);
     const option = own.get(name);
     if (!option && !configFlags.has(name)) {
-      const near = nearestNames(name, [...own.keys(), ...configFlags]).map((known) => `--${known}`);
+      const near = findNearestNames(name, [...own.keys(), ...configFlags]).map((known) => `--${known}`);
       problems.push(`unknown option ${dashed}${near.length > 0 ? `; did you mean ${near.join(" or ")}?` : ""}`);
     } else if (option?.kind === "switch") {
       if (token.value !== undefined) problems.push(`${dashed} takes no value`);

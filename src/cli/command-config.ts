@@ -1,9 +1,9 @@
 /** Reads a command's input before it does any work: the configuration, and the files that the operator names. */
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
-import { certificatesOf } from "../config/tls-certificate.ts";
-import { configFileName, missingOptions, resolveConfig } from "../config/resolve.ts";
-import { OPTIONS, ROWS } from "../config/options.ts";
+import { parseCertificates } from "../config/tls-certificate.ts";
+import { findConfigFile, findMissingOptions, resolveConfig } from "../config/resolve.ts";
+import { OPTIONS, OPTION_ROWS } from "../config/options.ts";
 import type { Option } from "../config/options.ts";
 import type { ConfigSources } from "../config/resolve.ts";
 import type { EvidenceAccess } from "../evidence/location.ts";
@@ -25,7 +25,7 @@ export async function loadConfig(
   rules: ConfigurationRules = {},
 ): Promise<{ config: Config; sources: ConfigSources }> {
   const env = rules.ignoresVariables === true ? {} : io.env;
-  const fileName = configFileName({ flags, env });
+  const fileName = findConfigFile({ flags, env });
   const fileText = fileName === null ? null : await readText(io, fileName);
   const resolution = resolveConfig({ ...rules, flags, env, fileText, fileName });
   if (resolution.problems !== null) throw new CommandError(resolution.problems, EXIT.usage);
@@ -40,7 +40,7 @@ export async function loadConfig(
  */
 export async function findConfigurationProblems(command: Command, args: Args, io: Io): Promise<readonly string[]> {
   try {
-    const rows = ROWS.filter(({ flag }) => {
+    const rows = OPTION_ROWS.filter(({ flag }) => {
       const option = command.options[flag];
       return option?.kind === "text" && option.isSetting === true;
     });

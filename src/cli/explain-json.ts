@@ -29,7 +29,7 @@
  *   the attestations that determined the result}}}
  * - `members` of a logical environment: SnapshotJson of each
  */
-import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
+import { describeOutcome, describeRule } from "../domain/policy/reasons.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import { problemsOf } from "../store/environments/explanation-types.ts";
 import type {
@@ -139,12 +139,12 @@ function presentArtifact({
       status: verdict.status,
       rules: verdict.rules.map(({ rule, satisfied, resolutions }) => ({
         rule,
-        in_words: ruleInWords(rule),
+        in_words: describeRule(rule),
         satisfied,
         resolutions: resolutions.map((resolution) => ({
           type: resolution.type,
           context: resolution.context,
-          in_words: outcomeInWords(rule, resolution),
+          in_words: describeOutcome(rule, resolution),
           attestation_ids: resolution.attestationIds,
         })),
       })),

@@ -2,7 +2,7 @@
  * Renders an explanation for people: the verdict first, then the snapshot and its policies, then each artifact,
  * non-compliant ones first. Untrusted text never begins a line, and its control characters are escaped.
  */
-import { verdictWord } from "../domain/compliance/replay.ts";
+import { formatVerdict } from "../domain/compliance/replay.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
 import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
@@ -70,7 +70,7 @@ function describeSnapshot(explanation: Explanation): string {
           : `all ${size} artifacts are compliant`;
     return allowed === 0 ? all : `${all}, ${allowed} of them because of the allowlist`;
   };
-  return `${labelOf(explanation)} is ${verdictWord(state)}: ${why()}.`;
+  return `${labelOf(explanation)} is ${formatVerdict(state)}: ${why()}.`;
 }
 
 /** Returns one line for each artifact name that has the fingerprint. */
@@ -237,7 +237,7 @@ function ruleLines({ rule, satisfied, resolutions }: RuleVerdict): string[] {
   // Rules that the policy does not require exist too, and would otherwise be listed for every policy.
   if (rule.type !== "attestation" && !rule.definition.required) return [];
   return [
-    `    ${mark} ${ruleInWords(rule)}`,
+    `    ${mark} ${describeRule(rule)}`,
     ...resolutions.map((resolution) => {
       const ids = resolution.attestationIds;
       const by = ids.length === 0 ? "" : ` (by ${ids.length === 1 ? "attestation" : "attestations"} ${ids.join(", ")})`;

@@ -6,8 +6,8 @@
  * create"); commands that share the first word form a group, which `assay help key` lists.
  */
 import { listAssets, readTextAsset } from "../assets.ts";
-import { optionsHelp } from "../config/resolve.ts";
-import { nearestNames } from "../domain/text/near-names.ts";
+import { renderOptionsHelp } from "../config/resolve.ts";
+import { findNearestNames } from "../domain/text/near-names.ts";
 import { ForeignDatabaseError, NewerDatabaseError, UnfinishedRestoreError } from "../store/db/database.ts";
 import { DataDirectoryInUseError } from "../store/db/data-directory-lock.ts";
 import { EvidenceUnavailableError } from "../evidence/errors.ts";
@@ -156,7 +156,7 @@ function describeUnknownCommand(commands: readonly Command[], words: readonly st
   }
   const word = group.length > 0 ? `${first} ${second}` : first;
   const firstWords = new Set(commands.map(({ name }) => name.split(" ")[0] ?? ""));
-  const near = nearestNames(word, group.length > 0 ? group : [...firstWords]);
+  const near = findNearestNames(word, group.length > 0 ? group : [...firstWords]);
   const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : "see assay help";
   return `unknown command ${JSON.stringify(word.slice(0, 100))}; ${hint}`;
 }

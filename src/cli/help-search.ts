@@ -43,7 +43,7 @@ export function searchHelp(
         return has(name, summary, usage, ...details, ...own.flatMap(([flag, option]) => [flag, option.description]));
       })
       .map(({ name, summary }) => [name, summary]),
-    options: ROWS.filter(({ flag, variable, key, description, accepts }) =>
+    options: OPTION_ROWS.filter(({ flag, variable, key, description, accepts }) =>
       has(flag, variable, key ?? "", description, accepts),
     ).map(({ flag, placeholder, description }) => [`--${flag} ${placeholder}`, description]),
   };

@@ -16,7 +16,7 @@ import {
   parseIssuer,
   parseLine,
   parseListen,
-  parseListenPlace,
+  parseListenAddress,
   parseLogLevel,
   parsePath,
   parseProxies,
@@ -176,7 +176,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     variable: "ASSAY_LISTEN",
     key: "listen",
     placeholder: "HOST:PORT",
-    parse: parseListenPlace,
+    parse: parseListenAddress,
     accepts:
       "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 takes any free port, or unix:/PATH with at most 107 bytes of path",
     default: "127.0.0.1:8001",
@@ -766,4 +766,4 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
   },
 };
 
-export const ROWS: readonly Option[] = Object.values(OPTIONS);
+export const OPTION_ROWS: readonly Option[] = Object.values(OPTIONS);

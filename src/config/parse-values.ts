@@ -3,7 +3,7 @@
  */
 import { isIPv4, isIPv6 } from "node:net";
 import { isRole } from "../domain/access.ts";
-import { normalRange } from "../domain/network/ip-ranges.ts";
+import { normalizeRange } from "../domain/network/ip-ranges.ts";
 import type { GroupRole, Listen, ListenPath, LogLevel } from "./types.ts";
 
 export function parsePath(text: string): string | null {
@@ -20,14 +20,14 @@ export function parseListen(text: string): Listen | null {
 }
 
 /** Where HTTP is served: HOST:PORT, or `unix:` and the absolute path of a socket. */
-export function parseListenPlace(text: string): Listen | ListenPath | null {
+export function parseListenAddress(text: string): Listen | ListenPath | null {
   if (!text.startsWith("unix:")) return parseListen(text);
   const path = text.slice("unix:".length);
-  return /^\/[^\0]*[^\0/]$/.test(path) && Buffer.byteLength(path) <= LONGEST_SOCKET_PATH ? { path } : null;
+  return /^\/[^\0]*[^\0/]$/.test(path) && Buffer.byteLength(path) <= MAX_SOCKET_PATH_BYTES ? { path } : null;
 }
 
 /** Bytes: the system keeps 108 for the address of a Unix socket, and one of them ends it. */
-export const LONGEST_SOCKET_PATH = 107;
+export const MAX_SOCKET_PATH_BYTES = 107;
 
 // A name whose last label is a number is a mistyped address, never a host name.
 function isHost(name: string): boolean {
@@ -45,13 +45,13 @@ export function parseBaseUrl(text: string): string | null {
 }
 
 export function parseRanges(text: string): readonly string[] | null {
-  const ranges = text.split(",").map((range) => normalRange(range.trim()));
+  const ranges = text.split(",").map((range) => normalizeRange(range.trim()));
   return ranges.every((range) => range !== null) ? ranges : null;
 }
 
 /** Ranges of addresses, and the word `unix` for whoever can open the Unix socket. */
 export function parseProxies(text: string): readonly string[] | null {
-  const entries = text.split(",").map((entry) => (entry.trim() === "unix" ? "unix" : normalRange(entry.trim())));
+  const entries = text.split(",").map((entry) => (entry.trim() === "unix" ? "unix" : normalizeRange(entry.trim())));
   return entries.every((entry) => entry !== null) ? entries : null;
 }
 

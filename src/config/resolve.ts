@@ -9,10 +9,10 @@
 import { isIPv6 } from "node:net";
 import { isAlias, isMap, isScalar } from "yaml";
 import { truncate } from "../domain/text/excerpt.ts";
-import { nearestNames } from "../domain/text/near-names.ts";
+import { findNearestNames } from "../domain/text/near-names.ts";
 import { formatDuration, formatSize } from "../domain/text/units.ts";
-import { PLAIN, readYaml } from "../domain/text/yaml.ts";
-import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES, ROWS } from "./options.ts";
+import { OPERATOR_FILE, readYaml } from "../domain/text/yaml.ts";
+import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES, OPTION_ROWS } from "./options.ts";
 import type { Config, Option, OptionName } from "./options.ts";
 import type { Listen, ListenPath } from "./types.ts";
 
@@ -27,7 +27,7 @@ export type ResolvedConfig =
  * Says which configuration file to read before `resolveConfig` can run: the flag --config, else ASSAY_CONFIG, else
  * null.
  */
-export function configFileName(input: {
+export function findConfigFile(input: {
   flags: Readonly<Record<string, string>>;
   env: Readonly<Record<string, string | undefined>>;
 }): string | null {
@@ -63,12 +63,12 @@ export function resolveConfig(input: {
   };
 
   for (const [flag, text] of Object.entries(input.flags)) {
-    const row = ROWS.find((candidate) => candidate.flag === flag);
+    const row = OPTION_ROWS.find((candidate) => candidate.flag === flag);
     if (row) take(row, text, `flag --${flag}`);
     else {
-      const near = nearestNames(
+      const near = findNearestNames(
         flag,
-        ROWS.map((option) => option.flag),
+        OPTION_ROWS.map((option) => option.flag),
       ).map((name) => `--${name}`);
       problems.push(unknownName(`flag --${truncate(flag, 100)}`, near));
     }
@@ -76,12 +76,12 @@ export function resolveConfig(input: {
   for (const [variable, text] of Object.entries(input.env)) {
     if (!variable.startsWith(PREFIX) || OTHER_VARIABLES.includes(variable) || INJECTED_VARIABLE.test(variable))
       continue;
-    const row = ROWS.find((candidate) => candidate.variable === variable);
+    const row = OPTION_ROWS.find((candidate) => candidate.variable === variable);
     if (!row) problems.push(unknownVariable(variable));
     else if (text !== undefined && text !== "") take(row, text, `variable ${variable}`);
   }
   if (input.fileText !== null) readFile(input.fileText, input.fileName ?? "configuration file", take, problems);
-  for (const row of ROWS) {
+  for (const row of OPTION_ROWS) {
     const text = input.defaults?.[row.name] ?? row.default;
     if (text !== null) take(row, text, "default");
   }
@@ -103,9 +103,9 @@ export function resolveConfig(input: {
   }
   const [base, path] = [found.get("baseUrl"), found.get("basePath")];
   if (base && path) found.set("baseUrl", { ...base, value: withBasePath(base.value as string, path.value as string) });
-  const values = Object.fromEntries(ROWS.map((row) => [row.name, found.get(row.name)?.value ?? null])) as Config;
+  const values = Object.fromEntries(OPTION_ROWS.map((row) => [row.name, found.get(row.name)?.value ?? null])) as Config;
   const sources = Object.fromEntries(
-    ROWS.map((row) => [row.name, found.get(row.name)?.source ?? "default"]),
+    OPTION_ROWS.map((row) => [row.name, found.get(row.name)?.source ?? "default"]),
   ) as ConfigSources;
 
   // The HTTP server of Node refuses to start with such a pair.
@@ -144,7 +144,7 @@ const NEEDED: readonly (readonly [OptionName, OptionName])[] = [
  * What is missing in a configuration, for who uses all of it: a command that reads two options is not held up by the
  * others.
  */
-export function missingOptions(config: Config): string[] {
+export function findMissingOptions(config: Config): string[] {
   const named = (name: OptionName): string =>
     `--${OPTIONS[name].flag} ${OPTIONS[name].placeholder} or ${OPTIONS[name].variable}`;
   const groups = TOGETHER.filter((group) => group.some((name) => config[name] !== null)).flatMap((group) =>
@@ -171,23 +171,25 @@ function readFile(
   take: (row: Option, text: string, source: string) => void,
   problems: string[],
 ): void {
-  const yaml = readYaml(text, PLAIN);
+  const yaml = readYaml(text, OPERATOR_FILE);
   for (const { line, column, text: problem } of yaml.problems) {
     problems.push(`file ${fileName} line ${line} column ${column}: ${problem}`);
   }
   if (yaml.root === null) return;
   if (!isMap(yaml.root)) {
-    problems.push(`file ${fileName} line ${yaml.place(yaml.root).line}: a mapping of options to values is expected`);
+    problems.push(
+      `file ${fileName} line ${yaml.positionOf(yaml.root).line}: a mapping of options to values is expected`,
+    );
     return;
   }
   for (const { key, value } of yaml.root.items) {
-    const place = `file ${fileName} line ${yaml.place(key).line}`;
+    const place = `file ${fileName} line ${yaml.positionOf(key).line}`;
     const name = isScalar(key) ? String(key.value) : "";
-    const row = ROWS.find((candidate) => candidate.key === name);
+    const row = OPTION_ROWS.find((candidate) => candidate.key === name);
     if (!row) {
-      const near = nearestNames(
+      const near = findNearestNames(
         name,
-        ROWS.flatMap((option) => option.key ?? []),
+        OPTION_ROWS.flatMap((option) => option.key ?? []),
       );
       problems.push(unknownName(`key ${quote(name)} (${place})`, near));
     } else if (isScalar(value) && value.value !== null) {
@@ -235,14 +237,14 @@ export function explainConfig(
 function textOf(value: NonNullable<Config[OptionName]>, unit: Option["unit"]): string {
   if (typeof value === "number" && unit !== null) return unit === "bytes" ? formatSize(value) : formatDuration(value);
   if (typeof value !== "object") return String(value);
-  if ("host" in value || "path" in value) return listenText(value);
+  if ("host" in value || "path" in value) return formatListenAddress(value);
   return value
     .map((entry) => (typeof entry === "string" ? entry : `${entry.group}=${entry.organization}:${entry.role}`))
     .join(",");
 }
 
 /** A place to listen on as an operator writes it. */
-export function listenText(listen: Listen | ListenPath): string {
+export function formatListenAddress(listen: Listen | ListenPath): string {
   return "path" in listen
     ? `unix:${listen.path}`
     : `${isIPv6(listen.host) ? `[${listen.host}]` : listen.host}:${listen.port}`;
@@ -251,10 +253,10 @@ export function listenText(listen: Listen | ListenPath): string {
 /**
  * The options as lines for --help, each ending in a line feed: the flag, then what it is, its default and its variable.
  */
-export function optionsHelp(): string {
-  const heads = ROWS.map((row) => `  --${row.flag} ${row.placeholder}`);
+export function renderOptionsHelp(): string {
+  const heads = OPTION_ROWS.map((row) => `  --${row.flag} ${row.placeholder}`);
   const width = Math.max(...heads.map((head) => head.length)) + 2;
-  return ROWS.map((row, index) => {
+  return OPTION_ROWS.map((row, index) => {
     const preset = row.default === null ? "" : `default ${row.default}; `;
     return `${(heads[index] ?? "").padEnd(width)}${row.description} (${preset}${row.variable})\n`;
   }).join("");
@@ -267,8 +269,10 @@ const SERVICE_LINK = /_SERVICE_(?:HOST|PORT(?:_\w+)?)$|_PORT(?:_\d+_(?:TCP|UDP|S
 
 function unknownVariable(variable: string): string {
   // Compared without the common prefix, which would make every short name look near.
-  const names = [...ROWS.map((option) => option.variable), ...OTHER_VARIABLES].map((name) => name.slice(PREFIX.length));
-  const near = nearestNames(variable.slice(PREFIX.length).toUpperCase(), names).map((name) => `${PREFIX}${name}`);
+  const names = [...OPTION_ROWS.map((option) => option.variable), ...OTHER_VARIABLES].map((name) =>
+    name.slice(PREFIX.length),
+  );
+  const near = findNearestNames(variable.slice(PREFIX.length).toUpperCase(), names).map((name) => `${PREFIX}${name}`);
   const problem = unknownName(`variable ${truncate(variable, 100)}`, near);
   if (near.length > 0 || !SERVICE_LINK.test(variable)) return problem;
   return `${problem}; if Kubernetes injects it for a service, set enableServiceLinks: false in the pod`;

@@ -15,7 +15,7 @@ export type CertificateFacts = {
 };
 
 /** All certificates of a text, in the order in which they stand there; null in place of one that cannot be read. */
-export const certificatesOf = (pem: string): (X509Certificate | null)[] =>
+export const parseCertificates = (pem: string): (X509Certificate | null)[] =>
   (
     pem.match(/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[^-]*-----END (?:X509 |TRUSTED )?CERTIFICATE-----/g) ?? []
   ).map(readCertificate);
@@ -28,7 +28,7 @@ function readCertificate(pem: string): X509Certificate | null {
   }
 }
 
-export function factsOf(certificate: X509Certificate): CertificateFacts {
+export function certificateFactsOf(certificate: X509Certificate): CertificateFacts {
   return {
     subject: line(certificate.subject),
     issuer: line(certificate.issuer),
@@ -44,9 +44,9 @@ export function factsOf(certificate: X509Certificate): CertificateFacts {
  * When the first certificate of a text ends, which is that of the server: epoch seconds; null where there is none that
  * can be read.
  */
-export function endOf(pem: string): number | null {
-  const [leaf] = certificatesOf(pem);
-  return leaf ? factsOf(leaf).validTo : null;
+export function findExpiry(pem: string): number | null {
+  const [leaf] = parseCertificates(pem);
+  return leaf ? certificateFactsOf(leaf).validTo : null;
 }
 
 const line = (name: string | undefined): string => (name ?? "").split("\n").join(", ");
@@ -54,7 +54,7 @@ const line = (name: string | undefined): string => (name ?? "").split("\n").join
 /** Whole days for which a certificate is still valid: 0 on its last day, negative once it has ended. */
 export const daysLeft = ({ validTo }: CertificateFacts, now: number): number => Math.floor((validTo - now) / 86_400);
 
-export type PairCheck = {
+export type KeyPairCheck = {
   /** Why the pair cannot serve; empty when it can. */
   problems: readonly string[];
   /** What clients will mind, although the server can start. */
@@ -71,12 +71,12 @@ const WARN_DAYS = 30;
  * @param names of the two files, for the messages
  * @param now epoch seconds
  */
-export function checkPair(
+export function checkKeyPair(
   pair: { certificate: string; key: string },
   names: { certificate: string; key: string },
   now: number,
-): PairCheck {
-  const chain = certificatesOf(pair.certificate);
+): KeyPairCheck {
+  const chain = parseCertificates(pair.certificate);
   const [leaf] = chain;
   const { key, problem } = readKey(pair.key, names.key);
   const unreadable = [
@@ -88,7 +88,7 @@ export function checkPair(
   ];
   const isComplete = leaf && key && unreadable.length === 0;
   const problems = isComplete ? mismatch(chain as X509Certificate[], key, pair, names) : unreadable;
-  const facts = leaf ? factsOf(leaf) : null;
+  const facts = leaf ? certificateFactsOf(leaf) : null;
   return { problems, warnings: facts === null ? [] : warningsOf(facts, names.certificate, now), facts };
 }
 

@@ -195,7 +195,7 @@ function presentEvidenceItem(context: PresenterContext, record: PlacedAttestatio
   return {
     evidence_type: record.overridden_type ?? record.type,
     is_compliant: shown.is_compliant,
-    created_at: epochText(record.created_at),
+    created_at: formatEpoch(record.created_at),
     description: shown.description,
     build_url: shown.origin_url,
     commit_sha: record.git_commit,
@@ -246,7 +246,7 @@ export function presentHistory(
   return [
     // First even if a start is earlier: an artifact may run before it is reported.
     { event: `${row.reference_name ?? row.filename} reported`, timestamp: row.created_at },
-    ...mergedByTime(
+    ...mergeByTime(
       received.map(({ name, created_at }) => ({ event: `${name} evidence received`, timestamp: created_at })),
       presentMoves(locations),
     ),

@@ -10,7 +10,7 @@ import type { DeploymentRow } from "../store/environments/deployments.ts";
 import type { ReplacedRow } from "../store/environments/snapshots.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 import { UNREADABLE } from "./placeholders.ts";
-import { compareUrl } from "../domain/network/urls.ts";
+import { buildCompareUrl } from "../domain/network/urls.ts";
 
 export const ReplacedArtifact = named(
   "ReplacedArtifact",
@@ -114,7 +114,7 @@ export function diffUrl({
   previous_repo_url,
 }: DeploymentRow): string | null {
   if (git_commit === null || previous_commit === null) return null;
-  return compareUrl(
+  return buildCompareUrl(
     { sha: previous_commit, commitUrl: previous_commit_url ?? "", repoUrl: previous_repo_url },
     { sha: git_commit, commitUrl: commit_url ?? "", repoUrl: repo_url },
   );

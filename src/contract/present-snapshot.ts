@@ -5,10 +5,10 @@
  * response is assembled as text.
  */
 import type { Static } from "typebox";
-import { reasonsOn, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
+import { rewordReasons, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
 import type { Facts, FlowRecord, StoredVerdict } from "../domain/compliance/environment.ts";
 import type { PolicyDocument } from "../domain/policy/ast.ts";
-import { policyDump } from "../domain/policy/document.ts";
+import { dumpPolicy } from "../domain/policy/document.ts";
 import { presentRuleVerdicts } from "../domain/policy/evaluate.ts";
 import type { Instances } from "../domain/snapshot/normalize.ts";
 import { hasMembers, isListOf, isNumber, isText, readStoredJson } from "../domain/stored-json.ts";
@@ -376,7 +376,7 @@ function presentPolicies(
       id: policy.public_id,
       name: policy.name,
       version: policy.version,
-      policy_dump: document ? policyDump(document) : UNREADABLE_DUMP,
+      policy_dump: document ? dumpPolicy(document) : UNREADABLE_DUMP,
       failing_artifacts: failing.get(id) ?? [],
     };
   });

@@ -234,7 +234,7 @@ export function presentEventText(json: string): string {
  */
 export function parseRepoInfo(info: RepoInfoInput | null | undefined): RepoFacts | null {
   if (!info?.id || !info.name || !info.url) return null;
-  const problem = repoUrlProblem(info.url);
+  const problem = findRepoUrlProblem(info.url);
   if (problem) throw invalid({ "repo_info.url": problem });
   return {
     externalId: info.id,

@@ -81,7 +81,7 @@ export function allows(permission: OrgPermission, role: Role | null, isPublic: b
 }
 
 /** Whether `holder` may give `wanted` to a service account: nobody grants more than they hold (semantics 1.4). */
-export const mayGrant = (holder: Role, wanted: Role): boolean => ROLES.indexOf(wanted) >= ROLES.indexOf(holder);
+export const canGrant = (holder: Role, wanted: Role): boolean => ROLES.indexOf(wanted) >= ROLES.indexOf(holder);
 
 /**
  * Whether an organization still has an admin after some memberships changed: name -> new role, null for one that ends.

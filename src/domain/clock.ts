@@ -5,10 +5,10 @@
  *
  * All times are epoch seconds.
  */
-import { DAY } from "./time.ts";
+import { DAY_S } from "./time.ts";
 
 /** A clock further than this from the time that is expected is not believed. */
-export const MAX_CLOCK_ERROR_S = DAY;
+export const MAX_CLOCK_ERROR_S = DAY_S;
 
 /** What the database remembers of the clock (store/clock.ts). */
 export type ClockRecord = {
@@ -27,7 +27,7 @@ export type ClockRecord = {
 export type ClockState = "right" | "ahead" | "behind";
 
 /** @param expected the last known good time, plus the time that is known to have passed since */
-export function judgeClock(now: number, expected: number): ClockState {
+export function classifyClock(now: number, expected: number): ClockState {
   if (now > expected + MAX_CLOCK_ERROR_S) return "ahead";
   return now < expected - MAX_CLOCK_ERROR_S ? "behind" : "right";
 }
@@ -51,7 +51,7 @@ export const disprovesJump = (now: number, { goodAt, jumpFrom, jumpTo }: ClockRe
  * back
  *   behind a good time still cannot make history run backwards.
  */
-export function timeOfSnapshot(now: number, latest: number | null, readRecord: () => ClockRecord | null): number {
+export function chooseSnapshotTime(now: number, latest: number | null, readRecord: () => ClockRecord | null): number {
   if (latest === null || now >= latest) return now;
   if (latest - now <= MAX_CLOCK_ERROR_S) return latest;
   const record = readRecord();

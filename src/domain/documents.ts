@@ -4,7 +4,7 @@
  */
 import type { ControlReference } from "./policy/ast.ts";
 import { renderDiagnostics } from "./policy/diagnostics.ts";
-import { controlsReferenced, parsePolicy } from "./policy/document.ts";
+import { controlReferencesOf, parsePolicy } from "./policy/document.ts";
 import { serializePolicy } from "./policy/stored.ts";
 import { parseTemplate, renderTemplateProblems } from "./flow-template/template.ts";
 import { decodeUtf8 } from "./text/utf8.ts";
@@ -44,5 +44,5 @@ export function readPolicyFile(bytes: Buffer): PolicyFile | DocumentRefusal {
     };
   const { policy, problems } = parsePolicy(yaml);
   if (!policy) return { refusal: renderDiagnostics(problems) };
-  return { yaml, parsedJson: serializePolicy(policy), controls: controlsReferenced(policy) };
+  return { yaml, parsedJson: serializePolicy(policy), controls: controlReferencesOf(policy) };
 }

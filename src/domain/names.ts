@@ -43,7 +43,7 @@ export const COMMIT_SHA = "^[a-f0-9]{40}$";
 export const PUBLIC_ID = "^[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{8}$";
 
 /** Longest name that a report can give an attestation, an artifact or a type, in UTF-16 code units. */
-export const MAX_NAME_CHARACTERS = 256;
+export const MAX_NAME_CHARS = 256;
 
 /** File systems allow names of 255 bytes; the endings `.tar.gz` and those of temporary files need room too. */
 const MAX_PACKAGE_NAME_CHARS = 200;
@@ -57,7 +57,9 @@ const SHORT_FINGERPRINT_CHARS = 12;
  * of
  *   them holds a character that file systems or tar treat specially
  */
-export function auditPackageName(about: { flow: string } & ({ trail: string } | { fingerprint: string })): string {
+export function formatAuditPackageName(
+  about: { flow: string } & ({ trail: string } | { fingerprint: string }),
+): string {
   const subject = "trail" in about ? about.trail : about.fingerprint.slice(0, SHORT_FINGERPRINT_CHARS);
   return `audit-package-${about.flow}-${subject}`.slice(0, MAX_PACKAGE_NAME_CHARS);
 }

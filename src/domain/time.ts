@@ -4,17 +4,17 @@
 export type Timer = (seconds: number, ring: () => void) => () => void;
 
 /** Seconds of a UTC day. */
-export const DAY = 86_400;
+export const DAY_S = 86_400;
 
 /** The latest moment at which an API key may expire (semantics 1.6). */
-export const LATEST_EXPIRY = 4_102_444_800;
+export const MAX_EXPIRY_S = 4_102_444_800;
 
 /**
  * Epoch seconds as decimal text, for the times of an artifact, which the API writes as strings (wire-contract 1.7).
  * Never uses an exponent: clients parse the text as a plain decimal. `1700000000.25` -> "1700000000.25".
  * @throws RangeError for NaN and infinities, which no clock and no validated input yields
  */
-export function epochText(seconds: number): string {
+export function formatEpoch(seconds: number): string {
   if (!Number.isFinite(seconds)) throw new RangeError("Not a point in time");
   const shortest = String(seconds === 0 ? 0 : seconds);
   if (!shortest.includes("e")) return shortest;
@@ -30,8 +30,8 @@ export function epochText(seconds: number): string {
  * a later second.
  * @param epochSeconds the moment of archiving
  */
-export function archivedName(name: string, epochSeconds: number): string {
-  return `${name}-archived-at-${epochText(Math.floor(epochSeconds))}`;
+export function formatArchivedName(name: string, epochSeconds: number): string {
+  return `${name}-archived-at-${formatEpoch(Math.floor(epochSeconds))}`;
 }
 
 /**
@@ -58,7 +58,7 @@ export function parseIsoTime(text: string, wholeDay = false): number | null {
   if (Number.isNaN(milliseconds) || new Date(milliseconds).toISOString().slice(0, plain.length) !== plain) return null;
   const offset = zoneOffset(zone);
   if (offset === null) return null;
-  if (wholeDay && text.length === ISO_DATE_LENGTH) return milliseconds / 1000 + DAY - 1e-6;
+  if (wholeDay && text.length === ISO_DATE_LENGTH) return milliseconds / 1000 + DAY_S - 1e-6;
   return milliseconds / 1000 + Number(`0.${fraction}`) - offset;
 }
 
@@ -71,12 +71,12 @@ function zoneOffset(zone: string): number | null {
 }
 
 /** Two histories as one, by time; each keeps its own order, and of the same moment the first one's come first. */
-export const mergedByTime = <T extends { timestamp: number }>(one: readonly T[], other: readonly T[]): T[] => [
-  ...mergeByTime(one, other),
+export const mergeByTime = <T extends { timestamp: number }>(one: readonly T[], other: readonly T[]): T[] => [
+  ...iterateByTime(one, other),
 ];
 
 /** As mergedByTime, one entry after the other: the first history may be longer than memory. */
-export function* mergeByTime<T extends { timestamp: number }>(one: Iterable<T>, other: readonly T[]): Generator<T> {
+export function* iterateByTime<T extends { timestamp: number }>(one: Iterable<T>, other: readonly T[]): Generator<T> {
   let next = 0;
   for (const entry of one) {
     for (let later = other[next]; later && later.timestamp < entry.timestamp; later = other[(next += 1)]) yield later;

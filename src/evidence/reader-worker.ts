@@ -11,7 +11,7 @@ import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { evidencePath } from "./layout.ts";
-import type { FeedNews, FeedOrder } from "../workers/byte-streams.ts";
+import type { StreamReport, StreamOrder } from "../workers/byte-streams.ts";
 
 /** What the thread is started with: the evidence root. */
 export type EvidenceWorkerData = { root: string };
@@ -53,7 +53,7 @@ if (port === null) throw new Error("this file runs as a worker thread only");
 const { root } = workerData as EvidenceWorkerData;
 const readings = new Map<number, Reading>();
 
-port.on("message", (order: FeedOrder<EvidenceRead>) => {
+port.on("message", (order: StreamOrder<EvidenceRead>) => {
   try {
     if (order.type === "open") {
       const reading = open(order.id, order.request);
@@ -73,7 +73,7 @@ port.on("message", (order: FeedOrder<EvidenceRead>) => {
   }
 });
 
-function send(news: FeedNews<Failure>): void {
+function send(news: StreamReport<Failure>): void {
   port?.postMessage(news, news.type === "chunk" ? [news.bytes.buffer] : []);
 }
 

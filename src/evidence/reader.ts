@@ -5,7 +5,7 @@ import type { Worker } from "node:worker_threads";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
 import { placeOf } from "./layout.ts";
 import type { EvidenceRead, EvidenceWorkerData, Failure } from "./reader-worker.ts";
-import { createFeeds } from "../workers/byte-streams.ts";
+import { createByteStreams } from "../workers/byte-streams.ts";
 
 export type EvidenceRequest = {
   digest: string;
@@ -49,7 +49,7 @@ export function createEvidenceReader({
   root: string;
   start: (options: { workerData: EvidenceWorkerData }) => Worker;
 }): EvidenceThread {
-  const feeds = createFeeds<EvidenceRead, Failure>({
+  const feeds = createByteStreams<EvidenceRead, Failure>({
     start: () => start({ workerData: { root } }),
     credits: CREDITS,
     idle: null,

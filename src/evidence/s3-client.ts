@@ -22,7 +22,7 @@ import {
 } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
 import { EvidenceUnavailableError } from "./errors.ts";
-import { createPlaces } from "../workers/concurrency-limit.ts";
+import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 
 export type BucketSettings = {
   bucket: string;
@@ -75,7 +75,7 @@ export function openBucket({
 }: BucketSettings) {
   const requests = client(CONNECTIONS.requests);
   const downloads = client(CONNECTIONS.downloads);
-  const places = createPlaces(AT_ONCE);
+  const places = createConcurrencyLimit(AT_ONCE);
 
   function client(maxSockets: number): S3Client {
     const sockets = { keepAlive: true, maxSockets };
@@ -112,7 +112,7 @@ export function openBucket({
   /** @throws EvidenceUnavailableError for whatever goes wrong with a request */
   async function asked<T>(what: string, request: () => Promise<T>): Promise<T> {
     try {
-      return await places.within(request);
+      return await places.run(request);
     } catch (error) {
       throw unavailable(what, error);
     }
@@ -145,7 +145,7 @@ export function openBucket({
      */
     async head(key: string): Promise<StoredObject | null> {
       try {
-        const found = await places.within(() =>
+        const found = await places.run(() =>
           requests.send(new HeadObjectCommand({ ...at(key), ChecksumMode: "ENABLED" })),
         );
         const { ContentLength: size, ETag: etag } = found;

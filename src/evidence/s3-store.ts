@@ -27,7 +27,7 @@ import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } 
 import { hashHere } from "./hashing.ts";
 import type { Hashing } from "./hashing.ts";
 import { digestAt, placeOf } from "./layout.ts";
-import { createPlaces } from "../workers/concurrency-limit.ts";
+import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { createReceiving, uploadOutcome } from "./ingest.ts";
 import { createStaging } from "./staging.ts";
 import type { Entry } from "./staging.ts";
@@ -105,7 +105,7 @@ export function openS3Vault({
   const bucket = openBucket(settings);
   const waiting = createStaging({ directory: staging, ids, disk, hashing });
   const receiving = createReceiving(waiting, place);
-  const [single, parts] = [createPlaces(UPLOADS.single), createPlaces(UPLOADS.parts)];
+  const [single, parts] = [createConcurrencyLimit(UPLOADS.single), createConcurrencyLimit(UPLOADS.parts)];
   /** Digest -> when (monotonic milliseconds) a publish last found its content there; the oldest first. */
   const kept = new Map<string, number>();
   const root = prefix === "" ? "" : `${prefix}/`;
@@ -144,8 +144,8 @@ export function openS3Vault({
     const { content, digest, size } = entry;
     if (Buffer.isBuffer(content)) return bucket.put(key, content, digest);
     const file = (): AsyncIterable<Buffer> => wholeFile(digest, waiting.pathOf(entry), hashing);
-    if (size <= PART) await single.within(async () => bucket.put(key, await buffer(file()), digest));
-    else await parts.within(() => bucket.putParts(key, file(), size));
+    if (size <= PART) await single.run(async () => bucket.put(key, await buffer(file()), digest));
+    else await parts.run(() => bucket.putParts(key, file(), size));
   }
 
   /** What lies there; null when the store itself says that there is nothing. */

@@ -8,7 +8,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { holderOf, normalAddress } from "../domain/network/ip-ranges.ts";
+import { createRangeMatcher, normalizeAddress } from "../domain/network/ip-ranges.ts";
 
 /** The proxies that the operator trusts: ranges of addresses, and every process that can open the Unix socket. */
 export type TrustedProxies = { includes(address: string): boolean; unix: boolean };
@@ -36,7 +36,7 @@ const UNKNOWN = "unknown";
 /** @param proxies option `trusted-proxies`: ranges in their normal form, and the word `unix`; null: none is trusted */
 export function parseTrustedProxies(proxies: readonly string[] | null): TrustedProxies {
   const ranges = (proxies ?? []).filter((entry) => entry !== UNIX);
-  return { includes: holderOf(ranges), unix: proxies?.includes(UNIX) ?? false };
+  return { includes: createRangeMatcher(ranges), unix: proxies?.includes(UNIX) ?? false };
 }
 
 const NO_PROXIES: TrustedProxies = { includes: () => false, unix: false };
@@ -161,7 +161,7 @@ const valueAtHop = (list: readonly string[], hop: number): string | undefined =>
 /** Parses an address as connections and headers write it, with or without port, brackets and zone; else null. */
 function parseAddress(text: string): string | null {
   const [, bracketed, bare] = /^(?:\[([^\]]*)\](?::\d{1,5})?|((?:\d{1,3}\.){3}\d{1,3}):\d{1,5})$/.exec(text) ?? [];
-  return normalAddress((bracketed ?? bare ?? text).replace(/%.*$/s, ""));
+  return normalizeAddress((bracketed ?? bare ?? text).replace(/%.*$/s, ""));
 }
 
 const parseProto = (text: string | undefined): Scheme | null =>

@@ -10,7 +10,7 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import type { ErrorObject, Options, ValidateFunction } from "ajv/dist/2020.js";
 import type { TSchema } from "typebox";
-import { isLinkable, isRemote } from "../domain/network/urls.ts";
+import { isLinkable, isGitRemote } from "../domain/network/urls.ts";
 import { tooLarge } from "../errors.ts";
 import type { FieldErrors } from "../errors.ts";
 import { isWithinBytes } from "../json/bytes.ts";
@@ -20,7 +20,7 @@ import { MAX_JSON_DEPTH, MAX_PATH_KEYS } from "../json/scan.ts";
 export const FORMATS: Readonly<Record<string, { validate(text: string): boolean; words: string }>> = {
   "web-url": { validate: isLinkable, words: "an http or https URL" },
   "remote-url": {
-    validate: isRemote,
+    validate: isGitRemote,
     words: "the URL of a repository or commit: http, https, ssh, or as user@host:path",
   },
 };

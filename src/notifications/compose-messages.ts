@@ -15,7 +15,7 @@ import { letterTo, messageTo, noticeLetter, snapshotLetter } from "../domain/not
 import type { MessageSender, RenderedMessage } from "../domain/notification/render.ts";
 import { isTarget } from "../domain/notification/targets.ts";
 import type { Target } from "../domain/notification/targets.ts";
-import { ARTIFACT_TRIGGERS, eventTypeOf, transitionOf, triggerOf } from "../domain/notification/triggers.ts";
+import { ARTIFACT_TRIGGERS, eventTypeOf, findTransition, triggerOf } from "../domain/notification/triggers.ts";
 import type { EnvironmentTrigger, FlowTrigger } from "../domain/notification/triggers.ts";
 import { webhookPayload } from "../domain/notification/webhook.ts";
 import { isListOf, isText, readStoredJsonOrNull } from "../domain/stored-json.ts";

@@ -6,9 +6,9 @@
 import { isIPv6 } from "node:net";
 import type { Socket } from "node:net";
 import type { Dispatcher } from "undici";
-import { holderOf } from "../domain/network/ip-ranges.ts";
-import { addressProblem } from "../domain/network/outbound-policy.ts";
-import { isInternalName, readTarget } from "../domain/network/webhook-url.ts";
+import { createRangeMatcher } from "../domain/network/ip-ranges.ts";
+import { findAddressProblem } from "../domain/network/outbound-policy.ts";
+import { isInternalName, parseTarget } from "../domain/network/webhook-url.ts";
 import type { WebhookTarget } from "../domain/network/webhook-url.ts";
 import { dial } from "./dial.ts";
 import { abortedOutcome, connectionOutcome, outcome } from "./outcome.ts";
@@ -184,7 +184,7 @@ function problemWith(
   allow: readonly string[],
 ): string | null {
   for (const address of addresses) {
-    const problem = addressProblem(address, allow);
+    const problem = findAddressProblem(address, allow);
     if (problem !== null) return `${address} is ${problem}`;
     if (!isAddress && isInternalName(host) && !holderOf(allow)(address))
       return `${host} is an internal name, and ${address} is not in any range of webhook-allow`;

@@ -52,7 +52,7 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   runner: JobRunner;
   sources: SchemaSources;
   evidence: EvidenceStage & EvidenceReader;
-  customTypes: CustomTypes;
+  customTypes: AttestationTypes;
   largeJson: LargeJsonReader;
   documents: DocumentReader;
   packages: PackageMaker;

@@ -9,7 +9,7 @@
  * A wrong clock cannot be told from a server that was stopped for two days. So a clock that then runs for a day without
  * a jump is accepted; if it jumps back after all, that is noticed too (`disprovesJump`).
  */
-import { judgeClock, MAX_CLOCK_ERROR_S } from "../domain/clock.ts";
+import { classifyClock, MAX_CLOCK_ERROR_S } from "../domain/clock.ts";
 import type { ClockState } from "../domain/clock.ts";
 import type { Logger } from "../log.ts";
 import { GOOD_TIME_INTERVAL_S } from "../store/db/clock.ts";

@@ -4,14 +4,14 @@ import type { WorkerOptions } from "node:worker_threads";
 import { resolveWorkerEntry } from "../assets.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import type { RecordingPool } from "../jobs/large-reports.ts";
-import type { Places } from "../workers/concurrency-limit.ts";
+import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { createHashing } from "../evidence/hash-threads.ts";
 import type { HashingThread } from "../evidence/hash-threads.ts";
 import { createLargeJsonReader } from "../http/body/large-json-reader.ts";
 import type { JsonPool } from "../http/body/large-json-reader.ts";
-import type { CustomTypeResult, JqTask, SchemaTask } from "../workers/sandbox/sandbox-worker.ts";
-import { createCustomTypes } from "../workers/sandbox/attestation-types.ts";
-import type { CustomTypes } from "../workers/sandbox/attestation-types.ts";
+import type { SandboxResult, JqTask, SchemaTask } from "../workers/sandbox/sandbox-worker.ts";
+import { createAttestationTypes } from "../workers/sandbox/attestation-types.ts";
+import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentResult, DocumentTask } from "../workers/document-worker.ts";
 import { createDocumentReader } from "../workers/documents.ts";
 import type { DocumentReader } from "../workers/documents.ts";
@@ -47,7 +47,7 @@ export const createRecordingPool = (directory: string, checkpoints: "own" | "ext
     name: "recording",
     size: 1,
     queueLimit: 2,
-    keepIdle: RECORDING_IDLE_MS,
+    idleTimeoutMs: RECORDING_IDLE_MS,
     start: () =>
       startWorker("jobs/large-reports-worker", {
         workerData: { directory, checkpoints } satisfies RecordingWorkerData,
@@ -68,12 +68,12 @@ const RECORDING_IDLE_MS = 30_000;
  * The thread that reads large JSON. A single one: the largest valid body takes a tenth of a second, and two threads
  * would occupy both cores of a small machine. Its heap is twice what the limits of the operations allow.
  */
-export function openLargeJson(turns: Places): LargeJsonReader & { load(): PoolLoad; close(): Promise<void> } {
+export function openLargeJson(turns: ConcurrencyLimit): LargeJsonReader & { load(): PoolLoad; close(): Promise<void> } {
   const pool: JsonPool = createPool({
     name: "large JSON",
     size: 1,
     queueLimit: 256,
-    keepIdle: 10_000,
+    idleTimeoutMs: 10_000,
     start: () =>
       startWorker("http/body/json-worker", {
         env: {},
@@ -88,12 +88,12 @@ export function openLargeJson(turns: Places): LargeJsonReader & { load(): PoolLo
  * kind: while an endless rule occupies one for seconds, the other serves everyone else; more would take the server's
  * cores.
  */
-export function openCustomTypes(): CustomTypes & {
+export function openCustomTypes(): AttestationTypes & {
   load(): { schemas: PoolLoad; expressions: PoolLoad };
   close(): Promise<void>;
 } {
   const pool = <Task>(name: string, stackSizeMb: number) =>
-    createPool<Task, CustomTypeResult>({
+    createPool<Task, SandboxResult>({
       name,
       size: 2,
       queueLimit: 256,
@@ -111,7 +111,7 @@ export function openCustomTypes(): CustomTypes & {
     pool<JqTask>("rules of attestation types", JQ_STACK_MB),
   ];
   return {
-    ...createCustomTypes({ schemas, expressions }),
+    ...createAttestationTypes({ schemas, expressions }),
     load: () => ({ schemas: schemas.load(), expressions: expressions.load() }),
     async close() {
       await Promise.all([schemas.close(), expressions.close()]);

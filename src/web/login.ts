@@ -22,7 +22,7 @@ export const HOME_PATH = "/account";
 
 /** The page that the browser wants after the login; null when there is none. */
 const nextOf = (ctx: Koa.Context): string | null =>
-  nextPath(typeof ctx.query["next"] === "string" ? ctx.query["next"] : null);
+  parseNextPath(typeof ctx.query["next"] === "string" ? ctx.query["next"] : null);
 
 type LoginPage = {
   status: number;

@@ -3,30 +3,30 @@
 // client that does not read costs no more than that, and the thread does nothing for it.
 import { Readable } from "node:stream";
 import type { Worker } from "node:worker_threads";
-import { countHandedOver } from "./memory-reclaim.ts";
+import { countReleasedBytes } from "./memory-reclaim.ts";
 
 /** Orders. `open` allows `credits` chunks at once; `more` grants one more chunk; `cancel` ends a stream early. */
-export type FeedOrder<Request> =
+export type StreamOrder<Request> =
   | { type: "open"; id: number; credits: number; request: Request }
   | { type: "more"; id: number }
   | { type: "cancel"; id: number };
 
 /** Answers. After `last` or `failed` there are no more for this id, and the thread holds nothing for it. */
-export type FeedNews<Reason> =
+export type StreamReport<Reason> =
   | { type: "opened"; id: number }
   | { type: "chunk"; id: number; bytes: Uint8Array<ArrayBuffer>; last: boolean }
   | { type: "failed"; id: number; reason: Reason };
 
-export type FeedOptions = {
+export type StreamOptions = {
   /** Frees the request, also one that is not opened yet; `open` then rejects with the signal's reason. */
   signal?: AbortSignal;
   /** Ends a stream of which nothing was passed on for so many milliseconds. Without it a stream may wait for ever. */
-  patience?: number;
+  stallTimeoutMs?: number;
 };
 
-export type Feeds<Request> = {
+export type ByteStreams<Request> = {
   /** Resolves when the thread opened what was asked for. Rejects with what `toError` makes of its refusal. */
-  open(request: Request, options?: FeedOptions): Promise<Readable>;
+  open(request: Request, options?: StreamOptions): Promise<Readable>;
   /**
    * Fails the open streams, those that have all their chunks excepted, and stops the thread; later `open` calls reject.
    */
@@ -62,7 +62,7 @@ type Feed<Request> = {
  * way to one stream, enough to hide the two thread changes that each one costs. `idle`: the thread is stopped after so
  * many milliseconds without a stream; null: it stays. `died` makes the error of streams whose thread is no more.
  */
-export function createFeeds<Request, Reason>({
+export function createByteStreams<Request, Reason>({
   start,
   credits,
   idle,
@@ -74,7 +74,7 @@ export function createFeeds<Request, Reason>({
   idle: number | null;
   toError: (request: Request, reason: Reason) => Error;
   died: (why: string, options?: ErrorOptions) => Error;
-}): Feeds<Request> {
+}): ByteStreams<Request> {
   const feeds = new Map<number, Feed<Request>>();
   let worker: Worker | null = null;
   let resting: NodeJS.Timeout | null = null;
@@ -107,7 +107,7 @@ export function createFeeds<Request, Reason>({
     }
   }
 
-  function receive(news: FeedNews<Reason>): void {
+  function receive(news: StreamReport<Reason>): void {
     const feed = feeds.get(news.id);
     if (feed === undefined) return;
     if (news.type === "opened") {
@@ -115,7 +115,7 @@ export function createFeeds<Request, Reason>({
       feed.timer?.refresh();
       feed.opened(feed.stream);
     } else if (news.type === "chunk") {
-      countHandedOver(news.bytes.length);
+      countReleasedBytes(news.bytes.length);
       feed.chunks.push(news.bytes);
       if (news.last) feed.done = true;
       deliver(news.id, feed);
@@ -164,7 +164,7 @@ export function createFeeds<Request, Reason>({
     }
   }
 
-  function tell(order: FeedOrder<Request>): void {
+  function tell(order: StreamOrder<Request>): void {
     worker?.postMessage(order);
   }
 
@@ -199,7 +199,7 @@ export function createFeeds<Request, Reason>({
   }
 
   return {
-    async open(request, { signal, patience } = {}) {
+    async open(request, { signal, stallTimeoutMs } = {}) {
       signal?.throwIfAborted();
       const making = running();
       lastId += 1;
@@ -228,16 +228,16 @@ export function createFeeds<Request, Reason>({
           wanting: false,
           done: false,
           timer:
-            patience === undefined
+            stallTimeoutMs === undefined
               ? null
               : setTimeout(
-                  () => abandon(new StalledError(`nothing was passed on for ${patience} ms`)),
-                  patience,
+                  () => abandon(new StalledError(`nothing was passed on for ${stallTimeoutMs} ms`)),
+                  stallTimeoutMs,
                 ).unref(),
         };
         signal?.addEventListener("abort", leave, { once: true });
         feeds.set(id, feed);
-        making.postMessage({ type: "open", id, credits, request } satisfies FeedOrder<Request>);
+        making.postMessage({ type: "open", id, credits, request } satisfies StreamOrder<Request>);
       });
     },
 

@@ -1,16 +1,16 @@
 // So many at once and no more.
 
-export type Places = {
+export type ConcurrencyLimit = {
   /** Runs `task` as soon as there is a place for it. */
-  within<T>(task: () => Promise<T>): Promise<T>;
+  run<T>(task: () => Promise<T>): Promise<T>;
 };
 
 /** Lets `size` tasks run at once; the others wait, first come, first served. */
-export function createPlaces(size: number): Places {
+export function createConcurrencyLimit(size: number): ConcurrencyLimit {
   const waiting: (() => void)[] = [];
   let taken = 0;
   return {
-    async within(task) {
+    async run(task) {
       if (taken < size) taken += 1;
       else await new Promise<void>((resolve) => waiting.push(resolve));
       try {

@@ -43,8 +43,8 @@ export function createDocumentReader(pool: DocumentPool): DocumentReader {
     try {
       return await pool.run(task, {
         lane,
-        allowance: MAX_READING_MS,
-        deadline: MAX_WAITING_MS,
+        allowanceMs: MAX_READING_MS,
+        deadlineMs: MAX_WAITING_MS,
         transfer: ownBuffer(task.bytes),
       });
     } catch (error) {

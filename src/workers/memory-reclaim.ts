@@ -17,7 +17,7 @@ let handedOver = 0;
 /**
  * Counts `bytes` of buffers that will soon be garbage, over all streams of the process, and collects when it is time.
  */
-export function countHandedOver(bytes: number): void {
+export function countReleasedBytes(bytes: number): void {
   handedOver += bytes;
   if (handedOver < RECLAIM_EVERY) return;
   handedOver = 0;

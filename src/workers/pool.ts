@@ -5,17 +5,17 @@
 // included; a thread that died or was stopped is replaced when there is work for it, so a broken entry file costs one
 // start per task and never a loop of restarts; the tasks of one lane never keep those of another from their turn.
 import type { Transferable, Worker } from "node:worker_threads";
-import type { TaskNews, TaskOrder, TaskReply } from "./task-protocol.ts";
+import type { TaskReport, TaskOrder, TaskReply } from "./task-protocol.ts";
 
 export type TaskOptions = {
   /** Milliseconds from the call of `run`, waiting in the queue included; below 2^31, where timers end. */
-  deadline: number;
+  deadlineMs: number;
   /**
    * Milliseconds that the task may take from the moment its thread begins with it; `deadline` then bounds only the time
    * until that moment. For tasks whose end is a verdict, which must not depend on how busy the machine is or how long a
    * thread starts.
    */
-  allowance?: number;
+  allowanceMs?: number;
   /** Whose task it is. One lane gets all threads but one at most, and lanes with waiting tasks take turns. */
   lane?: string;
   /** Rejects the call with the signal's reason. A running task is not stopped before its deadline, only ignored. */
@@ -56,12 +56,12 @@ export class QueueFullError extends Error {
 export class DeadlineError extends Error {
   override readonly name = "DeadlineError";
   /** Milliseconds. */
-  readonly deadline: number;
+  readonly deadlineMs: number;
   readonly started: boolean;
 
   constructor(pool: string, deadline: number, started: boolean) {
     super(`${pool}: ${started ? "not finished" : "not begun"} after ${deadline} ms`);
-    this.deadline = deadline;
+    this.deadlineMs = deadline;
     this.started = started;
   }
 }
@@ -109,7 +109,7 @@ type Task<Input, Output> = {
   /** Releases timer and signal. */
   readonly release: () => void;
   readonly lane: string | null;
-  readonly allowance: number | null;
+  readonly allowanceMs: number | null;
   timer: NodeJS.Timeout;
   began: boolean;
   settled: boolean;
@@ -136,14 +136,14 @@ export function createPool<Input, Output>({
   size,
   queueLimit,
   laneLimit = queueLimit,
-  keepIdle = null,
+  idleTimeoutMs: keepIdle = null,
   start,
 }: {
   name: string;
   size: number;
   queueLimit: number;
   laneLimit?: number;
-  keepIdle?: number | null;
+  idleTimeoutMs?: number | null;
   start: () => Worker;
 }): Pool<Input, Output> {
   const queue: Task<Input, Output>[] = [];
@@ -210,7 +210,7 @@ export function createPool<Input, Output>({
     }
     const thread: Thread<Input, Output> = { worker, task: null, leaving: false, cause: null, rest: null };
     threads.add(thread);
-    worker.on("message", (news: TaskNews) => ("began" in news ? begin(thread) : finish(thread, news)));
+    worker.on("message", (news: TaskReport) => ("began" in news ? begin(thread) : finish(thread, news)));
     worker.on("messageerror", (error) => stop(thread, error));
     worker.on("error", (error) => {
       thread.leaving = true;
@@ -245,7 +245,7 @@ export function createPool<Input, Output>({
   function begin({ task }: Thread<Input, Output>): void {
     if (task === null || task.settled) return;
     task.began = true;
-    const { allowance } = task;
+    const { allowanceMs: allowance } = task;
     if (allowance === null) return;
     clearTimeout(task.timer);
     task.timer = setTimeout(() => expire(task, allowance), allowance);
@@ -279,7 +279,7 @@ export function createPool<Input, Output>({
   function expire(task: Task<Input, Output>, deadline: number): void {
     const thread = [...threads].find((one) => one.task === task);
     leaveQueue(task);
-    const started = task.allowance === null ? thread !== undefined : task.began;
+    const started = task.allowanceMs === null ? thread !== undefined : task.began;
     settle(task, () => task.reject(new DeadlineError(name, deadline, started)));
     if (thread !== undefined) stop(thread, null);
     else dispatch();
@@ -299,7 +299,7 @@ export function createPool<Input, Output>({
   }
 
   return {
-    async run(input, { deadline, allowance = null, lane = null, signal, transfer = [] }) {
+    async run(input, { deadlineMs: deadline, allowanceMs: allowance = null, lane = null, signal, transfer = [] }) {
       if (closing !== null) throw new PoolClosedError(`${name}: closed`);
       signal?.throwIfAborted();
       if (idleCount() === 0 || !hasRoom(lane)) {
@@ -326,7 +326,7 @@ export function createPool<Input, Output>({
           reject,
           release,
           lane,
-          allowance,
+          allowanceMs: allowance,
           timer,
           began: false,
           settled: false,

@@ -11,7 +11,7 @@ export type TaskReply =
   | { ok: false; name: string; message: string; code: string | null };
 
 /** What a thread says of its task: that it begins with it, then the reply. */
-export type TaskNews = { began: true } | TaskReply;
+export type TaskReport = { began: true } | TaskReply;
 
 /**
  * Answers the tasks of a pool with `handle`, called in the entry file of a worker thread. `handle` may be asynchronous;
@@ -24,7 +24,7 @@ export function serveTasks<Input, Output>(
   const port = parentPort;
   if (port === null) throw new Error("tasks are served in a worker thread only");
   port.on("message", async ({ input }: TaskOrder) => {
-    port.postMessage({ began: true } satisfies TaskNews);
+    port.postMessage({ began: true } satisfies TaskReport);
     try {
       const transfer: Transferable[] = [];
       const output = await handle(input as Input, transfer);

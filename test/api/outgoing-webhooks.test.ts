@@ -6,10 +6,10 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { OUTGOING_WEBHOOKS } from "../../src/api/outgoing-webhooks.ts";
 import { urlsFor } from "../../src/contract/urls.ts";
-import { expiryPayload } from "../../src/domain/notification/key-expiry.ts";
+import { buildExpiryPayload } from "../../src/domain/notification/key-expiry.ts";
 import type { EventFlow, SnapshotRef, NotificationEvent } from "../../src/domain/notification/event.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../src/domain/notification/triggers.ts";
-import { webhookPayload } from "../../src/domain/notification/webhook.ts";
+import { buildWebhookPayload } from "../../src/domain/notification/webhook.ts";
 import { validate } from "../../src/http/validate.ts";
 
 const test = suite("api/outgoing-webhooks");
@@ -50,13 +50,18 @@ test("environment payloads match: every trigger, with and without artifact, prov
     ] as const) {
       const moment: SnapshotRef = { org: "acme", environment: "prod", index, compliant };
       const notices: NotificationEvent[] = [
-        { subject: "environment", trigger, at: AT, moment, description: "x" },
+        { subject: "environment", trigger, at: AT, snapshot: moment, description: "x" },
         ...artifacts.map(
-          (artifact) => ({ subject: "artifact", trigger, at: AT, moment, artifact, description: "x" }) as const,
+          (artifact) =>
+            ({ subject: "artifact", trigger, at: AT, snapshot: moment, artifact, description: "x" }) as const,
         ),
       ];
       for (const notice of notices)
-        assert.is(problemsOf("environment_event", webhookPayload(notice, links)), null, `${trigger} ${notice.subject}`);
+        assert.is(
+          problemsOf("environment_event", buildWebhookPayload(notice, links)),
+          null,
+          `${trigger} ${notice.subject}`,
+        );
     }
   }
 });
@@ -91,14 +96,14 @@ test("flow payloads match: every trigger, with and without trail, artifact and a
             flow: "build",
             ...facts,
           };
-          assert.is(problemsOf("flow_event", webhookPayload(notice, links)), null, JSON.stringify(notice));
+          assert.is(problemsOf("flow_event", buildWebhookPayload(notice, links)), null, JSON.stringify(notice));
         }
       }
 });
 
 test("the payload about an expiring API key matches", () => {
   const key = { id: "k-1", description: "CI", expires_at: 1_700_000_000.5, holder: "ci-bot", org: "acme" };
-  assert.is(problemsOf("api_key_expiry", expiryPayload(key, AT - 86_400)), null);
+  assert.is(problemsOf("api_key_expiry", buildExpiryPayload(key, AT - 86_400)), null);
 });
 
 test("a payload with an unpublished field does not match", () => {

@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parseArguments } from "../../src/cli/args.ts";
 import type { CommandOption } from "../../src/cli/args.ts";
-import { nearestNames } from "../../src/domain/text/near-names.ts";
+import { findNearestNames } from "../../src/domain/text/near-names.ts";
 
 const OPTIONS: Record<string, CommandOption> = {
   help: { kind: "switch", description: "" },
@@ -142,8 +142,8 @@ test("suggests at most three near names by prefix and edit distance, nearest fir
     ["frobnicate", []],
     ["x".repeat(41), []],
   ];
-  for (const [word, expected] of table) assert.equal(nearestNames(word, names), expected, word);
-  assert.equal(nearestNames("a", ["a4", "a3", "a2", "a1"]), ["a1", "a2", "a3"]);
+  for (const [word, expected] of table) assert.equal(findNearestNames(word, names), expected, word);
+  assert.equal(findNearestNames("a", ["a4", "a3", "a2", "a1"]), ["a1", "a2", "a3"]);
 });
 
 test.run();

@@ -10,7 +10,7 @@ import {
   topicTitle,
 } from "../../src/cli/framework.ts";
 import type { Command, Io } from "../../src/cli/framework.ts";
-import { optionsHelp } from "../../src/config/resolve.ts";
+import { renderOptionsHelp } from "../../src/config/resolve.ts";
 
 const capture = () => {
   const out: string[] = [];
@@ -162,7 +162,7 @@ test("prints every form of help to stdout", async () => {
 test("lists the configuration options in the help of a command that takes them", async () => {
   const { code, out } = await run("serve", "--help");
   assert.is(code, 0);
-  assert.ok(out.endsWith(`\nConfiguration:\n${optionsHelp()}`));
+  assert.ok(out.endsWith(`\nConfiguration:\n${renderOptionsHelp()}`));
 });
 
 test("runs commands with their arguments and returns their exit code", async () => {

@@ -1,11 +1,11 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
-  configFileName,
+  findConfigFile,
   defaultBaseUrl,
   explainConfig,
-  missingOptions,
-  optionsHelp,
+  findMissingOptions,
+  renderOptionsHelp,
   resolveConfig,
 } from "../../src/config/resolve.ts";
 import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES } from "../../src/config/options.ts";
@@ -242,9 +242,9 @@ sources("a command may replace defaults and demand values", () => {
 
 sources("the configuration file: the flag, else the variable, else none", () => {
   const env = { ASSAY_CONFIG: "e.yaml" };
-  assert.is(configFileName({ flags: { config: "f.yaml" }, env }), "f.yaml");
-  assert.is(configFileName({ flags: {}, env }), "e.yaml");
-  assert.is(configFileName({ flags: {}, env: { ASSAY_CONFIG: "" } }), null);
+  assert.is(findConfigFile({ flags: { config: "f.yaml" }, env }), "f.yaml");
+  assert.is(findConfigFile({ flags: {}, env }), "e.yaml");
+  assert.is(findConfigFile({ flags: {}, env: { ASSAY_CONFIG: "" } }), null);
 });
 
 sources.run();
@@ -819,7 +819,7 @@ shown("a secret that is set is masked, one that is not set is null", () => {
 });
 
 shown("the help has one line per option with its default and variable", () => {
-  const lines = optionsHelp().trimEnd().split("\n");
+  const lines = renderOptionsHelp().trimEnd().split("\n");
   assert.is(lines.length, Object.keys(DEFAULTS).length);
   assert.is(
     lines[1],
@@ -850,14 +850,14 @@ shown("ranges, roles and addresses are shown as they are written", () => {
 });
 
 shown("what is missing is told for everything at once", () => {
-  assert.equal(missingOptions(configOf({})), []);
+  assert.equal(findMissingOptions(configOf({})), []);
   const flags = {
     "tls-key": "k.pem",
     "oidc-issuer": "https://id.example",
     "oidc-client-id": "x",
     "s3-endpoint": "http://s3.example",
   };
-  assert.equal(missingOptions(configOf({ flags })), [
+  assert.equal(findMissingOptions(configOf({ flags })), [
     "tls-cert and tls-key belong together: give --tls-cert FILE or ASSAY_TLS_CERT too",
     "oidc-issuer, oidc-client-id and oidc-client-secret belong together: give --oidc-client-secret SECRET or ASSAY_OIDC_CLIENT_SECRET too",
     "s3-endpoint says nothing without evidence-store: give --evidence-store URL or ASSAY_EVIDENCE_STORE too",

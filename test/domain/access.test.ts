@@ -1,12 +1,12 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { keepsAdmin, mayGrant, ROLES } from "../../src/domain/access.ts";
+import { keepsAdmin, canGrant, ROLES } from "../../src/domain/access.ts";
 import type { Role } from "../../src/domain/access.ts";
 
 const test = suite("domain/access");
 
 test("nobody grants more than they hold", () => {
-  const granted = (holder: Role) => ROLES.filter((wanted) => mayGrant(holder, wanted));
+  const granted = (holder: Role) => ROLES.filter((wanted) => canGrant(holder, wanted));
   assert.equal(ROLES.map(granted), [
     ["admin", "member", "snapshotter", "reader"],
     ["member", "snapshotter", "reader"],

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { disprovesJump, judgeClock, timeOfSnapshot } from "../../src/domain/clock.ts";
+import { disprovesJump, classifyClock, chooseSnapshotTime } from "../../src/domain/clock.ts";
 import type { ClockRecord } from "../../src/domain/clock.ts";
 
 const test = suite("domain/clock");
@@ -17,7 +17,7 @@ test("a clock is believed up to a day away from the expected time, to both sides
     [-DAY, "right"],
     [-DAY - 1, "behind"],
   ] as const;
-  for (const [difference, expected] of table) assert.is(judgeClock(T + difference, T), expected, String(difference));
+  for (const [difference, expected] of table) assert.is(classifyClock(T + difference, T), expected, String(difference));
 });
 
 const never = (): never => {
@@ -25,10 +25,10 @@ const never = (): never => {
 };
 
 test("the time of a snapshot is that of the clock, and not before the last one as long as the clock is a day behind at most", () => {
-  assert.is(timeOfSnapshot(T, null, never), T);
-  assert.is(timeOfSnapshot(T, T - 1, never), T);
-  assert.is(timeOfSnapshot(T, T + 1, never), T + 1, "a step back of a second");
-  assert.is(timeOfSnapshot(T, T + DAY, never), T + DAY);
+  assert.is(chooseSnapshotTime(T, null, never), T);
+  assert.is(chooseSnapshotTime(T, T - 1, never), T);
+  assert.is(chooseSnapshotTime(T, T + 1, never), T + 1, "a step back of a second");
+  assert.is(chooseSnapshotTime(T, T + DAY, never), T + DAY);
 });
 
 const untouched: ClockRecord = { goodAt: T, jumpFrom: null, jumpTo: null, isOpen: false };
@@ -39,11 +39,11 @@ const accepted: ClockRecord = { goodAt: T + YEARS + 2 * DAY, jumpFrom: T, jumpTo
 test("a last snapshot beyond the last known good time pulls no later one along", () => {
   for (const record of [untouched, open])
     assert.is(
-      timeOfSnapshot(T + 60, T + YEARS, () => record),
+      chooseSnapshotTime(T + 60, T + YEARS, () => record),
       T + 60,
     );
   assert.is(
-    timeOfSnapshot(T + 300 * DAY, T + YEARS, () => open),
+    chooseSnapshotTime(T + 300 * DAY, T + YEARS, () => open),
     T + 300 * DAY,
     "however long nobody noticed",
   );
@@ -51,20 +51,20 @@ test("a last snapshot beyond the last known good time pulls no later one along",
 
 test("a clock that falls behind a good time makes no snapshot older than the last one", () => {
   assert.is(
-    timeOfSnapshot(T - 9 * DAY, T, () => untouched),
+    chooseSnapshotTime(T - 9 * DAY, T, () => untouched),
     T,
   );
   assert.is(
-    timeOfSnapshot(T - 9 * DAY, T, () => open),
+    chooseSnapshotTime(T - 9 * DAY, T, () => open),
     T,
   );
   assert.is(
-    timeOfSnapshot(T - 9 * DAY, T, () => null),
+    chooseSnapshotTime(T - 9 * DAY, T, () => null),
     T,
     "where nothing is known of the clock",
   );
   assert.is(
-    timeOfSnapshot(T - 9 * DAY, T + YEARS + DAY, () => accepted),
+    chooseSnapshotTime(T - 9 * DAY, T + YEARS + DAY, () => accepted),
     T + YEARS + DAY,
     "nor where it falls behind the jump",
   );
@@ -72,7 +72,7 @@ test("a clock that falls behind a good time makes no snapshot older than the las
 
 test("a jump that was taken for right is disproved by a clock that comes back to the time before it", () => {
   assert.is(
-    timeOfSnapshot(T + 3 * DAY, T + YEARS + DAY, () => accepted),
+    chooseSnapshotTime(T + 3 * DAY, T + YEARS + DAY, () => accepted),
     T + 3 * DAY,
   );
   for (const [now, expected] of [
@@ -86,7 +86,7 @@ test("a jump that was taken for right is disproved by a clock that comes back to
     assert.is(disprovesJump(T + 3 * DAY, record), false, "resolved, or never there");
   const later = { ...accepted, goodAt: T + 400 * DAY };
   assert.is(
-    timeOfSnapshot(T + 3 * DAY, T + 400 * DAY, () => later),
+    chooseSnapshotTime(T + 3 * DAY, T + 400 * DAY, () => later),
     T + 400 * DAY,
     "an old jump excuses no later fall",
   );

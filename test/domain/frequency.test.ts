@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { dayOf, frequencyOf } from "../../src/domain/frequency.ts";
+import { dayOf, computeFrequency } from "../../src/domain/frequency.ts";
 
 const test = suite("domain/frequency");
 const DAY = 19_675; // 2023-11-14
@@ -31,7 +31,7 @@ test("every day is listed, the oldest first, and the median counts the days of n
         .map((count, place): [number, number] => [DAY - counts.length + 1 + place, count])
         .filter(([, count]) => count > 0),
     );
-    assert.equal(frequencyOf(known, DAY, counts.length), { total, median_per_day, daily: daily(counts) });
+    assert.equal(computeFrequency(known, DAY, counts.length), { total, median_per_day, daily: daily(counts) });
   }
 });
 
@@ -41,7 +41,7 @@ test("days outside are left out", () => {
     [DAY - 1, 1],
     [DAY + 1, 7],
   ]);
-  assert.equal(frequencyOf(counts, DAY, 2), {
+  assert.equal(computeFrequency(counts, DAY, 2), {
     total: 1,
     median_per_day: 0.5,
     daily: [

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { archivedName, epochText, mergedByTime, parseIsoTime } from "../../src/domain/time.ts";
+import { formatArchivedName, formatEpoch, mergeByTime, parseIsoTime } from "../../src/domain/time.ts";
 
 const test = suite("domain/time");
 
@@ -19,14 +19,14 @@ const texts: [number, string][] = [
   [4102444800, "4102444800"],
 ];
 for (const [seconds, text] of texts)
-  test(`${seconds} is written as ${text}`, () => assert.is(epochText(seconds), text));
+  test(`${seconds} is written as ${text}`, () => assert.is(formatEpoch(seconds), text));
 
 test("what is no number has no text", () => {
-  for (const seconds of [NaN, Infinity, -Infinity]) assert.throws(() => epochText(seconds), RangeError);
+  for (const seconds of [NaN, Infinity, -Infinity]) assert.throws(() => formatEpoch(seconds), RangeError);
 });
 
 test("an archived name ends in whole seconds", () => {
-  assert.is(archivedName("prod", 1700000000.99), "prod-archived-at-1700000000");
+  assert.is(formatArchivedName("prod", 1700000000.99), "prod-archived-at-1700000000");
 });
 
 const moments: [text: string, seconds: number | null][] = [
@@ -84,7 +84,7 @@ test("a whole day lasts until the next one begins; a time is a moment either way
 test("two histories become one by time, and each keeps its own order", () => {
   const entries = (...times: (readonly [string, number])[]) => times.map(([name, timestamp]) => ({ name, timestamp }));
   const merged = (one: ReturnType<typeof entries>, other: ReturnType<typeof entries>) =>
-    mergedByTime(one, other)
+    mergeByTime(one, other)
       .map(({ name }) => name)
       .join("");
   assert.is(merged([], []), "");

@@ -220,7 +220,7 @@ test("the next report sees facts that arrive while the thread is about to start 
     });
     const many = artifacts(MANY);
     const order = { environmentId, cause: "report" as const, artifacts: many };
-    await pool.run({ type: "plan", sequence: 1, ...order }, { deadline: 60_000 });
+    await pool.run({ type: "plan", sequence: 1, ...order }, { deadlineMs: 60_000 });
     await writer.run(() => {
       const trail = store.trails.create(
         { organizationId, flowId: flow.id, name: "t", createdBy: "ada" },
@@ -265,7 +265,10 @@ test("the next report sees facts that arrive while the thread is about to start 
       store.trailEvaluation.evaluate(trail.id, 1);
     });
     const applied = await writer.withExclusiveWrite(() =>
-      pool.run({ type: "apply", newestJob: 0, sequence: 1, now: 5000, actor: ADA, entry: null }, { deadline: 60_000 }),
+      pool.run(
+        { type: "apply", newestJob: 0, sequence: 1, now: 5000, actor: ADA, entry: null },
+        { deadlineMs: 60_000 },
+      ),
     );
     assert.equal(applied, { planned: true, index: 1 });
     assert.is(await report(many), 2);

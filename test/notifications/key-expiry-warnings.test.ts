@@ -78,7 +78,7 @@ function world() {
       target: JSON.parse(target_json),
       body: JSON.parse(message_json),
     }));
-  const configure = (...targets: KeptTarget[]) =>
+  const configure = (...targets: StoredTarget[]) =>
     store.notificationTargets.replace({ organizationId, notificationType: "api_key_expiry" }, targets, () => "secret");
   return { db, store, open, clock, people, organizationId, account, key, warn, sent, configure };
 }

@@ -2,7 +2,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { ROWS } from "../../src/config/options.ts";
+import { OPTION_ROWS } from "../../src/config/options.ts";
 import { ROOT } from "./source.ts";
 
 /** The options that nearly every installation sets. */
@@ -25,10 +25,12 @@ const cell = (text: string): string => text.replaceAll("|", "\\|");
 
 /** src/guide/options.md. */
 export function optionsPage(): string {
-  const rows = ROWS.map(({ flag, placeholder, variable, key, default: preset, description, accepts, secret }) => {
-    const names = [code(`--${flag} ${placeholder}`), code(variable), ...(key === null ? [] : [code(key)])].join(" ");
-    return `| ${names} | ${preset === null ? "" : code(preset)} | ${cell(`${description}${secret ? " (secret)" : ""}; takes ${accepts}`)} |`;
-  });
+  const rows = OPTION_ROWS.map(
+    ({ flag, placeholder, variable, key, default: preset, description, accepts, secret }) => {
+      const names = [code(`--${flag} ${placeholder}`), code(variable), ...(key === null ? [] : [code(key)])].join(" ");
+      return `| ${names} | ${preset === null ? "" : code(preset)} | ${cell(`${description}${secret ? " (secret)" : ""}; takes ${accepts}`)} |`;
+    },
+  );
   return `# Options: everything that can be set
 
 Each is a flag, a variable or a key of the YAML file: \`assay help configuration\`. \`assay config explain OPTION\` describes one.
@@ -42,7 +44,7 @@ ${rows.join("\n")}
 /** The options of the README. */
 export function usualOptions(): string {
   const rows = USUAL.map((name) => {
-    const row = ROWS.find(({ flag }) => flag === name);
+    const row = OPTION_ROWS.find(({ flag }) => flag === name);
     if (!row) throw new Error(`there is no option ${name}`);
     return `| ${code(`--${row.flag} ${row.placeholder}`)} | ${code(row.variable)} | ${cell(row.description)}${row.default === null ? "" : ` (${row.default})`} |`;
   });

@@ -5,7 +5,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { commandOptions } from "../../src/cli/framework.ts";
-import { ROWS } from "../../src/config/options.ts";
+import { OPTION_ROWS } from "../../src/config/options.ts";
 import {
   commandLinesOf,
   commandsPage,
@@ -65,7 +65,7 @@ test("links between documents lead somewhere", () => {
 });
 
 test("commands and options in documents exist", () => {
-  const options = new Set(ROWS.map(({ flag }) => flag));
+  const options = new Set(OPTION_ROWS.map(({ flag }) => flag));
   const groups = new Set(COMMANDS.map(({ name }) => name.split(" ")[0] ?? ""));
   const offences = ["README.md", ...guide].flatMap((path) =>
     commandLinesOf(readDocument(path)).flatMap((line) =>

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { certificatesOf, checkPair, daysLeft, factsOf } from "../../src/config/tls-certificate.ts";
+import { parseCertificates, checkKeyPair, daysLeft, certificateFactsOf } from "../../src/config/tls-certificate.ts";
 import { AUTHORITY } from "../notifications/certificates.ts";
 import { ENCRYPTED_KEYS, ENDED, FIRST, SECOND } from "./certificates.ts";
 
@@ -10,7 +10,7 @@ const NAMES = { certificate: "tls.crt", key: "tls.key" };
 const NOW = Date.parse("2026-06-01T00:00:00Z") / 1000;
 const END = Date.parse("2120-01-01T00:00:00Z") / 1000;
 const problems = (pair: { certificate: string; key: string }): readonly string[] =>
-  checkPair(pair, NAMES, NOW).problems;
+  checkKeyPair(pair, NAMES, NOW).problems;
 
 test("reads the names and the validity of a certificate", () => {
   const [certificate] = certificatesOf(FIRST.certificate);
@@ -38,15 +38,15 @@ test("reads the names and the validity of a certificate", () => {
       "a second after": -1,
     },
   );
-  const [authority] = certificatesOf(AUTHORITY);
-  assert.equal(factsOf(authority as NonNullable<typeof authority>).names, []);
+  const [authority] = parseCertificates(AUTHORITY);
+  assert.equal(certificateFactsOf(authority as NonNullable<typeof authority>).names, []);
 });
 
 test("accepts a matching pair, alone and with a chain", () => {
   assert.equal(checkPair(FIRST, NAMES, NOW), {
     problems: [],
     warnings: [],
-    facts: factsOf(certificatesOf(FIRST.certificate)[0] as never),
+    facts: certificateFactsOf(parseCertificates(FIRST.certificate)[0] as never),
   });
   assert.equal(
     problems({ ...FIRST, certificate: `words before\n${FIRST.certificate}\nwords between\n${AUTHORITY}` }),
@@ -87,7 +87,7 @@ test("says of each file what is wrong with it", () => {
 
 test("an expired certificate, or one that is not valid yet or expires soon, is a warning and not a problem", () => {
   const warned = (pair: { certificate: string; key: string }, now: number): readonly string[] => {
-    const { problems, warnings } = checkPair(pair, NAMES, now);
+    const { problems, warnings } = checkKeyPair(pair, NAMES, now);
     assert.equal(problems, []);
     return warnings;
   };

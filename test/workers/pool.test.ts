@@ -29,7 +29,7 @@ function givenPool({
     size,
     queueLimit,
     laneLimit,
-    keepIdle,
+    idleTimeoutMs: keepIdle,
     start() {
       const worker = start();
       started.push(worker);
@@ -39,11 +39,11 @@ function givenPool({
   return {
     pool,
     started,
-    echo: (value: unknown) => pool.run({ kind: "echo", value }, { deadline: AMPLE }),
+    echo: (value: unknown) => pool.run({ kind: "echo", value }, { deadlineMs: AMPLE }),
     /** A task that has begun and ends when it is released. */
     async hold(value: unknown, options: { deadline?: number; signal?: AbortSignal; lane?: string } = {}) {
       const flags = new Int32Array(new SharedArrayBuffer(8));
-      const result = pool.run({ kind: "hold", value, flags }, { deadline: AMPLE, ...options });
+      const result = pool.run({ kind: "hold", value, flags }, { deadlineMs: AMPLE, ...options });
       let ended = false;
       result
         .catch(() => {})
@@ -95,7 +95,7 @@ test("runs as many at once as it has threads", async () => {
 test("buffers move there and back", async () => {
   const { pool } = givenPool();
   const value = new Uint8Array(1000);
-  const result = await pool.run({ kind: "transfer", value }, { deadline: AMPLE, transfer: [value.buffer] });
+  const result = await pool.run({ kind: "transfer", value }, { deadlineMs: AMPLE, transfer: [value.buffer] });
   assert.is(value.length, 0);
   assert.equal(result, new Uint8Array(1000).fill(7));
   await pool.close();
@@ -109,7 +109,7 @@ test("what a task throws comes back as a TaskError, and the thread goes on", asy
     ["reject", "TypeError", "not that type"],
     ["unsendable", "DataCloneError", "() => {} could not be cloned."],
   ] as const) {
-    const error = await rejection(pool.run({ kind }, { deadline: AMPLE }));
+    const error = await rejection(pool.run({ kind }, { deadlineMs: AMPLE }));
     assert.instance(error, TaskError);
     assert.is((error as TaskError).task, name);
     assert.is(error.message, message);
@@ -154,7 +154,7 @@ test("without a queue a task runs or is refused", async () => {
 test("a task that never ends is stopped at its deadline, and its thread replaced", async () => {
   const { pool, started, echo } = givenPool();
   await echo("warm");
-  const stuck = rejection(pool.run({ kind: "loop" }, { deadline: 20 }));
+  const stuck = rejection(pool.run({ kind: "loop" }, { deadlineMs: 20 }));
   const next = echo("next");
   const error = await stuck;
   assert.instance(error, DeadlineError);
@@ -168,7 +168,7 @@ test("a task that never ends is stopped at its deadline, and its thread replaced
 test("a task whose turn does not come is refused at its deadline", async () => {
   const { pool, started, hold, echo } = givenPool();
   const running = await hold("running");
-  const error = await rejection(pool.run({ kind: "echo" }, { deadline: 5 }));
+  const error = await rejection(pool.run({ kind: "echo" }, { deadlineMs: 5 }));
   assert.instance(error, DeadlineError);
   assert.is(error.message, "test pool: not begun after 5 ms");
   assert.is((error as DeadlineError).started, false);
@@ -184,14 +184,14 @@ test("an aborted task is given up: before it is accepted, while it waits, while 
   const gone = () => new Error("the client is gone");
   const early = AbortSignal.abort(gone());
   assert.is(
-    (await rejection(pool.run({ kind: "echo" }, { deadline: AMPLE, signal: early }))).message,
+    (await rejection(pool.run({ kind: "echo" }, { deadlineMs: AMPLE, signal: early }))).message,
     "the client is gone",
   );
   assert.is(started.length, 0);
 
   const controller = new AbortController();
   const running = await hold("running", { signal: controller.signal });
-  const waiting = pool.run({ kind: "echo" }, { deadline: AMPLE, signal: controller.signal });
+  const waiting = pool.run({ kind: "echo" }, { deadlineMs: AMPLE, signal: controller.signal });
   const other = echo("other");
   controller.abort(gone());
   assert.is((await rejection(running.result)).message, "the client is gone");
@@ -220,7 +220,7 @@ for (const [kind, cause] of [
 ] as const) {
   test(`a thread that ends by "${kind}" fails its task and is replaced`, async () => {
     const { pool, started, echo } = givenPool();
-    const dying = rejection(pool.run({ kind }, { deadline: AMPLE }));
+    const dying = rejection(pool.run({ kind }, { deadlineMs: AMPLE }));
     const next = echo("next");
     const error = await dying;
     assert.instance(error, WorkerDiedError);
@@ -235,7 +235,7 @@ test("a thread that runs out of its memory takes nothing else with it", async ()
   const { pool, echo } = givenPool({
     start: () => new Worker(ENTRY, { resourceLimits: { maxOldGenerationSizeMb: 16 } }),
   });
-  const error = await rejection(pool.run({ kind: "exhaust" }, { deadline: AMPLE }));
+  const error = await rejection(pool.run({ kind: "exhaust" }, { deadlineMs: AMPLE }));
   assert.instance(error, WorkerDiedError);
   assert.is((error.cause as NodeJS.ErrnoException).code, "ERR_WORKER_OUT_OF_MEMORY");
   assert.is(await echo("next"), "next");
@@ -264,12 +264,12 @@ test("a thread that cannot be started fails one task per attempt", async () => {
 test("an allowance counts from the moment that a thread begins: waiting for one and starting one cost nothing of it", async () => {
   const { pool, hold, started } = givenPool();
   const first = await hold("first");
-  const waiting = pool.run({ kind: "echo", value: "waited" }, { deadline: AMPLE, allowance: 300 });
-  const stuck = rejection(pool.run({ kind: "loop" }, { deadline: AMPLE, allowance: 20 }));
-  const afterwards = pool.run({ kind: "echo", value: "new thread" }, { deadline: AMPLE, allowance: AMPLE });
+  const waiting = pool.run({ kind: "echo", value: "waited" }, { deadlineMs: AMPLE, allowanceMs: 300 });
+  const stuck = rejection(pool.run({ kind: "loop" }, { deadlineMs: AMPLE, allowanceMs: 20 }));
+  const afterwards = pool.run({ kind: "echo", value: "new thread" }, { deadlineMs: AMPLE, allowanceMs: AMPLE });
   // The first task is held for longer than the allowance of the second.
   const clock = givenPool();
-  await rejection(clock.pool.run({ kind: "loop" }, { deadline: 400 }));
+  await rejection(clock.pool.run({ kind: "loop" }, { deadlineMs: 400 }));
   await clock.pool.close();
   first.release();
   assert.is(await waiting, "waited");
@@ -287,7 +287,7 @@ test("an allowance counts from the moment that a thread begins: waiting for one 
 test("a task with an allowance whose turn does not come before its deadline did not start", async () => {
   const { pool, hold } = givenPool();
   const running = await hold("running");
-  const error = await rejection(pool.run({ kind: "echo" }, { deadline: 5, allowance: AMPLE }));
+  const error = await rejection(pool.run({ kind: "echo" }, { deadlineMs: 5, allowanceMs: AMPLE }));
   assert.instance(error, DeadlineError);
   assert.is((error as DeadlineError).started, false);
   running.release();
@@ -299,7 +299,7 @@ test("a lane never has all threads, and lanes take turns", async () => {
   const { pool, hold, started } = givenPool({ size: 2 });
   const order: unknown[] = [];
   const run = (lane: string, value: string) =>
-    pool.run({ kind: "echo", value }, { deadline: AMPLE, lane }).then((result) => order.push(result));
+    pool.run({ kind: "echo", value }, { deadlineMs: AMPLE, lane }).then((result) => order.push(result));
   const held = await hold("a held", { lane: "a" });
   const waiting = ["a1", "a2", "a3"].map((value) => run("a", value));
   await run("b", "b1");
@@ -319,7 +319,7 @@ test("a lane never has all threads, and lanes take turns", async () => {
 
 test("a lane that fills its part of the queue leaves the rest to others", async () => {
   const { pool, hold } = givenPool({ size: 2, queueLimit: 3, laneLimit: 2 });
-  const run = (lane: string) => pool.run({ kind: "echo", value: lane }, { deadline: AMPLE, lane });
+  const run = (lane: string) => pool.run({ kind: "echo", value: lane }, { deadlineMs: AMPLE, lane });
   const [a, b] = [await hold("a", { lane: "a" }), await hold("b", { lane: "b" })];
   const waiting = [run("a"), run("a")];
   assert.is((await rejection(run("a"))).message, "test pool: 2 tasks are waiting already");
@@ -334,14 +334,14 @@ test("a lane that fills its part of the queue leaves the rest to others", async 
 
 test("a thread that died says whether its task had begun", async () => {
   const { pool } = givenPool();
-  const begun = await rejection(pool.run({ kind: "exit" }, { deadline: AMPLE, allowance: AMPLE }));
+  const begun = await rejection(pool.run({ kind: "exit" }, { deadlineMs: AMPLE, allowanceMs: AMPLE }));
   assert.equal(
     { "begun instanceof WorkerDiedError": begun instanceof WorkerDiedError, began: (begun as WorkerDiedError).began },
     { "begun instanceof WorkerDiedError": true, began: true },
   );
   await pool.close();
   const broken = givenPool({ start: () => new Worker("throw new Error('broken entry')", { eval: true }) });
-  const unbegun = await rejection(broken.pool.run({ kind: "echo" }, { deadline: AMPLE, allowance: AMPLE }));
+  const unbegun = await rejection(broken.pool.run({ kind: "echo" }, { deadlineMs: AMPLE, allowanceMs: AMPLE }));
   assert.equal(
     {
       "unbegun instanceof WorkerDiedError": unbegun instanceof WorkerDiedError,
@@ -368,7 +368,7 @@ test("close finishes what was accepted, refuses what comes later, ends the threa
 
 test("close waits no longer than the deadline of what is stuck", async () => {
   const { pool } = givenPool();
-  const stuck = rejection(pool.run({ kind: "loop" }, { deadline: 20 }));
+  const stuck = rejection(pool.run({ kind: "loop" }, { deadlineMs: 20 }));
   await pool.close();
   assert.instance(await stuck, DeadlineError);
 });
@@ -388,7 +388,7 @@ test("a thread that works is not taken for idle", async () => {
   const { pool, started, hold } = givenPool({ keepIdle: 1 });
   const working = await hold("working");
   const clock = givenPool();
-  await rejection(clock.pool.run({ kind: "loop" }, { deadline: 50 }));
+  await rejection(clock.pool.run({ kind: "loop" }, { deadlineMs: 50 }));
   await clock.pool.close();
   working.release();
   assert.is(await working.result, "working");

@@ -5,7 +5,7 @@
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { LATEST_EXPIRY } from "../../domain/time.ts";
+import { MAX_EXPIRY_S } from "../../domain/time.ts";
 import { badRequest, forbidden, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, json, optionalJson } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Maybe, Message, named } from "../../http/schema.ts";

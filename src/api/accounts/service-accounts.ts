@@ -3,7 +3,7 @@
  * them, members and snapshotters the ones that they created (decisions 36, 110). No role can grant more than itself.
  */
 import { Type } from "typebox";
-import { ROLES, mayGrant } from "../../domain/access.ts";
+import { ROLES, canGrant } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
 import { SERVICE_ACCOUNT_NAME } from "../../domain/names.ts";
 import { badRequest, forbidden, invalid, notFound } from "../../errors.ts";

@@ -1,7 +1,7 @@
 /** Reports of custom attestation types, evaluated by the latest version of the type (semantics 3.4). */
 import { Type } from "typebox";
-import { judgeCustom } from "../../domain/attestation/custom.ts";
-import { customLabel } from "../../domain/attestation/kinds.ts";
+import { evaluateCustom } from "../../domain/attestation/custom.ts";
+import { customLabelOf } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
 import { RECORD_BOUNDS } from "../../http/operation.ts";
 import { NOT_JSON } from "../../http/body/read-json.ts";

@@ -1,6 +1,6 @@
 /** Jira attestations: the issues that a change refers to. */
 import { Type } from "typebox";
-import { judgeJira } from "../../domain/attestation/jira.ts";
+import { evaluateJira } from "../../domain/attestation/jira.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
 import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";

@@ -1,6 +1,6 @@
 /** JUnit attestations: the results of unit tests. */
 import { Type } from "typebox";
-import { judgeJunit } from "../../domain/attestation/junit.ts";
+import { evaluateJunit } from "../../domain/attestation/junit.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
 import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";

@@ -1,6 +1,6 @@
 /** Pull request attestations: the pull requests behind a commit. */
 import { Type } from "typebox";
-import { judgePullRequest } from "../../domain/attestation/pull-request.ts";
+import { evaluatePullRequest } from "../../domain/attestation/pull-request.ts";
 import { Maybe, OneOf, WithinBytes, named } from "../../http/schema.ts";
 import { GitCommit, MAX_LIST_ITEMS, MAX_RESULTS_BYTES, MAX_TEXT_CHARS, Text, WebUrl } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";

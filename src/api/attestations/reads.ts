@@ -1,6 +1,6 @@
 /** Reads of attestations: by id, by filters, by flow, by name and by commit. */
 import { Type } from "typebox";
-import { FILTER_WORD, KINDS, isFilterWord, storedLabel } from "../../domain/attestation/kinds.ts";
+import { FILTER_WORD, KINDS, isFilterWord, storedLabelOf } from "../../domain/attestation/kinds.ts";
 import { COMMIT_SHA, FINGERPRINT_PREFIX } from "../../domain/names.ts";
 import { compileRegex } from "../../domain/text/regex.ts";
 import { badRequest, invalid } from "../../errors.ts";
@@ -44,7 +44,7 @@ function parseTypeFilter(words: readonly string[], parameter: string): string[] 
   for (const word of words)
     if (!isFilterWord(word) && word !== "override")
       throw invalid({ [parameter]: `Input should be ${TYPE_WORDS} [input: ${word}]` });
-  return words.map(storedLabel);
+  return words.map(storedLabelOf);
 }
 const WORDS = [...KINDS.flatMap(({ word }) => (word === null || word === "custom" ? [] : [`'${word}'`])), "'override'"];
 const TYPE_WORDS = `${WORDS.join(", ")} or 'custom:<name>'`;

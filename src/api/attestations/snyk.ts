@@ -1,6 +1,6 @@
 /** Snyk attestations: the results of a vulnerability scan. */
 import { Type } from "typebox";
-import { judgeSnyk } from "../../domain/attestation/snyk.ts";
+import { evaluateSnyk } from "../../domain/attestation/snyk.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
 import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, Url } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";

@@ -1,6 +1,6 @@
 /** Sonar attestations: the result of a code quality gate. */
 import { Type } from "typebox";
-import { judgeSonar } from "../../domain/attestation/sonar.ts";
+import { evaluateSonar } from "../../domain/attestation/sonar.ts";
 import { Maybe, WithinBytes, named } from "../../http/schema.ts";
 import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
 import { defineKind } from "./kind.ts";

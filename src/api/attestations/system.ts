@@ -1,8 +1,8 @@
 /** Attestations of types that the server defines: currently only decisions on controls (semantics 7.2). */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { judgeDecision } from "../../domain/attestation/decision.ts";
-import { storedLabel } from "../../domain/attestation/kinds.ts";
+import { evaluateDecision } from "../../domain/attestation/decision.ts";
+import { storedLabelOf } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import { Closed, OneOf, PublishedAs, named } from "../../http/schema.ts";

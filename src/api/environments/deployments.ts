@@ -4,8 +4,8 @@
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { dayOf, frequencyOf } from "../../domain/frequency.ts";
-import { DAY } from "../../domain/time.ts";
+import { dayOf, computeFrequency } from "../../domain/frequency.ts";
+import { DAY_S } from "../../domain/time.ts";
 import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, named } from "../../http/schema.ts";

@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { Facts } from "../../domain/compliance/environment.ts";
 import { hasMembers, readStoredJsonOrNull } from "../../domain/stored-json.ts";
-import { SNAPPISH_PATTERN, parseSnapshotExpression } from "../../domain/snapshot/expression.ts";
+import { SNAPSHOT_EXPRESSION_PATTERN, parseSnapshotExpression } from "../../domain/snapshot/expression.ts";
 import type { Instances } from "../../domain/snapshot/normalize.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
@@ -55,7 +55,7 @@ const EnvironmentDiffResponse = named(
 );
 
 const Expression = CheckedByHandler(
-  { pattern: SNAPPISH_PATTERN },
+  { pattern: SNAPSHOT_EXPRESSION_PATTERN },
   Type.String({ description: "`ENV`, `ENV#N`, `ENV~N` or `ENV@{...}`; a bare name is the latest snapshot" }),
 );
 

@@ -5,7 +5,7 @@
 import { Readable } from "node:stream";
 import { setImmediate } from "node:timers/promises";
 import { Type } from "typebox";
-import { csvLine } from "../../domain/text/csv.ts";
+import { formatCsvLine } from "../../domain/text/csv.ts";
 import type { FlowRecord } from "../../domain/compliance/environment.ts";
 import { EVENT_KINDS, describeEvent, kindOf } from "../../domain/snapshot/events.ts";
 import type { EventKind } from "../../domain/snapshot/events.ts";
@@ -135,7 +135,7 @@ async function* generateLines(
   store: OperationContext["store"],
   { environment, range, filter }: { environment: EnvironmentRow; range: IndexRange; filter: Filter },
 ): AsyncGenerator<string> {
-  yield csvLine(COLUMNS);
+  yield formatCsvLine(COLUMNS);
   let from = { ...range, id: 0 };
   for (;;) {
     const rows = store.environmentEvents.listAfter(environment, from, PAGE_SIZE);
@@ -178,7 +178,7 @@ function createLineRenderer(
 
 function renderLine(row: EnvironmentEventRow, flows: readonly FlowRecord[], description: string): string {
   const first = flows[0];
-  return csvLine([
+  return formatCsvLine([
     row.timestamp,
     new Date(row.timestamp * 1000).toISOString(),
     row.environment_name,

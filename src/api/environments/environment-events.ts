@@ -9,7 +9,7 @@ import type { Facts, FlowRecord } from "../../domain/compliance/environment.ts";
 import { BOUND_PATTERN, INTERVAL_PATTERN } from "../../domain/snapshot/expression.ts";
 import { describeEvent, kindOf } from "../../domain/snapshot/events.ts";
 import { hasMembers, isListOf, readStoredJsonOrNull } from "../../domain/stored-json.ts";
-import { compareUrl } from "../../domain/network/urls.ts";
+import { buildCompareUrl } from "../../domain/network/urls.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Deprecated, Message, Nullable, Repeated, named } from "../../http/schema.ts";
 import { readSelector } from "../../store/flows/artifact-selector.ts";
@@ -276,7 +276,7 @@ function compareWithReplaced(facts: PageFacts, flow: FlowRecord): string | null 
 function compareWithSuccessor(facts: PageFacts, flow: FlowRecord): string | null {
   const after = facts.successors.get(flow);
   if (!after) return null;
-  return compareUrl(
+  return buildCompareUrl(
     { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl: repoUrlOf(facts, flow) },
     { sha: after.git_commit, commitUrl: after.commit_url, repoUrl: after.repo_url },
   );

@@ -1,6 +1,6 @@
 /** Bodies of the operations on environments, and how an environment is shown. */
 import { Type } from "typebox";
-import { logicalState } from "../../domain/compliance/environment.ts";
+import { computeLogicalVerdict } from "../../domain/compliance/environment.ts";
 import { ENVIRONMENT_NAME } from "../../domain/names.ts";
 import { isListOf, isObject, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { Closed, Deprecated, Maybe, Nullable, OneOf, named } from "../../http/schema.ts";
@@ -121,7 +121,9 @@ export function presentEnvironment(row: EnvironmentView, org: string) {
     last_reported_at: row.last_reported_at,
     last_changed_at: row.last_changed_at,
     state:
-      members === null ? fromSqlBoolean(row.state) : logicalState(members.map(([, state]) => fromSqlBoolean(state))),
+      members === null
+        ? fromSqlBoolean(row.state)
+        : computeLogicalVerdict(members.map(([, state]) => fromSqlBoolean(state))),
     include_scaling: row.include_scaling === 1,
     require_provenance: row.require_provenance === 1,
     tags: readStoredJson(row.tags_json, isTags),

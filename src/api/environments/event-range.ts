@@ -1,5 +1,5 @@
 /** The range of snapshots that a query for events asks for, in one of four notations (semantics 13, row 78). */
-import { beginsBeyond, parseBound, parseInterval, resolvePosition } from "../../domain/snapshot/expression.ts";
+import { isBeyondLatest, parseBound, parseInterval, resolvePosition } from "../../domain/snapshot/expression.ts";
 import type { Position } from "../../domain/snapshot/expression.ts";
 import { invalid } from "../../errors.ts";
 import type { IndexRange } from "../../store/environments/environment-events.ts";
@@ -52,7 +52,7 @@ export function resolveEventRange(
     first > last &&
     interval.from.kind !== "time" &&
     interval.to.kind !== "time" &&
-    !beginsBeyond(interval.to, first, environment.snapshot_count);
+    !isBeyondLatest(interval.to, first, environment.snapshot_count);
   return isReversed ? { first: last, last: first } : { first, last };
 }
 

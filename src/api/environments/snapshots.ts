@@ -3,8 +3,8 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import {
   INTERVAL_PATTERN,
-  SNAPSHOT_EXPRESSION_PATTERN,
-  labelOf,
+  POSITION_PATTERN,
+  formatSnapshotLabel,
   parseInterval,
   parsePosition,
   resolvePosition,
@@ -44,10 +44,7 @@ export const getSnapshot = operation({
   audit: null,
   params: Closed({
     ...params,
-    snapshot_expression: CheckedByHandler(
-      { pattern: SNAPSHOT_EXPRESSION_PATTERN },
-      Type.String({ description: EXPRESSIONS }),
-    ),
+    snapshot_expression: CheckedByHandler({ pattern: POSITION_PATTERN }, Type.String({ description: EXPRESSIONS })),
   }),
   query: NoQuery,
   body: NO_BODY,
@@ -63,7 +60,7 @@ export const getSnapshot = operation({
     const environment = context.store.environments.require(context.organization, name);
     const snapshot = requireSnapshot(context, environment, {
       position,
-      label: labelOf(name, expression),
+      label: formatSnapshotLabel(name, expression),
       name,
       now,
     });

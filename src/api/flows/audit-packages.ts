@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import { createHash } from "node:crypto";
 import { Type } from "typebox";
-import { auditPackageName, FINGERPRINT_PREFIX } from "../../domain/names.ts";
+import { formatAuditPackageName, FINGERPRINT_PREFIX } from "../../domain/names.ts";
 import { type AppError, unavailable } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message } from "../../http/schema.ts";
@@ -29,7 +29,7 @@ function findTrail(
   const trail = requireTrail(context, { id: flow.id, name: flow_name }, trail_name);
   return {
     subject: { kind: "trail", trailId: trail.id },
-    name: auditPackageName({ flow: flow.name, trail: trail.name }),
+    name: formatAuditPackageName({ flow: flow.name, trail: trail.name }),
   };
 }
 

@@ -4,9 +4,9 @@
  */
 import { Type } from "typebox";
 import type { Static, TSchema } from "typebox";
-import { FLAG_ATTESTATION, describeChange, placesOfChange } from "../../domain/inbound-webhook/launch-darkly.ts";
+import { FLAG_ATTESTATION, describeFlagChange, locateFlagChange } from "../../domain/inbound-webhook/launch-darkly.ts";
 import { isUnfinished } from "../../domain/attestation/sonar.ts";
-import { placeOfScan } from "../../domain/inbound-webhook/sonar.ts";
+import { locateScan } from "../../domain/inbound-webhook/sonar.ts";
 import type { SonarFlowNames } from "../../domain/inbound-webhook/sonar.ts";
 import { isObject, readStoredJson } from "../../domain/stored-json.ts";
 import { invalid, notFound } from "../../errors.ts";
@@ -119,7 +119,7 @@ export const sonarWebhook = operation({
   handle(context, { params, rawBody }, call) {
     const { store, organization, note } = context;
     const webhook = requireWebhook(context, "sonar", params.hook_uid);
-    const { place, problems } = placeOfScan(call, readStoredJson(webhook.settings_json, isSonarFlowNames));
+    const { location: place, problems } = locateScan(call, readStoredJson(webhook.settings_json, isSonarFlowNames));
     if (problems) throw invalid(problems);
     if (!store.inboundWebhooks.recordReceipt(webhook.id, rawBody ?? Buffer.alloc(0)))
       return { status: 200, body: "OK", unaudited: true };
@@ -208,7 +208,7 @@ export const launchDarklyWebhook = operation({
   handle(context, { params, rawBody }, call) {
     const { store, organization, note } = context;
     const webhook = requireWebhook(context, "launch-darkly", params.hook_uid);
-    const places = placesOfChange(call);
+    const places = locateFlagChange(call);
     if (places.length > MAX_CHANGES)
       throw invalid({
         target: `A change may touch at most ${MAX_CHANGES} flags and environments [input: ${places.length}]`,
@@ -223,7 +223,7 @@ export const launchDarklyWebhook = operation({
         trail: findOrBeginTrail(context, flow, { name: trailName, description: `LaunchDarkly flag ${flag}` }),
         common: {
           attestation_name: FLAG_ATTESTATION,
-          description: [describeChange(call, flag), call.comment].filter(Boolean).join(": "),
+          description: [describeFlagChange(call, flag), call.comment].filter(Boolean).join(": "),
           annotations: { project, environment, flag },
           user_data: call,
         },

@@ -5,7 +5,7 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { NOTIFICATION_TYPES } from "../../domain/notification/key-expiry.ts";
-import { normalizedTargets } from "../../domain/notification/targets.ts";
+import { normalizeTargets } from "../../domain/notification/targets.ts";
 import type { Target } from "../../domain/notification/targets.ts";
 import { TARGET_PATTERN } from "../../domain/network/webhook-url.ts";
 import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
@@ -127,7 +127,7 @@ function readTargets(context: OperationContext, sent: readonly SentTarget[]): Ta
     return read;
   });
   if (Object.keys(problems).length > 0) throw invalid(problems);
-  return normalizedTargets(targets);
+  return normalizeTargets(targets);
 }
 
 const requiredField = ({ type }: SentTarget): "emails" | "webhook" => (type === "EMAIL" ? "emails" : "webhook");

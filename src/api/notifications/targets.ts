@@ -4,7 +4,7 @@ import type { Static, TSchema } from "typebox";
 import { excerpt } from "../../domain/text/excerpt.ts";
 import { isObject, readStoredJson } from "../../domain/stored-json.ts";
 import { PAYLOAD_VERSION, TARGET_TYPES } from "../../domain/notification/targets.ts";
-import type { KeptTarget, OtherTarget, Target, TargetType } from "../../domain/notification/targets.ts";
+import type { StoredTarget, OtherTarget, Target, TargetType } from "../../domain/notification/targets.ts";
 import { MAIL_ADDRESS_PATTERN, isMailAddress } from "../../domain/network/mail-address.ts";
 import { TARGET_PATTERN } from "../../domain/network/webhook-url.ts";
 import { invalid } from "../../errors.ts";
@@ -103,9 +103,9 @@ const isTargetType = (type: unknown): type is TargetType => (TARGET_TYPES as rea
 export function readTargets(
   context: Pick<OperationContext, "targetProblem">,
   sent: Static<typeof ActionTargets>,
-): KeptTarget[] {
+): StoredTarget[] {
   const problems: Record<string, string> = {};
-  const targets = sent.map((target, index): KeptTarget => {
+  const targets = sent.map((target, index): StoredTarget => {
     const other = target as OtherTarget;
     const type = other["type"];
     if (!isTargetType(type)) return { type: null, target: other };

@@ -3,7 +3,7 @@
  * line may break. No text can leave its column: a word that is too long for a line breaks anywhere, and text beyond the
  * last line is replaced by an ellipsis.
  */
-import { codePoint } from "../../domain/text/excerpt.ts";
+import { formatCodePoint } from "../../domain/text/excerpt.ts";
 import { facesFor } from "./fonts.ts";
 import type { Face, Style } from "./fonts.ts";
 
@@ -48,7 +48,7 @@ export function splitRuns(text: string, style: Style): Omit<TextRun, "width">[] 
       : last && /\p{M}/u.test(character) && last.face.font.hasGlyphForCodePoint(code)
         ? last.face
         : faces.find(({ font }) => font.hasGlyphForCodePoint(code));
-    const shown = face ? character : `<${codePoint(character)}>`;
+    const shown = face ? character : `<${formatCodePoint(character)}>`;
     const used = face ?? first;
     const script =
       face === undefined ? null : (scriptOf(character) ?? (NEUTRAL.test(character) ? (last?.script ?? null) : null));

@@ -32,7 +32,7 @@ import type { Role } from "../../domain/access.ts";
 
 import { LATEST_EXPIRY } from "../../domain/time.ts";
 import { matches, SERVICE_ACCOUNT_NAME, USER_NAME } from "../../domain/names.ts";
-import { byPlace, PLAIN, readYaml } from "../../domain/text/yaml.ts";
+import { compareByPosition, OPERATOR_FILE, readYaml } from "../../domain/text/yaml.ts";
 import type { SourcePosition } from "../../domain/text/yaml.ts";
 import { choice, list, nullable, optional, quote, record, scalar, text, unlessEmpty } from "./yaml-schema.ts";
 import type { Reading } from "./yaml-schema.ts";
@@ -109,10 +109,10 @@ const MAX_PROBLEMS = 100;
  * "line L column C: PLACE: PROBLEM". No message contains the value of a key. Never throws.
  */
 export function parseApplyFile(text: string): ApplyFileResult {
-  const yaml = readYaml(text, PLAIN);
+  const yaml = readYaml(text, OPERATOR_FILE);
   const problems: (SourcePosition & { text: string })[] = [...yaml.problems];
   const reading: Reading = {
-    place: yaml.place,
+    place: yaml.positionOf,
     refuse: (place, problem) => problems.push({ ...place, text: problem }),
   };
   if (yaml.root !== null) {
@@ -125,7 +125,7 @@ export function parseApplyFile(text: string): ApplyFileResult {
     reading.refuse({ line: 1, column: 1 }, "the file is empty, give organizations or users");
   }
   const sorted = problems
-    .sort(byPlace)
+    .sort(compareByPosition)
     .map(({ line, column, text: problem }) => `line ${line} column ${column}: ${problem}`);
   const more = sorted.length - MAX_PROBLEMS;
   return { plan: null, problems: more > 0 ? [...sorted.slice(0, MAX_PROBLEMS), `and ${more} more`] : sorted };

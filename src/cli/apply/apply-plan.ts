@@ -8,7 +8,7 @@
  */
 import { keepsAdmin } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
-import { byPlace } from "../../domain/text/yaml.ts";
+import { compareByPosition } from "../../domain/text/yaml.ts";
 import type { SourcePosition } from "../../domain/text/yaml.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
 import type { Store } from "../../store/index.ts";
@@ -213,7 +213,7 @@ function findProblems(store: Store, plan: ApplyPlan, now: number): string[] {
     checkOrganization(checking, organization, `organizations[${index}]`);
   for (const [index, user] of plan.users.entries()) checkUser(checking, user, `users[${index}]`);
   return problems
-    .sort((a, b) => byPlace(a.place, b.place))
+    .sort((a, b) => compareByPosition(a.place, b.place))
     .map(({ place, text }) => `line ${place.line} column ${place.column}: ${text}`);
 }
 

@@ -1,7 +1,7 @@
 /** `assay config`: shows the available options and their effective values. */
 import { explainConfig } from "../../config/resolve.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
-import { OPTIONS, ROWS } from "../../config/options.ts";
+import { OPTIONS, OPTION_ROWS } from "../../config/options.ts";
 import type { Option } from "../../config/options.ts";
 import { loadConfig } from "../command-config.ts";
 import { EXIT } from "../framework.ts";
@@ -60,7 +60,7 @@ export const configExplain: Command = {
 /** Finds the options with this flag, variable or key. */
 function findOptions(word: string): readonly Option[] {
   const name = word.replace(/^--/, "").replaceAll("_", "-");
-  return ROWS.filter(({ flag, variable }) => flag === name || variable === word);
+  return OPTION_ROWS.filter(({ flag, variable }) => flag === name || variable === word);
 }
 
 export const configShow: Command = {

@@ -1,6 +1,6 @@
 /** `assay explain`: explains and re-evaluates the verdicts of a snapshot. Read-only, also beside a running server. */
 import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
-import { nearestNames } from "../../domain/text/near-names.ts";
+import { findNearestNames } from "../../domain/text/near-names.ts";
 import { parseSnapshotExpression, resolvePosition } from "../../domain/snapshot/expression.ts";
 import { AppError } from "../../errors.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";

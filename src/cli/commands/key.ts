@@ -1,6 +1,6 @@
 /** `assay key`: manages API keys of users and service accounts. Works with and without a running server. */
 import { parseDuration } from "../../domain/text/units.ts";
-import { LATEST_EXPIRY } from "../../domain/time.ts";
+import { MAX_EXPIRY_S } from "../../domain/time.ts";
 import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
 import type { Store } from "../../store/index.ts";
 import { isKeyDescription } from "../apply/apply-file.ts";
@@ -185,7 +185,7 @@ function parseExpiry(args: Args, now: number, problems: string[] = []): number {
   if (at !== undefined && after !== undefined) problems.push("--expires-in: give it or --expires-at, not both");
   if (after !== undefined) {
     const begin = Math.floor(now);
-    const seconds = parseDuration(after, 1, LATEST_EXPIRY - begin);
+    const seconds = parseDuration(after, 1, MAX_EXPIRY_S - begin);
     if (seconds === null)
       problems.push("--expires-in: give a duration such as 90d, 24h or 1h30m, ending before the year 2100");
     return begin + (seconds ?? 0);

@@ -1,6 +1,6 @@
 /** `assay man`: the manual page in roff (man(7)), generated from the tables of commands, options and exit codes. */
 import { readBuildInfo } from "../../assets.ts";
-import { ROWS } from "../../config/options.ts";
+import { OPTION_ROWS } from "../../config/options.ts";
 import type { CommandOption } from "../args.ts";
 import { EXIT, EXIT_MEANINGS, listTopicNames, topicTitle } from "../framework.ts";
 import type { Command } from "../framework.ts";

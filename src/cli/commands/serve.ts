@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Machine } from "../../diagnostics/doctor/check.ts";
 import { refuseNetworkFileSystem } from "../../diagnostics/doctor/file-system.ts";
-import { listenText } from "../../config/resolve.ts";
+import { formatListenAddress } from "../../config/resolve.ts";
 import type { ConfigSources } from "../../config/resolve.ts";
 import { recordDirectoryState } from "../fresh-directory.ts";
 import type { DirectoryState } from "../fresh-directory.ts";

@@ -4,7 +4,7 @@ import { isIP, isIPv6 } from "node:net";
 import { isAbsolute, join, resolve } from "node:path";
 import { findPackedExecutable } from "../../assets.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
-import { OPTIONS, ROWS } from "../../config/options.ts";
+import { OPTIONS, OPTION_ROWS } from "../../config/options.ts";
 import type { OptionName } from "../../config/options.ts";
 import { loadConfig } from "../command-config.ts";
 import { CommandError, EXIT } from "../framework.ts";
@@ -72,7 +72,7 @@ export const systemd: Command = {
   configuration: { ignoresVariables: true, complete: true },
   check({ flags, texts }) {
     const problems: string[] = [];
-    const readable = ROWS.filter(({ flag, secret }) => secret && flags[flag] !== undefined).map(
+    const readable = OPTION_ROWS.filter(({ flag, secret }) => secret && flags[flag] !== undefined).map(
       ({ flag }) => `--${flag}`,
     );
     if (readable.length > 0) {
@@ -127,7 +127,7 @@ export const systemd: Command = {
     const units: Record<string, string> = {
       "assay.service": renderServiceUnit({
         executable,
-        arguments: ROWS.flatMap(({ flag }) => (flags[flag] === undefined ? [] : [`--${flag}`, flags[flag]])),
+        arguments: OPTION_ROWS.flatMap(({ flag }) => (flags[flag] === undefined ? [] : [`--${flag}`, flags[flag]])),
         credentials,
         group,
         writable,

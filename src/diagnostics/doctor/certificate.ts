@@ -3,7 +3,7 @@
  * a failure here.
  */
 import { readFileSync } from "node:fs";
-import { checkPair } from "../../config/tls-certificate.ts";
+import { checkKeyPair } from "../../config/tls-certificate.ts";
 import type { Check } from "./check.ts";
 import { fail, ok, warn } from "./check.ts";
 
@@ -13,7 +13,7 @@ export function checkCertificate(files: { certificate: string; key: string }, no
   const give = "give --tls-cert and --tls-key two PEM files that belong together and that the server may read";
   try {
     const pair = { certificate: readFileSync(files.certificate, "utf8"), key: readFileSync(files.key, "utf8") };
-    const { problems, warnings, facts } = checkPair(pair, files, now);
+    const { problems, warnings, facts } = checkKeyPair(pair, files, now);
     if (problems.length > 0 || facts === null) return fail(name, problems.join("; "), give);
     const valid = now >= facts.validFrom && now < facts.validTo;
     if (warnings.length > 0)

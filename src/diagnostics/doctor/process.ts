@@ -2,7 +2,7 @@
 import { createServer } from "node:net";
 import { accessSync, constants, lstatSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { judgeClock } from "../../domain/clock.ts";
+import { classifyClock } from "../../domain/clock.ts";
 import type { Config } from "../../config/options.ts";
 import type { Check, Machine } from "./check.ts";
 import { fail, ok, fileSizeText, warn } from "./check.ts";
@@ -30,7 +30,7 @@ export function checkClock(
   const at = now();
   const file = statSync(join(directory, "assay.db"), { throwIfNoEntry: false });
   const told = new Date(at * 1000).toISOString();
-  if (clock?.isOpen && judgeClock(at, clock.goodAt) === "ahead") {
+  if (clock?.isOpen && classifyClock(at, clock.goodAt) === "ahead") {
     const found = `it is ${told}, ${ageText(at - clock.goodAt)} past the last known good time, and changes were recorded under this clock`;
     return fail(
       name,

@@ -2,7 +2,7 @@
  * What ran where: whether snapshots, intervals, counts and groups say the same thing. Nobody need stop writing
  * meanwhile: each window of snapshots is looked at in one transaction, and snapshots never change.
  */
-import { environmentState, logicalState } from "../../domain/compliance/environment.ts";
+import { computeEnvironmentVerdict, computeLogicalVerdict } from "../../domain/compliance/environment.ts";
 import { identityOf } from "../../domain/snapshot/diff.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { digestOf } from "../../store/environments/snapshot-survey.ts";
@@ -222,7 +222,7 @@ function inspectRows(
     if (String(counted) !== String(told))
       say(`snapshot ${idx} counts ${told} (compliant, not, unknown), its rows are ${counted}`);
     const policies = (JSON.parse(snapshot.policy_versions_json) as number[]).length;
-    const state = environmentState(verdicts, policies);
+    const state = computeEnvironmentVerdict(verdicts, policies);
     if (fromSqlBoolean(snapshot.compliant) !== state)
       say(`snapshot ${idx} says ${snapshot.compliant}, its rows lead to ${state}`);
     const others = present.filter(({ versions }) => versions !== snapshot.policy_versions_json);
@@ -330,7 +330,7 @@ function inspectGroup(
     if (String(counted) !== String(told))
       say(`snapshot ${idx} counts ${told} (compliant, not, unknown), its members ${counted}`);
     // Members without a snapshot count as unknown and leave no row.
-    const state = logicalState(present.map((row) => fromSqlBoolean(row.state)));
+    const state = computeLogicalVerdict(present.map((row) => fromSqlBoolean(row.state)));
     if (fromSqlBoolean(compliant) !== state && !(compliant === null && state === true))
       say(`snapshot ${idx} says ${compliant}, its members lead to ${state}`);
     // Not each snapshot of a member: it may have left the group for a while.

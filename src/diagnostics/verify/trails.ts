@@ -3,7 +3,7 @@
  * records. A trail can be judged alone, so a transaction holds a hundred of them: one over all would keep a busy server
  * from emptying its log for as long as the whole takes.
  */
-import { evaluateLegacyArtifact, legacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
+import { evaluateLegacyArtifact, buildLegacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { breathe, readingStore, reasonOf } from "./check.ts";
@@ -140,5 +140,5 @@ function listsAsMissing({ attestations_json }: LegacyRow, template: readonly str
   const entries = JSON.parse(attestations_json) as AttestationStatus[];
   const types = new Map(entries.map((entry) => [entry.attestation_name, entry.attestation_type]));
   const expected = template.map((name) => ({ name, type: types.get(name) ?? "" }));
-  return attestations_json === JSON.stringify(legacyAttestationStatuses(expected));
+  return attestations_json === JSON.stringify(buildLegacyAttestationStatuses(expected));
 }

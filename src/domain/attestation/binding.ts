@@ -74,7 +74,7 @@ export type ArtifactAttestation = {
  * The attestations of the trail that a newly reported artifact receives, in the order given: those of its fingerprint
  * (a re-report under another reference name), and those that wait for its reference name and commit.
  */
-export function pendingFor(
+export function findPendingAttestations(
   artifact: Pick<ArtifactInTrail, "fingerprint" | "referenceName" | "gitCommit">,
   attestations: readonly ArtifactAttestation[],
 ): string[] {

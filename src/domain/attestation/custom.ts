@@ -4,7 +4,7 @@
  * attestation: a failure, several outputs, none, or no end.
  */
 import { truncate, excerpt } from "../text/excerpt.ts";
-import { attestationVerdict } from "./verdict.ts";
+import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** A run of a jq expression that ended by itself or was ended from within. */
@@ -31,8 +31,8 @@ export type SummaryRow = { name: string; value: unknown; error: string | null };
 export type Summary = { groups: SummaryRow[][]; left_out: number };
 
 /** Compliant when every rule holds; without rules always (semantics 3.4, decision 28). */
-export function judgeCustom(outcomes: readonly RuleOutcome[]): AttestationVerdict {
-  return attestationVerdict(
+export function evaluateCustom(outcomes: readonly RuleOutcome[]): AttestationVerdict {
+  return verdictFromReasons(
     outcomes.flatMap(({ rule, reason }, place) =>
       reason === null ? [] : [`Rule ${place + 1} (${excerpt(rule, 200)}) ${reason}`],
     ),
@@ -40,10 +40,10 @@ export function judgeCustom(outcomes: readonly RuleOutcome[]): AttestationVerdic
 }
 
 /** Why a rule that ran does not hold, null when it holds. */
-export function reasonAgainst(run: ExpressionRun): string | null {
+export function explainRuleFailure(run: ExpressionRun): string | null {
   const { outputs, overflow, status } = run;
   if (overflow) return outputs.length > 0 ? "gives several outputs" : "gives a long output that is not true";
-  if (status !== 0) return trouble(run);
+  if (status !== 0) return explainRunFailure(run);
   const [output] = outputs;
   if (output === undefined) return "gives no output";
   if (outputs.length > 1) return "gives several outputs";
@@ -51,19 +51,19 @@ export function reasonAgainst(run: ExpressionRun): string | null {
 }
 
 /** Why a run gave no result, after the name of what was run. */
-export function trouble({ status, diagnostics }: ExpressionRun): string {
+export function explainRunFailure({ status, diagnostics }: ExpressionRun): string {
   if (status === null)
     return OUT_OF_MEMORY.test(diagnostics)
-      ? NEEDS_MEMORY
+      ? OUT_OF_MEMORY_REASON
       : "breaks off without a result, as expressions do that nest too deeply";
-  return `fails: ${jqMessage(diagnostics)}`;
+  return `fails: ${extractJqMessage(diagnostics)}`;
 }
 
 const OUT_OF_MEMORY = /cannot allocate memory\s*$/;
-export const NEEDS_MEMORY = "needs more memory than an expression may have";
+export const OUT_OF_MEMORY_REASON = "needs more memory than an expression may have";
 
 /** jq's own message on one line, without what it says of itself around it. */
-export function jqMessage(diagnostics: string): string {
+export function extractJqMessage(diagnostics: string): string {
   const lines = diagnostics
     .split("\n")
     .map((text) =>
@@ -82,7 +82,7 @@ const MESSAGE = 400;
  * The program that gives for each of its inputs one line: the list of at most two outputs, or the text of what went
  * wrong.
  */
-export const summaryProgram = (expression: string): string =>
+export const buildSummaryProgram = (expression: string): string =>
   `try ([limit(2; (${expression}\n\n))] | if (tojson | length) > ${MAX_VALUE} then "the value is longer than ${MAX_VALUE} characters" else . end) ` +
   'catch (if type == "string" then . else tojson end)';
 
@@ -90,7 +90,7 @@ export const summaryProgram = (expression: string): string =>
 const MAX_VALUE = 2_000;
 
 /** A line of the program above as a row. `missing`: why there may be no line. */
-export function summaryRow(name: string, line: string | undefined, missing: string): SummaryRow {
+export function parseSummaryRow(name: string, line: string | undefined, missing: string): SummaryRow {
   const result: unknown = line === undefined ? missing : JSON.parse(line);
   if (!Array.isArray(result)) return { name, value: null, error: excerpt(String(result), MESSAGE) };
   if (result.length !== 1)

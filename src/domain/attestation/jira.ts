@@ -1,4 +1,4 @@
-import { attestationVerdict } from "./verdict.ts";
+import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** An issue that the commit refers to, and whether Jira knows it (wire-contract 28). */
@@ -13,9 +13,9 @@ export type JiraItem = {
 export type JiraPayload = { jira_results: readonly JiraItem[] };
 
 /** Compliant with at least one reference, all of which exist (semantics 3.3). */
-export function judgeJira({ jira_results: items }: JiraPayload): AttestationVerdict {
-  if (items.length === 0) return attestationVerdict(["No Jira issue is referenced"]);
-  return attestationVerdict(
+export function evaluateJira({ jira_results: items }: JiraPayload): AttestationVerdict {
+  if (items.length === 0) return verdictFromReasons(["No Jira issue is referenced"]);
+  return verdictFromReasons(
     items.filter((item) => !item.issue_exists).map((item) => `Jira issue '${item.issue_id}' does not exist`),
   );
 }

@@ -1,4 +1,4 @@
-import { counted, attestationVerdict } from "./verdict.ts";
+import { formatCount, verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** One group of a JUnit report; `duration` in seconds, `timestamp` in epoch seconds (wire-contract 28). */
@@ -20,13 +20,13 @@ export type JunitPayload = { junit_results: readonly JunitSuite[] };
  * counts as test runners write them that is the rule about the sums, and a negative count cannot hide a failure.
  * A list of no suites proves nothing and is never compliant; validation refuses it before (semantics 13, row 23).
  */
-export function judgeJunit({ junit_results: suites }: JunitPayload): AttestationVerdict {
-  if (suites.length === 0) return attestationVerdict(["No test suites were reported"]);
+export function evaluateJunit({ junit_results: suites }: JunitPayload): AttestationVerdict {
+  if (suites.length === 0) return verdictFromReasons(["No test suites were reported"]);
   const bad = suites.filter(({ failures, errors }) => failures !== 0 || errors !== 0);
-  return attestationVerdict(
+  return verdictFromReasons(
     bad.map(
       ({ name, failures, errors }) =>
-        `Suite '${name}' has ${counted(failures, "failure")} and ${counted(errors, "error")}`,
+        `Suite '${name}' has ${formatCount(failures, "failure")} and ${formatCount(errors, "error")}`,
     ),
   );
 }

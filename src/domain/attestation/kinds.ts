@@ -69,16 +69,16 @@ export const ORIGINAL_TYPE = `^(${BUILT_IN_WORDS.join("|")}|custom|custom:.*|sys
  * The stored label of a type word: `decision` becomes `system:decision`, every other word is its own label. An
  * override's word for its original goes through here too, so that status entries show one spelling.
  */
-export function storedLabel(word: string): string {
+export function storedLabelOf(word: string): string {
   return word === "decision" ? DECISION_LABEL : word;
 }
 
 /** The inverse of storedLabel: the word under which templates, policies and filters know a stored label. */
-export function typeWord(label: string): string {
+export function typeWordOf(label: string): string {
   return label === DECISION_LABEL ? "decision" : label;
 }
 
 /** The stored label of an attestation of the custom type `name`. */
-export function customLabel(name: string): string {
+export function customLabelOf(name: string): string {
   return `custom:${name}`;
 }

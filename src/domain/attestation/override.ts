@@ -1,10 +1,10 @@
-import { attestationVerdict } from "./verdict.ts";
+import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** The part of an override that is judged (wire-contract 6.1). */
 export type OverridePayload = { reason: string; new_compliance_status: boolean; original_attestation_type: string };
 
 /** An override says what counts from now on, in either direction (semantics 3.6). */
-export function judgeOverride({ new_compliance_status: isCompliant, reason }: OverridePayload): AttestationVerdict {
-  return attestationVerdict(isCompliant ? [] : [`Overridden as not compliant: ${reason}`]);
+export function evaluateOverride({ new_compliance_status: isCompliant, reason }: OverridePayload): AttestationVerdict {
+  return verdictFromReasons(isCompliant ? [] : [`Overridden as not compliant: ${reason}`]);
 }

@@ -1,4 +1,4 @@
-import { attestationVerdict } from "./verdict.ts";
+import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** The smaller form that older clients send (semantics 3.3). */
@@ -45,6 +45,6 @@ export type PullRequestPayload = {
 /**
  * Compliant when there is a pull request at all; its state and approvals are for policies to look at (semantics 3.3).
  */
-export function judgePullRequest({ pull_requests: found }: PullRequestPayload): AttestationVerdict {
-  return attestationVerdict(found.length === 0 ? ["No pull request was found"] : []);
+export function evaluatePullRequest({ pull_requests: found }: PullRequestPayload): AttestationVerdict {
+  return verdictFromReasons(found.length === 0 ? ["No pull request was found"] : []);
 }

@@ -1,4 +1,4 @@
-import { attestationVerdict } from "./verdict.ts";
+import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** One issue found by a scan (wire-contract 28). */
@@ -28,12 +28,12 @@ export type SnykPayload = {
  * Any finding of any severity in any result fails; no results at all pass, since the scan ran and found nothing to scan
  * (semantics 3.3 and 13, row 22).
  */
-export function judgeSnyk({ snyk_results: { results } }: SnykPayload): AttestationVerdict {
+export function evaluateSnyk({ snyk_results: { results } }: SnykPayload): AttestationVerdict {
   const reasons: string[] = [];
   for (const [index, { high_count: high, medium_count: medium, low_count: low }] of results.entries()) {
     if (high > 0 || medium > 0 || low > 0) {
       reasons.push(`Result ${index + 1} has ${high} high, ${medium} medium and ${low} low findings`);
     }
   }
-  return attestationVerdict(reasons);
+  return verdictFromReasons(reasons);
 }

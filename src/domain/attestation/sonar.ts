@@ -1,4 +1,4 @@
-import { attestationVerdict } from "./verdict.ts";
+import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** A condition of a quality gate (wire-contract 28). */
@@ -40,11 +40,13 @@ export const isUnfinished = (status: string | null | undefined): boolean =>
 /**
  * Compliant when the quality gate passed; without a gate nothing was decided, which is not compliant (semantics 3.3).
  */
-export function judgeSonar({ sonar_results: { qualityGate: gate, status, taskId } }: SonarPayload): AttestationVerdict {
+export function evaluateSonar({
+  sonar_results: { qualityGate: gate, status, taskId },
+}: SonarPayload): AttestationVerdict {
   if (isUnfinished(status)) {
     const task = taskId ? `SonarQube task '${taskId}'` : "The SonarQube task";
-    return attestationVerdict([`${task} has status '${status}': there is no analysis`]);
+    return verdictFromReasons([`${task} has status '${status}': there is no analysis`]);
   }
-  if (gate === undefined || gate === null) return attestationVerdict(["The scan has no quality gate"]);
-  return attestationVerdict(PASSED.includes(gate.status) ? [] : [`The quality gate has status '${gate.status}'`]);
+  if (gate === undefined || gate === null) return verdictFromReasons(["The scan has no quality gate"]);
+  return verdictFromReasons(PASSED.includes(gate.status) ? [] : [`The quality gate has status '${gate.status}'`]);
 }

@@ -3,7 +3,7 @@
 import { ANY_TYPE } from "../attestation/kinds.ts";
 import type { TemplateAttestation } from "../flow-template/template.ts";
 import type { AttestationStatus, Causes } from "./attestation.ts";
-import { attestationStatuses, causesIn } from "./attestation.ts";
+import { buildAttestationStatuses, collectCauses } from "./attestation.ts";
 
 /**
  * A verdict on something that exists. MISSING is for expected artifacts without a report only, see compliance/trail.ts.
@@ -14,7 +14,7 @@ export type State = "COMPLIANT" | "NON-COMPLIANT" | "INCOMPLETE";
 export type Verdict = { state: State; reasons: string[] };
 
 /** The one rule by which causes become a verdict, for artifacts and trails alike (semantics 4.2, 4.3). */
-export function verdictOf(levels: readonly Causes[]): Verdict {
+export function combineCauses(levels: readonly Causes[]): Verdict {
   const failing = levels.flatMap((level) => level.failing);
   const missing = levels.flatMap((level) => level.missing);
   if (failing.length > 0) return { state: "NON-COMPLIANT", reasons: [...failing, ...missing] };
@@ -27,12 +27,12 @@ export function verdictOf(levels: readonly Causes[]): Verdict {
  * an empty `trailEntries` this is the narrower status that the trail's `artifacts_statuses` show.
  * @param artifact how the reasons name it, such as `artifact 'backend'`
  */
-export function artifactState(
+export function evaluateArtifact(
   artifactEntries: readonly AttestationStatus[],
   trailEntries: readonly AttestationStatus[],
   artifact = "the artifact",
 ): Verdict {
-  return verdictOf([causesIn(artifactEntries, artifact), causesIn(trailEntries, "the trail")]);
+  return combineCauses([collectCauses(artifactEntries, artifact), collectCauses(trailEntries, "the trail")]);
 }
 
 /**
@@ -51,17 +51,17 @@ export function evaluateLegacyArtifact({
 }): Verdict {
   const failing = isCompliant === false ? ["The artifact was reported as not compliant"] : [];
   const missing = legacyExpectations(template ?? []).map((name) => `Attestation '${name}' of the artifact is missing`);
-  return verdictOf([{ failing, missing }]);
+  return combineCauses([{ failing, missing }]);
 }
 
 /**
  * The status entries of an artifact reported without a trail, in the order of the template: every expected
  * attestation is MISSING, because none can be bound to it.
  */
-export function legacyAttestationStatuses(expected: readonly TemplateAttestation[]): AttestationStatus[] {
+export function buildLegacyAttestationStatuses(expected: readonly TemplateAttestation[]): AttestationStatus[] {
   const types = new Map(expected.toReversed().map(({ name, type }) => [name, type]));
   const names = legacyExpectations(expected.map(({ name }) => name));
-  return attestationStatuses(
+  return buildAttestationStatuses(
     names.map((name) => ({ name, type: types.get(name) ?? ANY_TYPE })),
     [],
   );

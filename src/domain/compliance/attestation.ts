@@ -31,7 +31,7 @@ export type AttestationStatus = {
  * label or the word of an override whose original is unknown: there `custom` and `custom:*` stand for any custom type,
  * `system:*` for decisions, the only system kind (semantics 3.6).
  */
-export function typeFits(expected: string, reported: string): boolean {
+export function isTypeAccepted(expected: string, reported: string): boolean {
   if (expected === ANY_TYPE || expected === reported) return true;
   if (expected === "decision" || expected === DECISION_LABEL) {
     return reported === "decision" || reported === DECISION_LABEL || reported === "system:*";
@@ -44,7 +44,7 @@ export function typeFits(expected: string, reported: string): boolean {
  * unexpected in the order of `facts`. A record of the wrong type leaves its slot MISSING and is listed as unexpected.
  * @param facts at most one per name
  */
-export function attestationStatuses(
+export function buildAttestationStatuses(
   expected: readonly TemplateAttestation[],
   facts: readonly AttestationFact[],
 ): AttestationStatus[] {
@@ -52,7 +52,7 @@ export function attestationStatuses(
   const placed = new Set<AttestationFact>();
   const slots = expected.map(({ name, type }): AttestationStatus => {
     const fact = byName.get(name);
-    if (fact === undefined || !typeFits(type, fact.type)) return missing(name, type);
+    if (fact === undefined || !isTypeAccepted(type, fact.type)) return missing(name, type);
     placed.add(fact);
     return complete(fact, false);
   });
@@ -67,7 +67,7 @@ export type Causes = { failing: string[]; missing: string[] };
  * The causes in one level's entries.
  * @param owner how the sentences name the level, such as `the trail` or `artifact 'backend'`
  */
-export function causesIn(entries: readonly AttestationStatus[], owner: string): Causes {
+export function collectCauses(entries: readonly AttestationStatus[], owner: string): Causes {
   const causes: Causes = { failing: [], missing: [] };
   const unexpectedTypes = new Map(
     entries.filter(({ unexpected }) => unexpected).map((entry) => [entry.attestation_name, entry.attestation_type]),

@@ -4,7 +4,7 @@
  * judged again from its own facts, and gives the same (`replay`).
  */
 import type { PolicyDocument } from "../policy/ast.ts";
-import { LATEST_RULES, evaluatePolicy, ruleDefinitions, statusInContext } from "../policy/evaluate.ts";
+import { LATEST_RULES, evaluatePolicy, ruleDefinitionsOf, statusInContext } from "../policy/evaluate.ts";
 import type {
   AttestationCandidate,
   PolicyVerdict,
@@ -13,7 +13,7 @@ import type {
   RulesVersion,
   Subject,
 } from "../policy/evaluate.ts";
-import { reasons } from "../policy/reasons.ts";
+import { explainVerdict } from "../policy/reasons.ts";
 import type { State } from "./artifact.ts";
 
 /**
@@ -96,7 +96,7 @@ export function evaluateInEnvironment(
   facts: Facts,
   allowlisted: boolean,
 ): Evaluation {
-  const subject = subjectOf(artifact, facts);
+  const subject = buildSubject(artifact, facts);
   const verdicts: StoredVerdict[] = [];
   const why: string[] = [];
   for (const { policyName, versionId, version, document, rules = LATEST_RULES } of policies) {
@@ -109,14 +109,14 @@ export function evaluateInEnvironment(
       rules: verdict.rules.map(toStoredRule),
       ...(rules === 1 ? {} : { rules_version: rules }),
     });
-    for (const reason of reasons(verdict, policyName)) why.push(reason);
+    for (const reason of explainVerdict(verdict, policyName)) why.push(reason);
   }
   const satisfied = verdicts.every(({ status }) => status === "COMPLIANT");
   return { compliant: verdicts.length === 0 ? null : satisfied || allowlisted, verdicts, reasons: why };
 }
 
 /** What a policy is evaluated on. */
-export const subjectOf = ({ fingerprint, name }: { fingerprint: string; name: string }, facts: Facts): Subject => ({
+export const buildSubject = ({ fingerprint, name }: { fingerprint: string; name: string }, facts: Facts): Subject => ({
   fingerprint,
   artifactName: name,
   flows: facts.flows.map((flow) => ({
@@ -144,7 +144,7 @@ function toStoredRule({ satisfied, resolutions }: PolicyVerdict["rules"][number]
 
 /** A kept verdict with everything that the facts and the policy version tell about it. */
 export function expandStoredVerdict(verdict: StoredVerdict, document: PolicyDocument, facts: Facts): PolicyVerdict {
-  const definitions = ruleDefinitions(document);
+  const definitions = ruleDefinitionsOf(document);
   const rulesVersion = rulesVersionOf(verdict);
   return {
     status: verdict.status,
@@ -210,7 +210,7 @@ export const verdictWithFlowNames = (verdict: PolicyVerdict, { flows }: Facts): 
  * missing.
  * @param documentOf the rules of a policy version by its key, null when this program cannot read them
  */
-export function reasonsOn(
+export function rewordReasons(
   facts: Facts,
   verdicts: readonly StoredVerdict[],
   documentOf: (versionId: number) => PolicyDocument | null,
@@ -219,7 +219,8 @@ export function reasonsOn(
   for (const verdict of verdicts) {
     const document = documentOf(verdict.version_id);
     if (!document) return null;
-    for (const reason of reasons(expandStoredVerdict(verdict, document, facts), verdict.policy)) texts.push(reason);
+    for (const reason of explainVerdict(expandStoredVerdict(verdict, document, facts), verdict.policy))
+      texts.push(reason);
   }
   return texts;
 }
@@ -242,11 +243,11 @@ export const provenanceOf = ({ flows }: Facts): string =>
  * The verdict on everything that runs: false when one artifact is not compliant, unknown without policies (semantics
  * 6.5).
  */
-export const environmentState = (running: readonly (boolean | null)[], policies: number): boolean | null =>
+export const computeEnvironmentVerdict = (running: readonly (boolean | null)[], policies: number): boolean | null =>
   policies === 0 ? null : running.every((compliant) => compliant === true);
 
 /** The state of a logical environment: false before unknown before true, unknown without members (semantics 6.3). */
-export function logicalState(members: readonly (boolean | null)[]): boolean | null {
+export function computeLogicalVerdict(members: readonly (boolean | null)[]): boolean | null {
   if (members.includes(false)) return false;
   return members.length === 0 || members.includes(null) ? null : true;
 }

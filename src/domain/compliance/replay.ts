@@ -4,7 +4,12 @@
  * that wrote it; either way nobody may rely on the verdict unseen.
  */
 import type { PolicyDocument } from "../policy/ast.ts";
-import { environmentState, evaluateInEnvironment, logicalState, rulesVersionOf } from "./environment.ts";
+import {
+  computeEnvironmentVerdict,
+  evaluateInEnvironment,
+  computeLogicalVerdict,
+  rulesVersionOf,
+} from "./environment.ts";
 import type { Facts, Evaluation, StoredVerdict } from "./environment.ts";
 
 /** An evaluation as it is kept, with the artifact that it is about. */
@@ -12,21 +17,21 @@ export type StoredEvaluation = {
   artifact: { name: string; fingerprint: string };
   facts: Facts;
   allowlisted: boolean;
-  kept: Evaluation;
+  stored: Evaluation;
 };
 
 /**
  * `differences` in words, empty when the answer is the same: verdicts with their resolutions and attestations,
  * compliance, reasons.
  */
-export type Replay = { judgement: Evaluation; same: boolean; differences: string[] };
+export type Replay = { evaluation: Evaluation; same: boolean; differences: string[] };
 
 /**
  * Judges again, each verdict under the evaluation rules that produced it.
  * @param documentOf the rules of a policy version by its key; what it throws comes through.
  */
 export function replay(
-  { artifact, facts, allowlisted, kept }: StoredEvaluation,
+  { artifact, facts, allowlisted, stored: kept }: StoredEvaluation,
   documentOf: (versionId: number) => PolicyDocument,
 ): Replay {
   const policies = kept.verdicts.map((verdict) => ({
@@ -36,19 +41,19 @@ export function replay(
     document: documentOf(verdict.version_id),
     rules: rulesVersionOf(verdict),
   }));
-  const judgement = evaluateInEnvironment(policies, artifact, facts, allowlisted);
+  const evaluation = evaluateInEnvironment(policies, artifact, facts, allowlisted);
   const differences = kept.verdicts.flatMap((verdict, place) =>
-    differencesOf(verdict, judgement.verdicts[place] as StoredVerdict),
+    differencesOf(verdict, evaluation.verdicts[place] as StoredVerdict),
   );
-  if (judgement.compliant !== kept.compliant)
+  if (evaluation.compliant !== kept.compliant)
     differences.push(
-      `the artifact is stored as ${verdictWord(kept.compliant)}, and is ${verdictWord(judgement.compliant)} when judged again`,
+      `the artifact is stored as ${formatVerdict(kept.compliant)}, and is ${formatVerdict(evaluation.compliant)} when judged again`,
     );
-  if (!sameTexts(judgement.reasons, kept.reasons))
+  if (!sameTexts(evaluation.reasons, kept.reasons))
     differences.push(
-      `the stored reasons are ${quoted(kept.reasons)}, and those found again are ${quoted(judgement.reasons)}`,
+      `the stored reasons are ${quoted(kept.reasons)}, and those found again are ${quoted(evaluation.reasons)}`,
     );
-  return { judgement, same: differences.length === 0, differences };
+  return { evaluation: evaluation, same: differences.length === 0, differences };
 }
 
 function differencesOf(stored: StoredVerdict, found: StoredVerdict): string[] {
@@ -104,7 +109,7 @@ export function checkSnapshot(
 ): string[] {
   const count = (wanted: boolean | null): number => running.filter(({ compliant }) => compliant === wanted).length;
   const found = { compliant: count(true), nonCompliant: count(false), unknown: count(null) };
-  const verdict = environmentState(
+  const verdict = computeEnvironmentVerdict(
     running.map(({ compliant }) => compliant),
     versionIds.length,
   );
@@ -126,7 +131,7 @@ export function checkSnapshot(
  */
 export function checkLogicalSnapshot(stored: SnapshotVerdict, members: readonly SnapshotVerdict[]): string[] {
   const sum = (column: keyof ReplayCounts): number => members.reduce((total, member) => total + member[column], 0);
-  const verdict = logicalState(members.map((member) => member.verdict));
+  const verdict = computeLogicalVerdict(members.map((member) => member.verdict));
   const differences = compareCounts(stored, {
     compliant: sum("compliant"),
     nonCompliant: sum("nonCompliant"),
@@ -151,10 +156,10 @@ function compareCounts(stored: ReplayCounts, found: ReplayCounts): string[] {
 }
 
 const stateText = (stored: boolean | null, found: boolean | null): string =>
-  `the snapshot is stored as ${verdictWord(stored)}, and follows as ${verdictWord(found)} from what ran`;
+  `the snapshot is stored as ${formatVerdict(stored)}, and follows as ${formatVerdict(found)} from what ran`;
 
 /** A verdict on an artifact or an environment as people read it. */
-export const verdictWord = (compliant: boolean | null): "COMPLIANT" | "NON-COMPLIANT" | "UNKNOWN" =>
+export const formatVerdict = (compliant: boolean | null): "COMPLIANT" | "NON-COMPLIANT" | "UNKNOWN" =>
   compliant === null ? "UNKNOWN" : compliant ? "COMPLIANT" : "NON-COMPLIANT";
 
 const sameTexts = (a: readonly string[], b: readonly string[]): boolean =>

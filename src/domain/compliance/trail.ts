@@ -1,9 +1,9 @@
 // The verdict on a trail and on everything in it, from facts alone: no clock, no stored verdicts. Evaluating the same
 // facts twice gives the same result, so the caller may store it and evaluate again whenever a fact changes.
 import type { Template } from "../flow-template/template.ts";
-import { verdictOf } from "./artifact.ts";
+import { combineCauses } from "./artifact.ts";
 import type { State, Verdict } from "./artifact.ts";
-import { attestationStatuses, causesIn } from "./attestation.ts";
+import { buildAttestationStatuses, collectCauses } from "./attestation.ts";
 import type { AttestationFact, AttestationStatus, Causes } from "./attestation.ts";
 
 /** One artifact record of the trail and the attestations bound to it. */
@@ -76,14 +76,14 @@ export function evaluateTrail({
   artifacts,
 }: TrailFacts): TrailEvaluation {
   const expected = new Map(template.trail.artifacts.map((artifact) => [artifact.name, artifact.attestations]));
-  const trailStatuses = attestationStatuses(template.trail.attestations, trailAttestations);
-  const trailCauses = causesIn(trailStatuses, "the trail");
+  const trailStatuses = buildAttestationStatuses(template.trail.attestations, trailAttestations);
+  const trailCauses = collectCauses(trailStatuses, "the trail");
   const keyOf = keys([...expected.keys()], artifacts);
 
   const evaluated = artifacts.map((facts): Evaluated => {
     const slots = facts.referenceName === null ? undefined : expected.get(facts.referenceName);
-    const statuses = attestationStatuses(slots ?? [], facts.attestations);
-    return { facts, statuses, causes: causesIn(statuses, `artifact '${keyOf(facts)}'`) };
+    const statuses = buildAttestationStatuses(slots ?? [], facts.attestations);
+    return { facts, statuses, causes: collectCauses(statuses, `artifact '${keyOf(facts)}'`) };
   });
   const shared = { evaluated_at: evaluatedAt, flow_template_id: flowTemplateId };
   // Later records overwrite earlier ones, and a Map keeps the place of the first.
@@ -94,11 +94,11 @@ export function evaluateTrail({
   const entries = [...shown].map(([key, artifact]): [string, ArtifactStatus] => {
     causes.push(artifact?.causes ?? { failing: [], missing: [`Artifact '${key}' is missing`] });
     if (artifact === null)
-      return [key, { ...missingArtifact(attestationStatuses(expected.get(key) ?? [], [])), ...shared }];
-    const verdict = verdictOf([artifact.causes]);
+      return [key, { ...missingArtifact(buildAttestationStatuses(expected.get(key) ?? [], [])), ...shared }];
+    const verdict = combineCauses([artifact.causes]);
     return [key, { ...reportedArtifact(artifact, verdict, !expected.has(key)), ...shared }];
   });
-  const verdict = verdictOf(causes);
+  const verdict = combineCauses(causes);
   return {
     compliance_status: {
       status: verdict.state,
@@ -110,7 +110,7 @@ export function evaluateTrail({
     },
     reasons: verdict.reasons,
     artifacts: evaluated.map(({ facts, statuses, causes: own }) => {
-      const { state, reasons } = verdictOf([own, trailCauses]);
+      const { state, reasons } = combineCauses([own, trailCauses]);
       return { artifactId: facts.artifactId, state, reasons, attestationsStatuses: statuses };
     }),
   };

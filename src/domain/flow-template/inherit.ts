@@ -7,17 +7,17 @@ export type InheritanceInput = {
   /** The template that the flow has now. */
   flowTemplateId: number;
   /** The template that came with this begin; null when none did. */
-  givenTemplateId: number | null;
+  ownTemplateId: number | null;
 };
 
 /**
  * `inherited`: a new trail takes the flow's; `given`: a new trail brings its own; `re-inherited`: the flow's current
  * one; `replaced`: by the one that was brought; `kept`: an explicit template stays when none is brought.
  */
-export type InheritanceDecision = "inherited" | "given" | "re-inherited" | "replaced" | "kept";
+export type InheritanceOutcome = "inherited" | "given" | "re-inherited" | "replaced" | "kept";
 
 export type Inheritance = {
-  decision: InheritanceDecision;
+  outcome: InheritanceOutcome;
   templateId: number;
   /** Whether a later begin without a template follows the flow again. */
   inherited: boolean;
@@ -30,18 +30,22 @@ export type Inheritance = {
  * even if the text is the flow's; without one an inherited template follows the flow and an explicit one stays
  * (semantics 2.3).
  */
-export function inheritTemplate({ trail, flowTemplateId, givenTemplateId }: InheritanceInput): Inheritance {
+export function inheritTemplate({
+  trail,
+  flowTemplateId,
+  ownTemplateId: givenTemplateId,
+}: InheritanceInput): Inheritance {
   if (givenTemplateId !== null)
     return {
-      decision: trail === null ? "given" : "replaced",
+      outcome: trail === null ? "given" : "replaced",
       templateId: givenTemplateId,
       inherited: false,
       changed: trail !== null && trail.templateId !== givenTemplateId,
     };
-  if (trail === null) return { decision: "inherited", templateId: flowTemplateId, inherited: true, changed: false };
-  if (!trail.inherited) return { decision: "kept", templateId: trail.templateId, inherited: false, changed: false };
+  if (trail === null) return { outcome: "inherited", templateId: flowTemplateId, inherited: true, changed: false };
+  if (!trail.inherited) return { outcome: "kept", templateId: trail.templateId, inherited: false, changed: false };
   return {
-    decision: "re-inherited",
+    outcome: "re-inherited",
     templateId: flowTemplateId,
     inherited: true,
     changed: trail.templateId !== flowTemplateId,

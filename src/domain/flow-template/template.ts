@@ -5,8 +5,8 @@
 import { isMap, isScalar, isSeq, stringify } from "yaml";
 import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "../attestation/kinds.ts";
 import { excerpt } from "../text/excerpt.ts";
-import { ATTESTATION_NAME, matches, MAX_NAME_CHARACTERS, REFERENCE_NAME } from "../names.ts";
-import { byPlace, isNullNode, readYaml, shownNode } from "../text/yaml.ts";
+import { ATTESTATION_NAME, matches, MAX_NAME_CHARS, REFERENCE_NAME } from "../names.ts";
+import { compareByPosition, isNullNode, readYaml, describeNode } from "../text/yaml.ts";
 import type { SourcePosition, YamlLimits, YamlProblem, YamlText } from "../text/yaml.ts";
 
 export type TemplateAttestation = { name: string; type: string };
@@ -32,7 +32,7 @@ export const MAX_TEMPLATE_ENTRIES = 2_000;
 /** As many as earlier versions took; their templates still load. */
 const MAX_STORED_ENTRIES = 25_000;
 /** `custom:` and the longest name of a type. */
-const MAX_TYPE_CHARACTERS = "custom:".length + MAX_NAME_CHARACTERS;
+const MAX_TYPE_CHARACTERS = "custom:".length + MAX_NAME_CHARS;
 /**
  * Far more than the entries of a template need, read in about a second; the size limit of the file alone (10 MB) would
  * let one request take the better part of a minute. A right template nests seven deep; the rest is room for wrong ones,
@@ -42,8 +42,8 @@ const LIMITS: YamlLimits = {
   tokens: 100_000,
   nesting: 64,
   problems: MAX_PROBLEMS,
-  tokenCharacters: 64,
-  scalarCharacters: 65_536,
+  charsPerToken: 64,
+  scalarChars: 65_536,
   blanks: 200_000,
 };
 /** What earlier versions of this program read. */
@@ -98,7 +98,7 @@ export function renderTemplateProblems(problems: readonly TemplateProblem[]): st
  * command-line client tells templates from older lists (wire-contract 3). The names are not checked: the caller has
  * found them to be names of attestations.
  */
-export function legacyTemplate(names: readonly string[]): { text: string; template: Template } {
+export function buildLegacyTemplate(names: readonly string[]): { text: string; template: Template } {
   const attestations = [...new Set(names)].filter((name) => name !== "artifact").map((name) => ({ name, type: "*" }));
   const artifacts = [{ name: "artifact", attestations }];
   const text = stringify({ version: 1, trail: { artifacts } }, { lineWidth: 0 });
@@ -145,7 +145,7 @@ export const TEMPLATE_SCHEMA = {
       additionalProperties: false,
       required: ["name"],
       properties: {
-        name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARACTERS, pattern: REFERENCE_NAME },
+        name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARS, pattern: REFERENCE_NAME },
         attestations: {
           ...LIST_OF_ATTESTATIONS,
           description: "Attestations of this artifact; their names are unique.",
@@ -157,7 +157,7 @@ export const TEMPLATE_SCHEMA = {
       additionalProperties: false,
       required: ["name", "type"],
       properties: {
-        name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARACTERS, pattern: ATTESTATION_NAME },
+        name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARS, pattern: ATTESTATION_NAME },
         type: { type: "string", maxLength: MAX_TYPE_CHARACTERS, pattern: TYPE_WORD },
       },
     },
@@ -178,7 +178,7 @@ function ofText({ kind, text, line, column }: YamlProblem): TemplateProblem {
 
 /** Walks the known shape of a template only; whatever stands where it does not belong is reported and not entered. */
 function checkTemplate(
-  { root: rootNode, resolve, place }: YamlText,
+  { root: rootNode, resolve, positionOf: place }: YamlText,
   stored: boolean,
   problems: TemplateProblem[],
 ): Result {
@@ -203,7 +203,7 @@ function checkTemplate(
       const path = location === WHOLE_FILE ? excerpt(name) : `${location}.${excerpt(name)}`;
       if (seen.has(name)) report(path, key, "Key is given more than once");
       else if (known.includes(name)) entries.set(name, { key, value });
-      else report(path, key, `Extra inputs are not permitted [input: ${shownNode(resolve(value))}]`);
+      else report(path, key, `Extra inputs are not permitted [input: ${describeNode(resolve(value))}]`);
       seen.add(name);
     }
     return entries;
@@ -260,7 +260,7 @@ function checkTemplate(
   const readAttestation = (node: unknown, path: string): TemplateAttestation | null => {
     const entries = readMap(node, path, ["name", "type"]);
     if (entries === null) return null;
-    const name = readText(node, entries.get("name"), `${path}.name`, MAX_NAME_CHARACTERS, nameFault(ATTESTATION_NAME));
+    const name = readText(node, entries.get("name"), `${path}.name`, MAX_NAME_CHARS, nameFault(ATTESTATION_NAME));
     const type = readText(node, entries.get("type"), `${path}.type`, MAX_TYPE_CHARACTERS, typeFault);
     // A good name takes part in the search for duplicates even if the type beside it is wrong; the template is refused
     // anyway.
@@ -270,7 +270,7 @@ function checkTemplate(
   const readArtifact = (node: unknown, path: string): TemplateArtifact | null => {
     const entries = readMap(node, path, ["name", "attestations"]);
     if (entries === null) return null;
-    const name = readText(node, entries.get("name"), `${path}.name`, MAX_NAME_CHARACTERS, nameFault(REFERENCE_NAME));
+    const name = readText(node, entries.get("name"), `${path}.name`, MAX_NAME_CHARS, nameFault(REFERENCE_NAME));
     const attestations = readList(entries.get("attestations"), `${path}.attestations`, readAttestation);
     return name === null ? null : { name, attestations };
   };
@@ -281,7 +281,7 @@ function checkTemplate(
   if (version !== undefined) {
     const value = resolve(version.value);
     if (!isScalar(value) || value.value !== 1)
-      report("version", version.value, `Input should be 1 [input: ${shownNode(value)}]`);
+      report("version", version.value, `Input should be 1 [input: ${describeNode(value)}]`);
   }
   const trail = root?.get("trail");
   if (trail !== undefined && !isNullNode(resolve(trail.value))) {
@@ -290,7 +290,7 @@ function checkTemplate(
     template.trail.artifacts = readList(entries?.get("artifacts"), "trail.artifacts", readArtifact);
   }
   if (problems.length === 0) return { template, problems: null };
-  problems.sort(byPlace);
+  problems.sort(compareByPosition);
   return { template: null, problems };
 }
 
@@ -306,10 +306,10 @@ function typeFault(type: string): string | null {
 }
 
 function invalid(expected: string, node: unknown): string {
-  return `Input should be a valid ${expected} [input: ${shownNode(node)}]`;
+  return `Input should be a valid ${expected} [input: ${describeNode(node)}]`;
 }
 
 function keyText(node: unknown): string {
   if (isScalar(node)) return String(node.value);
-  return shownNode(node);
+  return describeNode(node);
 }

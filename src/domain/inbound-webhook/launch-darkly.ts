@@ -6,7 +6,7 @@
 import { FLOW_NAME, TRAIL_NAME, matches } from "../names.ts";
 
 /** The part of the call that is looked at here; everything in it is recorded. */
-export type FlagCall = {
+export type FlagWebhook = {
   name?: string | null;
   titleVerb?: string | null;
   comment?: string | null;
@@ -16,7 +16,7 @@ export type FlagCall = {
 };
 
 /** A flag in an environment of a project, as keys. */
-export type FlagPlace = { project: string; environment: string; flag: string; flow: string; trail: string };
+export type FlagLocation = { project: string; environment: string; flag: string; flow: string; trail: string };
 
 /** What each flow of flags is called: one for each environment. */
 const FLOW_PREFIX = "launch-darkly-";
@@ -28,16 +28,16 @@ export const FLAG_ATTESTATION = "flag-change";
  * Where the change belongs: one place for each environment and flag, in the order in which they are named. None for a
  * change that happened in no environment (a new member, a flag that was created, which all environments have).
  */
-export function placesOfChange(call: FlagCall): FlagPlace[] {
+export function locateFlagChange(call: FlagWebhook): FlagLocation[] {
   const specifiers = [
     ...(call.target?.resources ?? []),
     ...(call.accesses ?? []).map(({ resource }) => resource ?? ""),
   ];
-  const places = new Map<string, FlagPlace>();
+  const places = new Map<string, FlagLocation>();
   for (const specifier of specifiers) {
     const keys = keysOf(specifier);
     const [project = "", environment = "", flag = ""] = ["proj", "env", "flag"].map((kind) => keys.get(kind));
-    const place: FlagPlace = { project, environment, flag, flow: FLOW_PREFIX + environment, trail: flag };
+    const place: FlagLocation = { project, environment, flag, flow: FLOW_PREFIX + environment, trail: flag };
     // `*` stands for all of them, and is no name.
     if (environment && matches(FLOW_NAME, place.flow) && matches(TRAIL_NAME, place.trail))
       places.set(specifierOf(place), place);
@@ -46,13 +46,13 @@ export function placesOfChange(call: FlagCall): FlagPlace[] {
 }
 
 /** What was done, in one line. */
-export function describeChange(call: FlagCall, flag: string): string {
+export function describeFlagChange(call: FlagWebhook, flag: string): string {
   const { email, firstName, lastName } = call.member ?? {};
   const who = [firstName, lastName].filter(Boolean).join(" ") || email || "Somebody";
   return `${who} ${call.titleVerb || "changed the flag"} ${call.name || call.target?.name || flag}`;
 }
 
-const specifierOf = ({ project, environment, flag }: FlagPlace): string =>
+const specifierOf = ({ project, environment, flag }: FlagLocation): string =>
   `proj/${project}:env/${environment}:flag/${flag}`;
 
 /** `kind/key;tags` of each part of a resource specifier. */

@@ -15,7 +15,7 @@ export type SonarFlowNames = {
 };
 
 /** The part of the call that is looked at here; everything in it is recorded. */
-export type SonarCall = {
+export type SonarWebhook = {
   taskId?: string | null;
   status?: string | null;
   revision?: string | null;
@@ -24,7 +24,7 @@ export type SonarCall = {
 };
 
 /** Where the result of a scan goes. The descriptions are for what has to be created. */
-export type SonarPlace = {
+export type ScanLocation = {
   flow: string;
   flowDescription: string;
   trail: string;
@@ -46,10 +46,10 @@ const DEFAULT_ATTESTATION = "sonar";
 const asName = (text: string): string => text.replace(/[^a-zA-Z0-9.\-_~]/g, "-").replace(/^[^a-zA-Z0-9]+/, "");
 
 /** @returns the place, or one text per property that is not valid; a property that is empty counts as absent. */
-export function placeOfScan(
-  call: SonarCall,
+export function locateScan(
+  call: SonarWebhook,
   names: SonarFlowNames,
-): { place: SonarPlace; problems: null } | { place: null; problems: Record<string, string> } {
+): { location: ScanLocation; problems: null } | { location: null; problems: Record<string, string> } {
   const problems: Record<string, string> = {};
   const property = (name: string): string | null => call.properties?.[PROPERTY + name]?.trim() || null;
   const refuse = (name: string, problem: string): null => {
@@ -88,7 +88,7 @@ export function placeOfScan(
       `Input should be a name, or an artifact's name and a name with one dot between them [input: ${dotted.slice(0, LONGEST_NAME)}]`,
     );
 
-  const place: SonarPlace = {
+  const location: ScanLocation = {
     flow,
     flowDescription: property("flow_description") ?? "",
     trail,
@@ -98,7 +98,7 @@ export function placeOfScan(
     commit: matching("git_commit", COMMIT_SHA, matches(COMMIT_SHA, revision) ? revision : null),
     fingerprint: matching("artifact_fingerprint", FINGERPRINT, null),
   };
-  return Object.keys(problems).length > 0 ? { place: null, problems } : { place, problems: null };
+  return Object.keys(problems).length > 0 ? { location: null, problems } : { location: location, problems: null };
 }
 
 /** Characters of a name, as everywhere in the API. */

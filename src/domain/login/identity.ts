@@ -19,7 +19,7 @@ export type Person = {
  * What somebody in these groups is in each organization that the mapping names: the strongest role that a group gives
  * there, null where none gives any.
  */
-export function rolesOf(
+export function resolveRoles(
   groups: readonly string[],
   mapping: readonly { group: string; organization: string; role: Role }[],
 ): ReadonlyMap<string, Role | null> {
@@ -43,7 +43,7 @@ const LONGEST_NAME = 64;
  * may not hold becomes a dash, and a number makes it unique. Somebody who is here already is never taken for the
  * person.
  */
-export function freeName(names: readonly string[], isTaken: (name: string) => boolean): string {
+export function chooseLoginName(names: readonly string[], isTaken: (name: string) => boolean): string {
   const [base = "user"] = names.flatMap((name) => {
     const plain = (name.split("@")[0] ?? "")
       .normalize("NFKD")
@@ -65,7 +65,7 @@ export function freeName(names: readonly string[], isTaken: (name: string) => bo
  * The claims of an ID token, or of the userinfo endpoint, that is not known to be of any shape.
  * @throws Error for an empty subject: everybody whose token has none would be one and the same person.
  */
-export function personOf(
+export function parsePerson(
   issuer: string,
   subject: string,
   claims: Readonly<Record<string, unknown>>,
@@ -84,12 +84,12 @@ export function personOf(
     names: [text("preferred_username"), text("email")].filter((one) => one !== null),
     displayName: /^[^\p{Cc}]{0,256}$/u.test(name) ? name : "",
     email: email !== null && email.length <= 254 && /^[^\s@]+@[^\s@]+$/.test(email) ? email : null,
-    groups: groupsOf(claims[groupsClaim]),
+    groups: parseGroups(claims[groupsClaim]),
   };
 }
 
 /** Providers give a list, or one group as a text. */
-export function groupsOf(claim: unknown): readonly string[] {
+export function parseGroups(claim: unknown): readonly string[] {
   const list = Array.isArray(claim) ? claim : [claim];
   return list.filter((one): one is string => typeof one === "string");
 }

@@ -5,7 +5,7 @@
  * could lead elsewhere. Browsers read `//host`, `\\host` and addresses with line feeds in them as other hosts, also
  * where dots come first.
  */
-export function nextPath(text: string | null): string | null {
+export function parseNextPath(text: string | null): string | null {
   if (text === null || text.length > 2000 || !/^\/(?![/\\])[\x21-\x7e]*$/.test(text) || text.includes("\\"))
     return null;
   if (!URL.canParse(text, HERE)) return null;

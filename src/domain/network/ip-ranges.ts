@@ -8,7 +8,7 @@ export type Range = [Address, number];
  * An IPv4 address in the form of IPv6 is that IPv4 address: the system calls nothing else. null for a text that is
  * none.
  */
-export function readAddress(text: string): Address | null {
+export function parseAddress(text: string): Address | null {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text);
   // A zone (fe80::1%eth0) names an interface of this machine.
   if (!ipaddr.IPv6.isValid(text) || text.includes("%")) return null;
@@ -26,16 +26,16 @@ const withoutDottedEnd = (text: string): string =>
     return `:${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
   });
 
-export const within = (address: Address, [network, bits]: Range): boolean =>
+export const isInRange = (address: Address, [network, bits]: Range): boolean =>
   address.kind() === network.kind() && address.match(network, bits);
 
 /**
  * A range as an operator writes it (10.20.0.0/16, fd00:1::/32, a single address) in its normal form; null when it is
  * none, and for one with bits behind its prefix: 10.20.0.5/8 is more often a mistake than the wish to open 10.0.0.0/8.
  */
-export function normalRange(text: string): string | null {
+export function normalizeRange(text: string): string | null {
   const match = /^([0-9a-fA-F.:]+)(?:\/(\d{1,3}))?$/.exec(text);
-  const address = readAddress(match?.[1] ?? "");
+  const address = parseAddress(match?.[1] ?? "");
   if (!match || address === null) return null;
   // A range of mapped addresses would have to be read as one of IPv4; whoever means that writes that.
   if (address instanceof ipaddr.IPv4 && text.includes(":")) return null;
@@ -48,13 +48,13 @@ export function normalRange(text: string): string | null {
 }
 
 /** A question: whether an address lies in one of the ranges (`normalRange`). A text that is no address lies in none. */
-export function holderOf(ranges: readonly string[]): (address: string) => boolean {
+export function createRangeMatcher(ranges: readonly string[]): (address: string) => boolean {
   const parsed = ranges.map((range): Range => ipaddr.parseCIDR(range));
   return (text) => {
-    const address = readAddress(text);
-    return address !== null && parsed.some((range) => within(address, range));
+    const address = parseAddress(text);
+    return address !== null && parsed.some((range) => isInRange(address, range));
   };
 }
 
 /** An address in the one form in which it is compared, counted and logged; null for a text that is none. */
-export const normalAddress = (text: string): string | null => readAddress(text)?.toString() ?? null;
+export const normalizeAddress = (text: string): string | null => parseAddress(text)?.toString() ?? null;

@@ -7,7 +7,7 @@
  * is refused. An IPv6 address that carries an IPv4 address in it is judged by what a packet to it reaches, or refused.
  */
 import ipaddr from "ipaddr.js";
-import { readAddress, within } from "./ip-ranges.ts";
+import { parseAddress, isInRange } from "./ip-ranges.ts";
 import type { Address, Range } from "./ip-ranges.ts";
 
 /**
@@ -83,8 +83,8 @@ const nat64 = ipaddr.parseCIDR(NAT64);
  * @param address IPv4 in four decimal parts, or IPv6 without brackets; every other text is refused.
  * @param allow ranges of the operator (`normalRange`), which may be called whatever is said against them.
  */
-export function addressProblem(address: string, allow: readonly string[]): string | null {
-  const read = readAddress(address);
+export function findAddressProblem(address: string, allow: readonly string[]): string | null {
+  const read = parseAddress(address);
   return read === null
     ? "no IP address"
     : problemOf(
@@ -94,10 +94,11 @@ export function addressProblem(address: string, allow: readonly string[]): strin
 }
 
 function problemOf(address: Address, allow: readonly Range[]): string | null {
-  if (allow.some((range) => within(address, range))) return null;
-  if (address instanceof ipaddr.IPv4) return refusedIpv4.find(({ range }) => within(address, range))?.reason ?? null;
-  if (within(address, nat64)) return problemOf(new ipaddr.IPv4(address.toByteArray().slice(12)), allow);
+  if (allow.some((range) => isInRange(address, range))) return null;
+  if (address instanceof ipaddr.IPv4) return refusedIpv4.find(({ range }) => isInRange(address, range))?.reason ?? null;
+  if (isInRange(address, nat64)) return problemOf(new ipaddr.IPv4(address.toByteArray().slice(12)), allow);
   return (
-    refusedIpv6.find(({ range }) => within(address, range))?.reason ?? (within(address, globalIpv6) ? null : "reserved")
+    refusedIpv6.find(({ range }) => isInRange(address, range))?.reason ??
+    (isInRange(address, globalIpv6) ? null : "reserved")
   );
 }

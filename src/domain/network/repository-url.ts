@@ -19,18 +19,18 @@ export function vcsInstanceOf(url: string): string {
  * The namespace that a repository lies in, its levels joined by slashes: as it was reported, else all of the name but
  * its last part. "" for a repository without one.
  */
-export function namespaceOf(name: string, path: readonly string[] | null): string {
+export function deriveNamespace(name: string, path: readonly string[] | null): string {
   return path && path.length > 0
-    ? withoutEmptyLevels(path.join("/"))
-    : withoutEmptyLevels(name.slice(0, Math.max(name.lastIndexOf("/"), 0)));
+    ? removeEmptyLevels(path.join("/"))
+    : removeEmptyLevels(name.slice(0, Math.max(name.lastIndexOf("/"), 0)));
 }
 
 /** A path without empty levels, as a namespace is compared: `/acme//web/` is `acme/web`. */
-export const withoutEmptyLevels = (path: string): string =>
+export const removeEmptyLevels = (path: string): string =>
   path
     .split("/")
     .filter((level) => level !== "")
     .join("/");
 
 /** The form of a name in which a search that ignores case finds it. SQLite's own lower() knows ASCII only. */
-export const searchForm = (name: string): string => name.toLowerCase();
+export const foldCase = (name: string): string => name.toLowerCase();

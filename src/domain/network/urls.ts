@@ -41,7 +41,7 @@ export function isLinkable(text: string): boolean {
  * checkout, which may be anything that git takes (ssh, scp form, path), so only what a browser would execute is
  * refused.
  */
-export function isRemote(text: string): boolean {
+export function isGitRemote(text: string): boolean {
   const scheme = schemeOf(text);
   return scheme === null || !EXECUTED.includes(scheme);
 }
@@ -50,7 +50,7 @@ export function isRemote(text: string): boolean {
  * What is wrong with the URL of a repo info, in the form of a field text (messages 2), or null. It needs scheme and
  * host (semantics 3.1); other schemes than http are common, since providers include plain git and subversion.
  */
-export function repoUrlProblem(url: string): string | null {
+export function findRepoUrlProblem(url: string): string | null {
   const scheme = ABSOLUTE.exec(url)?.[1]?.toLowerCase();
   if (scheme !== undefined && !EXECUTED.includes(scheme)) return null;
   return `Input should be a valid URL with scheme and host [input: ${url}]`;
@@ -100,7 +100,7 @@ export function repairRepoUrl(stored: string | null): string | null {
 
   const remote = GIT_REMOTE.exec(text);
   if (remote !== null) return browseUrl(withoutUserAndPort(remote[1] ?? ""), remote[2] ?? "");
-  if (text.includes("://")) return repoUrlProblem(text) === null ? text : null;
+  if (text.includes("://")) return findRepoUrlProblem(text) === null ? text : null;
 
   const [, user, scpHost, path] = SCP.exec(text) ?? [];
   if (scpHost !== undefined && path !== undefined) {
@@ -125,7 +125,7 @@ function browseUrl(host: string, remotePath: string): string | null {
  * A commit as a report names it: its id, its page as reported, and the page of its repository, null when that is not
  * known.
  */
-export type PlacedCommit = { sha: string; commitUrl: string; repoUrl: string | null };
+export type CommitLocation = { sha: string; commitUrl: string; repoUrl: string | null };
 
 type Forge = "github" | "gitlab" | "bitbucket";
 
@@ -142,7 +142,7 @@ const HOSTS: Readonly<Record<string, Forge>> = {
  * addresses of the commits nor the repository tell, and when the two commits are of different repositories. Never
  * throws.
  */
-export function compareUrl(from: PlacedCommit, to: PlacedCommit): string | null {
+export function buildCompareUrl(from: CommitLocation, to: CommitLocation): string | null {
   const pages = repositoryOf(to);
   const earlier = repositoryOf(from);
   if (pages === null || (earlier !== null && earlier.base !== pages.base)) return null;
@@ -152,7 +152,7 @@ export function compareUrl(from: PlacedCommit, to: PlacedCommit): string | null 
 }
 
 /** Where the pages of a commit's repository are: from the address of the commit, else from that of the repository. */
-function repositoryOf({ sha, commitUrl, repoUrl }: PlacedCommit): { base: string; forge: Forge } | null {
+function repositoryOf({ sha, commitUrl, repoUrl }: CommitLocation): { base: string; forge: Forge } | null {
   if (isWebUrl(commitUrl)) {
     const { origin, hostname, pathname } = new URL(commitUrl);
     const end = pathname.lastIndexOf("/");

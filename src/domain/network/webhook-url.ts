@@ -3,7 +3,7 @@
  * asked just before each request (outgoing/http.ts), because it may be something else by then.
  */
 import { excerpt } from "../text/excerpt.ts";
-import { addressProblem } from "./outbound-policy.ts";
+import { findAddressProblem } from "./outbound-policy.ts";
 
 /** What the API document publishes of readTarget; which hosts and ports are targets no pattern tells. */
 export const TARGET_PATTERN = String.raw`^[hH][tT][tT][pP][sS]?://[^\s\x00/?#\\][^\s\x00-\x1f\x7f\\]*$`;
@@ -51,13 +51,13 @@ const OTHER_PROTOCOLS: ReadonlySet<number> = new Set([
  * may
  *   lie in them.
  */
-export function targetProblem(url: string, allow: readonly string[]): string | null {
-  const target = readTarget(url, allow);
+export function findTargetProblem(url: string, allow: readonly string[]): string | null {
+  const target = parseTarget(url, allow);
   return typeof target === "string" ? target : null;
 }
 
 /** The target, or what is wrong with it (`targetProblem`). */
-export function readTarget(text: string, allow: readonly string[]): WebhookTarget | string {
+export function parseTarget(text: string, allow: readonly string[]): WebhookTarget | string {
   if (text.length > LONGEST) return `The URL is longer than ${LONGEST} characters`;
   // The parser of URLs forgives blanks, backslashes and missing slashes; other programs read such a text in another
   // way.
@@ -78,7 +78,7 @@ export function readTarget(text: string, allow: readonly string[]): WebhookTarge
   // The parser turned every other spelling (2130706433, 0x7f.1, 127.1) into four decimal parts.
   const isAddress = isIpv6 || /^\d+\.\d+\.\d+\.\d+$/.test(host);
   if (isAddress) {
-    const problem = addressProblem(host, allow);
+    const problem = findAddressProblem(host, allow);
     return problem === null
       ? { url, host, isAddress }
       : `The address ${host} is not allowed as a target: it is ${problem}`;

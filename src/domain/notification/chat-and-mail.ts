@@ -8,7 +8,7 @@ export type NotificationMessage = {
   heading: string;
   lines: readonly string[];
   /** How many more lines there would be. */
-  more: number;
+  omitted: number;
   link: { url: string; text: string };
   /** Why somebody gets it, and how that ends. */
   footer: string;
@@ -21,7 +21,7 @@ export type MailText = { subject: string; text: string; html: string };
  * Lines of a letter. The message of a snapshot with which ten thousand artifacts start is still one that somebody
  * reads.
  */
-export const MOST_LINES = 20;
+export const MAX_LINES = 20;
 
 /** Characters of a line: a name and what happened to it. */
 const LINE_CHARACTERS = 250;
@@ -35,14 +35,14 @@ const HEADING_CHARACTERS = 150;
 
 /** A letter with as many of the lines as fit. @param total how many there are, those not in `lines` included. */
 export function renderMessage(
-  { heading, lines, link, footer }: Omit<NotificationMessage, "more">,
+  { heading, lines, link, footer }: Omit<NotificationMessage, "omitted">,
   total = lines.length,
 ): NotificationMessage {
-  const shown = lines.slice(0, MOST_LINES).map((line) => oneLine(line, LINE_CHARACTERS));
+  const shown = lines.slice(0, MAX_LINES).map((line) => oneLine(line, LINE_CHARACTERS));
   return {
     heading: oneLine(heading, HEADING_CHARACTERS),
     lines: shown,
-    more: total - shown.length,
+    omitted: total - shown.length,
     link: { ...link, text: oneLine(link.text, LINE_CHARACTERS) },
     footer: oneLine(footer, LINE_CHARACTERS),
   };
@@ -57,7 +57,7 @@ const oneLine = (text: string, limit: number): string => truncate(text.replace(/
 const moreLine = (more: number): readonly string[] => (more > 0 ? [`and ${more} more`] : []);
 
 /** The body of a POST to an incoming webhook of a chat. */
-export function chatBody({ heading, lines, more, link }: NotificationMessage): ChatBody {
+export function renderChatBody({ heading, lines, omitted: more, link }: NotificationMessage): ChatBody {
   const fitting = firstFitting(lines.map(chatText));
   const text = [...fitting, ...moreLine(more + lines.length - fitting.length)].map((line) => `• ${line}`).join("\n");
   return {
@@ -87,7 +87,7 @@ const chatText = (text: string): string =>
 const chatUrl = (url: string): string => chatText(url).replaceAll("|", "%7C");
 
 /** An e-mail in both of its forms. */
-export function mail({ heading, lines, more, link, footer }: NotificationMessage): MailText {
+export function renderMail({ heading, lines, omitted: more, link, footer }: NotificationMessage): MailText {
   const all = [...lines, ...moreLine(more)];
   const list = all.map((line) => `<li>${htmlText(line)}</li>`).join("");
   return {

@@ -57,11 +57,11 @@ export type NotificationEvent =
       subject: "artifact";
       trigger: EnvironmentTrigger;
       at: number;
-      moment: SnapshotRef;
+      snapshot: SnapshotRef;
       artifact: EventArtifact;
       description: string;
     }
-  | { subject: "environment"; trigger: EnvironmentTrigger; at: number; moment: SnapshotRef; description: string }
+  | { subject: "environment"; trigger: EnvironmentTrigger; at: number; snapshot: SnapshotRef; description: string }
   | ({ subject: "flow"; trigger: FlowTrigger; at: number; description: string } & EventFlow);
 
 /** What happened in a flow. `trail` null: an artifact that was reported to the flow alone. */
@@ -83,18 +83,18 @@ export type EventFlow = {
   attestation: { id: string; name: string; type: string; compliant: boolean; by: string } | null;
 };
 
-export const stateWord = (compliant: boolean | null): string =>
+export const formatState = (compliant: boolean | null): string =>
   compliant === null ? "unknown" : compliant ? "compliant" : "non-compliant";
 
 /** Where a message leads to: the page of what it is about, and its name. */
-export function linkOf(notice: NotificationEvent, links: EventLinks): { url: string; text: string } {
+export function buildEventLink(notice: NotificationEvent, links: EventLinks): { url: string; text: string } {
   return notice.subject === "flow"
     ? { url: flowFactsPage(notice, links), text: "Look at it" }
-    : momentLink(notice.moment, links);
+    : buildSnapshotLink(notice.snapshot, links);
 }
 
-export const momentLink = (moment: SnapshotRef, links: EventLinks): { url: string; text: string } => ({
-  url: momentPage(moment, links),
+export const buildSnapshotLink = (moment: SnapshotRef, links: EventLinks): { url: string; text: string } => ({
+  url: snapshotPageUrl(moment, links),
   text: moment.index === 0 ? `Environment ${moment.environment}` : `Snapshot ${moment.index} of ${moment.environment}`,
 });
 
@@ -105,16 +105,16 @@ function flowFactsPage({ org, flow, trail, artifact, attestation }: EventFlow, l
 }
 
 /** The page of a snapshot; of the environment where there is none yet. */
-export const momentPage = ({ org, environment, index }: SnapshotRef, links: EventLinks): string =>
+export const snapshotPageUrl = ({ org, environment, index }: SnapshotRef, links: EventLinks): string =>
   index === 0 ? links.environmentPage(org, environment) : links.snapshotPage(org, environment, index);
 
-export const momentApi = ({ org, environment, index }: SnapshotRef, links: EventLinks): string =>
+export const snapshotApiUrl = ({ org, environment, index }: SnapshotRef, links: EventLinks): string =>
   index === 0 ? links.environmentApi(org, environment) : links.snapshotApi(org, environment, index);
 
 const instances = (count: number): string => `${count} ${count === 1 ? "instance" : "instances"}`;
 
 /** One sentence about an event of a snapshot. */
-export function artifactNotice(
+export function createArtifactEvent(
   event: ArtifactEvent,
   at: number,
   moment: SnapshotRef,
@@ -124,7 +124,7 @@ export function artifactNotice(
     subject: "artifact",
     trigger: triggerOf(event.annotation),
     at,
-    moment,
+    snapshot: moment,
     artifact: { name, fingerprint, provenance },
     description: `Artifact ${name} ${describeArtifactEvent(event)} in environment ${event.member ?? moment.environment}`,
   };
@@ -145,16 +145,16 @@ export function describeArtifactEvent({
     case "became-non-compliant":
       return "became non-compliant";
     case "updated-provenance":
-      return `has new provenance (${stateWord(compliant)})`;
+      return `has new provenance (${formatState(compliant)})`;
     default:
       return triggerOf(annotation) === "ON_STARTED_ARTIFACT"
-        ? `started running (${instances(now)}, ${stateWord(compliant)})`
+        ? `started running (${instances(now)}, ${formatState(compliant)})`
         : "changed";
   }
 }
 
 /** @param nonCompliant how many artifacts are the reason. */
-export function environmentNotice(
+export function createEnvironmentEvent(
   trigger: "ON_NON_COMPLIANT_ENV" | "ON_COMPLIANT_ENV",
   at: number,
   moment: SnapshotRef,
@@ -165,11 +165,11 @@ export function environmentNotice(
     trigger === "ON_COMPLIANT_ENV"
       ? `Environment ${moment.environment} is compliant again`
       : `Environment ${moment.environment} is non-compliant: ${why}`;
-  return { subject: "environment", trigger, at, moment, description };
+  return { subject: "environment", trigger, at, snapshot: moment, description };
 }
 
 /** @param by who allowed it; @param reason as they wrote it. */
-export function allowedNotice(
+export function createAllowedEvent(
   at: number,
   moment: SnapshotRef,
   artifact: EventArtifact,
@@ -180,14 +180,14 @@ export function allowedNotice(
     subject: "artifact",
     trigger: "ON_ALLOWED_ARTIFACT",
     at,
-    moment,
+    snapshot: moment,
     artifact,
     description: `${by} allowed artifact ${artifact.name} in environment ${moment.environment}${because}`,
   };
 }
 
 /** @param by who began or reported it. */
-export function flowNotice(
+export function createFlowEvent(
   trigger: FlowTrigger,
   at: number,
   facts: EventFlow,
@@ -196,7 +196,7 @@ export function flowNotice(
   const { flow, trail, artifact, attestation } = facts;
   const place = trail ? `trail ${trail.name} of flow ${flow}` : `flow ${flow}`;
   const description = attestation
-    ? `${by} reported attestation ${attestation.name} (${attestation.type}) to ${place}: ${stateWord(attestation.compliant)}`
+    ? `${by} reported attestation ${attestation.name} (${attestation.type}) to ${place}: ${formatState(attestation.compliant)}`
     : artifact
       ? `${by} reported artifact ${artifact.name} to ${place}`
       : `${by} began ${place}`;
@@ -204,7 +204,7 @@ export function flowNotice(
 }
 
 /** A heading of a message: the event in words, and where. */
-export const headingOf = (trigger: EnvironmentTrigger | FlowTrigger, place: string): string =>
+export const formatHeading = (trigger: EnvironmentTrigger | FlowTrigger, place: string): string =>
   `${place}: ${WORDS[trigger]}`;
 
 const WORDS: Readonly<Record<EnvironmentTrigger | FlowTrigger, string>> = {

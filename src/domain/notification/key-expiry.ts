@@ -1,5 +1,5 @@
 /** Warnings that an API key is about to end (operations, Notification Config): when they are due, and what they say. */
-import { DAY } from "../time.ts";
+import { DAY_S } from "../time.ts";
 import { renderMessage } from "./chat-and-mail.ts";
 import type { NotificationMessage } from "./chat-and-mail.ts";
 import { PAYLOAD_VERSION } from "./targets.ts";
@@ -15,26 +15,26 @@ export type NotificationType = (typeof NOTIFICATION_TYPES)[number];
  * that was missed is so made up for until the next one is due. A key that was made for no more than those days gets
  * none: nobody has to be told what they just chose.
  */
-export const WARNINGS = [
+export const EXPIRY_WARNINGS = [
   { days: 3, until: 0 },
   { days: 14, until: 3 },
 ] as const;
 
 /** A key that ends. `org` and `account` are null for a personal one. */
-export type EndingKey = { id: string; description: string; expires_at: number; holder: string; org: string | null };
+export type ExpiringKey = { id: string; description: string; expires_at: number; holder: string; org: string | null };
 
 const timeText = (at: number): string => `${new Date(at * 1000).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 
-const whose = ({ holder, org }: EndingKey): string =>
+const whose = ({ holder, org }: ExpiringKey): string =>
   org === null ? `Your API key` : `The API key of service account ${holder} in organization ${org}`;
 
-function sentenceOf(key: EndingKey, now: number): string {
-  const days = Math.max(1, Math.round((key.expires_at - now) / DAY));
+function sentenceOf(key: ExpiringKey, now: number): string {
+  const days = Math.max(1, Math.round((key.expires_at - now) / DAY_S));
   return `${whose(key)} (${key.description}) ends in ${days} ${days === 1 ? "day" : "days"}, on ${timeText(key.expires_at)}`;
 }
 
 /** @param url where keys are looked after. */
-export const expiryLetter = (key: EndingKey, now: number, url: string): NotificationMessage =>
+export const composeExpiryMessage = (key: ExpiringKey, now: number, url: string): NotificationMessage =>
   renderMessage({
     heading: key.org === null ? "Your API key ends soon" : `${key.org}: the API key of ${key.holder} ends soon`,
     lines: [sentenceOf(key, now), "Make a new key, or rotate this one, before it stops working."],
@@ -48,7 +48,7 @@ export const expiryLetter = (key: EndingKey, now: number, url: string): Notifica
 /**
  * What is sent to a WEBHOOK about a key of a service account: as in the payloads of actions every scalar is a string.
  */
-export const expiryPayload = (key: EndingKey & { org: string }, now: number): Payload => ({
+export const buildExpiryPayload = (key: ExpiringKey & { org: string }, now: number): Payload => ({
   version: PAYLOAD_VERSION,
   timestamp: timestampOf(now),
   org: key.org,

@@ -1,7 +1,7 @@
 /** Notices as the messages that targets get. */
-import { chatBody, renderMessage, mail } from "./chat-and-mail.ts";
+import { renderChatBody, renderMessage, renderMail } from "./chat-and-mail.ts";
 import type { NotificationMessage } from "./chat-and-mail.ts";
-import { headingOf, linkOf, momentLink, describeArtifactEvent } from "./event.ts";
+import { formatHeading, buildEventLink, buildSnapshotLink, describeArtifactEvent } from "./event.ts";
 import type { ArtifactEvent, EventLinks, SnapshotRef, NotificationEvent } from "./event.ts";
 import type { Target } from "./targets.ts";
 import type { ArtifactTrigger } from "./triggers.ts";
@@ -13,21 +13,23 @@ export type RenderedMessage =
   | { type: "EMAIL"; emails: readonly string[]; subject: string; text: string; html: string };
 
 /** Targets where people read. */
-export type People = Exclude<Target, { type: "WEBHOOK" }>;
+export type PeopleTarget = Exclude<Target, { type: "WEBHOOK" }>;
 
 /** A letter in the form that its target wants. */
-export const letterTo = (target: People, told: NotificationMessage): RenderedMessage =>
+export const renderForPeople = (target: PeopleTarget, told: NotificationMessage): RenderedMessage =>
   target.type === "SLACK"
-    ? { type: "SLACK", webhook: target.webhook, body: chatBody(told) }
-    : { type: "EMAIL", emails: target.emails, ...mail(told) };
+    ? { type: "SLACK", webhook: target.webhook, body: renderChatBody(told) }
+    : { type: "EMAIL", emails: target.emails, ...renderMail(told) };
 
 /** The message about something to a target: `payload` to machines, `told` to people. */
-export const messageTo = (
+export const renderForTarget = (
   target: Target,
   payload: () => Readonly<Record<string, unknown>>,
   told: () => NotificationMessage,
 ): RenderedMessage =>
-  target.type === "WEBHOOK" ? { type: "WEBHOOK", webhook: target.webhook, body: payload() } : letterTo(target, told());
+  target.type === "WEBHOOK"
+    ? { type: "WEBHOOK", webhook: target.webhook, body: payload() }
+    : renderForPeople(target, told());
 
 /** Who asked for a message: an action of an organization. */
 export type MessageSender = { org: string; action: string; number: number };
@@ -36,15 +38,15 @@ const footerOf = ({ org, action, number }: MessageSender): string =>
   `Sent by action ${action} (number ${number}) of organization ${org}.`;
 
 /** One notice as a letter. */
-export const noticeLetter = (
+export const composeEventMessage = (
   notice: NotificationEvent,
   sender: MessageSender,
   links: EventLinks,
 ): NotificationMessage =>
   renderMessage({
-    heading: headingOf(notice.trigger, notice.subject === "flow" ? notice.flow : notice.moment.environment),
+    heading: formatHeading(notice.trigger, notice.subject === "flow" ? notice.flow : notice.snapshot.environment),
     lines: [notice.description],
-    link: linkOf(notice, links),
+    link: buildEventLink(notice, links),
     footer: footerOf(sender),
   });
 
@@ -52,7 +54,7 @@ export const noticeLetter = (
  * All that one snapshot raises of one trigger as one letter: people do not read ten thousand of them.
  * @param events the first of them; @param total how many there are.
  */
-export const snapshotLetter = (
+export const composeSnapshotMessage = (
   trigger: ArtifactTrigger,
   events: readonly ArtifactEvent[],
   total: number,
@@ -62,12 +64,12 @@ export const snapshotLetter = (
 ): NotificationMessage =>
   renderMessage(
     {
-      heading: headingOf(trigger, moment.environment) + (total > 1 ? ` (${total})` : ""),
+      heading: formatHeading(trigger, moment.environment) + (total > 1 ? ` (${total})` : ""),
       lines: events.map(
         (event) =>
           `${event.name}${event.member === null ? "" : ` in ${event.member}`} ${describeArtifactEvent(event)}${originOf(event)}`,
       ),
-      link: momentLink(moment, links),
+      link: buildSnapshotLink(moment, links),
       footer: footerOf(sender),
     },
     total,

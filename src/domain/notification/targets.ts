@@ -24,13 +24,13 @@ export const PAYLOAD_VERSION = "1.0";
 export type OtherTarget = Readonly<Record<string, unknown>>;
 
 /** A target as it is kept; `type` null: nothing is sent to it. */
-export type KeptTarget = { type: TargetType | null; target: Target | OtherTarget };
+export type StoredTarget = { type: TargetType | null; target: Target | OtherTarget };
 
 /**
  * A text that is the same for targets that are one and the same recipient, so that its times and its secret stay with
  * it.
  */
-export function identityOfTarget({ type, target }: KeptTarget): string {
+export function targetIdentityOf({ type, target }: StoredTarget): string {
   const { webhook, emails } = target as { webhook?: unknown; emails?: unknown };
   return JSON.stringify([type, type === null ? target : type === "EMAIL" ? emails : webhook]);
 }
@@ -40,7 +40,7 @@ export function identityOfTarget({ type, target }: KeptTarget): string {
  * addresses in lower case, without a trailing slash, all addresses in one target, which stands where the first of them
  * stood; each address once.
  */
-export function normalizedTargets(targets: readonly Target[]): Target[] {
+export function normalizeTargets(targets: readonly Target[]): Target[] {
   const emails = [
     ...new Set(targets.flatMap((target) => (target.type === "EMAIL" ? target.emails.map(normalizedAddress) : []))),
   ];

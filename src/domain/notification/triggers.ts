@@ -59,7 +59,7 @@ export const triggerOf = (annotation: string): ArtifactTrigger => OF_KIND[kindOf
  * non-compliant as soon as something is known of it has turned too, because silence would read as compliance; one that
  * turns out to be compliant has not.
  */
-export function transitionOf(
+export function findTransition(
   lastKnown: boolean | null,
   state: boolean | null,
 ): "ON_NON_COMPLIANT_ENV" | "ON_COMPLIANT_ENV" | null {

@@ -1,6 +1,6 @@
 /** Payload 1.0 of webhooks (wire-contract 20): every scalar is a string, what there is not is left out. */
-import { epochText } from "../time.ts";
-import { momentApi, momentPage, stateWord } from "./event.ts";
+import { formatEpoch } from "../time.ts";
+import { snapshotApiUrl, snapshotPageUrl, formatState } from "./event.ts";
 import type { EventFlow, EventLinks, NotificationEvent, Provenance } from "./event.ts";
 import { PAYLOAD_VERSION } from "./targets.ts";
 import { eventTypeOf } from "./triggers.ts";
@@ -8,12 +8,12 @@ import { eventTypeOf } from "./triggers.ts";
 export type Payload = { readonly [field: string]: string | Payload };
 
 /** What is sent to a WEBHOOK about a notice. */
-export function webhookPayload(notice: NotificationEvent, links: EventLinks): Payload {
+export function buildWebhookPayload(notice: NotificationEvent, links: EventLinks): Payload {
   const head = { version: PAYLOAD_VERSION, timestamp: timestampOf(notice.at) };
   const what = { event_type: eventTypeOf(notice.trigger), description: notice.description };
   if (notice.subject === "flow")
     return { ...head, org: notice.org, flow: notice.flow, ...what, ...flowParts(notice, links) };
-  const { moment } = notice;
+  const { snapshot: moment } = notice;
   const payload = {
     ...head,
     org: moment.org,
@@ -23,8 +23,8 @@ export function webhookPayload(notice: NotificationEvent, links: EventLinks): Pa
       index: String(moment.index),
       // Two words and no third: what is not known to be compliant is not.
       status: moment.compliant === true ? "compliant" : "non-compliant",
-      html_url: momentPage(moment, links),
-      api_url: momentApi(moment, links),
+      html_url: snapshotPageUrl(moment, links),
+      api_url: snapshotApiUrl(moment, links),
     },
   };
   if (notice.subject === "environment") return payload;
@@ -36,7 +36,7 @@ export function webhookPayload(notice: NotificationEvent, links: EventLinks): Pa
 }
 
 /** Whole epoch seconds. */
-export const timestampOf = (at: number): string => epochText(Math.floor(at));
+export const timestampOf = (at: number): string => formatEpoch(Math.floor(at));
 
 const provenanceOf = (
   org: string,
@@ -85,10 +85,8 @@ function flowParts({ org, flow, trail, artifact, attestation }: EventFlow, links
             id: attestation.id,
             name: attestation.name,
             type: attestation.type,
-            status: stateWord(attestation.compliant),
-            html_url: trail
-              ? links.attestationPage(org, { flow, trail: trail.name, id: attestation.id })
-              : links.flowPage(org, flow),
+            status: formatState(attestation.compliant),
+            html_url: trail ? links.attestationPage(org, flow, trail.name, attestation.id) : links.flowPage(org, flow),
             api_url: links.attestationApi(org, attestation.id),
           },
         }

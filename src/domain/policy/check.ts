@@ -6,18 +6,18 @@
 import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import type { Node, Scalar, YAMLMap } from "yaml";
 import { excerpt } from "../text/excerpt.ts";
-import { MAX_NAME_CHARACTERS } from "../names.ts";
-import { isNullNode, shownNode } from "../text/yaml.ts";
+import { MAX_NAME_CHARS } from "../names.ts";
+import { isNullNode, describeNode } from "../text/yaml.ts";
 import type { YamlText } from "../text/yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import type { Diagnostic } from "./diagnostics.ts";
-import { expressionBudget, parseExpression, storedBudget } from "./parser.ts";
+import { createExpressionBudget, parseExpression, createUnlimitedBudget } from "./parser.ts";
 import {
   ATTESTATION_TYPES,
   CUSTOM_TYPE_PATTERN,
   MAX_EXCEPTIONS,
   MAX_RULES,
-  MAX_TYPE_CHARACTERS,
+  MAX_TYPE_CHARS,
   SCHEMA_PATTERN,
 } from "./schema.ts";
 
@@ -45,16 +45,16 @@ export function checkPolicy(
   stored: boolean,
   report: (diagnostic: Diagnostic) => void,
 ): PolicyDocument {
-  const budget = stored ? storedBudget() : expressionBudget();
+  const budget = stored ? createUnlimitedBudget() : createExpressionBudget();
   const controls: ControlReference[] = [];
 
   function problem(at: number, path: string, text: string): void {
-    report({ ...source.place(at), path, problem: text });
+    report({ ...source.positionOf(at), path, problem: text });
   }
 
   function wrongType(value: Value, expected: string): null {
     if (!isAlias(value.node))
-      problem(value.at, value.path, `Input should be a valid ${expected} [input: ${shownNode(value.node)}]`);
+      problem(value.at, value.path, `Input should be a valid ${expected} [input: ${describeNode(value.node)}]`);
     return null;
   }
 
@@ -77,14 +77,14 @@ export function checkPolicy(
       const key = source.resolve(pair.key);
       const at = pair.key?.range?.[0] ?? of.at;
       const name = isScalar(key) && typeof key.value === "string" ? key.value : null;
-      const path = join(of.path, shownNode(key));
+      const path = join(of.path, describeNode(key));
       const index = name === null ? -1 : (known as readonly string[]).indexOf(name);
       const field = known[index];
       if (field === undefined)
         problem(
           at,
           path,
-          `Extra inputs are not permitted [input: ${shownNode(pair.value && source.resolve(pair.value))}]`,
+          `Extra inputs are not permitted [input: ${describeNode(pair.value && source.resolve(pair.value))}]`,
         );
       else if (Object.hasOwn(found, field)) problem(at, path, "the key appears twice in one mapping");
       else found[field] = value(pair.value, at, path);
@@ -123,7 +123,7 @@ export function checkPolicy(
     const parsed = parseExpression(of.node.value, budget);
     if ("expression" in parsed) return parsed.expression;
     for (const { at, problem: text } of parsed.problems) {
-      report({ ...source.placeInside(of.node as Scalar, at), path: of.path, problem: text });
+      report({ ...source.positionInside(of.node as Scalar, at), path: of.path, problem: text });
     }
     return null;
   }
@@ -139,7 +139,7 @@ export function checkPolicy(
   }
 
   function attestationType(of: Value): string | null {
-    const type = text(of, MAX_TYPE_CHARACTERS);
+    const type = text(of, MAX_TYPE_CHARS);
     if (type === null || (ATTESTATION_TYPES as readonly string[]).includes(type) || CUSTOM_TYPE.test(type)) return type;
     problem(
       of.at,
@@ -156,11 +156,11 @@ export function checkPolicy(
     const given = found ?? {};
     const type =
       given.type === undefined ? found && missing(of.at, join(of.path, "type")) : attestationType(given.type);
-    const name = given.name === undefined ? "*" : text(given.name, MAX_NAME_CHARACTERS);
+    const name = given.name === undefined ? "*" : text(given.name, MAX_NAME_CHARS);
     const control =
       given.for_control === undefined || isNullNode(given.for_control.node)
         ? null
-        : text(given.for_control, MAX_NAME_CHARACTERS);
+        : text(given.for_control, MAX_NAME_CHARS);
     if (type === "*" && name === "*") {
       problem(of.at, of.path, "a rule with type '*' and name '*' would accept any attestation; give a type or a name");
     }
@@ -169,7 +169,7 @@ export function checkPolicy(
       if (type !== null && type !== "decision") {
         problem(at, path, `for_control is only allowed with type 'decision' [input: ${excerpt(control)}]`);
       }
-      controls.push({ control, ...source.place(at), path });
+      controls.push({ control, ...source.positionOf(at), path });
     }
     return {
       condition: expression(given.if),

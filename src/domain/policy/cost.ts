@@ -15,7 +15,7 @@ const known = new WeakMap<PolicyDocument, number>();
 /**
  * Milliseconds that evaluating the policy for one artifact in one flow takes at most. Computed once for each document.
  */
-export function evaluationMs(policy: PolicyDocument): number {
+export function estimateEvaluationMs(policy: PolicyDocument): number {
   let cost = known.get(policy);
   if (cost === undefined) {
     const conditions = [

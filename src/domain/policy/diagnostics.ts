@@ -2,7 +2,7 @@
  * Problems of a file a user wrote, each with its place. Nothing here knows policies: any YAML grammar of
  * ours can report with these.
  */
-import { byPlace } from "../text/yaml.ts";
+import { compareByPosition } from "../text/yaml.ts";
 import type { SourcePosition } from "../text/yaml.ts";
 
 /**
@@ -17,7 +17,7 @@ export const MAX_DIAGNOSTICS = 100;
 
 /** Sorts by position, problems of one place in the order they were found, and keeps the first 100. */
 export function sortDiagnostics(diagnostics: readonly Diagnostic[]): Diagnostic[] {
-  return [...diagnostics].sort(byPlace).slice(0, MAX_DIAGNOSTICS);
+  return [...diagnostics].sort(compareByPosition).slice(0, MAX_DIAGNOSTICS);
 }
 
 /**

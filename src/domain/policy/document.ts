@@ -1,11 +1,11 @@
 /** Environment policy files: YAML text to a policy document, and back to the forms that answers show. */
-import { byPlace, readYaml } from "../text/yaml.ts";
+import { compareByPosition, readYaml } from "../text/yaml.ts";
 import type { YamlLimits, YamlProblem } from "../text/yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import { checkPolicy } from "./check.ts";
 import { MAX_DIAGNOSTICS, sortDiagnostics } from "./diagnostics.ts";
 import type { Diagnostic } from "./diagnostics.ts";
-import { MAX_EXPRESSION_CHARACTERS } from "./parser.ts";
+import { MAX_EXPRESSION_CHARS } from "./parser.ts";
 
 export type { PolicyDocument } from "./ast.ts";
 
@@ -17,8 +17,8 @@ const LIMITS: YamlLimits = {
   tokens: 100_000,
   nesting: 50,
   problems: MAX_DIAGNOSTICS,
-  tokenCharacters: 64,
-  scalarCharacters: 2 * MAX_EXPRESSION_CHARACTERS,
+  charsPerToken: 64,
+  scalarChars: 2 * MAX_EXPRESSION_CHARS,
   blanks: 200_000,
 };
 
@@ -51,12 +51,12 @@ export function parsePolicy(
     }),
   );
   if (source.root === null) {
-    if (problems.length === 0) problems.push({ ...source.place(null), path: "", problem: "the file is empty" });
+    if (problems.length === 0) problems.push({ ...source.positionOf(null), path: "", problem: "the file is empty" });
     return { policy: null, problems: sortDiagnostics(problems) };
   }
-  const broken = source.brokenAt === null ? null : source.place(source.brokenAt);
+  const broken = source.brokenAt === null ? null : source.positionOf(source.brokenAt);
   const policy = checkPolicy(source, source.root, stored, (found) => {
-    if (broken === null || byPlace(found, broken) < 0) problems.push(found);
+    if (broken === null || compareByPosition(found, broken) < 0) problems.push(found);
   });
   return problems.length > 0 ? { policy: null, problems: sortDiagnostics(problems) } : { policy, problems: null };
 }
@@ -65,7 +65,7 @@ export function parsePolicy(
  * Every mention of a control by the policy with its place, in the order of the rules: the caller checks that they
  * exist.
  */
-export function controlsReferenced(policy: PolicyDocument): readonly ControlReference[] {
+export function controlReferencesOf(policy: PolicyDocument): readonly ControlReference[] {
   return policy.controls;
 }
 
@@ -91,7 +91,7 @@ export type PolicyDump = {
 };
 
 /** The normalised form that snapshots keep of a policy (semantics 5.1). */
-export function policyDump(policy: PolicyDocument): PolicyDump {
+export function dumpPolicy(policy: PolicyDocument): PolicyDump {
   const dumped = (rule: BooleanRule): DumpedBooleanRule => ({
     required: rule.required,
     exceptions: rule.exceptions.map(({ condition }) => ({ if_condition: expressionText(condition) })),
@@ -125,7 +125,7 @@ export type AttestationDefinition = {
 };
 
 /** A boolean rule as evaluations show it (semantics 5.1, at its end). */
-export function booleanDefinition(rule: BooleanRule): BooleanDefinition {
+export function booleanDefinitionOf(rule: BooleanRule): BooleanDefinition {
   return {
     required: rule.required,
     exceptions: rule.exceptions.map(({ condition }) => ({ if: expressionText(condition) })),
@@ -133,7 +133,7 @@ export function booleanDefinition(rule: BooleanRule): BooleanDefinition {
 }
 
 /** An attestation rule as evaluations show it (semantics 5.1, at its end). */
-export function attestationDefinition(rule: AttestationRule): AttestationDefinition {
+export function attestationDefinitionOf(rule: AttestationRule): AttestationDefinition {
   return {
     if: expressionText(rule.condition),
     name: rule.name,

@@ -4,7 +4,7 @@
  * A rule looks at each (artifact, flow) pair alone; nothing computed for one pair is kept for the next.
  */
 import type { AttestationRule, BooleanRule, Expression, PolicyDocument } from "./ast.ts";
-import { attestationDefinition, booleanDefinition } from "./document.ts";
+import { attestationDefinitionOf, booleanDefinitionOf } from "./document.ts";
 import type { AttestationDefinition, BooleanDefinition } from "./document.ts";
 import { evaluateExpression } from "./interpret.ts";
 import type { Scope } from "./interpret.ts";
@@ -118,7 +118,7 @@ const OWN_FAILURE = {
  */
 export function evaluatePolicy(policy: PolicyDocument, subject: Subject, version = LATEST_RULES): PolicyVerdict {
   const pairs = subject.flows.length === 0 ? [null] : subject.flows;
-  const definitions = ruleDefinitions(policy);
+  const definitions = ruleDefinitionsOf(policy);
   const rules = rulesOf(policy).map((rule, place) =>
     evaluate(rule, definitions[place] as RuleDefinition, pairs, subject, version),
   );
@@ -135,13 +135,13 @@ const rulesOf = (policy: PolicyDocument): Rule[] => [
 const definitionsOf = new WeakMap<PolicyDocument, readonly RuleDefinition[]>();
 
 /** How the rules of a policy are shown in evaluations, in their order. Made once for each document. */
-export function ruleDefinitions(policy: PolicyDocument): readonly RuleDefinition[] {
+export function ruleDefinitionsOf(policy: PolicyDocument): readonly RuleDefinition[] {
   let definitions = definitionsOf.get(policy);
   if (!definitions) {
     definitions = rulesOf(policy).map((rule) =>
       rule.type === "attestation"
-        ? { type: rule.type, definition: attestationDefinition(rule.rule) }
-        : { type: rule.type, definition: booleanDefinition(rule.rule) },
+        ? { type: rule.type, definition: attestationDefinitionOf(rule.rule) }
+        : { type: rule.type, definition: booleanDefinitionOf(rule.rule) },
     );
     definitionsOf.set(policy, definitions);
   }

@@ -2,7 +2,7 @@
  * Expression text into tokens. Reading stops at the first character that fits nowhere: what follows it
  * could only be guessed.
  */
-import { codePoint, excerpt } from "../text/excerpt.ts";
+import { formatCodePoint, excerpt } from "../text/excerpt.ts";
 
 export type TokenKind = "string" | "number" | "word" | "tag" | "symbol" | "end";
 
@@ -40,7 +40,7 @@ const FOREIGN: readonly [string, string][] = [
 ];
 
 /** Splits an expression (semantics 5.2) into tokens; the last one is always `end`. Linear, never throws. */
-export function lex(source: string): { tokens: Token[] } | ExpressionProblem {
+export function tokenize(source: string): { tokens: Token[] } | ExpressionProblem {
   const tokens: Token[] = [];
   let at = 0;
   function take(pattern: RegExp): RegExpExecArray | null {
@@ -77,6 +77,6 @@ function unexpected(source: string, at: number): ExpressionProblem {
   for (const [foreign, ours] of FOREIGN) {
     if (source.startsWith(foreign, at)) return { at, problem: `unexpected '${foreign}'; write ${ours}` };
   }
-  const shown = /[\p{C}\p{Z}]/u.test(character) ? codePoint(character) : `'${character}'`;
+  const shown = /[\p{C}\p{Z}]/u.test(character) ? formatCodePoint(character) : `'${character}'`;
   return { at, problem: `unexpected character ${shown}` };
 }

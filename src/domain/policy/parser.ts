@@ -9,14 +9,14 @@ import { compileRegex, estimateEffort } from "../text/regex.ts";
 import { CONTEXT_NAMES } from "./ast.ts";
 import type { ComparisonOperator, ContextName, Expr, Expression } from "./ast.ts";
 import { MAX_DIAGNOSTICS } from "./diagnostics.ts";
-import { lex } from "./lexer.ts";
+import { tokenize } from "./lexer.ts";
 import type { ExpressionProblem, Token } from "./lexer.ts";
 
 /** Parentheses, `not` and lists inside one another. Nobody can read ten; recursion is safe far beyond fifty. */
-export const MAX_DEPTH = 50;
+export const MAX_NESTING = 50;
 
 /** UTF-16 code units of one expression, and terms in it: names, texts, numbers and lists. Room for 900 fingerprints. */
-export const MAX_EXPRESSION_CHARACTERS = 65_536;
+export const MAX_EXPRESSION_CHARS = 65_536;
 export const MAX_EXPRESSION_TERMS = 5_000;
 
 /** The same for all expressions of one policy together, an expression counted each time it is used. */
@@ -39,7 +39,7 @@ const RESERVED: ReadonlySet<string> = new Set(["and", "or", "not", "in", "exists
 export type ExpressionBudget = { text: number; terms: number; instructions: number; effort: number; stored: boolean };
 
 /** A full budget; make one per policy. */
-export function expressionBudget(): ExpressionBudget {
+export function createExpressionBudget(): ExpressionBudget {
   return {
     text: MAX_TEXT,
     terms: MAX_TERMS,
@@ -52,7 +52,7 @@ export function expressionBudget(): ExpressionBudget {
 /**
  * A budget without an end, for policies that were accepted before: earlier versions had larger bounds (semantics 5.5).
  */
-export function storedBudget(): ExpressionBudget {
+export function createUnlimitedBudget(): ExpressionBudget {
   return { text: Infinity, terms: Infinity, instructions: Infinity, effort: Infinity, stored: true };
 }
 
@@ -74,9 +74,9 @@ export function parseExpression(
   source: string,
   budget: ExpressionBudget,
 ): { expression: Expression } | { problems: ExpressionProblem[] } {
-  if (source.length > MAX_EXPRESSION_CHARACTERS && !budget.stored) {
-    const problem = `an expression may hold ${MAX_EXPRESSION_CHARACTERS} characters, this is the next one`;
-    return { problems: [{ at: MAX_EXPRESSION_CHARACTERS, problem }] };
+  if (source.length > MAX_EXPRESSION_CHARS && !budget.stored) {
+    const problem = `an expression may hold ${MAX_EXPRESSION_CHARS} characters, this is the next one`;
+    return { problems: [{ at: MAX_EXPRESSION_CHARS, problem }] };
   }
   budget.text -= source.length;
   if (budget.text < 0)
@@ -85,7 +85,7 @@ export function parseExpression(
   if (budget.terms < 0) return { problems: [{ at: 0, problem: TOO_MANY_TERMS }] };
   const inner = unwrap(source);
   if ("problem" in inner) return { problems: [inner] };
-  const lexed = lex(inner.text);
+  const lexed = tokenize(inner.text);
   if ("problem" in lexed) return { problems: [{ at: lexed.at + inner.at, problem: lexed.problem }] };
   try {
     const { tree, problems } = parseTokens(lexed.tokens, budget);
@@ -138,7 +138,7 @@ function parseTokens(
   }
 
   function nested<T>(parse: () => T): T {
-    if (depth >= MAX_DEPTH) fail(`the expression nests deeper than ${MAX_DEPTH} levels`);
+    if (depth >= MAX_NESTING) fail(`the expression nests deeper than ${MAX_NESTING} levels`);
     depth += 1;
     const result = parse();
     depth -= 1;

@@ -6,7 +6,7 @@ import type { PolicyVerdict, Resolution, RuleDefinition } from "./evaluate.ts";
  * One English sentence for each failed resolution of a verdict, in the order of the rules and flows; empty
  * for a compliant one. Names are quoted as they are stored.
  */
-export function reasons(verdict: PolicyVerdict, policyName: string): string[] {
+export function explainVerdict(verdict: PolicyVerdict, policyName: string): string[] {
   return verdict.rules.flatMap(({ rule, resolutions }) =>
     resolutions
       .filter(({ type }) => type !== "rule_satisfied" && type !== "rule_not_applicable")
@@ -15,7 +15,7 @@ export function reasons(verdict: PolicyVerdict, policyName: string): string[] {
 }
 
 /** What a rule demands and when, for example `requires provenance, except if flow.name == "legacy"`. */
-export function ruleInWords(rule: RuleDefinition): string {
+export function describeRule(rule: RuleDefinition): string {
   if (rule.type === "attestation")
     return `${demand(rule)}${rule.definition.if === null ? "" : `, if ${rule.definition.if.text}`}`;
   if (!rule.definition.required) return demand(rule).replace("requires", "does not require");
@@ -26,7 +26,7 @@ export function ruleInWords(rule: RuleDefinition): string {
 }
 
 /** What became of a rule in one flow, the good outcomes as well. */
-export function outcomeInWords(rule: RuleDefinition, resolution: Resolution): string {
+export function describeOutcome(rule: RuleDefinition, resolution: Resolution): string {
   const { type, context } = resolution;
   const flow = `flow '${context.flow_name ?? ""}'`;
   const trail = `trail '${context.trail_name ?? ""}' of ${flow}`;

@@ -3,7 +3,7 @@
  * speaks about the parsed YAML; what JSON Schema cannot say (the expression language, RE2, duplicate keys)
  * is checked by `parsePolicy` alone, so the server may refuse what this schema passes, never the reverse.
  */
-import { MAX_NAME_CHARACTERS } from "../names.ts";
+import { MAX_NAME_CHARS } from "../names.ts";
 
 /** Types a rule may name, besides `custom:<name>` (semantics 5.1). */
 export const ATTESTATION_TYPES = [
@@ -24,7 +24,7 @@ export const CUSTOM_TYPE_PATTERN = "^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$";
 export const SCHEMA_PATTERN = "^(?![A-Za-z][A-Za-z0-9+.\\-]*:\\/\\/[^\\/?#]*(?:[?#]|$))[^?#]*\\/v1(?:[?#]|$)";
 
 /** Longest type that a rule may name, in UTF-16 code units. */
-export const MAX_TYPE_CHARACTERS = "custom:".length + MAX_NAME_CHARACTERS;
+export const MAX_TYPE_CHARS = "custom:".length + MAX_NAME_CHARS;
 
 /**
  * Most attestation rules in a policy. Each artifact of each snapshot keeps one evaluation per rule, so thousands of
@@ -83,7 +83,7 @@ export const POLICY_SCHEMA = {
       required: ["type"],
       properties: {
         if: { $ref: "#/$defs/condition", default: null },
-        name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARACTERS, default: "*" },
+        name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARS, default: "*" },
         type: { anyOf: [{ enum: ATTESTATION_TYPES }, { type: "string", pattern: CUSTOM_TYPE_PATTERN }] },
         must_be_compliant: { type: "boolean", default: true },
         for_control: { anyOf: [{ type: "string", minLength: 1 }, { type: "null" }], default: null },

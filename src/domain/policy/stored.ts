@@ -4,7 +4,7 @@
  * and patterns are bounded (parser.ts).
  */
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
-import { parseExpression, storedBudget } from "./parser.ts";
+import { parseExpression, createUnlimitedBudget } from "./parser.ts";
 
 type StoredBooleanRule = { required: boolean; exceptions: (string | null)[] };
 type StoredAttestationRule = Omit<AttestationRule, "condition"> & { condition: string | null };
@@ -50,7 +50,7 @@ export function restorePolicy(json: string): PolicyDocument {
 
 function expressionOf(text: string | null): Expression | null {
   if (text === null) return null;
-  const parsed = parseExpression(text, storedBudget());
+  const parsed = parseExpression(text, createUnlimitedBudget());
   if ("problems" in parsed)
     throw new Error(`a stored condition cannot be parsed: ${parsed.problems[0]?.problem ?? ""}`);
   return parsed.expression;

@@ -10,7 +10,7 @@ export type Cause = "report" | "policies" | "policy_version" | "allowlist";
 /**
  * An artifact at one moment. `provenance` is a text that differs when the provenance does (compliance/environment.ts).
  */
-export type Running = {
+export type RunningArtifact = {
   name: string;
   fingerprint: string;
   /** Number of instances, at least 1. */
@@ -30,15 +30,20 @@ export type Annotation =
   | "unchanged";
 
 /** What a snapshot says of an artifact: how it came to be so, and its instances before and after. */
-export type Annotated<T extends Running> = { artifact: T; annotation: Annotation; was: number; now: number };
+export type AnnotatedArtifact<T extends RunningArtifact> = {
+  artifact: T;
+  annotation: Annotation;
+  was: number;
+  now: number;
+};
 
-export type Comparison<Before extends Running, After extends Running> = {
+export type Comparison<Before extends RunningArtifact, After extends RunningArtifact> = {
   /** Whether this makes a snapshot. */
   snapshot: boolean;
   /** Everything that runs afterwards, in the order given. */
-  running: Annotated<After>[];
+  running: AnnotatedArtifact<After>[];
   /** What no longer runs. */
-  exited: Annotated<Before>[];
+  exited: AnnotatedArtifact<Before>[];
 };
 
 /**
@@ -46,7 +51,7 @@ export type Comparison<Before extends Running, After extends Running> = {
  * @param before null when there is no snapshot yet: then even an empty report makes one.
  * @param after evaluated anew; for other causes than a report the same artifacts as before.
  */
-export function compareRunning<Before extends Running, After extends Running>(
+export function compareRunning<Before extends RunningArtifact, After extends RunningArtifact>(
   before: readonly Before[] | null,
   after: readonly After[],
   cause: Cause,
@@ -57,7 +62,7 @@ export function compareRunning<Before extends Running, After extends Running>(
   let started = false;
   let flipped = false;
   let enriched = false;
-  const running = after.map((artifact): Annotated<After> => {
+  const running = after.map((artifact): AnnotatedArtifact<After> => {
     const key = identityOf(artifact);
     const known = earlier.get(key);
     earlier.delete(key);
@@ -78,7 +83,7 @@ export function compareRunning<Before extends Running, After extends Running>(
     return { artifact, annotation: "unchanged", was, now };
   });
   const exited = [...earlier.values()].map(
-    (artifact): Annotated<Before> => ({ artifact, annotation: "exited", was: artifact.instances, now: 0 }),
+    (artifact): AnnotatedArtifact<Before> => ({ artifact, annotation: "exited", was: artifact.instances, now: 0 }),
   );
 
   const moved = started || flipped || exited.length > 0;

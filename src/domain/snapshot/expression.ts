@@ -26,13 +26,13 @@ const LARGEST_INDEX_OF_A_BOUND = 1_000_000_000;
 // What the API document publishes of the grammar below; the functions also refuse days that no calendar has.
 const MOMENT_PATTERN = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?`;
 const TIME_PATTERN = String.raw`@\{(?:now|\d+\.(?:hour|day|week|month)s?\.ago|${MOMENT_PATTERN})\}`;
-const POSITION_PATTERN = String.raw`#?-?\d+|~\d+|${TIME_PATTERN}`;
-const SIDE_PATTERN = `(?:NOW|${POSITION_PATTERN})?`;
+const POSITION_SOURCE = String.raw`#?-?\d+|~\d+|${TIME_PATTERN}`;
+const SIDE_PATTERN = `(?:NOW|${POSITION_SOURCE})?`;
 
 /** The texts that parsePosition reads. */
-export const SNAPSHOT_EXPRESSION_PATTERN = `^(?:${POSITION_PATTERN})$`;
+export const POSITION_PATTERN = `^(?:${POSITION_SOURCE})$`;
 /** The texts that parseSnappish reads. */
-export const SNAPPISH_PATTERN = String.raw`${FLOW_NAME.slice(0, -1)}(?:#-?\d+|~\d+|${TIME_PATTERN})?$`;
+export const SNAPSHOT_EXPRESSION_PATTERN = String.raw`${FLOW_NAME.slice(0, -1)}(?:#-?\d+|~\d+|${TIME_PATTERN})?$`;
 /** The texts that parseInterval reads, and the empty one. */
 export const INTERVAL_PATTERN = String.raw`^${SIDE_PATTERN}(?:\.\.${SIDE_PATTERN})?$`;
 
@@ -120,7 +120,7 @@ export function resolvePosition(position: Position, count: number, indexAt: (epo
 }
 
 /** What the 404 of a snapshot read calls an expression (messages 10): `prod#-1`, `prod#7`, `prod~2`, `prod@{now}`. */
-export function labelOf(environment: string, expression: string): string {
+export function formatSnapshotLabel(environment: string, expression: string): string {
   return /^[#~@]/.test(expression) ? environment + expression : `${environment}#${expression}`;
 }
 
@@ -170,7 +170,7 @@ export function resolveRange(
 ): { first: number; last: number } | null {
   const start = resolvePosition(from, count, indexAt);
   const end = resolvePosition(to, count, indexAt);
-  if ((to.kind === "time" && end < 1) || beginsBeyond(to, start, count)) return null;
+  if ((to.kind === "time" && end < 1) || isBeyondLatest(to, start, count)) return null;
   const first = Math.max(1, Math.min(start, end));
   const last = Math.min(count, Math.max(start, end));
   return first <= last ? { first, last } : null;
@@ -180,7 +180,7 @@ export function resolveRange(
  * Whether a range begins at a snapshot that is still to come, rather than being written in reverse: `9..NOW` of three.
  * The end moves with the history then, so the last snapshot is not meant.
  */
-export const beginsBeyond = (to: Position, start: number, count: number): boolean =>
+export const isBeyondLatest = (to: Position, start: number, count: number): boolean =>
   start > count && !(to.kind === "index" && to.index > 0);
 
 function parseSide(text: string, now: number): Position | null {

@@ -12,7 +12,7 @@ const SPECIAL = /[",\r\n]/;
  * One line with its CRLF. A text that a spreadsheet may take for a formula gets an apostrophe in front; numbers do not.
  * null is an empty cell.
  */
-export const csvLine = (cells: readonly (string | number | null)[]): string => `${cells.map(cell).join(",")}\r\n`;
+export const formatCsvLine = (cells: readonly (string | number | null)[]): string => `${cells.map(cell).join(",")}\r\n`;
 
 function cell(value: string | number | null): string {
   if (value === null) return "";

@@ -24,6 +24,6 @@ export function excerpt(text: string, limit = 80): string {
 }
 
 /** The name of a character that cannot be shown as it is, for instance U+0000. */
-export function codePoint(character: string): string {
+export function formatCodePoint(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
 }

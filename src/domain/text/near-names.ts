@@ -8,7 +8,7 @@ const MAX_SUGGESTIONS = 3;
  * The names that a mistyped word was probably meant to be, nearest first and at most three: those that begin with the
  * word, or that one edit in three letters turns it into.
  */
-export function nearestNames(word: string, names: readonly string[]): string[] {
+export function findNearestNames(word: string, names: readonly string[]): string[] {
   if (word === "" || word.length > MAX_WORD_CHARS) return [];
   const allowed = Math.max(1, Math.floor(word.length / 3));
   return names

@@ -6,13 +6,13 @@
 import { RE2JS } from "re2js";
 
 /** Longest pattern accepted, in UTF-16 code units. Room for an alternation of dozens of image names. */
-export const MAX_PATTERN_LENGTH = 1_000;
+export const MAX_PATTERN_CHARS = 1_000;
 
 /**
  * Largest compiled program, in RE2 instructions. Running 2,500 of them over 500 characters was measured at
  * about 30 ms in the worst case; `[0-9a-f]{64}` and its like need less than a hundred.
  */
-export const MAX_PROGRAM_SIZE = 2_500;
+export const MAX_PROGRAM_INSTRUCTIONS = 2_500;
 
 /** Most effort that compiling one pattern may take, in units of about 2 microseconds; see `estimateEffort`. */
 export const MAX_EFFORT = 10_000;
@@ -29,8 +29,8 @@ export type RegexProblem = { problem: string };
  * @param stored whether the pattern was accepted before and is only loaded: then its effort is not bounded
  */
 export function compileRegex(pattern: string, stored = false): Regex | RegexProblem {
-  if (pattern.length > MAX_PATTERN_LENGTH) {
-    return { problem: `the regular expression is longer than ${MAX_PATTERN_LENGTH} characters` };
+  if (pattern.length > MAX_PATTERN_CHARS) {
+    return { problem: `the regular expression is longer than ${MAX_PATTERN_CHARS} characters` };
   }
   if (!stored && estimateEffort(pattern) > MAX_EFFORT) return { problem: TOO_LARGE };
   let compiled: RE2JS;
@@ -40,7 +40,7 @@ export function compileRegex(pattern: string, stored = false): Regex | RegexProb
     return { problem: `the regular expression is not valid RE2: ${detail(error)}` };
   }
   const size = compiled.programSize();
-  if (size > MAX_PROGRAM_SIZE) return { problem: TOO_LARGE };
+  if (size > MAX_PROGRAM_INSTRUCTIONS) return { problem: TOO_LARGE };
   // One policy asks the same pattern about the same artifact once for each of its flows.
   let last: { text: string; found: boolean } | null = null;
   const find = (text: string): boolean => {
@@ -59,7 +59,7 @@ const TOO_LARGE = "the regular expression is too large once its repetitions and 
  */
 export function estimateEffort(pattern: string): number {
   // Too long to be compiled at all, and the guess is quadratic in brackets that are not closed.
-  if (pattern.length > MAX_PATTERN_LENGTH) return 0;
+  if (pattern.length > MAX_PATTERN_CHARS) return 0;
   const ignoresCase = /\(\?[a-zA-Z]*i/.test(pattern);
   let effort = estimate(pattern);
   for (const [unit] of pattern.matchAll(CLASS)) {

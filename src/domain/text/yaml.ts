@@ -9,7 +9,7 @@
  */
 import { Composer, isAlias, isMap, isNode, isScalar, Lexer, Parser, visit } from "yaml";
 import type { Alias, CST, Document, Node, Scalar } from "yaml";
-import { codePoint, truncate, excerpt } from "./excerpt.ts";
+import { formatCodePoint, truncate, excerpt } from "./excerpt.ts";
 
 /**
  * Where something stands in a text, counted from 1 as editors do: columns in UTF-16 units, a byte order mark is none.
@@ -46,10 +46,10 @@ export type YamlProblem = SourcePosition & { kind: YamlProblemKind; text: string
 export type YamlLimits = {
   tokens: number;
   nesting: number;
-  characters?: number;
+  chars?: number;
   problems: number;
-  tokenCharacters?: number;
-  scalarCharacters?: number;
+  charsPerToken?: number;
+  scalarChars?: number;
   blanks?: number;
 };
 
@@ -61,9 +61,9 @@ export type YamlLimits = {
 export type YamlOptions = { limits: YamlLimits; plain?: boolean };
 
 /** The options for files that operators write: those are pages, not megabytes, and real ones nest five levels deep. */
-export const PLAIN: YamlOptions = {
+export const OPERATOR_FILE: YamlOptions = {
   plain: true,
-  limits: { tokens: 200_000, nesting: 64, characters: 1_048_576, problems: 20 },
+  limits: { tokens: 200_000, nesting: 64, chars: 1_048_576, problems: 20 },
 };
 
 /**
@@ -76,9 +76,9 @@ export type YamlText = {
   /** Offset of the first syntax error, null without one: nodes before it can be trusted. */
   brokenAt: number | null;
   /** Where a node begins, or an offset of a node's range is; for anything else, where the content begins. */
-  place(at: unknown): SourcePosition;
+  positionOf(at: unknown): SourcePosition;
   /** The place of the character `index` of a scalar's value; the scalar's start where escapes make it unclear. */
-  placeInside(scalar: Scalar, index: number): SourcePosition;
+  positionInside(scalar: Scalar, index: number): SourcePosition;
   /** The node an alias stands for; other nodes as they are, and also an alias without an anchor. */
   resolve<T>(node: T): T | Node;
 };
@@ -105,12 +105,12 @@ export function readYaml(text: string, { limits, plain = false }: YamlOptions): 
     root: null,
     problems,
     brokenAt: null,
-    place: (at) => position(typeof at === "number" ? at : offsetOf(at)),
-    placeInside: (scalar, index) => position(offsetInside(body, scalar, index)),
+    positionOf: (at) => position(typeof at === "number" ? at : offsetOf(at)),
+    positionInside: (scalar, index) => position(offsetInside(body, scalar, index)),
     resolve: (node) => node,
   };
 
-  const { characters = Infinity } = limits;
+  const { chars: characters = Infinity } = limits;
   if (text.length > characters) {
     report("size", -start, `the file is longer than ${characters.toLocaleString("en-US")} characters`);
     return source;
@@ -131,17 +131,17 @@ export function readYaml(text: string, { limits, plain = false }: YamlOptions): 
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
   }
-  problems.sort(byPlace);
+  problems.sort(compareByPosition);
   return source;
 }
 
 /** Order of the text, for sorting what has a place. */
-export function byPlace(a: SourcePosition, b: SourcePosition): number {
+export function compareByPosition(a: SourcePosition, b: SourcePosition): number {
   return a.line - b.line || a.column - b.column;
 }
 
 /** A value as it was written, in one short line; of lists and mappings only the kind, since they may be long. */
-export function shownNode(node: unknown): string {
+export function describeNode(node: unknown): string {
   if (isMap(node)) return "{...}";
   if (isAlias(node)) return `*${excerpt(node.source)}, an alias without anchor`;
   if (isScalar(node))
@@ -158,7 +158,7 @@ function refuseUnprintable(text: string, start: number, limits: YamlLimits, repo
   let count = 0;
   for (const { index, 0: character } of text.matchAll(NOT_PRINTABLE)) {
     if (++count > limits.problems) return;
-    report("character", index - start, `the character ${codePoint(character)} is not allowed in YAML`);
+    report("character", index - start, `the character ${formatCodePoint(character)} is not allowed in YAML`);
   }
 }
 
@@ -192,7 +192,11 @@ function parse(body: string, { limits, plain }: Required<YamlOptions>, report: R
     report(kind, parser.offset, text);
     return null;
   };
-  const { tokenCharacters = Infinity, scalarCharacters = Infinity, blanks: maxBlanks = MAX_BLANK_TOKENS } = limits;
+  const {
+    charsPerToken: tokenCharacters = Infinity,
+    scalarChars: scalarCharacters = Infinity,
+    blanks: maxBlanks = MAX_BLANK_TOKENS,
+  } = limits;
   for (const lexeme of new Lexer().lex(body)) {
     const weight = Math.max(1, Math.ceil(lexeme.length / tokenCharacters));
     // The text of a scalar follows a mark, and may begin with what would be blank elsewhere.
@@ -218,7 +222,7 @@ const SCALAR_MARK = "\x1f";
 /** Whether a lexeme is a space, a line end or a comment. */
 const isBlankLexeme = (lexeme: string): boolean => /^[\s#]/.test(lexeme);
 
-function tooManyTokens({ tokens, tokenCharacters }: YamlLimits): string {
+function tooManyTokens({ tokens, charsPerToken: tokenCharacters }: YamlLimits): string {
   const counting = tokenCharacters === undefined ? "" : `, each counted once for every ${tokenCharacters} characters`;
   return `the file is too large: it holds more than ${tokens} YAML tokens${counting}`;
 }
@@ -276,7 +280,7 @@ function syntaxProblem(message: string, plain: boolean): string {
 }
 
 /** What a plain file may not have: signs that change the meaning of a value, and keys given twice in one mapping. */
-function refuseMeaning(document: Document.Parsed, { place }: YamlText, report: Report): void {
+function refuseMeaning(document: Document.Parsed, { positionOf: place }: YamlText, report: Report): void {
   visit(document, {
     Node: (_, node) => {
       // The name is not repeated: a key that somebody forgot to quote may begin with any of these characters.

@@ -2,7 +2,7 @@
 import type { TSchema } from "typebox";
 import { AppError, tooCostly, unavailable } from "../../errors.ts";
 import type { LargeJsonReader } from "./read-json.ts";
-import type { Places } from "../../workers/concurrency-limit.ts";
+import type { ConcurrencyLimit } from "../../workers/concurrency-limit.ts";
 import { assembleJson } from "./json-pieces.ts";
 import type { JsonResult, JsonTask } from "./json-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../../workers/pool.ts";
@@ -25,19 +25,19 @@ function serializeSchema(schema: TSchema): string {
 }
 
 /** @param turns admits one large text at a time, in any thread: the memory of two would add up */
-export function createLargeJsonReader(pool: JsonPool, turns: Places): LargeJsonReader {
+export function createLargeJsonReader(pool: JsonPool, turns: ConcurrencyLimit): LargeJsonReader {
   return {
     async read(bytes, { schema, ...shape }, asText) {
       // A buffer that fills its memory is transferred to the thread; a slice of a shared one must be copied.
       const isOwn = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
       const task: JsonTask = { bytes, shape: { ...shape, schema: schema && serializeSchema(schema) }, asText };
       const options = {
-        allowance: ALLOWANCE_MS,
-        deadline: DEADLINE_MS,
+        allowanceMs: ALLOWANCE_MS,
+        deadlineMs: DEADLINE_MS,
         transfer: isOwn ? [bytes.buffer as ArrayBuffer] : [],
       };
       const result = await turns
-        .within(() => pool.run(task, options))
+        .run(() => pool.run(task, options))
         .catch((error: unknown) => {
           throw toReadError(error, shape.what);
         });

@@ -4,8 +4,8 @@
  * Invariant: a row of api_key_warnings for each key, expiry and threshold, so that a warning is sent once, whenever the
  * process dies.
  */
-import { WARNINGS } from "../../domain/notification/key-expiry.ts";
-import { DAY } from "../../domain/time.ts";
+import { EXPIRY_WARNINGS } from "../../domain/notification/key-expiry.ts";
+import { DAY_S } from "../../domain/time.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 /** A key for which a warning is due. Exactly one of `user_id` and `service_account_id` is set. */
@@ -61,7 +61,7 @@ export function keyExpiryStore(db: Db, { now }: Pick<SchemaSources, "now">) {
       const at = now();
       const warnings = WARNINGS.flatMap(({ days, until }) =>
         ending
-          .all({ after: at + until * DAY, until: at + days * DAY, days, limit })
+          .all({ after: at + until * DAY_S, until: at + days * DAY_S, days, limit })
           .map((key): DueWarning => ({ key, days })),
       );
       return warnings.slice(0, limit);

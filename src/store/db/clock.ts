@@ -7,7 +7,7 @@
  *
  * All times are epoch seconds. Call every method that changes something inside a write.
  */
-import { disprovesJump, judgeClock, timeOfSnapshot } from "../../domain/clock.ts";
+import { disprovesJump, classifyClock, chooseSnapshotTime } from "../../domain/clock.ts";
 import type { ClockRecord } from "../../domain/clock.ts";
 import type { outboxStore } from "../notifications/outbox.ts";
 import type { jobStore } from "./jobs.ts";
@@ -82,7 +82,7 @@ export function clockStore(db: Db, { jobs, deliveries }: Parts) {
       const record = read();
       const reference = referenceOf(record) ?? at;
       if (record === null) insert.run(reference);
-      const state = judgeClock(at, reference);
+      const state = classifyClock(at, reference);
       if (state === "ahead") {
         // While a jump is open, every change is checked: any of them may show that the clock is right again.
         trustedUntil = -Infinity;

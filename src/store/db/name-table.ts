@@ -6,7 +6,7 @@
  * to it. A name is never both a current name and an alias: whoever takes a name deletes its alias. Aliases of an
  * archived row remain, so that a request for a former name gets the right error, but they no longer resolve.
  */
-import { archivedName } from "../../domain/time.ts";
+import { formatArchivedName } from "../../domain/time.ts";
 import { notFound } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
 import type { Db } from "./types.ts";
@@ -97,7 +97,7 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
      * name.
      */
     archive(row: Row, at: number): string {
-      let name = archivedName(row.name, at);
+      let name = formatArchivedName(row.name, at);
       for (let second = at + 1; byName.get(row.organization_id, name); second += 1)
         name = archivedName(row.name, second);
       deleteAlias.run(row.organization_id, name);

@@ -5,7 +5,7 @@
  * Lists show the rows of ordinal 0, one for each start. Counts for a flow include all ordinals: an artifact that a
  * second flow reports as well is also a deployment of that flow.
  */
-import { DAY } from "../../domain/time.ts";
+import { DAY_S } from "../../domain/time.ts";
 import { selectorColumn } from "../flows/artifact-selector.ts";
 import type { Db } from "../db/types.ts";
 

@@ -4,7 +4,7 @@
  *
  * Invariant: only changes are written; a member that shows the same snapshot as before keeps its interval.
  */
-import { logicalState } from "../../domain/compliance/environment.ts";
+import { computeLogicalVerdict } from "../../domain/compliance/environment.ts";
 import type { clockStore } from "../db/clock.ts";
 import { fromSqlBoolean, toSqlBoolean } from "../db/database.ts";
 import { INSERT_SETBACK } from "./snapshot-times.ts";

@@ -2,7 +2,7 @@
  * Lists of repositories, and the values that can be filtered by. A list walks the repositories of its organization by
  * name in an index that contains every filtered column (repos_listed), and reads only the rows of its page. Read-only.
  */
-import { searchForm, withoutEmptyLevels } from "../../domain/network/repository-url.ts";
+import { foldCase, removeEmptyLevels } from "../../domain/network/repository-url.ts";
 import { REPO_COLUMNS } from "./repos.ts";
 import type { RepoRow } from "./repos.ts";
 import { hasAllTags, prepareTagChoices, tagFilterJson } from "../db/tags.ts";
@@ -106,7 +106,7 @@ export function repoListStore(db: Db) {
     organization,
     provider,
     instance: vcsInstance?.toLowerCase() ?? null,
-    namespace: namespace === null ? null : withoutEmptyLevels(namespace) || null,
+    namespace: namespace === null ? null : removeEmptyLevels(namespace) || null,
     tags: tags.length === 0 ? null : tagFilterJson(tags),
   });
 
@@ -118,7 +118,7 @@ export function repoListStore(db: Db) {
     const parameters: Parameters = {
       ...facetParameters(organizationId, filter),
       only: value,
-      search: search === null ? null : searchForm(search),
+      search: search === null ? null : foldCase(search),
     };
     return { ...chosen, parameters };
   }

@@ -163,7 +163,7 @@ function fieldsOf(facts: RepoFacts, known: RepoRow | undefined): Changeable {
     namespace_path_json: path,
     additional_info_json:
       facts.additionalInfo === null ? (known?.additional_info_json ?? null) : JSON.stringify(facts.additionalInfo),
-    search_name: searchForm(name),
+    search_name: foldCase(name),
     vcs_instance: vcsInstanceOf(url),
     // A damaged path counts as none, so that no report is refused because of it.
     namespace: namespaceOf(name, facts.namespacePath ?? readStoredJsonOrNull(knownPath, isListOf(isText))),

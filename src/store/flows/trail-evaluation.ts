@@ -4,7 +4,7 @@
  * Invariant: whatever changes a trail calls `evaluate` in the same transaction. So every read finds the verdict and its
  * reasons stored beside the facts, and the two never disagree.
  */
-import { evaluateLegacyArtifact, legacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
+import { evaluateLegacyArtifact, buildLegacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import { evaluateTrail } from "../../domain/compliance/trail.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
@@ -91,7 +91,7 @@ export function trailEvaluationStore(
       at: number,
     ): State {
       const { state, reasons } = evaluateLegacyArtifact({ template: expected.map(({ name }) => name), isCompliant });
-      const attestations = JSON.stringify(legacyAttestationStatuses(expected));
+      const attestations = JSON.stringify(buildLegacyAttestationStatuses(expected));
       artifacts.setVerdict(artifactId, { state, reasons: JSON.stringify(reasons), attestations }, at);
       flows.touch(flowId, at, state);
       staleness.markArtifact(artifactId);

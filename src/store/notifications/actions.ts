@@ -4,7 +4,7 @@
  * Invariants: the number of an action is unique in its organization and never reused; an action names active
  * environments or flows only, and is deleted when the last of them is archived (decision 87).
  */
-import type { KeptTarget } from "../../domain/notification/targets.ts";
+import type { StoredTarget } from "../../domain/notification/targets.ts";
 import { notFound } from "../../errors.ts";
 import type { notificationTargetStore } from "./notification-targets.ts";
 import type { Db, SchemaSources } from "../db/types.ts";

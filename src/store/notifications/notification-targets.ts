@@ -81,7 +81,7 @@ export function notificationTargetStore(db: Db) {
      * @param newSecret makes the secret of a new WEBHOOK.
      * @returns whether anything changed.
      */
-    replace(owner: TargetOwner, targets: readonly KeptTarget[], newSecret: () => string): boolean {
+    replace(owner: TargetOwner, targets: readonly StoredTarget[], newSecret: () => string): boolean {
       const before = list(owner);
       const unmatched = [...before];
       let isChanged = targets.length !== before.length;

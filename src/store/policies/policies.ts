@@ -273,7 +273,7 @@ function readRules({ policy_id, version, parsed_json, policy_yaml }: RulesRow): 
 /** The controls that the rules of a text name; none for a text that is not a valid policy. */
 function controlsOf(yaml: string): string[] {
   const { policy } = parsePolicy(yaml, true);
-  return policy ? controlsReferenced(policy).map(({ control }) => control) : [];
+  return policy ? controlReferencesOf(policy).map(({ control }) => control) : [];
 }
 
 /** More policies than most organizations ever attach to their environments. */

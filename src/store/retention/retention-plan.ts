@@ -18,7 +18,7 @@
  * Files attached to records are deleted earlier where a rule says so, from trails that none of the first three hold.
  */
 import { hash } from "node:crypto";
-import { DAY } from "../../domain/time.ts";
+import { DAY_S } from "../../domain/time.ts";
 import type { RetentionRuleRow, retentionRuleStore } from "./retention-rules.ts";
 import type { Db } from "../db/types.ts";
 

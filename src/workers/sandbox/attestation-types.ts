@@ -8,25 +8,25 @@
  * report is refused, to be sent again.
  */
 import {
-  NEEDS_MEMORY,
-  jqMessage,
-  reasonAgainst,
-  summaryProgram,
-  summaryRow,
-  trouble,
+  OUT_OF_MEMORY_REASON,
+  extractJqMessage,
+  explainRuleFailure,
+  buildSummaryProgram,
+  parseSummaryRow,
+  explainRunFailure,
 } from "../../domain/attestation/custom.ts";
 import type { ExpressionRun, RuleOutcome, Summary } from "../../domain/attestation/custom.ts";
 import { unavailable } from "../../errors.ts";
 import { JsonText, stringifyJson } from "../../json/text.ts";
-import { firstElements } from "./json-elements.ts";
-import type { CustomTypeResult, JqTask, SchemaResult, SchemaTask } from "./sandbox-worker.ts";
+import { readFirstElements } from "./json-elements.ts";
+import type { SandboxResult, JqTask, SchemaResult, SchemaTask } from "./sandbox-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../pool.ts";
 import type { Pool } from "../pool.ts";
 
 /** Schemas and expressions have threads of their own, because they need stacks of different sizes. */
-export type CustomTypePools = {
-  schemas: Pool<SchemaTask, CustomTypeResult>;
-  expressions: Pool<JqTask, CustomTypeResult>;
+export type AttestationTypePools = {
+  schemas: Pool<SchemaTask, SandboxResult>;
+  expressions: Pool<JqTask, SandboxResult>;
 };
 
 export type SummaryEntry = { name: string; expression: string };
@@ -38,9 +38,9 @@ export type TypeDefinition = {
 };
 
 /** What a definition says of data: that it does not fit (one line), or what came of each rule, with the summary. */
-export type CustomVerdict = { mismatch: string } | { outcomes: RuleOutcome[]; summary: Summary | null };
+export type TypeEvaluation = { mismatch: string } | { outcomes: RuleOutcome[]; summary: Summary | null };
 
-export type CustomTypes = {
+export type AttestationTypes = {
   /**
    * What does not compile in a definition, by field; empty when all does. @throws AppError unavailable when the server
    * is too busy.
@@ -50,7 +50,7 @@ export type CustomTypes = {
    * Judges data, a value or a JsonText; `now` in epoch seconds is the time that expressions see. @throws AppError
    * unavailable when the server is too busy.
    */
-  judge(lane: string, definition: TypeDefinition, data: unknown, now: number): Promise<CustomVerdict>;
+  evaluate(lane: string, definition: TypeDefinition, data: unknown, now: number): Promise<TypeEvaluation>;
 };
 
 /**
@@ -78,17 +78,17 @@ const seconds = (milliseconds: number): string => `${milliseconds / 1000} second
  */
 type Outcome<T> = { output: T; took: number } | { failed: "time" | "memory"; took: number };
 
-export function createCustomTypes({ schemas, expressions }: CustomTypePools): CustomTypes {
+export function createAttestationTypes({ schemas, expressions }: AttestationTypePools): AttestationTypes {
   /** Runs one task. @throws AppError unavailable when that is nothing that the task did. */
   async function run<Task, T>(
-    pool: Pool<Task, CustomTypeResult>,
+    pool: Pool<Task, SandboxResult>,
     lane: string,
     task: Task,
     allowance: number,
   ): Promise<Outcome<T>> {
     const asked = performance.now();
     try {
-      const { output, took } = await pool.run(task, { lane, allowance, deadline: PATIENCE });
+      const { output, tookMs: took } = await pool.run(task, { lane, allowanceMs: allowance, deadlineMs: PATIENCE });
       return { output: output as T, took };
     } catch (error) {
       if (error instanceof DeadlineError && error.started) return { failed: "time", took: allowance };
@@ -114,10 +114,12 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
     const order = { kind: "jq", expression, input: NOTHING, now: 0, maxOutputs: 0, maxBytes: 0 } as const;
     const outcome = await evaluate(lane, order, COMPILE_TIME);
     if ("failed" in outcome)
-      return outcome.failed === "time" ? `does not compile within ${seconds(COMPILE_TIME)}` : NEEDS_MEMORY;
+      return outcome.failed === "time" ? `does not compile within ${seconds(COMPILE_TIME)}` : OUT_OF_MEMORY_REASON;
     const { status, diagnostics } = outcome.output;
     if (status === 0) return null;
-    return status === null ? trouble(outcome.output) : `is no valid jq expression: ${jqMessage(diagnostics)}`;
+    return status === null
+      ? explainRunFailure(outcome.output)
+      : `is no valid jq expression: ${extractJqMessage(diagnostics)}`;
   };
 
   async function evaluateRules(
@@ -136,13 +138,13 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
       const order = { kind: "jq", expression: rule, input, now, maxOutputs: 1, maxBytes: RULE_BYTES } as const;
       const outcome = await evaluate(lane, order, left);
       left -= outcome.took;
-      if ("output" in outcome) outcomes.push({ rule, reason: reasonAgainst(outcome.output) });
+      if ("output" in outcome) outcomes.push({ rule, reason: explainRuleFailure(outcome.output) });
       else
         outcomes.push({
           rule,
           reason:
             outcome.failed === "memory"
-              ? NEEDS_MEMORY
+              ? OUT_OF_MEMORY_REASON
               : `does not end within ${seconds(RULES_TIME)}${place === 0 ? "" : ", the rules before it included"}`,
         });
     }
@@ -165,7 +167,7 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
       if (left > 0) {
         const order = {
           kind: "jq",
-          expression: summaryProgram(expression),
+          expression: buildSummaryProgram(expression),
           input,
           now,
           maxOutputs: elements.length,
@@ -175,10 +177,10 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
         left -= outcome.took;
         if ("output" in outcome) {
           lines = outcome.output.outputs;
-          missing = outcome.output.status === 0 ? "ended jq" : trouble(outcome.output);
-        } else if (outcome.failed === "memory") missing = NEEDS_MEMORY;
+          missing = outcome.output.status === 0 ? "ended jq" : explainRunFailure(outcome.output);
+        } else if (outcome.failed === "memory") missing = OUT_OF_MEMORY_REASON;
       }
-      groups.forEach((rows, place) => rows.push(summaryRow(name, lines[place], missing)));
+      groups.forEach((rows, place) => rows.push(parseSummaryRow(name, lines[place], missing)));
     }
     return { groups, left_out: count - elements.length };
   }
@@ -200,13 +202,13 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
       }
       for (const [place, { expression }] of (summary ?? []).entries()) {
         // As it is first: jq's message tells the place in what was written.
-        const problem = (await compile(lane, expression)) ?? (await compile(lane, summaryProgram(expression)));
+        const problem = (await compile(lane, expression)) ?? (await compile(lane, buildSummaryProgram(expression)));
         if (problem !== null) problems[`summary.${place}.expression`] = `Expression ${problem}`;
       }
       return problems;
     },
 
-    async judge(lane, { schema, rules, summary }, data, now) {
+    async evaluate(lane, { schema, rules, summary }, data, now) {
       const input = Buffer.from(stringifyJson(data));
       if (schema !== null) {
         const outcome = await fit(lane, { kind: "schema", schema, data: input }, CHECK_TIME);
@@ -227,7 +229,7 @@ export function createCustomTypes({ schemas, expressions }: CustomTypePools): Cu
 /** JSON texts of what a summary has a group for each, the first of them, and how many there are. */
 function elementsOf(data: unknown): { elements: string[]; count: number } {
   if (data instanceof JsonText)
-    return data.text.startsWith("[") ? firstElements(data.text, MAX_GROUPS) : { elements: [data.text], count: 1 };
+    return data.text.startsWith("[") ? readFirstElements(data.text, MAX_GROUPS) : { elements: [data.text], count: 1 };
   const elements: readonly unknown[] = Array.isArray(data) ? data : [data];
   return { elements: elements.slice(0, MAX_GROUPS).map((element) => JSON.stringify(element)), count: elements.length };
 }

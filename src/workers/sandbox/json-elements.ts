@@ -1,7 +1,7 @@
 /** The elements of a list in compact JSON, as JSON.stringify writes it, without parsing it. */
 
 /** @returns the texts of the first `most` elements, and how many there are. */
-export function firstElements(list: string, most: number): { elements: string[]; count: number } {
+export function readFirstElements(list: string, most: number): { elements: string[]; count: number } {
   const elements: string[] = [];
   let count = 0;
   let depth = 0;

@@ -14,7 +14,7 @@ export type JqTask = { kind: "jq" } & JqOrder;
 /** What is wrong with the schema, and what does not fit; one line each, null where nothing is. */
 export type SchemaResult = { problem: string | null; mismatch: string | null };
 /** `took`: milliseconds. */
-export type CustomTypeResult = { output: SchemaResult | ExpressionRun; took: number };
+export type SandboxResult = { output: SchemaResult | ExpressionRun; tookMs: number };
 
 /** The schemas used last, by their text. */
 const kept = new Map<string, SchemaCheck>();
@@ -44,8 +44,8 @@ function checkSchema({ schema, data }: SchemaTask): SchemaResult {
   return { problem: null, mismatch: data === null ? null : compiled.check(JSON.parse(new TextDecoder().decode(data))) };
 }
 
-serveTasks<SchemaTask | JqTask, CustomTypeResult>(async (task) => {
+serveTasks<SchemaTask | JqTask, SandboxResult>(async (task) => {
   const began = performance.now();
   const output = task.kind === "schema" ? checkSchema(task) : await runJq(task);
-  return { output, took: performance.now() - began };
+  return { output, tookMs: performance.now() - began };
 });

@@ -1,7 +1,7 @@
 /** Service accounts: who can see and manage which (semantics 1.4, 1.5, decisions 31, 36, 105, 110). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { ROLES, mayGrant } from "../../../src/domain/access.ts";
+import { ROLES, canGrant } from "../../../src/domain/access.ts";
 import type { Role } from "../../../src/domain/access.ts";
 import { keyDigest } from "../../../src/store/accounts/api-keys.ts";
 import { fresh, startServer } from "../../given.ts";
@@ -294,7 +294,7 @@ test("no caller can grant more than their own role", async () => {
     for (const role of ROLES) {
       const caller = as(at, role, kind);
       for (const privilege of ROLES) {
-        const may = role !== "reader" && mayGrant(role, privilege);
+        const may = role !== "reader" && canGrant(role, privilege);
         const name = fresh("bot");
         const answer = await create(caller, { name, privilege });
         assert.is(answer.status, may ? 201 : 403, `${kind} ${role} makes ${privilege}`);

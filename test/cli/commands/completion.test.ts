@@ -77,7 +77,7 @@ inBash("bash offers commands, options, words, files and directories", () =>
     assert.equal(words(["assay", "serve", "--base-url", ""]), [], "nobody can guess a URL");
     const options = words(["assay", "serve", "--"]);
     assert.equal(
-      ROWS.filter(({ flag }) => !options.includes(`--${flag}`)).map(({ flag }) => flag),
+      OPTION_ROWS.filter(({ flag }) => !options.includes(`--${flag}`)).map(({ flag }) => flag),
       [],
     );
     const complete = spawnSync("bash", ["--norc", "-c", `source "$1"; complete -p assay`, "bash", file], {
@@ -130,7 +130,7 @@ inZsh("zsh takes the script, and defines the function", async () =>
 test("every script contains every command and option", async () => {
   for (const name of ["bash", "zsh", "fish"]) {
     const text = await script(name);
-    const flags = [...ROWS.map(({ flag }) => flag), ...COMMANDS.flatMap(({ options }) => Object.keys(options))];
+    const flags = [...OPTION_ROWS.map(({ flag }) => flag), ...COMMANDS.flatMap(({ options }) => Object.keys(options))];
     assert.equal(
       flags.filter((flag) => !text.includes(name === "fish" ? `-l ${flag} ` : `--${flag}`)),
       [],

@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import { COMMANDS } from "../../../src/cli/commands.ts";
 import { EXIT, listTopicNames } from "../../../src/cli/framework.ts";
 import { manualPage } from "../../../src/cli/commands/man.ts";
-import { ROWS } from "../../../src/config/options.ts";
+import { OPTION_ROWS } from "../../../src/config/options.ts";
 import { cli } from "../in-process.ts";
 
 const test = suite("cli/commands/man");
@@ -28,7 +28,7 @@ test("the page has all commands, options, exit codes and topics, and is reproduc
     [],
   );
   assert.equal(
-    ROWS.filter(({ flag, variable }) => !plain.includes(`\\fB--${flag}\\fR`) || !plain.includes(variable)).map(
+    OPTION_ROWS.filter(({ flag, variable }) => !plain.includes(`\\fB--${flag}\\fR`) || !plain.includes(variable)).map(
       ({ flag }) => flag,
     ),
     [],

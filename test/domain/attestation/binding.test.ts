@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { bindAttestation, pendingFor } from "../../../src/domain/attestation/binding.ts";
+import { bindAttestation, findPendingAttestations } from "../../../src/domain/attestation/binding.ts";
 import type { ArtifactInTrail, Binding, BindingInput } from "../../../src/domain/attestation/binding.ts";
 
 const test = suite("domain/attestation/binding");
@@ -105,9 +105,9 @@ test("a new artifact receives what waited for it, in the order given", () => {
     { attestationId: "byFingerprint", artifactFingerprint: "f1", targetArtifacts: [], commit: null },
     { attestationId: "otherFingerprint", artifactFingerprint: "f2", targetArtifacts: ["app"], commit: "c1" },
   ];
-  assert.equal(pendingFor(artifact("n", "f1", "app", "c1", 9), attestations), ["byName", "byFingerprint"]);
-  assert.equal(pendingFor(artifact("n", "f9", null, "c1", 9), attestations), []);
-  assert.equal(pendingFor(artifact("n", "f9", "app", null, 9), attestations), []);
+  assert.equal(findPendingAttestations(artifact("n", "f1", "app", "c1", 9), attestations), ["byName", "byFingerprint"]);
+  assert.equal(findPendingAttestations(artifact("n", "f9", null, "c1", 9), attestations), []);
+  assert.equal(findPendingAttestations(artifact("n", "f9", "app", null, 9), attestations), []);
 });
 
 test("order of arrival does not matter when there is a commit or a fingerprint", () => {
@@ -119,7 +119,7 @@ test("order of arrival does not matter when there is a commit or a fingerprint",
     const after = bind(given);
     const before = trail.filter(
       (one) =>
-        pendingFor(one, [
+        findPendingAttestations(one, [
           { attestationId: "x", artifactFingerprint: null, targetArtifacts: [], commit: null, ...given },
         ]).length === 1,
     );

@@ -1,9 +1,15 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { jqMessage, judgeCustom, reasonAgainst, summaryRow, trouble } from "../../../src/domain/attestation/custom.ts";
+import {
+  extractJqMessage,
+  evaluateCustom,
+  explainRuleFailure,
+  parseSummaryRow,
+  explainRunFailure,
+} from "../../../src/domain/attestation/custom.ts";
 
 const test = suite("domain/attestation/custom");
-const run = (more: Partial<Parameters<typeof reasonAgainst>[0]> = {}) => ({
+const run = (more: Partial<Parameters<typeof explainRuleFailure>[0]> = {}) => ({
   outputs: ["true"],
   overflow: false,
   status: 0,
@@ -12,7 +18,7 @@ const run = (more: Partial<Parameters<typeof reasonAgainst>[0]> = {}) => ({
 });
 
 test("only one run of all holds: one output, true, and a good end", () => {
-  assert.is(reasonAgainst(run()), null);
+  assert.is(explainRuleFailure(run()), null);
   for (const [more, reason] of [
     [{ outputs: [] }, "gives no output"],
     [{ outputs: ["false"] }, "gives false"],
@@ -29,14 +35,14 @@ test("only one run of all holds: one output, true, and a good end", () => {
     ],
     [{ outputs: ['"a\u001b[2J\u2028"'] }, 'gives "a\\u001b[2J\\u2028"'],
   ] as const)
-    assert.is(reasonAgainst(run(more)), reason);
+    assert.is(explainRuleFailure(run(more)), reason);
 });
 
 test("the verdict has a reason for every rule that does not hold, with the rule", () => {
-  assert.equal(judgeCustom([]), { isCompliant: true, reasons: [] });
-  assert.equal(judgeCustom([{ rule: ".a", reason: null }]), { isCompliant: true, reasons: [] });
+  assert.equal(evaluateCustom([]), { isCompliant: true, reasons: [] });
+  assert.equal(evaluateCustom([{ rule: ".a", reason: null }]), { isCompliant: true, reasons: [] });
   assert.equal(
-    judgeCustom([
+    evaluateCustom([
       { rule: ".a", reason: null },
       { rule: ".b\n> 3", reason: "gives false" },
       { rule: "x".repeat(300), reason: "gives no output" },
@@ -59,18 +65,18 @@ test("jq's message is one line, without what surrounds it", () => {
     ["jq: error: a\njq: error: b\njq: 2 compile errors\n", "a: b"],
     ["\n", "jq gives no reason"],
   ] as const)
-    assert.is(jqMessage(text), message);
-  assert.is(jqMessage(`jq: error: ${"x".repeat(1_000)}`), `${"x".repeat(400)}...`);
-  assert.is(trouble(run({ status: 3, diagnostics: "jq: error: \u0007" })), "fails: \\u0007");
+    assert.is(extractJqMessage(text), message);
+  assert.is(extractJqMessage(`jq: error: ${"x".repeat(1_000)}`), `${"x".repeat(400)}...`);
+  assert.is(explainRunFailure(run({ status: 3, diagnostics: "jq: error: \u0007" })), "fails: \\u0007");
 });
 
 test("a line of a summary is one value, or why there is none", () => {
-  assert.equal(summaryRow("n", '[{"a":1}]', ""), { name: "n", value: { a: 1 }, error: null });
-  assert.equal(summaryRow("n", "[null]", ""), { name: "n", value: null, error: null });
-  assert.equal(summaryRow("n", "[]", ""), { name: "n", value: null, error: "gives no output" });
-  assert.equal(summaryRow("n", "[1,2]", ""), { name: "n", value: null, error: "gives several outputs" });
-  assert.equal(summaryRow("n", '"no way"', ""), { name: "n", value: null, error: "no way" });
-  assert.equal(summaryRow("n", undefined, "took too long"), { name: "n", value: null, error: "took too long" });
+  assert.equal(parseSummaryRow("n", '[{"a":1}]', ""), { name: "n", value: { a: 1 }, error: null });
+  assert.equal(parseSummaryRow("n", "[null]", ""), { name: "n", value: null, error: null });
+  assert.equal(parseSummaryRow("n", "[]", ""), { name: "n", value: null, error: "gives no output" });
+  assert.equal(parseSummaryRow("n", "[1,2]", ""), { name: "n", value: null, error: "gives several outputs" });
+  assert.equal(parseSummaryRow("n", '"no way"', ""), { name: "n", value: null, error: "no way" });
+  assert.equal(parseSummaryRow("n", undefined, "took too long"), { name: "n", value: null, error: "took too long" });
 });
 
 test.run();

@@ -1,19 +1,19 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { judgeDecision } from "../../../src/domain/attestation/decision.ts";
-import { judgeGeneric } from "../../../src/domain/attestation/generic.ts";
-import { judgeJira } from "../../../src/domain/attestation/jira.ts";
+import { evaluateDecision } from "../../../src/domain/attestation/decision.ts";
+import { evaluateGeneric } from "../../../src/domain/attestation/generic.ts";
+import { evaluateJira } from "../../../src/domain/attestation/jira.ts";
 import type { AttestationVerdict } from "../../../src/domain/attestation/verdict.ts";
-import { judgeJunit } from "../../../src/domain/attestation/junit.ts";
-import { judgeOverride } from "../../../src/domain/attestation/override.ts";
-import { judgePullRequest } from "../../../src/domain/attestation/pull-request.ts";
-import { judgeSnyk } from "../../../src/domain/attestation/snyk.ts";
-import { judgeSonar } from "../../../src/domain/attestation/sonar.ts";
+import { evaluateJunit } from "../../../src/domain/attestation/junit.ts";
+import { evaluateOverride } from "../../../src/domain/attestation/override.ts";
+import { evaluatePullRequest } from "../../../src/domain/attestation/pull-request.ts";
+import { evaluateSnyk } from "../../../src/domain/attestation/snyk.ts";
+import { evaluateSonar } from "../../../src/domain/attestation/sonar.ts";
 
 const test = suite("domain/attestation/judges");
 
 const junit = (...suites: [failures: number, errors: number, skipped: number][]): AttestationVerdict =>
-  judgeJunit({
+  evaluateJunit({
     junit_results: suites.map(([failures, errors, skipped], index) => ({
       name: `s${index}`,
       failures,
@@ -24,7 +24,7 @@ const junit = (...suites: [failures: number, errors: number, skipped: number][])
     })),
   });
 const snyk = (...results: [high: number, medium: number, low: number][]): AttestationVerdict =>
-  judgeSnyk({
+  evaluateSnyk({
     snyk_results: {
       schema_version: 1,
       tool: { name: "Snyk", version: "1" },
@@ -32,11 +32,11 @@ const snyk = (...results: [high: number, medium: number, low: number][]): Attest
     },
   });
 const failedScan = (status: string, taskId: string | null): AttestationVerdict =>
-  judgeSonar({
+  evaluateSonar({
     sonar_results: { status, taskId, project: { key: "k", url: "u" }, qualityGate: { status: "OK", conditions: [] } },
   });
 const sonar = (qualityGate?: { status: string; conditions: [] } | null): AttestationVerdict =>
-  judgeSonar({
+  evaluateSonar({
     sonar_results: {
       analysedAt: "",
       revision: "",
@@ -46,15 +46,15 @@ const sonar = (qualityGate?: { status: string; conditions: [] } | null): Attesta
   });
 const gate = (status: string): { status: string; conditions: [] } => ({ status, conditions: [] });
 const jira = (...exists: boolean[]): AttestationVerdict =>
-  judgeJira({
+  evaluateJira({
     jira_results: exists.map((issue_exists, index) => ({ issue_id: `AB-${index}`, issue_url: "", issue_exists })),
   });
 const pull = { url: "https://h/1", state: "CLOSED", author: "", approvers: null, commits: [] };
 
 // Reasons are empty exactly for what is compliant.
 const table: [what: string, judgement: AttestationVerdict, reasons: string[]][] = [
-  ["generic as given: yes", judgeGeneric({ is_compliant: true }), []],
-  ["generic as given: no", judgeGeneric({ is_compliant: false }), ["Reported as not compliant"]],
+  ["generic as given: yes", evaluateGeneric({ is_compliant: true }), []],
+  ["generic as given: no", evaluateGeneric({ is_compliant: false }), ["Reported as not compliant"]],
   ["junit: all passed, some skipped", junit([0, 0, 5], [0, 0, 0]), []],
   ["junit: a failure", junit([0, 0, 0], [1, 0, 0]), ["Suite 's1' has 1 failure and 0 errors"]],
   ["junit: errors", junit([0, 2, 0]), ["Suite 's0' has 0 failures and 2 errors"]],
@@ -94,37 +94,37 @@ const table: [what: string, judgement: AttestationVerdict, reasons: string[]][] 
   ["jira: no reference", jira(), ["No Jira issue is referenced"]],
   [
     "pull request: none",
-    judgePullRequest({ git_provider: "github", pull_requests: [] }),
+    evaluatePullRequest({ git_provider: "github", pull_requests: [] }),
     ["No pull request was found"],
   ],
   [
     "pull request: closed, unapproved, without author",
-    judgePullRequest({ git_provider: "azure", pull_requests: [pull] }),
+    evaluatePullRequest({ git_provider: "azure", pull_requests: [pull] }),
     [],
   ],
   [
     "pull request: old form",
-    judgePullRequest({ git_provider: "gitlab", pull_requests: [{ url: "u", state: "open", merge_commit: "" }] }),
+    evaluatePullRequest({ git_provider: "gitlab", pull_requests: [{ url: "u", state: "open", merge_commit: "" }] }),
     [],
   ],
   [
     "override to compliant",
-    judgeOverride({ reason: "r", new_compliance_status: true, original_attestation_type: "snyk" }),
+    evaluateOverride({ reason: "r", new_compliance_status: true, original_attestation_type: "snyk" }),
     [],
   ],
   [
     "override to failing",
-    judgeOverride({ reason: "too old", new_compliance_status: false, original_attestation_type: "snyk" }),
+    evaluateOverride({ reason: "too old", new_compliance_status: false, original_attestation_type: "snyk" }),
     ["Overridden as not compliant: too old"],
   ],
   [
     "decision: yes",
-    judgeDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: true } }),
+    evaluateDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: true } }),
     [],
   ],
   [
     "decision: no",
-    judgeDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: false } }),
+    evaluateDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: false } }),
     ["The decision on control 'C1' is negative"],
   ],
 ];

@@ -2,14 +2,14 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { matches } from "../../../src/domain/names.ts";
 import {
-  customLabel,
+  customLabelOf,
   isFilterWord,
   ORIGINAL_TYPE,
   isTypeWord,
   KINDS,
-  storedLabel,
+  storedLabelOf,
   TYPE_WORDS_TEXT,
-  typeWord,
+  typeWordOf,
 } from "../../../src/domain/attestation/kinds.ts";
 
 const test = suite("attestation kinds");
@@ -55,11 +55,11 @@ for (const [word, inTemplate, inFilter, inOverride] of words) {
 }
 
 test("a decision is stored under another label than its word, and back", () => {
-  assert.is(storedLabel("decision"), "system:decision");
-  assert.is(typeWord("system:decision"), "decision");
-  for (const same of ["generic", "pull_request", customLabel("x")]) {
-    assert.is(storedLabel(same), same);
-    assert.is(typeWord(same), same);
+  assert.is(storedLabelOf("decision"), "system:decision");
+  assert.is(typeWordOf("system:decision"), "decision");
+  for (const same of ["generic", "pull_request", customLabelOf("x")]) {
+    assert.is(storedLabelOf(same), same);
+    assert.is(typeWordOf(same), same);
   }
 });
 

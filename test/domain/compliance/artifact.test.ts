@@ -1,9 +1,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
-  artifactState,
+  evaluateArtifact,
   evaluateLegacyArtifact,
-  legacyAttestationStatuses,
+  buildLegacyAttestationStatuses,
 } from "../../../src/domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../../src/domain/compliance/attestation.ts";
 
@@ -56,7 +56,7 @@ const table: [what: string, own: AttestationStatus[], trail: AttestationStatus[]
     ],
   ];
 for (const [what, own, trail, state, reasons] of table) {
-  test(what, () => assert.equal(artifactState(own, trail, "artifact 'app'"), { state, reasons }));
+  test(what, () => assert.equal(evaluateArtifact(own, trail, "artifact 'app'"), { state, reasons }));
 }
 
 const legacy: [
@@ -106,11 +106,11 @@ test("without a trail every expected attestation is listed as missing, once, in 
     is_compliant: null,
     unexpected: false,
   });
-  assert.equal(legacyAttestationStatuses(expected.map(([name, type]) => ({ name, type }))), [
+  assert.equal(buildLegacyAttestationStatuses(expected.map(([name, type]) => ({ name, type }))), [
     entry("scan", "snyk"),
     entry("unit", "junit"),
   ]);
-  assert.equal(legacyAttestationStatuses([]), []);
+  assert.equal(buildLegacyAttestationStatuses([]), []);
 });
 
 test.run();

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { attestationStatuses, causesIn, typeFits } from "../../../src/domain/compliance/attestation.ts";
+import { buildAttestationStatuses, collectCauses, isTypeAccepted } from "../../../src/domain/compliance/attestation.ts";
 import type { AttestationFact, AttestationStatus } from "../../../src/domain/compliance/attestation.ts";
 
 const test = suite("status entries");
@@ -57,7 +57,7 @@ const fits: [expected: string, reported: string, fits: boolean][] = [
 ];
 for (const [expected, reported, yes] of fits) {
   test(`${expected} ${yes ? "takes" : "does not take"} ${reported}`, () =>
-    assert.is(typeFits(expected, reported), yes));
+    assert.is(isTypeAccepted(expected, reported), yes));
 }
 
 test("template order first, then the unexpected; a wrong type misses and is listed again (decision 2)", () => {
@@ -75,7 +75,7 @@ test("template order first, then the unexpected; a wrong type misses and is list
     fact("a", "sonar"),
     fact("b", "snyk", false),
   ];
-  assert.equal(attestationStatuses(expected, facts), [
+  assert.equal(buildAttestationStatuses(expected, facts), [
     complete("b", "snyk", false, false),
     complete("a", "sonar", true, false),
     missing("gone", "jira"),
@@ -87,15 +87,15 @@ test("template order first, then the unexpected; a wrong type misses and is list
 });
 
 test("without a template everything is unexpected", () => {
-  assert.equal(attestationStatuses([], [fact("a", "snyk")]), [complete("a", "snyk", true, true)]);
-  assert.equal(attestationStatuses([], []), []);
+  assert.equal(buildAttestationStatuses([], [fact("a", "snyk")]), [complete("a", "snyk", true, true)]);
+  assert.equal(buildAttestationStatuses([], []), []);
 });
 
 test("an override shows both ids and the original's type (decision 53), and fills a slot never reported (decision 12)", () => {
   const overridden = fact("a", "snyk", true, "over");
   const neverReported = { ...fact("b", "custom", true, "over2"), attestationId: null };
   assert.equal(
-    attestationStatuses(
+    buildAttestationStatuses(
       [
         { name: "a", type: "snyk" },
         { name: "b", type: "custom:x" },
@@ -110,7 +110,7 @@ test("an override shows both ids and the original's type (decision 53), and fill
 });
 
 test("causes are named one by one", () => {
-  const entries = attestationStatuses(
+  const entries = buildAttestationStatuses(
     [
       { name: "bad", type: "snyk" },
       { name: "gone", type: "*" },
@@ -124,7 +124,7 @@ test("causes are named one by one", () => {
       fact("fine", "jira"),
     ],
   );
-  assert.equal(causesIn(entries, "artifact 'app'"), {
+  assert.equal(collectCauses(entries, "artifact 'app'"), {
     failing: [
       "Attestation 'bad' of artifact 'app' is not compliant",
       "Attestation 'extra' of artifact 'app' is not compliant, and is not in the template",

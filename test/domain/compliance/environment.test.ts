@@ -1,18 +1,18 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
-  environmentState,
+  computeEnvironmentVerdict,
   evaluateInEnvironment,
-  logicalState,
+  computeLogicalVerdict,
   provenanceOf,
-  subjectOf,
+  buildSubject,
   expandStoredVerdict,
 } from "../../../src/domain/compliance/environment.ts";
 import type { AppliedPolicy, Facts, FlowRecord } from "../../../src/domain/compliance/environment.ts";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
 import { evaluatePolicy } from "../../../src/domain/policy/evaluate.ts";
 import type { AttestationCandidate } from "../../../src/domain/policy/evaluate.ts";
-import { reasons } from "../../../src/domain/policy/reasons.ts";
+import { explainVerdict } from "../../../src/domain/policy/reasons.ts";
 
 const test = suite("an artifact in an environment");
 
@@ -111,7 +111,7 @@ const situations: [string, Facts][] = [
 ];
 
 for (const [what, facts] of situations) {
-  const subject = subjectOf(ARTIFACT, facts);
+  const subject = buildSubject(ARTIFACT, facts);
 
   test(`${what}: kept verdicts unfold to what the policies gave`, () => {
     const { verdicts } = evaluateInEnvironment([...ALL, FAILING], ARTIFACT, facts, false);
@@ -132,7 +132,7 @@ for (const [what, facts] of situations) {
     );
     assert.equal(
       why,
-      given.flatMap(({ verdict, policyName }) => reasons(verdict, policyName)),
+      given.flatMap(({ verdict, policyName }) => explainVerdict(verdict, policyName)),
     );
     assert.equal(
       verdicts.map(({ policy: name, version_id, version, status }) => [name, version_id, version, status]),
@@ -299,7 +299,7 @@ const environments: [running: (boolean | null)[], policies: number, state: boole
 ];
 for (const [running, policies, state] of environments) {
   test(`with ${policies} policies ${JSON.stringify(running)} is ${state}`, () =>
-    assert.is(environmentState(running, policies), state));
+    assert.is(computeEnvironmentVerdict(running, policies), state));
 }
 
 const groups: [members: (boolean | null)[], state: boolean | null][] = [
@@ -316,7 +316,7 @@ const groups: [members: (boolean | null)[], state: boolean | null][] = [
 ];
 for (const [members, state] of groups)
   test(`a logical environment of ${JSON.stringify(members)} is ${state}`, () =>
-    assert.is(logicalState(members), state));
+    assert.is(computeLogicalVerdict(members), state));
 
 function throughText<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;

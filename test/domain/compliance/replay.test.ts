@@ -8,7 +8,7 @@ import type {
   Evaluation,
   StoredVerdict,
 } from "../../../src/domain/compliance/environment.ts";
-import { checkLogicalSnapshot, checkSnapshot, replay, verdictWord } from "../../../src/domain/compliance/replay.ts";
+import { checkLogicalSnapshot, checkSnapshot, replay, formatVerdict } from "../../../src/domain/compliance/replay.ts";
 import type { SnapshotVerdict } from "../../../src/domain/compliance/replay.ts";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
 import type { PolicyDocument } from "../../../src/domain/policy/document.ts";
@@ -72,7 +72,7 @@ test("what was kept is found again, with and without policies, provenance and al
     for (const facts of [GOOD, BAD, { flows: [] }])
       for (const allowlisted of [true, false]) {
         const kept = keep(policies, facts, allowlisted);
-        assert.equal(replay({ artifact: ARTIFACT, facts: throughText(facts), allowlisted, kept }, documentOf), {
+        assert.equal(replay({ artifact: ARTIFACT, facts: throughText(facts), allowlisted, stored: kept }, documentOf), {
           judgement: kept,
           same: true,
           differences: [],
@@ -89,7 +89,7 @@ test("the order of keys is no difference", () => {
       ...rest,
     })),
   };
-  assert.ok(replay({ artifact: ARTIFACT, facts: BAD, allowlisted: false, kept: turned }, documentOf).same);
+  assert.ok(replay({ artifact: ARTIFACT, facts: BAD, allowlisted: false, stored: turned }, documentOf).same);
 });
 
 const JUDGED =
@@ -97,7 +97,7 @@ const JUDGED =
 
 test("every change of what is stored is told", () => {
   const differences = (kept: Evaluation, facts: Facts = BAD, allowlisted = false): string[] => {
-    const { same, differences: found } = replay({ artifact: ARTIFACT, facts, allowlisted, kept }, documentOf);
+    const { same, differences: found } = replay({ artifact: ARTIFACT, facts, allowlisted, stored: kept }, documentOf);
     assert.is(same, found.length === 0);
     return found;
   };
@@ -144,7 +144,7 @@ test("a condition that failed is compared with its error", () => {
   const error = kept.verdicts[0].rules[2].resolutions[0].error as string;
   assert.ok(error);
   kept.verdicts[0].rules[2].resolutions[0].error = "another";
-  assert.equal(replay({ artifact: ARTIFACT, facts: GOOD, allowlisted: false, kept }, documentOf).differences, [
+  assert.equal(replay({ artifact: ARTIFACT, facts: GOOD, allowlisted: false, stored: kept }, documentOf).differences, [
     `rule 3 of policy 'fails' version 2 is stored as not satisfied (missing_attestation in flow 1 failing: another), and is not satisfied (missing_attestation in flow 1 failing: ${error}) when judged again`,
   ]);
 });
@@ -174,21 +174,21 @@ const STORED_UNDER_VERSION_1: Evaluation = {
 
 test("a verdict is replayed under the evaluation rules that produced it", () => {
   const again = replay(
-    { artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept: STORED_UNDER_VERSION_1 },
+    { artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored: STORED_UNDER_VERSION_1 },
     documentOf,
   );
   assert.equal(again, { judgement: STORED_UNDER_VERSION_1, same: true, differences: [] });
   const latest = keep([TRAIL], WITHOUT_TRAIL);
   assert.is(latest.compliant, true);
   assert.is(
-    replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept: latest }, documentOf).same,
+    replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored: latest }, documentOf).same,
     true,
   );
 });
 
 test("the evaluation rules of a stored verdict cannot be exchanged unnoticed", () => {
   const differences = (kept: Evaluation) =>
-    replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept }, documentOf).differences;
+    replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored: kept }, documentOf).differences;
   const [stored] = STORED_UNDER_VERSION_1.verdicts;
   assert.is(
     differences({ ...STORED_UNDER_VERSION_1, verdicts: [{ ...(stored as StoredVerdict), rules_version: 2 }] })[0],
@@ -208,7 +208,7 @@ test("evaluation rules that this program does not have are an error, not a verdi
       verdicts: [{ ...(STORED_UNDER_VERSION_1.verdicts[0] as StoredVerdict), rules_version }],
     };
     assert.throws(
-      () => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, kept }, documentOf),
+      () => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored: kept }, documentOf),
       new RegExp(
         `policy 'trail' version 3 names version ${rules_version} of the evaluation rules; this program has versions 1 to 2`,
       ),
@@ -220,7 +220,7 @@ test("a policy version that is gone is no verdict", () => {
   assert.throws(
     () =>
       replay(
-        { artifact: ARTIFACT, facts: GOOD, allowlisted: false, kept: keep([policy("x", 99, "{}")], GOOD) },
+        { artifact: ARTIFACT, facts: GOOD, allowlisted: false, stored: keep([policy("x", 99, "{}")], GOOD) },
         documentOf,
       ),
     /policy version 99 is gone/,
@@ -283,7 +283,7 @@ test("a snapshot of a logical environment follows from its members, but for thos
 });
 
 test("verdicts in words", () => {
-  assert.equal([true, false, null].map(verdictWord), ["COMPLIANT", "NON-COMPLIANT", "UNKNOWN"]);
+  assert.equal([true, false, null].map(formatVerdict), ["COMPLIANT", "NON-COMPLIANT", "UNKNOWN"]);
 });
 
 test.run();

@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import { parse } from "yaml";
 import {
   EMPTY_TEMPLATE_TEXT,
-  legacyTemplate,
+  buildLegacyTemplate,
   parseTemplate,
   renderTemplateProblems,
   TEMPLATE_SCHEMA,
@@ -345,7 +345,7 @@ test("no more than a hundred problems, each of a bounded length", () => {
 });
 
 test("a list of names becomes one artifact with attestations of any type", () => {
-  const { text, template } = legacyTemplate(["artifact", "unit-test", "123", "null", "unit-test", "a,b"]);
+  const { text, template } = buildLegacyTemplate(["artifact", "unit-test", "123", "null", "unit-test", "a,b"]);
   assert.equal(parseTemplate(text).template, template);
   assert.ok(text.startsWith("version: 1\n"));
   assert.equal(
@@ -356,7 +356,7 @@ test("a list of names becomes one artifact with attestations of any type", () =>
     ),
   );
   for (const names of [[], ["artifact"]])
-    assert.equal(outcome(legacyTemplate(names).text), trailOf([], [{ name: "artifact", attestations: [] }]));
+    assert.equal(outcome(buildLegacyTemplate(names).text), trailOf([], [{ name: "artifact", attestations: [] }]));
 });
 
 test.run();

@@ -1,7 +1,7 @@
 /** Which flags changed in which environments (semantics 8.6). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { describeChange, placesOfChange } from "../../../src/domain/inbound-webhook/launch-darkly.ts";
+import { describeFlagChange, locateFlagChange } from "../../../src/domain/inbound-webhook/launch-darkly.ts";
 
 const test = suite("domain/inbound-webhook/launch-darkly");
 const place = (project: string, environment: string, flag: string) => ({
@@ -13,11 +13,11 @@ const place = (project: string, environment: string, flag: string) => ({
 });
 
 test("a change belongs to each environment and flag that it names, once", () => {
-  assert.equal(placesOfChange({ target: { resources: ["proj/web:env/production:flag/new-checkout"] } }), [
+  assert.equal(locateFlagChange({ target: { resources: ["proj/web:env/production:flag/new-checkout"] } }), [
     place("web", "production", "new-checkout"),
   ]);
   assert.equal(
-    placesOfChange({
+    locateFlagChange({
       target: {
         resources: [
           "proj/web;frontend,shop:env/production;critical:flag/new-checkout;temporary",
@@ -29,7 +29,7 @@ test("a change belongs to each environment and flag that it names, once", () => 
     [place("web", "production", "new-checkout"), place("web", "test", "new-checkout")],
   );
   assert.equal(
-    placesOfChange({
+    locateFlagChange({
       accesses: [{ resource: "proj/web:env/production:flag/a" }, { resource: "proj/app:env/production:flag/a" }],
     }),
     [place("web", "production", "a"), place("app", "production", "a")],
@@ -48,22 +48,22 @@ test("a change in no environment belongs nowhere", () => {
     "env/a b:flag/x",
     "env/a:flag/*",
   ])
-    assert.equal(placesOfChange({ target: { resources: [resource] } }), [], resource);
+    assert.equal(locateFlagChange({ target: { resources: [resource] } }), [], resource);
   for (const call of [{}, { target: null, accesses: null }, { target: { resources: null } }])
-    assert.equal(placesOfChange(call), []);
+    assert.equal(locateFlagChange(call), []);
 });
 
 test("what was done is told in one line", () => {
   const member = { email: "ada@example.com", firstName: "Ada", lastName: "Lovelace" };
   assert.is(
-    describeChange({ member, titleVerb: "turned on the flag", name: "New checkout" }, "new-checkout"),
+    describeFlagChange({ member, titleVerb: "turned on the flag", name: "New checkout" }, "new-checkout"),
     "Ada Lovelace turned on the flag New checkout",
   );
   assert.is(
-    describeChange({ member: { email: "ada@example.com" }, target: { name: "New checkout" } }, "new-checkout"),
+    describeFlagChange({ member: { email: "ada@example.com" }, target: { name: "New checkout" } }, "new-checkout"),
     "ada@example.com changed the flag New checkout",
   );
-  assert.is(describeChange({}, "new-checkout"), "Somebody changed the flag new-checkout");
+  assert.is(describeFlagChange({}, "new-checkout"), "Somebody changed the flag new-checkout");
 });
 
 test.run();

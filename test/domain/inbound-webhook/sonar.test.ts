@@ -1,13 +1,13 @@
 /** Where the result of a scan belongs (semantics 8.6). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { placeOfScan } from "../../../src/domain/inbound-webhook/sonar.ts";
-import type { SonarCall, SonarFlowNames } from "../../../src/domain/inbound-webhook/sonar.ts";
+import { locateScan } from "../../../src/domain/inbound-webhook/sonar.ts";
+import type { SonarWebhook, SonarFlowNames } from "../../../src/domain/inbound-webhook/sonar.ts";
 
 const test = suite("domain/inbound-webhook/sonar");
 const SHA = "c739069ec7105e01303e8b3065a81141aad9f129";
 const NAMES: SonarFlowNames = { from: "key", prefix: "", suffix: "" };
-const call = (properties: Record<string, string> = {}, more: Partial<SonarCall> = {}): SonarCall => ({
+const call = (properties: Record<string, string> = {}, more: Partial<SonarWebhook> = {}): SonarWebhook => ({
   revision: SHA,
   project: { key: "web", name: "Web Shop" },
   properties: Object.fromEntries(
@@ -15,8 +15,8 @@ const call = (properties: Record<string, string> = {}, more: Partial<SonarCall> 
   ),
   ...more,
 });
-const placed = (given: SonarCall, names = NAMES) => {
-  const { place, problems } = placeOfScan(given, names);
+const placed = (given: SonarWebhook, names = NAMES) => {
+  const { location: place, problems } = locateScan(given, names);
   if (problems !== null) throw new Error(JSON.stringify(problems));
   return place;
 };
@@ -80,7 +80,7 @@ test("a commit is taken from the revision only where it looks like one", () => {
 });
 
 test("what is not valid is told by property, all at once", () => {
-  const problems = (given: SonarCall): unknown => placeOfScan(given, NAMES).problems;
+  const problems = (given: SonarWebhook): unknown => locateScan(given, NAMES).problems;
   const at = (name: string): string => `properties.sonar.analysis.kosli_${name}`;
   assert.equal(
     problems(call({ flow: "-x", trail: "a b", git_commit: "HEAD", artifact_fingerprint: "abc", attestation: "a.b.c" })),

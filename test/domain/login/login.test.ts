@@ -1,8 +1,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { freeName, groupsOf, personOf, rolesOf } from "../../../src/domain/login/identity.ts";
-import { nextPath } from "../../../src/domain/login/next-path.ts";
-import { passwordForm, passwordProblem } from "../../../src/domain/login/password.ts";
+import { chooseLoginName, parseGroups, parsePerson, resolveRoles } from "../../../src/domain/login/identity.ts";
+import { parseNextPath } from "../../../src/domain/login/next-path.ts";
+import { normalizePassword, findPasswordProblem } from "../../../src/domain/login/password.ts";
 
 const test = suite("domain/login/login");
 
@@ -20,7 +20,7 @@ test("one password has one form", () => {
     ["é".repeat(512), "é".repeat(512)],
     ["é".repeat(513), null],
   ] as const)
-    assert.is(passwordForm(text), form, JSON.stringify(text));
+    assert.is(normalizePassword(text), form, JSON.stringify(text));
 });
 
 test("a password is long, and not the name", () => {
@@ -33,7 +33,7 @@ test("a password is long, and not the name", () => {
     ["x".repeat(1025), "a password has at most 1024 bytes and no control characters"],
     ["ANNE.EXAMPLE", "the login name is no password"],
   ] as const)
-    assert.is(passwordProblem(text, "anne.example"), problem, text.slice(0, 20));
+    assert.is(findPasswordProblem(text, "anne.example"), problem, text.slice(0, 20));
 });
 
 test("paths lead to this server or nowhere", () => {
@@ -61,7 +61,7 @@ test("paths lead to this server or nowhere", () => {
     ["/a b", null],
     [`/${"x".repeat(2000)}`, null],
   ] as const)
-    assert.is(nextPath(text), path, String(text).slice(0, 30));
+    assert.is(parseNextPath(text), path, String(text).slice(0, 30));
 });
 
 test("the strongest role of all groups counts, and none is an answer too", () => {
@@ -108,8 +108,8 @@ test("the strongest role of all groups counts, and none is an answer too", () =>
       ],
     ],
   ] as const)
-    assert.equal([...rolesOf(groups, mapping)], roles);
-  assert.equal([...rolesOf(["a"], [])], []);
+    assert.equal([...resolveRoles(groups, mapping)], roles);
+  assert.equal([...resolveRoles(["a"], [])], []);
 });
 
 test("login names are made of what the provider says, and are free", () => {
@@ -129,7 +129,7 @@ test("login names are made of what the provider says, and are free", () => {
     [["-bob-"], "bob"],
   ] as const)
     assert.is(
-      freeName(names, (one) => taken.has(one)),
+      chooseLoginName(names, (one) => taken.has(one)),
       name,
       names.join(),
     );
@@ -137,26 +137,26 @@ test("login names are made of what the provider says, and are free", () => {
 
 test("an empty subject identifies nobody", () => {
   for (const subject of ["", " ", "\t\n"]) {
-    const read = () => personOf("i", subject, { preferred_username: "ann" }, "groups");
+    const read = () => parsePerson("i", subject, { preferred_username: "ann" }, "groups");
     assert.throws(read, /the sub of the ID token is empty/);
   }
 });
 
 test("claims of any shape are read", () => {
   assert.equal(
-    personOf("i", "s", { preferred_username: "ann", name: "Ann", email: "a@b", groups: ["x", 1, "y"] }, "groups"),
+    parsePerson("i", "s", { preferred_username: "ann", name: "Ann", email: "a@b", groups: ["x", 1, "y"] }, "groups"),
     { issuer: "i", subject: "s", names: ["ann", "a@b"], displayName: "Ann", email: "a@b", groups: ["x", "y"] },
   );
   assert.equal(
-    personOf("i", "s", { preferred_username: 1, name: "A\nB", email: "a@b", email_verified: false }, "roles"),
+    parsePerson("i", "s", { preferred_username: 1, name: "A\nB", email: "a@b", email_verified: false }, "roles"),
     { issuer: "i", subject: "s", names: ["a@b"], displayName: "", email: null, groups: [] },
   );
   assert.equal(
     {
-      "groupsOf one": groupsOf("one"),
-      "groupsOf(null)": groupsOf(null),
-      "groupsOf({ a: 1 })": groupsOf({ a: 1 }),
-      "groupsOf undefined": groupsOf(undefined),
+      "groupsOf one": parseGroups("one"),
+      "groupsOf(null)": parseGroups(null),
+      "groupsOf({ a: 1 })": parseGroups({ a: 1 }),
+      "groupsOf undefined": parseGroups(undefined),
     },
     { "groupsOf one": ["one"], "groupsOf(null)": [], "groupsOf({ a: 1 })": [], "groupsOf undefined": [] },
   );

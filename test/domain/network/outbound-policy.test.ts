@@ -3,9 +3,9 @@
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { holderOf, normalRange } from "../../../src/domain/network/ip-ranges.ts";
-import { addressProblem } from "../../../src/domain/network/outbound-policy.ts";
-import { targetProblem } from "../../../src/domain/network/webhook-url.ts";
+import { createRangeMatcher, normalizeRange } from "../../../src/domain/network/ip-ranges.ts";
+import { findAddressProblem } from "../../../src/domain/network/outbound-policy.ts";
+import { findTargetProblem } from "../../../src/domain/network/webhook-url.ts";
 
 const test = suite("domain/network/outbound-policy");
 
@@ -166,12 +166,12 @@ const CASES: readonly (readonly [string, string | null])[] = [
 ];
 
 test("every address is told by its range", () => {
-  for (const [address, problem] of CASES) assert.is(addressProblem(address, []), problem, address);
+  for (const [address, problem] of CASES) assert.is(findAddressProblem(address, []), problem, address);
 });
 
 test("an IPv4 address is judged alike in every form that reaches it, and refused in every form that might", () => {
   for (const [address, problem] of CASES.filter(
-    ([text]) => /^\d+\.\d+\.\d+\.\d+$/.test(text) && addressProblem(text, []) !== "no IP address",
+    ([text]) => /^\d+\.\d+\.\d+\.\d+$/.test(text) && findAddressProblem(text, []) !== "no IP address",
   )) {
     const [a = 0, b = 0, c = 0, d = 0] = address.split(".").map(Number);
     const hex = `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
@@ -182,7 +182,7 @@ test("an IPv4 address is judged alike in every form that reaches it, and refused
       `64:ff9b::${address}`,
       `64:ff9b::${hex}`,
     ])
-      assert.is(addressProblem(form, []), problem, form);
+      assert.is(findAddressProblem(form, []), problem, form);
     for (const form of [
       `::${address}`,
       `::${hex}`,
@@ -191,7 +191,7 @@ test("an IPv4 address is judged alike in every form that reaches it, and refused
       `2002:${hex}::1`,
       `2001:0:${hex}::1`,
     ])
-      assert.is.not(addressProblem(form, []), null, form);
+      assert.is.not(findAddressProblem(form, []), null, form);
     const number = ((a << 24) | (b << 16) | (c << 8) | d) >>> 0;
     const spellings = [
       address,
@@ -204,7 +204,7 @@ test("an IPv4 address is judged alike in every form that reaches it, and refused
     ];
     for (const spelling of spellings)
       assert.is(
-        targetProblem(`http://${spelling}/`, []),
+        findTargetProblem(`http://${spelling}/`, []),
         problem && `The address ${address} is not allowed as a target: it is ${problem}`,
         spelling,
       );
@@ -221,7 +221,7 @@ test("a range of the operator opens what lies in it, and nothing else", () => {
     "::ffff:10.20.3.4",
     "64:ff9b::10.20.3.4",
   ]) {
-    assert.is(addressProblem(address, allow), null, address);
+    assert.is(findAddressProblem(address, allow), null, address);
   }
   for (const address of [
     "10.21.0.0",
@@ -233,21 +233,21 @@ test("a range of the operator opens what lies in it, and nothing else", () => {
     "2002:a14:1::",
     "::10.20.0.1",
   ]) {
-    assert.is.not(addressProblem(address, allow), null, address);
+    assert.is.not(findAddressProblem(address, allow), null, address);
   }
 });
 
 test("a range of IPv6 opens no IPv4 address in disguise", () => {
-  assert.is(addressProblem("::ffff:127.0.0.1", ["::/0"]), "loopback");
-  assert.is(addressProblem("fe80::1", ["::/0"]), null);
+  assert.is(findAddressProblem("::ffff:127.0.0.1", ["::/0"]), "loopback");
+  assert.is(findAddressProblem("fe80::1", ["::/0"]), null);
 });
 
 test("a range of the operator is asked for by itself too", () => {
-  assert.is(holderOf(["10.0.0.0/8"])("10.1.2.3"), true);
-  assert.is(holderOf(["10.0.0.0/8"])("::ffff:10.1.2.3"), true);
-  assert.is(holderOf(["10.0.0.0/8"])("8.8.8.8"), false);
-  assert.is(holderOf([])("8.8.8.8"), false);
-  assert.is(holderOf(["0.0.0.0/0"])("nonsense"), false);
+  assert.is(createRangeMatcher(["10.0.0.0/8"])("10.1.2.3"), true);
+  assert.is(createRangeMatcher(["10.0.0.0/8"])("::ffff:10.1.2.3"), true);
+  assert.is(createRangeMatcher(["10.0.0.0/8"])("8.8.8.8"), false);
+  assert.is(createRangeMatcher([])("8.8.8.8"), false);
+  assert.is(createRangeMatcher(["0.0.0.0/0"])("nonsense"), false);
 });
 
 test("ranges have one form", () => {
@@ -276,7 +276,7 @@ test("ranges have one form", () => {
     ["10.0.0.0/-1", null],
     ["all", null],
   ];
-  for (const [text, range] of cases) assert.is(normalRange(text), range, text);
+  for (const [text, range] of cases) assert.is(normalizeRange(text), range, text);
 });
 
 test.run();

@@ -1,10 +1,10 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
-  namespaceOf,
-  searchForm,
+  deriveNamespace,
+  foldCase,
   vcsInstanceOf,
-  withoutEmptyLevels,
+  removeEmptyLevels,
 } from "../../../src/domain/network/repository-url.ts";
 
 const test = suite("domain/network/repository-url");
@@ -54,12 +54,12 @@ test("a namespace is what was reported, else what stands before the last part of
     ["acme/shop", ["", "/other/"], "other"],
   ];
   for (const [name, path, namespace] of cases)
-    assert.is(namespaceOf(name, path), namespace, `${name} ${JSON.stringify(path)}`);
-  assert.is(withoutEmptyLevels("//a///b/"), "a/b");
+    assert.is(deriveNamespace(name, path), namespace, `${name} ${JSON.stringify(path)}`);
+  assert.is(removeEmptyLevels("//a///b/"), "a/b");
 });
 
 test("a search ignores the case of all letters", () => {
-  assert.is(searchForm("Größe/ÄÖ"), "größe/äö");
+  assert.is(foldCase("Größe/ÄÖ"), "größe/äö");
 });
 
 test.run();

@@ -1,12 +1,12 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
-  compareUrl,
+  buildCompareUrl,
   isLinkable,
-  isRemote,
+  isGitRemote,
   isWebUrl,
   repairRepoUrl,
-  repoUrlProblem,
+  findRepoUrlProblem,
 } from "../../../src/domain/network/urls.ts";
 
 const test = suite("domain/network/urls");
@@ -79,7 +79,7 @@ test("a repo URL needs scheme and host", () => {
     "https://[::1]:80/x",
     "https://dev.azure.com/My Project",
   ]) {
-    assert.is(repoUrlProblem(url), null, url);
+    assert.is(findRepoUrlProblem(url), null, url);
   }
   for (const url of [
     "",
@@ -94,7 +94,7 @@ test("a repo URL needs scheme and host", () => {
     "javascript://h/x",
     "data://h",
   ]) {
-    assert.is(repoUrlProblem(url), `Input should be a valid URL with scheme and host [input: ${url}]`);
+    assert.is(findRepoUrlProblem(url), `Input should be a valid URL with scheme and host [input: ${url}]`);
   }
 });
 
@@ -125,12 +125,12 @@ for (const [text, linkable, remote] of [
   ["\ufeff \u200bjavascript:x", false, false],
 ] as const)
   test(`${JSON.stringify(text)} may ${linkable ? "" : "not "}become a link, and is ${remote ? "" : "not "}taken for a repository`, () => {
-    assert.equal({ linkable: isLinkable(text), remote: isRemote(text) }, { linkable, remote });
+    assert.equal({ linkable: isLinkable(text), remote: isGitRemote(text) }, { linkable, remote });
   });
 
 test("checking a URL takes linear time", () => {
   for (const text of ["a.", "a-", ".", ":", " ", "\t", "a@", "1"])
-    for (const check of [isLinkable, isRemote]) check(text.repeat(500_000));
+    for (const check of [isLinkable, isGitRemote]) check(text.repeat(500_000));
 });
 
 test("only http and https with a host are web URLs", () => {
@@ -200,7 +200,7 @@ for (const [to, from, repoUrl, expected] of comparisons) {
       commitUrl: url.replace("NEW", NEW).replace("OLD", OLD),
       repoUrl,
     });
-    assert.is(compareUrl(placed(OLD, from), placed(NEW, to)), expected);
+    assert.is(buildCompareUrl(placed(OLD, from), placed(NEW, to)), expected);
   });
 }
 

@@ -1,7 +1,7 @@
 /** URLs that users name as targets, in all the spellings that have led servers to themselves. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { isInternalName, readTarget, targetProblem } from "../../../src/domain/network/webhook-url.ts";
+import { isInternalName, parseTarget, findTargetProblem } from "../../../src/domain/network/webhook-url.ts";
 
 const test = suite("domain/network/webhook-url");
 
@@ -107,23 +107,23 @@ const CASES: readonly (readonly [string, string | null])[] = [
 ];
 
 test("what is wrong with a target is told without looking at a name server", () => {
-  for (const [url, problem] of CASES) assert.is(targetProblem(url, []), problem, url);
+  for (const [url, problem] of CASES) assert.is(findTargetProblem(url, []), problem, url);
 });
 
 test("ranges of the operator open addresses in them, and names whose addresses may lie in them", () => {
   const allow = ["10.0.0.0/8"];
-  assert.is(targetProblem("http://10.1.2.3/", allow), null);
-  assert.is(targetProblem("http://167837955/", allow), null, "10.1.2.3 as a number");
-  assert.is(targetProblem("http://hook.team.svc.cluster.local/", allow), null);
-  assert.is(targetProblem("http://mailhog:8025/", allow), null);
-  assert.is(targetProblem("http://127.0.0.1/", allow), address("127.0.0.1", "loopback"));
-  assert.is(targetProblem("http://10.1.2.3:22/", allow), "The port 22 is not allowed for http");
-  assert.is(targetProblem("http://user@10.1.2.3/", allow), CREDENTIALS);
+  assert.is(findTargetProblem("http://10.1.2.3/", allow), null);
+  assert.is(findTargetProblem("http://167837955/", allow), null, "10.1.2.3 as a number");
+  assert.is(findTargetProblem("http://hook.team.svc.cluster.local/", allow), null);
+  assert.is(findTargetProblem("http://mailhog:8025/", allow), null);
+  assert.is(findTargetProblem("http://127.0.0.1/", allow), address("127.0.0.1", "loopback"));
+  assert.is(findTargetProblem("http://10.1.2.3:22/", allow), "The port 22 is not allowed for http");
+  assert.is(findTargetProblem("http://user@10.1.2.3/", allow), CREDENTIALS);
 });
 
 test("a target is read with the host that is looked up", () => {
   const read = (url: string) => {
-    const target = readTarget(url, ["127.0.0.0/8"]);
+    const target = parseTarget(url, ["127.0.0.0/8"]);
     return typeof target === "string" ? target : [target.host, target.isAddress];
   };
   assert.equal(read("https://Hooks.Example.COM.:8443/x"), ["hooks.example.com", false]);

@@ -2,12 +2,21 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { urlsFor } from "../../../src/contract/urls.ts";
-import { messageTo, noticeLetter, snapshotLetter } from "../../../src/domain/notification/render.ts";
-import { expiryLetter, expiryPayload } from "../../../src/domain/notification/key-expiry.ts";
-import { MOST_LINES, chatBody, renderMessage, mail } from "../../../src/domain/notification/chat-and-mail.ts";
-import { artifactNotice, environmentNotice } from "../../../src/domain/notification/event.ts";
+import {
+  renderForTarget,
+  composeEventMessage,
+  composeSnapshotMessage,
+} from "../../../src/domain/notification/render.ts";
+import { composeExpiryMessage, buildExpiryPayload } from "../../../src/domain/notification/key-expiry.ts";
+import {
+  MAX_LINES,
+  renderChatBody,
+  renderMessage,
+  renderMail,
+} from "../../../src/domain/notification/chat-and-mail.ts";
+import { createArtifactEvent, createEnvironmentEvent } from "../../../src/domain/notification/event.ts";
 import type { ArtifactEvent, SnapshotRef } from "../../../src/domain/notification/event.ts";
-import { webhookPayload } from "../../../src/domain/notification/webhook.ts";
+import { buildWebhookPayload } from "../../../src/domain/notification/webhook.ts";
 
 const test = suite("domain/notification/render");
 const links = urlsFor("https://assay.example.com");
@@ -27,10 +36,10 @@ const started = (name: string): ArtifactEvent => ({
 const PAGE = "https://assay.example.com/acme/environments/prod/42";
 
 test("an environment that turned, to a webhook, a chat and a mail", () => {
-  const notice = environmentNotice("ON_NON_COMPLIANT_ENV", AT, moment, 3);
-  const told = () => noticeLetter(notice, sender, links);
-  const payload = () => webhookPayload(notice, links);
-  assert.equal(messageTo({ type: "WEBHOOK", webhook: "https://x.org" }, payload, told), {
+  const notice = createEnvironmentEvent("ON_NON_COMPLIANT_ENV", AT, moment, 3);
+  const told = () => composeEventMessage(notice, sender, links);
+  const payload = () => buildWebhookPayload(notice, links);
+  assert.equal(renderForTarget({ type: "WEBHOOK", webhook: "https://x.org" }, payload, told), {
     type: "WEBHOOK",
     webhook: "https://x.org",
     body: {
@@ -48,7 +57,7 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
       },
     },
   });
-  assert.equal(messageTo({ type: "SLACK", webhook: "https://x.org" }, payload, told), {
+  assert.equal(renderForTarget({ type: "SLACK", webhook: "https://x.org" }, payload, told), {
     type: "SLACK",
     webhook: "https://x.org",
     body: {
@@ -63,7 +72,7 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
       ],
     },
   });
-  assert.equal(messageTo({ type: "EMAIL", emails: ["a@x.org"] }, payload, told), {
+  assert.equal(renderForTarget({ type: "EMAIL", emails: ["a@x.org"] }, payload, told), {
     type: "EMAIL",
     emails: ["a@x.org"],
     subject: "prod: non-compliant",
@@ -81,36 +90,36 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
 
 test("what users wrote makes no markup, no mention, no link and no header", () => {
   const hostile = `<img src=x onerror="alert('1')">&<!channel><https://evil.test|click>\r\nBcc: eve@evil.test\u2028*bold*`;
-  const notice = artifactNotice(started(hostile), AT, moment);
-  const told = noticeLetter(notice, { ...sender, action: hostile }, links);
-  const chat = JSON.stringify(chatBody(told));
+  const notice = createArtifactEvent(started(hostile), AT, moment);
+  const told = composeEventMessage(notice, { ...sender, action: hostile }, links);
+  const chat = JSON.stringify(renderChatBody(told));
   assert.not.match(chat, /<!channel>|<https:\/\/evil|<img/);
   assert.match(chat, /&lt;!channel&gt;&lt;https:\/\/evil\.test\|click&gt; Bcc: eve@evil/);
-  const { subject, text, html } = mail(told);
+  const { subject, text, html } = renderMail(told);
   assert.not.match(subject, /[\r\n]/);
   assert.not.match(html, /<img|<!channel|'1'|onerror="/);
   assert.match(html, /&lt;img src=x onerror=&quot;alert\(&#39;1&#39;\)&quot;&gt;&amp;&lt;!channel&gt;/);
   assert.is(text.split("\n").filter((line) => line.startsWith("Bcc:")).length, 0);
-  const subjects = mail(
+  const subjects = renderMail(
     renderMessage({ heading: "a\r\nBcc: x@y.z", lines: [], link: { url: PAGE, text: "x" }, footer: "f" }),
   ).subject;
   assert.is(subjects, "a Bcc: x@y.z");
   // Machines get the text as it is.
-  assert.is((webhookPayload(notice, links)["artifact"] as { name: string }).name, hostile);
+  assert.is((buildWebhookPayload(notice, links)["artifact"] as { name: string }).name, hostile);
 });
 
 test("a letter has so many lines and says how many more there are; its texts are bounded", () => {
-  const events = Array.from({ length: MOST_LINES }, (_, n) => started(`app-${n}`));
-  const told = snapshotLetter("ON_STARTED_ARTIFACT", events, 10_000, moment, sender, links);
+  const events = Array.from({ length: MAX_LINES }, (_, n) => started(`app-${n}`));
+  const told = composeSnapshotMessage("ON_STARTED_ARTIFACT", events, 10_000, moment, sender, links);
   assert.equal(
-    { heading: told.heading, "lines.length": told.lines.length, more: told.more },
+    { heading: told.heading, "lines.length": told.lines.length, more: told.omitted },
     { heading: "prod: artifact started (10000)", "lines.length": 20, more: 9_980 },
   );
   assert.is(told.lines[0], "app-0 started running (2 instances, non-compliant)");
-  const [, lines] = (chatBody(told) as { blocks: { text: { text: string } }[] }).blocks;
+  const [, lines] = (renderChatBody(told) as { blocks: { text: { text: string } }[] }).blocks;
   assert.match(lines?.text.text ?? "", /• and 9980 more$/);
   for (const character of ["x", "&"]) {
-    const long = snapshotLetter(
+    const long = composeSnapshotMessage(
       "ON_STARTED_ARTIFACT",
       Array.from({ length: 20 }, () => started(character.repeat(4_000))),
       30,
@@ -118,7 +127,7 @@ test("a letter has so many lines and says how many more there are; its texts are
       sender,
       links,
     );
-    const text = (chatBody(long) as { blocks: { text: { text: string } }[] }).blocks[1]?.text.text ?? "";
+    const text = (renderChatBody(long) as { blocks: { text: { text: string } }[] }).blocks[1]?.text.text ?? "";
     assert.ok(text.length <= 3_000, `${text.length}: what a block of a chat message may have`);
     const shown = text.split("\n");
     assert.ok(shown.length > 2, "some lines fit");
@@ -137,7 +146,7 @@ test("events of a member and events with provenance say so", () => {
     artifactId: "id",
     selector: {},
   };
-  const told = snapshotLetter(
+  const told = composeSnapshotMessage(
     "ON_SCALED_ARTIFACT",
     [{ ...started("web"), annotation: "updated-provenance", member: "eu", provenance }],
     1,
@@ -159,7 +168,7 @@ test("keys that end", () => {
     holder: "ci-bot",
     org: "acme",
   };
-  assert.equal(expiryPayload(key, 1_700_000_000), {
+  assert.equal(buildExpiryPayload(key, 1_700_000_000), {
     version: "1.0",
     timestamp: "1700000000",
     org: "acme",
@@ -168,7 +177,7 @@ test("keys that end", () => {
       "The API key of service account ci-bot in organization acme (CI <main>) ends in 3 days, on 2023-11-17 22:13 UTC",
     api_key: { id: "k-1", description: "CI <main>", service_account: "ci-bot", expires_at: "1700259200" },
   });
-  const mine = expiryLetter(
+  const mine = composeExpiryMessage(
     { ...key, org: null, expires_at: 1_700_050_000 },
     1_700_000_000,
     "https://assay.example.com",
@@ -180,7 +189,7 @@ test("keys that end", () => {
       "lines[0]": "Your API key (CI <main>) ends in 1 day, on 2023-11-15 12:06 UTC",
     },
   );
-  assert.match(mail(mine).html, /\(CI &lt;main&gt;\)/);
+  assert.match(renderMail(mine).html, /\(CI &lt;main&gt;\)/);
 });
 
 test.run();

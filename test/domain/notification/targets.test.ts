@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { identityOfTarget, normalizedTargets } from "../../../src/domain/notification/targets.ts";
-import type { KeptTarget, Target } from "../../../src/domain/notification/targets.ts";
+import { targetIdentityOf, normalizeTargets } from "../../../src/domain/notification/targets.ts";
+import type { StoredTarget, Target } from "../../../src/domain/notification/targets.ts";
 
 const test = suite("domain/notification/targets");
 
@@ -12,7 +12,7 @@ test("hosts and domains are kept in lower case, a slash at the end goes, address
     { type: "SLACK", webhook: "https://Hooks.Slack.com" },
     { type: "EMAIL", emails: ["BOB@example.com", "bob@EXAMPLE.com", "Eve@x.org"] },
   ];
-  assert.equal(normalizedTargets(targets), [
+  assert.equal(normalizeTargets(targets), [
     { type: "WEBHOOK", webhook: "https://hooks.example.com:8443/Path/To", payload_version: "1.0" },
     { type: "EMAIL", emails: ["Ada.L@example.com", "bob@example.com", "BOB@example.com", "Eve@x.org"] },
     { type: "SLACK", webhook: "https://hooks.slack.com" },
@@ -29,15 +29,15 @@ test("nothing else of an address is changed, and what is normal stays so", () =>
     ["HTTPS://X.org/A", "HTTPS://x.org/A"],
   ];
   for (const [given, kept] of table) {
-    assert.equal(normalizedTargets([{ type: "WEBHOOK", webhook: given }]), [{ type: "WEBHOOK", webhook: kept }]);
+    assert.equal(normalizeTargets([{ type: "WEBHOOK", webhook: given }]), [{ type: "WEBHOOK", webhook: kept }]);
     if (!kept.endsWith("/") || /[?#]/.test(kept))
-      assert.equal(normalizedTargets([{ type: "WEBHOOK", webhook: kept }]), [{ type: "WEBHOOK", webhook: kept }]);
+      assert.equal(normalizeTargets([{ type: "WEBHOOK", webhook: kept }]), [{ type: "WEBHOOK", webhook: kept }]);
   }
 });
 
 test("a target is the same recipient by its address alone", () => {
-  const same = (one: KeptTarget, other: KeptTarget): boolean => identityOfTarget(one) === identityOfTarget(other);
-  const hook = (webhook: string, more = {}): KeptTarget => ({
+  const same = (one: StoredTarget, other: StoredTarget): boolean => targetIdentityOf(one) === targetIdentityOf(other);
+  const hook = (webhook: string, more = {}): StoredTarget => ({
     type: "WEBHOOK",
     target: { type: "WEBHOOK", webhook, ...more },
   });

@@ -4,7 +4,7 @@ import {
   ENVIRONMENT_TRIGGERS,
   FLOW_TRIGGERS,
   eventTypeOf,
-  transitionOf,
+  findTransition,
   triggerOf,
 } from "../../../src/domain/notification/triggers.ts";
 
@@ -52,7 +52,7 @@ test("a snapshot turns its environment over", () => {
     [null, null, null],
   ];
   for (const [lastKnown, state, trigger] of table)
-    assert.is(transitionOf(lastKnown, state), trigger, `${lastKnown} to ${state}`);
+    assert.is(findTransition(lastKnown, state), trigger, `${lastKnown} to ${state}`);
 });
 
 test.run();

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { evaluationMs } from "../../../src/domain/policy/cost.ts";
+import { estimateEvaluationMs } from "../../../src/domain/policy/cost.ts";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
 
 const test = suite("cost of policies");
@@ -8,7 +8,7 @@ const test = suite("cost of policies");
 function costOf(artifacts: string): number {
   const { policy, problems } = parsePolicy(`_schema: /v1\nartifacts: ${artifacts}`);
   if (policy === null) throw new Error(problems[0]?.problem);
-  return evaluationMs(policy);
+  return estimateEvaluationMs(policy);
 }
 const rules = (count: number, more = ""): string => `{attestations: [${`{type: junit${more}},`.repeat(count)}]}`;
 

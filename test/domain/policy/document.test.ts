@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { renderDiagnostics } from "../../../src/domain/policy/diagnostics.ts";
-import { controlsReferenced, parsePolicy, policyDump } from "../../../src/domain/policy/document.ts";
+import { controlReferencesOf, parsePolicy, dumpPolicy } from "../../../src/domain/policy/document.ts";
 import type { PolicyDocument } from "../../../src/domain/policy/document.ts";
 
 const S = "_schema: https://example.com/schemas/policy/v1\n";
@@ -24,7 +24,7 @@ const valid = suite("policy files accepted");
 const EMPTY_RULE = { required: false, exceptions: [] };
 
 valid("only _schema: every default", () => {
-  assert.equal(policyDump(accepted(S)), {
+  assert.equal(dumpPolicy(accepted(S)), {
     schema_version: "1",
     artifacts: { provenance: EMPTY_RULE, trail_compliance: EMPTY_RULE, attestations: [] },
   });
@@ -56,7 +56,7 @@ artifacts:
       for_control: SDLC-7
     - {type: decision, name: approval, for_control: null, if: null}
 `);
-  assert.equal(policyDump(policy), {
+  assert.equal(dumpPolicy(policy), {
     schema_version: "1",
     artifacts: {
       provenance: {
@@ -84,7 +84,7 @@ artifacts:
       ],
     },
   });
-  assert.equal(controlsReferenced(policy), [
+  assert.equal(controlReferencesOf(policy), [
     { control: "SDLC-7", line: 23, column: 20, path: "artifacts.attestations.3.for_control" },
   ]);
 });

@@ -10,7 +10,7 @@ import type {
   RuleVerdict,
   Subject,
 } from "../../../src/domain/policy/evaluate.ts";
-import { outcomeInWords, reasons, ruleInWords } from "../../../src/domain/policy/reasons.ts";
+import { describeOutcome, explainVerdict, describeRule } from "../../../src/domain/policy/reasons.ts";
 
 function policy(artifacts: string): PolicyDocument {
   const parsed = parsePolicy(`_schema: /v1\nartifacts: ${artifacts}`);
@@ -827,7 +827,7 @@ wire("rules of version 1 do not look at the state of a record without a trail", 
       attestationIds: [],
     },
   ]);
-  assert.equal(reasons(old, "prod").slice(0, 1), [
+  assert.equal(explainVerdict(old, "prod").slice(0, 1), [
     "Policy 'prod' requires compliance in the trail, but the artifact was reported to flow 'a' without a trail.",
   ]);
   assert.equal(latest.rules[TRAIL]?.resolutions[0], {
@@ -930,7 +930,7 @@ const SENTENCES: [artifacts: string, flows: FlowFacts[], sentences: string[]][] 
 ];
 for (const [artifacts, flows, sentences] of SENTENCES) {
   words(`${artifacts} with ${flows.length} flows`, () =>
-    assert.equal(reasons(judge(artifacts, flows), "prod"), sentences),
+    assert.equal(explainVerdict(judge(artifacts, flows), "prod"), sentences),
   );
 }
 
@@ -988,7 +988,7 @@ const ATTESTED: [rule: string, flows: FlowFacts[], line: string][] = [
 ];
 const inWords = (artifacts: string, flows: FlowFacts[]): string[] =>
   judge(artifacts, flows).rules.flatMap(({ rule, resolutions }) =>
-    resolutions.map((resolution) => `${ruleInWords(rule)}: ${outcomeInWords(rule, resolution)}`),
+    resolutions.map((resolution) => `${describeRule(rule)}: ${describeOutcome(rule, resolution)}`),
   );
 for (const [artifacts, flows, lines] of RULES)
   words(`rules and outcomes: ${artifacts}`, () => assert.equal(inWords(artifacts, flows), lines));

@@ -1,10 +1,10 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { MAX_DIAGNOSTICS, renderDiagnostics } from "../../../src/domain/policy/diagnostics.ts";
-import { parsePolicy, policyDump } from "../../../src/domain/policy/document.ts";
+import { parsePolicy, dumpPolicy } from "../../../src/domain/policy/document.ts";
 import { evaluatePolicy, presentRuleVerdicts } from "../../../src/domain/policy/evaluate.ts";
 import type { Subject } from "../../../src/domain/policy/evaluate.ts";
-import { reasons } from "../../../src/domain/policy/reasons.ts";
+import { explainVerdict } from "../../../src/domain/policy/reasons.ts";
 
 const S = "_schema: /v1\n";
 const MB = 1_048_576;
@@ -211,11 +211,11 @@ function exercise(text: string): boolean {
     assert.not.match(renderDiagnostics(problems), /[\n\r\u2028\0]/);
     return false;
   }
-  policyDump(policy);
+  dumpPolicy(policy);
   for (const subject of [SUBJECT, { ...SUBJECT, flows: [] }]) {
     const verdict = evaluatePolicy(policy, subject);
     presentRuleVerdicts(verdict.rules);
-    assert.is(reasons(verdict, "p").length > 0, verdict.status === "NON-COMPLIANT");
+    assert.is(explainVerdict(verdict, "p").length > 0, verdict.status === "NON-COMPLIANT");
   }
   return true;
 }

@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { compareRunning, identityOf } from "../../../src/domain/snapshot/diff.ts";
-import type { Annotation, Cause, Running } from "../../../src/domain/snapshot/diff.ts";
+import type { Annotation, Cause, RunningArtifact } from "../../../src/domain/snapshot/diff.ts";
 
 const test = suite("when a snapshot is made");
 
@@ -9,7 +9,7 @@ const A = "a".repeat(64);
 const B = "b".repeat(64);
 const CAUSES: Cause[] = ["report", "policies", "policy_version", "allowlist"];
 
-const web = (more: Partial<Running> = {}): Running => ({
+const web = (more: Partial<RunningArtifact> = {}): RunningArtifact => ({
   name: "web",
   fingerprint: A,
   instances: 1,
@@ -17,15 +17,15 @@ const web = (more: Partial<Running> = {}): Running => ({
   provenance: "[]",
   ...more,
 });
-const api = (more: Partial<Running> = {}): Running => web({ name: "api", fingerprint: B, ...more });
+const api = (more: Partial<RunningArtifact> = {}): RunningArtifact => web({ name: "api", fingerprint: B, ...more });
 
 /** What an artifact is shown as: name with the beginning of its fingerprint, annotation, instances before and after. */
 type Shown = [artifact: string, annotation: Annotation, was: number, now: number];
 type Row = [
   what: string,
   cause: Cause | readonly Cause[],
-  before: Running[] | null,
-  after: Running[],
+  before: RunningArtifact[] | null,
+  after: RunningArtifact[],
   snapshot: boolean,
   shown: Shown[],
 ];

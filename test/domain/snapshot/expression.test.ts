@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
-  labelOf,
+  formatSnapshotLabel,
   parseBound,
   parseInterval,
   parsePosition,
@@ -280,7 +280,7 @@ const labels: [string, string][] = [
   ["@{now}", "prod@{now}"],
 ];
 for (const [expression, label] of labels)
-  test(`the label of ${expression} is ${label}`, () => assert.is(labelOf("prod", expression), label));
+  test(`the label of ${expression} is ${label}`, () => assert.is(formatSnapshotLabel("prod", expression), label));
 
 const intervals: [string, from: Position, to: Position][] = [
   ["1..2", index(1), index(2)],

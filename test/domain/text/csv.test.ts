@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { csvLine } from "../../../src/domain/text/csv.ts";
+import { formatCsvLine } from "../../../src/domain/text/csv.ts";
 
 const test = suite("domain/text/csv");
 
@@ -22,8 +22,8 @@ const SIGNS = [
 const BLANKS = ["", " ", "   ", "\u00a0", "\u3000", "\u2003", "\ufeff", "\u200b", "\u0000", "\u000b", " \u00a0 "];
 
 test("a line ends with CRLF, and null is an empty cell", () => {
-  assert.is(csvLine(["a", null, "b", ""]), "a,,b,\r\n");
-  assert.is(csvLine([]), "\r\n");
+  assert.is(formatCsvLine(["a", null, "b", ""]), "a,,b,\r\n");
+  assert.is(formatCsvLine([]), "\r\n");
 });
 
 for (const [text, written] of [
@@ -51,8 +51,9 @@ for (const [text, written] of [
   ["'quoted", "'quoted"],
 ] as const)
   test(`${JSON.stringify(text)} is written ${JSON.stringify(written)}`, () =>
-    assert.is(csvLine([text]), `${written}\r\n`));
+    assert.is(formatCsvLine([text]), `${written}\r\n`));
 
-test("numbers are no formulas", () => assert.is(csvLine([-1.5, 0, 1_700_000_000.25]), "-1.5,0,1700000000.25\r\n"));
+test("numbers are no formulas", () =>
+  assert.is(formatCsvLine([-1.5, 0, 1_700_000_000.25]), "-1.5,0,1700000000.25\r\n"));
 
 test.run();

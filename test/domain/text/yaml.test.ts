@@ -2,10 +2,10 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { isMap, isScalar, isSeq } from "yaml";
 import type { Scalar } from "yaml";
-import { isNullNode, PLAIN, readYaml, shownNode } from "../../../src/domain/text/yaml.ts";
+import { isNullNode, OPERATOR_FILE, readYaml, describeNode } from "../../../src/domain/text/yaml.ts";
 import type { YamlLimits, YamlText } from "../../../src/domain/text/yaml.ts";
 
-const LIMITS: YamlLimits = { tokens: 1_000, nesting: 10, characters: 20_000_000, problems: 5 };
+const LIMITS: YamlLimits = { tokens: 1_000, nesting: 10, chars: 20_000_000, problems: 5 };
 const MB = 1_048_576;
 const read = (text: string, limits = LIMITS): YamlText => readYaml(text, { limits });
 
@@ -16,7 +16,7 @@ const listed = ({ problems }: YamlText): string[] =>
 const any = suite("domain/text/yaml");
 
 any("a text is read, with places", () => {
-  const { root, problems, brokenAt, place } = read("\ufeff# head\r\na:\r\n  - b: 1\n# tail\n");
+  const { root, problems, brokenAt, positionOf: place } = read("\ufeff# head\r\na:\r\n  - b: 1\n# tail\n");
   assert.equal(
     { problems, brokenAt, String: String(root) },
     { problems: [], brokenAt: null, String: '{"a":[{"b":1}]}' },
@@ -114,7 +114,7 @@ any("a character that YAML does not have is refused wherever it stands", () => {
       [`a: "${character}"`, "1:5"],
     ]) {
       assert.equal(listed(read(text ?? "")), [`${place} ${problem}`], JSON.stringify(text));
-      assert.equal(listed(readYaml(text ?? "", PLAIN)), [`${place} ${problem}`], JSON.stringify(text));
+      assert.equal(listed(readYaml(text ?? "", OPERATOR_FILE)), [`${place} ${problem}`], JSON.stringify(text));
     }
   }
   assert.equal(listed(read(`a: "\t\x85\xa0\ufeff\ufffd\u{10ffff}\\0" # \u2028\r\n`)), []);
@@ -146,7 +146,7 @@ any("YAML is 1.2, core schema, whatever a directive says", () => {
 
 any("places inside scalars", () => {
   const text = "- ab\n  cd\n- 'it''s'\n- |\n  x\n  yz\n";
-  const { root, placeInside } = read(text);
+  const { root, positionInside: placeInside } = read(text);
   const scalars = (isSeq(root) ? root.items : []) as Scalar[];
   const at = (index: number, offset: number): string => {
     const { line, column } = placeInside(scalars[index] as Scalar, offset);
@@ -164,7 +164,7 @@ any("values are shown in one short line", () => {
   const { root } = read(
     `[a, 1.50, ~, , "", "\\n\\ud800\\e", {a: b}, [c], *x, ${"9".repeat(100)}, TRUE]`.replace(", ,", ","),
   );
-  const shown = isSeq(root) ? root.items.map(shownNode) : [];
+  const shown = isSeq(root) ? root.items.map(describeNode) : [];
   assert.equal(shown, [
     "a",
     "1.50",
@@ -179,9 +179,9 @@ any("values are shown in one short line", () => {
   ]);
   assert.equal(
     {
-      "shownNode(null)": shownNode(null),
-      "shownNode undefined": shownNode(undefined),
-      "shownNode root": shownNode(read("---\n").root),
+      "shownNode(null)": describeNode(null),
+      "shownNode undefined": describeNode(undefined),
+      "shownNode root": describeNode(read("---\n").root),
     },
     { "shownNode(null)": "null", "shownNode undefined": "null", "shownNode root": "null" },
   );
@@ -225,10 +225,10 @@ any.run();
 
 const test = suite("domain/text/yaml: plain files");
 
-const plain = (text: string): YamlText => readYaml(text, PLAIN);
+const plain = (text: string): YamlText => readYaml(text, OPERATOR_FILE);
 
 test("a plain text is read, with places", () => {
-  const { root, problems, place } = plain("# head\na:\n  - b: 1\n");
+  const { root, problems, positionOf: place } = plain("# head\na:\n  - b: 1\n");
   assert.equal(problems, []);
   assert.is(String(root), '{"a":[{"b":1}]}');
   assert.equal(place(root), { line: 2, column: 1 });

@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { JsonText, stringifyJson } from "../../../src/json/text.ts";
-import { firstElements } from "../../../src/workers/sandbox/json-elements.ts";
+import { readFirstElements } from "../../../src/workers/sandbox/json-elements.ts";
 import { assembleJson, splitJson } from "../../../src/http/body/json-pieces.ts";
 import type { Pieces } from "../../../src/http/body/json-pieces.ts";
 
@@ -62,7 +62,7 @@ test("serialises JSON text among values unchanged", () => {
 test("finds the first elements of a list in its text, and counts all", () => {
   for (const list of [[], [1], ["a,b", "]", '"\\"', {}], [[1, [2]], { a: [1, 2], b: "," }, null, true, -1.5]])
     for (const limit of [0, 1, 2, 9])
-      assert.equal(firstElements(JSON.stringify(list), limit), {
+      assert.equal(readFirstElements(JSON.stringify(list), limit), {
         elements: list.slice(0, limit).map((item) => JSON.stringify(item)),
         count: list.length,
       });

@@ -2,8 +2,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import Database from "better-sqlite3";
-import { legacyAttestationStatuses } from "../../../src/domain/compliance/artifact.ts";
-import { namespaceOf, searchForm, vcsInstanceOf } from "../../../src/domain/network/repository-url.ts";
+import { buildLegacyAttestationStatuses } from "../../../src/domain/compliance/artifact.ts";
+import { deriveNamespace, foldCase, vcsInstanceOf } from "../../../src/domain/network/repository-url.ts";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
 import { applyMigrations, migrations } from "../../../src/store/db/database.ts";
 import type { Db } from "../../../src/store/db/types.ts";
@@ -56,9 +56,9 @@ test("0003 derives of each repository what lists filter by, as reports do", () =
     rows,
     cases.map(([name, url, path]) => ({
       name,
-      search_name: searchForm(name),
+      search_name: foldCase(name),
       vcs_instance: vcsInstanceOf(url),
-      namespace: namespaceOf(name, told(path)),
+      namespace: deriveNamespace(name, told(path)),
       latest_activity_at: 6,
     })),
   );
@@ -227,7 +227,7 @@ test("0005 numbers the reports of each fingerprint in a flow by the audit log, a
   assert.is(entries(1), "[]");
   assert.is(
     entries(7),
-    JSON.stringify(legacyAttestationStatuses(["artifact", "unit", "scan"].map((name) => ({ name, type: "*" })))),
+    JSON.stringify(buildLegacyAttestationStatuses(["artifact", "unit", "scan"].map((name) => ({ name, type: "*" })))),
   );
 });
 

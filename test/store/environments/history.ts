@@ -3,7 +3,7 @@
  * trails, artifacts with and without provenance, attestations that flip, overrides, policies in several versions,
  * allowlists, reports of several environments. Same seed, same history.
  */
-import { pendingFor } from "../../../src/domain/attestation/binding.ts";
+import { findPendingAttestations } from "../../../src/domain/attestation/binding.ts";
 import type { ReportedArtifact } from "../../../src/domain/snapshot/normalize.ts";
 import type { EnvironmentType } from "../../../src/store/environments/environments.ts";
 import { digestOf } from "../../../src/store/environments/snapshot-survey.ts";

@@ -1,9 +1,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
-  environmentState,
+  computeEnvironmentVerdict,
   evaluateInEnvironment,
-  logicalState,
+  computeLogicalVerdict,
   provenanceOf,
 } from "../../../src/domain/compliance/environment.ts";
 import type { AppliedPolicy, Facts, Evaluation, StoredVerdict } from "../../../src/domain/compliance/environment.ts";
@@ -148,12 +148,12 @@ for (const seed of SEEDS) {
           artifact: row,
           facts: JSON.parse(row.facts_json),
           allowlisted: row.allowlist_id !== null,
-          kept: { compliant: booleanOf(row.compliant), verdicts, reasons: JSON.parse(row.reasons_json) },
+          stored: { compliant: booleanOf(row.compliant), verdicts, reasons: JSON.parse(row.reasons_json) },
         },
         store.policies.getDocument,
       );
       assert.equal(again.differences, []);
-      assert.equal(JSON.stringify(again.judgement.verdicts), row.verdicts_json);
+      assert.equal(JSON.stringify(again.evaluation.verdicts), row.verdicts_json);
       seen[String(booleanOf(row.compliant)) as "true" | "false" | "null"] += 1;
       if (row.compliant === 1 && verdicts.some(({ status }) => status !== "COMPLIANT")) seen.allowed += 1;
       if (row.verdicts_json.includes('"error"')) seen.failing += 1;
@@ -179,7 +179,7 @@ for (const seed of SEEDS) {
               members.reduce((sum, member) => sum + member.snapshot[column as "unknown_count"], 0),
             ),
           );
-          const state = logicalState(members.map((member) => booleanOf(member.snapshot.compliant)));
+          const state = computeLogicalVerdict(members.map((member) => booleanOf(member.snapshot.compliant)));
           // A member that never had a snapshot is not shown, and makes unknown what would be compliant.
           const size = { [groups.pair]: 2, [groups.all]: 3, [groups.withSilent]: 4 }[id];
           const found = booleanOf(snapshot.compliant);
@@ -195,7 +195,7 @@ for (const seed of SEEDS) {
           );
           assert.is(
             booleanOf(snapshot.compliant),
-            environmentState(
+            computeEnvironmentVerdict(
               there.map(({ compliant }) => compliant),
               explanation.policies.length,
             ),

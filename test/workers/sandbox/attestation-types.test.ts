@@ -6,8 +6,8 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openCustomTypes } from "../../../src/server/worker-threads.ts";
 import type { AppError } from "../../../src/errors.ts";
-import { createCustomTypes } from "../../../src/workers/sandbox/attestation-types.ts";
-import type { CustomVerdict, TypeDefinition } from "../../../src/workers/sandbox/attestation-types.ts";
+import { createAttestationTypes } from "../../../src/workers/sandbox/attestation-types.ts";
+import type { TypeEvaluation, TypeDefinition } from "../../../src/workers/sandbox/attestation-types.ts";
 import {
   DeadlineError,
   PoolClosedError,
@@ -27,7 +27,7 @@ const failing = (trouble: Error) => {
     load: () => ({ waiting: 0, running: 0 }),
     close: async () => undefined,
   };
-  return createCustomTypes({ schemas: pool, expressions: pool });
+  return createAttestationTypes({ schemas: pool, expressions: pool });
 };
 
 const NOW = 1_700_000_000;
@@ -38,8 +38,8 @@ const define = (more: Partial<TypeDefinition> = {}): TypeDefinition => ({
   ...more,
 });
 const judge = (definition: Partial<TypeDefinition>, data: unknown, lane = "type") =>
-  types.judge(lane, define(definition), data, NOW);
-const reasons = (verdict: CustomVerdict): unknown =>
+  types.evaluate(lane, define(definition), data, NOW);
+const reasons = (verdict: TypeEvaluation): unknown =>
   "mismatch" in verdict ? verdict : verdict.outcomes.map(({ reason }) => reason);
 const summaryOf = async (entries: Record<string, string>, data: unknown): Promise<unknown> => {
   const verdict = await judge(
@@ -118,7 +118,7 @@ test("a rule without end is stopped, and those after it have no time left; those
 
 test("while one type does not end, others are judged, and all of its own reports get their answer", async () => {
   const ended: string[] = [];
-  const noted = async (what: string, verdict: Promise<CustomVerdict>) => {
+  const noted = async (what: string, verdict: Promise<TypeEvaluation>) => {
     const found = reasons(await verdict);
     ended.push(what);
     return found;
@@ -299,7 +299,7 @@ test("a server that is too busy gives no verdict and asks to come again; a mista
   ]) {
     const busy = failing(trouble);
     for (const asked of [
-      busy.judge("a", define({ rules: ["true"] }), 1, NOW),
+      busy.evaluate("a", define({ rules: ["true"] }), 1, NOW),
       busy.check("a", define({ rules: ["true"] })),
     ]) {
       const error = (await rejection(asked)) as AppError;
@@ -316,13 +316,13 @@ test("a server that is too busy gives no verdict and asks to come again; a mista
   }
   const mistake = new TaskError("x is not a function", "TypeError", null);
   const broken = failing(mistake);
-  assert.is(await rejection(broken.judge("a", define({ rules: ["true"] }), 1, NOW)), mistake);
+  assert.is(await rejection(broken.evaluate("a", define({ rules: ["true"] }), 1, NOW)), mistake);
 });
 
 test("a thread that dies of a task is a reason against it", async () => {
   const dying = failing(new WorkerDiedError("types: out of memory", true, {}));
-  assert.equal(reasons(await dying.judge("a", define({ rules: ["true"] }), 1, NOW)), [MEMORY]);
-  assert.equal(await dying.judge("a", define({ schema: "{}" }), 1, NOW), {
+  assert.equal(reasons(await dying.evaluate("a", define({ rules: ["true"] }), 1, NOW)), [MEMORY]);
+  assert.equal(await dying.evaluate("a", define({ schema: "{}" }), 1, NOW), {
     mismatch: "attestation_data: could not be checked with the schema of the type within 4 seconds and its memory",
   });
   assert.equal(await dying.check("a", define({ schema: "{}", rules: ["true"] })), {
