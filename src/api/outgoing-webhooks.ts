@@ -164,7 +164,7 @@ export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
       org: "acme",
       event_type: "API_KEY_EXPIRY",
       description:
-        "The API key of service account ci-bot in organization acme (CI) ends in 3 days, on 2026-02-03 12:00 UTC",
+        "The API key of service account ci-bot in organization acme (CI) expires in 3 days, on 2026-02-03 12:00 UTC",
       api_key: {
         id: "0f5c9a1d-2b3e-4f50-8172-8394a5b6",
         description: "CI",

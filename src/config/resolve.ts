@@ -97,7 +97,7 @@ export function resolveConfig(input: {
   const listen = found.get("listen");
   if (listen && !found.has("baseUrl")) {
     found.set("baseUrl", {
-      value: defaultBaseUrl(listen.value as Listen | ListenPath, found.has("tlsCert")),
+      value: defaultBaseUrl(listen.value as Listen | ListenPath, { tls: found.has("tlsCert") }),
       source: "default",
     });
   }
@@ -205,7 +205,7 @@ function readFile(
  * The base URL of an installation that names none: the scheme and the listen address, with localhost in place of an
  * address that stands for all interfaces, and of a Unix socket. With port 0 call it again once the port is known.
  */
-export function defaultBaseUrl(listen: Listen | ListenPath, tls: boolean): string {
+export function defaultBaseUrl(listen: Listen | ListenPath, { tls }: { tls: boolean }): string {
   const scheme = tls ? "https" : "http";
   if ("path" in listen) return `${scheme}://localhost`;
   const everywhere = listen.host === "0.0.0.0" || listen.host === "::";

@@ -1,39 +1,37 @@
 /**
- * Whether the clock of the machine can be believed, and which time a snapshot gets. A clock that is wrong once must not
- * bend the history of an environment: snapshots are ordered by their numbers, and each has the time of the clock, not
- * the largest time that any clock ever showed.
+ * Detects a wrong system clock and chooses the time of a snapshot. One wrong reading must not distort the history of an
+ * environment: snapshots are ordered by number, and each takes the current clock time, not the largest time that any
+ * clock ever showed.
  *
  * All times are epoch seconds.
  */
 import { DAY_S } from "./time.ts";
 
-/** A clock further than this from the time that is expected is not believed. */
+/** A clock that is further than this from the expected time is treated as wrong. */
 export const MAX_CLOCK_ERROR_S = DAY_S;
 
-/** What the database remembers of the clock (store/clock.ts). */
+/** What the database records about the clock (store/db/clock.ts). */
 export type ClockRecord = {
   /** The last known good time. */
   goodAt: number;
-  /**
-   * The latest jump ahead under which something was recorded: the last known good time before it; null: there was none.
-   */
+  /** The last known good time before the latest forward jump during which something was recorded; null without one. */
   jumpFrom: number | null;
-  /** The time that the clock showed when the first change after that jump was recorded. */
+  /** The clock time of the first change that was recorded after that jump. */
   jumpTo: number | null;
-  /** Whether that jump is unresolved: the clock neither came back nor proved to be right. */
+  /** Whether that jump is unresolved: the clock has neither come back nor been confirmed. */
   isOpen: boolean;
 };
 
 export type ClockState = "right" | "ahead" | "behind";
 
-/** @param expected the last known good time, plus the time that is known to have passed since */
+/** @param expected the last known good time plus the time that has certainly passed since */
 export function classifyClock(now: number, expected: number): ClockState {
   if (now > expected + MAX_CLOCK_ERROR_S) return "ahead";
   return now < expected - MAX_CLOCK_ERROR_S ? "behind" : "right";
 }
 
 /**
- * Whether a jump that was taken for right proves to be wrong after all: the clock shows a time between the last good
+ * Whether a jump that was accepted as correct turns out to be wrong: the clock now shows a time between the last good
  * time before the jump and the time that it jumped to.
  */
 export const disprovesJump = (now: number, { goodAt, jumpFrom, jumpTo }: ClockRecord): boolean =>
@@ -44,12 +42,11 @@ export const disprovesJump = (now: number, { goodAt, jumpFrom, jumpTo }: ClockRe
   now < jumpTo - MAX_CLOCK_ERROR_S;
 
 /**
- * The time of a snapshot that is made now.
- * @param latest the time of the snapshot before it; null: there is none
- * @param readRecord reads what is known of the clock; called only where the clock is more than a day behind `latest`
- * @returns `now`, but not less than `latest`, unless `latest` is a time that a wrong clock showed. A clock that was set
- * back
- *   behind a good time still cannot make history run backwards.
+ * The time of a snapshot that is taken now.
+ * @param latest the time of the previous snapshot, null without one
+ * @param readRecord reads the clock record; called only when the clock is more than a day behind `latest`
+ * @returns `now`, but at least `latest`, unless `latest` comes from a wrong clock. A clock that was set back behind a
+ *   good time still cannot make history run backwards.
  */
 export function chooseSnapshotTime(now: number, latest: number | null, readRecord: () => ClockRecord | null): number {
   if (latest === null || now >= latest) return now;

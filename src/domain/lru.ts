@@ -1,27 +1,28 @@
 /**
- * A bounded cache that evicts the least recently used entry first. Every cache of the server is one of these, so that
- * all of them evict alike; what only a write invalidates is a read cache (store/db/read-cache.ts).
+ * A bounded cache that evicts the least recently used entry first. Every bounded cache of the server is one of these,
+ * so that all of them evict alike. A cache that every write invalidates is a read cache (store/db/read-cache.ts).
  */
 export type Lru<Key, Value> = {
   readonly size: number;
-  /** The value, which counts as used from now on; undefined when there is none. */
+  /** The value, which becomes the most recently used one; undefined when there is none. */
   get(key: Key): Value | undefined;
   /**
-   * Keeps a value in place of an earlier one under the key. An entry that weighs more than the whole cache may is not
-   * kept; an earlier value under its key is gone then.
-   * @param weight in the unit of `maxWeight`, 0 where entries are counted only
+   * Stores a value and replaces an earlier one under the key. An entry that outweighs the whole cache is not stored;
+   * an earlier value under its key is removed all the same.
+   * @param weight in the unit of `maxWeight`; 0 where only entries are counted
    */
   set(key: Key, value: Value, weight?: number): void;
-  /** All entries, the least recently used first; reading them here does not count as use. */
+  /** All entries, least recently used first; iterating does not count as use. */
   entries(): IterableIterator<[Key, Value]>;
-  /** Forgets an entry; unknown keys are ignored. */
+  /** Removes an entry; unknown keys are ignored. */
   delete(key: Key): void;
   clear(): void;
 };
 
 /**
- * @param maxEntries how many entries are kept at most
- * @param maxWeight sum of the weights of all entries at most; the unit is the caller's (characters, bytes)
+ * @param maxEntries most entries in the cache
+ * @param maxWeight largest sum of the weights of all entries, in the caller's unit (characters, bytes); unlimited by
+ *   default
  */
 export function createLru<Key, Value>({
   maxEntries,
@@ -30,7 +31,7 @@ export function createLru<Key, Value>({
   maxEntries: number;
   maxWeight?: number;
 }): Lru<Key, Value> {
-  // A Map iterates in the order of insertion, so the first entry is the least recently used one.
+  // A Map iterates in insertion order, so the first entry is the least recently used one.
   const entries = new Map<Key, { value: Value; weight: number }>();
   let total = 0;
 

@@ -1,11 +1,11 @@
-// The grammar of every name the API takes. Each is kept as the source text of a regular expression, because that exact
-// spelling is printed in refusals (messages 2) and published in the API document: two spellings of one set of
+// The grammar of every name that the API accepts. Each pattern is the source text of a regular expression, because
+// refusals print that exact spelling (messages 2) and the API document publishes it: two spellings of one set of
 // characters are not interchangeable here. No pattern uses the m flag, so `$` is the end of the text and a trailing
 // line feed never passes.
 
-/** Flows; also user and organization names, for which the specification is silent (messages 11). */
+/** Flows; also users and organizations, whose names the specification does not define (messages 11). */
 export const FLOW_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$`;
-/** Login names; same grammar as flows, so that a personal organization can carry its owner's name (semantics 1.2). */
+/** Login names; the grammar of flows, so that a personal organization can have its owner's name (semantics 1.2). */
 export const USER_NAME = FLOW_NAME;
 /** Organization names; see USER_NAME. */
 export const ORGANIZATION_NAME = FLOW_NAME;
@@ -15,17 +15,17 @@ export const TRAIL_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$`;
 export const POLICY_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_\.~]*$`;
 /** Custom attestation types (semantics 3.4). */
 export const CUSTOM_TYPE_NAME = TRAIL_NAME;
-/** New environments; stored ones with a `~` still load (messages 9, semantics 6.2). */
+/** New environments; stored names may also contain `~` (messages 9, semantics 6.2). */
 export const ENVIRONMENT_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\.\-_]*$`;
-/** Control identifiers; the word `tags` is refused besides (semantics 7.1). */
+/** Control identifiers; the word `tags` is refused as well (semantics 7.1). */
 export const CONTROL_IDENTIFIER = String.raw`^[a-zA-Z0-9\-._~]+$`;
 /** Notification actions (semantics 10). */
 export const ACTION_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_\.~/]*$`;
-/** Service accounts, 1 to 64 characters besides (semantics 1.5). */
+/** Service accounts; the length is 1 to 64 characters (semantics 1.5). */
 export const SERVICE_ACCOUNT_NAME = String.raw`^[a-zA-Z0-9\-]+$`;
-/** Attestations, and the entries of `target_artifacts` (semantics 10, wire-contract 6.1). */
+/** Attestations and the entries of `target_artifacts` (semantics 10, wire-contract 6.1). */
 export const ATTESTATION_NAME = String.raw`^[a-zA-Z0-9\-_,]+$`;
-/** The artifacts of a template, to which reports refer (semantics 2.1). */
+/** Template artifacts that reports refer to (semantics 2.1). */
 export const REFERENCE_NAME = String.raw`^[a-zA-Z0-9\-_]+$`;
 /** Tags of flows, environments, repos and controls (semantics 10). */
 export const TAG_KEY = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$`;
@@ -35,27 +35,26 @@ export const ANNOTATION_KEY = "^[A-Za-z0-9_-]+$";
 export const URL_LABEL = "^[^=.]+$";
 /** A whole SHA-256, lower case. */
 export const FINGERPRINT = "^[a-f0-9]{64}$";
-/** What artifact reads accept in place of a whole fingerprint (semantics 2.4). */
+/** The abbreviated fingerprint that artifact reads accept (semantics 2.4). */
 export const FINGERPRINT_PREFIX = "^[a-f0-9]{5,64}$";
 /** A whole git commit id, lower case. */
 export const COMMIT_SHA = "^[a-f0-9]{40}$";
-/** Ids of this service: a UUID with its last group cut to eight digits (semantics 1.9). */
+/** Public ids: a UUID whose last group is cut to eight digits (semantics 1.9). */
 export const PUBLIC_ID = "^[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{8}$";
 
-/** Longest name that a report can give an attestation, an artifact or a type, in UTF-16 code units. */
+/** Longest name of an attestation, artifact or type in a report, in UTF-16 code units. */
 export const MAX_NAME_CHARS = 256;
 
-/** File systems allow names of 255 bytes; the endings `.tar.gz` and those of temporary files need room too. */
+/** File systems allow names of 255 bytes, and `.tar.gz` and the suffixes of temporary files need room. */
 const MAX_PACKAGE_NAME_CHARS = 200;
-/** Characters of a fingerprint that people recognize. */
+/** Long enough for a person to recognize the fingerprint. */
 const SHORT_FINGERPRINT_CHARS = 12;
 
 /**
- * The name of an audit package: the directory that its archive unpacks to, and the file name of the download without
- * its ending. It follows from the records alone, so that the same records give the same bytes.
- * @param about the current name of the flow, and the name of the trail or the whole fingerprint of the artifact; none
- * of
- *   them holds a character that file systems or tar treat specially
+ * The name of an audit package: the directory in its archive, and the name of the download without its extension. It
+ * depends on the records alone, so that the same records give the same bytes.
+ * @param about the current name of the flow, and either the name of the trail or the whole fingerprint of the artifact.
+ *   None of them contains a character that is special to file systems or tar.
  */
 export function formatAuditPackageName(
   about: { flow: string } & ({ trail: string } | { fingerprint: string }),
@@ -64,17 +63,19 @@ export function formatAuditPackageName(
   return `audit-package-${about.flow}-${subject}`.slice(0, MAX_PACKAGE_NAME_CHARS);
 }
 
-const compiled = new Map<string, RegExp>();
+// Not an LRU: its keys are constants of the code, some twenty of them, so it cannot grow.
+const compiledPatterns = new Map<string, RegExp>();
 
 /**
- * Whether `text` matches one of the patterns above as a whole.
- * @param pattern one of the constants of this file; compiled once and kept, so never pass a user's own expression
+ * Whether `text` as a whole matches a pattern.
+ * @param pattern a constant such as those above; it is compiled once and cached for good, so never pass a user's own
+ *   expression
  */
 export function matches(pattern: string, text: string): boolean {
-  let expression = compiled.get(pattern);
+  let expression = compiledPatterns.get(pattern);
   if (expression === undefined) {
     expression = new RegExp(pattern);
-    compiled.set(pattern, expression);
+    compiledPatterns.set(pattern, expression);
   }
   return expression.test(text);
 }

@@ -1,19 +1,19 @@
 /**
- * Reading JSON that this server wrote into a column. A column whose text is not what was written is damage on the disk
- * or a change by hand, so a reader says what it expects: a wrong shape is found where it is read, not three calls later.
+ * Reads JSON that this server wrote into a column. A column that holds anything else was damaged on disk or edited by
+ * hand, so a reader states the shape it expects: a wrong shape is found where it is read, not three calls later.
  */
 
-/** A stored text that is not JSON, or not of the shape that was written. */
+/** A stored text is not JSON, or does not have the shape that was written. */
 export class StoredJsonError extends Error {
   override readonly name = "StoredJsonError";
 }
 
-/** Whether a parsed value has the shape that was written. */
+/** Checks that a parsed value has the shape that was written. */
 export type Guard<T> = (value: unknown) => value is T;
 
 /**
- * The value of a stored text.
- * @throws StoredJsonError when the text is not JSON or the value not of that shape
+ * Parses a stored text.
+ * @throws StoredJsonError when the text is not JSON or the value does not have the shape
  */
 export function readStoredJson<T>(text: string, isShape: Guard<T>): T {
   let value: unknown;
@@ -26,14 +26,7 @@ export function readStoredJson<T>(text: string, isShape: Guard<T>): T {
   return value;
 }
 
-/**
- * The value of a nullable column; null for null.
- * @throws StoredJsonError for a damaged text, as readStoredJson
- */
-export const readNullableStoredJson = <T>(text: string | null, isShape: Guard<T>): T | null =>
-  text === null ? null : readStoredJson(text, isShape);
-
-/** The value of a stored text; null where the column is null, or its text damaged. */
+/** Parses a stored text; null when the column is null or its text is damaged. */
 export function readStoredJsonOrNull<T>(text: string | null, isShape: Guard<T>): T | null {
   if (text === null) return null;
   try {
@@ -49,7 +42,7 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
 export const isText = (value: unknown): value is string => typeof value === "string";
 export const isNumber = (value: unknown): value is number => typeof value === "number";
 
-/** Guards of lists: every element has to pass. */
+/** Guard of a list in which every element passes. */
 export const isListOf =
   <T>(isElement: Guard<T>): Guard<T[]> =>
   (value): value is T[] =>
@@ -62,8 +55,8 @@ export const isRecordOf =
     isObject(value) && Object.values(value).every(isValue);
 
 /**
- * Guard of an object that this server wrote as a whole: the named members are there. What they hold is not looked at,
- * so a guard costs little in lists; members that may be absent are not named.
+ * Guard of an object that this server wrote as a whole: the named members exist. Their values are not checked, so the
+ * guard stays cheap in lists. Do not name members that may be absent.
  */
 export const hasMembers =
   <T extends object>(...members: (keyof T & string)[]): Guard<T> =>

@@ -81,7 +81,7 @@ export function authenticateSignature<Context, M extends Membership>(
   const { principal, membership, ...endpoint } = findSignedEndpoint(exchange, signature);
   if (body === null || !endpoint.verifySignature(exchange.ctx.get(signature.header), body)) throw unauthenticated();
   recordForLog(exchange.ctx, { principal });
-  if (!allows(signature.requires, membership.role, false)) throw forbidden();
+  if (!allows(signature.requires, { role: membership.role, isPublic: false })) throw forbidden();
   return { ...request, principal, membership };
 }
 
@@ -94,7 +94,7 @@ function requirePermission<M extends Membership>(
   permission: OrgPermission,
   membership: M | null,
 ): M {
-  if (!membership || !allows(permission, membership.role, membership.isPublic)) throw forbidden();
+  if (!membership || !allows(permission, { role: membership.role, isPublic: membership.isPublic })) throw forbidden();
   if (feature && !membership.features.includes(feature)) throw forbidden();
   return membership;
 }

@@ -721,13 +721,13 @@ values("paths, tokens, counts, stores and roles that are refused", () => {
 });
 
 values("the derived base URL", () => {
-  assert.is(defaultBaseUrl({ host: "0.0.0.0", port: 80 }, false), "http://localhost:80");
-  assert.is(defaultBaseUrl({ host: "::", port: 80 }, false), "http://localhost:80");
-  assert.is(defaultBaseUrl({ host: "::1", port: 80 }, false), "http://[::1]:80");
-  assert.is(defaultBaseUrl({ host: "assay", port: 80 }, false), "http://assay:80");
-  assert.is(defaultBaseUrl({ host: "assay", port: 443 }, true), "https://assay:443");
-  assert.is(defaultBaseUrl({ path: "/run/assay.sock" }, false), "http://localhost");
-  assert.is(defaultBaseUrl({ path: "/run/assay.sock" }, true), "https://localhost");
+  assert.is(defaultBaseUrl({ host: "0.0.0.0", port: 80 }, { tls: false }), "http://localhost:80");
+  assert.is(defaultBaseUrl({ host: "::", port: 80 }, { tls: false }), "http://localhost:80");
+  assert.is(defaultBaseUrl({ host: "::1", port: 80 }, { tls: false }), "http://[::1]:80");
+  assert.is(defaultBaseUrl({ host: "assay", port: 80 }, { tls: false }), "http://assay:80");
+  assert.is(defaultBaseUrl({ host: "assay", port: 443 }, { tls: true }), "https://assay:443");
+  assert.is(defaultBaseUrl({ path: "/run/assay.sock" }, { tls: false }), "http://localhost");
+  assert.is(defaultBaseUrl({ path: "/run/assay.sock" }, { tls: true }), "https://localhost");
   const tls = { "tls-cert": "c.pem", "tls-key": "k.pem" };
   assert.is(configOf({ flags: { listen: "h:1", ...tls } }).baseUrl, "https://h:1");
   assert.is(configOf({ flags: { listen: "unix:/a", ...tls, "base-path": "/x" } }).baseUrl, "https://localhost/x");

@@ -76,9 +76,9 @@ for (const [text, seconds] of moments)
   test(`the moment of "${text}" is ${seconds}`, () => assert.is(parseIsoTime(text), seconds));
 
 test("a whole day lasts until the next one begins; a time is a moment either way", () => {
-  const end = parseIsoTime("2023-11-14", true) as number;
+  const end = parseIsoTime("2023-11-14", { endOfDay: true }) as number;
   assert.ok(end > 1700006399.999 && end < 1700006400, String(end));
-  assert.is(parseIsoTime("2023-11-14T00:00", true), 1699920000);
+  assert.is(parseIsoTime("2023-11-14T00:00", { endOfDay: true }), 1699920000);
 });
 
 test("two histories become one by time, and each keeps its own order", () => {

@@ -97,8 +97,8 @@ test("warns 14 and 3 days before the end, each once, also across restarts", asyn
   assert.equal(
     sent().map(({ body }) => body["text"].split("\n")[2]),
     [
-      "- The API key of service account ci in organization acme (main) ends in 14 days, on 2024-02-22 22:13 UTC",
-      "- The API key of service account ci in organization acme (main) ends in 3 days, on 2024-02-22 22:13 UTC",
+      "- The API key of service account ci in organization acme (main) expires in 14 days, on 2024-02-22 22:13 UTC",
+      "- The API key of service account ci in organization acme (main) expires in 3 days, on 2024-02-22 22:13 UTC",
     ],
   );
 });

@@ -69,9 +69,9 @@ test("connects to none when one of the addresses is not allowed", async () => {
   for (const [answer, problem] of [
     [["127.0.0.1", "10.0.0.1"], "10.0.0.1 is private"],
     [["10.0.0.1", "127.0.0.1"], "10.0.0.1 is private"],
-    [["127.0.0.1", "::ffff:169.254.169.254"], "::ffff:169.254.169.254 is the metadata service of a cloud"],
-    [["127.0.0.1", "::127.0.0.1"], "::127.0.0.1 is an IPv4 address in an outdated form"],
-    [["127.0.0.1", "nonsense"], "nonsense is no IP address"],
+    [["127.0.0.1", "::ffff:169.254.169.254"], "::ffff:169.254.169.254 is a cloud metadata service"],
+    [["127.0.0.1", "::127.0.0.1"], "::127.0.0.1 is an IPv4 address in a deprecated form"],
+    [["127.0.0.1", "nonsense"], "nonsense is not an IP address"],
   ] as const) {
     const { sender } = given({ resolve: async () => answer });
     const { result, detail } = await sender.send(webhook(url(HOST)));
@@ -155,7 +155,7 @@ test("does not follow a redirect to a target that is not allowed", async () => {
     [
       "http://169.254.169.254/latest",
       "The receiver redirects to a target that is not allowed",
-      "The address 169.254.169.254 is not allowed as a target: it is the metadata service of a cloud",
+      "The address 169.254.169.254 is not allowed as a target: it is a cloud metadata service",
     ],
     [inner.url("inner.example"), "The addresses of inner.example are not allowed as a target", "127.0.0.2 is loopback"],
     [

@@ -142,8 +142,8 @@ test("the permission matrix is the golden", () => {
       if (column === "no key") return false;
       if (!isOrgPermission(permission)) return true;
       return column === "outsider"
-        ? allows(permission, null, true)
-        : allows(permission, column as (typeof ROLES)[number], false);
+        ? allows(permission, { role: null, isPublic: true })
+        : allows(permission, { role: column as (typeof ROLES)[number], isPublic: false });
     };
     return `${operation.id.padEnd(36)} ${operation.permission.padEnd(18)} ${columns.map((column) => (cell(column) ? "yes" : "-").padEnd(12)).join("")}${operation.feature ?? ""}`.trimEnd();
   });

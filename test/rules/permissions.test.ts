@@ -52,7 +52,7 @@ test("each operation answers each role as the table says", async () => {
       for (const key of [keys[role], bots[role]] as string[]) {
         const answer = await ask(key);
         const label = `${operation.id} as ${role}`;
-        if (allows(operation.permission, role, false))
+        if (allows(operation.permission, { role, isPublic: false }))
           assert.not.equal([answer.status, answer.body], [403, DENIED], label);
         else assert.equal({ status: answer.status, body: answer.body }, { status: 403, body: DENIED }, label);
         assert.ok(answer.status < 500, `${label}: ${answer.status} ${answer.text}`);
@@ -70,7 +70,7 @@ test("each operation answers each role as the table says", async () => {
       `${operation.id} in no organization`,
     );
     const inPublic = await ask(stranger, pathFor(operation.path, operation.example.params ?? {}, open.org));
-    if (allows(operation.permission, null, true))
+    if (allows(operation.permission, { role: null, isPublic: true }))
       assert.is.not(inPublic.status, 403, `${operation.id} in a public organization`);
     else
       assert.equal(

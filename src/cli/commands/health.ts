@@ -73,7 +73,7 @@ export const health: Command = {
 
 /** Returns the local address of a server with this configuration. Probes are at the root, whatever its base path. */
 function ownTarget({ listen, tlsCert }: Config): Target {
-  const url = new URL("/ready", defaultBaseUrl(listen, tlsCert !== null));
+  const url = new URL("/ready", defaultBaseUrl(listen, { tls: tlsCert !== null }));
   if ("path" in listen) return { url, socketPath: listen.path };
   if (listen.port === 0)
     throw new CommandError("the server listens on a random port (port 0): give its address with --url URL", EXIT.usage);

@@ -25,7 +25,7 @@ const TABLES: readonly Table[] = [
     byId: `SELECT 'version ' || v.version || ' of policy ' || p.name || ' (' || p.id || ')' AS about, v.policy_yaml AS text, v.parsed_json
            FROM policy_versions v JOIN policies p ON p.id = v.policy_id WHERE v.id = ?`,
     parsedOf(text) {
-      const { policy } = parsePolicy(text, true);
+      const { policy } = parsePolicy(text, { isStored: true });
       return policy && serializePolicy(policy);
     },
   },

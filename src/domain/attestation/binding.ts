@@ -1,9 +1,9 @@
-// To what an attestation belongs (semantics 3.2): the trail, artifacts already in it, or artifacts yet to come. The two
-// functions are two halves of one relation: whatever order artifact and attestation arrive in, the same pairs result.
-// The one exception is a target without commit, which means the latest artifact of that name at the moment of the
+// What an attestation is bound to (semantics 3.2): the trail, artifacts already in it, or artifacts reported later. The
+// two functions are halves of one relation: in whatever order artifact and attestation arrive, the same pairs result.
+// The one exception is a target without a commit, which means the latest artifact of that name at the time of the
 // report.
 
-/** An artifact record of the trail. `sequence` grows with each report; `gitCommit` is the whole commit id. */
+/** An artifact record of the trail. `sequence` increases with each report; `gitCommit` is the whole commit id. */
 export type ArtifactInTrail = {
   artifactId: string;
   fingerprint: string;
@@ -17,7 +17,7 @@ export type BindingInput = {
   artifactFingerprint: string | null;
   /** Reference names; clients send at most one (wire-contract 6.1). */
   targetArtifacts: readonly string[];
-  /** Commit id of the report's commit info. */
+  /** Commit id from the commit info of the report. */
   commit: string | null;
   artifactsInTrail: readonly ArtifactInTrail[];
 };
@@ -25,44 +25,43 @@ export type BindingInput = {
 export type Binding =
   /** A trail attestation. */
   | { kind: "trail" }
-  /** Belongs to these artifact records, at least one, and to no later report of another fingerprint. */
+  /** Bound to these artifact records, at least one, and to no later report of another fingerprint. */
   | { kind: "artifacts"; artifactIds: string[] }
-  /**
-   * Belongs to these records, possibly none, and to every later one with a name of `referenceNames` and this commit.
-   */
+  /** Bound to these records, possibly none, and to every later one with one of `referenceNames` and this commit. */
   | { kind: "pending"; artifactIds: string[]; referenceNames: string[]; commit: string }
-  /** No artifact of that fingerprint in the trail: 404 (messages 5). */
+  /** The trail has no artifact with that fingerprint: 404 (messages 5). */
   | { kind: "unknown_fingerprint" }
-  /** The target is not in the trail and nothing tells which one is meant: 400 naming both (messages 5). */
+  /** The target is not in the trail, and neither commit nor fingerprint identifies it: 400 naming both (messages 5). */
   | { kind: "needs_commit_or_fingerprint"; attestation: string; artifact: string };
 
 /**
- * Binds a reported attestation. A fingerprint decides alone and binds to all records of it, under whatever reference
- * name; a target does so only together with a commit, or by being the latest of its name (semantics 3.2, 1 to 6).
+ * Binds a reported attestation. A fingerprint alone binds it to all records of that fingerprint, under any reference
+ * name. A target name binds only together with a commit, or to the latest artifact of that name (semantics 3.2, 1 to
+ * 6).
  */
 export function bindAttestation(input: BindingInput): Binding {
   const { artifactFingerprint: fingerprint, targetArtifacts, commit, artifactsInTrail } = input;
   if (fingerprint !== null) {
-    const artifactIds = ids(artifactsInTrail.filter((artifact) => artifact.fingerprint === fingerprint));
+    const artifactIds = idsOf(artifactsInTrail.filter((artifact) => artifact.fingerprint === fingerprint));
     return artifactIds.length === 0 ? { kind: "unknown_fingerprint" } : { kind: "artifacts", artifactIds };
   }
   const referenceNames = [...new Set(targetArtifacts)];
   if (referenceNames.length === 0) return { kind: "trail" };
   if (commit !== null) {
     const bound = artifactsInTrail.filter((artifact) => isTarget(artifact, referenceNames, commit));
-    return { kind: "pending", artifactIds: ids(bound), referenceNames, commit };
+    return { kind: "pending", artifactIds: idsOf(bound), referenceNames, commit };
   }
   const latest: ArtifactInTrail[] = [];
   for (const name of referenceNames) {
-    const artifact = latestNamed(name, artifactsInTrail);
+    const artifact = findLatestNamed(name, artifactsInTrail);
     if (artifact === null)
       return { kind: "needs_commit_or_fingerprint", attestation: input.attestationName, artifact: name };
     latest.push(artifact);
   }
-  return { kind: "artifacts", artifactIds: ids(latest) };
+  return { kind: "artifacts", artifactIds: idsOf(latest) };
 }
 
-/** An attestation of the trail that names an artifact, as it was reported. */
+/** A reported attestation of the trail that names an artifact. */
 export type ArtifactAttestation = {
   attestationId: string;
   artifactFingerprint: string | null;
@@ -71,8 +70,8 @@ export type ArtifactAttestation = {
 };
 
 /**
- * The attestations of the trail that a newly reported artifact receives, in the order given: those of its fingerprint
- * (a re-report under another reference name), and those that wait for its reference name and commit.
+ * Ids of the trail's attestations to bind to a newly reported artifact, in the given order: those of its fingerprint (a
+ * re-report under another reference name), and those pending for its reference name and commit.
  */
 export function findPendingAttestations(
   artifact: Pick<ArtifactInTrail, "fingerprint" | "referenceName" | "gitCommit">,
@@ -86,7 +85,7 @@ export function findPendingAttestations(
   return received.map(({ attestationId }) => attestationId);
 }
 
-/** The match key of an early attestation is (reference name, commit), never the fingerprint (semantics 3.2, 1). */
+/** A pending attestation matches by reference name and commit, never by fingerprint (semantics 3.2, 1). */
 function isTarget(
   artifact: Pick<ArtifactInTrail, "referenceName" | "gitCommit">,
   referenceNames: readonly string[],
@@ -97,7 +96,7 @@ function isTarget(
   );
 }
 
-function latestNamed(referenceName: string, artifacts: readonly ArtifactInTrail[]): ArtifactInTrail | null {
+function findLatestNamed(referenceName: string, artifacts: readonly ArtifactInTrail[]): ArtifactInTrail | null {
   let latest: ArtifactInTrail | null = null;
   for (const artifact of artifacts) {
     if (artifact.referenceName === referenceName && (latest === null || artifact.sequence > latest.sequence))
@@ -106,6 +105,4 @@ function latestNamed(referenceName: string, artifacts: readonly ArtifactInTrail[
   return latest;
 }
 
-function ids(artifacts: readonly ArtifactInTrail[]): string[] {
-  return artifacts.map(({ artifactId }) => artifactId);
-}
+const idsOf = (artifacts: readonly ArtifactInTrail[]): string[] => artifacts.map(({ artifactId }) => artifactId);

@@ -1,45 +1,42 @@
 /**
- * Attestations of types that organizations made for themselves: what the runs of their jq rules say (semantics 3.4).
- * All rules must yield exactly one output, the value true. Whatever else happens to a rule is a reason against the
- * attestation: a failure, several outputs, none, or no end.
+ * The verdict on attestations of custom types, from the runs of their jq rules (semantics 3.4). Every rule must yield
+ * exactly one output, the value true. Anything else is a reason against the attestation: a failure, several outputs,
+ * none, or a timeout.
  */
 import { truncate, excerpt } from "../text/excerpt.ts";
 import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
-/** A run of a jq expression that ended by itself or was ended from within. */
+/** A run of a jq expression that ended by itself or was aborted by its sandbox. */
 export type ExpressionRun = {
   /** The outputs, one JSON text each. */
   outputs: readonly string[];
-  /** Whether there were more outputs than asked for, or more bytes of them; the run was ended then. */
+  /** Whether the run exceeded the requested number of outputs or bytes and was aborted for it. */
   overflow: boolean;
-  /** The exit status of jq, null when the run was ended by its memory, its stack or an overflow. */
+  /** The exit status of jq, null when memory, stack or an overflow ended the run. */
   status: number | null;
-  /** What jq wrote to stderr: its errors, and what the expression itself wrote there. */
+  /** The stderr of jq: its errors, and whatever the expression itself wrote there. */
   diagnostics: string;
 };
 
-/** What came of a rule: `reason` says in plain English why it does not hold, null when it holds. */
+/** The outcome of a rule. `reason` says in plain English why the rule does not hold, null when it holds. */
 export type RuleOutcome = { rule: string; reason: string | null };
 
-/** A labelled value of a summary. `error` says why there is no value, null when there is one. */
+/** A labelled value of a summary. `error` says why the value is missing, null when it is present. */
 export type SummaryRow = { name: string; value: unknown; error: string | null };
-/**
- * One group for data that is no array, else one for each element; `left_out` counts the elements that have none, for
- * their number.
- */
+/** One group per element of an array, one group for any other data; `left_out` counts elements beyond the limit. */
 export type Summary = { groups: SummaryRow[][]; left_out: number };
 
-/** Compliant when every rule holds; without rules always (semantics 3.4, decision 28). */
+/** Compliant when every rule holds, and always without rules (semantics 3.4, decision 28). */
 export function evaluateCustom(outcomes: readonly RuleOutcome[]): AttestationVerdict {
   return verdictFromReasons(
-    outcomes.flatMap(({ rule, reason }, place) =>
-      reason === null ? [] : [`Rule ${place + 1} (${excerpt(rule, 200)}) ${reason}`],
+    outcomes.flatMap(({ rule, reason }, index) =>
+      reason === null ? [] : [`Rule ${index + 1} (${excerpt(rule, 200)}) ${reason}`],
     ),
   );
 }
 
-/** Why a rule that ran does not hold, null when it holds. */
+/** Why a rule does not hold after its run, null when it holds. */
 export function explainRuleFailure(run: ExpressionRun): string | null {
   const { outputs, overflow, status } = run;
   if (overflow) return outputs.length > 0 ? "gives several outputs" : "gives a long output that is not true";
@@ -50,19 +47,17 @@ export function explainRuleFailure(run: ExpressionRun): string | null {
   return output === "true" ? null : `gives ${excerpt(output, 100)}`;
 }
 
-/** Why a run gave no result, after the name of what was run. */
+/** Why a run gave no result, in words that follow the name of the expression. */
 export function explainRunFailure({ status, diagnostics }: ExpressionRun): string {
-  if (status === null)
-    return OUT_OF_MEMORY.test(diagnostics)
-      ? OUT_OF_MEMORY_REASON
-      : "breaks off without a result, as expressions do that nest too deeply";
+  if (status === null) return OUT_OF_MEMORY.test(diagnostics) ? OUT_OF_MEMORY_REASON : ABORTED_REASON;
   return `fails: ${extractJqMessage(diagnostics)}`;
 }
 
 const OUT_OF_MEMORY = /cannot allocate memory\s*$/;
+const ABORTED_REASON = "breaks off without a result, as expressions do that nest too deeply";
 export const OUT_OF_MEMORY_REASON = "needs more memory than an expression may have";
 
-/** jq's own message on one line, without what it says of itself around it. */
+/** jq's own error message on one line, without the program name and location around it. */
 export function extractJqMessage(diagnostics: string): string {
   const lines = diagnostics
     .split("\n")
@@ -73,26 +68,27 @@ export function extractJqMessage(diagnostics: string): string {
         .replace(/:$/, ""),
     )
     .filter((text) => text !== "" && !/^jq: \d+ compile errors?$/.test(text));
-  return excerpt(truncate(lines.join(": "), MESSAGE), MESSAGE) || "jq gives no reason";
+  return excerpt(truncate(lines.join(": "), MAX_MESSAGE_CHARS), MAX_MESSAGE_CHARS) || "jq gives no reason";
 }
 
-const MESSAGE = 400;
+const MAX_MESSAGE_CHARS = 400;
 
-/**
- * The program that gives for each of its inputs one line: the list of at most two outputs, or the text of what went
- * wrong.
- */
+/** The jq program of a summary expression. Per input it prints one line: a list of at most two outputs, or an error. */
 export const buildSummaryProgram = (expression: string): string =>
-  `try ([limit(2; (${expression}\n\n))] | if (tojson | length) > ${MAX_VALUE} then "the value is longer than ${MAX_VALUE} characters" else . end) ` +
+  `try ([limit(2; (${expression}\n\n))] | if (tojson | length) > ${MAX_VALUE_CHARS} ` +
+  `then "the value is longer than ${MAX_VALUE_CHARS} characters" else . end) ` +
   'catch (if type == "string" then . else tojson end)';
 
-/** A summary is for a look at a record; whole reports are evidence. */
-const MAX_VALUE = 2_000;
+/** A summary gives a quick view of a record; whole reports belong in evidence. */
+const MAX_VALUE_CHARS = 2_000;
 
-/** A line of the program above as a row. `missing`: why there may be no line. */
+/**
+ * Parses a line that the summary program printed.
+ * @param missing the error to show when there is no line
+ */
 export function parseSummaryRow(name: string, line: string | undefined, missing: string): SummaryRow {
   const result: unknown = line === undefined ? missing : JSON.parse(line);
-  if (!Array.isArray(result)) return { name, value: null, error: excerpt(String(result), MESSAGE) };
+  if (!Array.isArray(result)) return { name, value: null, error: excerpt(String(result), MAX_MESSAGE_CHARS) };
   if (result.length !== 1)
     return { name, value: null, error: result.length === 0 ? "gives no output" : "gives several outputs" };
   return { name, value: result[0] as unknown, error: null };

@@ -1,7 +1,7 @@
 import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
-/** An issue that the commit refers to, and whether Jira knows it (wire-contract 28). */
+/** An issue that the commit references, and whether it exists in Jira (wire-contract 28). */
 export type JiraItem = {
   issue_id: string;
   issue_url: string;
@@ -9,10 +9,10 @@ export type JiraItem = {
   issue_fields?: Readonly<Record<string, unknown>>;
 };
 
-/** The part of a Jira report that is judged (wire-contract 6.1). */
+/** The part of a Jira report that its verdict depends on (wire-contract 6.1). */
 export type JiraPayload = { jira_results: readonly JiraItem[] };
 
-/** Compliant with at least one reference, all of which exist (semantics 3.3). */
+/** Compliant when at least one issue is referenced and all of them exist (semantics 3.3). */
 export function evaluateJira({ jira_results: items }: JiraPayload): AttestationVerdict {
   if (items.length === 0) return verdictFromReasons(["No Jira issue is referenced"]);
   return verdictFromReasons(

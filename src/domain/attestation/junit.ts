@@ -1,7 +1,7 @@
 import { formatCount, verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
-/** One group of a JUnit report; `duration` in seconds, `timestamp` in epoch seconds (wire-contract 28). */
+/** A suite of a JUnit report; `duration` in seconds, `timestamp` in epoch seconds (wire-contract 28). */
 export type JunitSuite = {
   name: string;
   failures: number;
@@ -12,19 +12,19 @@ export type JunitSuite = {
   timestamp?: number | null;
 };
 
-/** The part of a JUnit report that is judged (wire-contract 6.1). */
+/** The part of a JUnit report that its verdict depends on (wire-contract 6.1). */
 export type JunitPayload = { junit_results: readonly JunitSuite[] };
 
 /**
- * Compliant without failures and errors; skipped tests do not matter (semantics 3.3). Each suite has to be clean: for
- * counts as test runners write them that is the rule about the sums, and a negative count cannot hide a failure.
- * A list of no suites proves nothing and is never compliant; validation refuses it before (semantics 13, row 23).
+ * Compliant without failures and errors; skipped tests do not matter (semantics 3.3). Every suite is checked instead of
+ * the sums: for the counts that test runners write both are equal, and a negative count cannot hide a failure. An empty
+ * list of suites proves nothing and is never compliant; validation already refuses it (semantics 13, row 23).
  */
 export function evaluateJunit({ junit_results: suites }: JunitPayload): AttestationVerdict {
   if (suites.length === 0) return verdictFromReasons(["No test suites were reported"]);
-  const bad = suites.filter(({ failures, errors }) => failures !== 0 || errors !== 0);
+  const failing = suites.filter(({ failures, errors }) => failures !== 0 || errors !== 0);
   return verdictFromReasons(
-    bad.map(
+    failing.map(
       ({ name, failures, errors }) =>
         `Suite '${name}' has ${formatCount(failures, "failure")} and ${formatCount(errors, "error")}`,
     ),

@@ -1,7 +1,7 @@
 import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
-/** The smaller form that older clients send (semantics 3.3). */
+/** The reduced form that older clients send (semantics 3.3). */
 export type PullRequestV1 = { url: string; state: string; merge_commit: string; approvers?: readonly string[] | null };
 
 /** A commit of a pull request; `timestamp` in epoch seconds (wire-contract 28). */
@@ -18,10 +18,10 @@ export type PullRequestCommit = {
   signature_state?: string | null;
 };
 
-/** Somebody who approved; plain text in the old form. */
+/** An approver; plain text in the old form. */
 export type PullRequestApprover = string | { username: string; state?: string | null; timestamp?: number | null };
 
-/** The current form (wire-contract 28); times in epoch seconds, `author` may be empty. */
+/** The current form (wire-contract 28). Times in epoch seconds; `author` may be empty. */
 export type PullRequestV2 = {
   url: string;
   state: string;
@@ -36,15 +36,13 @@ export type PullRequestV2 = {
   commits: readonly PullRequestCommit[];
 };
 
-/** The part of a pull request report that is judged (wire-contract 6.1). */
+/** The part of a pull request report that its verdict depends on (wire-contract 6.1). */
 export type PullRequestPayload = {
   git_provider: "github" | "gitlab" | "bitbucket" | "azure";
   pull_requests: readonly (PullRequestV1 | PullRequestV2)[];
 };
 
-/**
- * Compliant when there is a pull request at all; its state and approvals are for policies to look at (semantics 3.3).
- */
-export function evaluatePullRequest({ pull_requests: found }: PullRequestPayload): AttestationVerdict {
-  return verdictFromReasons(found.length === 0 ? ["No pull request was found"] : []);
+/** Compliant when there is any pull request; state and approvals are left to policies (semantics 3.3). */
+export function evaluatePullRequest({ pull_requests: pullRequests }: PullRequestPayload): AttestationVerdict {
+  return verdictFromReasons(pullRequests.length === 0 ? ["No pull request was found"] : []);
 }

@@ -9,7 +9,7 @@ export type SnykIssue = {
   priority_score?: number | null;
 };
 
-/** One scan of a project (wire-contract 28). The lists are samples for readers; only the counts are judged. */
+/** One scan of a project (wire-contract 28). The lists are samples; only the counts decide the verdict. */
 export type SnykResult = {
   low_count: number;
   medium_count: number;
@@ -19,14 +19,14 @@ export type SnykResult = {
   high?: readonly SnykIssue[] | null;
 };
 
-/** The part of a Snyk report that is judged (wire-contract 6.1). */
+/** The part of a Snyk report that its verdict depends on (wire-contract 6.1). */
 export type SnykPayload = {
   snyk_results: { schema_version?: number; tool: { name: string; version: string }; results: readonly SnykResult[] };
 };
 
 /**
- * Any finding of any severity in any result fails; no results at all pass, since the scan ran and found nothing to scan
- * (semantics 3.3 and 13, row 22).
+ * Any finding of any severity in any result fails. An empty list of results passes: the scan ran and had nothing to
+ * scan (semantics 3.3 and 13, row 22).
  */
 export function evaluateSnyk({ snyk_results: { results } }: SnykPayload): AttestationVerdict {
   const reasons: string[] = [];

@@ -11,7 +11,7 @@ export type SonarCondition = {
   onLeakPeriod?: boolean | null;
 };
 
-/** A scan as SonarQube describes it, in its own camelCase; further keys are kept and not judged (wire-contract 28). */
+/** A scan in SonarQube's own camelCase; further keys are stored and do not affect the verdict (wire-contract 28). */
 export type SonarResults = {
   serverUrl?: string | null;
   taskId?: string | null;
@@ -24,22 +24,20 @@ export type SonarResults = {
   qualityGate?: { name?: string | null; status: string; conditions: readonly SonarCondition[] } | null;
 };
 
-/** The part of a Sonar report that is judged (wire-contract 6.1). */
+/** The part of a Sonar report that its verdict depends on (wire-contract 6.1). */
 export type SonarPayload = { sonar_results: SonarResults };
 
-/** The words for a passed gate: SonarQube's own and that of its web hooks (semantics 13, row 24). */
+/** Status of a passed quality gate: in SonarQube's API and in its webhooks (semantics 13, row 24). */
 const PASSED: readonly string[] = ["OK", "PASSED"];
 
-/** Words for a task that ended without an analysis: then there is no time, no revision and no quality gate. */
+/** Status of a task that ended without an analysis, and so has no time, revision or quality gate. */
 const UNFINISHED: readonly string[] = ["FAILED", "CANCELED"];
 
-/** Whether the status of a task says that it ended without an analysis. */
+/** Whether a task with this status ended without an analysis. */
 export const isUnfinished = (status: string | null | undefined): boolean =>
   typeof status === "string" && UNFINISHED.includes(status);
 
-/**
- * Compliant when the quality gate passed; without a gate nothing was decided, which is not compliant (semantics 3.3).
- */
+/** Compliant when the quality gate passed. A scan without a gate has no verdict and is not compliant (semantics 3.3). */
 export function evaluateSonar({
   sonar_results: { qualityGate: gate, status, taskId },
 }: SonarPayload): AttestationVerdict {

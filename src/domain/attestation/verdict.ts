@@ -1,12 +1,12 @@
-/** What a judge says of one report. `reasons` is plain English, empty exactly when the report is compliant. */
+/** The verdict on one report. `reasons` are in plain English and empty exactly when the report is compliant. */
 export type AttestationVerdict = { isCompliant: boolean; reasons: string[] };
 
-/** A judgement that is compliant unless there are reasons against it. */
+/** The verdict that follows from the reasons against a report: compliant without any. */
 export function verdictFromReasons(reasons: string[]): AttestationVerdict {
   return { isCompliant: reasons.length === 0, reasons };
 }
 
-/** `1 failure`, `2 failures`: a count with its noun, for reasons. */
+/** A count with its noun, for reasons: `1 failure`, `2 failures`. */
 export function formatCount(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

@@ -1,19 +1,20 @@
-// The state of one artifact that was reported. In every verdict NON-COMPLIANT wins over INCOMPLETE (semantics 4.2):
-// what fails is known to fail, whatever may still arrive.
+// The state of one reported artifact. In every verdict NON-COMPLIANT takes precedence over INCOMPLETE (semantics 4.2),
+// because a failure stands whatever may still be reported.
+//
+// The reasons of this folder are stored with their verdicts, and `assay verify` compares them with those of a new
+// evaluation: another wording shows as a difference in every data directory that exists.
 import { ANY_TYPE } from "../attestation/kinds.ts";
 import type { TemplateAttestation } from "../flow-template/template.ts";
 import type { AttestationStatus, Causes } from "./attestation.ts";
 import { buildAttestationStatuses, collectCauses } from "./attestation.ts";
 
-/**
- * A verdict on something that exists. MISSING is for expected artifacts without a report only, see compliance/trail.ts.
- */
+/** The state of something that exists; only an expected artifact without a report is MISSING (trail.ts). */
 export type State = "COMPLIANT" | "NON-COMPLIANT" | "INCOMPLETE";
 
-/** A verdict with its causes: plain English, failures before what is missing, empty exactly when COMPLIANT. */
+/** A verdict with its reasons in plain English: failures first, then missing entries; empty exactly when COMPLIANT. */
 export type Verdict = { state: State; reasons: string[] };
 
-/** The one rule by which causes become a verdict, for artifacts and trails alike (semantics 4.2, 4.3). */
+/** Combines causes into a verdict: the one rule for artifacts and trails alike (semantics 4.2, 4.3). */
 export function combineCauses(levels: readonly Causes[]): Verdict {
   const failing = levels.flatMap((level) => level.failing);
   const missing = levels.flatMap((level) => level.missing);
@@ -23,9 +24,9 @@ export function combineCauses(levels: readonly Causes[]): Verdict {
 }
 
 /**
- * The state of an artifact, which counts its own and the trail's entries, expected and unexpected (semantics 4.2). With
- * an empty `trailEntries` this is the narrower status that the trail's `artifacts_statuses` show.
- * @param artifact how the reasons name it, such as `artifact 'backend'`
+ * The state of an artifact from its own entries and those of the trail, expected and unexpected (semantics 4.2). With
+ * empty `trailEntries` this is the narrower status in the trail's `artifacts_statuses`.
+ * @param artifact how the reasons refer to it, such as `artifact 'backend'`
  */
 export function evaluateArtifact(
   artifactEntries: readonly AttestationStatus[],
@@ -36,11 +37,11 @@ export function evaluateArtifact(
 }
 
 /**
- * The state of an artifact reported without a trail (semantics 2.4, legacy report): no attestation can ever be bound to
- * it, so whatever its template expects stays missing. Its reporter's own word counts only when it is negative.
- * @param template names of the expected attestations; the entry `artifact` is the artifact itself. null: none were
- * given
- * @param isCompliant what the report said; null when it said nothing
+ * The state of an artifact reported without a trail (semantics 2.4, legacy report). No attestation can ever be bound to
+ * it, so everything that its template expects stays missing. The report's own verdict counts only when it is negative.
+ * @param template names of the expected attestations, null when none were given; the entry `artifact` is the artifact
+ *   itself
+ * @param isCompliant the verdict in the report, null when it has none
  */
 export function evaluateLegacyArtifact({
   template,
@@ -50,23 +51,23 @@ export function evaluateLegacyArtifact({
   isCompliant: boolean | null;
 }): Verdict {
   const failing = isCompliant === false ? ["The artifact was reported as not compliant"] : [];
-  const missing = legacyExpectations(template ?? []).map((name) => `Attestation '${name}' of the artifact is missing`);
+  const missing = expectedNames(template ?? []).map((name) => `Attestation '${name}' of the artifact is missing`);
   return combineCauses([{ failing, missing }]);
 }
 
 /**
- * The status entries of an artifact reported without a trail, in the order of the template: every expected
- * attestation is MISSING, because none can be bound to it.
+ * The status entries of an artifact reported without a trail, in template order. Every expected attestation is MISSING,
+ * because none can be bound to the artifact.
  */
 export function buildLegacyAttestationStatuses(expected: readonly TemplateAttestation[]): AttestationStatus[] {
   const types = new Map(expected.toReversed().map(({ name, type }) => [name, type]));
-  const names = legacyExpectations(expected.map(({ name }) => name));
+  const names = expectedNames(expected.map(({ name }) => name));
   return buildAttestationStatuses(
     names.map((name) => ({ name, type: types.get(name) ?? ANY_TYPE })),
     [],
   );
 }
 
-/** The names that a template expects of such an artifact, each once; the entry `artifact` is the artifact itself. */
-const legacyExpectations = (template: readonly string[]): string[] =>
+/** The names in a legacy template, each once, without the entry `artifact`, which is the artifact itself. */
+const expectedNames = (template: readonly string[]): string[] =>
   [...new Set(template)].filter((name) => name !== "artifact");

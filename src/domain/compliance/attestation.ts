@@ -1,11 +1,11 @@
-// Status entries: what one level (a trail, or one artifact in it) was expected to hold against what it holds.
+// Status entries: the expected attestations of one level (a trail, or one artifact in it) against the reported ones.
 import { ANY_TYPE, DECISION_LABEL } from "../attestation/kinds.ts";
 import type { TemplateAttestation } from "../flow-template/template.ts";
 
 /**
- * The latest record of one name on one level, an override already applied (semantics 3.5, 3.6). `type` is the
- * original's stored label (an override's word for it if there was no original), `attestationId` the original's id or
- * null, `overriddenAttestationId` the id of the override in force or null, `isCompliant` the verdict that counts.
+ * The latest record of one name on one level, with overrides applied (semantics 3.5, 3.6). `type` is the stored label
+ * of the original, or the type that an override gave it if there was none; `attestationId` is the id of the original or
+ * null, `overriddenAttestationId` the id of the override in force or null, `isCompliant` the effective verdict.
  */
 export type AttestationFact = {
   name: string;
@@ -15,7 +15,7 @@ export type AttestationFact = {
   isCompliant: boolean;
 };
 
-/** One line of a checklist, in the shape of the API (semantics 4.1). A MISSING one has null for ids and verdict. */
+/** One entry of a checklist, in the API's shape (semantics 4.1). A MISSING one has null ids and a null verdict. */
 export type AttestationStatus = {
   attestation_name: string;
   attestation_type: string;
@@ -27,9 +27,9 @@ export type AttestationStatus = {
 };
 
 /**
- * Whether a record of type `reported` may fill a slot that asks for `expected` (semantics 4.1). `reported` is a stored
- * label or the word of an override whose original is unknown: there `custom` and `custom:*` stand for any custom type,
- * `system:*` for decisions, the only system kind (semantics 3.6).
+ * Whether a record of type `reported` may fill a slot that expects `expected` (semantics 4.1). `reported` is a stored
+ * label, or the type given by an override whose original is unknown: there `custom` and `custom:*` mean any custom
+ * type, and `system:*` means decisions, the only system kind (semantics 3.6).
  */
 export function isTypeAccepted(expected: string, reported: string): boolean {
   if (expected === ANY_TYPE || expected === reported) return true;
@@ -40,8 +40,8 @@ export function isTypeAccepted(expected: string, reported: string): boolean {
 }
 
 /**
- * The entries of one level (semantics 4.1): first the expected ones in the order of the template, then what is
- * unexpected in the order of `facts`. A record of the wrong type leaves its slot MISSING and is listed as unexpected.
+ * The entries of one level (semantics 4.1): the expected ones in template order, then the unexpected ones in the order
+ * of `facts`. A record of the wrong type leaves its slot MISSING and is listed as unexpected.
  * @param facts at most one per name
  */
 export function buildAttestationStatuses(
@@ -52,20 +52,20 @@ export function buildAttestationStatuses(
   const placed = new Set<AttestationFact>();
   const slots = expected.map(({ name, type }): AttestationStatus => {
     const fact = byName.get(name);
-    if (fact === undefined || !isTypeAccepted(type, fact.type)) return missing(name, type);
+    if (fact === undefined || !isTypeAccepted(type, fact.type)) return missingEntry(name, type);
     placed.add(fact);
-    return complete(fact, false);
+    return completeEntry(fact, EXPECTED);
   });
-  const others = facts.filter((fact) => !placed.has(fact)).map((fact) => complete(fact, true));
+  const others = facts.filter((fact) => !placed.has(fact)).map((fact) => completeEntry(fact, UNEXPECTED));
   return [...slots, ...others];
 }
 
-/** Why a list of entries is not simply fine, in plain English, one sentence per entry that fails or is missing. */
+/** Why entries are not compliant: one sentence in plain English per entry that fails or is missing. */
 export type Causes = { failing: string[]; missing: string[] };
 
 /**
- * The causes in one level's entries.
- * @param owner how the sentences name the level, such as `the trail` or `artifact 'backend'`
+ * Collects the causes in the entries of one level.
+ * @param owner how the sentences refer to the level, such as `the trail` or `artifact 'backend'`
  */
 export function collectCauses(entries: readonly AttestationStatus[], owner: string): Causes {
   const causes: Causes = { failing: [], missing: [] };
@@ -92,7 +92,7 @@ export function isFailing(entry: AttestationStatus): boolean {
   return entry.status === "COMPLETE" && entry.is_compliant !== true;
 }
 
-function missing(name: string, type: string): AttestationStatus {
+function missingEntry(name: string, type: string): AttestationStatus {
   return {
     attestation_name: name,
     attestation_type: type,
@@ -104,7 +104,10 @@ function missing(name: string, type: string): AttestationStatus {
   };
 }
 
-function complete(fact: AttestationFact, unexpected: boolean): AttestationStatus {
+const EXPECTED = { unexpected: false };
+const UNEXPECTED = { unexpected: true };
+
+function completeEntry(fact: AttestationFact, { unexpected }: { unexpected: boolean }): AttestationStatus {
   return {
     attestation_name: fact.name,
     attestation_type: fact.type,

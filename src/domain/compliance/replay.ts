@@ -1,7 +1,7 @@
 /**
- * Kept verdicts, found again: an evaluation from its own facts and the policy versions it names, a snapshot from what
- * it says runs. A difference means that the stored data was changed, or that this program judges otherwise than the one
- * that wrote it; either way nobody may rely on the verdict unseen.
+ * Replays stored verdicts: an evaluation from its own facts and the policy versions it names, a snapshot from the
+ * artifacts that run in it. A difference means that the stored data was altered, or that this program evaluates
+ * differently from the one that wrote it; either way the stored verdict needs review.
  */
 import type { PolicyDocument } from "../policy/ast.ts";
 import {
@@ -12,7 +12,7 @@ import {
 } from "./environment.ts";
 import type { Facts, Evaluation, StoredVerdict } from "./environment.ts";
 
-/** An evaluation as it is kept, with the artifact that it is about. */
+/** A stored evaluation with its artifact. */
 export type StoredEvaluation = {
   artifact: { name: string; fingerprint: string };
   facts: Facts;
@@ -21,58 +21,57 @@ export type StoredEvaluation = {
 };
 
 /**
- * `differences` in words, empty when the answer is the same: verdicts with their resolutions and attestations,
- * compliance, reasons.
+ * The result of a replay. `differences` are in plain English, of verdicts with their resolutions and attestations,
+ * compliance and reasons; empty when all are the same.
  */
 export type Replay = { evaluation: Evaluation; same: boolean; differences: string[] };
 
 /**
- * Judges again, each verdict under the evaluation rules that produced it.
- * @param documentOf the rules of a policy version by its key; what it throws comes through.
+ * Evaluates again, each verdict under the evaluation rules that produced it.
+ * @param documentOf the document of a policy version by its key; its errors propagate
  */
 export function replay(
-  { artifact, facts, allowlisted, stored: kept }: StoredEvaluation,
+  { artifact, facts, allowlisted, stored }: StoredEvaluation,
   documentOf: (versionId: number) => PolicyDocument,
 ): Replay {
-  const policies = kept.verdicts.map((verdict) => ({
+  const policies = stored.verdicts.map((verdict) => ({
     policyName: verdict.policy,
     versionId: verdict.version_id,
     version: verdict.version,
     document: documentOf(verdict.version_id),
     rules: rulesVersionOf(verdict),
   }));
-  const evaluation = evaluateInEnvironment(policies, artifact, facts, allowlisted);
-  const differences = kept.verdicts.flatMap((verdict, place) =>
-    differencesOf(verdict, evaluation.verdicts[place] as StoredVerdict),
+  const evaluation = evaluateInEnvironment({ policies, artifact, facts, isAllowlisted: allowlisted });
+  const differences = stored.verdicts.flatMap((verdict, index) =>
+    compareVerdicts(verdict, evaluation.verdicts[index] as StoredVerdict),
   );
-  if (evaluation.compliant !== kept.compliant)
-    differences.push(
-      `the artifact is stored as ${formatVerdict(kept.compliant)}, and is ${formatVerdict(evaluation.compliant)} when judged again`,
-    );
-  if (!sameTexts(evaluation.reasons, kept.reasons))
-    differences.push(
-      `the stored reasons are ${quoted(kept.reasons)}, and those found again are ${quoted(evaluation.reasons)}`,
-    );
-  return { evaluation: evaluation, same: differences.length === 0, differences };
+  if (evaluation.compliant !== stored.compliant) {
+    const [was, is] = [formatVerdict(stored.compliant), formatVerdict(evaluation.compliant)];
+    differences.push(`the artifact is stored as ${was}, but re-evaluates to ${is}`);
+  }
+  if (!haveSameTexts(evaluation.reasons, stored.reasons)) {
+    const [was, is] = [quoteAll(stored.reasons), quoteAll(evaluation.reasons)];
+    differences.push(`the stored reasons are ${was}, but re-evaluation gives ${is}`);
+  }
+  return { evaluation, same: differences.length === 0, differences };
 }
 
-function differencesOf(stored: StoredVerdict, found: StoredVerdict): string[] {
+function compareVerdicts(stored: StoredVerdict, actual: StoredVerdict): string[] {
   const policy = `policy '${stored.policy}' version ${stored.version}`;
   const differences: string[] = [];
-  if (stored.status !== found.status)
-    differences.push(`${policy} is stored as ${stored.status}, and is ${found.status} when judged again`);
-  if (stored.rules.length !== found.rules.length)
-    return [...differences, `${policy} is stored with ${stored.rules.length} rules, and has ${found.rules.length}`];
-  for (const [place, rule] of stored.rules.entries()) {
-    const [was, is] = [ruleText(rule), ruleText(found.rules[place] as StoredVerdict["rules"][number])];
-    if (was !== is)
-      differences.push(`rule ${place + 1} of ${policy} is stored as ${was}, and is ${is} when judged again`);
+  if (stored.status !== actual.status)
+    differences.push(`${policy} is stored as ${stored.status}, but re-evaluates to ${actual.status}`);
+  if (stored.rules.length !== actual.rules.length)
+    return [...differences, `${policy} is stored with ${stored.rules.length} rules, but has ${actual.rules.length}`];
+  for (const [index, rule] of stored.rules.entries()) {
+    const [was, is] = [formatRule(rule), formatRule(actual.rules[index] as StoredVerdict["rules"][number])];
+    if (was !== is) differences.push(`rule ${index + 1} of ${policy} is stored as ${was}, but re-evaluates to ${is}`);
   }
   return differences;
 }
 
-/** All that is kept of a rule as one text, which does not depend on the order of the keys in JSON. */
-function ruleText({ satisfied, resolutions }: StoredVerdict["rules"][number]): string {
+/** Everything stored of a rule as one text, independent of the order of JSON keys. */
+function formatRule({ satisfied, resolutions }: StoredVerdict["rules"][number]): string {
   const state = satisfied === null ? "not applicable" : satisfied ? "satisfied" : "not satisfied";
   const texts = resolutions.map(({ type, flow, attestations = [], error }) =>
     [
@@ -85,11 +84,11 @@ function ruleText({ satisfied, resolutions }: StoredVerdict["rules"][number]): s
   return `${state} (${texts.join("; ")})`;
 }
 
-/** How many of what runs are what. */
+/** Number of running artifacts by verdict. */
 export type ReplayCounts = { compliant: number; nonCompliant: number; unknown: number };
 export type SnapshotVerdict = ReplayCounts & { verdict: boolean | null };
 
-/** What runs in a snapshot; `versionIds` are the policy versions it was judged under, null when that cannot be read. */
+/** A running artifact. `versionIds` are the policy versions of its evaluation, null when they cannot be read. */
 export type RunningVerdict = {
   name: string;
   fingerprint: string;
@@ -100,25 +99,27 @@ export type RunningVerdict = {
 /**
  * Compares a snapshot of a physical environment with the artifacts that run in it.
  * @param versionIds the policy versions that were in force
- * @returns what differs, in words
+ * @returns the differences, in plain English
  */
 export function checkSnapshot(
   stored: SnapshotVerdict,
   versionIds: readonly number[],
   running: readonly RunningVerdict[],
 ): string[] {
-  const count = (wanted: boolean | null): number => running.filter(({ compliant }) => compliant === wanted).length;
-  const found = { compliant: count(true), nonCompliant: count(false), unknown: count(null) };
+  const count = (verdict: boolean | null): number => running.filter(({ compliant }) => compliant === verdict).length;
+  const actual = { compliant: count(true), nonCompliant: count(false), unknown: count(null) };
   const verdict = computeEnvironmentVerdict(
     running.map(({ compliant }) => compliant),
     versionIds.length,
   );
-  const differences = compareCounts(stored, found);
-  if (stored.verdict !== verdict) differences.push(stateText(stored.verdict, verdict));
-  for (const { name, fingerprint, versionIds: judgedUnder } of running) {
-    if (judgedUnder === null || sameTexts(judgedUnder.map(String), versionIds.map(String))) continue;
+  const differences = compareCounts(stored, actual);
+  if (stored.verdict !== verdict) differences.push(describeVerdictDifference({ stored: stored.verdict, verdict }));
+  const inForce = versionIds.join(", ");
+  for (const { name, fingerprint, versionIds: evaluatedUnder } of running) {
+    if (evaluatedUnder === null || haveSameTexts(evaluatedUnder.map(String), versionIds.map(String))) continue;
+    const artifact = `'${name}' (${fingerprint})`;
     differences.push(
-      `'${name}' (${fingerprint}) was judged under the policy versions [${judgedUnder.join(", ")}], and [${versionIds.join(", ")}] were in force`,
+      `${artifact} was evaluated under the policy versions [${evaluatedUnder.join(", ")}], but [${inForce}] were in force`,
     );
   }
   return differences;
@@ -126,8 +127,8 @@ export function checkSnapshot(
 
 /**
  * Compares a snapshot of a logical environment with the snapshots of its members that it shows. A member without a
- * snapshot is not shown, and makes unknown what would be compliant, so that either is right then.
- * @returns what differs, in words
+ * snapshot is not shown and turns a compliant verdict into an unknown one, so both are accepted in that case.
+ * @returns the differences, in plain English
  */
 export function checkLogicalSnapshot(stored: SnapshotVerdict, members: readonly SnapshotVerdict[]): string[] {
   const sum = (column: keyof ReplayCounts): number => members.reduce((total, member) => total + member[column], 0);
@@ -137,32 +138,31 @@ export function checkLogicalSnapshot(stored: SnapshotVerdict, members: readonly 
     nonCompliant: sum("nonCompliant"),
     unknown: sum("unknown"),
   });
-  const unseen = stored.verdict === null && verdict === true;
-  if (stored.verdict !== verdict && !unseen) differences.push(stateText(stored.verdict, verdict));
+  const mayHaveHiddenMember = stored.verdict === null && verdict === true;
+  if (stored.verdict !== verdict && !mayHaveHiddenMember)
+    differences.push(describeVerdictDifference({ stored: stored.verdict, verdict }));
   return differences;
 }
 
-function compareCounts(stored: ReplayCounts, found: ReplayCounts): string[] {
+function compareCounts(stored: ReplayCounts, actual: ReplayCounts): string[] {
   const words = [
     ["compliant", "compliant"],
     ["nonCompliant", "non-compliant"],
     ["unknown", "unknown"],
   ] as const;
   return words
-    .filter(([column]) => stored[column] !== found[column])
-    .map(
-      ([column, word]) => `${stored[column]} ${word} artifacts are stored as the count, and ${found[column]} are there`,
-    );
+    .filter(([column]) => stored[column] !== actual[column])
+    .map(([column, word]) => `the stored count of ${word} artifacts is ${stored[column]}, but ${actual[column]} run`);
 }
 
-const stateText = (stored: boolean | null, found: boolean | null): string =>
-  `the snapshot is stored as ${formatVerdict(stored)}, and follows as ${formatVerdict(found)} from what ran`;
+const describeVerdictDifference = ({ stored, verdict }: { stored: boolean | null; verdict: boolean | null }): string =>
+  `the snapshot is stored as ${formatVerdict(stored)}, but its artifacts make it ${formatVerdict(verdict)}`;
 
-/** A verdict on an artifact or an environment as people read it. */
+/** A verdict on an artifact or an environment for people. */
 export const formatVerdict = (compliant: boolean | null): "COMPLIANT" | "NON-COMPLIANT" | "UNKNOWN" =>
   compliant === null ? "UNKNOWN" : compliant ? "COMPLIANT" : "NON-COMPLIANT";
 
-const sameTexts = (a: readonly string[], b: readonly string[]): boolean =>
-  a.length === b.length && a.every((text, place) => text === b[place]);
-const quoted = (texts: readonly string[]): string =>
+const haveSameTexts = (a: readonly string[], b: readonly string[]): boolean =>
+  a.length === b.length && a.every((text, index) => text === b[index]);
+const quoteAll = (texts: readonly string[]): string =>
   texts.length === 0 ? "none" : texts.map((text) => `"${text}"`).join(" ");

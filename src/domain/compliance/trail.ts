@@ -1,8 +1,8 @@
-// The verdict on a trail and on everything in it, from facts alone: no clock, no stored verdicts. Evaluating the same
-// facts twice gives the same result, so the caller may store it and evaluate again whenever a fact changes.
+// The verdict on a trail and everything in it, from facts alone: no clock, no stored verdicts. The same facts always
+// give the same result, so the caller may store it and evaluate again whenever a fact changes.
 import type { Template } from "../flow-template/template.ts";
 import { combineCauses } from "./artifact.ts";
-import type { State, Verdict } from "./artifact.ts";
+import type { State } from "./artifact.ts";
 import { buildAttestationStatuses, collectCauses } from "./attestation.ts";
 import type { AttestationFact, AttestationStatus, Causes } from "./attestation.ts";
 
@@ -10,14 +10,14 @@ import type { AttestationFact, AttestationStatus, Causes } from "./attestation.t
 export type ArtifactFacts = {
   artifactId: string;
   fingerprint: string;
-  /** The template's artifact it was reported as; null when the report named none. */
+  /** The template artifact that it was reported as; null when the report named none. */
   referenceName: string | null;
   attestations: readonly AttestationFact[];
 };
 
-/** Everything a trail's verdict depends on. */
+/** Everything that a trail's verdict depends on. */
 export type TrailFacts = {
-  /** The template in force for the trail, and its public id. */
+  /** The trail's current template, and its public id. */
   template: Template;
   flowTemplateId: string;
   /** Epoch seconds of the event that caused the evaluation (semantics 4.3). */
@@ -27,7 +27,7 @@ export type TrailFacts = {
   artifacts: readonly ArtifactFacts[];
 };
 
-/** One value of `artifacts_statuses`: artifact-level entries and their verdict only (semantics 4.2). */
+/** One value of `artifacts_statuses`: the entries at artifact level and their verdict (semantics 4.2). */
 export type ArtifactStatus = {
   artifact_fingerprint: string | null;
   artifact_id: string | null;
@@ -39,7 +39,7 @@ export type ArtifactStatus = {
   flow_template_id: string;
 };
 
-/** The `compliance_status` of a trail, in the shape of the API (semantics 4.3). */
+/** The `compliance_status` of a trail, in the API's shape (semantics 4.3). */
 export type TrailStatus = {
   status: State;
   is_compliant: boolean;
@@ -51,22 +51,22 @@ export type TrailStatus = {
 
 export type TrailEvaluation = {
   compliance_status: TrailStatus;
-  /** Causes of the trail's status, see Verdict. */
+  /** Reasons of the trail's status, see Verdict. */
   reasons: string[];
-  /** For every record, in the order given, also for records that a later one of the same reference name supersedes. */
+  /** One per record, in the given order, including records superseded by a later one of the same reference name. */
   artifacts: { artifactId: string; state: State; reasons: string[]; attestationsStatuses: AttestationStatus[] }[];
 };
 
-type Evaluated = { facts: ArtifactFacts; statuses: AttestationStatus[]; causes: Causes };
+type EvaluatedArtifact = { facts: ArtifactFacts; statuses: AttestationStatus[]; causes: Causes };
 
 /**
  * Evaluates a trail (semantics 4).
  *
  * `artifacts_statuses` has one entry per reference name: those of the template first, in its order, then unexpected
- * ones in the order of their first report. Under a name with several records stands the latest, and only it counts for
- * the trail: a rebuild repairs a trail that its predecessor had made NON-COMPLIANT. An artifact reported without
- * reference name is unexpected and stands under its fingerprint (under `sha256:<fingerprint>` if that text is a
- * reference name here, which it can be).
+ * ones in the order of their first report. A name with several records shows the latest, and only that one affects the
+ * trail, so a rebuild repairs a trail that its predecessor had made NON-COMPLIANT. An artifact reported without a
+ * reference name is unexpected, and its key is its fingerprint, or `sha256:<fingerprint>` if that text is also a
+ * reference name in this trail.
  */
 export function evaluateTrail({
   template,
@@ -78,25 +78,25 @@ export function evaluateTrail({
   const expected = new Map(template.trail.artifacts.map((artifact) => [artifact.name, artifact.attestations]));
   const trailStatuses = buildAttestationStatuses(template.trail.attestations, trailAttestations);
   const trailCauses = collectCauses(trailStatuses, "the trail");
-  const keyOf = keys([...expected.keys()], artifacts);
+  const keyOf = createKeyOf([...expected.keys()], artifacts);
 
-  const evaluated = artifacts.map((facts): Evaluated => {
+  const evaluated = artifacts.map((facts): EvaluatedArtifact => {
     const slots = facts.referenceName === null ? undefined : expected.get(facts.referenceName);
     const statuses = buildAttestationStatuses(slots ?? [], facts.attestations);
     return { facts, statuses, causes: collectCauses(statuses, `artifact '${keyOf(facts)}'`) };
   });
   const shared = { evaluated_at: evaluatedAt, flow_template_id: flowTemplateId };
-  // Later records overwrite earlier ones, and a Map keeps the place of the first.
-  const shown = new Map<string, Evaluated | null>([...expected.keys()].map((name) => [name, null]));
+  // Later records overwrite earlier ones, and a Map keeps the position of the first.
+  const shown = new Map<string, EvaluatedArtifact | null>([...expected.keys()].map((name) => [name, null]));
   for (const artifact of evaluated) shown.set(keyOf(artifact.facts), artifact);
 
   const causes = [trailCauses];
   const entries = [...shown].map(([key, artifact]): [string, ArtifactStatus] => {
     causes.push(artifact?.causes ?? { failing: [], missing: [`Artifact '${key}' is missing`] });
     if (artifact === null)
-      return [key, { ...missingArtifact(buildAttestationStatuses(expected.get(key) ?? [], [])), ...shared }];
-    const verdict = combineCauses([artifact.causes]);
-    return [key, { ...reportedArtifact(artifact, verdict, !expected.has(key)), ...shared }];
+      return [key, { ...missingStatus(buildAttestationStatuses(expected.get(key) ?? [], [])), ...shared }];
+    const { state } = combineCauses([artifact.causes]);
+    return [key, { ...reportedStatus(artifact, { state, unexpected: !expected.has(key) }), ...shared }];
   });
   const verdict = combineCauses(causes);
   return {
@@ -104,7 +104,7 @@ export function evaluateTrail({
       status: verdict.state,
       is_compliant: verdict.state === "COMPLIANT",
       attestations_statuses: trailStatuses,
-      // fromEntries defines the keys, so that `__proto__`, a legal reference name, is one like any other.
+      // fromEntries defines the keys, so that the legal reference name `__proto__` is a key like any other.
       artifacts_statuses: Object.fromEntries(entries),
       ...shared,
     },
@@ -116,16 +116,21 @@ export function evaluateTrail({
   };
 }
 
-/** Where each artifact stands in the map; see evaluateTrail for artifacts without reference name. */
-function keys(expected: readonly string[], artifacts: readonly ArtifactFacts[]): (artifact: ArtifactFacts) => string {
-  const taken = new Set<string | null>([...expected, ...artifacts.map(({ referenceName }) => referenceName)]);
+/** The key of each artifact in `artifacts_statuses`, see evaluateTrail. */
+function createKeyOf(
+  expected: readonly string[],
+  artifacts: readonly ArtifactFacts[],
+): (artifact: ArtifactFacts) => string {
+  const referenceNames = new Set<string | null>([...expected, ...artifacts.map(({ referenceName }) => referenceName)]);
   return ({ referenceName, fingerprint }) => {
     if (referenceName !== null) return referenceName;
-    return taken.has(fingerprint) ? `sha256:${fingerprint}` : fingerprint;
+    return referenceNames.has(fingerprint) ? `sha256:${fingerprint}` : fingerprint;
   };
 }
 
-function missingArtifact(statuses: AttestationStatus[]): Omit<ArtifactStatus, "evaluated_at" | "flow_template_id"> {
+type OwnStatus = Omit<ArtifactStatus, "evaluated_at" | "flow_template_id">;
+
+function missingStatus(statuses: AttestationStatus[]): OwnStatus {
   return {
     artifact_fingerprint: null,
     artifact_id: null,
@@ -136,11 +141,10 @@ function missingArtifact(statuses: AttestationStatus[]): Omit<ArtifactStatus, "e
   };
 }
 
-function reportedArtifact(
-  { facts, statuses }: Evaluated,
-  { state }: Verdict,
-  unexpected: boolean,
-): Omit<ArtifactStatus, "evaluated_at" | "flow_template_id"> {
+function reportedStatus(
+  { facts, statuses }: EvaluatedArtifact,
+  { state, unexpected }: { state: State; unexpected: boolean },
+): OwnStatus {
   return {
     artifact_fingerprint: facts.fingerprint,
     artifact_id: facts.artifactId,

@@ -1,46 +1,43 @@
-// Which template a trail has after it was begun, or begun again: the one place that decides it (semantics 2.3, decision
-// 13). Templates are write-once rows: the key of a template stands for its text.
+// Chooses the template of a trail whenever the trail is begun, the first time or again (semantics 2.3, decision 13).
+// Templates are write-once rows, so the key of a template stands for its text.
 
 export type InheritanceInput = {
-  /** What the trail has now; null when it is being created. */
+  /** The current state of the trail; null when it is being created. */
   trail: { templateId: number; inherited: boolean } | null;
-  /** The template that the flow has now. */
+  /** The current template of the flow. */
   flowTemplateId: number;
-  /** The template that came with this begin; null when none did. */
+  /** The template in the request that begins the trail; null without one. */
   ownTemplateId: number | null;
 };
 
 /**
- * `inherited`: a new trail takes the flow's; `given`: a new trail brings its own; `re-inherited`: the flow's current
- * one; `replaced`: by the one that was brought; `kept`: an explicit template stays when none is brought.
+ * `inherited`: a new trail takes the flow's template; `given`: a new trail has its own; `re-inherited`: an existing
+ * trail takes the flow's current one; `replaced`: an existing trail gets its own; `kept`: an explicit template stays,
+ * because the request has none.
  */
 export type InheritanceOutcome = "inherited" | "given" | "re-inherited" | "replaced" | "kept";
 
 export type Inheritance = {
   outcome: InheritanceOutcome;
   templateId: number;
-  /** Whether a later begin without a template follows the flow again. */
+  /** Whether the trail takes the flow's template again when it is next begun without one. */
   inherited: boolean;
-  /** Whether an existing trail has another template than before. */
+  /** Whether the template of an existing trail changed. */
   changed: boolean;
 };
 
 /**
- * Decides a trail's template. A template that is brought always counts, and makes the trail independent of its flow
- * even if the text is the flow's; without one an inherited template follows the flow and an explicit one stays
- * (semantics 2.3).
+ * Chooses a trail's template. A template in the request always wins, and makes the trail independent of its flow even
+ * if the text is the same. Without one, an inherited template follows the flow and an explicit one stays (semantics
+ * 2.3).
  */
-export function inheritTemplate({
-  trail,
-  flowTemplateId,
-  ownTemplateId: givenTemplateId,
-}: InheritanceInput): Inheritance {
-  if (givenTemplateId !== null)
+export function inheritTemplate({ trail, flowTemplateId, ownTemplateId }: InheritanceInput): Inheritance {
+  if (ownTemplateId !== null)
     return {
       outcome: trail === null ? "given" : "replaced",
-      templateId: givenTemplateId,
+      templateId: ownTemplateId,
       inherited: false,
-      changed: trail !== null && trail.templateId !== givenTemplateId,
+      changed: trail !== null && trail.templateId !== ownTemplateId,
     };
   if (trail === null) return { outcome: "inherited", templateId: flowTemplateId, inherited: true, changed: false };
   if (!trail.inherited) return { outcome: "kept", templateId: trail.templateId, inherited: false, changed: false };

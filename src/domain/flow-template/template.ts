@@ -1,7 +1,7 @@
-// Flow templates: YAML text in, expectations out, or every mistake with its place (semantics 2.1, messages 12).
+// Flow templates: YAML text in, expectations out, or every mistake with its position (semantics 2.1, messages 12).
 //
-// The walk visits only the known shape of a template, so that cyclic aliases end by themselves, and counts what it
-// reads, so that multiplying aliases end too. Every problem is one short line. Nothing here throws on any text.
+// The walk visits only the known shape of a template, so cyclic aliases cannot loop, and counts what it reads, so
+// multiplying aliases end too. Every problem is one short line. No text makes these functions throw.
 import { isMap, isScalar, isSeq, stringify } from "yaml";
 import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "../attestation/kinds.ts";
 import { excerpt } from "../text/excerpt.ts";
@@ -11,32 +11,32 @@ import type { SourcePosition, YamlLimits, YamlProblem, YamlText } from "../text/
 
 export type TemplateAttestation = { name: string; type: string };
 export type TemplateArtifact = { name: string; attestations: TemplateAttestation[] };
-/** What a flow or trail expects. Lists keep the order of the text, which is the order of status entries. */
+/** The expectations of a flow or trail. Lists keep the order of the text, which is the order of status entries. */
 export type Template = {
   version: 1;
   trail: { attestations: TemplateAttestation[]; artifacts: TemplateArtifact[] };
 };
-/** A mistake in a template. `line` and `column` count from 1; the location is a dotted path, or `template_file`. */
+/** A mistake in a template. `line` and `column` start at 1; `location` is a dotted path or `template_file`. */
 export type TemplateProblem = { location: string; problem: string } & SourcePosition;
 
-/** The template of a flow that was given none (semantics 2.1). */
+/** The template of a flow created without one (semantics 2.1). */
 export const EMPTY_TEMPLATE_TEXT = "version: 1";
 
-/** Beyond a hundred mistakes the rest tells nothing new, and the answer has to stay readable. */
+/** More than a hundred problems add nothing, and the response must stay readable. */
 const MAX_PROBLEMS = 100;
 /**
- * Artifacts and attestations in all: aliases upon aliases multiply. Every report to a trail evaluates all of them, and
- * stores and shows some 200 bytes for each.
+ * Artifacts and attestations in total, counted because nested aliases multiply. Every report to a trail evaluates all
+ * of them, and stores and shows some 200 bytes for each.
  */
 export const MAX_TEMPLATE_ENTRIES = 2_000;
-/** As many as earlier versions took; their templates still load. */
+/** The limit of earlier versions, whose templates must still load. */
 const MAX_STORED_ENTRIES = 25_000;
 /** `custom:` and the longest name of a type. */
-const MAX_TYPE_CHARACTERS = "custom:".length + MAX_NAME_CHARS;
+const MAX_TYPE_CHARS = "custom:".length + MAX_NAME_CHARS;
 /**
- * Far more than the entries of a template need, read in about a second; the size limit of the file alone (10 MB) would
- * let one request take the better part of a minute. A right template nests seven deep; the rest is room for wrong ones,
- * so that they get a precise refusal, and so are the characters of a value.
+ * Far more than the entries of a template need, and parsed in about a second; the size limit of the file alone (10 MB)
+ * would let one request take most of a minute. A valid template nests seven levels deep. The higher limits on nesting
+ * and value length give invalid templates a precise refusal.
  */
 const LIMITS: YamlLimits = {
   tokens: 100_000,
@@ -46,16 +46,16 @@ const LIMITS: YamlLimits = {
   scalarChars: 65_536,
   blanks: 200_000,
 };
-/** What earlier versions of this program read. */
+/** The limits of earlier versions. */
 const STORED_LIMITS: YamlLimits = { tokens: 200_000, nesting: 64, problems: MAX_PROBLEMS };
-/** Where a problem lies that belongs to the text as a whole (messages 12). */
+/** The location of a problem that concerns the text as a whole (messages 12). */
 const WHOLE_FILE = "template_file";
 
-/** Problems of a text that is YAML all the same, so that its content can be judged too. */
+/** Problems of a text that is nevertheless valid YAML, so that its content is checked as well. */
 const READABLE: readonly YamlProblem["kind"][] = ["documents", "tag", "anchor"];
 
-/** What the reader of YAML finds, where templates have words of their own for it. */
-const WORDS: Partial<Record<YamlProblem["kind"], string>> = {
+/** Texts of templates for problems that the YAML reader reports. */
+const YAML_PROBLEM_TEXTS: Partial<Record<YamlProblem["kind"], string>> = {
   nesting: `Nested deeper than ${LIMITS.nesting} levels`,
   documents: "Expected a single YAML document, but another one begins here",
 };
@@ -63,27 +63,28 @@ const WORDS: Partial<Record<YamlProblem["kind"], string>> = {
 type Result = { template: Template; problems: null } | { template: null; problems: TemplateProblem[] };
 
 /**
- * Reads the text of a template (semantics 2.1). All mistakes of the content are reported at once, in the order of the
- * text, at most a hundred; a text that is no YAML is one problem, the earliest, at `template_file` (messages 12).
- * Never throws. As in JSON Schema, `1.0` is the integer 1. Takes up to 20 ms for 8 KB, and seconds for megabytes.
- * @param text the file as uploaded, decoded
- * @param stored whether the text was accepted before and is only loaded: what earlier versions took is never too large
+ * Parses the text of a template (semantics 2.1). It reports all mistakes of the content at once, in text order, at most
+ * a hundred; for a text that is not YAML it reports one problem, the earliest, at `template_file` (messages 12). Never
+ * throws. As in JSON Schema, `1.0` is the integer 1. Takes up to 20 ms for 8 KB, and seconds for megabytes.
+ * @param text the uploaded file, decoded
+ * @param options.isStored the text was accepted before and is only loaded, so the limits of earlier versions apply
  */
-export function parseTemplate(text: string, stored = false): Result {
-  const source = readYaml(text, { limits: stored ? STORED_LIMITS : LIMITS });
+export function parseTemplate(text: string, { isStored = false }: { isStored?: boolean } = {}): Result {
+  const source = readYaml(text, { limits: isStored ? STORED_LIMITS : LIMITS });
   const unreadable = source.problems.find(({ kind }) => !READABLE.includes(kind));
-  if (unreadable) return { template: null, problems: [ofText(unreadable)] };
-  // An alias without an anchor is reported by its path: wherever it stands, no template can have one.
+  if (unreadable) return { template: null, problems: [fromYamlProblem(unreadable)] };
+  // The walk reports an alias without an anchor under its path: no part of a template can have one.
   const problems = source.problems
     .filter(({ kind }) => kind !== "anchor")
     .slice(0, MAX_PROBLEMS)
-    .map(ofText);
-  return checkTemplate(source, stored, problems);
+    .map(fromYamlProblem);
+  const maxEntries = isStored ? MAX_STORED_ENTRIES : MAX_TEMPLATE_ENTRIES;
+  return checkTemplate({ source, problems, isStored, maxEntries, entriesRead: 0 });
 }
 
 /**
- * The text of the refusal, several lines separated by line feeds and none at the end (messages 12). The first line is
- * in the plural for one problem too: clients search for it.
+ * The text of the refusal: lines separated by line feeds, without one at the end (messages 12). The first line is
+ * plural even for one problem, because clients search for it.
  */
 export function renderTemplateProblems(problems: readonly TemplateProblem[]): string {
   const lines = problems.map(
@@ -93,10 +94,10 @@ export function renderTemplateProblems(problems: readonly TemplateProblem[]): st
 }
 
 /**
- * The template, and its text, for a flow created with a list of names (semantics 2.1, legacy template): one artifact
- * called `artifact` that expects the other names, each once, of any type. Begins with `version: `, by which the
- * command-line client tells templates from older lists (wire-contract 3). The names are not checked: the caller has
- * found them to be names of attestations.
+ * The template of a flow created with a list of names, and its text (semantics 2.1, legacy template): one artifact
+ * called `artifact` that expects the other names, each once, of any type. The text begins with `version: `, by which
+ * the command-line client distinguishes templates from older lists (wire-contract 3).
+ * @param names valid attestation names; they are not checked here
  */
 export function buildLegacyTemplate(names: readonly string[]): { text: string; template: Template } {
   const attestations = [...new Set(names)].filter((name) => name !== "artifact").map((name) => ({ name, type: "*" }));
@@ -109,7 +110,7 @@ const LIST_OF_ATTESTATIONS = { type: "array", items: { $ref: "#/$defs/attestatio
 
 /**
  * JSON Schema 2020-12 of templates, served at `/schemas/flow-template/v1` (wire-contract 3). It accepts what
- * parseTemplate accepts, except that JSON Schema cannot say that names are unique within a list.
+ * parseTemplate accepts, but cannot require unique names within a list.
  */
 export const TEMPLATE_SCHEMA = {
   $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -158,7 +159,7 @@ export const TEMPLATE_SCHEMA = {
       required: ["name", "type"],
       properties: {
         name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARS, pattern: ATTESTATION_NAME },
-        type: { type: "string", maxLength: MAX_TYPE_CHARACTERS, pattern: TYPE_WORD },
+        type: { type: "string", maxLength: MAX_TYPE_CHARS, pattern: TYPE_WORD },
       },
     },
   },
@@ -167,149 +168,170 @@ export const TEMPLATE_SCHEMA = {
 // --- Content ---------------------------------------------------------------------------------------------------------
 
 type Entry = { key: unknown; value: unknown };
-type Named = { name: string };
+/** A node and its dotted path. */
+type Located = { node: unknown; path: string };
 
-function ofText({ kind, text, line, column }: YamlProblem): TemplateProblem {
+/** The state of one walk over a template. */
+type Walk = {
+  readonly source: YamlText;
+  readonly problems: TemplateProblem[];
+  readonly isStored: boolean;
+  readonly maxEntries: number;
+  entriesRead: number;
+};
+
+function fromYamlProblem({ kind, text, line, column }: YamlProblem): TemplateProblem {
   if (kind === "size")
     return { location: WHOLE_FILE, problem: text.charAt(0).toUpperCase() + text.slice(1), line, column };
   const hint = kind === "alias" ? ' (to accept any type write "*" in quotes)' : "";
-  return { location: WHOLE_FILE, problem: WORDS[kind] ?? `Not YAML: ${text}${hint}`, line, column };
+  return { location: WHOLE_FILE, problem: YAML_PROBLEM_TEXTS[kind] ?? `Not YAML: ${text}${hint}`, line, column };
 }
 
-/** Walks the known shape of a template only; whatever stands where it does not belong is reported and not entered. */
-function checkTemplate(
-  { root: rootNode, resolve, positionOf: place }: YamlText,
-  stored: boolean,
-  problems: TemplateProblem[],
-): Result {
-  const maxEntries = stored ? MAX_STORED_ENTRIES : MAX_TEMPLATE_ENTRIES;
-  const full = (): boolean => problems.length >= MAX_PROBLEMS;
-  let entriesRead = 0;
-
-  const report = (location: string, node: unknown, problem: string): null => {
-    if (!full()) problems.push({ location, problem, ...place(node) });
-    return null;
-  };
-
-  /** The known entries of a map, null after a report if there is no map. Unknown and repeated keys are reported. */
-  const readMap = (node: unknown, location: string, known: readonly string[]): Map<string, Entry> | null => {
-    const map = resolve(node);
-    if (!isMap(map)) return report(location, node, invalid("object", map));
-    const entries = new Map<string, Entry>();
-    const seen = new Set<string>();
-    for (const { key, value } of map.items) {
-      if (full()) break;
-      const name = keyText(resolve(key));
-      const path = location === WHOLE_FILE ? excerpt(name) : `${location}.${excerpt(name)}`;
-      if (seen.has(name)) report(path, key, "Key is given more than once");
-      else if (known.includes(name)) entries.set(name, { key, value });
-      else report(path, key, `Extra inputs are not permitted [input: ${describeNode(resolve(value))}]`);
-      seen.add(name);
-    }
-    return entries;
-  };
-
-  /** A required text, null after a report if it is absent, no text, or `fault` objects to it. */
-  const readText = (
-    owner: unknown,
-    entry: Entry | undefined,
-    location: string,
-    most: number,
-    fault: (text: string) => string | null,
-  ): string | null => {
-    if (entry === undefined) return report(location, owner, "Field required");
-    const scalar = resolve(entry.value);
-    if (!isScalar(scalar) || typeof scalar.value !== "string")
-      return report(location, entry.value, invalid("string", scalar));
-    const tooLong = scalar.value.length > most && !stored;
-    const problem = tooLong
-      ? `String should have at most ${most} characters [input: ${excerpt(scalar.value)}]`
-      : fault(scalar.value);
-    return problem === null ? scalar.value : report(location, entry.value, problem);
-  };
-
-  /** An optional list of things with unique names. `read` reports its own mistakes and yields null for a bad thing. */
-  const readList = <T extends Named>(
-    entry: Entry | undefined,
-    location: string,
-    read: (node: unknown, path: string) => T | null,
-  ): T[] => {
-    if (entry === undefined) return [];
-    const list = resolve(entry.value);
-    if (!isSeq(list)) {
-      report(location, entry.value, invalid("list", list));
-      return [];
-    }
-    const things: T[] = [];
-    const names = new Set<string>();
-    for (const [index, node] of list.items.entries()) {
-      if (full() || entriesRead > maxEntries) break;
-      if (++entriesRead > maxEntries) report(location, entry.value, `Template has more than ${maxEntries} entries`);
-      const path = `${location}.${index}`;
-      const thing = read(node, path);
-      if (thing === null) continue;
-      if (names.has(thing.name)) {
-        report(`${path}.name`, node, `Name is used more than once in this list [input: ${excerpt(thing.name)}]`);
-      }
-      names.add(thing.name);
-      things.push(thing);
-    }
-    return things;
-  };
-
-  const readAttestation = (node: unknown, path: string): TemplateAttestation | null => {
-    const entries = readMap(node, path, ["name", "type"]);
-    if (entries === null) return null;
-    const name = readText(node, entries.get("name"), `${path}.name`, MAX_NAME_CHARS, nameFault(ATTESTATION_NAME));
-    const type = readText(node, entries.get("type"), `${path}.type`, MAX_TYPE_CHARACTERS, typeFault);
-    // A good name takes part in the search for duplicates even if the type beside it is wrong; the template is refused
-    // anyway.
-    return name === null ? null : { name, type: type ?? "" };
-  };
-
-  const readArtifact = (node: unknown, path: string): TemplateArtifact | null => {
-    const entries = readMap(node, path, ["name", "attestations"]);
-    if (entries === null) return null;
-    const name = readText(node, entries.get("name"), `${path}.name`, MAX_NAME_CHARS, nameFault(REFERENCE_NAME));
-    const attestations = readList(entries.get("attestations"), `${path}.attestations`, readAttestation);
-    return name === null ? null : { name, attestations };
-  };
-
+/** Walks only the known shape of a template; anything out of place is reported and not entered. */
+function checkTemplate(walk: Walk): Result {
+  const { source, problems } = walk;
   const template: Template = { version: 1, trail: { attestations: [], artifacts: [] } };
-  const root = readMap(rootNode, WHOLE_FILE, ["version", "trail"]);
+  const root = readMap(walk, { node: source.root, path: WHOLE_FILE }, ["version", "trail"]);
   const version = root?.get("version");
   if (version !== undefined) {
-    const value = resolve(version.value);
+    const value = source.resolve(version.value);
     if (!isScalar(value) || value.value !== 1)
-      report("version", version.value, `Input should be 1 [input: ${describeNode(value)}]`);
+      report(walk, { node: version.value, path: "version" }, `Input should be 1 [input: ${describeNode(value)}]`);
   }
   const trail = root?.get("trail");
-  if (trail !== undefined && !isNullNode(resolve(trail.value))) {
-    const entries = readMap(trail.value, "trail", ["attestations", "artifacts"]);
-    template.trail.attestations = readList(entries?.get("attestations"), "trail.attestations", readAttestation);
-    template.trail.artifacts = readList(entries?.get("artifacts"), "trail.artifacts", readArtifact);
+  if (trail !== undefined && !isNullNode(source.resolve(trail.value))) {
+    const entries = readMap(walk, { node: trail.value, path: "trail" }, ["attestations", "artifacts"]);
+    const attestations = { entry: entries?.get("attestations"), path: "trail.attestations" };
+    const artifacts = { entry: entries?.get("artifacts"), path: "trail.artifacts" };
+    template.trail.attestations = readList(walk, attestations, readAttestation);
+    template.trail.artifacts = readList(walk, artifacts, readArtifact);
   }
   if (problems.length === 0) return { template, problems: null };
   problems.sort(compareByPosition);
   return { template: null, problems };
 }
 
-function nameFault(pattern: string): (name: string) => string | null {
-  return (name) => {
-    if (name === "") return "String should have at least 1 character [input: ]";
-    return matches(pattern, name) ? null : `String should match pattern '${pattern}' [input: ${excerpt(name)}]`;
-  };
+const isFull = ({ problems }: Walk): boolean => problems.length >= MAX_PROBLEMS;
+
+function report(walk: Walk, { node, path }: Located, problem: string): null {
+  if (!isFull(walk)) walk.problems.push({ location: path, problem, ...walk.source.positionOf(node) });
+  return null;
 }
 
-function typeFault(type: string): string | null {
+/** The known entries of a map, or null after reporting that there is no map. Reports unknown and repeated keys. */
+function readMap(walk: Walk, at: Located, known: readonly string[]): Map<string, Entry> | null {
+  const { resolve } = walk.source;
+  const map = resolve(at.node);
+  if (!isMap(map)) return report(walk, at, wrongType("object", map));
+  const entries = new Map<string, Entry>();
+  const seen = new Set<string>();
+  for (const { key, value } of map.items) {
+    if (isFull(walk)) break;
+    const name = formatKey(resolve(key));
+    const path = at.path === WHOLE_FILE ? excerpt(name) : `${at.path}.${excerpt(name)}`;
+    const atKey = { node: key, path };
+    if (seen.has(name)) report(walk, atKey, "Key is given more than once");
+    else if (known.includes(name)) entries.set(name, { key, value });
+    else report(walk, atKey, `Extra inputs are not permitted [input: ${describeNode(resolve(value))}]`);
+    seen.add(name);
+  }
+  return entries;
+}
+
+type TextField = { entry: Entry | undefined; path: string; maxChars: number };
+
+/**
+ * A required text, or null after reporting that it is absent, not a text, or refused by `findProblem`.
+ * @param field.owner the node that should have the text, where its absence is reported
+ */
+function readText(
+  walk: Walk,
+  { entry, path, maxChars, owner }: TextField & { owner: unknown },
+  findProblem: (text: string) => string | null,
+): string | null {
+  if (entry === undefined) return report(walk, { node: owner, path }, "Field required");
+  const at = { node: entry.value, path };
+  const scalar = walk.source.resolve(entry.value);
+  if (!isScalar(scalar) || typeof scalar.value !== "string") return report(walk, at, wrongType("string", scalar));
+  const isTooLong = scalar.value.length > maxChars && !walk.isStored;
+  const problem = isTooLong
+    ? `String should have at most ${maxChars} characters [input: ${excerpt(scalar.value)}]`
+    : findProblem(scalar.value);
+  return problem === null ? scalar.value : report(walk, at, problem);
+}
+
+/** An optional list with unique names. `read` reports its own mistakes and returns null for an invalid item. */
+function readList<T extends { name: string }>(
+  walk: Walk,
+  { entry, path }: { entry: Entry | undefined; path: string },
+  read: (walk: Walk, at: Located) => T | null,
+): T[] {
+  if (entry === undefined) return [];
+  const at = { node: entry.value, path };
+  const list = walk.source.resolve(entry.value);
+  if (!isSeq(list)) {
+    report(walk, at, wrongType("list", list));
+    return [];
+  }
+  const { maxEntries } = walk;
+  const items: T[] = [];
+  const names = new Set<string>();
+  for (const [index, node] of list.items.entries()) {
+    if (isFull(walk) || walk.entriesRead > maxEntries) break;
+    if (++walk.entriesRead > maxEntries) report(walk, at, `Template has more than ${maxEntries} entries`);
+    const item = read(walk, { node, path: `${path}.${index}` });
+    if (item === null) continue;
+    if (names.has(item.name)) {
+      const problem = `Name is used more than once in this list [input: ${excerpt(item.name)}]`;
+      report(walk, { node, path: `${path}.${index}.name` }, problem);
+    }
+    names.add(item.name);
+    items.push(item);
+  }
+  return items;
+}
+
+function readAttestation(walk: Walk, at: Located): TemplateAttestation | null {
+  const entries = readMap(walk, at, ["name", "type"]);
+  if (entries === null) return null;
+  const name = readName(walk, { ...at, entry: entries.get("name") }, ATTESTATION_NAME);
+  const type = readText(
+    walk,
+    { owner: at.node, entry: entries.get("type"), path: `${at.path}.type`, maxChars: MAX_TYPE_CHARS },
+    findTypeProblem,
+  );
+  // A valid name takes part in the search for duplicates even if its type is invalid; the template is refused anyway.
+  return name === null ? null : { name, type: type ?? "" };
+}
+
+function readArtifact(walk: Walk, at: Located): TemplateArtifact | null {
+  const entries = readMap(walk, at, ["name", "attestations"]);
+  if (entries === null) return null;
+  const name = readName(walk, { ...at, entry: entries.get("name") }, REFERENCE_NAME);
+  const list = { entry: entries.get("attestations"), path: `${at.path}.attestations` };
+  const attestations = readList(walk, list, readAttestation);
+  return name === null ? null : { name, attestations };
+}
+
+function readName(
+  walk: Walk,
+  { node, path, entry }: Located & { entry: Entry | undefined },
+  pattern: string,
+): string | null {
+  return readText(walk, { owner: node, entry, path: `${path}.name`, maxChars: MAX_NAME_CHARS }, (name) => {
+    if (name === "") return "String should have at least 1 character [input: ]";
+    return matches(pattern, name) ? null : `String should match pattern '${pattern}' [input: ${excerpt(name)}]`;
+  });
+}
+
+function findTypeProblem(type: string): string | null {
   return isTypeWord(type) ? null : `Input should be ${TYPE_WORDS_TEXT} [input: ${excerpt(type)}]`;
 }
 
-function invalid(expected: string, node: unknown): string {
+function wrongType(expected: string, node: unknown): string {
   return `Input should be a valid ${expected} [input: ${describeNode(node)}]`;
 }
 
-function keyText(node: unknown): string {
-  if (isScalar(node)) return String(node.value);
-  return describeNode(node);
+function formatKey(node: unknown): string {
+  return isScalar(node) ? String(node.value) : describeNode(node);
 }

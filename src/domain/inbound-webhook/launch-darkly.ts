@@ -1,11 +1,11 @@
 /**
- * The web hook of LaunchDarkly: which flags changed in which environments (semantics 8.6). It tells of an entry of its
- * audit log, which names what it is about by resource specifiers such as
+ * The webhook of LaunchDarkly: which flags changed in which environments (semantics 8.6). Its body is an entry of
+ * LaunchDarkly's audit log, which identifies its subjects by resource specifiers such as
  * `proj/web;tag:env/production:flag/new-checkout`.
  */
 import { FLOW_NAME, TRAIL_NAME, matches } from "../names.ts";
 
-/** The part of the call that is looked at here; everything in it is recorded. */
+/** The fields of the webhook that are evaluated here; the whole body is recorded. */
 export type FlagWebhook = {
   name?: string | null;
   titleVerb?: string | null;
@@ -15,48 +15,48 @@ export type FlagWebhook = {
   accesses?: readonly { resource?: string | null }[] | null;
 };
 
-/** A flag in an environment of a project, as keys. */
+/** The keys of a flag in an environment of a project, and the flow and trail that record its changes. */
 export type FlagLocation = { project: string; environment: string; flag: string; flow: string; trail: string };
 
-/** What each flow of flags is called: one for each environment. */
+/** Each environment has one flow of flags, named after it. */
 const FLOW_PREFIX = "launch-darkly-";
 
-/** Under which name each change is recorded in the trail of its flag. */
+/** Name of the attestations that record changes in the trail of a flag. */
 export const FLAG_ATTESTATION = "flag-change";
 
 /**
- * Where the change belongs: one place for each environment and flag, in the order in which they are named. None for a
- * change that happened in no environment (a new member, a flag that was created, which all environments have).
+ * Where a change is recorded: one location per environment and flag, in the order in which the webhook names them. None
+ * for a change outside all environments (a new member, or a new flag, which every environment has).
  */
-export function locateFlagChange(call: FlagWebhook): FlagLocation[] {
+export function locateFlagChange(webhook: FlagWebhook): FlagLocation[] {
   const specifiers = [
-    ...(call.target?.resources ?? []),
-    ...(call.accesses ?? []).map(({ resource }) => resource ?? ""),
+    ...(webhook.target?.resources ?? []),
+    ...(webhook.accesses ?? []).map(({ resource }) => resource ?? ""),
   ];
-  const places = new Map<string, FlagLocation>();
+  const locations = new Map<string, FlagLocation>();
   for (const specifier of specifiers) {
-    const keys = keysOf(specifier);
+    const keys = parseSpecifier(specifier);
     const [project = "", environment = "", flag = ""] = ["proj", "env", "flag"].map((kind) => keys.get(kind));
-    const place: FlagLocation = { project, environment, flag, flow: FLOW_PREFIX + environment, trail: flag };
-    // `*` stands for all of them, and is no name.
-    if (environment && matches(FLOW_NAME, place.flow) && matches(TRAIL_NAME, place.trail))
-      places.set(specifierOf(place), place);
+    const location: FlagLocation = { project, environment, flag, flow: FLOW_PREFIX + environment, trail: flag };
+    // The wildcard `*` is not a name and so does not match.
+    if (environment && matches(FLOW_NAME, location.flow) && matches(TRAIL_NAME, location.trail))
+      locations.set(specifierOf(location), location);
   }
-  return [...places.values()];
+  return [...locations.values()];
 }
 
-/** What was done, in one line. */
-export function describeFlagChange(call: FlagWebhook, flag: string): string {
-  const { email, firstName, lastName } = call.member ?? {};
-  const who = [firstName, lastName].filter(Boolean).join(" ") || email || "Somebody";
-  return `${who} ${call.titleVerb || "changed the flag"} ${call.name || call.target?.name || flag}`;
+/** The change in one line. */
+export function describeFlagChange(webhook: FlagWebhook, flag: string): string {
+  const { email, firstName, lastName } = webhook.member ?? {};
+  const who = [firstName, lastName].filter(Boolean).join(" ") || email || "Someone";
+  return `${who} ${webhook.titleVerb || "changed the flag"} ${webhook.name || webhook.target?.name || flag}`;
 }
 
 const specifierOf = ({ project, environment, flag }: FlagLocation): string =>
   `proj/${project}:env/${environment}:flag/${flag}`;
 
-/** `kind/key;tags` of each part of a resource specifier. */
-function keysOf(specifier: string): ReadonlyMap<string, string> {
+/** The keys of a resource specifier by kind; each of its parts is `kind/key;tags`. */
+function parseSpecifier(specifier: string): ReadonlyMap<string, string> {
   const keys = new Map<string, string>();
   for (const part of specifier.split(":")) {
     const slash = part.indexOf("/");

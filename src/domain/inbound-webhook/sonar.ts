@@ -1,20 +1,28 @@
 /**
- * The web hook of SonarQube and SonarCloud: where in our world the result of a scan belongs (semantics 8.6). The
- * analysis says so in its properties, whose names are kept for compatibility; what they leave out follows from the scan
- * itself.
+ * The webhook of SonarQube and SonarCloud: the flow, trail and attestation that record a scan (semantics 8.6). Analysis
+ * properties name them; their names are kept for compatibility. Whatever they leave out follows from the scan itself.
  */
 import { isUnfinished } from "../attestation/sonar.ts";
-import { ATTESTATION_NAME, COMMIT_SHA, FINGERPRINT, FLOW_NAME, REFERENCE_NAME, TRAIL_NAME, matches } from "../names.ts";
+import {
+  ATTESTATION_NAME,
+  COMMIT_SHA,
+  FINGERPRINT,
+  FLOW_NAME,
+  MAX_NAME_CHARS,
+  REFERENCE_NAME,
+  TRAIL_NAME,
+  matches,
+} from "../names.ts";
 
-/** How the name of a flow is made for scans that name none. */
+/** How to name the flow of a scan whose properties name none. */
 export type SonarFlowNames = {
-  /** Which name of the project it begins with. */
+  /** Which name of the project the flow's name is made from. */
   from: "key" | "name";
   prefix: string;
   suffix: string;
 };
 
-/** The part of the call that is looked at here; everything in it is recorded. */
+/** The fields of the webhook that are evaluated here; the whole body is recorded. */
 export type SonarWebhook = {
   taskId?: string | null;
   status?: string | null;
@@ -23,84 +31,93 @@ export type SonarWebhook = {
   properties?: Readonly<Record<string, string>> | null;
 };
 
-/** Where the result of a scan goes. The descriptions are for what has to be created. */
+/** Where a scan is recorded. The descriptions are for a flow or trail that has to be created. */
 export type ScanLocation = {
   flow: string;
   flowDescription: string;
   trail: string;
   trailDescription: string | null;
   attestation: string;
-  /** The artifact's part of a dotted name, null without one. */
+  /** The artifact in a dotted attestation name, null without one. */
   target: string | null;
-  /** Full commit id, null where the scan tells none. */
+  /** Full commit id, null when the scan has none. */
   commit: string | null;
   fingerprint: string | null;
 };
 
-const PROPERTY = "sonar.analysis.kosli_";
+const PROPERTY_PREFIX = "sonar.analysis.kosli_";
 const DEFAULT_ATTESTATION = "sonar";
 
-/**
- * A text as a name of flows and trails: what no name may hold becomes `-`, and what none may begin with is left out.
- */
-const asName = (text: string): string => text.replace(/[^a-zA-Z0-9.\-_~]/g, "-").replace(/^[^a-zA-Z0-9]+/, "");
-
-/** @returns the place, or one text per property that is not valid; a property that is empty counts as absent. */
+/** @returns the location, or one text per invalid property; an empty property counts as absent */
 export function locateScan(
-  call: SonarWebhook,
+  webhook: SonarWebhook,
   names: SonarFlowNames,
 ): { location: ScanLocation; problems: null } | { location: null; problems: Record<string, string> } {
-  const problems: Record<string, string> = {};
-  const property = (name: string): string | null => call.properties?.[PROPERTY + name]?.trim() || null;
-  const refuse = (name: string, problem: string): null => {
-    problems[`properties.${PROPERTY}${name}`] = problem;
-    return null;
-  };
-  /** The property if it was given and fits, else what follows from the scan. */
-  const matching = <D extends string | null>(name: string, pattern: string, fallback: D): string | D => {
-    const given = property(name);
-    if (given === null) return fallback;
-    if (given.length > LONGEST_NAME)
-      refuse(name, `String should have at most ${LONGEST_NAME} characters [input: ${given.slice(0, LONGEST_NAME)}...]`);
-    else if (!matches(pattern, given)) refuse(name, `String should match pattern '${pattern}' [input: ${given}]`);
-    return given;
-  };
-
-  const project = names.from === "name" ? call.project.name || call.project.key : call.project.key;
-  const flow = matching("flow", FLOW_NAME, cutName(asName(names.prefix + project + names.suffix)));
-  if (flow === "") refuse("flow", `No flow can be named after the project '${project}': give this property`);
-  const revision = call.revision ?? "";
-  // A task that failed tells no revision. Its trail is that of its commit where the properties name one, else its own.
-  const source = revision || (isUnfinished(call.status) ? property("git_commit") || call.taskId || "" : "");
-  const trail = matching("trail", TRAIL_NAME, cutName(asName(source)));
-  if (trail === "") refuse("trail", "The scan has no revision to name a trail after: give this property");
-
-  const dotted = property("attestation") ?? DEFAULT_ATTESTATION;
-  const dot = dotted.indexOf(".");
-  const [target, attestation] = dot === -1 ? [null, dotted] : [dotted.slice(0, dot), dotted.slice(dot + 1)];
-  if (
-    dotted.length > LONGEST_NAME ||
-    !matches(ATTESTATION_NAME, attestation) ||
-    (target !== null && !matches(REFERENCE_NAME, target))
-  )
-    refuse(
-      "attestation",
-      `Input should be a name, or an artifact's name and a name with one dot between them [input: ${dotted.slice(0, LONGEST_NAME)}]`,
-    );
-
+  const properties = createPropertyReader(webhook.properties ?? {});
+  const revision = webhook.revision ?? "";
   const location: ScanLocation = {
-    flow,
-    flowDescription: property("flow_description") ?? "",
-    trail,
-    trailDescription: property("trail_description"),
-    attestation,
-    target,
-    commit: matching("git_commit", COMMIT_SHA, matches(COMMIT_SHA, revision) ? revision : null),
-    fingerprint: matching("artifact_fingerprint", FINGERPRINT, null),
+    flow: readFlow(properties, webhook, names),
+    flowDescription: properties.find("flow_description") ?? "",
+    trail: readTrail(properties, webhook),
+    trailDescription: properties.find("trail_description"),
+    ...readAttestationName(properties),
+    commit: properties.findMatching("git_commit", COMMIT_SHA, matches(COMMIT_SHA, revision) ? revision : null),
+    fingerprint: properties.findMatching("artifact_fingerprint", FINGERPRINT, null),
   };
-  return Object.keys(problems).length > 0 ? { location: null, problems } : { location: location, problems: null };
+  const { problems } = properties;
+  return Object.keys(problems).length > 0 ? { location: null, problems } : { location, problems: null };
 }
 
-/** Characters of a name, as everywhere in the API. */
-const LONGEST_NAME = 256;
-const cutName = (name: string): string => name.slice(0, LONGEST_NAME);
+type PropertyReader = ReturnType<typeof createPropertyReader>;
+
+function createPropertyReader(properties: Readonly<Record<string, string>>) {
+  const problems: Record<string, string> = {};
+  const find = (name: string): string | null => properties[PROPERTY_PREFIX + name]?.trim() || null;
+  const refuse = (name: string, problem: string): void => {
+    problems[`properties.${PROPERTY_PREFIX}${name}`] = problem;
+  };
+  /** The property, refused unless it matches the pattern; `fallback` without one. */
+  const findMatching = <D extends string | null>(name: string, pattern: string, fallback: D): string | D => {
+    const value = find(name);
+    if (value === null) return fallback;
+    if (value.length > MAX_NAME_CHARS)
+      refuse(name, `String should have at most ${MAX_NAME_CHARS} characters [input: ${truncateName(value)}...]`);
+    else if (!matches(pattern, value)) refuse(name, `String should match pattern '${pattern}' [input: ${value}]`);
+    return value;
+  };
+  return { problems, find, refuse, findMatching };
+}
+
+function readFlow(properties: PropertyReader, { project }: SonarWebhook, { from, prefix, suffix }: SonarFlowNames) {
+  const projectName = from === "name" ? project.name || project.key : project.key;
+  const flow = properties.findMatching("flow", FLOW_NAME, truncateName(sanitizeName(prefix + projectName + suffix)));
+  if (flow === "")
+    properties.refuse("flow", `The project '${projectName}' gives no valid flow name: set this property`);
+  return flow;
+}
+
+function readTrail(properties: PropertyReader, { revision, status, taskId }: SonarWebhook): string {
+  // A failed task has no revision. Its trail is named after the commit in the properties, else after the task.
+  const source = revision || (isUnfinished(status) ? properties.find("git_commit") || taskId || "" : "");
+  const trail = properties.findMatching("trail", TRAIL_NAME, truncateName(sanitizeName(source)));
+  if (trail === "") properties.refuse("trail", "The scan has no revision to name a trail after: set this property");
+  return trail;
+}
+
+function readAttestationName(properties: PropertyReader): Pick<ScanLocation, "target" | "attestation"> {
+  const dotted = properties.find("attestation") ?? DEFAULT_ATTESTATION;
+  const dot = dotted.indexOf(".");
+  const [target, attestation] = dot === -1 ? [null, dotted] : [dotted.slice(0, dot), dotted.slice(dot + 1)];
+  const isValid =
+    dotted.length <= MAX_NAME_CHARS &&
+    matches(ATTESTATION_NAME, attestation) &&
+    (target === null || matches(REFERENCE_NAME, target));
+  const expected = "a name, or the name of an artifact, a dot and a name";
+  if (!isValid) properties.refuse("attestation", `Input should be ${expected} [input: ${truncateName(dotted)}]`);
+  return { target, attestation };
+}
+
+/** A text as the name of a flow or trail: invalid characters become `-`, and invalid first characters are dropped. */
+const sanitizeName = (text: string): string => text.replace(/[^a-zA-Z0-9.\-_~]/g, "-").replace(/^[^a-zA-Z0-9]+/, "");
+
+const truncateName = (name: string): string => name.slice(0, MAX_NAME_CHARS);

@@ -1,23 +1,23 @@
-/** What an OpenID provider says of a person, and what follows from it here. */
+/** The person in an OpenID provider's claims, with the roles and the login name that follow from them. */
 import { ROLES } from "../access.ts";
 import type { Role } from "../access.ts";
 import { matches, USER_NAME } from "../names.ts";
 
-/** The claims that count; `groups` empty where the provider names none. */
+/** The claims that are used; `groups` is empty if the provider sends none. */
 export type Person = {
   issuer: string;
   subject: string;
-  /** Texts to make a login name of, the best first. */
+  /** Candidates for a login name, best first. */
   names: readonly string[];
   displayName: string;
-  /** null unless the provider gives one, and does not say that it is unverified. */
+  /** null if the provider sends none or marks it as unverified. */
   email: string | null;
   groups: readonly string[];
 };
 
 /**
- * What somebody in these groups is in each organization that the mapping names: the strongest role that a group gives
- * there, null where none gives any.
+ * The role of a member of these groups in each organization of the mapping: the strongest role that one of the groups
+ * grants there, null if none does.
  */
 export function resolveRoles(
   groups: readonly string[],
@@ -25,23 +25,20 @@ export function resolveRoles(
 ): ReadonlyMap<string, Role | null> {
   const roles = new Map<string, Role | null>();
   for (const { group, organization, role } of mapping) {
-    const held = roles.get(organization) ?? null;
-    const given = groups.includes(group) ? role : null;
-    roles.set(
-      organization,
-      given !== null && (held === null || ROLES.indexOf(given) < ROLES.indexOf(held)) ? given : held,
-    );
+    const strongest = roles.get(organization) ?? null;
+    const granted = groups.includes(group) ? role : null;
+    const isStronger = granted !== null && (strongest === null || ROLES.indexOf(granted) < ROLES.indexOf(strongest));
+    roles.set(organization, isStronger ? granted : strongest);
   }
   return roles;
 }
 
-/** Characters of a login name that is made here. */
-const LONGEST_NAME = 64;
+/** Longest generated login name, without the number that makes it unique. */
+const MAX_LOGIN_NAME_CHARS = 64;
 
 /**
- * A login name that is free, made of the first usable one of `names` (of an address the part before the @): what a name
- * may not hold becomes a dash, and a number makes it unique. Somebody who is here already is never taken for the
- * person.
+ * An unused login name, made from the first usable one of `names` (from an address, the part before the @). Invalid
+ * characters become a dash, and a number makes the name unique, so that it never identifies an existing user.
  */
 export function chooseLoginName(names: readonly string[], isTaken: (name: string) => boolean): string {
   const [base = "user"] = names.flatMap((name) => {
@@ -51,7 +48,7 @@ export function chooseLoginName(names: readonly string[], isTaken: (name: string
       .replace(/[^a-zA-Z0-9._~-]+/g, "-");
     const fitting = plain
       .replace(/^[^a-zA-Z0-9]+/, "")
-      .slice(0, LONGEST_NAME)
+      .slice(0, MAX_LOGIN_NAME_CHARS)
       .replace(/-+$/, "");
     return matches(USER_NAME, fitting) ? [fitting] : [];
   });
@@ -62,16 +59,15 @@ export function chooseLoginName(names: readonly string[], isTaken: (name: string
 }
 
 /**
- * The claims of an ID token, or of the userinfo endpoint, that is not known to be of any shape.
- * @throws Error for an empty subject: everybody whose token has none would be one and the same person.
+ * Reads the claims of an ID token or of the userinfo endpoint, whose shape is not validated before.
+ * @param token.groupsClaim name of the claim that lists groups
+ * @throws Error for an empty subject: all users with such a token would share one account
  */
 export function parsePerson(
-  issuer: string,
-  subject: string,
   claims: Readonly<Record<string, unknown>>,
-  groupsClaim: string,
+  { issuer, subject, groupsClaim }: { issuer: string; subject: string; groupsClaim: string },
 ): Person {
-  if (subject.trim() === "") throw new Error("the sub of the ID token is empty: it identifies nobody");
+  if (subject.trim() === "") throw new Error("the sub claim of the ID token is empty and identifies no user");
   const text = (name: string): string | null => {
     const value = claims[name];
     return typeof value === "string" && value !== "" ? value : null;
@@ -88,7 +84,7 @@ export function parsePerson(
   };
 }
 
-/** Providers give a list, or one group as a text. */
+/** Reads a groups claim, which is a list, or one group as a text. */
 export function parseGroups(claim: unknown): readonly string[] {
   const list = Array.isArray(claim) ? claim : [claim];
   return list.filter((one): one is string => typeof one === "string");

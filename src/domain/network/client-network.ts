@@ -1,10 +1,10 @@
-/** Addresses as they are counted: what one client can hold is one name. */
+/** Client addresses for rate limits: all addresses that one client can control count as one. */
 import ipaddr from "ipaddr.js";
 
 /**
- * What an address counts as: an IPv4 address as itself, also one that is written as IPv6 (`::ffff:192.0.2.1`), and an
- * IPv6 address as its /64, because that is the least that a provider hands to a customer, who may take any address of
- * it for each request. A text that is no address counts as itself.
+ * The network that an address is counted under. An IPv4 address, also in its IPv6 form (`::ffff:192.0.2.1`), counts as
+ * itself. An IPv6 address counts as its /64, because a provider assigns at least that to a customer, who may use any
+ * address of it for each request. Other texts count as themselves.
  */
 export function networkOf(address: string): string {
   if (!address.includes(":") || !ipaddr.isValid(address)) return address;

@@ -1,23 +1,23 @@
-/** Words of e-mail: addresses, who sends, and the server that takes mail. */
+/** Mail addresses, senders and servers in options and requests. */
 
-/** A mail server as the operator names it. `port` is never left open; without a user nobody logs in. */
+/** A mail server. `secure` means TLS from the first byte; without a user there is no authentication. */
 export type MailServer = { host: string; port: number; secure: boolean; user: string | null; password: string | null };
 
-/** How the connection to a mail server is protected: it must be, it is when the server offers it, it is not. */
+/** TLS of the connection to a mail server: required, used if the server offers it, or not used. */
 export type MailTls = "required" | "optional" | "off";
 
 export type Mailbox = { name: string; address: string };
 
 const LOCAL_PART = /^[^\s\x00-\x1f\x7f<>()[\]\\,;:"@]{1,64}$/u;
-const DOMAIN =
-  /^(?=.{1,253}$)[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?(?:\.[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?)*$/u;
+const LABEL = String.raw`[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}-]*[\p{L}\p{N}\p{M}])?`;
+const DOMAIN = new RegExp(String.raw`^(?=.{1,253}$)${LABEL}(?:\.${LABEL})*$`, "u");
 
-/** What the API document publishes of isMailAddress: the form of the local part, and that there is a domain. */
+/** What the API document publishes of isMailAddress: the form of the local part, and that a domain follows. */
 export const MAIL_ADDRESS_PATTERN = String.raw`^[^\s\x00-\x1f\x7f<>()\[\]\\,;:"@]{1,64}@[^\s\x00-\x1f\x7f@]{1,253}$`;
 
 /**
- * Whether a text is the address of a mailbox. Quoted local parts and comments are none: they are legal, nobody has
- * them, and programs disagree on what they say.
+ * Whether a text is the address of a mailbox. Quoted local parts and comments are refused: they are legal, but unused,
+ * and programs interpret them differently.
  */
 export function isMailAddress(text: string): boolean {
   const at = text.lastIndexOf("@");
@@ -32,8 +32,8 @@ export function parseMailbox(text: string): Mailbox | null {
 }
 
 /**
- * `smtp://` or `smtps://`, with host, perhaps port, user and password; in the last two what is no letter or digit may
- * be percent-encoded. smtps speaks TLS from the first byte. null for anything else.
+ * Parses `smtp://` or `smtps://` with a host and optionally a port, user and password; null for anything else. User and
+ * password may be percent-encoded. smtps uses TLS from the first byte.
  */
 export function parseMailServer(text: string): MailServer | null {
   const match =
@@ -52,6 +52,6 @@ export function parseMailServer(text: string): MailServer | null {
       password: password === undefined ? null : decodeURIComponent(password),
     };
   } catch {
-    return null; // a percent sign that encodes nothing
+    return null; // an invalid percent-encoding
   }
 }

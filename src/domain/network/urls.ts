@@ -1,44 +1,41 @@
-// URLs that users send: which are refused, how old values that are none become links again, and which pages of a forge
-// follow from them. A URL is stored as it
-// was sent; only what is read from a flow's legacy `repo_url` is rewritten, and that result is either an absolute URL
-// that a browser can be sent to, or null.
+// URLs in requests: which are refused, how legacy values become links again, and which pages of a forge follow from
+// them. A URL is stored as it was sent. Only a flow's legacy `repo_url` is rewritten when it is read, and the result is
+// either an absolute URL that a browser can open, or null.
 
-/**
- * Scheme, `//`, optional user, host, optional port, rest; group 1 is the scheme. Spaces occur in paths and may stay.
- */
+/** Scheme, `//`, optional user, host, optional port, rest; group 1 is the scheme. Paths may contain spaces. */
 const ABSOLUTE =
   /^([a-z][a-z0-9+.-]*):\/\/(?:[^/?#\s]*@)?(?:\[[0-9a-f:.]+\]|[^/?#\s@:[\]]+)(?::\d*)?(?:[/?#][^\x00-\x1f\x7f]*)?$/i;
-/** Schemes that browsers execute. As the URL of a repository they can only be an attack on whoever clicks it. */
+/** Schemes that browsers execute. As a repository URL they can only be an attack on the user who clicks the link. */
 const EXECUTED: readonly string[] = ["javascript", "data", "vbscript"];
 
-/** Whether a text is an absolute http or https URL, fit for a link on a page. */
+/** Whether a text is an absolute http or https URL and so can be a link on a page. */
 export function isWebUrl(text: string): boolean {
   return /^https?:\/\//i.test(text) && ABSOLUTE.test(text) && URL.canParse(text);
 }
 
 /**
- * The scheme that a browser sees in a text, in lower case; null for none. Browsers skip blanks and control characters
- * in front of a URL, and tabs and line breaks anywhere in it; programs that trim the text first skip further blanks.
+ * The scheme that a browser finds in a text, in lower case; null without one. Browsers skip white space and control
+ * characters before a URL, and tabs and line breaks anywhere in it; programs that trim the text first skip more.
  */
 function schemeOf(text: string): string | null {
-  const seen = text.replace(/[\t\n\r]/g, "").replace(/^[\s\p{Cc}\p{Cf}]+/u, "");
-  return /^([a-z][a-z0-9+.-]*):/i.exec(seen)?.[1]?.toLowerCase() ?? null;
+  const trimmed = text.replace(/[\t\n\r]/g, "").replace(/^[\s\p{Cc}\p{Cf}]+/u, "");
+  return /^([a-z][a-z0-9+.-]*):/i.exec(trimmed)?.[1]?.toLowerCase() ?? null;
 }
 
 /**
- * Whether a text may stand where people expect a link: an http or https URL, or a text without a scheme. Clients do not
- * check these URLs and send the empty text or a bare `www.example.com`; such a text is kept, and shown as text
+ * Whether a text is accepted where a link is expected: an http or https URL, or a text without a scheme. Clients do not
+ * check these URLs and send an empty text or a bare `www.example.com`; such a text is stored and shown as plain text
  * (isWebUrl).
  */
 export function isLinkable(text: string): boolean {
   const scheme = schemeOf(text);
-  // `ci.example.com:8080/17` looks like a scheme with dots.
+  // In `ci.example.com:8080/17` the host looks like a scheme with dots.
   return scheme === null || scheme === "http" || scheme === "https" || HOST_WITHOUT_SCHEME.test(text);
 }
 
 /**
- * Whether a text may be the URL of a repository or of a commit in one. Clients derive both from the remote of a
- * checkout, which may be anything that git takes (ssh, scp form, path), so only what a browser would execute is
+ * Whether a text is accepted as the URL of a repository or of a commit. Clients derive both from the remote of a
+ * checkout, which may be anything that git accepts (ssh, scp form, path), so only schemes that browsers execute are
  * refused.
  */
 export function isGitRemote(text: string): boolean {
@@ -47,8 +44,8 @@ export function isGitRemote(text: string): boolean {
 }
 
 /**
- * What is wrong with the URL of a repo info, in the form of a field text (messages 2), or null. It needs scheme and
- * host (semantics 3.1); other schemes than http are common, since providers include plain git and subversion.
+ * The field error (messages 2) for the URL of a repo info, or null. The URL needs a scheme and a host (semantics 3.1);
+ * schemes other than http are common, since providers include plain git and Subversion.
  */
 export function findRepoUrlProblem(url: string): string | null {
   const scheme = ABSOLUTE.exec(url)?.[1]?.toLowerCase();
@@ -56,7 +53,7 @@ export function findRepoUrlProblem(url: string): string | null {
   return `Input should be a valid URL with scheme and host [input: ${url}]`;
 }
 
-/** Values that clients and templates left in place of a URL; compared without case. */
+/** Placeholders that clients and templates send in place of a URL, in lower case. */
 const PLACEHOLDERS: ReadonlySet<string> = new Set([
   "",
   "-",
@@ -76,23 +73,23 @@ const PLACEHOLDERS: ReadonlySet<string> = new Set([
   "your-repo-url",
   "**redacted**",
 ]);
-/** Variables that nobody expanded: `${X}`, `$X`, `$(X)`, `{{X}}`, `<x>`, `%X%`. */
+/** Unexpanded variables: `${X}`, `$X`, `$(X)`, `{{X}}`, `<x>`, `%X%`. */
 const UNEXPANDED = /^\$|\$[{(]|\{\{|[<>]|^%.*%$/;
-/** Remotes that are URLs, but not for browsers. Group 1: authority, group 2: path. */
+/** Remotes that are URLs, but that browsers cannot open. Group 1: authority, group 2: path. */
 const GIT_REMOTE = /^(?:ssh|git|git\+ssh|ssh\+git|git\+https?):\/\/([^/]+)\/(.+)$/i;
-/** `host:path` with an optional user, as git and scp write it. Groups: user with `@`, host, path. */
+/** `host:path` with an optional user, as in git and scp. Groups: user with `@`, host, path. */
 const SCP = /^([^\s@/:]+@)?([^\s@/:]+):(.+)$/;
-/** Behind a host without user this is a port, and perhaps the path of a URL. */
+/** After a host without a user, this is a port, and possibly the path of a URL. */
 const PORT = /^\d+(?:\/|$)/;
-/** A host with a dot, or localhost, with optional user before and port and path behind. Group 1: all but the user. */
+/** A host with a dot, or localhost, with optional user, port and path. Group 1: everything but the user. */
 const HOST_WITHOUT_SCHEME =
   /^(?:\/\/)?(?:[^\s@/:]+@)?((?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::\d+)?(?:[/?#]\S*)?)$/i;
 
 /**
- * The URL to show for a flow's stored `repo_url` (semantics 2.2): an absolute URL stays as it is, a remote becomes the
- * https URL of its pages, a host without scheme gets `https://`, and placeholders and everything without a host are
- * dropped. Never throws.
- * @param stored the text as reported, or null
+ * The URL to show for a flow's stored `repo_url` (semantics 2.2): an absolute URL is unchanged, a remote becomes the
+ * https URL of its pages, a host without a scheme gets `https://`, and placeholders and texts without a host become
+ * null. Never throws.
+ * @param stored the reported text, or null
  */
 export function repairRepoUrl(stored: string | null): string | null {
   const text = (stored ?? "").trim();
@@ -110,26 +107,21 @@ export function repairRepoUrl(stored: string | null): string | null {
   return host === undefined ? null : webUrlOrNull(`https://${host}`);
 }
 
-/**
- * The page of a repository given by the host and path of a remote. The remote's port speaks ssh or git, never https.
- */
+/** The page of a repository from the host and path of its remote. The remote's port is for ssh or git, never https. */
 function browseUrl(host: string, remotePath: string): string | null {
   const path = trimSlashes(remotePath).replace(/\.git$/, "");
-  // Azure is the one large host whose remotes and pages differ in more than the scheme.
+  // Azure is the only large host whose remotes and pages differ in more than the scheme.
   const azure = host === "ssh.dev.azure.com" ? /^v3\/([^/]+)\/([^/]+)\/([^/]+)$/.exec(path) : null;
   if (azure !== null) return webUrlOrNull(`https://dev.azure.com/${azure[1]}/${azure[2]}/_git/${azure[3]}`);
   return webUrlOrNull(`https://${host}/${path}`);
 }
 
-/**
- * A commit as a report names it: its id, its page as reported, and the page of its repository, null when that is not
- * known.
- */
+/** A reported commit: its id, its page, and the page of its repository, null when unknown. */
 export type CommitLocation = { sha: string; commitUrl: string; repoUrl: string | null };
 
 type Forge = "github" | "gitlab" | "bitbucket";
 
-/** Forges whose pages are known by their host alone; others show themselves in the addresses of their commits. */
+/** Forges that the host alone identifies; others are recognized by the URLs of their commits. */
 const HOSTS: Readonly<Record<string, Forge>> = {
   "github.com": "github",
   "gitlab.com": "gitlab",
@@ -137,10 +129,9 @@ const HOSTS: Readonly<Record<string, Forge>> = {
 };
 
 /**
- * The page that shows what changed from one commit to another (semantics 6.5, diff_url): `/compare/old...new` as GitHub
- * and its likes have it, `/-/compare/` on GitLab, `/branches/compare/new..old` on bitbucket.org. null when neither the
- * addresses of the commits nor the repository tell, and when the two commits are of different repositories. Never
- * throws.
+ * The page that compares two commits (semantics 6.5, diff_url): `/compare/old...new` on GitHub and similar forges,
+ * `/-/compare/` on GitLab, `/branches/compare/new..old` on bitbucket.org. null if neither the commit URLs nor the
+ * repository identify the forge, or the commits belong to different repositories. Never throws.
  */
 export function buildCompareUrl(from: CommitLocation, to: CommitLocation): string | null {
   const pages = repositoryOf(to);
@@ -151,14 +142,14 @@ export function buildCompareUrl(from: CommitLocation, to: CommitLocation): strin
   return `${pages.base}${pages.forge === "gitlab" ? "/-" : ""}/compare/${before}...${after}`;
 }
 
-/** Where the pages of a commit's repository are: from the address of the commit, else from that of the repository. */
+/** The repository pages of a commit: derived from the URL of the commit, else from that of the repository. */
 function repositoryOf({ sha, commitUrl, repoUrl }: CommitLocation): { base: string; forge: Forge } | null {
   if (isWebUrl(commitUrl)) {
     const { origin, hostname, pathname } = new URL(commitUrl);
     const end = pathname.lastIndexOf("/");
-    const shown = pathname.slice(end + 1);
+    const abbreviation = pathname.slice(end + 1);
     const path = pathname.slice(0, end);
-    if (shown.length >= SHORTEST_SHA && sha.startsWith(shown))
+    if (abbreviation.length >= MIN_SHA_CHARS && sha.startsWith(abbreviation))
       for (const [suffix, forge] of COMMIT_PAGES)
         if (
           path.endsWith(suffix) &&
@@ -176,17 +167,14 @@ function repositoryOf({ sha, commitUrl, repoUrl }: CommitLocation): { base: stri
   return forge === undefined || path === "" ? null : { base: `${origin}/${path}`, forge };
 }
 
-/**
- * What commit pages have before the id. Azure has `/commit/` too, below `/_git/`, and no page for two commits by their
- * ids alone.
- */
+/** The path of commit pages before the id. Azure also uses `/commit/`, below `/_git/`, but has no compare page for ids. */
 const COMMIT_PAGES: readonly (readonly [string, Forge])[] = [
   ["/-/commit", "gitlab"],
   ["/commit", "github"],
   ["/commits", "bitbucket"],
 ];
-/** As short as git prints a commit id. */
-const SHORTEST_SHA = 7;
+/** The shortest commit id that git prints by default. */
+const MIN_SHA_CHARS = 7;
 
 function webUrlOrNull(text: string): string | null {
   return isWebUrl(text) ? text : null;
@@ -196,7 +184,7 @@ function withoutUserAndPort(authority: string): string {
   return authority.slice(authority.lastIndexOf("@") + 1).replace(/:\d*$/, "");
 }
 
-/** By hand, because `/\/+$/` takes quadratic time on a text of slashes. */
+/** Written by hand, because `/\/+$/` takes quadratic time on a text of slashes. */
 function trimSlashes(path: string): string {
   let begin = 0;
   let end = path.length;

@@ -1,24 +1,24 @@
 /**
- * Whether the server may send to a URL that a user named, as far as the URL itself tells. What its name stands for is
- * asked just before each request (outgoing/http.ts), because it may be something else by then.
+ * Whether the server may send to a URL from a user, as far as the URL itself shows. The addresses of its host are
+ * resolved and checked just before each request (notifications/dial.ts), because they may change.
  */
 import { excerpt } from "../text/excerpt.ts";
 import { findAddressProblem } from "./outbound-policy.ts";
 
-/** What the API document publishes of readTarget; which hosts and ports are targets no pattern tells. */
+/** What the API document publishes of parseTarget; a pattern cannot express the rules for hosts and ports. */
 export const TARGET_PATTERN = String.raw`^[hH][tT][tT][pP][sS]?://[^\s\x00/?#\\][^\s\x00-\x1f\x7f\\]*$`;
 
-/** A target taken apart. `host` is in lower case, without brackets and without a dot at its end. */
+/** A parsed target. `host` is in lower case, without brackets and without a final dot. */
 export type WebhookTarget = { url: URL; host: string; isAddress: boolean };
 
-/** Characters. Longer ones come from nobody who wants to be reached. */
-const LONGEST = 2048;
+/** No legitimate webhook has a longer URL. */
+const MAX_URL_CHARS = 2048;
 
 /**
- * Suffixes of names that mean something only within a machine, a network or a cluster (RFC 6761, 6762, 8375, ICANN's
- * `internal`, Kubernetes, and what home and office networks use).
+ * Suffixes of names that resolve only within a machine, a network or a cluster (RFC 6761, 6762, 8375, ICANN's
+ * `internal`, Kubernetes, and the names of home and office networks).
  */
-const INTERNAL = [
+const INTERNAL_SUFFIXES = [
   "localhost",
   "localdomain",
   "local",
@@ -34,8 +34,8 @@ const INTERNAL = [
 ];
 
 /**
- * Ports of other protocols: those that browsers refuse ("bad port" of the Fetch standard), Redis and memcached. Text
- * that a request carries could be a command to what listens there.
+ * Ports of other protocols: those that browsers block ("bad port" of the Fetch standard), Redis and memcached. A server
+ * there could read the text of a request as commands.
  */
 const OTHER_PROTOCOLS: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
@@ -45,22 +45,20 @@ const OTHER_PROTOCOLS: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * What is wrong with a URL as a target of WEBHOOK or SLACK, a sentence for the user; null when it may be sent to, as
- * far as can be said without asking for the addresses of its name. Never throws.
- * @param allow the operator's ranges (webhook-allow). Where there are any, internal names pass, because their addresses
- * may
- *   lie in them.
+ * What is wrong with a URL as a WEBHOOK or SLACK target, as a sentence for the user; null if it is valid as far as can
+ * be checked without resolving its name. Never throws.
+ * @param allow the operator's ranges (webhook-allow). If there are any, internal names pass, because their addresses
+ *   may lie in these ranges.
  */
 export function findTargetProblem(url: string, allow: readonly string[]): string | null {
   const target = parseTarget(url, allow);
   return typeof target === "string" ? target : null;
 }
 
-/** The target, or what is wrong with it (`targetProblem`). */
+/** Parses a target; returns what is wrong with it as a text (see findTargetProblem). */
 export function parseTarget(text: string, allow: readonly string[]): WebhookTarget | string {
-  if (text.length > LONGEST) return `The URL is longer than ${LONGEST} characters`;
-  // The parser of URLs forgives blanks, backslashes and missing slashes; other programs read such a text in another
-  // way.
+  if (text.length > MAX_URL_CHARS) return `The URL is longer than ${MAX_URL_CHARS} characters`;
+  // The URL parser tolerates blanks, backslashes and missing slashes; other programs parse such a text differently.
   if (!/^https?:\/\/[^\s\\/?#][^\s\\\x00-\x1f\x7f]*$/i.test(text)) {
     return /^[a-z][a-z0-9+.-]*:/i.test(text) && !/^https?:/i.test(text)
       ? "The URL must begin with https:// or http://"
@@ -75,7 +73,7 @@ export function parseTarget(text: string, allow: readonly string[]): WebhookTarg
 
   const isIpv6 = url.hostname.startsWith("[");
   const host = isIpv6 ? url.hostname.slice(1, -1) : url.hostname.replace(/\.$/, "");
-  // The parser turned every other spelling (2130706433, 0x7f.1, 127.1) into four decimal parts.
+  // The parser converts every other notation (2130706433, 0x7f.1, 127.1) into four decimal parts.
   const isAddress = isIpv6 || /^\d+\.\d+\.\d+\.\d+$/.test(host);
   if (isAddress) {
     const problem = findAddressProblem(host, allow);
@@ -83,20 +81,18 @@ export function parseTarget(text: string, allow: readonly string[]): WebhookTarg
       ? { url, host, isAddress }
       : `The address ${host} is not allowed as a target: it is ${problem}`;
   }
-  if (!isName(host)) return `The host name ${excerpt(host)} is not valid`;
+  if (!isHostName(host)) return `The host name ${excerpt(host)} is not valid`;
   if (allow.length === 0 && isInternalName(host))
     return `The host name ${excerpt(host)} is not allowed as a target: it is internal`;
   return { url, host, isAddress };
 }
 
-/**
- * Whether a name means something only in here: one of a single label is searched for within the network's own names.
- */
+/** Whether a name resolves only locally; resolvers look up a single label in the network's own domains. */
 export const isInternalName = (host: string): boolean =>
-  !host.includes(".") || INTERNAL.some((suffix) => host === suffix || host.endsWith(`.${suffix}`));
+  !host.includes(".") || INTERNAL_SUFFIXES.some((suffix) => host === suffix || host.endsWith(`.${suffix}`));
 
-/** Labels of letters, digits, hyphens and underscores, the last one no number; other scripts come as xn--. */
-const isName = (host: string): boolean =>
+/** Labels of letters, digits, hyphens and underscores, the last one not a number; other scripts arrive as xn--. */
+const isHostName = (host: string): boolean =>
   host.length <= 253 &&
   !/(?:^|\.)\d+$/.test(host) &&
   host.split(".").every((label) => /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/.test(label));
@@ -106,5 +102,5 @@ function portProblem({ protocol, port }: URL): string | null {
   return OTHER_PROTOCOLS.has(Number(port)) ? `The port ${port} is not allowed for ${protocol.slice(0, -1)}` : null;
 }
 
-/** What stands between `//` and the path: an empty user name leaves no trace in the parsed URL. */
+/** The text between `//` and the path; the parsed URL does not show an empty user name. */
 const authorityOf = (text: string): string => /^[^/]*\/\/([^/?#]*)/.exec(text)?.[1] ?? "";

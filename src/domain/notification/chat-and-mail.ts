@@ -1,104 +1,101 @@
 /**
- * Messages for people: a letter is a heading, some lines and a link, and is written as a chat message or as an e-mail.
- * All of its texts may hold what users wrote, so nothing reaches a form without being escaped for it.
+ * Messages for people: a heading, some lines and a link, rendered as a chat message or as an e-mail. Any of its texts
+ * may contain user input, so every text is escaped for the format that it is rendered in.
  */
 import { truncate } from "../text/excerpt.ts";
 
 export type NotificationMessage = {
   heading: string;
   lines: readonly string[];
-  /** How many more lines there would be. */
+  /** Number of further lines that are not shown. */
   omitted: number;
   link: { url: string; text: string };
-  /** Why somebody gets it, and how that ends. */
+  /** Why the recipient gets the message. */
   footer: string;
 };
 
 export type ChatBody = Readonly<Record<string, unknown>>;
 export type MailText = { subject: string; text: string; html: string };
 
-/**
- * Lines of a letter. The message of a snapshot with which ten thousand artifacts start is still one that somebody
- * reads.
- */
+/** Lines of a message, which stays readable even if ten thousand artifacts start with one snapshot. */
 export const MAX_LINES = 20;
 
-/** Characters of a line: a name and what happened to it. */
-const LINE_CHARACTERS = 250;
-/** Characters that a block of a chat message may have, less room for how many lines there are more. */
-const BLOCK_CHARACTERS = 2_900;
-/**
- * Characters of a heading. Servers cut subjects at about a thousand bytes, and people read fewer than a hundred
- * characters.
- */
-const HEADING_CHARACTERS = 150;
+/** A line holds a name and what happened to it. */
+const MAX_LINE_CHARS = 250;
+/** Chat services allow 3,000 characters in a block; the rest is for the line that counts omitted lines. */
+const MAX_BLOCK_CHARS = 2_900;
+/** Mail servers cut subjects at about a thousand bytes, and people read fewer than a hundred characters. */
+const MAX_HEADING_CHARS = 150;
 
-/** A letter with as many of the lines as fit. @param total how many there are, those not in `lines` included. */
+/**
+ * Builds a message with as many of the lines as fit.
+ * @param total number of lines, including those not in `lines`
+ */
 export function renderMessage(
   { heading, lines, link, footer }: Omit<NotificationMessage, "omitted">,
   total = lines.length,
 ): NotificationMessage {
-  const shown = lines.slice(0, MAX_LINES).map((line) => oneLine(line, LINE_CHARACTERS));
+  const shown = lines.slice(0, MAX_LINES).map((line) => flatten(line, MAX_LINE_CHARS));
   return {
-    heading: oneLine(heading, HEADING_CHARACTERS),
+    heading: flatten(heading, MAX_HEADING_CHARS),
     lines: shown,
     omitted: total - shown.length,
-    link: { ...link, text: oneLine(link.text, LINE_CHARACTERS) },
-    footer: oneLine(footer, LINE_CHARACTERS),
+    link: { ...link, text: flatten(link.text, MAX_LINE_CHARS) },
+    footer: flatten(footer, MAX_LINE_CHARS),
   };
 }
 
 /**
- * A single line of that many characters; control characters, line breaks included, become spaces, so that no text
- * begins a header or a line of its own.
+ * A text as one line. Control characters, including line breaks, become spaces, so that no text starts a mail header or
+ * a line of its own.
  */
-const oneLine = (text: string, limit: number): string => truncate(text.replace(/[\p{Cc}\u2028\u2029]+/gu, " "), limit);
+const flatten = (text: string, maxChars: number): string =>
+  truncate(text.replace(/[\p{Cc}\u2028\u2029]+/gu, " "), maxChars);
 
-const moreLine = (more: number): readonly string[] => (more > 0 ? [`and ${more} more`] : []);
+const omittedLine = (count: number): readonly string[] => (count > 0 ? [`and ${count} more`] : []);
 
-/** The body of a POST to an incoming webhook of a chat. */
-export function renderChatBody({ heading, lines, omitted: more, link }: NotificationMessage): ChatBody {
-  const fitting = firstFitting(lines.map(chatText));
-  const text = [...fitting, ...moreLine(more + lines.length - fitting.length)].map((line) => `• ${line}`).join("\n");
+/** The body of a POST to a chat's incoming webhook. */
+export function renderChatBody({ heading, lines, omitted, link }: NotificationMessage): ChatBody {
+  const fitting = takeFitting(lines.map(escapeChat));
+  const rest = omittedLine(omitted + lines.length - fitting.length);
+  const text = [...fitting, ...rest].map((line) => `• ${line}`).join("\n");
+  const linkText = `<${escapeChatUrl(link.url)}|${escapeChat(link.text)}>`;
   return {
-    text: chatText([heading, lines[0]].filter((part) => part !== undefined).join(" - ")),
+    text: escapeChat([heading, lines[0]].filter((part) => part !== undefined).join(" - ")),
     blocks: [
-      { type: "section", text: { type: "mrkdwn", text: `*${chatText(heading)}*` } },
+      { type: "section", text: { type: "mrkdwn", text: `*${escapeChat(heading)}*` } },
       ...(text === "" ? [] : [{ type: "section", text: { type: "mrkdwn", text } }]),
-      { type: "context", elements: [{ type: "mrkdwn", text: `<${chatUrl(link.url)}|${chatText(link.text)}>` }] },
+      { type: "context", elements: [{ type: "mrkdwn", text: linkText }] },
     ],
   };
 }
 
-/** The first of the lines, as many as fit into a block. */
-function firstFitting(lines: readonly string[]): string[] {
-  let room = BLOCK_CHARACTERS;
-  return lines.filter((line) => (room -= line.length + "• \n".length) >= 0);
+/** As many of the first lines as fit into a block. */
+function takeFitting(lines: readonly string[]): string[] {
+  let remaining = MAX_BLOCK_CHARS;
+  return lines.filter((line) => (remaining -= line.length + "• \n".length) >= 0);
 }
 
-/**
- * The three characters with a meaning of their own in chat messages: without them no link, no mention and no command
- * can be made.
- */
-const chatText = (text: string): string =>
+/** Escapes the three special characters of chat messages, without which there is no link, mention or command. */
+const escapeChat = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
-/** Behind `|` a link has its text. Our addresses are percent-encoded, so that these occur in a host at most. */
-const chatUrl = (url: string): string => chatText(url).replaceAll("|", "%7C");
+/** In a link, `|` precedes the text. Our URLs are percent-encoded, so special characters occur at most in the host. */
+const escapeChatUrl = (url: string): string => escapeChat(url).replaceAll("|", "%7C");
 
-/** An e-mail in both of its forms. */
-export function renderMail({ heading, lines, omitted: more, link, footer }: NotificationMessage): MailText {
-  const all = [...lines, ...moreLine(more)];
-  const list = all.map((line) => `<li>${htmlText(line)}</li>`).join("");
+/** An e-mail as plain text and as HTML. */
+export function renderMail({ heading, lines, omitted, link, footer }: NotificationMessage): MailText {
+  const all = [...lines, ...omittedLine(omitted)];
+  const list = all.map((line) => `<li>${escapeHtml(line)}</li>`).join("");
   return {
     subject: heading,
     text: [heading, "", ...all.map((line) => `- ${line}`), "", `${link.text}: ${link.url}`, "", footer, ""].join("\n"),
     html: [
       "<!doctype html><html><body>",
-      `<h3>${htmlText(heading)}</h3>`,
+      `<h3>${escapeHtml(heading)}</h3>`,
       `<ul>${list}</ul>`,
-      `<p><a href="${htmlText(link.url)}">${htmlText(link.text)}</a></p>`,
-      `<p><small>${htmlText(footer)}</small></p>`,
+      `<p><a href="${escapeHtml(link.url)}">${escapeHtml(link.text)}</a></p>`,
+      `<p><small>${escapeHtml(footer)}</small></p>`,
       "</body></html>",
     ].join("\n"),
   };
@@ -111,4 +108,4 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '"': "&quot;",
   "'": "&#39;",
 };
-const htmlText = (text: string): string => text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
+const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);

@@ -1,19 +1,19 @@
 /**
- * What is told: one notice is one event in the life of an environment, a flow or a key, with everything that the
- * messages about it say. Facts come in from outside, and so do the addresses of pages.
+ * Notification events: an event in an environment or a flow, with everything that messages about it contain. The caller
+ * supplies the facts and the URLs of pages.
  */
 import type { EnvironmentTrigger, FlowTrigger } from "./triggers.ts";
 import { triggerOf } from "./triggers.ts";
 
-/** Addresses of pages for people, and of objects of the API. */
+/** Builds URLs of pages and of API objects. */
 export type EventLinks = {
   environmentPage(org: string, environment: string): string;
   environmentApi(org: string, environment: string): string;
   snapshotPage(org: string, environment: string, index: number): string;
   snapshotApi(org: string, environment: string, index: number): string;
-  artifactPage(org: string, flow: string, artifact: { fingerprint: string; id: string }): string;
-  /** @param selector query parameters that tell the record from others of its fingerprint in the flow. */
-  artifactApi(org: string, flow: string, artifact: { fingerprint: string; selector: ArtifactSelector }): string;
+  artifactPage(org: string, flow: string, fingerprint: string, id: string): string;
+  /** @param selector query parameters that select the record among those of its fingerprint in the flow */
+  artifactApi(org: string, flow: string, fingerprint: string, selector: ArtifactSelector): string;
   flowPage(org: string, flow: string): string;
   flowApi(org: string, flow: string): string;
   trailPage(org: string, flow: string, trail: string): string;
@@ -22,10 +22,10 @@ export type EventLinks = {
   attestationApi(org: string, id: string): string;
 };
 
-/** What tells a record from the others of its fingerprint in the flow, as query parameters of the artifact read. */
+/** Query parameters of the artifact read that select a record among those of its fingerprint in the flow. */
 export type ArtifactSelector = { readonly trail?: string; readonly artifact_id?: string };
 
-/** The record from which an artifact has its provenance, in its build flow. */
+/** The artifact record in the build flow that gives an artifact its provenance. */
 export type Provenance = {
   flow: string;
   /** The artifact's state in that flow, as the API writes it. */
@@ -38,14 +38,18 @@ export type Provenance = {
   selector: ArtifactSelector;
 };
 
-/** A place in the history of an environment. `index` 0: nothing was reported yet. `compliant` null: unknown. */
+/** A snapshot of an environment. `index` is 0 before the first report; `compliant` null means unknown. */
 export type SnapshotRef = { org: string; environment: string; index: number; compliant: boolean | null };
 
 export type EventArtifact = { name: string; fingerprint: string; provenance: Provenance | null };
 
-/** An event of a snapshot about one artifact. `member` is where it happened, null for where it is told. */
+/**
+ * An event of a snapshot about one artifact. `member` is the member environment of a logical environment in which it
+ * happened, null for a physical one.
+ */
 export type ArtifactEvent = EventArtifact & {
   annotation: string;
+  /** Instances before and after. */
   was: number;
   now: number;
   compliant: boolean | null;
@@ -64,11 +68,11 @@ export type NotificationEvent =
   | { subject: "environment"; trigger: EnvironmentTrigger; at: number; snapshot: SnapshotRef; description: string }
   | ({ subject: "flow"; trigger: FlowTrigger; at: number; description: string } & EventFlow);
 
-/** What happened in a flow. `trail` null: an artifact that was reported to the flow alone. */
+/** An event in a flow. `trail` is null for an artifact reported to the flow without a trail. */
 export type EventFlow = {
   org: string;
   flow: string;
-  /** `state` as it was when the notice was made, right after the event. */
+  /** `state` at the time of the message, right after the event. */
   trail: { name: string; state: string } | null;
   artifact: {
     id: string;
@@ -86,51 +90,54 @@ export type EventFlow = {
 export const formatState = (compliant: boolean | null): string =>
   compliant === null ? "unknown" : compliant ? "compliant" : "non-compliant";
 
-/** Where a message leads to: the page of what it is about, and its name. */
-export function buildEventLink(notice: NotificationEvent, links: EventLinks): { url: string; text: string } {
-  return notice.subject === "flow"
-    ? { url: flowFactsPage(notice, links), text: "Look at it" }
-    : buildSnapshotLink(notice.snapshot, links);
+/** The link of a message: the page of its subject, and a text. */
+export function buildEventLink(event: NotificationEvent, links: EventLinks): { url: string; text: string } {
+  return event.subject === "flow"
+    ? { url: flowEventPageUrl(event, links), text: "View details" }
+    : buildSnapshotLink(event.snapshot, links);
 }
 
-export const buildSnapshotLink = (moment: SnapshotRef, links: EventLinks): { url: string; text: string } => ({
-  url: snapshotPageUrl(moment, links),
-  text: moment.index === 0 ? `Environment ${moment.environment}` : `Snapshot ${moment.index} of ${moment.environment}`,
+export const buildSnapshotLink = (snapshot: SnapshotRef, links: EventLinks): { url: string; text: string } => ({
+  url: snapshotPageUrl(snapshot, links),
+  text:
+    snapshot.index === 0
+      ? `Environment ${snapshot.environment}`
+      : `Snapshot ${snapshot.index} of ${snapshot.environment}`,
 });
 
-function flowFactsPage({ org, flow, trail, artifact, attestation }: EventFlow, links: EventLinks): string {
-  if (trail && attestation) return links.attestationPage(org, { flow, trail: trail.name, id: attestation.id });
-  if (artifact) return links.artifactPage(org, flow, artifact);
+function flowEventPageUrl({ org, flow, trail, artifact, attestation }: EventFlow, links: EventLinks): string {
+  if (trail && attestation) return links.attestationPage(org, flow, trail.name, attestation.id);
+  if (artifact) return links.artifactPage(org, flow, artifact.fingerprint, artifact.id);
   return trail ? links.trailPage(org, flow, trail.name) : links.flowPage(org, flow);
 }
 
-/** The page of a snapshot; of the environment where there is none yet. */
+/** The page of a snapshot, or of the environment before its first snapshot. */
 export const snapshotPageUrl = ({ org, environment, index }: SnapshotRef, links: EventLinks): string =>
   index === 0 ? links.environmentPage(org, environment) : links.snapshotPage(org, environment, index);
 
 export const snapshotApiUrl = ({ org, environment, index }: SnapshotRef, links: EventLinks): string =>
   index === 0 ? links.environmentApi(org, environment) : links.snapshotApi(org, environment, index);
 
-const instances = (count: number): string => `${count} ${count === 1 ? "instance" : "instances"}`;
+const formatInstances = (count: number): string => `${count} ${count === 1 ? "instance" : "instances"}`;
 
-/** One sentence about an event of a snapshot. */
+/** @param at epoch seconds */
 export function createArtifactEvent(
   event: ArtifactEvent,
   at: number,
-  moment: SnapshotRef,
+  snapshot: SnapshotRef,
 ): Extract<NotificationEvent, { subject: "artifact" }> {
   const { name, fingerprint, provenance } = event;
   return {
     subject: "artifact",
     trigger: triggerOf(event.annotation),
     at,
-    snapshot: moment,
+    snapshot,
     artifact: { name, fingerprint, provenance },
-    description: `Artifact ${name} ${describeArtifactEvent(event)} in environment ${event.member ?? moment.environment}`,
+    description: `Artifact ${name} ${describeArtifactEvent(event)} in environment ${event.member ?? snapshot.environment}`,
   };
 }
 
-/** What happened to an artifact, without its name and place. */
+/** Describes an artifact event without the names of artifact and environment. */
 export function describeArtifactEvent({
   annotation,
   was,
@@ -139,7 +146,7 @@ export function describeArtifactEvent({
 }: Pick<ArtifactEvent, "annotation" | "was" | "now" | "compliant">): string {
   switch (annotation) {
     case "exited":
-      return `stopped running (${instances(was)})`;
+      return `stopped running (${formatInstances(was)})`;
     case "became-compliant":
       return "became compliant";
     case "became-non-compliant":
@@ -148,66 +155,76 @@ export function describeArtifactEvent({
       return `has new provenance (${formatState(compliant)})`;
     default:
       return triggerOf(annotation) === "ON_STARTED_ARTIFACT"
-        ? `started running (${instances(now)}, ${formatState(compliant)})`
+        ? `started running (${formatInstances(now)}, ${formatState(compliant)})`
         : "changed";
   }
 }
 
-/** @param nonCompliant how many artifacts are the reason. */
+/**
+ * @param details.at epoch seconds
+ * @param details.nonCompliant number of artifacts that are not compliant
+ */
 export function createEnvironmentEvent(
   trigger: "ON_NON_COMPLIANT_ENV" | "ON_COMPLIANT_ENV",
-  at: number,
-  moment: SnapshotRef,
-  nonCompliant: number,
+  { at, snapshot, nonCompliant }: { at: number; snapshot: SnapshotRef; nonCompliant: number },
 ): Extract<NotificationEvent, { subject: "environment" }> {
   const why = nonCompliant === 1 ? "1 artifact is not compliant" : `${nonCompliant} artifacts are not compliant`;
   const description =
     trigger === "ON_COMPLIANT_ENV"
-      ? `Environment ${moment.environment} is compliant again`
-      : `Environment ${moment.environment} is non-compliant: ${why}`;
-  return { subject: "environment", trigger, at, snapshot: moment, description };
+      ? `Environment ${snapshot.environment} is compliant again`
+      : `Environment ${snapshot.environment} is non-compliant: ${why}`;
+  return { subject: "environment", trigger, at, snapshot, description };
 }
 
-/** @param by who allowed it; @param reason as they wrote it. */
+/**
+ * @param details.at epoch seconds
+ * @param details.by name of the user who allowed the artifact
+ * @param details.reason the user's reason, "" without one
+ */
 export function createAllowedEvent(
-  at: number,
-  moment: SnapshotRef,
   artifact: EventArtifact,
-  { by, reason }: { by: string; reason: string },
+  { at, snapshot, by, reason }: { at: number; snapshot: SnapshotRef; by: string; reason: string },
 ): Extract<NotificationEvent, { subject: "artifact" }> {
   const because = reason === "" ? "" : `: ${reason}`;
   return {
     subject: "artifact",
     trigger: "ON_ALLOWED_ARTIFACT",
     at,
-    snapshot: moment,
+    snapshot,
     artifact,
-    description: `${by} allowed artifact ${artifact.name} in environment ${moment.environment}${because}`,
+    description: `${by} allowed artifact ${artifact.name} in environment ${snapshot.environment}${because}`,
   };
 }
 
-/** @param by who began or reported it. */
+/**
+ * @param details.at epoch seconds
+ * @param details.by name of the user who began the trail or sent the report
+ */
 export function createFlowEvent(
   trigger: FlowTrigger,
-  at: number,
   facts: EventFlow,
-  by: string,
+  { at, by }: { at: number; by: string },
 ): Extract<NotificationEvent, { subject: "flow" }> {
-  const { flow, trail, artifact, attestation } = facts;
-  const place = trail ? `trail ${trail.name} of flow ${flow}` : `flow ${flow}`;
-  const description = attestation
-    ? `${by} reported attestation ${attestation.name} (${attestation.type}) to ${place}: ${formatState(attestation.compliant)}`
-    : artifact
-      ? `${by} reported artifact ${artifact.name} to ${place}`
-      : `${by} began ${place}`;
-  return { subject: "flow", trigger, at, description, ...facts };
+  return { subject: "flow", trigger, at, description: `${by} ${describeFlowEvent(facts)}`, ...facts };
 }
 
-/** A heading of a message: the event in words, and where. */
-export const formatHeading = (trigger: EnvironmentTrigger | FlowTrigger, place: string): string =>
-  `${place}: ${WORDS[trigger]}`;
+function describeFlowEvent({ flow, trail, artifact, attestation }: EventFlow): string {
+  const place = trail ? `trail ${trail.name} of flow ${flow}` : `flow ${flow}`;
+  if (attestation) {
+    const { name, type, compliant } = attestation;
+    return `reported attestation ${name} (${type}) to ${place}: ${formatState(compliant)}`;
+  }
+  return artifact ? `reported artifact ${artifact.name} to ${place}` : `began ${place}`;
+}
 
-const WORDS: Readonly<Record<EnvironmentTrigger | FlowTrigger, string>> = {
+/**
+ * The heading of a message.
+ * @param place name of the environment or flow
+ */
+export const formatHeading = (trigger: EnvironmentTrigger | FlowTrigger, place: string): string =>
+  `${place}: ${HEADINGS[trigger]}`;
+
+const HEADINGS: Readonly<Record<EnvironmentTrigger | FlowTrigger, string>> = {
   ON_STARTED_ARTIFACT: "artifact started",
   ON_EXITED_ARTIFACT: "artifact stopped",
   ON_SCALED_ARTIFACT: "artifact changed",

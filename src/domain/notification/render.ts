@@ -1,4 +1,4 @@
-/** Notices as the messages that targets get. */
+/** Renders events as the messages that targets receive. */
 import { renderChatBody, renderMessage, renderMail } from "./chat-and-mail.ts";
 import type { NotificationMessage } from "./chat-and-mail.ts";
 import { formatHeading, buildEventLink, buildSnapshotLink, describeArtifactEvent } from "./event.ts";
@@ -6,74 +6,79 @@ import type { ArtifactEvent, EventLinks, SnapshotRef, NotificationEvent } from "
 import type { Target } from "./targets.ts";
 import type { ArtifactTrigger } from "./triggers.ts";
 
-/** What is sent, in the form that its kind of target wants. `body` becomes the JSON text of a POST. */
+/** A message in the form of its target type. `body` is the JSON body of a POST. */
 export type RenderedMessage =
   | { type: "WEBHOOK"; webhook: string; body: Readonly<Record<string, unknown>> }
   | { type: "SLACK"; webhook: string; body: Readonly<Record<string, unknown>> }
   | { type: "EMAIL"; emails: readonly string[]; subject: string; text: string; html: string };
 
-/** Targets where people read. */
+/** Targets that people read. */
 export type PeopleTarget = Exclude<Target, { type: "WEBHOOK" }>;
 
-/** A letter in the form that its target wants. */
-export const renderForPeople = (target: PeopleTarget, told: NotificationMessage): RenderedMessage =>
+/** Renders a message for a target that people read. */
+export const renderForPeople = (target: PeopleTarget, message: NotificationMessage): RenderedMessage =>
   target.type === "SLACK"
-    ? { type: "SLACK", webhook: target.webhook, body: renderChatBody(told) }
-    : { type: "EMAIL", emails: target.emails, ...renderMail(told) };
+    ? { type: "SLACK", webhook: target.webhook, body: renderChatBody(message) }
+    : { type: "EMAIL", emails: target.emails, ...renderMail(message) };
 
-/** The message about something to a target: `payload` to machines, `told` to people. */
+/**
+ * Renders a message for any target.
+ * @param buildPayload the payload for a WEBHOOK; called only for one
+ * @param composeMessage the message for people; called only for the other targets
+ */
 export const renderForTarget = (
   target: Target,
-  payload: () => Readonly<Record<string, unknown>>,
-  told: () => NotificationMessage,
+  buildPayload: () => Readonly<Record<string, unknown>>,
+  composeMessage: () => NotificationMessage,
 ): RenderedMessage =>
   target.type === "WEBHOOK"
-    ? { type: "WEBHOOK", webhook: target.webhook, body: payload() }
-    : renderForPeople(target, told());
+    ? { type: "WEBHOOK", webhook: target.webhook, body: buildPayload() }
+    : renderForPeople(target, composeMessage());
 
-/** Who asked for a message: an action of an organization. */
+/** The action that sends a message. */
 export type MessageSender = { org: string; action: string; number: number };
 
 const footerOf = ({ org, action, number }: MessageSender): string =>
   `Sent by action ${action} (number ${number}) of organization ${org}.`;
 
-/** One notice as a letter. */
+/** Composes the message about one event. */
 export const composeEventMessage = (
-  notice: NotificationEvent,
+  event: NotificationEvent,
   sender: MessageSender,
   links: EventLinks,
 ): NotificationMessage =>
   renderMessage({
-    heading: formatHeading(notice.trigger, notice.subject === "flow" ? notice.flow : notice.snapshot.environment),
-    lines: [notice.description],
-    link: buildEventLink(notice, links),
+    heading: formatHeading(event.trigger, event.subject === "flow" ? event.flow : event.snapshot.environment),
+    lines: [event.description],
+    link: buildEventLink(event, links),
     footer: footerOf(sender),
   });
 
-/**
- * All that one snapshot raises of one trigger as one letter: people do not read ten thousand of them.
- * @param events the first of them; @param total how many there are.
- */
-export const composeSnapshotMessage = (
-  trigger: ArtifactTrigger,
-  events: readonly ArtifactEvent[],
-  total: number,
-  moment: SnapshotRef,
+/** The events of one trigger in a snapshot: the first of them, and their total number. */
+export type SnapshotEvents = {
+  trigger: ArtifactTrigger;
+  events: readonly ArtifactEvent[];
+  total: number;
+  snapshot: SnapshotRef;
+};
+
+/** Composes one message about all events of a trigger in a snapshot, because no one reads ten thousand messages. */
+export function composeSnapshotMessage(
+  { trigger, events, total, snapshot }: SnapshotEvents,
   sender: MessageSender,
   links: EventLinks,
-): NotificationMessage =>
-  renderMessage(
-    {
-      heading: formatHeading(trigger, moment.environment) + (total > 1 ? ` (${total})` : ""),
-      lines: events.map(
-        (event) =>
-          `${event.name}${event.member === null ? "" : ` in ${event.member}`} ${describeArtifactEvent(event)}${originOf(event)}`,
-      ),
-      link: buildSnapshotLink(moment, links),
-      footer: footerOf(sender),
-    },
-    total,
-  );
+): NotificationMessage {
+  const message = {
+    heading: formatHeading(trigger, snapshot.environment) + (total > 1 ? ` (${total})` : ""),
+    lines: events.map(describeLine),
+    link: buildSnapshotLink(snapshot, links),
+    footer: footerOf(sender),
+  };
+  return renderMessage(message, total);
+}
 
-const originOf = ({ provenance }: ArtifactEvent): string =>
-  provenance === null ? "" : `, built by ${provenance.flow}`;
+function describeLine(event: ArtifactEvent): string {
+  const place = event.member === null ? "" : ` in ${event.member}`;
+  const origin = event.provenance === null ? "" : `, built by ${event.provenance.flow}`;
+  return `${event.name}${place} ${describeArtifactEvent(event)}${origin}`;
+}

@@ -1,14 +1,11 @@
-/**
- * Where messages go: what is configured, whether two targets are one, and the form in which notification configs are
- * kept.
- */
+/** The targets of messages: their types, their identity, and the normalized form in notification configs. */
 
 import { isObject, isText } from "../stored-json.ts";
 import type { Guard } from "../stored-json.ts";
 
 export type ChannelContext = { channel_id: string; channel_name: string; team_id: string };
 
-/** Targets that something is sent to. `context` names the channel of a chat and is only kept. */
+/** Targets that messages are sent to. `context` names the channel of a chat; it is stored and not used. */
 export type Target =
   | { type: "WEBHOOK"; webhook: string; payload_version?: "1.0" }
   | { type: "SLACK"; webhook: string; context?: ChannelContext | null }
@@ -17,52 +14,45 @@ export type Target =
 export type TargetType = Target["type"];
 export const TARGET_TYPES = ["SLACK", "WEBHOOK", "EMAIL"] as const satisfies readonly TargetType[];
 
-/** The webhook payloads that there are. */
+/** The only version of webhook payloads. */
 export const PAYLOAD_VERSION = "1.0";
 
-/** An object of a form that nothing is sent to: it is kept as it came (decision 94). */
+/** An object of unknown form, stored as it is; no messages are sent to it (decision 94). */
 export type OtherTarget = Readonly<Record<string, unknown>>;
 
-/** A target as it is kept; `type` null: nothing is sent to it. */
+/** A stored target. `type` is null for an object that no messages are sent to. */
 export type StoredTarget = { type: TargetType | null; target: Target | OtherTarget };
 
-/**
- * A text that is the same for targets that are one and the same recipient, so that its times and its secret stay with
- * it.
- */
+/** The identity of a target as a text. A target with the same identity keeps its delivery times and its secret. */
 export function targetIdentityOf({ type, target }: StoredTarget): string {
   const { webhook, emails } = target as { webhook?: unknown; emails?: unknown };
   return JSON.stringify([type, type === null ? target : type === "EMAIL" ? emails : webhook]);
 }
 
 /**
- * Targets of a notification config in the form in which they are kept (wire-contract 20): hosts and the domains of
- * addresses in lower case, without a trailing slash, all addresses in one target, which stands where the first of them
- * stood; each address once.
+ * The stored form of the targets in a notification config (wire-contract 20): hosts and mail domains are in lower case,
+ * URLs have no trailing slash, and all mail addresses, each once, are in one target at the position of the first.
  */
 export function normalizeTargets(targets: readonly Target[]): Target[] {
   const emails = [
-    ...new Set(targets.flatMap((target) => (target.type === "EMAIL" ? target.emails.map(normalizedAddress) : []))),
+    ...new Set(targets.flatMap((target) => (target.type === "EMAIL" ? target.emails.map(normalizeMailAddress) : []))),
   ];
   const first = targets.findIndex(({ type }) => type === "EMAIL");
-  return targets.flatMap((target, place): Target[] => {
-    if (target.type !== "EMAIL") return [{ ...target, webhook: normalizedUrl(target.webhook) }];
-    return place === first ? [{ type: "EMAIL", emails }] : [];
+  return targets.flatMap((target, index): Target[] => {
+    if (target.type !== "EMAIL") return [{ ...target, webhook: normalizeUrl(target.webhook) }];
+    return index === first ? [{ type: "EMAIL", emails }] : [];
   });
 }
 
-/**
- * Only the host is changed, and one slash at the end of the path: the rest may be a secret of the receiver's own
- * making.
- */
-function normalizedUrl(url: string): string {
+/** Changes only the host and one slash at the end of the path: the rest may be the receiver's secret. */
+function normalizeUrl(url: string): string {
   const [, scheme = "", user = "", host = "", rest = ""] = /^([a-z]+:\/\/)([^/?#]*@)?([^/?#]*)(.*)$/is.exec(url) ?? [];
   const path = rest.endsWith("/") && !/[?#]/.test(rest) ? rest.slice(0, -1) : rest;
   return `${scheme}${user}${host.toLowerCase()}${path}`;
 }
 
-/** The part before the `@` is the business of the receiving server, and may tell capital letters apart. */
-function normalizedAddress(address: string): string {
+/** Keeps the part before the `@`, which may be case-sensitive on the receiving server. */
+function normalizeMailAddress(address: string): string {
   const at = address.lastIndexOf("@");
   return `${address.slice(0, at)}${address.slice(at).toLowerCase()}`;
 }

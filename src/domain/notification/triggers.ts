@@ -1,4 +1,4 @@
-/** What actions listen to, and which of it a change is (semantics 8.4). */
+/** The triggers of actions, and the trigger of each event (semantics 8.4). */
 import { kindOf } from "../snapshot/events.ts";
 
 export const ENVIRONMENT_TRIGGERS = [
@@ -11,7 +11,7 @@ export const ENVIRONMENT_TRIGGERS = [
 ] as const;
 export type EnvironmentTrigger = (typeof ENVIRONMENT_TRIGGERS)[number];
 
-/** The last two stay valid and never fire (decision 86). */
+/** ON_APPROVAL and ON_RELEASE are accepted but never fire (decision 86). */
 export const FLOW_TRIGGERS = [
   "ON_STARTED_TRAIL",
   "ON_ATTESTED_PROVENANCE",
@@ -21,7 +21,7 @@ export const FLOW_TRIGGERS = [
 ] as const;
 export type FlowTrigger = (typeof FLOW_TRIGGERS)[number];
 
-/** Those that a snapshot may raise. */
+/** The triggers that a snapshot may fire. */
 export const SNAPSHOT_TRIGGERS = [
   "ON_STARTED_ARTIFACT",
   "ON_EXITED_ARTIFACT",
@@ -30,7 +30,7 @@ export const SNAPSHOT_TRIGGERS = [
   "ON_COMPLIANT_ENV",
 ] as const satisfies readonly EnvironmentTrigger[];
 
-/** Those of them that are about one artifact. */
+/** The triggers of a snapshot that concern one artifact. */
 export const ARTIFACT_TRIGGERS = [
   "ON_STARTED_ARTIFACT",
   "ON_EXITED_ARTIFACT",
@@ -38,31 +38,35 @@ export const ARTIFACT_TRIGGERS = [
 ] as const satisfies readonly EnvironmentTrigger[];
 export type ArtifactTrigger = (typeof ARTIFACT_TRIGGERS)[number];
 
-/** The word of messages for a trigger (decision 26). */
+/** The `event_type` of messages about a trigger (decision 26). */
 export const eventTypeOf = (trigger: EnvironmentTrigger | FlowTrigger): string => trigger.slice("ON_".length);
 
-const OF_KIND = {
+const TRIGGER_OF_KIND = {
   started: "ON_STARTED_ARTIFACT",
   exited: "ON_EXITED_ARTIFACT",
   changed: "ON_SCALED_ARTIFACT",
 } as const;
 
 /**
- * What an event of a snapshot raises. `ON_SCALED_ARTIFACT` is a historic name: a running artifact changed, never its
- * number of instances.
+ * The trigger of a snapshot event. `ON_SCALED_ARTIFACT` is a historical name: it fires when a running artifact changes,
+ * but not for its number of instances.
  */
-export const triggerOf = (annotation: string): ArtifactTrigger => OF_KIND[kindOf(annotation)];
+export const triggerOf = (annotation: string): ArtifactTrigger => TRIGGER_OF_KIND[kindOf(annotation)];
 
 /**
- * Whether a snapshot turns its environment over. `lastKnown` is the latest state before it that was known, null when
- * there was none: states in between that nobody knew are no news of their own. An environment that turns out to be
- * non-compliant as soon as something is known of it has turned too, because silence would read as compliance; one that
- * turns out to be compliant has not.
+ * The trigger of a change in an environment's verdict, null without a change. Unknown verdicts in between do not count.
+ * A first known verdict of non-compliant is a change, because silence would suggest compliance; a first known verdict
+ * of compliant is not.
+ * @param change.lastKnown the latest known verdict before, null without one
+ * @param change.verdict the current verdict, null if unknown
  */
-export function findTransition(
-  lastKnown: boolean | null,
-  state: boolean | null,
-): "ON_NON_COMPLIANT_ENV" | "ON_COMPLIANT_ENV" | null {
-  if (state === false && lastKnown !== false) return "ON_NON_COMPLIANT_ENV";
-  return state === true && lastKnown === false ? "ON_COMPLIANT_ENV" : null;
+export function findTransition({
+  lastKnown,
+  verdict,
+}: {
+  lastKnown: boolean | null;
+  verdict: boolean | null;
+}): "ON_NON_COMPLIANT_ENV" | "ON_COMPLIANT_ENV" | null {
+  if (verdict === false && lastKnown !== false) return "ON_NON_COMPLIANT_ENV";
+  return verdict === true && lastKnown === false ? "ON_COMPLIANT_ENV" : null;
 }

@@ -1,4 +1,4 @@
-/** Payload 1.0 of webhooks (wire-contract 20): every scalar is a string, what there is not is left out. */
+/** Payload 1.0 of webhooks (wire-contract 20): every scalar is a string, and absent values are omitted. */
 import { formatEpoch } from "../time.ts";
 import { snapshotApiUrl, snapshotPageUrl, formatState } from "./event.ts";
 import type { EventFlow, EventLinks, NotificationEvent, Provenance } from "./event.ts";
@@ -7,38 +7,36 @@ import { eventTypeOf } from "./triggers.ts";
 
 export type Payload = { readonly [field: string]: string | Payload };
 
-/** What is sent to a WEBHOOK about a notice. */
-export function buildWebhookPayload(notice: NotificationEvent, links: EventLinks): Payload {
-  const head = { version: PAYLOAD_VERSION, timestamp: timestampOf(notice.at) };
-  const what = { event_type: eventTypeOf(notice.trigger), description: notice.description };
-  if (notice.subject === "flow")
-    return { ...head, org: notice.org, flow: notice.flow, ...what, ...flowParts(notice, links) };
-  const { snapshot: moment } = notice;
+/** The WEBHOOK payload about an event. */
+export function buildWebhookPayload(event: NotificationEvent, links: EventLinks): Payload {
+  const head = { version: PAYLOAD_VERSION, timestamp: timestampOf(event.at) };
+  const what = { event_type: eventTypeOf(event.trigger), description: event.description };
+  if (event.subject === "flow")
+    return { ...head, org: event.org, flow: event.flow, ...what, ...buildFlowParts(event, links) };
+  const { snapshot } = event;
   const payload = {
     ...head,
-    org: moment.org,
-    environment: moment.environment,
+    org: snapshot.org,
+    environment: snapshot.environment,
     ...what,
     snapshot: {
-      index: String(moment.index),
-      // Two words and no third: what is not known to be compliant is not.
-      status: moment.compliant === true ? "compliant" : "non-compliant",
-      html_url: snapshotPageUrl(moment, links),
-      api_url: snapshotApiUrl(moment, links),
+      index: String(snapshot.index),
+      // The contract has two values only, so an unknown verdict counts as non-compliant.
+      status: snapshot.compliant === true ? "compliant" : "non-compliant",
+      html_url: snapshotPageUrl(snapshot, links),
+      api_url: snapshotApiUrl(snapshot, links),
     },
   };
-  if (notice.subject === "environment") return payload;
-  const { name, fingerprint, provenance } = notice.artifact;
-  return {
-    ...payload,
-    artifact: { name, fingerprint, ...(provenance ? { provenance: provenanceOf(moment.org, provenance, links) } : {}) },
-  };
+  if (event.subject === "environment") return payload;
+  const { name, fingerprint, provenance } = event.artifact;
+  const shownProvenance = provenance ? { provenance: buildProvenance(snapshot.org, provenance, links) } : {};
+  return { ...payload, artifact: { name, fingerprint, ...shownProvenance } };
 }
 
-/** Whole epoch seconds. */
+/** Whole epoch seconds as text. */
 export const timestampOf = (at: number): string => formatEpoch(Math.floor(at));
 
-const provenanceOf = (
+const buildProvenance = (
   org: string,
   { flow, state, fingerprint, commit, commitUrl, buildUrl, artifactId, selector }: Provenance,
   links: EventLinks,
@@ -52,8 +50,8 @@ const provenanceOf = (
   build_url: buildUrl,
 });
 
-/** Of events in flows, which the contract does not describe: the same words in the same places. */
-function flowParts({ org, flow, trail, artifact, attestation }: EventFlow, links: EventLinks): Payload {
+/** The parts of flow events, which the contract does not describe: they follow the payloads that it does describe. */
+function buildFlowParts({ org, flow, trail, artifact, attestation }: EventFlow, links: EventLinks): Payload {
   return {
     ...(trail
       ? {

@@ -1,10 +1,13 @@
 /**
- * What a policy is once it has been read: normalised rules whose expressions are trees. Every value here
- * came through the parser, so the evaluator may rely on its bounds (depth, sizes, compiled patterns).
+ * A parsed policy: normalized rules whose expressions are trees. Every value has passed the parser, so the evaluator
+ * may rely on its limits (depth, sizes, compiled patterns).
  */
 import type { Regex } from "../text/regex.ts";
 
-/** `and` and `or` hold all their terms in one node, so that a long chain is not a deep tree. */
+/**
+ * An expression tree; `at` is the offset in the text. `and` and `or` hold all their terms in one node, so that a long
+ * chain is not a deep tree.
+ */
 export type Expr =
   | { kind: "literal"; value: string | boolean; at: number }
   | { kind: "list"; items: readonly Expr[]; at: number }
@@ -24,15 +27,15 @@ export const CONTEXT_NAMES = ["flow", "flow.name", "artifact", "artifact.name", 
 export type ContextName = (typeof CONTEXT_NAMES)[number];
 
 /**
- * `text` is what the user wrote, without the `${{ }}` wrapper and trimmed; `at` in the tree counts from its start, in
- * code units from 0.
+ * `text` is the user's text, trimmed and without the `${{ }}` wrapper; `at` in the tree is an offset into it, in code
+ * units from 0.
  */
 export type Expression = { text: string; tree: Expr };
 
 /** Provenance or trail-compliance. A null condition is an exception that never matches (semantics 5.3). */
 export type BooleanRule = { required: boolean; exceptions: readonly { condition: Expression | null }[] };
 
-/** A required attestation. A null condition means always; `forControl` is only set on rules of type `decision`. */
+/** A required attestation. A null condition means always; only rules of type `decision` have `forControl`. */
 export type AttestationRule = {
   condition: Expression | null;
   name: string;
@@ -41,10 +44,10 @@ export type AttestationRule = {
   forControl: string | null;
 };
 
-/** A control named by a rule, and where, so that the caller who knows the controls can complain in place. */
+/** A control that a rule refers to, with its position, so that the caller can report an unknown control there. */
 export type ControlReference = { control: string; line: number; column: number; path: string };
 
-/** A valid policy of schema version 1, defaults filled in. */
+/** A valid policy of schema version 1, with defaults filled in. */
 export type PolicyDocument = {
   provenance: BooleanRule;
   trailCompliance: BooleanRule;

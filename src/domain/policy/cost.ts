@@ -1,22 +1,17 @@
-/**
- * What evaluating a policy costs, so that whoever evaluates it for many artifacts knows whether that is work for a
- * thread.
- */
+/** Estimates the cost of evaluating a policy; an expensive evaluation of many artifacts runs in a worker thread. */
 import type { Expr, Expression, PolicyDocument } from "./ast.ts";
 
 /** Milliseconds, measured on the slowest policies within the bounds of parser.ts and schema.ts. */
 const RULE_MS = 0.008;
 const TERM_MS = 0.0002;
-/** An RE2 instruction over the longest name: 256 characters of 20 nanoseconds. */
+/** An RE2 instruction over the longest name: 256 characters at 20 nanoseconds each. */
 const INSTRUCTION_MS = 0.005;
 
-const known = new WeakMap<PolicyDocument, number>();
+const estimates = new WeakMap<PolicyDocument, number>();
 
-/**
- * Milliseconds that evaluating the policy for one artifact in one flow takes at most. Computed once for each document.
- */
+/** Most milliseconds that evaluating the policy takes for one artifact in one flow. Computed once per document. */
 export function estimateEvaluationMs(policy: PolicyDocument): number {
-  let cost = known.get(policy);
+  let cost = estimates.get(policy);
   if (cost === undefined) {
     const conditions = [
       ...policy.provenance.exceptions.map(({ condition }) => condition),
@@ -25,14 +20,14 @@ export function estimateEvaluationMs(policy: PolicyDocument): number {
     ];
     cost = policy.attestations.length * RULE_MS;
     for (const condition of conditions) cost += conditionMs(condition);
-    known.set(policy, cost);
+    estimates.set(policy, cost);
   }
   return cost;
 }
 
 const conditionMs = (condition: Expression | null): number => (condition === null ? 0 : expressionMs(condition.tree));
 
-/** Recursion is bounded by the depth of expressions. */
+/** The depth of expressions bounds the recursion. */
 function expressionMs(expr: Expr): number {
   switch (expr.kind) {
     case "literal":

@@ -1,4 +1,4 @@
-/** Environment policy files: YAML text to a policy document, and back to the forms that answers show. */
+/** Environment policy files: parses YAML text into a policy document, and presents documents in the API's forms. */
 import { compareByPosition, readYaml } from "../text/yaml.ts";
 import type { YamlLimits, YamlProblem } from "../text/yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
@@ -10,8 +10,8 @@ import { MAX_EXPRESSION_CHARS } from "./parser.ts";
 export type { PolicyDocument } from "./ast.ts";
 
 /**
- * A rule takes about 20 tokens, and a policy needs five levels. The longest value that a policy can have is an
- * expression, here with the indentation of its lines.
+ * A rule takes about 20 tokens, and a policy nests five levels deep. The longest value of a policy is an expression,
+ * here with the indentation of its lines.
  */
 const LIMITS: YamlLimits = {
   tokens: 100_000,
@@ -22,32 +22,32 @@ const LIMITS: YamlLimits = {
   blanks: 200_000,
 };
 
-/** What earlier versions of this program read. */
+/** The limits of earlier versions. */
 const STORED_LIMITS: YamlLimits = { tokens: 100_000, nesting: 50, problems: MAX_DIAGNOSTICS };
 
-/** What the reader of YAML finds, where policies have words of their own for it. */
-const WORDS: Partial<Record<YamlProblem["kind"], string>> = {
+/** Texts of policies for problems that the YAML reader reports. */
+const YAML_PROBLEM_TEXTS: Partial<Record<YamlProblem["kind"], string>> = {
   nesting: `the file nests deeper than ${LIMITS.nesting} levels`,
   documents: "the file must hold one YAML document, not several",
 };
 
 /**
- * Reads a policy file (semantics 5.1, 5.2). All its problems come back at once, sorted by position, at most
- * 100; where the YAML itself is broken, only what stands before the first break is judged further. Never
- * throws, and takes time linear in the text: up to 20 ms for 8 KB, seconds for megabytes.
- * @param stored whether the text was accepted before and is only loaded: what earlier versions took is never too large
+ * Parses a policy file (semantics 5.1, 5.2). Returns all its problems at once, sorted by position, at most 100; after a
+ * YAML syntax error, only the text before it is checked further. Never throws. Takes time linear in the text: up to 20
+ * ms for 8 KB, seconds for megabytes.
+ * @param options.isStored the text was accepted before and is only loaded, so the limits of earlier versions apply
  */
 export function parsePolicy(
   text: string,
-  stored = false,
+  { isStored = false }: { isStored?: boolean } = {},
 ): { policy: PolicyDocument; problems: null } | { policy: null; problems: Diagnostic[] } {
-  const source = readYaml(text, { limits: stored ? STORED_LIMITS : LIMITS });
+  const source = readYaml(text, { limits: isStored ? STORED_LIMITS : LIMITS });
   const problems = source.problems.map(
     ({ kind, text: problem, line, column }): Diagnostic => ({
       line,
       column,
       path: "",
-      problem: WORDS[kind] ?? problem.charAt(0).toLowerCase() + problem.slice(1),
+      problem: YAML_PROBLEM_TEXTS[kind] ?? problem.charAt(0).toLowerCase() + problem.slice(1),
     }),
   );
   if (source.root === null) {
@@ -55,21 +55,19 @@ export function parsePolicy(
     return { policy: null, problems: sortDiagnostics(problems) };
   }
   const broken = source.brokenAt === null ? null : source.positionOf(source.brokenAt);
-  const policy = checkPolicy(source, source.root, stored, (found) => {
-    if (broken === null || compareByPosition(found, broken) < 0) problems.push(found);
-  });
+  const report = (problem: Diagnostic): void => {
+    if (broken === null || compareByPosition(problem, broken) < 0) problems.push(problem);
+  };
+  const policy = checkPolicy(source, source.root, { isStored, report });
   return problems.length > 0 ? { policy: null, problems: sortDiagnostics(problems) } : { policy, problems: null };
 }
 
-/**
- * Every mention of a control by the policy with its place, in the order of the rules: the caller checks that they
- * exist.
- */
+/** The policy's references to controls, in the order of its rules; the caller checks that the controls exist. */
 export function controlReferencesOf(policy: PolicyDocument): readonly ControlReference[] {
   return policy.controls;
 }
 
-/** An expression in answers: without wrapper, trimmed. */
+/** An expression in responses: trimmed and without its wrapper. */
 export type ExpressionText = { text: string };
 
 type DumpedBooleanRule = { required: boolean; exceptions: { if_condition: ExpressionText | null }[] };
@@ -90,17 +88,17 @@ export type PolicyDump = {
   };
 };
 
-/** The normalised form that snapshots keep of a policy (semantics 5.1). */
+/** The normalized form of a policy in snapshots (semantics 5.1). */
 export function dumpPolicy(policy: PolicyDocument): PolicyDump {
-  const dumped = (rule: BooleanRule): DumpedBooleanRule => ({
+  const dumpRule = (rule: BooleanRule): DumpedBooleanRule => ({
     required: rule.required,
     exceptions: rule.exceptions.map(({ condition }) => ({ if_condition: expressionText(condition) })),
   });
   return {
     schema_version: "1",
     artifacts: {
-      provenance: dumped(policy.provenance),
-      trail_compliance: dumped(policy.trailCompliance),
+      provenance: dumpRule(policy.provenance),
+      trail_compliance: dumpRule(policy.trailCompliance),
       attestations: policy.attestations.map((rule) => ({
         if_condition: expressionText(rule.condition),
         name: rule.name,
@@ -124,7 +122,7 @@ export type AttestationDefinition = {
   for_control: string | null;
 };
 
-/** A boolean rule as evaluations show it (semantics 5.1, at its end). */
+/** A boolean rule in evaluations (end of semantics 5.1). */
 export function booleanDefinitionOf(rule: BooleanRule): BooleanDefinition {
   return {
     required: rule.required,
@@ -132,7 +130,7 @@ export function booleanDefinitionOf(rule: BooleanRule): BooleanDefinition {
   };
 }
 
-/** An attestation rule as evaluations show it (semantics 5.1, at its end). */
+/** An attestation rule in evaluations (end of semantics 5.1). */
 export function attestationDefinitionOf(rule: AttestationRule): AttestationDefinition {
   return {
     if: expressionText(rule.condition),

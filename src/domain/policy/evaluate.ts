@@ -1,7 +1,6 @@
 /**
- * One artifact under one policy version (semantics 5.3, 5.4). Facts in, verdict and reasons out: which
- * records exist and which is the latest per name is the caller's knowledge, everything after that is here.
- * A rule looks at each (artifact, flow) pair alone; nothing computed for one pair is kept for the next.
+ * Evaluates one artifact under one policy version (semantics 5.3, 5.4): facts in, verdict out. The caller knows which
+ * records exist and which is the latest per name. A rule is evaluated for each pair of artifact and flow independently.
  */
 import type { AttestationRule, BooleanRule, Expression, PolicyDocument } from "./ast.ts";
 import { attestationDefinitionOf, booleanDefinitionOf } from "./document.ts";
@@ -10,9 +9,8 @@ import { evaluateExpression } from "./interpret.ts";
 import type { Scope } from "./interpret.ts";
 
 /**
- * The latest record of a name on its level. `type` is the stored label (`generic`, `custom:x`,
- * `system:decision`), `control` is set on decisions, and of two records the one with the larger
- * `sequence` is the more recent.
+ * The latest record of a name on its level. `type` is the stored label (`generic`, `custom:x`, `system:decision`); only
+ * decisions have a `control`; the record with the larger `sequence` is the more recent one.
  */
 export type AttestationCandidate = {
   name: string;
@@ -25,10 +23,10 @@ export type AttestationCandidate = {
 };
 
 /**
- * The most recent record of the fingerprint in one flow. `artifactState` is its state in its trail, trail-level
- * entries included (semantics 4.2), or in the flow where it has no trail; `trail` is null for a record made without
- * one; `candidates` are the records of this artifact in the trail and of the trail itself, never those of a sibling
- * artifact.
+ * The most recent record of the fingerprint in one flow. `artifactState` is its state in its trail, including
+ * trail-level entries (semantics 4.2), or its state in the flow if it has no trail. `trail` is null for a record
+ * reported without one. `candidates` are the attestations of this artifact in the trail and of the trail itself, never
+ * those of another artifact.
  */
 export type FlowFacts = {
   flowName: string;
@@ -39,19 +37,18 @@ export type FlowFacts = {
 };
 
 /**
- * Versions of the rules below. A stored verdict names the version that produced it and is replayed under that version;
- * new verdicts use the latest.
+ * Versions of the evaluation rules. A stored verdict names its version and is replayed under it; new verdicts use the
+ * latest.
  *
  * 1. A trail-compliance rule resolves to `legacy_flow` for every record without a trail.
- * 2. It is satisfied where such a record is COMPLIANT in its flow.
+ * 2. It is satisfied if such a record is COMPLIANT in its flow.
  */
 export type RulesVersion = 1 | 2;
 export const LATEST_RULES: RulesVersion = 2;
 
 /**
- * The artifact judged: `flows` are all it was reported to, archived ones included; none means no provenance.
- * `artifactName` is the name in the snapshot; where it is empty each flow's own name stands in, which an
- * assert wants.
+ * The artifact to evaluate. `flows` are all flows that it was reported to, including archived ones; empty means no
+ * provenance. `artifactName` is the name in the snapshot; an assert leaves it empty to use the name in each flow.
  */
 export type Subject = { fingerprint: string; artifactName: string; flows: readonly FlowFacts[] };
 
@@ -65,7 +62,7 @@ export type ResolutionType =
   | "rule_satisfied"
   | "rule_not_applicable";
 
-/** As on the wire: `for_control` only with rules that have it, `evaluation_error` only where an expression failed. */
+/** As in responses: only rules for a control have `for_control`, only failed expressions an `evaluation_error`. */
 export type ResolutionContext = {
   flow_name: string | null;
   trail_name: string | null;
@@ -74,7 +71,7 @@ export type ResolutionContext = {
   evaluation_error?: string;
 };
 
-/** What became of a rule for one pair. `attestationIds` are the records that decided; they stay inside. */
+/** The outcome of a rule for one pair. `attestationIds` are the decisive records, which responses do not show. */
 export type Resolution = { type: ResolutionType; context: ResolutionContext; attestationIds: readonly string[] };
 
 export type RuleDefinition =
@@ -90,7 +87,7 @@ export type RuleVerdict = {
 
 export type PolicyVerdict = { status: "COMPLIANT" | "NON-COMPLIANT"; rules: RuleVerdict[] };
 
-/** A rule on the wire: `rule_evaluations` of assert answers and snapshots (wire-contract 8). */
+/** An entry of `rule_evaluations` in responses to asserts and in snapshots (wire-contract 8). */
 export type RuleEvaluation = {
   rule: RuleDefinition;
   satisfied: boolean | null;
@@ -104,28 +101,31 @@ type Rule =
 
 type Outcome = { type: ResolutionType; attestationIds: readonly string[] };
 
-/** What a rule resolves to when one of its expressions fails (decision 10). */
-const OWN_FAILURE = {
+/** The resolution of a rule when one of its expressions fails (decision 10). */
+const FAILED_EXPRESSION = {
   provenance: "missing_provenance",
   "trail-compliance": "non_compliant_in_trail",
   attestation: "missing_attestation",
 } as const;
 
+/** A subject with its (artifact, flow) pairs; the only pair of an artifact without provenance is null. */
+type Evaluated = { subject: Subject; pairs: readonly (FlowFacts | null)[]; version: RulesVersion };
+
 /**
- * Judges an artifact (semantics 5.4): provenance, trail-compliance and the attestation rules in the order of
- * the file, each for every flow, all applicable flows counting. Never throws.
- * @param version the rules to evaluate under; an older version only to replay a stored verdict
+ * Evaluates an artifact (semantics 5.4): provenance, trail-compliance and the attestation rules in the order of the
+ * file, each for every flow; a rule is satisfied if it is in all flows to which it applies. Never throws.
+ * @param version version of the evaluation rules; an older one only to replay a stored verdict
  */
 export function evaluatePolicy(policy: PolicyDocument, subject: Subject, version = LATEST_RULES): PolicyVerdict {
-  const pairs = subject.flows.length === 0 ? [null] : subject.flows;
+  const evaluated = { subject, pairs: subject.flows.length === 0 ? [null] : subject.flows, version };
   const definitions = ruleDefinitionsOf(policy);
-  const rules = rulesOf(policy).map((rule, place) =>
-    evaluate(rule, definitions[place] as RuleDefinition, pairs, subject, version),
+  const rules = rulesOf(policy).map((rule, index) =>
+    evaluateRule(rule, definitions[index] as RuleDefinition, evaluated),
   );
   return { status: rules.some(({ satisfied }) => satisfied === false) ? "NON-COMPLIANT" : "COMPLIANT", rules };
 }
 
-/** The rules of a policy in the order of their evaluation; boolean ones stand there also when they require nothing. */
+/** The rules of a policy in evaluation order, including boolean rules that require nothing. */
 const rulesOf = (policy: PolicyDocument): Rule[] => [
   { type: "provenance", rule: policy.provenance },
   { type: "trail-compliance", rule: policy.trailCompliance },
@@ -134,7 +134,7 @@ const rulesOf = (policy: PolicyDocument): Rule[] => [
 
 const definitionsOf = new WeakMap<PolicyDocument, readonly RuleDefinition[]>();
 
-/** How the rules of a policy are shown in evaluations, in their order. Made once for each document. */
+/** The rules of a policy in evaluation order, as evaluations show them. Created once per document. */
 export function ruleDefinitionsOf(policy: PolicyDocument): readonly RuleDefinition[] {
   let definitions = definitionsOf.get(policy);
   if (!definitions) {
@@ -148,7 +148,7 @@ export function ruleDefinitionsOf(policy: PolicyDocument): readonly RuleDefiniti
   return definitions;
 }
 
-/** Rule verdicts in the form of `rule_evaluations`, without what clients have no use for. */
+/** Rule verdicts in the form of `rule_evaluations`. */
 export function presentRuleVerdicts(rules: readonly RuleVerdict[]): RuleEvaluation[] {
   return rules.map(({ rule, satisfied, ignored, resolutions }) => ({
     rule,
@@ -158,14 +158,8 @@ export function presentRuleVerdicts(rules: readonly RuleVerdict[]): RuleEvaluati
   }));
 }
 
-function evaluate(
-  rule: Rule,
-  definition: RuleDefinition,
-  pairs: readonly (FlowFacts | null)[],
-  subject: Subject,
-  version: RulesVersion,
-): RuleVerdict {
-  const resolutions = pairs.map((pair) => resolve(rule, pair, subject, version));
+function evaluateRule(rule: Rule, definition: RuleDefinition, evaluated: Evaluated): RuleVerdict {
+  const resolutions = evaluated.pairs.map((pair) => resolveRule(rule, pair, evaluated));
   const applicable = resolutions.filter(({ type }) => type !== "rule_not_applicable");
   const ignored = applicable.length === 0;
   return {
@@ -178,21 +172,21 @@ function evaluate(
 
 /**
  * The `artifact_status` of a resolution: only trail-compliance rules have one (semantics 5.4). Version 1 of the rules
- * did not look at the state of a record without a trail.
+ * ignored the state of a record without a trail.
  */
-export const statusInContext = (
+export const artifactStatusOf = (
   rule: RuleDefinition["type"],
-  state: FlowFacts["artifactState"],
-  hasTrail: boolean,
+  { state, hasTrail }: { state: FlowFacts["artifactState"]; hasTrail: boolean },
   version: RulesVersion,
 ): string | null => (rule === "trail-compliance" && (hasTrail || version >= 2) ? state : null);
 
-function resolve(rule: Rule, pair: FlowFacts | null, subject: Subject, version: RulesVersion): Resolution {
+function resolveRule(rule: Rule, pair: FlowFacts | null, { subject, version }: Evaluated): Resolution {
   const control = rule.type === "attestation" ? rule.rule.forControl : null;
+  const record = pair && { state: pair.artifactState, hasTrail: pair.trail !== null };
   const context: ResolutionContext = {
     flow_name: pair?.flowName ?? null,
     trail_name: pair?.trail?.name ?? null,
-    artifact_status: pair && statusInContext(rule.type, pair.artifactState, pair.trail !== null, version),
+    artifact_status: record && artifactStatusOf(rule.type, record, version),
     ...(control === null ? {} : { for_control: control }),
   };
   const scope: Scope = {
@@ -202,17 +196,17 @@ function resolve(rule: Rule, pair: FlowFacts | null, subject: Subject, version: 
   const applies = rule.type === "attestation" ? attestationApplies(rule.rule, scope) : booleanApplies(rule.rule, scope);
   if ("error" in applies) {
     return {
-      type: OWN_FAILURE[rule.type],
+      type: FAILED_EXPRESSION[rule.type],
       context: { ...context, evaluation_error: applies.error },
       attestationIds: [],
     };
   }
-  return { context, ...(applies.value ? outcome(rule, pair, version) : verdict("rule_not_applicable")) };
+  return { context, ...(applies.value ? findOutcome(rule, pair, version) : outcomeOf("rule_not_applicable")) };
 }
 
 /**
- * Exceptions are tried in the order of the file until one is true, as `or` would; one that fails before that
- * leaves the rule unsatisfied, because nobody can tell whether it was meant to waive.
+ * Tries the exceptions in the order of the file until one is true, like `or`. One that fails before that leaves the
+ * rule unsatisfied, because it is unknown whether it would have applied.
  */
 function booleanApplies(rule: BooleanRule, scope: Scope): ReturnType<typeof evaluateExpression> {
   if (!rule.required) return { value: false };
@@ -232,41 +226,44 @@ function attestationApplies(
   return condition === null ? { value: true } : evaluateExpression(condition, scope);
 }
 
-function outcome(rule: Rule, pair: FlowFacts | null, version: RulesVersion): Outcome {
-  if (rule.type === "provenance") return verdict(pair === null ? "missing_provenance" : "rule_satisfied");
-  if (pair === null) return verdict("no_provenance");
+function findOutcome(rule: Rule, pair: FlowFacts | null, version: RulesVersion): Outcome {
+  if (rule.type === "provenance") return outcomeOf(pair === null ? "missing_provenance" : "rule_satisfied");
+  if (pair === null) return outcomeOf("no_provenance");
   if (rule.type === "attestation")
-    return pair.trail === null ? verdict("legacy_flow") : attestationOutcome(rule.rule, pair.trail.candidates);
-  if (pair.trail === null && version === 1) return verdict("legacy_flow");
-  if (pair.artifactState === "COMPLIANT") return verdict("rule_satisfied");
-  return verdict(pair.trail === null ? "legacy_flow" : "non_compliant_in_trail");
+    return pair.trail === null ? outcomeOf("legacy_flow") : findAttestationOutcome(rule.rule, pair.trail.candidates);
+  if (pair.trail === null && version === 1) return outcomeOf("legacy_flow");
+  if (pair.artifactState === "COMPLIANT") return outcomeOf("rule_satisfied");
+  return outcomeOf(pair.trail === null ? "legacy_flow" : "non_compliant_in_trail");
 }
 
-function attestationOutcome(rule: AttestationRule, records: readonly AttestationCandidate[]): Outcome {
-  const found = candidates(rule, records);
-  if (found.length === 0) return verdict("missing_attestation");
-  if (!rule.mustBeCompliant) return verdict("rule_satisfied", found);
-  const compliant = found.filter(({ isCompliant }) => isCompliant);
-  return compliant.length === 0 ? verdict("non_compliant_attestation", found) : verdict("rule_satisfied", compliant);
+function findAttestationOutcome(rule: AttestationRule, candidates: readonly AttestationCandidate[]): Outcome {
+  const records = selectCandidates(rule, candidates);
+  if (records.length === 0) return outcomeOf("missing_attestation");
+  if (!rule.mustBeCompliant) return outcomeOf("rule_satisfied", records);
+  const compliant = records.filter(({ isCompliant }) => isCompliant);
+  return compliant.length === 0
+    ? outcomeOf("non_compliant_attestation", records)
+    : outcomeOf("rule_satisfied", compliant);
 }
 
 /**
- * The name is settled first: under an exact name the artifact's record hides the trail's, whatever its type
- * (decision 63). For a control only the most recent of what is left counts.
+ * The records that a rule accepts, compliant or not. The name is matched before the type: under an exact name, the
+ * artifact's record hides the trail's record, whatever its type (decision 63). For a control, only the most recent of
+ * the remaining records counts.
  */
-function candidates(rule: AttestationRule, records: readonly AttestationCandidate[]): AttestationCandidate[] {
-  let found = records.filter(({ name }) => rule.name === "*" || name === rule.name);
-  if (rule.name !== "*" && found.some(({ level }) => level === "artifact"))
-    found = found.filter(({ level }) => level === "artifact");
+function selectCandidates(rule: AttestationRule, candidates: readonly AttestationCandidate[]): AttestationCandidate[] {
+  let records = candidates.filter(({ name }) => rule.name === "*" || name === rule.name);
+  if (rule.name !== "*" && records.some(({ level }) => level === "artifact"))
+    records = records.filter(({ level }) => level === "artifact");
   const type = rule.type === "decision" ? "system:decision" : rule.type;
-  if (type !== "*") found = found.filter((record) => record.type === type);
-  if (rule.forControl === null) return found;
-  found = found.filter(({ control }) => control === rule.forControl);
-  return found.length < 2
-    ? found
-    : [found.reduce((latest, record) => (record.sequence > latest.sequence ? record : latest))];
+  if (type !== "*") records = records.filter((record) => record.type === type);
+  if (rule.forControl === null) return records;
+  records = records.filter(({ control }) => control === rule.forControl);
+  return records.length < 2
+    ? records
+    : [records.reduce((latest, record) => (record.sequence > latest.sequence ? record : latest))];
 }
 
-function verdict(type: ResolutionType, records: readonly AttestationCandidate[] = []): Outcome {
+function outcomeOf(type: ResolutionType, records: readonly AttestationCandidate[] = []): Outcome {
   return { type, attestationIds: records.map(({ attestationId }) => attestationId) };
 }

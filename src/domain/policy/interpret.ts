@@ -1,12 +1,14 @@
 /**
- * What an expression is worth for one artifact in one flow (semantics 5.2). Numbers stay texts: whether two
- * values compare as numbers depends on both of them, and decimals of any length compare exactly, so that
- * two long build numbers never become equal by rounding.
+ * Evaluates an expression for one artifact in one flow (semantics 5.2). Numbers stay texts: whether two values compare
+ * as numbers depends on both of them, and decimals of any length compare exactly, so that rounding never makes two long
+ * build numbers equal.
+ *
+ * The error texts are stored in evaluations and compared on a replay: another wording shows as a difference.
  */
 import type { ComparisonOperator, Expr, Expression } from "./ast.ts";
 import { excerpt } from "../text/excerpt.ts";
 
-/** What the names of an expression stand for; `flow` is null for an artifact without provenance. */
+/** The values of the names in an expression; `flow` is null for an artifact without provenance. */
 export type Scope = {
   flow: { name: string; tags: Readonly<Record<string, string>> } | null;
   artifact: { name: string; fingerprint: string };
@@ -15,7 +17,7 @@ export type Scope = {
 type Whole = { whole: "flow" | "artifact"; present: boolean };
 type Value = string | boolean | null | Whole | readonly Value[];
 
-/** Ends an evaluation; never leaves this file. */
+/** Thrown to abort an evaluation; never leaves this file. */
 class EvaluationFailure extends Error {
   readonly at: number;
   constructor(at: number, problem: string) {
@@ -24,22 +26,18 @@ class EvaluationFailure extends Error {
   }
 }
 
-/**
- * The verdict of an expression, or why it has none: one line naming the problem and its place in the expression
- * (decision 10).
- */
+/** The value of an expression, or its error: one line with the problem and its position (decision 10). */
 export function evaluateExpression(expression: Expression, scope: Scope): { value: boolean } | { error: string } {
   try {
-    return { value: truth(expression.tree, scope, "the expression") };
+    return { value: evaluateBoolean(expression.tree, scope, "the expression") };
   } catch (error) {
     if (!(error instanceof EvaluationFailure)) throw error;
-    return {
-      error: `${error.message} (at character ${error.at + 1} of: ${excerpt(expression.text.replace(/\s+/g, " "))})`,
-    };
+    const text = excerpt(expression.text.replace(/\s+/g, " "));
+    return { error: `${error.message} (at character ${error.at + 1} of: ${text})` };
   }
 }
 
-function truth(expr: Expr, scope: Scope, what: string): boolean {
+function evaluateBoolean(expr: Expr, scope: Scope, what: string): boolean {
   const value = evaluate(expr, scope);
   if (typeof value === "boolean") return value;
   throw new EvaluationFailure(expr.at, `${what} is ${kindOf(value)}, not true or false`);
@@ -56,7 +54,7 @@ function evaluate(expr: Expr, scope: Scope): Value {
         ? (scope.flow.tags[expr.key] ?? null)
         : null;
     case "context":
-      return context(expr.name, scope);
+      return readContext(expr.name, scope);
     case "exists": {
       const value = evaluate(expr.operand, scope);
       return isWhole(value) ? value.present : value !== null;
@@ -64,17 +62,17 @@ function evaluate(expr: Expr, scope: Scope): Value {
     case "matches":
       return matches(expr, scope);
     case "not":
-      return !truth(expr.operand, scope, "the operand of not");
+      return !evaluateBoolean(expr.operand, scope, "the operand of not");
     case "and":
-      return expr.terms.every((term) => truth(term, scope, "an operand of and"));
+      return expr.terms.every((term) => evaluateBoolean(term, scope, "an operand of and"));
     case "or":
-      return expr.terms.some((term) => truth(term, scope, "an operand of or"));
+      return expr.terms.some((term) => evaluateBoolean(term, scope, "an operand of or"));
     case "compare":
-      return compare(expr.operator, evaluate(expr.left, scope), evaluate(expr.right, scope), expr.at);
+      return compare(expr, evaluate(expr.left, scope), evaluate(expr.right, scope));
   }
 }
 
-function context(name: Extract<Expr, { kind: "context" }>["name"], { flow, artifact }: Scope): Value {
+function readContext(name: Extract<Expr, { kind: "context" }>["name"], { flow, artifact }: Scope): Value {
   switch (name) {
     case "flow":
       return { whole: "flow", present: flow !== null };
@@ -89,7 +87,7 @@ function context(name: Extract<Expr, { kind: "context" }>["name"], { flow, artif
   }
 }
 
-/** Null input is false (decision 9), and without provenance `flow` itself is null too. */
+/** False for null input (decision 9), which includes `flow` itself without provenance. */
 function matches(expr: Extract<Expr, { kind: "matches" }>, scope: Scope): boolean {
   const input = evaluate(expr.input, scope);
   if (input === null || (isWhole(input) && !input.present)) return false;
@@ -98,12 +96,15 @@ function matches(expr: Extract<Expr, { kind: "matches" }>, scope: Scope): boolea
   throw new EvaluationFailure(expr.at, `matches was given ${kindOf(input)}, not a text`);
 }
 
-function compare(operator: ComparisonOperator, left: Value, right: Value, at: number): boolean {
+/** The operator of a comparison and its offset, for errors. */
+type Comparison = { operator: ComparisonOperator; at: number };
+
+function compare({ operator, at }: Comparison, left: Value, right: Value): boolean {
   if (operator === "in") {
     if (!Array.isArray(right)) throw new EvaluationFailure(at, `the right side of in is ${kindOf(right)}, not a list`);
     return isMember(left, right as readonly Value[], at);
   }
-  const result = order(operator, left, right, at);
+  const result = order({ operator, at }, left, right);
   if (operator === "==") return result === 0;
   if (operator === "!=") return result !== 0;
   if (result === null) return false;
@@ -112,7 +113,7 @@ function compare(operator: ComparisonOperator, left: Value, right: Value, at: nu
   return operator === "<=" ? result <= 0 : result >= 0;
 }
 
-/** What `order("==", ...)` says of any item; the left side is read once, because it may be as long as the list. */
+/** As `order` with "==" for each item, but parses the left side only once, because it may be as long as the list. */
 function isMember(left: Value, items: readonly Value[], at: number): boolean {
   const text = String(left);
   const decimal = typeof left === "string" ? parseDecimal(text) : null;
@@ -130,10 +131,10 @@ function requireComparable(value: Value, at: number): void {
 }
 
 /**
- * Negative, 0 or positive; null where nothing can be said (decisions 7 and 8): with a null side, and for
- * orderings also with a boolean or with one number and one other text.
+ * Negative, 0 or positive; null if the values have no order (decisions 7 and 8): one of them is null, or the operator
+ * needs an order and one is a boolean or only one is a number.
  */
-function order(operator: ComparisonOperator, left: Value, right: Value, at: number): number | null {
+function order({ operator, at }: Comparison, left: Value, right: Value): number | null {
   requireComparable(left, at);
   requireComparable(right, at);
   if (left === null || right === null) return null;
@@ -148,13 +149,13 @@ function order(operator: ComparisonOperator, left: Value, right: Value, at: numb
 type Decimal = { negative: boolean; whole: string; fraction: string };
 
 /**
- * Plain decimals only. With exponents, abbreviated hashes such as `12e4567` and `12e4568` would become numbers, and
+ * Parses plain decimals only. With exponents, abbreviated hashes such as `12e4567` and `12e4568` would be numbers, and
  * equal.
  */
 function parseDecimal(text: string): Decimal | null {
-  const found = /^([+-]?)(\d*)(?:\.(\d*))?$/.exec(text);
-  const [, sign = "", digits = "", decimals = ""] = found ?? [];
-  if (found === null || (digits === "" && decimals === "")) return null;
+  const match = /^([+-]?)(\d*)(?:\.(\d*))?$/.exec(text);
+  const [, sign = "", digits = "", decimals = ""] = match ?? [];
+  if (match === null || (digits === "" && decimals === "")) return null;
   const whole = digits.replace(/^0+/, "");
   let end = decimals.length;
   while (decimals[end - 1] === "0") end -= 1;
@@ -173,7 +174,7 @@ function compareTexts(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** JavaScript compares UTF-16 units, which puts characters beyond U+FFFF before U+E000; here they come after. */
+/** JavaScript compares UTF-16 units, which sorts characters beyond U+FFFF before U+E000; here they come after. */
 function compareCodePoints(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i += 1) {

@@ -1,15 +1,12 @@
 /**
- * Expression text into tokens. Reading stops at the first character that fits nowhere: what follows it
- * could only be guessed.
+ * Splits the text of an expression into tokens. Stops at the first invalid character, because the meaning of the rest is
+ * uncertain.
  */
 import { formatCodePoint, excerpt } from "../text/excerpt.ts";
 
 export type TokenKind = "string" | "number" | "word" | "tag" | "symbol" | "end";
 
-/**
- * `text` is the content: a string without its quotes, a tag without `flow.tags.`; `at` is the offset in code units from
- * 0.
- */
+/** `text` is the content: a string without quotes, a tag without `flow.tags.`; `at` is the offset in code units. */
 export type Token = { kind: TokenKind; text: string; at: number };
 
 /** Why an expression is refused, and at which offset (code units from 0). */
@@ -19,8 +16,8 @@ const SPACE = /[ \t\r\n]+/y;
 const WORD_CHARACTER = /[A-Za-z0-9_.~-]/y;
 
 /**
- * Tried in this order. A tag key takes every dot and hyphen it can get: `flow.tags.risk-level.v2` is one key (semantics
- * 5.2).
+ * Tried in this order. A tag key includes all following dots and hyphens: `flow.tags.risk-level.v2` is one key
+ * (semantics 5.2).
  */
 const KINDS: readonly (readonly [TokenKind, RegExp])[] = [
   ["string", /'([^']*)'|"([^"]*)"/y],
@@ -30,7 +27,7 @@ const KINDS: readonly (readonly [TokenKind, RegExp])[] = [
   ["symbol", /==|!=|<=|>=|[<>()[\],]/y],
 ];
 
-/** What people bring along from other languages. */
+/** Operators of other languages, and what to write instead. */
 const FOREIGN: readonly [string, string][] = [
   ["&&", "and"],
   ["||", "or"],
@@ -43,24 +40,22 @@ const FOREIGN: readonly [string, string][] = [
 export function tokenize(source: string): { tokens: Token[] } | ExpressionProblem {
   const tokens: Token[] = [];
   let at = 0;
-  function take(pattern: RegExp): RegExpExecArray | null {
+  function match(pattern: RegExp): RegExpExecArray | null {
     pattern.lastIndex = at;
     return pattern.exec(source);
   }
   while (true) {
-    at += take(SPACE)?.[0].length ?? 0;
+    at += match(SPACE)?.[0].length ?? 0;
     if (at >= source.length) break;
     const start = at;
     for (const [kind, pattern] of KINDS) {
-      const found = take(pattern);
-      if (found === null) continue;
-      tokens.push({ kind, text: found[1] ?? found[2] ?? found[0], at: start });
-      at += found[0].length;
-      if ((kind === "number" || kind === "word") && take(WORD_CHARACTER) !== null) {
-        return {
-          at: start,
-          problem: `'${excerpt(/^[A-Za-z0-9_.~-]+/.exec(source.slice(start))?.[0] ?? "")}' is neither a number nor a known name`,
-        };
+      const token = match(pattern);
+      if (token === null) continue;
+      tokens.push({ kind, text: token[1] ?? token[2] ?? token[0], at: start });
+      at += token[0].length;
+      if ((kind === "number" || kind === "word") && match(WORD_CHARACTER) !== null) {
+        const word = /^[A-Za-z0-9_.~-]+/.exec(source.slice(start))?.[0] ?? "";
+        return { at: start, problem: `'${excerpt(word)}' is neither a number nor a known name` };
       }
       break;
     }

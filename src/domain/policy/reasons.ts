@@ -1,10 +1,13 @@
-/** Verdicts in words, for a person who asks why an artifact is not compliant. */
+/**
+ * Explains verdicts to people. Reasons are stored with evaluations, and a replay compares them: another wording shows as
+ * a difference in every data directory that exists.
+ */
 import type { AttestationDefinition } from "./document.ts";
 import type { PolicyVerdict, Resolution, RuleDefinition } from "./evaluate.ts";
 
 /**
- * One English sentence for each failed resolution of a verdict, in the order of the rules and flows; empty
- * for a compliant one. Names are quoted as they are stored.
+ * One sentence per failed resolution of a verdict, in the order of rules and flows; none for a compliant verdict. Names
+ * are quoted as they are stored.
  */
 export function explainVerdict(verdict: PolicyVerdict, policyName: string): string[] {
   return verdict.rules.flatMap(({ rule, resolutions }) =>
@@ -14,7 +17,7 @@ export function explainVerdict(verdict: PolicyVerdict, policyName: string): stri
   );
 }
 
-/** What a rule demands and when, for example `requires provenance, except if flow.name == "legacy"`. */
+/** What a rule requires and when, for example `requires provenance, except if flow.name == "legacy"`. */
 export function describeRule(rule: RuleDefinition): string {
   if (rule.type === "attestation")
     return `${demand(rule)}${rule.definition.if === null ? "" : `, if ${rule.definition.if.text}`}`;
@@ -25,7 +28,7 @@ export function describeRule(rule: RuleDefinition): string {
   return `${demand(rule)}${exceptions.length === 0 ? "" : `, except if ${exceptions.join(" or if ")}`}`;
 }
 
-/** What became of a rule in one flow, the good outcomes as well. */
+/** The outcome of a rule in one flow, satisfied or not. */
 export function describeOutcome(rule: RuleDefinition, resolution: Resolution): string {
   const { type, context } = resolution;
   const flow = `flow '${context.flow_name ?? ""}'`;
@@ -70,7 +73,7 @@ function failure(rule: RuleDefinition, { type, context }: Resolution): string {
     case "no_provenance":
       return "the artifact was not reported to any flow";
     case "legacy_flow":
-      // The status tells why a trail-compliance rule is not satisfied. Version 1 of the rules did not look at it.
+      // The status is why a trail-compliance rule is not satisfied. Version 1 of the evaluation rules ignored it.
       return context.artifact_status === null
         ? `the artifact was reported to ${flow} without a trail`
         : `the artifact was reported to ${flow} without a trail and is ${context.artifact_status} there`;

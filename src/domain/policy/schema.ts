@@ -1,11 +1,11 @@
 /**
- * The published JSON Schema of a policy file, and the values it shares with the checks of the server. It
- * speaks about the parsed YAML; what JSON Schema cannot say (the expression language, RE2, duplicate keys)
- * is checked by `parsePolicy` alone, so the server may refuse what this schema passes, never the reverse.
+ * The published JSON Schema of a policy file, and the limits it shares with the server's checks. It describes the parsed
+ * YAML. Only `parsePolicy` checks what JSON Schema cannot express (the expression language, RE2, duplicate keys), so the
+ * server may refuse a file that this schema accepts, but never the reverse.
  */
 import { MAX_NAME_CHARS } from "../names.ts";
 
-/** Types a rule may name, besides `custom:<name>` (semantics 5.1). */
+/** Types that a rule may name, in addition to `custom:<name>` (semantics 5.1). */
 export const ATTESTATION_TYPES = [
   "generic",
   "junit",
@@ -20,19 +20,19 @@ export const ATTESTATION_TYPES = [
 /** `custom:` and the name of a custom attestation type (semantics 3.4). */
 export const CUSTOM_TYPE_PATTERN = "^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$";
 
-/** A URL or path whose path part ends in /v1; host and the rest of the path are free (semantics 5.1). */
+/** A URL or path whose path part ends in /v1; host and the rest of the path are arbitrary (semantics 5.1). */
 export const SCHEMA_PATTERN = "^(?![A-Za-z][A-Za-z0-9+.\\-]*:\\/\\/[^\\/?#]*(?:[?#]|$))[^?#]*\\/v1(?:[?#]|$)";
 
 /** Longest type that a rule may name, in UTF-16 code units. */
 export const MAX_TYPE_CHARS = "custom:".length + MAX_NAME_CHARS;
 
 /**
- * Most attestation rules in a policy. Each artifact of each snapshot keeps one evaluation per rule, so thousands of
- * rules would make every snapshot hundreds of megabytes large.
+ * Attestation rules in a policy. Each artifact of each snapshot stores one evaluation per rule, so thousands of rules
+ * would make every snapshot hundreds of megabytes large.
  */
 export const MAX_RULES = 250;
 
-/** Most exceptions in a rule. Evaluations do not list them, so there may be one for each flow. */
+/** Exceptions in a rule. Evaluations do not list them, so there may be one per flow. */
 export const MAX_EXCEPTIONS = 1_000;
 
 const condition = {

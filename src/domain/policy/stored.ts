@@ -1,10 +1,11 @@
 /**
- * The form in which a large policy is stored beside its text, so that no evaluation and no start has to read YAML
- * again: the rules with the texts of their conditions. Parsing those takes less than 50 ms, because their length, terms
- * and patterns are bounded (parser.ts).
+ * The form in which a large policy is stored beside its text, so that neither an evaluation nor a server start parses
+ * its YAML again: the rules with the texts of their conditions. Parsing these takes less than 50 ms, because their
+ * length, terms and patterns are bounded (parser.ts).
  */
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import { parseExpression, createUnlimitedBudget } from "./parser.ts";
+import { hasMembers, readStoredJson } from "../stored-json.ts";
 
 type StoredBooleanRule = { required: boolean; exceptions: (string | null)[] };
 type StoredAttestationRule = Omit<AttestationRule, "condition"> & { condition: string | null };
@@ -15,7 +16,9 @@ type StoredPolicy = {
   controls: readonly ControlReference[];
 };
 
-/** The rules of a policy as JSON text. */
+const isStoredPolicy = hasMembers<StoredPolicy>("provenance", "trailCompliance", "attestations", "controls");
+
+/** A policy as JSON text. */
 export function serializePolicy({ provenance, trailCompliance, attestations, controls }: PolicyDocument): string {
   const boolean = ({ required, exceptions }: BooleanRule): StoredBooleanRule => ({
     required,
@@ -30,12 +33,11 @@ export function serializePolicy({ provenance, trailCompliance, attestations, con
 }
 
 /**
- * The policy that `serializePolicy` made `json` of.
- * @throws Error when it holds a condition that this program does not parse, SyntaxError when it is no JSON: both mean
- * damage.
+ * Parses the result of `serializePolicy`.
+ * @throws StoredJsonError when the text is damaged, Error when a condition cannot be parsed
  */
 export function restorePolicy(json: string): PolicyDocument {
-  const stored = JSON.parse(json) as StoredPolicy;
+  const stored = readStoredJson(json, isStoredPolicy);
   const boolean = ({ required, exceptions }: StoredBooleanRule): BooleanRule => ({
     required,
     exceptions: exceptions.map((text) => ({ condition: expressionOf(text) })),

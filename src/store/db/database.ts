@@ -328,7 +328,7 @@ export function applyMigrations(
   // For 0005-corrections.sql. Reads what earlier versions accepted, within their limits, before the server listens.
   db.function("assay_parsed_template", (text) => JSON.stringify(readStoredText(String(text))));
   db.function("assay_parsed_policy", (text) => {
-    const { policy } = parsePolicy(String(text), true);
+    const { policy } = parsePolicy(String(text), { isStored: true });
     return policy && serializePolicy(policy);
   });
   inTransaction(db, () => {

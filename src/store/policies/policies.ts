@@ -265,14 +265,14 @@ type RulesRow = { policy_id: number; version: number; parsed_json: string | null
 /** @throws Error when this program does not accept the stored rules. */
 function readRules({ policy_id, version, parsed_json, policy_yaml }: RulesRow): PolicyDocument {
   if (parsed_json !== null) return restorePolicy(parsed_json);
-  const { policy } = parsePolicy(policy_yaml ?? "", true);
+  const { policy } = parsePolicy(policy_yaml ?? "", { isStored: true });
   if (!policy) throw new Error(`version ${version} of policy ${policy_id} is stored but no valid policy`);
   return policy;
 }
 
 /** The controls that the rules of a text name; none for a text that is not a valid policy. */
 function controlsOf(yaml: string): string[] {
-  const { policy } = parsePolicy(yaml, true);
+  const { policy } = parsePolicy(yaml, { isStored: true });
   return policy ? controlReferencesOf(policy).map(({ control }) => control) : [];
 }
 

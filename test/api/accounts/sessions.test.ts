@@ -242,7 +242,7 @@ test("operations respond to each role by session as by key", async () => {
     );
     for (const [role, session] of sessions) {
       const answer = await by(session, operation.method, path);
-      if (allows(operation.permission as Parameters<typeof allows>[0], role, false))
+      if (allows(operation.permission as Parameters<typeof allows>[0], { role, isPublic: false }))
         assert.not.equal([answer.status, answer.body], [403, DENIED], `${operation.id} as ${role}`);
       else
         assert.equal(

@@ -204,7 +204,7 @@ test("a scan without a quality gate is not compliant; one without a revision req
   await assertRefused(() => send(hook, scan({}, { revision: undefined })), 400, {
     message: "Input payload validation failed",
     errors: {
-      "properties.sonar.analysis.kosli_trail": "The scan has no revision to name a trail after: give this property",
+      "properties.sonar.analysis.kosli_trail": "The scan has no revision to name a trail after: set this property",
     },
   });
 });
@@ -257,7 +257,7 @@ test("records a failed task where its properties say; a commit in them names its
 
 test("requires a trail for a failed task without an id, and the analysis time for a finished one", async () => {
   const { hook } = givenWebhook("sonar");
-  const problem = "The scan has no revision to name a trail after: give this property";
+  const problem = "The scan has no revision to name a trail after: set this property";
   await assertRefused(() => send(hook, { ...unfinished("FAILED"), taskId: null }), 400, {
     message: "Input payload validation failed",
     errors: { "properties.sonar.analysis.kosli_trail": problem },

@@ -648,19 +648,19 @@ test("warns loudly of a verdict that differs or cannot be read", async () => {
     [
       "UPDATE snapshot_artifacts SET compliant = 1 WHERE last_index > 9",
       [
-        `${b}: the artifact is stored as COMPLIANT, and is NON-COMPLIANT when judged again`,
-        "prod#3: 2 compliant artifacts are stored as the count, and 3 are there",
-        "prod#3: 1 non-compliant artifacts are stored as the count, and 0 are there",
-        "prod#3: the snapshot is stored as NON-COMPLIANT, and follows as COMPLIANT from what ran",
+        `${b}: the artifact is stored as COMPLIANT, but re-evaluates to NON-COMPLIANT`,
+        "prod#3: the stored count of compliant artifacts is 2, but 3 run",
+        "prod#3: the stored count of non-compliant artifacts is 1, but 0 run",
+        "prod#3: the snapshot is stored as NON-COMPLIANT, but its artifacts make it COMPLIANT",
       ],
     ],
     [
       evaluation("facts_json", "replace(facts_json, '\"isCompliant\":false', '\"isCompliant\":true')"),
       [
         `${b}: attestation id-12 is not what the evaluation saw as 'tests'`,
-        `${b}: policy 'release' version 1 is stored as NON-COMPLIANT, and is COMPLIANT when judged again`,
+        `${b}: policy 'release' version 1 is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT`,
         /rule 3 of policy 'release' version 1 is stored as not satisfied/,
-        `${b}: the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again`,
+        `${b}: the artifact is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT`,
         /the stored reasons are/,
       ],
     ],
@@ -708,13 +708,13 @@ test("warns loudly of a verdict that differs or cannot be read", async () => {
     ],
     [
       "UPDATE snapshots SET non_compliant_count = 5",
-      ["prod#3: 5 non-compliant artifacts are stored as the count, and 1 are there"],
+      ["prod#3: the stored count of non-compliant artifacts is 5, but 1 run"],
     ],
     [
       `DELETE FROM snapshot_artifacts WHERE fingerprint = '${B}' AND last_index > 9`,
       [
-        "prod#3: 1 non-compliant artifacts are stored as the count, and 0 are there",
-        "prod#3: the snapshot is stored as NON-COMPLIANT, and follows as COMPLIANT from what ran",
+        "prod#3: the stored count of non-compliant artifacts is 1, but 0 run",
+        "prod#3: the snapshot is stored as NON-COMPLIANT, but its artifacts make it COMPLIANT",
       ],
     ],
   ];

@@ -105,12 +105,12 @@ test("refuses an unacceptable password and changes nothing", () =>
     await cli(["user", "create", "administrator", "--data", data]);
     const before = auditOf(data).length;
     for (const [name, stdin, problem] of [
-      ["ops", "", "a password has at least 12 characters"],
-      ["ops", "eleven char", "a password has at least 12 characters"],
-      ["ops", "e\u0301".repeat(11), "a password has at least 12 characters"],
-      ["ops", "x".repeat(1025), "a password has at most 1024 bytes and no control characters"],
-      ["ops", "twelve\tcharacters", "a password has at most 1024 bytes and no control characters"],
-      ["administrator", "Administrator", "the login name is no password"],
+      ["ops", "", "a password must have at least 12 characters"],
+      ["ops", "eleven char", "a password must have at least 12 characters"],
+      ["ops", "e\u0301".repeat(11), "a password must have at least 12 characters"],
+      ["ops", "x".repeat(1025), "a password must have at most 1024 bytes and no control characters"],
+      ["ops", "twelve\tcharacters", "a password must have at most 1024 bytes and no control characters"],
+      ["administrator", "Administrator", "a password must differ from the login name"],
     ] as const)
       assert.equal(
         await run(data, ["user", "passwd", name], { stdin }),

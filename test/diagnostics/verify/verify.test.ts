@@ -406,7 +406,7 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: str
 
   [
     "a verdict",
-    /evaluation \d+: the artifact is stored as (NON-)?COMPLIANT, and is (NON-)?COMPLIANT when judged again$/,
+    /evaluation \d+: the artifact is stored as (NON-)?COMPLIANT, but re-evaluates to (NON-)?COMPLIANT$/,
     `UPDATE evaluations SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE id = ${evaluated}`,
   ],
   [
@@ -416,12 +416,12 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: str
   ],
   [
     "reasons",
-    /the stored reasons are none, and those found again are/,
+    /the stored reasons are none, but re-evaluation gives/,
     `UPDATE evaluations SET reasons_json = '[]' WHERE id = ${evaluated}`,
   ],
   [
     "facts",
-    /evaluation \d+: .* when judged again/,
+    /evaluation \d+: .* re-evaluates to/,
     `UPDATE evaluations SET facts_json = '{"flows":[]}' WHERE facts_json <> '{"flows":[]}' AND verdicts_json <> '[]'`,
   ],
   ["allowed elsewhere", /is allowed by entry/, "UPDATE allowlist_entries SET environment_id = 99"],

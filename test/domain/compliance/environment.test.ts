@@ -114,7 +114,12 @@ for (const [what, facts] of situations) {
   const subject = buildSubject(ARTIFACT, facts);
 
   test(`${what}: kept verdicts unfold to what the policies gave`, () => {
-    const { verdicts } = evaluateInEnvironment([...ALL, FAILING], ARTIFACT, facts, false);
+    const { verdicts } = evaluateInEnvironment({
+      policies: [...ALL, FAILING],
+      artifact: ARTIFACT,
+      facts,
+      isAllowlisted: false,
+    });
     assert.equal(
       verdicts.map((verdict, place) =>
         expandStoredVerdict(verdict, ([...ALL, FAILING][place] as AppliedPolicy).document, facts),
@@ -124,7 +129,11 @@ for (const [what, facts] of situations) {
   });
 
   test(`${what}: all policies must be satisfied, each is kept and gives its reasons`, () => {
-    const { compliant, verdicts, reasons: why } = evaluateInEnvironment(ALL, ARTIFACT, facts, false);
+    const {
+      compliant,
+      verdicts,
+      reasons: why,
+    } = evaluateInEnvironment({ policies: ALL, artifact: ARTIFACT, facts, isAllowlisted: false });
     const given = ALL.map(({ policyName, document }) => ({ policyName, verdict: evaluatePolicy(document, subject) }));
     assert.is(
       compliant,
@@ -146,8 +155,18 @@ for (const [what, facts] of situations) {
   });
 
   test(`${what}: kept as text and judged again it gives the same`, () => {
-    const judged = evaluateInEnvironment([...ALL, FAILING], ARTIFACT, facts, false);
-    const again = evaluateInEnvironment([...ALL, FAILING], ARTIFACT, throughText(facts), false);
+    const judged = evaluateInEnvironment({
+      policies: [...ALL, FAILING],
+      artifact: ARTIFACT,
+      facts,
+      isAllowlisted: false,
+    });
+    const again = evaluateInEnvironment({
+      policies: [...ALL, FAILING],
+      artifact: ARTIFACT,
+      facts: throughText(facts),
+      isAllowlisted: false,
+    });
     assert.equal(again, judged);
     assert.is(JSON.stringify(again), JSON.stringify(judged));
     assert.equal(throughText(judged), judged);
@@ -160,7 +179,7 @@ for (const [what, facts] of situations) {
 
   test(`${what}: without policies the verdict is unknown`, () => {
     for (const allowlisted of [false, true])
-      assert.equal(evaluateInEnvironment([], ARTIFACT, facts, allowlisted), {
+      assert.equal(evaluateInEnvironment({ policies: [], artifact: ARTIFACT, facts, isAllowlisted: allowlisted }), {
         compliant: null,
         verdicts: [],
         reasons: [],
@@ -168,18 +187,45 @@ for (const [what, facts] of situations) {
   });
 
   test(`${what}: the allowlist makes up for everything, and hides nothing`, () => {
-    const judged = evaluateInEnvironment(ALL, ARTIFACT, facts, false);
-    assert.equal(evaluateInEnvironment(ALL, ARTIFACT, facts, true), { ...judged, compliant: true });
+    const judged = evaluateInEnvironment({ policies: ALL, artifact: ARTIFACT, facts, isAllowlisted: false });
+    assert.equal(evaluateInEnvironment({ policies: ALL, artifact: ARTIFACT, facts, isAllowlisted: true }), {
+      ...judged,
+      compliant: true,
+    });
   });
 }
 
 test("one sentence for each failure, by policy", () => {
-  assert.equal(evaluateInEnvironment([PROVENANCE, JUNIT, NONE], ARTIFACT, NOTHING, false).reasons, [
-    "Policy 'provenance' requires provenance, but the artifact was not reported to any flow.",
-    "Policy 'junit' requires a compliant junit attestation named 'unit', but the artifact was not reported to any flow.",
-  ]);
-  assert.is(evaluateInEnvironment([PROVENANCE, TRAIL, JUNIT, CONTROL], ARTIFACT, good, false).compliant, true);
-  assert.equal(evaluateInEnvironment([PROVENANCE, TRAIL, JUNIT, CONTROL], ARTIFACT, good, false).reasons, []);
+  assert.equal(
+    evaluateInEnvironment({
+      policies: [PROVENANCE, JUNIT, NONE],
+      artifact: ARTIFACT,
+      facts: NOTHING,
+      isAllowlisted: false,
+    }).reasons,
+    [
+      "Policy 'provenance' requires provenance, but the artifact was not reported to any flow.",
+      "Policy 'junit' requires a compliant junit attestation named 'unit', but the artifact was not reported to any flow.",
+    ],
+  );
+  assert.is(
+    evaluateInEnvironment({
+      policies: [PROVENANCE, TRAIL, JUNIT, CONTROL],
+      artifact: ARTIFACT,
+      facts: good,
+      isAllowlisted: false,
+    }).compliant,
+    true,
+  );
+  assert.equal(
+    evaluateInEnvironment({
+      policies: [PROVENANCE, TRAIL, JUNIT, CONTROL],
+      artifact: ARTIFACT,
+      facts: good,
+      isAllowlisted: false,
+    }).reasons,
+    [],
+  );
 });
 
 test("what is kept of a verdict", () => {
@@ -189,7 +235,7 @@ test("what is kept of a verdict", () => {
       reported("build", { candidates: [attested({ attestationId: "the-id" })] }),
     ],
   };
-  assert.equal(evaluateInEnvironment([JUNIT], ARTIFACT, facts, false).verdicts, [
+  assert.equal(evaluateInEnvironment({ policies: [JUNIT], artifact: ARTIFACT, facts, isAllowlisted: false }).verdicts, [
     {
       policy: "junit",
       version_id: JUNIT.versionId,
@@ -221,14 +267,23 @@ test("what is kept of a verdict", () => {
       rules_version: 2,
     },
   ]);
-  assert.equal(evaluateInEnvironment([PROVENANCE], ARTIFACT, NOTHING, false).verdicts[0]?.rules[0], {
-    satisfied: false,
-    resolutions: [{ type: "missing_provenance", flow: null }],
-  });
+  assert.equal(
+    evaluateInEnvironment({ policies: [PROVENANCE], artifact: ARTIFACT, facts: NOTHING, isAllowlisted: false })
+      .verdicts[0]?.rules[0],
+    {
+      satisfied: false,
+      resolutions: [{ type: "missing_provenance", flow: null }],
+    },
+  );
 });
 
 test("a kept verdict of another version's rules is not shown as if it were this one's", () => {
-  const [verdict] = evaluateInEnvironment([JUNIT], ARTIFACT, good, false).verdicts;
+  const [verdict] = evaluateInEnvironment({
+    policies: [JUNIT],
+    artifact: ARTIFACT,
+    facts: good,
+    isAllowlisted: false,
+  }).verdicts;
   assert.throws(
     () => expandStoredVerdict(verdict as NonNullable<typeof verdict>, NONE.document, good),
     /version 3 of policy 'junit' has no rule 3/,
@@ -236,7 +291,12 @@ test("a kept verdict of another version's rules is not shown as if it were this 
 });
 
 test("an expression that fails is kept with its error", () => {
-  const { verdicts, reasons: why } = evaluateInEnvironment([FAILING], ARTIFACT, good, false);
+  const { verdicts, reasons: why } = evaluateInEnvironment({
+    policies: [FAILING],
+    artifact: ARTIFACT,
+    facts: good,
+    isAllowlisted: false,
+  });
   const error = "flow itself cannot be compared (at character 6 of: flow == 'x')";
   assert.equal(verdicts[0]?.rules[0], {
     satisfied: false,
@@ -251,9 +311,20 @@ test("expressions see the name under which the artifact runs, and the flow's own
     "{provenance: {required: true, exceptions: [{if: artifact.name == 'web.tar'}]}, attestations: [{type: junit, if: artifact.name == 'web.tar'}]}",
   );
   const facts: Facts = { flows: [reported("build")] };
-  assert.is(evaluateInEnvironment([own], ARTIFACT, facts, false).compliant, true);
-  assert.is(evaluateInEnvironment([own], { ...ARTIFACT, name: "web.tar" }, facts, false).compliant, false);
-  assert.is(evaluateInEnvironment([own], { ...ARTIFACT, name: "" }, facts, false).compliant, false);
+  assert.is(
+    evaluateInEnvironment({ policies: [own], artifact: ARTIFACT, facts, isAllowlisted: false }).compliant,
+    true,
+  );
+  assert.is(
+    evaluateInEnvironment({ policies: [own], artifact: { ...ARTIFACT, name: "web.tar" }, facts, isAllowlisted: false })
+      .compliant,
+    false,
+  );
+  assert.is(
+    evaluateInEnvironment({ policies: [own], artifact: { ...ARTIFACT, name: "" }, facts, isAllowlisted: false })
+      .compliant,
+    false,
+  );
 });
 
 const base = reported("build", { candidates: [attested({ attestationId: "1" }), attested({ attestationId: "2" })] });

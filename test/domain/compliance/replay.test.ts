@@ -65,7 +65,7 @@ const BAD: Facts = { flows: [flow([unit(false)])] };
 /** As the database gives it back. */
 const throughText = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 const keep = (policies: readonly AppliedPolicy[], facts: Facts, allowlisted = false): Evaluation =>
-  throughText(evaluateInEnvironment(policies, ARTIFACT, facts, allowlisted));
+  throughText(evaluateInEnvironment({ policies, artifact: ARTIFACT, facts, isAllowlisted: allowlisted }));
 
 test("what was kept is found again, with and without policies, provenance and allowlist", () => {
   for (const policies of [[], [TESTS], POLICIES])
@@ -73,7 +73,7 @@ test("what was kept is found again, with and without policies, provenance and al
       for (const allowlisted of [true, false]) {
         const kept = keep(policies, facts, allowlisted);
         assert.equal(replay({ artifact: ARTIFACT, facts: throughText(facts), allowlisted, stored: kept }, documentOf), {
-          judgement: kept,
+          evaluation: kept,
           same: true,
           differences: [],
         });
@@ -108,34 +108,34 @@ test("every change of what is stored is told", () => {
     return copy;
   };
   assert.equal(differences(kept, GOOD), [
-    "policy 'tests' version 1 is stored as NON-COMPLIANT, and is COMPLIANT when judged again",
-    "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by id-1), and is satisfied (rule_satisfied in flow 1 by id-1) when judged again",
-    "the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again",
-    `the stored reasons are "${JUDGED}", and those found again are none`,
+    "policy 'tests' version 1 is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT",
+    "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by id-1), but re-evaluates to satisfied (rule_satisfied in flow 1 by id-1)",
+    "the artifact is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT",
+    `the stored reasons are "${JUDGED}", but re-evaluation gives none`,
   ]);
   assert.equal(differences(kept, BAD, true), [
-    "the artifact is stored as NON-COMPLIANT, and is COMPLIANT when judged again",
+    "the artifact is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT",
   ]);
   assert.equal(differences(changed((copy) => void (copy.compliant = null))), [
-    "the artifact is stored as UNKNOWN, and is NON-COMPLIANT when judged again",
+    "the artifact is stored as UNKNOWN, but re-evaluates to NON-COMPLIANT",
   ]);
   assert.equal(differences(changed((copy) => void (copy.reasons = []))), [
-    `the stored reasons are none, and those found again are "${JUDGED}"`,
+    `the stored reasons are none, but re-evaluation gives "${JUDGED}"`,
   ]);
   assert.equal(
     differences(changed((copy) => void (copy.verdicts[0].rules[2].resolutions[0].attestations = ["id-2"]))),
     [
-      "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by id-2), and is not satisfied (non_compliant_attestation in flow 1 by id-1) when judged again",
+      "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by id-2), but re-evaluates to not satisfied (non_compliant_attestation in flow 1 by id-1)",
     ],
   );
   assert.equal(differences(changed((copy) => void copy.verdicts[0].rules.pop())), [
-    "policy 'tests' version 1 is stored with 2 rules, and has 3",
+    "policy 'tests' version 1 is stored with 2 rules, but has 3",
   ]);
   assert.equal(differences(changed((copy) => void (copy.verdicts[0].rules[1].satisfied = true))), [
-    "rule 2 of policy 'tests' version 1 is stored as satisfied (rule_not_applicable in flow 1), and is not applicable (rule_not_applicable in flow 1) when judged again",
+    "rule 2 of policy 'tests' version 1 is stored as satisfied (rule_not_applicable in flow 1), but re-evaluates to not applicable (rule_not_applicable in flow 1)",
   ]);
   assert.equal(differences(changed((copy) => void (copy.verdicts = []))).slice(0, 1), [
-    "the artifact is stored as NON-COMPLIANT, and is UNKNOWN when judged again",
+    "the artifact is stored as NON-COMPLIANT, but re-evaluates to UNKNOWN",
   ]);
 });
 
@@ -145,7 +145,7 @@ test("a condition that failed is compared with its error", () => {
   assert.ok(error);
   kept.verdicts[0].rules[2].resolutions[0].error = "another";
   assert.equal(replay({ artifact: ARTIFACT, facts: GOOD, allowlisted: false, stored: kept }, documentOf).differences, [
-    `rule 3 of policy 'fails' version 2 is stored as not satisfied (missing_attestation in flow 1 failing: another), and is not satisfied (missing_attestation in flow 1 failing: ${error}) when judged again`,
+    `rule 3 of policy 'fails' version 2 is stored as not satisfied (missing_attestation in flow 1 failing: another), but re-evaluates to not satisfied (missing_attestation in flow 1 failing: ${error})`,
   ]);
 });
 
@@ -177,7 +177,7 @@ test("a verdict is replayed under the evaluation rules that produced it", () => 
     { artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored: STORED_UNDER_VERSION_1 },
     documentOf,
   );
-  assert.equal(again, { judgement: STORED_UNDER_VERSION_1, same: true, differences: [] });
+  assert.equal(again, { evaluation: STORED_UNDER_VERSION_1, same: true, differences: [] });
   const latest = keep([TRAIL], WITHOUT_TRAIL);
   assert.is(latest.compliant, true);
   assert.is(
@@ -192,12 +192,12 @@ test("the evaluation rules of a stored verdict cannot be exchanged unnoticed", (
   const [stored] = STORED_UNDER_VERSION_1.verdicts;
   assert.is(
     differences({ ...STORED_UNDER_VERSION_1, verdicts: [{ ...(stored as StoredVerdict), rules_version: 2 }] })[0],
-    "policy 'trail' version 3 is stored as NON-COMPLIANT, and is COMPLIANT when judged again",
+    "policy 'trail' version 3 is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT",
   );
   const { rules_version: _, ...withoutVersion } = keep([TRAIL], WITHOUT_TRAIL).verdicts[0] as StoredVerdict;
   assert.is(
     differences({ ...keep([TRAIL], WITHOUT_TRAIL), verdicts: [withoutVersion] })[0],
-    "policy 'trail' version 3 is stored as COMPLIANT, and is NON-COMPLIANT when judged again",
+    "policy 'trail' version 3 is stored as COMPLIANT, but re-evaluates to NON-COMPLIANT",
   );
 });
 
@@ -251,12 +251,12 @@ test("a snapshot follows from what ran", () => {
     "what cannot be read is told elsewhere",
   );
   assert.equal(checkSnapshot(stored(true, 2, 0, 0), [7], [runs(true), runs(false)]), [
-    "2 compliant artifacts are stored as the count, and 1 are there",
-    "0 non-compliant artifacts are stored as the count, and 1 are there",
-    "the snapshot is stored as COMPLIANT, and follows as NON-COMPLIANT from what ran",
+    "the stored count of compliant artifacts is 2, but 1 run",
+    "the stored count of non-compliant artifacts is 0, but 1 run",
+    "the snapshot is stored as COMPLIANT, but its artifacts make it NON-COMPLIANT",
   ]);
   assert.equal(checkSnapshot(stored(true, 1, 0, 0), [7, 9], [runs(true)]), [
-    "'web' (f) was judged under the policy versions [7], and [7, 9] were in force",
+    "'web' (f) was evaluated under the policy versions [7], but [7, 9] were in force",
   ]);
 });
 
@@ -273,12 +273,12 @@ test("a snapshot of a logical environment follows from its members, but for thos
   assert.equal(checkLogicalSnapshot(stored(null, 1, 0, 0), [stored(true, 1, 0, 0)]), []);
   assert.equal(checkLogicalSnapshot(stored(true, 1, 0, 0), [stored(true, 1, 0, 0)]), []);
   assert.equal(checkLogicalSnapshot(stored(true, 1, 0, 0), [stored(null, 0, 0, 1)]), [
-    "1 compliant artifacts are stored as the count, and 0 are there",
-    "0 unknown artifacts are stored as the count, and 1 are there",
-    "the snapshot is stored as COMPLIANT, and follows as UNKNOWN from what ran",
+    "the stored count of compliant artifacts is 1, but 0 run",
+    "the stored count of unknown artifacts is 0, but 1 run",
+    "the snapshot is stored as COMPLIANT, but its artifacts make it UNKNOWN",
   ]);
   assert.equal(checkLogicalSnapshot(stored(null, 0, 1, 0), [stored(false, 0, 1, 0)]), [
-    "the snapshot is stored as UNKNOWN, and follows as NON-COMPLIANT from what ran",
+    "the snapshot is stored as UNKNOWN, but its artifacts make it NON-COMPLIANT",
   ]);
 });
 

@@ -92,7 +92,8 @@ test("two thousand attestations are read, and so is a file padded to its limit",
   );
   // What earlier versions took still loads.
   assert.is(
-    parseTemplate(`trail:\n  attestations:\n${attestations(9_000)}`, true).template?.trail.attestations.length,
+    parseTemplate(`trail:\n  attestations:\n${attestations(9_000)}`, { isStored: true }).template?.trail.attestations
+      .length,
     9_000,
   );
   const comments = "# padding\r\n".repeat(MILLION / 2);

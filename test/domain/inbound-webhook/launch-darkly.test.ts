@@ -63,7 +63,7 @@ test("what was done is told in one line", () => {
     describeFlagChange({ member: { email: "ada@example.com" }, target: { name: "New checkout" } }, "new-checkout"),
     "ada@example.com changed the flag New checkout",
   );
-  assert.is(describeFlagChange({}, "new-checkout"), "Somebody changed the flag new-checkout");
+  assert.is(describeFlagChange({}, "new-checkout"), "Someone changed the flag new-checkout");
 });
 
 test.run();

@@ -89,15 +89,14 @@ test("what is not valid is told by property, all at once", () => {
       [at("trail")]: "String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: a b]",
       [at("git_commit")]: "String should match pattern '^[a-f0-9]{40}$' [input: HEAD]",
       [at("artifact_fingerprint")]: "String should match pattern '^[a-f0-9]{64}$' [input: abc]",
-      [at("attestation")]:
-        "Input should be a name, or an artifact's name and a name with one dot between them [input: a.b.c]",
+      [at("attestation")]: "Input should be a name, or the name of an artifact, a dot and a name [input: a.b.c]",
     },
   );
   for (const attestation of [".a", "a.", ".", "a b", "ä.b"])
     assert.equal(Object.keys(problems(call({ attestation })) as object), [at("attestation")], attestation);
   assert.equal(problems(call({}, { revision: null, project: { key: "%%%" } })), {
-    [at("flow")]: "No flow can be named after the project '%%%': give this property",
-    [at("trail")]: "The scan has no revision to name a trail after: give this property",
+    [at("flow")]: "The project '%%%' gives no valid flow name: set this property",
+    [at("trail")]: "The scan has no revision to name a trail after: set this property",
   });
   assert.equal(problems(call({ flow: "f".repeat(257) })), {
     [at("flow")]: `String should have at most 256 characters [input: ${"f".repeat(256)}...]`,

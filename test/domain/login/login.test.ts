@@ -29,9 +29,9 @@ test("a password is long, and not the name", () => {
     ["aaaaaaaaaaaa", null],
     ["🔑".repeat(12), null],
     ["x".repeat(1024), null],
-    ["🔑".repeat(11), "a password has at least 12 characters"],
-    ["x".repeat(1025), "a password has at most 1024 bytes and no control characters"],
-    ["ANNE.EXAMPLE", "the login name is no password"],
+    ["🔑".repeat(11), "a password must have at least 12 characters"],
+    ["x".repeat(1025), "a password must have at most 1024 bytes and no control characters"],
+    ["ANNE.EXAMPLE", "a password must differ from the login name"],
   ] as const)
     assert.is(findPasswordProblem(text, "anne.example"), problem, text.slice(0, 20));
 });
@@ -137,18 +137,24 @@ test("login names are made of what the provider says, and are free", () => {
 
 test("an empty subject identifies nobody", () => {
   for (const subject of ["", " ", "\t\n"]) {
-    const read = () => parsePerson("i", subject, { preferred_username: "ann" }, "groups");
-    assert.throws(read, /the sub of the ID token is empty/);
+    const read = () => parsePerson({ preferred_username: "ann" }, { issuer: "i", subject, groupsClaim: "groups" });
+    assert.throws(read, /the sub claim of the ID token is empty/);
   }
 });
 
 test("claims of any shape are read", () => {
   assert.equal(
-    parsePerson("i", "s", { preferred_username: "ann", name: "Ann", email: "a@b", groups: ["x", 1, "y"] }, "groups"),
+    parsePerson(
+      { preferred_username: "ann", name: "Ann", email: "a@b", groups: ["x", 1, "y"] },
+      { issuer: "i", subject: "s", groupsClaim: "groups" },
+    ),
     { issuer: "i", subject: "s", names: ["ann", "a@b"], displayName: "Ann", email: "a@b", groups: ["x", "y"] },
   );
   assert.equal(
-    parsePerson("i", "s", { preferred_username: 1, name: "A\nB", email: "a@b", email_verified: false }, "roles"),
+    parsePerson(
+      { preferred_username: 1, name: "A\nB", email: "a@b", email_verified: false },
+      { issuer: "i", subject: "s", groupsClaim: "roles" },
+    ),
     { issuer: "i", subject: "s", names: ["a@b"], displayName: "", email: null, groups: [] },
   );
   assert.equal(

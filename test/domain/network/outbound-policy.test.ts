@@ -9,11 +9,11 @@ import { findTargetProblem } from "../../../src/domain/network/webhook-url.ts";
 
 const test = suite("domain/network/outbound-policy");
 
-const METADATA = "the metadata service of a cloud";
+const METADATA = "a cloud metadata service";
 const TUNNEL = "a tunnel to an IPv4 address";
-const OUTDATED = "an IPv4 address in an outdated form";
+const OUTDATED = "an IPv4 address in a deprecated form";
 const PROTOCOLS = "reserved for protocols";
-const SHARED = "shared by customers of a provider, or internal to a cluster";
+const SHARED = "carrier-grade NAT space, or internal to a cluster";
 
 const CASES: readonly (readonly [string, string | null])[] = [
   // IPv4, in order, with the neighbours of each range
@@ -70,8 +70,8 @@ const CASES: readonly (readonly [string, string | null])[] = [
   ["192.168.255.255", "private"],
   ["192.169.0.0", null],
   ["198.17.255.255", null],
-  ["198.18.0.0", "reserved for benchmarks"],
-  ["198.19.255.255", "reserved for benchmarks"],
+  ["198.18.0.0", "reserved for benchmarking"],
+  ["198.19.255.255", "reserved for benchmarking"],
   ["198.20.0.0", null],
   ["198.51.100.7", "reserved for documentation"],
   ["198.51.101.0", null],
@@ -114,7 +114,7 @@ const CASES: readonly (readonly [string, string | null])[] = [
   ["3fff::1", "reserved for documentation"],
   ["3fff:1000::1", null],
   ["3ffe::1", "reserved"],
-  ["2001:2::1", "reserved for benchmarks"],
+  ["2001:2::1", "reserved for benchmarking"],
   ["2001:10::1", PROTOCOLS],
   ["2001:20::1", PROTOCOLS],
   ["2001:1ff:ffff::1", PROTOCOLS],
@@ -141,8 +141,8 @@ const CASES: readonly (readonly [string, string | null])[] = [
   ["64:ff9b::10.0.0.1", "private"],
   ["64:ff9b::8.8.8.8", null],
   ["64:ff9b:0:0:0:1:808:808", "reserved"],
-  ["64:ff9b:1::8.8.8.8", "a translation within a network"],
-  ["64:ff9b:1:7f00:0:100::", "a translation within a network"],
+  ["64:ff9b:1::8.8.8.8", "a local NAT64 translation"],
+  ["64:ff9b:1:7f00:0:100::", "a local NAT64 translation"],
   // 6to4 and Teredo
   ["2002:7f00:1::", TUNNEL],
   ["2002:808:808::1", TUNNEL],
@@ -150,19 +150,19 @@ const CASES: readonly (readonly [string, string | null])[] = [
   ["2001::1", TUNNEL],
   ["2001:0:4136:e378:8000:63bf:3fff:fdd2", TUNNEL],
   // no addresses
-  ["", "no IP address"],
-  ["localhost", "no IP address"],
-  ["127.1", "no IP address"],
-  ["0x7f000001", "no IP address"],
-  ["2130706433", "no IP address"],
-  ["0177.0.0.1", "no IP address"],
-  ["127.0.0.1.", "no IP address"],
-  ["[::1]", "no IP address"],
-  ["fe80::1%eth0", "no IP address"],
-  ["::1%1", "no IP address"],
-  ["8.8.8.8/32", "no IP address"],
-  ["1.2.3.4.5", "no IP address"],
-  ["256.1.1.1", "no IP address"],
+  ["", "not an IP address"],
+  ["localhost", "not an IP address"],
+  ["127.1", "not an IP address"],
+  ["0x7f000001", "not an IP address"],
+  ["2130706433", "not an IP address"],
+  ["0177.0.0.1", "not an IP address"],
+  ["127.0.0.1.", "not an IP address"],
+  ["[::1]", "not an IP address"],
+  ["fe80::1%eth0", "not an IP address"],
+  ["::1%1", "not an IP address"],
+  ["8.8.8.8/32", "not an IP address"],
+  ["1.2.3.4.5", "not an IP address"],
+  ["256.1.1.1", "not an IP address"],
 ];
 
 test("every address is told by its range", () => {
@@ -171,7 +171,7 @@ test("every address is told by its range", () => {
 
 test("an IPv4 address is judged alike in every form that reaches it, and refused in every form that might", () => {
   for (const [address, problem] of CASES.filter(
-    ([text]) => /^\d+\.\d+\.\d+\.\d+$/.test(text) && findAddressProblem(text, []) !== "no IP address",
+    ([text]) => /^\d+\.\d+\.\d+\.\d+$/.test(text) && findAddressProblem(text, []) !== "not an IP address",
   )) {
     const [a = 0, b = 0, c = 0, d = 0] = address.split(".").map(Number);
     const hex = `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;

@@ -36,7 +36,7 @@ const started = (name: string): ArtifactEvent => ({
 const PAGE = "https://assay.example.com/acme/environments/prod/42";
 
 test("an environment that turned, to a webhook, a chat and a mail", () => {
-  const notice = createEnvironmentEvent("ON_NON_COMPLIANT_ENV", AT, moment, 3);
+  const notice = createEnvironmentEvent("ON_NON_COMPLIANT_ENV", { at: AT, snapshot: moment, nonCompliant: 3 });
   const told = () => composeEventMessage(notice, sender, links);
   const payload = () => buildWebhookPayload(notice, links);
   assert.equal(renderForTarget({ type: "WEBHOOK", webhook: "https://x.org" }, payload, told), {
@@ -110,7 +110,11 @@ test("what users wrote makes no markup, no mention, no link and no header", () =
 
 test("a letter has so many lines and says how many more there are; its texts are bounded", () => {
   const events = Array.from({ length: MAX_LINES }, (_, n) => started(`app-${n}`));
-  const told = composeSnapshotMessage("ON_STARTED_ARTIFACT", events, 10_000, moment, sender, links);
+  const told = composeSnapshotMessage(
+    { trigger: "ON_STARTED_ARTIFACT", events, total: 10_000, snapshot: moment },
+    sender,
+    links,
+  );
   assert.equal(
     { heading: told.heading, "lines.length": told.lines.length, more: told.omitted },
     { heading: "prod: artifact started (10000)", "lines.length": 20, more: 9_980 },
@@ -120,10 +124,12 @@ test("a letter has so many lines and says how many more there are; its texts are
   assert.match(lines?.text.text ?? "", /• and 9980 more$/);
   for (const character of ["x", "&"]) {
     const long = composeSnapshotMessage(
-      "ON_STARTED_ARTIFACT",
-      Array.from({ length: 20 }, () => started(character.repeat(4_000))),
-      30,
-      moment,
+      {
+        trigger: "ON_STARTED_ARTIFACT",
+        events: Array.from({ length: 20 }, () => started(character.repeat(4_000))),
+        total: 30,
+        snapshot: moment,
+      },
       sender,
       links,
     );
@@ -147,10 +153,12 @@ test("events of a member and events with provenance say so", () => {
     selector: {},
   };
   const told = composeSnapshotMessage(
-    "ON_SCALED_ARTIFACT",
-    [{ ...started("web"), annotation: "updated-provenance", member: "eu", provenance }],
-    1,
-    moment,
+    {
+      trigger: "ON_SCALED_ARTIFACT",
+      events: [{ ...started("web"), annotation: "updated-provenance", member: "eu", provenance }],
+      total: 1,
+      snapshot: moment,
+    },
     sender,
     links,
   );
@@ -174,7 +182,7 @@ test("keys that end", () => {
     org: "acme",
     event_type: "API_KEY_EXPIRY",
     description:
-      "The API key of service account ci-bot in organization acme (CI <main>) ends in 3 days, on 2023-11-17 22:13 UTC",
+      "The API key of service account ci-bot in organization acme (CI <main>) expires in 3 days, on 2023-11-17 22:13 UTC",
     api_key: { id: "k-1", description: "CI <main>", service_account: "ci-bot", expires_at: "1700259200" },
   });
   const mine = composeExpiryMessage(
@@ -185,8 +193,8 @@ test("keys that end", () => {
   assert.equal(
     { heading: mine.heading, "lines[0]": mine.lines[0] },
     {
-      heading: "Your API key ends soon",
-      "lines[0]": "Your API key (CI <main>) ends in 1 day, on 2023-11-15 12:06 UTC",
+      heading: "Your API key expires soon",
+      "lines[0]": "Your API key (CI <main>) expires in 1 day, on 2023-11-15 12:06 UTC",
     },
   );
   assert.match(renderMail(mine).html, /\(CI &lt;main&gt;\)/);

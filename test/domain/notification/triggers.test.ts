@@ -52,7 +52,7 @@ test("a snapshot turns its environment over", () => {
     [null, null, null],
   ];
   for (const [lastKnown, state, trigger] of table)
-    assert.is(findTransition(lastKnown, state), trigger, `${lastKnown} to ${state}`);
+    assert.is(findTransition({ lastKnown, verdict: state }), trigger, `${lastKnown} to ${state}`);
 });
 
 test.run();

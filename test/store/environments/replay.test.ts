@@ -48,7 +48,7 @@ function judgeFromScratch({ db, store, organizationId }: World, environment: num
   return (artifact: { name: string; fingerprint: string }): Evaluation & { facts: Facts } => {
     const found = facts.read(organizationId, artifact.fingerprint);
     return {
-      ...evaluateInEnvironment(
+      ...evaluateInEnvironment({
         policies,
         artifact,
         found,
