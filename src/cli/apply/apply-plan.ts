@@ -8,8 +8,8 @@
  */
 import { keepsAdmin } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
-import { compareByPosition } from "../../domain/text/yaml.ts";
-import type { SourcePosition } from "../../domain/text/yaml.ts";
+import { compareByPosition } from "../../domain/text/source-position.ts";
+import type { SourcePosition } from "../../domain/text/source-position.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
 import type { Store } from "../../store/index.ts";
 import type { ApiKeyPlan, ApplyPlan, OrganizationPlan, ServiceAccountPlan, UserPlan } from "./apply-file.ts";

@@ -6,8 +6,10 @@ import { isMap, isScalar, isSeq, stringify } from "yaml";
 import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "../attestation/kinds.ts";
 import { excerpt } from "../text/excerpt.ts";
 import { ATTESTATION_NAME, matches, MAX_NAME_CHARS, REFERENCE_NAME } from "../names.ts";
-import { compareByPosition, isNullNode, readYaml, describeNode } from "../text/yaml.ts";
-import type { SourcePosition, YamlLimits, YamlProblem, YamlText } from "../text/yaml.ts";
+import { compareByPosition } from "../text/source-position.ts";
+import { isNullNode, readYaml, describeNode } from "../text/yaml.ts";
+import type { SourcePosition } from "../text/source-position.ts";
+import type { YamlLimits, YamlProblem, YamlText } from "../text/yaml.ts";
 
 export type TemplateAttestation = { name: string; type: string };
 export type TemplateArtifact = { name: string; attestations: TemplateAttestation[] };

@@ -1,6 +1,6 @@
 /** Problems of a user's file, each with its position. Not specific to policies: any YAML grammar can use them. */
-import { compareByPosition } from "../text/yaml.ts";
-import type { SourcePosition } from "../text/yaml.ts";
+import { compareByPosition } from "../text/source-position.ts";
+import type { SourcePosition } from "../text/source-position.ts";
 
 /**
  * One problem. `line` and `column` start at 1, columns in UTF-16 code units as in editors; `path` is the dotted path of

@@ -1,5 +1,6 @@
 /** Environment policy files: parses YAML text into a policy document, and presents documents in the API's forms. */
-import { compareByPosition, readYaml } from "../text/yaml.ts";
+import { compareByPosition } from "../text/source-position.ts";
+import { readYaml } from "../text/yaml.ts";
 import type { YamlLimits, YamlProblem } from "../text/yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import { checkPolicy } from "./check.ts";

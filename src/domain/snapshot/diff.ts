@@ -1,15 +1,13 @@
 /**
- * When a snapshot is made, and what it says of each artifact: the table of semantics 6.4 as one pure function. An
- * artifact is a name with a fingerprint; the same fingerprint under two names is two artifacts, and so is one name with
- * two.
+ * Whether a change makes a new snapshot, and the annotation of each artifact in it: the table of semantics 6.4 as one
+ * pure function. An artifact is a name with a fingerprint: one fingerprint under two names is two artifacts, and so is
+ * one name with two fingerprints.
  */
 
-/** What made somebody look at the environment again. `report`: a reporter; `policies`: attached or detached. */
+/** Why the environment is evaluated again. `report`: a new report; `policies`: a policy was attached or detached. */
 export type Cause = "report" | "policies" | "policy_version" | "allowlist";
 
-/**
- * An artifact at one moment. `provenance` is a text that differs when the provenance does (compliance/environment.ts).
- */
+/** A running artifact. `provenance` is a text that differs when the provenance does (compliance/environment.ts). */
 export type RunningArtifact = {
   name: string;
   fingerprint: string;
@@ -29,7 +27,7 @@ export type Annotation =
   | "updated-provenance"
   | "unchanged";
 
-/** What a snapshot says of an artifact: how it came to be so, and its instances before and after. */
+/** An artifact in a snapshot, with its annotation and its number of instances before and after. */
 export type AnnotatedArtifact<T extends RunningArtifact> = {
   artifact: T;
   annotation: Annotation;
@@ -38,18 +36,18 @@ export type AnnotatedArtifact<T extends RunningArtifact> = {
 };
 
 export type Comparison<Before extends RunningArtifact, After extends RunningArtifact> = {
-  /** Whether this makes a snapshot. */
+  /** Whether the change makes a new snapshot. */
   snapshot: boolean;
-  /** Everything that runs afterwards, in the order given. */
+  /** Everything that runs afterwards, in the given order. */
   running: AnnotatedArtifact<After>[];
-  /** What no longer runs. */
+  /** Everything that no longer runs. */
   exited: AnnotatedArtifact<Before>[];
 };
 
 /**
- * Compares what ran in the latest snapshot with what runs now.
- * @param before null when there is no snapshot yet: then even an empty report makes one.
- * @param after evaluated anew; for other causes than a report the same artifacts as before.
+ * Compares the artifacts of the latest snapshot with those that run now.
+ * @param before null before the first snapshot, which even an empty report makes
+ * @param after newly evaluated; for causes other than a report, the same artifacts as before
  */
 export function compareRunning<Before extends RunningArtifact, After extends RunningArtifact>(
   before: readonly Before[] | null,
@@ -64,19 +62,19 @@ export function compareRunning<Before extends RunningArtifact, After extends Run
   let enriched = false;
   const running = after.map((artifact): AnnotatedArtifact<After> => {
     const key = identityOf(artifact);
-    const known = earlier.get(key);
+    const previous = earlier.get(key);
     earlier.delete(key);
     const now = artifact.instances;
-    if (!known) {
+    if (!previous) {
       started = true;
-      return { artifact, annotation: startOf(artifact.compliant), was: 0, now };
+      return { artifact, annotation: startAnnotationOf(artifact.compliant), was: 0, now };
     }
-    const was = known.instances;
-    if (known.compliant !== artifact.compliant) {
+    const was = previous.instances;
+    if (previous.compliant !== artifact.compliant) {
       flipped = true;
-      return { artifact, annotation: flipTo(artifact.compliant), was, now };
+      return { artifact, annotation: changeAnnotationOf(artifact.compliant), was, now };
     }
-    if (known.provenance !== artifact.provenance) {
+    if (previous.provenance !== artifact.provenance) {
       enriched = true;
       return { artifact, annotation: "updated-provenance", was, now };
     }
@@ -86,23 +84,23 @@ export function compareRunning<Before extends RunningArtifact, After extends Run
     (artifact): AnnotatedArtifact<Before> => ({ artifact, annotation: "exited", was: artifact.instances, now: 0 }),
   );
 
-  const moved = started || flipped || exited.length > 0;
+  const changed = started || flipped || exited.length > 0;
   const snapshot =
-    before === null ? cause === "report" : cause === "policies" || moved || (cause === "report" && enriched);
+    before === null ? cause === "report" : cause === "policies" || changed || (cause === "report" && enriched);
   return { snapshot, running, exited };
 }
 
-/** The identity of an artifact as one text. Fingerprints have a fixed length or none, so no two pairs share a text. */
+/** The identity of an artifact as a text. It is unique, because fingerprints are empty or of a fixed length. */
 export const identityOf = ({ name, fingerprint }: { name: string; fingerprint: string }): string =>
   `${fingerprint}:${name}`;
 
-function startOf(compliant: boolean | null): Annotation {
+function startAnnotationOf(compliant: boolean | null): Annotation {
   if (compliant === null) return "started-unknown";
   return compliant ? "started-compliant" : "started-non-compliant";
 }
 
-/** There is no word for becoming unknown, which happens when the last policy goes: such an artifact is unchanged. */
-function flipTo(compliant: boolean | null): Annotation {
+/** The contract has no annotation for a verdict that becomes unknown, as when the last policy is detached. */
+function changeAnnotationOf(compliant: boolean | null): Annotation {
   if (compliant === null) return "unchanged";
   return compliant ? "became-compliant" : "became-non-compliant";
 }

@@ -1,39 +1,36 @@
 /**
- * The words for a place in the history of an environment (semantics 6.6): expressions of the snapshot read and of the
- * diff, intervals of the snapshot list, bounds of the events. Reading one needs no environment: it gives a position,
- * which becomes an index when the number of snapshots is known. Numbers beyond what a double holds exactly are held at
- * that limit: they are well formed and lead to no snapshot.
+ * Parses positions in the history of an environment (semantics 6.6): expressions of the snapshot read and of the diff,
+ * intervals of the snapshot list, bounds of the events. Parsing needs no environment: the result is a position, which
+ * resolves to an index once the number of snapshots is known. Numbers that a double cannot hold exactly are clamped:
+ * they are well formed, but match no snapshot.
  */
 import { FLOW_NAME, matches } from "../names.ts";
+import { DAY_S } from "../time.ts";
 
-/**
- * A place in the history of an environment. index: as written, may be 0 or negative; behind: N behind the latest; time:
- * epoch seconds.
- */
+/** A position in history: an index as written, maybe 0 or negative; N behind the latest; or a time in epoch seconds. */
 export type Position =
   | { kind: "index"; index: number }
   | { kind: "behind"; behind: number }
   | { kind: "time"; at: number };
 
-const HOUR = 3600;
-const DAY = 24 * HOUR;
-/** The specification gives months no length; 30 days keeps them free of calendars. */
-const MONTH = 30 * DAY;
+const HOUR_S = 3600;
+/** The specification does not define the length of a month; 30 days needs no calendar. */
+const MONTH_S = 30 * DAY_S;
 const LATEST: Position = { kind: "index", index: -1 };
-/** A larger integer as a bound of events is a point in time (semantics 13, number 78). */
-const LARGEST_INDEX_OF_A_BOUND = 1_000_000_000;
+/** A larger integer as a bound of events is a unix timestamp (semantics 13, number 78). */
+const MAX_BOUND_INDEX = 1_000_000_000;
 
-// What the API document publishes of the grammar below; the functions also refuse days that no calendar has.
+// The part of the grammar that the API document publishes; the functions also refuse dates that no calendar has.
 const MOMENT_PATTERN = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?`;
 const TIME_PATTERN = String.raw`@\{(?:now|\d+\.(?:hour|day|week|month)s?\.ago|${MOMENT_PATTERN})\}`;
 const POSITION_SOURCE = String.raw`#?-?\d+|~\d+|${TIME_PATTERN}`;
 const SIDE_PATTERN = `(?:NOW|${POSITION_SOURCE})?`;
 
-/** The texts that parsePosition reads. */
+/** The texts that parsePosition accepts. */
 export const POSITION_PATTERN = `^(?:${POSITION_SOURCE})$`;
-/** The texts that parseSnappish reads. */
+/** The texts that parseSnapshotExpression accepts. */
 export const SNAPSHOT_EXPRESSION_PATTERN = String.raw`${FLOW_NAME.slice(0, -1)}(?:#-?\d+|~\d+|${TIME_PATTERN})?$`;
-/** The texts that parseInterval reads, and the empty one. */
+/** The texts that parseInterval accepts, and the empty one. */
 export const INTERVAL_PATTERN = String.raw`^${SIDE_PATTERN}(?:\.\.${SIDE_PATTERN})?$`;
 
 const INDEX = /^-?\d+$/;
@@ -42,61 +39,61 @@ const MOMENT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z?$/;
 const AGO = /^(\d+)\.(hour|day|week|month)s?\.ago$/;
 const DURATION = /^(\d+)([a-z]+)$/;
 
-const UNIT_OF_AGO: ReadonlyMap<string, number> = new Map([
-  ["hour", HOUR],
-  ["day", DAY],
-  ["week", 7 * DAY],
-  ["month", MONTH],
+const AGO_UNITS_S: ReadonlyMap<string, number> = new Map([
+  ["hour", HOUR_S],
+  ["day", DAY_S],
+  ["week", 7 * DAY_S],
+  ["month", MONTH_S],
 ]);
-const UNIT_OF_DURATION: ReadonlyMap<string, number> = new Map([
+const DURATION_UNITS_S: ReadonlyMap<string, number> = new Map([
   ...["s", "sec", "secs", "second", "seconds"].map((word) => [word, 1] as const),
   ...["m", "min", "mins", "minute", "minutes"].map((word) => [word, 60] as const),
-  ...["h", "hr", "hrs", "hour", "hours"].map((word) => [word, HOUR] as const),
-  ...["d", "day", "days"].map((word) => [word, DAY] as const),
-  ...["w", "week", "weeks"].map((word) => [word, 7 * DAY] as const),
-  ...["mo", "mon", "month", "months"].map((word) => [word, MONTH] as const),
+  ...["h", "hr", "hrs", "hour", "hours"].map((word) => [word, HOUR_S] as const),
+  ...["d", "day", "days"].map((word) => [word, DAY_S] as const),
+  ...["w", "week", "weeks"].map((word) => [word, 7 * DAY_S] as const),
+  ...["mo", "mon", "month", "months"].map((word) => [word, MONTH_S] as const),
 ]);
 
-/** The texts that parseBound reads, and the empty one. */
-export const BOUND_PATTERN = String.raw`^(?:NOW|-?\d+|\d+(?:${[...UNIT_OF_DURATION.keys()].join("|")}))?$`;
+/** The texts that parseBound accepts, and the empty one. */
+export const BOUND_PATTERN = String.raw`^(?:NOW|-?\d+|\d+(?:${[...DURATION_UNITS_S.keys()].join("|")}))?$`;
 
 /**
- * The expression of a snapshot read: `N`, `-N`, `#N`, `#-N`, `~N`, `@{YYYY-MM-DDTHH:MM:SS}` (UTC; a fraction and a `Z`
- * are tolerated), `@{N.hours|days|weeks|months.ago}` (also in the singular) or `@{now}`; only one of `#`, `~` and `@`.
+ * Parses the position of a snapshot read: `N`, `-N`, `#N`, `#-N`, `~N`, `@{YYYY-MM-DDTHH:MM:SS}` (UTC; a fraction and a
+ * `Z` are allowed), `@{N.hours|days|weeks|months.ago}` (also in the singular) or `@{now}`; only one of `#`, `~` and `@`.
  * @param now epoch seconds
- * @returns null for what is malformed, dates that no calendar has among them
+ * @returns null if it is malformed or has a date that no calendar has
  */
 export function parsePosition(text: string, now: number): Position | null {
   if (text.startsWith("~")) {
     const behind = text.slice(1);
-    return BEHIND.test(behind) ? { kind: "behind", behind: integer(behind) } : null;
+    return BEHIND.test(behind) ? { kind: "behind", behind: parseInteger(behind) } : null;
   }
   if (text.startsWith("@{") && text.endsWith("}")) {
     const at = parseMoment(text.slice(2, -1), now);
     return at === null ? null : { kind: "time", at };
   }
   const index = text.startsWith("#") ? text.slice(1) : text;
-  return INDEX.test(index) ? { kind: "index", index: integer(index) } : null;
+  return INDEX.test(index) ? { kind: "index", index: parseInteger(index) } : null;
 }
 
 /**
- * A side of a diff: `ENV`, `ENV#N`, `ENV~N` or `ENV@{...}`; a bare name stands for the latest. Stored names may hold a
- * `~` (semantics 6.2), so the expression is what follows the last sign, and a `~` that no number follows belongs to the
- * name. An old name that itself ends in `~N` needs a sign behind it: `old~2#-1`.
+ * Parses a side of a diff: `ENV`, `ENV#N`, `ENV~N` or `ENV@{...}`; a bare name means the latest snapshot. Stored names
+ * may contain `~` (semantics 6.2), so the position begins at the last sign, and a `~` without a number after it belongs
+ * to the name. An old name that itself ends in `~N` needs an explicit position: `old~2#-1`.
  * @param now epoch seconds
- * @returns null for what is malformed; whether there is such an environment is for the caller to see
+ * @returns null if it is malformed; the caller checks whether the environment exists
  */
 export function parseSnapshotExpression(text: string, now: number): { environment: string; position: Position } | null {
-  const sign = signOf(text);
+  const sign = findSign(text);
   const environment = text.slice(0, sign);
-  // The grammar of flows is that of stored environments: the one for new names, and `~`.
+  // Stored environment names follow the grammar of flows, which is that of new environments and `~`.
   if (!matches(FLOW_NAME, environment)) return null;
   const position = sign === text.length ? LATEST : parsePosition(text.slice(sign), now);
   return position && { environment, position };
 }
 
-/** Where the expression begins, or the end of the text when it is a bare name. */
-function signOf(text: string): number {
+/** The offset at which the position begins, or the length of a bare name. */
+function findSign(text: string): number {
   const explicit = text.endsWith("}") ? text.lastIndexOf("@{") : text.lastIndexOf("#");
   if (explicit >= 0) return explicit;
   const tilde = text.lastIndexOf("~");
@@ -104,9 +101,9 @@ function signOf(text: string): number {
 }
 
 /**
- * The index that a position stands for; it may lie outside 1..count, and a snapshot read then says so.
+ * The index of a position. It may be outside 1..count, which a snapshot read reports.
  * @param count number of snapshots, which is the index of the latest
- * @param indexAt index of the snapshot in force at a time in epoch seconds, 0 before the first
+ * @param indexAt index of the snapshot at a time in epoch seconds, 0 before the first
  */
 export function resolvePosition(position: Position, count: number, indexAt: (epochSeconds: number) => number): number {
   switch (position.kind) {
@@ -119,16 +116,17 @@ export function resolvePosition(position: Position, count: number, indexAt: (epo
   }
 }
 
-/** What the 404 of a snapshot read calls an expression (messages 10): `prod#-1`, `prod#7`, `prod~2`, `prod@{now}`. */
+/** A position in the 404 of a snapshot read (messages 10): `prod#-1`, `prod#7`, `prod~2`, `prod@{now}`. */
 export function formatSnapshotLabel(environment: string, expression: string): string {
   return /^[#~@]/.test(expression) ? environment + expression : `${environment}#${expression}`;
 }
 
 /**
- * An interval of snapshots: `A..B`, each side an expression of parsePosition or `NOW`, which is the latest; an omitted
- * side is NOW, and so is the end of an interval of one side: `3` is `3..NOW`. The empty text means that there is none
- * (semantics 6.6), which the caller has to see first.
+ * Parses an interval of snapshots: `A..B`, each side a position as in parsePosition or `NOW`, which is the latest. An
+ * omitted side is NOW, and so is the end if there is only one side: `3` is `3..NOW`. The empty text means no interval
+ * (semantics 6.6), which the caller must check first.
  * @param now epoch seconds
+ * @returns null if it is malformed or empty
  */
 export function parseInterval(text: string, now: number): { from: Position; to: Position } | null {
   if (text === "") return null;
@@ -139,29 +137,29 @@ export function parseInterval(text: string, now: number): { from: Position; to: 
 }
 
 /**
- * A bound of events: a positive or negative index, `NOW`, a duration such as `1h`, `2days` or `30mins` (that long ago),
- * or a unix timestamp, which every integer above 1000000000 is.
+ * Parses a bound of events: a positive or negative index, `NOW`, a duration such as `1h`, `2days` or `30mins` (that long
+ * ago), or a unix timestamp; every integer above 1000000000 is one.
  * @param now epoch seconds
+ * @returns null if it is malformed
  */
 export function parseBound(text: string, now: number): Position | null {
   if (text === "NOW") return LATEST;
   if (INDEX.test(text)) {
-    const number = integer(text);
-    return number > LARGEST_INDEX_OF_A_BOUND ? { kind: "time", at: number } : { kind: "index", index: number };
+    const number = parseInteger(text);
+    return number > MAX_BOUND_INDEX ? { kind: "time", at: number } : { kind: "index", index: number };
   }
   const [, amount, word] = DURATION.exec(text) ?? [];
-  const unit = UNIT_OF_DURATION.get(word ?? "");
-  return amount === undefined || unit === undefined ? null : { kind: "time", at: now - integer(amount) * unit };
+  const unit = DURATION_UNITS_S.get(word ?? "");
+  return amount === undefined || unit === undefined ? null : { kind: "time", at: now - parseInteger(amount) * unit };
 }
 
 /**
- * The snapshots between two positions, both included. The sides may come in either order, because an omitted left side
- * is NOW: `..3` are the snapshots from the third on. What lies outside 1..count is cut off. A time stands for the
- * snapshot in force then, which was made before; who wants only what happened since compares times instead.
+ * The snapshots between two positions, both included and clipped to 1..count. The positions may be in either order,
+ * because an omitted left side is NOW: `..3` are the snapshots from the third on. A time means the snapshot at that
+ * time, which was taken before it; to find only what happened since, compare times instead.
  * @param count,indexAt as for resolvePosition
- * @returns null when nothing is left, for a range that ends at a time before the first snapshot, and for one that
- * begins
- *   beyond the latest (`beginsBeyond`)
+ * @returns null if no snapshot is left, the range ends before the first snapshot, or it begins after the latest
+ *   (isBeyondLatest)
  */
 export function resolveRange(
   { from, to }: { from: Position; to: Position },
@@ -177,8 +175,8 @@ export function resolveRange(
 }
 
 /**
- * Whether a range begins at a snapshot that is still to come, rather than being written in reverse: `9..NOW` of three.
- * The end moves with the history then, so the last snapshot is not meant.
+ * Whether a range begins at a future snapshot, as `9..NOW` does when there are three, and is not just in reverse order.
+ * Its end moves with the history, so it does not mean the last snapshot.
  */
 export const isBeyondLatest = (to: Position, start: number, count: number): boolean =>
   start > count && !(to.kind === "index" && to.index > 0);
@@ -187,23 +185,23 @@ function parseSide(text: string, now: number): Position | null {
   return text === "" || text === "NOW" ? LATEST : parsePosition(text, now);
 }
 
-/** What stands between the braces, as epoch seconds; it may lie in the future or before 1970. */
+/** Parses the text between the braces into epoch seconds, which may be in the future or before 1970. */
 function parseMoment(text: string, now: number): number | null {
   if (text === "now") return now;
   const [, amount, word] = AGO.exec(text) ?? [];
-  if (amount !== undefined) return now - integer(amount) * (UNIT_OF_AGO.get(word ?? "") ?? 0);
+  if (amount !== undefined) return now - parseInteger(amount) * (AGO_UNITS_S.get(word ?? "") ?? 0);
 
   const [, second, fraction] = MOMENT.exec(text) ?? [];
   if (second === undefined) return null;
   const milliseconds = Date.parse(`${second}Z`);
-  // The 30th of February parses, as a day of March.
+  // Date.parse reads 30 February as a day of March.
   if (Number.isNaN(milliseconds) || new Date(milliseconds).toISOString().slice(0, second.length) !== second)
     return null;
   return milliseconds / 1000 + Number(`0${fraction ?? ""}`);
 }
 
-/** Decimal digits with an optional minus, held within the integers that are exact; never -0. */
-function integer(digits: string): number {
+/** Decimal digits with an optional minus, clamped to the integers that are exact; never -0. */
+function parseInteger(digits: string): number {
   const limit = Number.MAX_SAFE_INTEGER;
   return Math.max(-limit, Math.min(limit, Number(digits))) + 0;
 }

@@ -1,16 +1,16 @@
 /**
- * What a report says is running, in one form for all types (semantics 6.1): artifacts, each with its instances. An
- * artifact is a name with a fingerprint; items that name the same one are its instances.
+ * Normalizes reports of all environment types into artifacts with instances (semantics 6.1). An artifact is a name with
+ * a fingerprint; the items that name it are its instances.
  */
 
-/** An owner of a pod, as it was reported. */
+/** An owner of a pod, as reported. */
 export type PodOwner = Readonly<Record<string, unknown>>;
 export type Pod = { namespace: string; creationTimestamp: number; owners: readonly PodOwner[] | null };
 export type EcsContext = { task_arn: string; cluster_name: string | null; service_name: string | null };
 
 /**
- * Kept as instances_json: `created` holds the start of each instance in epoch seconds, ascending; the rest where the
- * type has it.
+ * Stored as instances_json. `created` has the start of each instance in epoch seconds, ascending; the other members
+ * depend on the type.
  */
 export type Instances = {
   created: readonly number[];
@@ -18,14 +18,14 @@ export type Instances = {
   pods?: Readonly<Record<string, Pod>>;
   /** ECS: of the task whose ARN comes first. */
   ecs?: EcsContext;
-  /** azure-apps and cloud-run: what else the items said. */
+  /** azure-apps and cloud-run: the other fields of the items. */
   context?: readonly Readonly<Record<string, unknown>>[];
 };
 
-/** `fingerprint` is "" where the reporter could not resolve the image. */
+/** `fingerprint` is "" if the reporter could not resolve the image. */
 export type ReportedArtifact = { name: string; fingerprint: string; instances: Instances };
 
-/** What items of all types have. `digests`: artifact name to fingerprint or ""; `creationTimestamp`: epoch seconds. */
+/** The fields of all types. `digests` maps artifact names to fingerprints or ""; times are epoch seconds. */
 export type Item = { digests: Readonly<Record<string, string>>; creationTimestamp: number };
 export type K8sItem = Item & { podName: string; namespace: string; owners?: readonly PodOwner[] | null };
 export type EcsItem = Item & { taskArn: string; cluster_name?: string | null; service_name?: string | null };
@@ -38,35 +38,35 @@ export type CloudRunItem = Item & {
 };
 
 /**
- * Reports of the types docker, server, S3 and lambda, which say nothing else of an item. As all functions of this file:
- * see `gather`.
+ * Reports of the types docker, server, S3 and lambda, whose items have no other fields. For the order of the result of
+ * this and the following functions see `groupByArtifact`.
  */
-export const normalizePlain = (items: readonly Item[]): ReportedArtifact[] => gather(items, () => ({}));
+export const normalizePlain = (items: readonly Item[]): ReportedArtifact[] => groupByArtifact(items, () => ({}));
 
-/** Reports of pods. A pod that occurs in a second namespace too is there called `namespace/podName`. */
+/** Reports of pods. In a second namespace, a pod of the same name gets the key `namespace/podName`. */
 export const normalizeK8s = (items: readonly K8sItem[]): ReportedArtifact[] =>
-  gather(items, (own) => ({ pods: podsOf(own) }));
+  groupByArtifact(items, (own) => ({ pods: podsOf(own) }));
 
-/** Reports of tasks. */
+/** Reports of ECS tasks. */
 export const normalizeEcs = (items: readonly EcsItem[]): ReportedArtifact[] =>
-  gather(items, (own) => {
+  groupByArtifact(items, (own) => {
     const {
       taskArn,
       cluster_name = null,
       service_name = null,
-    } = own.reduce((first, item) => (byTask(item, first) < 0 ? item : first));
+    } = own.reduce((first, item) => (compareTasks(item, first) < 0 ? item : first));
     return { ecs: { task_arn: taskArn, cluster_name, service_name } };
   });
 
 /** Reports of Azure web and function apps. */
 export const normalizeAzureApps = (items: readonly AzureAppsItem[]): ReportedArtifact[] =>
-  gather(items, (own) => ({
+  groupByArtifact(items, (own) => ({
     context: distinct(own.map(({ app_name, app_kind, digests_source }) => ({ app_name, app_kind, digests_source }))),
   }));
 
-/** Reports of Cloud Run revisions and jobs; names that do not apply are left out. */
+/** Reports of Cloud Run revisions and jobs; names that do not apply are omitted. */
 export const normalizeCloudRun = (items: readonly CloudRunItem[]): ReportedArtifact[] =>
-  gather(items, (own) => ({
+  groupByArtifact(items, (own) => ({
     context: distinct(
       own.map(({ kind, serviceName, revisionName, jobName }) => ({
         kind,
@@ -78,29 +78,30 @@ export const normalizeCloudRun = (items: readonly CloudRunItem[]): ReportedArtif
   }));
 
 /**
- * Every entry of every item's digests is an instance of an artifact; an item without digests says nothing. Ordered by
- * name and fingerprint, and within an artifact by content, so that the order of a report's items never shows.
- * @param contextOf what is kept beside the times, from the items of one artifact, which are at least one
+ * Groups items by artifact: every digest of every item is an instance of one; items without digests are ignored. The
+ * result is ordered by name and fingerprint, and within an artifact by content, so it does not depend on the order of
+ * the items.
+ * @param contextOf the other members of the instances, from the items of one artifact, at least one
  */
-function gather<T extends Item>(
+function groupByArtifact<T extends Item>(
   items: readonly T[],
   contextOf: (own: readonly T[]) => Omit<Instances, "created">,
 ): ReportedArtifact[] {
-  // Two maps find an artifact without a text made for each look.
-  const found = new Map<string, Map<string, T[]>>();
+  // Nested maps save building a key text for each lookup.
+  const groups = new Map<string, Map<string, T[]>>();
   for (const item of items) {
     for (const name of Object.keys(item.digests)) {
       const fingerprint = item.digests[name] as string;
-      const named = found.get(name);
-      const own = named?.get(fingerprint);
+      const ofName = groups.get(name);
+      const own = ofName?.get(fingerprint);
       if (own) own.push(item);
-      else if (named) named.set(fingerprint, [item]);
-      else found.set(name, new Map([[fingerprint, [item]]]));
+      else if (ofName) ofName.set(fingerprint, [item]);
+      else groups.set(name, new Map([[fingerprint, [item]]]));
     }
   }
-  const sorted = [...found].sort(byKey);
-  return sorted.flatMap(([name, versions]) =>
-    [...versions].sort(byKey).map(([fingerprint, own]) => ({
+  const sorted = [...groups].sort(compareKeys);
+  return sorted.flatMap(([name, ofName]) =>
+    [...ofName].sort(compareKeys).map(([fingerprint, own]) => ({
       name,
       fingerprint,
       instances: {
@@ -111,19 +112,19 @@ function gather<T extends Item>(
   );
 }
 
-/** Of a pod that was reported twice the older item is kept; both are instances. */
+/** The pods of an artifact. If a pod was reported twice, the older item describes it; both are instances. */
 function podsOf(own: readonly K8sItem[]): Record<string, Pod> {
   const pods: Record<string, Pod> = {};
   let previous: K8sItem | null = null;
-  for (const item of own.length < 2 ? own : [...own].sort(byPod)) {
+  for (const item of own.length < 2 ? own : [...own].sort(comparePods)) {
     const { podName, namespace, creationTimestamp, owners = null } = item;
-    const again = previous?.podName === podName && previous.namespace === namespace;
+    const isRepeated = previous?.podName === podName && previous.namespace === namespace;
     previous = item;
-    if (again) continue;
+    if (isRepeated) continue;
     let key = podName;
     while (Object.hasOwn(pods, key)) key = `${namespace}/${key}`;
     const pod = { namespace, creationTimestamp, owners };
-    // A pod may be called so, and assigning that would make it the parent of the others.
+    // A legal name of a pod; assigning to it would set the prototype instead.
     if (key === "__proto__")
       Object.defineProperty(pods, key, { value: pod, enumerable: true, configurable: true, writable: true });
     else pods[key] = pod;
@@ -131,24 +132,24 @@ function podsOf(own: readonly K8sItem[]): Record<string, Pod> {
   return pods;
 }
 
-const byPod = (a: K8sItem, b: K8sItem): number =>
+const comparePods = (a: K8sItem, b: K8sItem): number =>
   compare(a.podName, b.podName) ||
   compare(a.namespace, b.namespace) ||
   a.creationTimestamp - b.creationTimestamp ||
   compare(textOf(a.owners), textOf(b.owners));
 
-const byTask = (a: EcsItem, b: EcsItem): number =>
+const compareTasks = (a: EcsItem, b: EcsItem): number =>
   compare(a.taskArn, b.taskArn) ||
   compare(textOf([a.cluster_name, a.service_name]), textOf([b.cluster_name, b.service_name]));
 
-/** One of each, in the order of their texts. */
+/** Distinct entries, ordered by their JSON texts. */
 function distinct<T extends Readonly<Record<string, unknown>>>(entries: readonly T[]): T[] {
   const byText = new Map(entries.map((entry) => [textOf(entry), entry] as const));
-  return byText.size < 2 ? [...byText.values()] : [...byText].sort(byKey).map(([, entry]) => entry);
+  return byText.size < 2 ? [...byText.values()] : [...byText].sort(compareKeys).map(([, entry]) => entry);
 }
 
 const textOf = (value: unknown): string => JSON.stringify(value) ?? "";
 
-/** By code units, which no locale changes. */
+/** Compares by code units, independent of the locale. */
 const compare = (a: string, b: string): number => (a === b ? 0 : a < b ? -1 : 1);
-const byKey = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => compare(a, b);
+const compareKeys = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => compare(a, b);

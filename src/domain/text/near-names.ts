@@ -1,12 +1,12 @@
-/** What a mistyped name was probably meant to be. */
+/** Suggestions for mistyped names. */
 
-/** Distances grow with the product of the lengths, and no name of ours is longer. */
+/** The cost grows with the product of the lengths, and no known name is longer. */
 const MAX_WORD_CHARS = 40;
 const MAX_SUGGESTIONS = 3;
 
 /**
- * The names that a mistyped word was probably meant to be, nearest first and at most three: those that begin with the
- * word, or that one edit in three letters turns it into.
+ * The names closest to a mistyped word, nearest first and at most three: those that begin with the word, or that differ
+ * from it by at most one edit per three letters.
  */
 export function findNearestNames(word: string, names: readonly string[]): string[] {
   if (word === "" || word.length > MAX_WORD_CHARS) return [];
@@ -19,7 +19,7 @@ export function findNearestNames(word: string, names: readonly string[]): string
     .map(({ name }) => name);
 }
 
-// Insertions, deletions, replacements and swaps of neighbours, each counting one.
+// Insertions, deletions, replacements and swaps of adjacent letters count one each.
 function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);

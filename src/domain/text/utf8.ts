@@ -1,33 +1,30 @@
-/**
- * Bytes of an uploaded text file to text, so that the way back gives the same bytes: nothing is replaced, a byte order
- * mark stays.
- */
-import type { SourcePosition } from "./yaml.ts";
+/** Decodes an uploaded text file without loss: nothing is replaced and a byte order mark stays, so it encodes back. */
+import type { SourcePosition } from "./source-position.ts";
 
 /**
- * The text of a file in UTF-8 (wire-contract 14: clients compare what was stored with their file byte for byte), or the
- * place, counted from 1, of the first byte that is not UTF-8.
+ * The text of a UTF-8 file (clients compare the stored text with their file byte for byte, wire-contract 14), or the
+ * position of the first byte that is not UTF-8.
  */
 export function decodeUtf8(bytes: Buffer): { text: string; broken: null } | { text: null; broken: SourcePosition } {
   try {
     return { text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes), broken: null };
   } catch {
-    return { text: null, broken: placeAfter(validStart(bytes)) };
+    return { text: null, broken: positionAfter(decodeValidPrefix(bytes)) };
   }
 }
 
 /** The text before the first byte that is not UTF-8, without byte order mark. */
-function validStart(bytes: Buffer): string {
-  // Writing the replaced text again agrees with the file up to the broken character, or to some bytes inside it;
-  // decoding as a stream then holds such bytes back.
+function decodeValidPrefix(bytes: Buffer): string {
+  // The file and its replaced text, encoded again, agree up to the broken character or to some bytes inside it; the
+  // streaming decoder then withholds these bytes.
   const replaced = Buffer.from(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));
   let agree = 0;
   while (agree < bytes.length && bytes[agree] === replaced[agree]) agree += 1;
   return new TextDecoder("utf-8").decode(bytes.subarray(0, agree), { stream: true });
 }
 
-/** Line and column, from 1, of what would follow a text. */
-function placeAfter(text: string): SourcePosition {
+/** The position after a text. */
+function positionAfter(text: string): SourcePosition {
   let line = 1;
   let start = 0;
   for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {

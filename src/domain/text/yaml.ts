@@ -1,25 +1,22 @@
 /**
- * The reader of every YAML text that somebody hands to us: policies, templates, and the operators' files.
+ * Reads every YAML text from outside: policies, templates and operators' files.
  *
- * Such a text may be hostile and is read inside a request. The composer of the yaml package recurses, spends about 10
- * microseconds on every error, and compares every pair of keys; so the limits are applied to its lexer and parser,
- * which do none of that, before anything is composed, and looking for repeated keys is left to whoever walks the tree.
- * Aliases are never unpacked: follow them with `resolve`, along a known shape only. Nothing here throws on any text,
- * and everything takes time linear in it.
+ * Such a text may be hostile and is read while a request waits. The composer of the yaml package recurses, spends about
+ * 10 microseconds on every error and compares every pair of keys. Its lexer and parser do none of that, so the limits
+ * apply there, before anything is composed, and the callers that walk the tree find repeated keys. Aliases are never
+ * expanded: follow them with `resolve`, along a known shape only. No text makes these functions throw, and they take
+ * time linear in its length.
  */
 import { Composer, isAlias, isMap, isNode, isScalar, Lexer, Parser, visit } from "yaml";
 import type { Alias, CST, Document, Node, Scalar } from "yaml";
 import { formatCodePoint, truncate, excerpt } from "./excerpt.ts";
+import { compareByPosition, createPositionIndex, findContent, isSpace } from "./source-position.ts";
+import type { SourcePosition } from "./source-position.ts";
 
 /**
- * Where something stands in a text, counted from 1 as editors do: columns in UTF-16 units, a byte order mark is none.
- */
-export type SourcePosition = { line: number; column: number };
-
-/**
- * What a problem is about. `size`, `nesting`: a limit was hit. `character`: YAML does not have it. `syntax`: not YAML.
- * `alias`: not YAML either, after a `*` that was hardly meant as an alias. `documents`: a second one. `tag`: an unknown
- * one. `anchor`: an alias without one. `plain`: refused in plain files.
+ * The kind of a problem. `size`, `nesting`: a limit was exceeded. `character`: not allowed in YAML. `syntax`: not YAML.
+ * `alias`: not YAML after a `*` that was probably not meant as an alias. `documents`: a second document. `tag`: an
+ * unknown tag. `anchor`: an alias without an anchor. `plain`: refused in plain files.
  */
 export type YamlProblemKind =
   | "size"
@@ -35,99 +32,98 @@ export type YamlProblemKind =
 /** `text` is one line without a full stop. */
 export type YamlProblem = SourcePosition & { kind: YamlProblemKind; text: string };
 
-/**
- * How much is read. `tokens`: besides comments, spaces and line ends. `nesting`: collections inside one another.
- * `characters`: UTF-16 units of the whole text, unlimited unless given. `problems`: how many of one kind are listed.
- * `tokenCharacters`: a longer token counts once for every so many UTF-16 units that it begins; every token counts once
- * unless this is given. `scalarCharacters`: UTF-16 units of the longest value, unlimited unless given. `blanks`:
- * comments, spaces and line ends between the first and the last line of content, counted as tokens are; a million
- * unless given.
- */
+/** Limits of reading. Lengths are in UTF-16 code units. */
 export type YamlLimits = {
+  /** Tokens other than comments, spaces and line ends. */
   tokens: number;
+  /** Nested collections. */
   nesting: number;
+  /** Length of the whole text; unlimited by default. */
   chars?: number;
+  /** Problems of one kind that are reported. */
   problems: number;
+  /** A token counts once per started `charsPerToken`; by default every token counts once. */
   charsPerToken?: number;
+  /** Length of a value; unlimited by default. */
   scalarChars?: number;
+  /** Comments, spaces and line ends between the first and last line of content, counted as tokens are. */
   blanks?: number;
 };
 
 /**
- * `plain`: for files of operators, which are data only. What can expand, point elsewhere or change the meaning of a
- * plain value is refused, repeated keys too, and no message repeats the text of the file, since that may be a secret;
- * keys are the exception.
+ * `plain` is for operators' files, which are data only. It refuses everything that can expand, refer elsewhere or change
+ * the meaning of a plain value, and repeated keys. No message quotes the text of such a file except for keys, because
+ * it may contain secrets.
  */
 export type YamlOptions = { limits: YamlLimits; plain?: boolean };
 
-/** The options for files that operators write: those are pages, not megabytes, and real ones nest five levels deep. */
+/** The options for operators' files, which have pages, not megabytes, and nest five levels deep. */
 export const OPERATOR_FILE: YamlOptions = {
   plain: true,
   limits: { tokens: 200_000, nesting: 64, chars: 1_048_576, problems: 20 },
 };
 
 /**
- * A text that was read. `root` is null when there is nothing to look at: no document, or a limit was hit; of a plain
- * file also when its syntax is wrong or all it holds is null. `problems` are in the order of the text.
+ * The result of reading. `root` is null without a document or after a limit was exceeded; for a plain file also after a
+ * syntax error or if its only value is null. `problems` are in text order.
  */
 export type YamlText = {
   root: Node | null;
   problems: YamlProblem[];
-  /** Offset of the first syntax error, null without one: nodes before it can be trusted. */
+  /** Offset of the first syntax error, null without one; nodes before it are reliable. */
   brokenAt: number | null;
-  /** Where a node begins, or an offset of a node's range is; for anything else, where the content begins. */
+  /** The position of a node or of an offset from a node's range; that of the content for anything else. */
   positionOf(at: unknown): SourcePosition;
-  /** The place of the character `index` of a scalar's value; the scalar's start where escapes make it unclear. */
+  /** The position of character `index` of a scalar's value; the start of the scalar if escapes make it uncertain. */
   positionInside(scalar: Scalar, index: number): SourcePosition;
-  /** The node an alias stands for; other nodes as they are, and also an alias without an anchor. */
+  /** The target of an alias; other nodes, and aliases without an anchor, are returned unchanged. */
   resolve<T>(node: T): T | Node;
 };
 
-/** Blank tokens unless told otherwise; about a second of reading. */
+/** Default of `blanks`: about a second of reading. */
 const MAX_BLANK_TOKENS = 1_000_000;
 
-/** Characters outside the printable set of YAML 1.2 (section 5.1 there), lone surrogates included. */
+/** Characters outside the printable set of YAML 1.2 (its section 5.1), including lone surrogates. */
 const NOT_PRINTABLE = /[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
 
 type Report = (kind: YamlProblemKind, at: number, text: string) => void;
+type Reading = { limits: YamlLimits; plain: boolean; report: Report };
 
-/**
- * Reads exactly one YAML 1.2 document (core schema whatever a directive says, no merge keys). Never throws; linear
- * time.
- */
+/** Reads exactly one YAML 1.2 document (core schema regardless of directives, no merge keys). */
 export function readYaml(text: string, { limits, plain = false }: YamlOptions): YamlText {
-  const { start, end } = contentRange(text);
+  const { start, end } = findContent(text);
   const body = text.slice(start, end);
   const problems: YamlProblem[] = [];
-  const position = lineIndex(text, start);
-  const report: Report = (kind, at, problem) => void problems.push({ ...position(at), kind, text: problem });
+  const toPosition = createPositionIndex(text, start);
+  const report: Report = (kind, at, problem) => void problems.push({ ...toPosition(at), kind, text: problem });
+  const reading = { limits, plain, report };
   const source: YamlText = {
     root: null,
     problems,
     brokenAt: null,
-    positionOf: (at) => position(typeof at === "number" ? at : offsetOf(at)),
-    positionInside: (scalar, index) => position(offsetInside(body, scalar, index)),
+    positionOf: (at) => toPosition(typeof at === "number" ? at : offsetOf(at)),
+    positionInside: (scalar, index) => toPosition(findOffsetInside(body, scalar, index)),
     resolve: (node) => node,
   };
 
-  const { chars: characters = Infinity } = limits;
-  if (text.length > characters) {
-    report("size", -start, `the file is longer than ${characters.toLocaleString("en-US")} characters`);
+  const { chars: maxChars = Infinity } = limits;
+  if (text.length > maxChars) {
+    report("size", -start, `the file is longer than ${maxChars.toLocaleString("en-US")} characters`);
     return source;
   }
-  refuseUnprintable(text, start, limits, report);
-  // The library makes an Error object for everything that it finds wrong. Nobody reads their stacks, and recording them
-  // takes most of the time that a text full of mistakes needs.
+  refuseUnprintable(text, start, reading);
+  // The library creates an Error for every problem. Their stacks are not used, and recording them takes most of the time
+  // for a text full of mistakes.
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
   try {
-    const parsed = parse(body, { limits, plain }, report);
-    if (parsed !== null) compose(source, parsed, body, { limits, plain }, report);
+    const parsed = parse(body, reading);
+    const document = parsed && compose(parsed.tokens, body.length, { plain });
+    if (parsed && document) inspect(source, { ...parsed, document }, reading);
   } catch (error) {
-    // The library promises to collect errors instead of throwing them. Should it fail to, it is still the text that
-    // cannot be read.
+    // The library should collect errors instead of throwing them. If it throws all the same, the text is unreadable.
     source.root = null;
-    report("syntax", 0, syntaxProblem(error instanceof Error ? error.message : String(error), plain));
+    report("syntax", 0, formatSyntaxProblem(error instanceof Error ? error.message : String(error), { plain }));
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
   }
@@ -135,12 +131,7 @@ export function readYaml(text: string, { limits, plain = false }: YamlOptions): 
   return source;
 }
 
-/** Order of the text, for sorting what has a place. */
-export function compareByPosition(a: SourcePosition, b: SourcePosition): number {
-  return a.line - b.line || a.column - b.column;
-}
-
-/** A value as it was written, in one short line; of lists and mappings only the kind, since they may be long. */
+/** A value as it was written, in one short line; only the kind of lists and mappings, which may be long. */
 export function describeNode(node: unknown): string {
   if (isMap(node)) return "{...}";
   if (isAlias(node)) return `*${excerpt(node.source)}, an alias without anchor`;
@@ -149,12 +140,12 @@ export function describeNode(node: unknown): string {
   return isNode(node) ? "[...]" : "null";
 }
 
-/** Whether a value is null, written or left out. */
+/** Whether a value is null or absent. */
 export function isNullNode(node: unknown): boolean {
   return node === null || node === undefined || (isScalar(node) && node.value === null);
 }
 
-function refuseUnprintable(text: string, start: number, limits: YamlLimits, report: Report): void {
+function refuseUnprintable(text: string, start: number, { limits, report }: Reading): void {
   let count = 0;
   for (const { index, 0: character } of text.matchAll(NOT_PRINTABLE)) {
     if (++count > limits.problems) return;
@@ -162,57 +153,44 @@ function refuseUnprintable(text: string, start: number, limits: YamlLimits, repo
   }
 }
 
-/** What the parser makes of the first document; `errors` are those it found, by offset. */
+/** The parser's tokens and errors of the first document, in text order. */
 type Parsed = { tokens: CST.Token[]; errors: CST.ErrorToken[] };
 
 /**
- * The tokens of the first document, null after a report when a limit is hit. Reading ends where a second document does,
- * and when the parser has found as many errors as will be listed.
+ * Parses the first document; null after reporting that a limit was exceeded. Parsing ends at a second document, or when
+ * as many errors as will be listed were found.
  */
-function parse(body: string, { limits, plain }: Required<YamlOptions>, report: Report): Parsed | null {
+function parse(body: string, { limits, plain, report }: Reading): Parsed | null {
   const parser = new Parser();
   const tokens: CST.Token[] = [];
   const errors: CST.ErrorToken[] = [];
   let documents = 0;
-  let contents = 0;
-  let blanks = 0;
-  let isScalarText = false;
+  const count = createTokenCounter(limits);
 
-  const take = (produced: Iterable<CST.Token>): void => {
+  const accept = (produced: Iterable<CST.Token>): void => {
     for (const token of produced) {
       if (token.type === "document" && ++documents === 2)
         report("documents", token.offset, "a second document begins here, one file holds one document");
       if (documents > 1) return;
       if (token.type !== "error") tokens.push(token);
       else if (errors.push(token) <= limits.problems)
-        report("syntax", token.offset, syntaxProblem(token.message, plain));
+        report("syntax", token.offset, formatSyntaxProblem(token.message, { plain }));
     }
   };
-  const refuse = (kind: YamlProblemKind, text: string): null => {
-    report(kind, parser.offset, text);
-    return null;
-  };
-  const {
-    charsPerToken: tokenCharacters = Infinity,
-    scalarChars: scalarCharacters = Infinity,
-    blanks: maxBlanks = MAX_BLANK_TOKENS,
-  } = limits;
   for (const lexeme of new Lexer().lex(body)) {
-    const weight = Math.max(1, Math.ceil(lexeme.length / tokenCharacters));
-    // The text of a scalar follows a mark, and may begin with what would be blank elsewhere.
-    const blank = !isScalarText && isBlankLexeme(lexeme);
-    isScalarText = lexeme === SCALAR_MARK;
-    if (!blank && lexeme.length > scalarCharacters) return refuse("size", tooLongValue(scalarCharacters));
-    if (blank) blanks += weight;
-    else contents += weight;
-    if (contents > limits.tokens) return refuse("size", tooManyTokens(limits));
-    if (blanks > maxBlanks)
-      return refuse("size", `the file is too large: it holds more than ${maxBlanks} comments, spaces and line ends`);
-    take(parser.next(lexeme));
-    if (parser.stack.length > limits.nesting) return refuse("nesting", `more than ${limits.nesting} levels deep`);
+    const problem = count(lexeme);
+    if (problem !== null) {
+      report("size", parser.offset, problem);
+      return null;
+    }
+    accept(parser.next(lexeme));
+    if (parser.stack.length > limits.nesting) {
+      report("nesting", parser.offset, `more than ${limits.nesting} levels deep`);
+      return null;
+    }
     if (documents > 1 || errors.length >= limits.problems) break;
   }
-  if (documents < 2) take(parser.end());
+  if (documents < 2) accept(parser.end());
   return { tokens, errors };
 }
 
@@ -222,22 +200,34 @@ const SCALAR_MARK = "\x1f";
 /** Whether a lexeme is a space, a line end or a comment. */
 const isBlankLexeme = (lexeme: string): boolean => /^[\s#]/.test(lexeme);
 
-function tooManyTokens({ tokens, charsPerToken: tokenCharacters }: YamlLimits): string {
-  const counting = tokenCharacters === undefined ? "" : `, each counted once for every ${tokenCharacters} characters`;
+/** Counts lexemes against the limits on size; returns the problem of the first one beyond them. */
+function createTokenCounter(limits: YamlLimits): (lexeme: string) => string | null {
+  const { charsPerToken = Infinity, scalarChars = Infinity, blanks: maxBlanks = MAX_BLANK_TOKENS } = limits;
+  let contents = 0;
+  let blanks = 0;
+  let isScalarText = false;
+  return (lexeme) => {
+    const weight = Math.max(1, Math.ceil(lexeme.length / charsPerToken));
+    // The text of a scalar follows a mark, and may begin with characters that are blank elsewhere.
+    const isBlank = !isScalarText && isBlankLexeme(lexeme);
+    isScalarText = lexeme === SCALAR_MARK;
+    if (!isBlank && lexeme.length > scalarChars) return `this value is longer than ${scalarChars} characters`;
+    if (isBlank) blanks += weight;
+    else contents += weight;
+    if (contents > limits.tokens) return describeTooManyTokens(limits);
+    return blanks > maxBlanks
+      ? `the file is too large: it holds more than ${maxBlanks} comments, spaces and line ends`
+      : null;
+  };
+}
+
+function describeTooManyTokens({ tokens, charsPerToken }: YamlLimits): string {
+  const counting = charsPerToken === undefined ? "" : `, each counted once for every ${charsPerToken} characters`;
   return `the file is too large: it holds more than ${tokens} YAML tokens${counting}`;
 }
 
-const tooLongValue = (characters: number): string => `this value is longer than ${characters} characters`;
-
-/** Makes the tree of the first document, and reports what is wrong with it. */
-function compose(
-  source: YamlText,
-  { tokens, errors }: Parsed,
-  body: string,
-  { limits, plain }: Required<YamlOptions>,
-  report: Report,
-): void {
-  // With the schema named, a %YAML 1.1 directive cannot switch to another reading of `yes`, `<<` and `!!binary`.
+function compose(tokens: CST.Token[], length: number, { plain }: { plain: boolean }): Document.Parsed | undefined {
+  // With a named schema, a %YAML 1.1 directive cannot switch to another reading of `yes`, `<<` and `!!binary`.
   const composer = new Composer({
     schema: "core",
     merge: false,
@@ -246,24 +236,32 @@ function compose(
     prettyErrors: false,
     logLevel: "silent",
   });
-  const document = composer.compose(tokens, true, body.length).next().value as Document.Parsed | undefined;
-  if (document === undefined) return;
-  const found = document.errors.sort((a, b) => a.pos[0] - b.pos[0]);
-  for (const { code, pos, message } of found.slice(0, limits.problems)) {
-    report(code === "BAD_ALIAS" ? "alias" : "syntax", pos[0], syntaxProblem(message, plain));
+  const forceDocument = true;
+  return composer.compose(tokens, forceDocument, length).next().value as Document.Parsed | undefined;
+}
+
+/** Reports the problems of a composed document, and completes the source with its tree and its aliases. */
+function inspect(
+  source: YamlText,
+  { tokens, errors, document }: Parsed & { document: Document.Parsed },
+  { limits, plain, report }: Reading,
+): void {
+  const composeErrors = document.errors.sort((a, b) => a.pos[0] - b.pos[0]);
+  for (const { code, pos, message } of composeErrors.slice(0, limits.problems)) {
+    report(code === "BAD_ALIAS" ? "alias" : "syntax", pos[0], formatSyntaxProblem(message, { plain }));
   }
-  const broken = [...errors.map(({ offset }) => offset), ...found.slice(0, 1).map(({ pos }) => pos[0])];
+  const broken = [...errors.map(({ offset }) => offset), ...composeErrors.slice(0, 1).map(({ pos }) => pos[0])];
   if (broken.length > 0) source.brokenAt = broken.reduce((first, offset) => Math.min(first, offset));
   if (plain) {
     for (const token of tokens)
       if (token.type === "directive") report("plain", token.offset, "directives (%) are not supported");
     if (source.brokenAt !== null || isNullNode(document.contents)) return;
-    refuseMeaning(document, source, report);
+    refuseIndirection(document, source, report);
   } else {
     for (const { code, pos, message } of document.warnings.slice(0, limits.problems)) {
-      if (code === "TAG_RESOLVE_FAILED") report("tag", pos[0], syntaxProblem(message, plain));
+      if (code === "TAG_RESOLVE_FAILED") report("tag", pos[0], formatSyntaxProblem(message, { plain }));
     }
-    const targets = aliasTargets(document, (alias) => {
+    const targets = findAliasTargets(document, (alias) => {
       report("anchor", offsetOf(alias), `the alias *${excerpt(alias.source)} has no anchor before it`);
     });
     source.resolve = (node) => (isAlias(node) ? (targets.get(node) ?? node) : node);
@@ -272,18 +270,18 @@ function compose(
 }
 
 /**
- * The library's sentences in one line. They may repeat a piece of the file, which may be long; in a plain one it may be
- * secret, and stands after the colon.
+ * A message of the library in one line. It may quote a piece of the file, which may be long; in a plain file it may be
+ * a secret, and follows the colon.
  */
-function syntaxProblem(message: string, plain: boolean): string {
+function formatSyntaxProblem(message: string, { plain }: { plain: boolean }): string {
   return plain ? message.replace(/(?<! ): .*$/s, "") : excerpt(message, 200);
 }
 
-/** What a plain file may not have: signs that change the meaning of a value, and keys given twice in one mapping. */
-function refuseMeaning(document: Document.Parsed, { positionOf: place }: YamlText, report: Report): void {
+/** Reports what a plain file must not have: signs that change the meaning of a value, and repeated keys. */
+function refuseIndirection(document: Document.Parsed, { positionOf }: YamlText, report: Report): void {
   visit(document, {
     Node: (_, node) => {
-      // The name is not repeated: a key that somebody forgot to quote may begin with any of these characters.
+      // The message does not quote the name: an unquoted secret may begin with any of these characters.
       const sign = isAlias(node) ? "aliases (*)" : node.anchor ? "anchors (&)" : node.tag ? "tags (!)" : null;
       if (sign) report("plain", offsetOf(node), `${sign} are not supported, put quotes around a text`);
       if (!isMap(node)) return;
@@ -291,23 +289,22 @@ function refuseMeaning(document: Document.Parsed, { positionOf: place }: YamlTex
       for (const { key } of node.items) {
         if (!isScalar(key)) continue;
         const earlier = seen.get(key.value);
-        if (earlier === undefined) seen.set(key.value, place(key).line);
-        else
-          report(
-            "plain",
-            offsetOf(key),
-            `the key ${JSON.stringify(truncate(String(key.value), 100))} stands in line ${earlier} already`,
-          );
+        if (earlier === undefined) {
+          seen.set(key.value, positionOf(key).line);
+          continue;
+        }
+        const name = JSON.stringify(truncate(String(key.value), 100));
+        report("plain", offsetOf(key), `the key ${name} is already in line ${earlier}`);
       }
     },
   });
 }
 
 /**
- * Targets of all aliases: the last anchor of that name before the alias in the text, as YAML has it. An alias without a
- * name is a syntax error already.
+ * The targets of all aliases: the last anchor of that name before the alias in the text, as YAML defines. An alias
+ * without a name is already a syntax error.
  */
-function aliasTargets(document: Document.Parsed, missing: (alias: Alias) => void): Map<Alias, Node> {
+function findAliasTargets(document: Document.Parsed, reportMissing: (alias: Alias) => void): Map<Alias, Node> {
   const anchors = new Map<string, Node>();
   const targets = new Map<Alias, Node>();
   visit(document, (_, node) => {
@@ -315,77 +312,10 @@ function aliasTargets(document: Document.Parsed, missing: (alias: Alias) => void
     if (isAlias(node)) {
       const target = anchors.get(node.source);
       if (target !== undefined) targets.set(node, target);
-      else if (node.source !== "") missing(node);
+      else if (node.source !== "") reportMissing(node);
     } else if ("anchor" in node && typeof node.anchor === "string") anchors.set(node.anchor, node);
   });
   return targets;
-}
-
-/**
- * Where the content begins and ends. Comments and blank lines around it are cut off before lexing, which
- * makes even 10 MB of them cheap: they carry nothing, and the last lines count only down to column 1,
- * where no scalar of a map can continue.
- */
-function contentRange(text: string): { start: number; end: number } {
-  let start = text.startsWith("\ufeff") ? 1 : 0;
-  while (start < text.length) {
-    const lineEnd = text.indexOf("\n", start);
-    if (lineEnd < 0 || !isBlank(text, start, lineEnd, true)) break;
-    start = lineEnd + 1;
-  }
-  let end = text.length;
-  while (end > start) {
-    const lineStart = text.lastIndexOf("\n", end - 2) + 1;
-    if (lineStart <= start || (text[lineStart] !== "#" && !isBlank(text, lineStart, end, false))) break;
-    end = lineStart;
-  }
-  return { start, end };
-}
-
-function isBlank(text: string, start: number, end: number, comments: boolean): boolean {
-  for (let i = start; i < end; i += 1) {
-    if (text[i] === "#") return comments;
-    if (!isSpace(text[i])) return false;
-  }
-  return true;
-}
-
-/** Lines between two entries of an index of lines: a file of blank lines has ten millions. */
-const INDEXED_LINES = 64;
-
-/** Offsets of the cut text to lines and columns of the whole one. The index is made when first asked for. */
-function lineIndex(text: string, base: number): (offset: number) => SourcePosition {
-  let starts: number[] | null = null;
-  return (offset) => {
-    starts ??= everyLine(text, INDEXED_LINES);
-    const target = Math.min(Math.max(offset + base, 0), text.length);
-    let low = 0;
-    let high = starts.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if ((starts[middle] ?? 0) <= target) low = middle;
-      else high = middle - 1;
-    }
-    let line = low * INDEXED_LINES;
-    let start = starts[low] ?? 0;
-    for (let next = text.indexOf("\n", start) + 1; next > 0 && next <= target; next = text.indexOf("\n", next) + 1) {
-      line += 1;
-      start = next;
-    }
-    const mark = line === 0 && text.startsWith("\ufeff") ? 1 : 0;
-    return { line: line + 1, column: Math.max(1, target - start + 1 - mark) };
-  };
-}
-
-/** Where every `step`-th line begins, the first one included. */
-function everyLine(text: string, step: number): number[] {
-  const starts = [0];
-  let lines = 0;
-  for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) {
-    lines += 1;
-    if (lines % step === 0) starts.push(at + 1);
-  }
-  return starts;
 }
 
 function offsetOf(node: unknown): number {
@@ -393,10 +323,11 @@ function offsetOf(node: unknown): number {
 }
 
 /**
- * Folding and indentation only change white space, so the n-th other character of the value is the n-th
- * one of the source. Escapes break that: after the first one the texts differ, and the start has to do.
+ * The offset of character `index` of a scalar's value. Folding and indentation only change white space, so the n-th
+ * other character of the value is the n-th one of the source. After an escape the texts differ, and the result is the
+ * start of the scalar.
  */
-function offsetInside(body: string, scalar: Scalar, index: number): number {
+function findOffsetInside(body: string, scalar: Scalar, index: number): number {
   const [start, end] = scalar.range ?? [0, 0];
   const value = String(scalar.value);
   let at = start;
@@ -412,8 +343,4 @@ function offsetInside(body: string, scalar: Scalar, index: number): number {
     last = at;
   }
   return last;
-}
-
-function isSpace(character: string | undefined): boolean {
-  return character === " " || character === "\n" || character === "\t" || character === "\r";
 }

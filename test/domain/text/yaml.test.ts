@@ -257,8 +257,8 @@ test("everything that expands or reinterprets is refused with its place", () => 
     [
       "a: {b: 1, b: 2, b: 3}",
       [
-        [1, 11, 'the key "b" stands in line 1 already'],
-        [1, 17, 'the key "b" stands in line 1 already'],
+        [1, 11, 'the key "b" is already in line 1'],
+        [1, 17, 'the key "b" is already in line 1'],
       ],
     ],
     ["? [a]\n: 1", [[1, 3, "With stringKeys, all keys must be strings"]]],
