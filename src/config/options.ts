@@ -1,7 +1,7 @@
 /**
- * The table of options: everything that the operator may set, with its names, what it accepts, its default and what it
- * is. The help text, `assay config`, the page of the README, the parser of the command line and the masking of secrets
- * read it; nothing else lists options.
+ * The table of options: everything that the operator can set, with its names, accepted values, default and description.
+ * The help text, `assay config`, the README, the command-line parser and the masking of secrets read it; options are
+ * listed nowhere else.
  */
 import { parseMailbox, parseMailServer } from "../domain/network/mail-address.ts";
 import type { MailTls } from "../domain/network/mail-address.ts";
@@ -24,110 +24,106 @@ import {
   parseToken,
 } from "./parse-values.ts";
 import type { GroupRole, Listen, ListenPath, LogLevel } from "./types.ts";
+
 /** The resolved configuration. Relative paths are as the operator wrote them: relative to the working directory. */
 export type Config = {
-  /** Data directory; null where no source names one. */
+  /** Data directory; null without one. */
   data: string | null;
-  /** Where HTTP is served; port 0 stands for any free port. */
+  /** Address that HTTP is served on; port 0 means any free port. */
   listen: Listen | ListenPath;
   /**
-   * Public URL of the server, `basePath` included, without a trailing slash and without /api/v2. Derived from `listen`
-   * unless given.
+   * Public URL of the server, including `basePath`, without a trailing slash and without /api/v2. Derived from `listen`
+   * by default.
    */
   baseUrl: string;
-  /** Name of the configuration file; null without one. */
+  /** Path of the configuration file; null without one. */
   configFile: string | null;
-  /** Name of the apply file that is run at start; null without one. */
+  /** Path of the apply file to run at start; null without one. */
   bootstrap: string | null;
-  /** Largest evidence attachment, in bytes; exactly this size still passes. */
+  /** Largest evidence attachment, in bytes, inclusive. */
   evidenceLimit: number;
   /** Largest plain JSON body, in bytes. */
   jsonLimit: number;
   /** Largest JSON part of a multipart body, in bytes. */
   formLimit: number;
-  /** Time for the headers of a request to arrive, in seconds. */
+  /** Time limit for receiving the headers of a request, in seconds. */
   headerTimeout: number;
-  /** Time for a whole request to arrive, in seconds; never shorter than `headerTimeout`. */
+  /** Time limit for receiving a whole request, in seconds; at least `headerTimeout`. */
   requestTimeout: number;
-  /** A body that brings no byte for this long is cut, in seconds. */
+  /** Time without data after which a request body is aborted, in seconds. */
   stallTimeout: number;
-  /**
-   * Ranges of addresses, in their normal form, that targets of webhooks may have although they are internal; null:
-   * none.
-   */
+  /** Normalized address ranges that webhook targets may be in although they are internal; null without any. */
   webhookAllow: readonly string[] | null;
-  /** The mail server (domain/outgoing/mail.ts), with its password; null: nothing is mailed. */
+  /** URL of the mail server with its password (parseMailServer); null if no mail is sent. */
   smtpUrl: string | null;
-  /** Who mail is from; serving demands it where `smtpUrl` is set. */
+  /** Sender of mail; the server requires it if `smtpUrl` is set. */
   smtpFrom: string | null;
-  /** How an smtp:// connection is protected; smtps:// always is. */
+  /** TLS of an smtp:// connection; smtps:// always uses TLS. */
   smtpTls: MailTls;
   /**
-   * Name of a PEM file with authorities to trust in webhooks, mail and the storage of evidence beside the usual ones;
-   * null without one.
+   * Path of a CA bundle (PEM) to trust for webhooks, mail and evidence storage, in addition to the default CAs; null
+   * without one.
    */
   caFile: string | null;
   /** Certificate chain and key in PEM for HTTPS; both or neither. */
   tlsCert: string | null;
   tlsKey: string | null;
-  /** Path before everything that is served, such as `/assay`, without a slash at its end; null: none. */
+  /** Path prefix of all URLs, such as `/assay`, without a trailing slash; null without one. */
   basePath: string | null;
-  /**
-   * Ranges of addresses, in their normal form, whose X-Forwarded-* headers count, and the word `unix`; null: nobody's.
-   */
+  /** Normalized address ranges of trusted proxies, and the word `unix`; null without any. */
   trustedProxies: readonly string[] | null;
-  /** Where metrics are served on a listener of their own; null: not there. */
+  /** Address of a separate listener for metrics; null without one. */
   metricsListen: Listen | null;
-  /** The bearer token with which metrics are read at /metrics of the server; null: not there. */
+  /** Bearer token for reading /metrics on the server's own address; null if it is not served there. */
   metricsKey: string | null;
-  /** Requests a minute that one key, and one address, may send; null: any number. */
+  /** Rate limits of one API key and of one client address, in requests per minute; null for no limit. */
   keyRate: number | null;
   addressRate: number | null;
-  /** Failed logins in 15 minutes after which an address, and an account, has to wait. */
+  /** Failed logins within 15 minutes after which an address or account must wait. */
   loginLimit: number;
-  /** A session that is not used for so long ends, in seconds. */
+  /** Idle time after which a session expires, in seconds. */
   sessionIdle: number;
-  /** A session ends after so long whatever happens, in seconds; never shorter than `sessionIdle`. */
+  /** Time after which a session expires even if it is in use, in seconds; at least `sessionIdle`. */
   sessionLifetime: number;
-  /** OpenID Connect: the issuer's URL; null: no such login. */
+  /** Issuer URL of OpenID Connect; null without OpenID Connect. */
   oidcIssuer: string | null;
   oidcClientId: string | null;
   oidcClientSecret: string | null;
-  /** How the client secret reaches the provider: as HTTP Basic, in the form, or as the provider's description says. */
+  /** How the client secret is sent: as HTTP Basic, in the form, or as the provider's metadata says. */
   oidcClientAuth: "basic" | "post" | "auto";
   oidcScopes: string;
-  /** The claim with the groups of a person. */
+  /** Claim that lists the user's groups. */
   oidcGroupsClaim: string;
-  /** Which group gives which role where; null: groups give none. */
+  /** Roles granted to groups; null without any. */
   oidcRoles: readonly GroupRole[] | null;
-  /** Seconds between two scheduled backups; null: none. */
+  /** Interval between scheduled backups, in seconds; null without any. */
   backupEvery: number | null;
-  /** Where scheduled backups go; null: `backups` in the data directory. */
+  /** Directory for scheduled backups; null for `backups` in the data directory. */
   backupDirectory: string | null;
-  /** How many scheduled backups are kept. */
+  /** Number of scheduled backups to keep. */
   backupKeep: number;
-  /** With less free space, in bytes, the server takes no writes. */
+  /** Free disk space, in bytes, below which the server enters read-only mode. */
   diskReserve: number;
-  /** Where evidence is kept when not in the data directory: `s3://BUCKET/PREFIX`. */
+  /** Location of evidence outside the data directory: `s3://BUCKET/PREFIX`; null for the data directory. */
   evidenceStore: string | null;
   s3Endpoint: string | null;
   s3Region: string;
   s3AccessKey: string | null;
   s3SecretKey: string | null;
-  /** Who copies the write-ahead log into the database: this server, or a replication engine beside it. */
+  /** Who runs checkpoints of the write-ahead log: this server, or a replication engine beside it. */
   checkpoints: "own" | "external";
-  /** Whether a data directory on a network file system is accepted. */
+  /** Whether the data directory may be on a network file system. */
   networkFilesystem: "refuse" | "allow";
-  /** Least severe level that is logged. */
+  /** Least severe level to log. */
   logLevel: LogLevel;
 };
 
 export type OptionName = keyof Config;
 
 /**
- * One row of the table. `key` is the YAML key, null where the file cannot set the option. `parse` gets the text of any
- * source and returns null when it refuses it; `accepts` is the sentence shown then. `default` is written as an operator
- * would write it, null when there is none. `unit` is the unit of the parsed number.
+ * A row of the table. `key` is the YAML key, null if the file cannot set the option. `parse` converts the text of any
+ * source and returns null if it is invalid; `accepts` describes valid texts. `default` is a text as an operator would
+ * write it, null without one. `unit` is the unit of the parsed number.
  */
 export type Option<K extends OptionName = OptionName> = {
   readonly name: K;
@@ -143,17 +139,17 @@ export type Option<K extends OptionName = OptionName> = {
   readonly unit: "bytes" | "seconds" | null;
 };
 
-/** ASSAY_* variables that other parts of the program read and that are no options. */
+/** ASSAY_* variables that are not options; other parts of the program read them. */
 export const OTHER_VARIABLES: readonly string[] = ["ASSAY_NATIVE_DIR"];
 
 /**
- * Variables that Kubernetes injects into every pod for a service called `assay`, and `docker --link` for a container of
- * that name. They say nothing about this server; no option of ours may have such a name.
+ * Variables that Kubernetes injects into every pod for a service named `assay`, and `docker --link` for a container of
+ * that name. They are not about this server, and no option may have such a name.
  */
 export const INJECTED_VARIABLE = /^ASSAY_(?:SERVICE_HOST|SERVICE_PORT(?:_.+)?|PORT(?:_.+)?|NAME|ENV_.+)$/;
 
-// One V8 string holds about 512 million characters, and a JSON body is one string; half of that leaves room for UTF-16.
-const LARGEST_JSON = 256 * MB;
+// A JSON body becomes one V8 string, which holds about 512 million characters; half of that leaves room for UTF-16.
+const MAX_JSON_BYTES = 256 * MB;
 
 /** The table of options, in the order of the help text. */
 export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
@@ -168,7 +164,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Directory that holds the database and the evidence",
+    description: "Directory of the database and the evidence",
   },
   listen: {
     name: "listen",
@@ -178,7 +174,8 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     placeholder: "HOST:PORT",
     parse: parseListenAddress,
     accepts:
-      "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 takes any free port, or unix:/PATH with at most 107 bytes of path",
+      "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 means any free port, " +
+      "or unix:/PATH with a path of at most 107 bytes",
     default: "127.0.0.1:8001",
     secret: false,
     unit: null,
@@ -195,8 +192,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description:
-      "Public URL, used in links; base-path is added unless it ends in it; derived from the listen address unless given",
+    description: "Public URL for links; base-path is appended if missing; derived from the listen address by default",
   },
   configFile: {
     name: "configFile",
@@ -222,7 +218,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Apply file that is run at every start",
+    description: "Apply file to run at every start",
   },
   evidenceLimit: {
     name: "evidenceLimit",
@@ -243,7 +239,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     variable: "ASSAY_JSON_LIMIT",
     key: "json_limit",
     placeholder: "SIZE",
-    parse: (text) => parseSize(text, 1 * KB, LARGEST_JSON),
+    parse: (text) => parseSize(text, 1 * KB, MAX_JSON_BYTES),
     accepts: "a size such as 32MB, from 1KB to 256MB",
     default: "32MB",
     secret: false,
@@ -256,9 +252,9 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     variable: "ASSAY_FORM_LIMIT",
     key: "form_limit",
     placeholder: "SIZE",
-    // The lower bound is promised to clients (semantics 10). It is also what an upload that is far too large is
-    // measured by: only a Content-Length above file limit plus form limit says at once that a part is over its limit.
-    parse: (text) => parseSize(text, 10 * MB, LARGEST_JSON),
+    // The lower bound is promised to clients (semantics 10). It also decides when an oversized upload is refused at
+    // once: only a Content-Length above file limit plus form limit proves that a part exceeds its limit.
+    parse: (text) => parseSize(text, 10 * MB, MAX_JSON_BYTES),
     accepts: "a size such as 32MB, from 10MB to 256MB",
     default: "10MB",
     secret: false,
@@ -276,7 +272,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "30s",
     secret: false,
     unit: "seconds",
-    description: "Time for the headers of a request to arrive",
+    description: "Time limit for receiving the headers of a request",
   },
   requestTimeout: {
     name: "requestTimeout",
@@ -284,13 +280,13 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     variable: "ASSAY_REQUEST_TIMEOUT",
     key: "request_timeout",
     placeholder: "DURATION",
-    // Gigabytes of evidence over a slow link take minutes; a client that dies is caught earlier by the stall timeout.
+    // Gigabytes of evidence over a slow link take minutes; the stall timeout detects a dead client earlier.
     parse: (text) => parseDuration(text, 1, 86_400),
     accepts: "a duration such as 15m or 1h30m, from 1s to 24h",
     default: "15m",
     secret: false,
     unit: "seconds",
-    description: "Time for a whole request to arrive, uploads included",
+    description: "Time limit for receiving a whole request, including uploads",
   },
   stallTimeout: {
     name: "stallTimeout",
@@ -303,7 +299,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "60s",
     secret: false,
     unit: "seconds",
-    description: "A body that brings no byte for this long is cut",
+    description: "Time without data after which a request body is aborted",
   },
   webhookAllow: {
     name: "webhookAllow",
@@ -312,11 +308,11 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     key: "webhook_allow",
     placeholder: "CIDR,...",
     parse: parseRanges,
-    accepts: "ranges of addresses such as 10.20.0.0/16,fd00:1::/32, without bits behind the prefix",
+    accepts: "address ranges such as 10.20.0.0/16,fd00:1::/32, without bits set after the prefix",
     default: null,
     secret: false,
     unit: null,
-    description: "Internal addresses that webhooks may be sent to",
+    description: "Internal address ranges that webhooks may be sent to",
   },
   smtpUrl: {
     name: "smtpUrl",
@@ -326,11 +322,12 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     placeholder: "URL",
     parse: (text) => (parseMailServer(text) ? text : null),
     accepts:
-      "smtp://USER:PASSWORD@HOST:PORT or smtps://..., user, password and port may be left out; encode special characters as in %40",
+      "smtp://USER:PASSWORD@HOST:PORT or smtps://..., where user, password and port are optional; " +
+      "percent-encode special characters as in %40",
     default: null,
     secret: true,
     unit: null,
-    description: "Mail server for notifications; without one none are mailed",
+    description: "Mail server for notifications; without it, no mail is sent",
   },
   smtpFrom: {
     name: "smtpFrom",
@@ -343,7 +340,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Who notifications are mailed from",
+    description: "Sender address of notification mail",
   },
   smtpTls: {
     name: "smtpTls",
@@ -356,7 +353,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "required",
     secret: false,
     unit: null,
-    description: "Whether a mail server at smtp:// must offer STARTTLS",
+    description: "Whether smtp:// connections must use STARTTLS",
   },
   caFile: {
     name: "caFile",
@@ -369,8 +366,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description:
-      "Certificates of authorities to trust in webhooks, mail and the storage of evidence, beside the usual ones",
+    description: "CA bundle to trust for webhooks, mail and evidence storage, in addition to the default CAs",
   },
   tlsCert: {
     name: "tlsCert",
@@ -383,7 +379,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Certificate chain for HTTPS; read again on SIGHUP",
+    description: "Certificate chain for HTTPS; reloaded on SIGHUP",
   },
   tlsKey: {
     name: "tlsKey",
@@ -409,7 +405,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Path before everything that is served, for a proxy that passes it on",
+    description: "Path prefix of all URLs, for a proxy that does not strip it",
   },
   trustedProxies: {
     name: "trustedProxies",
@@ -419,11 +415,12 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     placeholder: "CIDR,...",
     parse: parseProxies,
     accepts:
-      "ranges of addresses such as 10.20.0.0/16,fd00:1::/32, without bits behind the prefix, and unix for the Unix socket",
+      "address ranges such as 10.20.0.0/16,fd00:1::/32, without bits set after the prefix, " +
+      "and unix for the Unix socket",
     default: null,
     secret: false,
     unit: null,
-    description: "Proxies whose X-Forwarded-* headers count; unix for those at the Unix socket",
+    description: "Trusted proxies, whose X-Forwarded-* headers are used; unix for those at the Unix socket",
   },
   metricsListen: {
     name: "metricsListen",
@@ -432,11 +429,11 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     key: "metrics_listen",
     placeholder: "HOST:PORT",
     parse: parseListen,
-    accepts: "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535; 0 takes any free port",
+    accepts: "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 means any free port",
     default: null,
     secret: false,
     unit: null,
-    description: "Address of a listener for Prometheus metrics alone",
+    description: "Address of a separate listener for Prometheus metrics",
   },
   metricsKey: {
     name: "metricsKey",
@@ -445,11 +442,11 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     key: "metrics_key",
     placeholder: "TOKEN",
     parse: parseToken,
-    accepts: "at least 16 visible characters without blanks",
+    accepts: "at least 16 visible characters without spaces",
     default: null,
     secret: true,
     unit: null,
-    description: "Bearer token with which /metrics is read on the server's own address",
+    description: "Bearer token for reading /metrics on the server's own address",
   },
   keyRate: {
     name: "keyRate",
@@ -462,7 +459,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Requests a minute that one key may send",
+    description: "Rate limit of one API key, in requests per minute",
   },
   addressRate: {
     name: "addressRate",
@@ -475,7 +472,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Requests a minute that one address may send",
+    description: "Rate limit of one client address, in requests per minute",
   },
   loginLimit: {
     name: "loginLimit",
@@ -488,7 +485,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "10",
     secret: false,
     unit: null,
-    description: "Failed logins in 15 minutes after which an address or account has to wait",
+    description: "Failed logins within 15 minutes after which an address or account must wait",
   },
   sessionIdle: {
     name: "sessionIdle",
@@ -501,7 +498,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "8h",
     secret: false,
     unit: "seconds",
-    description: "A session that is not used for so long ends",
+    description: "Idle time after which a session expires",
   },
   sessionLifetime: {
     name: "sessionLifetime",
@@ -514,7 +511,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "168h",
     secret: false,
     unit: "seconds",
-    description: "A session ends after so long",
+    description: "Time after which a session expires even if it is in use",
   },
   oidcIssuer: {
     name: "oidcIssuer",
@@ -527,7 +524,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Issuer of OpenID Connect logins",
+    description: "Issuer URL for OpenID Connect logins",
   },
   oidcClientId: {
     name: "oidcClientId",
@@ -536,11 +533,11 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     key: "oidc_client_id",
     placeholder: "ID",
     parse: parseLine,
-    accepts: "a text on one line",
+    accepts: "a single line of text",
     default: null,
     secret: false,
     unit: null,
-    description: "What the issuer knows this server as",
+    description: "Client ID of this server at the issuer",
   },
   oidcClientSecret: {
     name: "oidcClientSecret",
@@ -549,11 +546,11 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     key: "oidc_client_secret",
     placeholder: "SECRET",
     parse: parseLine,
-    accepts: "a text on one line",
+    accepts: "a single line of text",
     default: null,
     secret: true,
     unit: null,
-    description: "What this server proves itself with to the issuer",
+    description: "Client secret of this server at the issuer",
   },
   oidcClientAuth: {
     name: "oidcClientAuth",
@@ -566,7 +563,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "auto",
     secret: false,
     unit: null,
-    description: "How the secret is sent: client_secret_basic, client_secret_post, or what the issuer offers",
+    description: "Client authentication: client_secret_basic, client_secret_post, or whichever the issuer supports",
   },
   oidcScopes: {
     name: "oidcScopes",
@@ -575,11 +572,11 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     key: "oidc_scopes",
     placeholder: "SCOPES",
     parse: parseLine,
-    accepts: "scopes with a blank between them",
+    accepts: "scopes separated by spaces",
     default: "openid profile email",
     secret: false,
     unit: null,
-    description: "Scopes that are asked for",
+    description: "Scopes to request",
   },
   oidcGroupsClaim: {
     name: "oidcGroupsClaim",
@@ -588,11 +585,11 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     key: "oidc_groups_claim",
     placeholder: "NAME",
     parse: parseLine,
-    accepts: "a text on one line",
+    accepts: "a single line of text",
     default: "groups",
     secret: false,
     unit: null,
-    description: "Claim that lists the groups of a person",
+    description: "Claim that lists the user's groups",
   },
   oidcRoles: {
     name: "oidcRoles",
@@ -606,7 +603,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Roles that groups give",
+    description: "Roles granted to groups",
   },
   backupEvery: {
     name: "backupEvery",
@@ -619,7 +616,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: "seconds",
-    description: "How often the server makes a backup by itself",
+    description: "Interval between scheduled backups",
   },
   backupDirectory: {
     name: "backupDirectory",
@@ -632,7 +629,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Where these backups go; backups/ of the data directory unless given",
+    description: "Directory for scheduled backups; backups/ in the data directory by default",
   },
   backupKeep: {
     name: "backupKeep",
@@ -645,7 +642,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "7",
     secret: false,
     unit: null,
-    description: "How many of these backups are kept",
+    description: "Number of scheduled backups to keep",
   },
   diskReserve: {
     name: "diskReserve",
@@ -658,7 +655,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "256MB",
     secret: false,
     unit: "bytes",
-    description: "With less free space the server takes no writes",
+    description: "Free disk space below which the server enters read-only mode",
   },
   evidenceStore: {
     name: "evidenceStore",
@@ -671,7 +668,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "S3-compatible storage for evidence in place of the data directory",
+    description: "S3-compatible storage for evidence instead of the data directory",
   },
   s3Endpoint: {
     name: "s3Endpoint",
@@ -684,7 +681,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
-    description: "Address of that storage where it is not Amazon's",
+    description: "Endpoint of the S3-compatible storage, if it is not Amazon S3",
   },
   s3Region: {
     name: "s3Region",
@@ -693,11 +690,11 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     key: "s3_region",
     placeholder: "NAME",
     parse: parseLine,
-    accepts: "a text on one line",
+    accepts: "a single line of text",
     default: "us-east-1",
     secret: false,
     unit: null,
-    description: "Its region",
+    description: "Region of the S3-compatible storage",
   },
   s3AccessKey: {
     name: "s3AccessKey",
@@ -706,11 +703,12 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     key: "s3_access_key",
     placeholder: "KEY",
     parse: parseLine,
-    accepts: "a text on one line",
+    accepts: "a single line of text",
     default: null,
     secret: true,
     unit: null,
-    description: "Access key for it; without one AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN count",
+    description:
+      "Access key for the storage; by default AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
   },
   s3SecretKey: {
     name: "s3SecretKey",
@@ -719,7 +717,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     key: "s3_secret_key",
     placeholder: "SECRET",
     parse: parseLine,
-    accepts: "a text on one line",
+    accepts: "a single line of text",
     default: null,
     secret: true,
     unit: null,
@@ -736,7 +734,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "own",
     secret: false,
     unit: null,
-    description: "Who empties the write-ahead log: this server, or a replication engine beside it",
+    description: "Who runs checkpoints of the write-ahead log: this server, or a replication engine beside it",
   },
   networkFilesystem: {
     name: "networkFilesystem",
@@ -749,7 +747,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "refuse",
     secret: false,
     unit: null,
-    description: "Whether the data directory may lie on a network file system",
+    description: "Whether the data directory may be on a network file system",
   },
   logLevel: {
     name: "logLevel",
@@ -762,7 +760,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "info",
     secret: false,
     unit: null,
-    description: "Least severe level that is logged",
+    description: "Least severe level to log",
   },
 };
 

@@ -1,6 +1,4 @@
-/**
- * What operators write as the value of an option, and what is made of it: each function gives null for what it refuses.
- */
+/** Parses the values of options. Each function returns null for an invalid text. */
 import { isIPv4, isIPv6 } from "node:net";
 import { isRole } from "../domain/access.ts";
 import { normalizeRange } from "../domain/network/ip-ranges.ts";
@@ -19,17 +17,17 @@ export function parseListen(text: string): Listen | null {
   return hostIsGood && port <= 65_535 ? { host: v6 ?? name ?? "", port } : null;
 }
 
-/** Where HTTP is served: HOST:PORT, or `unix:` and the absolute path of a socket. */
+/** Parses HOST:PORT, or `unix:` with the absolute path of a socket. */
 export function parseListenAddress(text: string): Listen | ListenPath | null {
   if (!text.startsWith("unix:")) return parseListen(text);
   const path = text.slice("unix:".length);
   return /^\/[^\0]*[^\0/]$/.test(path) && Buffer.byteLength(path) <= MAX_SOCKET_PATH_BYTES ? { path } : null;
 }
 
-/** Bytes: the system keeps 108 for the address of a Unix socket, and one of them ends it. */
+/** The operating system has 108 bytes for the path of a Unix socket, one of them for its terminator. */
 export const MAX_SOCKET_PATH_BYTES = 107;
 
-// A name whose last label is a number is a mistyped address, never a host name.
+/** Whether a text is a host name or an IPv4 address. A name whose last label is a number is a mistyped address. */
 function isHost(name: string): boolean {
   if (isIPv4(name)) return true;
   if (name.length > 253 || /(?:^|\.)\d+$/.test(name)) return false;
@@ -37,7 +35,7 @@ function isHost(name: string): boolean {
 }
 
 export function parseBaseUrl(text: string): string | null {
-  // The URL parser forgives blanks, backslashes and missing slashes; a setting should be what it looks like.
+  // The URL parser tolerates blanks, backslashes and missing slashes, but an option should mean what it looks like.
   if (!/^https?:\/\/[^\s\\/?#@][^\s\\?#@]*$/i.test(text) || !URL.canParse(text)) return null;
   const url = new URL(text);
   const path = url.pathname.replace(/^(.*[^/])?\/*$/, "$1");
@@ -49,7 +47,7 @@ export function parseRanges(text: string): readonly string[] | null {
   return ranges.every((range) => range !== null) ? ranges : null;
 }
 
-/** Ranges of addresses, and the word `unix` for whoever can open the Unix socket. */
+/** Parses address ranges, and the word `unix` for clients of the Unix socket. */
 export function parseProxies(text: string): readonly string[] | null {
   const entries = text.split(",").map((entry) => (entry.trim() === "unix" ? "unix" : normalizeRange(entry.trim())));
   return entries.every((entry) => entry !== null) ? entries : null;
@@ -69,7 +67,7 @@ export function parseLogLevel(text: string): LogLevel | null {
   }
 }
 
-/** Not what stands at the root of a host anyway: the probes, and the first segment of the API. */
+/** Parses a base path. It must not hide what is always served at the root: the probes and the API. */
 export function parseBasePath(text: string): string | null {
   const path = text.replace(/\/$/, "");
   return /^(?:\/[A-Za-z0-9._~-]+)+$/.test(path) &&
@@ -84,17 +82,18 @@ export const parseToken = (text: string): string | null => (/^[\x21-\x7e]{16,102
 export const parseLine = (text: string): string | null =>
   text.trim() !== "" && !/[\u0000-\u001f\u007f]/.test(text) ? text : null;
 
-export function parseCount(text: string, least: number, most: number): number | null {
+export function parseCount(text: string, min: number, max: number): number | null {
   const count = /^\d{1,9}$/.test(text) ? Number(text) : -1;
-  return count >= least && count <= most ? count : null;
+  return count >= min && count <= max ? count : null;
 }
 
-/** Logins over plain http could be read on their way; a provider on the same machine is for trying things out. */
+/** Parses an issuer URL. Plain http would expose logins and is allowed only for a provider on the same machine. */
 export function parseIssuer(text: string): string | null {
   if (!URL.canParse(text)) return null;
   const { protocol, hostname, search, hash, username } = new URL(text);
-  const near = hostname === "localhost" || hostname === "[::1]" || /^127\./.test(hostname);
-  return (protocol === "https:" || (protocol === "http:" && near)) && search + hash + username === "" ? text : null;
+  const isLoopback = hostname === "localhost" || hostname === "[::1]" || /^127\./.test(hostname);
+  const isSafe = protocol === "https:" || (protocol === "http:" && isLoopback);
+  return isSafe && search + hash + username === "" ? text : null;
 }
 
 export function parseEndpoint(text: string): string | null {
@@ -103,7 +102,7 @@ export function parseEndpoint(text: string): string | null {
   return pathname + search + hash + username === "/" ? origin : null;
 }
 
-/** Names of buckets as S3 allows them, and a prefix of plain path segments. */
+/** Parses a bucket name that S3 allows, with an optional prefix of plain path segments. */
 export const parseEvidenceStore = (text: string): string | null =>
   /^s3:\/\/[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:\/[A-Za-z0-9._-]+)*\/?$/.test(text) ? text.replace(/\/$/, "") : null;
 

@@ -1,20 +1,20 @@
-/** Certificates of the operator, in PEM: what they say, and whether a certificate and a key can serve together. */
+/** Reads the operator's certificates (PEM), and checks whether a certificate and a key can serve together. */
 import { X509Certificate, createPrivateKey } from "node:crypto";
 import type { KeyObject } from "node:crypto";
 import { createSecureContext } from "node:tls";
 
-/** What a certificate says of itself. Times in epoch seconds. */
+/** The fields of a certificate. Times in epoch seconds. */
 export type CertificateFacts = {
   /** On one line, such as `CN=assay.example.com, O=Example`. */
   subject: string;
   issuer: string;
-  /** Host names and addresses that it is for, as in `assay.example.com` and `10.0.0.5`. */
+  /** Host names and addresses, such as `assay.example.com` and `10.0.0.5`. */
   names: readonly string[];
   validFrom: number;
   validTo: number;
 };
 
-/** All certificates of a text, in the order in which they stand there; null in place of one that cannot be read. */
+/** Parses all certificates in a text, in its order; null in place of an invalid one. */
 export const parseCertificates = (pem: string): (X509Certificate | null)[] =>
   (
     pem.match(/-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----[^-]*-----END (?:X509 |TRUSTED )?CERTIFICATE-----/g) ?? []
@@ -30,8 +30,8 @@ function readCertificate(pem: string): X509Certificate | null {
 
 export function certificateFactsOf(certificate: X509Certificate): CertificateFacts {
   return {
-    subject: line(certificate.subject),
-    issuer: line(certificate.issuer),
+    subject: joinLines(certificate.subject),
+    issuer: joinLines(certificate.issuer),
     names: (certificate.subjectAltName ?? "")
       .split(", ")
       .flatMap((entry) => /^(?:DNS|IP Address):(.+)$/.exec(entry)?.[1] ?? []),
@@ -40,35 +40,32 @@ export function certificateFactsOf(certificate: X509Certificate): CertificateFac
   };
 }
 
-/**
- * When the first certificate of a text ends, which is that of the server: epoch seconds; null where there is none that
- * can be read.
- */
+/** Expiry of the first certificate in a text, the server's, in epoch seconds; null if it is missing or invalid. */
 export function findExpiry(pem: string): number | null {
   const [leaf] = parseCertificates(pem);
   return leaf ? certificateFactsOf(leaf).validTo : null;
 }
 
-const line = (name: string | undefined): string => (name ?? "").split("\n").join(", ");
+const joinLines = (name: string | undefined): string => (name ?? "").split("\n").join(", ");
 
-/** Whole days for which a certificate is still valid: 0 on its last day, negative once it has ended. */
+/** Whole days until a certificate expires: 0 on its last day, negative after it. */
 export const daysLeft = ({ validTo }: CertificateFacts, now: number): number => Math.floor((validTo - now) / 86_400);
 
 export type KeyPairCheck = {
-  /** Why the pair cannot serve; empty when it can. */
+  /** Why the pair cannot serve; empty if it can. */
   problems: readonly string[];
-  /** What clients will mind, although the server can start. */
+  /** Problems that clients will have, although the server can start. */
   warnings: readonly string[];
-  /** The certificate of the server itself; null where there is none that can be read. */
+  /** The server's certificate; null if it is missing or invalid. */
   facts: CertificateFacts | null;
 };
 
-/** Days before the end of a certificate from which on it is a warning: a month is what people need to get a new one. */
-const WARN_DAYS = 30;
+/** Days before expiry from which on there is a warning: people need up to a month to get a new certificate. */
+const EXPIRY_WARNING_DAYS = 30;
 
 /**
- * Checks a certificate (with its chain behind it) and its key, both in PEM.
- * @param names of the two files, for the messages
+ * Checks a certificate, followed by its chain, and its key, both in PEM.
+ * @param names names of the two files, for messages
  * @param now epoch seconds
  */
 export function checkKeyPair(
@@ -87,9 +84,9 @@ export function checkKeyPair(
     ...(problem === null ? [] : [problem]),
   ];
   const isComplete = leaf && key && unreadable.length === 0;
-  const problems = isComplete ? mismatch(chain as X509Certificate[], key, pair, names) : unreadable;
+  const problems = isComplete ? findMismatch({ ...pair, chain: chain as X509Certificate[] }, key, names) : unreadable;
   const facts = leaf ? certificateFactsOf(leaf) : null;
-  return { problems, warnings: facts === null ? [] : warningsOf(facts, names.certificate, now), facts };
+  return { problems, warnings: facts === null ? [] : findWarnings(facts, names.certificate, now), facts };
 }
 
 function readKey(pem: string, name: string): { key: KeyObject | null; problem: string | null } {
@@ -97,7 +94,8 @@ function readKey(pem: string, name: string): { key: KeyObject | null; problem: s
   if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) return fail("holds no private key in PEM form");
   if (/-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type:.*ENCRYPTED/m.test(pem)) {
     return fail(
-      "holds an encrypted key, and nobody could give the password at a start: write it without one with openssl pkey -in FILE -out NEW, readable for the server alone",
+      "holds an encrypted key, and the server cannot ask for its password: decrypt it with " +
+        "openssl pkey -in FILE -out NEW, readable by the server alone",
     );
   }
   try {
@@ -107,18 +105,17 @@ function readKey(pem: string, name: string): { key: KeyObject | null; problem: s
   }
 }
 
-function mismatch(
-  chain: readonly X509Certificate[],
+function findMismatch(
+  pair: { certificate: string; key: string; chain: readonly X509Certificate[] },
   key: KeyObject,
-  pair: { certificate: string; key: string },
   names: { certificate: string; key: string },
 ): string[] {
-  const place = chain.findIndex((certificate) => certificate.checkPrivateKey(key));
-  if (place < 0) return [`the key in ${names.key} does not belong to the certificate in ${names.certificate}`];
-  if (place > 0)
-    return [
-      `the certificate of the key in ${names.key} comes as number ${place + 1} in ${names.certificate}: it must be the first, followed by those that lead to its authority`,
-    ];
+  const index = pair.chain.findIndex((certificate) => certificate.checkPrivateKey(key));
+  if (index < 0) return [`the key in ${names.key} does not belong to the certificate in ${names.certificate}`];
+  if (index > 0) {
+    const found = `the certificate of the key in ${names.key} is number ${index + 1} in ${names.certificate}`;
+    return [`${found}: it must come first, followed by its chain`];
+  }
   try {
     createSecureContext({ cert: pair.certificate, key: pair.key, minVersion: "TLSv1.2" });
     return [];
@@ -129,12 +126,13 @@ function mismatch(
   }
 }
 
-function warningsOf(facts: CertificateFacts, name: string, now: number): string[] {
+function findWarnings(facts: CertificateFacts, name: string, now: number): string[] {
   const day = (time: number): string => new Date(time * 1000).toISOString().slice(0, 10);
   if (now >= facts.validTo)
-    return [`the certificate in ${name} ended on ${day(facts.validTo)}: clients will refuse it`];
+    return [`the certificate in ${name} expired on ${day(facts.validTo)}: clients will refuse it`];
   if (now < facts.validFrom)
     return [`the certificate in ${name} is not valid before ${day(facts.validFrom)}: clients will refuse it`];
   const days = daysLeft(facts, now);
-  return days < WARN_DAYS ? [`the certificate in ${name} ends on ${day(facts.validTo)}, in ${days} days`] : [];
+  if (days >= EXPIRY_WARNING_DAYS) return [];
+  return [`the certificate in ${name} expires on ${day(facts.validTo)}, in ${days} days`];
 }

@@ -1,6 +1,6 @@
 import type { Role } from "../domain/access.ts";
 
-/** The members of `group` get `role` in `organization`. */
+/** Grants the members of `group` the role `role` in `organization`. */
 export type GroupRole = { group: string; organization: string; role: Role };
 
 /** An address to listen on. `host` is an IPv4 address, an IPv6 address without brackets, or a host name. */

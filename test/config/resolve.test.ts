@@ -259,7 +259,7 @@ mistakes("all at once, from all sources, also where a stronger source wins", () 
     fileName: "assay.yaml",
   });
   const listen =
-    "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 takes any free port, or unix:/PATH with at most 107 bytes of path";
+    "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 means any free port, or unix:/PATH with a path of at most 107 bytes";
   assert.equal(problems, [
     `listen (flag --listen): "nowhere" is not accepted, give ${listen}`,
     'log-level (flag --log-level): "loud" is not accepted, give trace, debug, info, warn, error or fatal',
@@ -825,10 +825,7 @@ shown("the help has one line per option with its default and variable", () => {
     lines[1],
     "  --listen HOST:PORT               Address to listen on, or unix:/PATH of a socket (default 127.0.0.1:8001; ASSAY_LISTEN)",
   );
-  assert.is(
-    lines[0],
-    "  --data DIRECTORY                 Directory that holds the database and the evidence (ASSAY_DATA)",
-  );
+  assert.is(lines[0], "  --data DIRECTORY                 Directory of the database and the evidence (ASSAY_DATA)");
 });
 
 shown("ranges, roles and addresses are shown as they are written", () => {
@@ -860,7 +857,7 @@ shown("what is missing is told for everything at once", () => {
   assert.equal(findMissingOptions(configOf({ flags })), [
     "tls-cert and tls-key belong together: give --tls-cert FILE or ASSAY_TLS_CERT too",
     "oidc-issuer, oidc-client-id and oidc-client-secret belong together: give --oidc-client-secret SECRET or ASSAY_OIDC_CLIENT_SECRET too",
-    "s3-endpoint says nothing without evidence-store: give --evidence-store URL or ASSAY_EVIDENCE_STORE too",
+    "s3-endpoint has no effect without evidence-store: give --evidence-store URL or ASSAY_EVIDENCE_STORE too",
   ]);
 });
 

@@ -91,10 +91,10 @@ test("an expired certificate, or one that is not valid yet or expires soon, is a
     assert.equal(problems, []);
     return warnings;
   };
-  assert.equal(warned(ENDED, NOW), ["the certificate in tls.crt ended on 2021-01-01: clients will refuse it"]);
+  assert.equal(warned(ENDED, NOW), ["the certificate in tls.crt expired on 2021-01-01: clients will refuse it"]);
   assert.equal(warned(FIRST, 0), ["the certificate in tls.crt is not valid before 2020-01-01: clients will refuse it"]);
   assert.equal(warned(FIRST, END - 30 * 86_400), []);
-  assert.equal(warned(FIRST, END - 30 * 86_400 + 1), ["the certificate in tls.crt ends on 2120-01-01, in 29 days"]);
+  assert.equal(warned(FIRST, END - 30 * 86_400 + 1), ["the certificate in tls.crt expires on 2120-01-01, in 29 days"]);
 });
 
 test.run();

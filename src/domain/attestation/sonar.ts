@@ -37,7 +37,9 @@ const UNFINISHED: readonly string[] = ["FAILED", "CANCELED"];
 export const isUnfinished = (status: string | null | undefined): boolean =>
   typeof status === "string" && UNFINISHED.includes(status);
 
-/** Compliant when the quality gate passed. A scan without a gate has no verdict and is not compliant (semantics 3.3). */
+/**
+ * Compliant when the quality gate passed. A scan without a gate has no verdict and is not compliant (semantics 3.3).
+ */
 export function evaluateSonar({
   sonar_results: { qualityGate: gate, status, taskId },
 }: SonarPayload): AttestationVerdict {

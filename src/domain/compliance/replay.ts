@@ -118,9 +118,8 @@ export function checkSnapshot(
   for (const { name, fingerprint, versionIds: evaluatedUnder } of running) {
     if (evaluatedUnder === null || haveSameTexts(evaluatedUnder.map(String), versionIds.map(String))) continue;
     const artifact = `'${name}' (${fingerprint})`;
-    differences.push(
-      `${artifact} was evaluated under the policy versions [${evaluatedUnder.join(", ")}], but [${inForce}] were in force`,
-    );
+    const under = evaluatedUnder.join(", ");
+    differences.push(`${artifact} was evaluated under the policy versions [${under}], but [${inForce}] were in force`);
   }
   return differences;
 }

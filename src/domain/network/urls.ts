@@ -167,7 +167,9 @@ function repositoryOf({ sha, commitUrl, repoUrl }: CommitLocation): { base: stri
   return forge === undefined || path === "" ? null : { base: `${origin}/${path}`, forge };
 }
 
-/** The path of commit pages before the id. Azure also uses `/commit/`, below `/_git/`, but has no compare page for ids. */
+/**
+ * The path of commit pages before the id. Azure also uses `/commit/`, below `/_git/`, but has no compare page for ids.
+ */
 const COMMIT_PAGES: readonly (readonly [string, Forge])[] = [
   ["/-/commit", "gitlab"],
   ["/commit", "github"],

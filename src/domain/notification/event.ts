@@ -127,13 +127,14 @@ export function createArtifactEvent(
   snapshot: SnapshotRef,
 ): Extract<NotificationEvent, { subject: "artifact" }> {
   const { name, fingerprint, provenance } = event;
+  const environment = event.member ?? snapshot.environment;
   return {
     subject: "artifact",
     trigger: triggerOf(event.annotation),
     at,
     snapshot,
     artifact: { name, fingerprint, provenance },
-    description: `Artifact ${name} ${describeArtifactEvent(event)} in environment ${event.member ?? snapshot.environment}`,
+    description: `Artifact ${name} ${describeArtifactEvent(event)} in environment ${environment}`,
   };
 }
 

@@ -1,6 +1,6 @@
 /**
- * Splits the text of an expression into tokens. Stops at the first invalid character, because the meaning of the rest is
- * uncertain.
+ * Splits the text of an expression into tokens. Stops at the first invalid character, because the meaning of the rest
+ * is uncertain.
  */
 import { formatCodePoint, excerpt } from "../text/excerpt.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Explains verdicts to people. Reasons are stored with evaluations, and a replay compares them: another wording shows as
- * a difference in every data directory that exists.
+ * Explains verdicts to people. Reasons are stored with evaluations, and a replay compares them: another wording shows
+ * as a difference in every data directory that exists.
  */
 import type { AttestationDefinition } from "./document.ts";
 import type { PolicyVerdict, Resolution, RuleDefinition } from "./evaluate.ts";

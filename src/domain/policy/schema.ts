@@ -1,7 +1,7 @@
 /**
- * The published JSON Schema of a policy file, and the limits it shares with the server's checks. It describes the parsed
- * YAML. Only `parsePolicy` checks what JSON Schema cannot express (the expression language, RE2, duplicate keys), so the
- * server may refuse a file that this schema accepts, but never the reverse.
+ * The published JSON Schema of a policy file, and the limits it shares with the server's checks. It describes the
+ * parsed YAML. Only `parsePolicy` checks what JSON Schema cannot express (the expression language, RE2, duplicate
+ * keys), so the server may refuse a file that this schema accepts, but never the reverse.
  */
 import { MAX_NAME_CHARS } from "../names.ts";
 

@@ -59,7 +59,8 @@ export const BOUND_PATTERN = String.raw`^(?:NOW|-?\d+|\d+(?:${[...DURATION_UNITS
 
 /**
  * Parses the position of a snapshot read: `N`, `-N`, `#N`, `#-N`, `~N`, `@{YYYY-MM-DDTHH:MM:SS}` (UTC; a fraction and a
- * `Z` are allowed), `@{N.hours|days|weeks|months.ago}` (also in the singular) or `@{now}`; only one of `#`, `~` and `@`.
+ * `Z` are allowed), `@{N.hours|days|weeks|months.ago}` (also in the singular) or `@{now}`; only one of `#`, `~` and
+ * `@`.
  * @param now epoch seconds
  * @returns null if it is malformed or has a date that no calendar has
  */
@@ -137,8 +138,8 @@ export function parseInterval(text: string, now: number): { from: Position; to: 
 }
 
 /**
- * Parses a bound of events: a positive or negative index, `NOW`, a duration such as `1h`, `2days` or `30mins` (that long
- * ago), or a unix timestamp; every integer above 1000000000 is one.
+ * Parses a bound of events: a positive or negative index, `NOW`, a duration such as `1h`, `2days` or `30mins` (that
+ * long ago), or a unix timestamp; every integer above 1000000000 is one.
  * @param now epoch seconds
  * @returns null if it is malformed
  */

@@ -9,8 +9,8 @@ const FORMULA = /^(?:[\t\r\n]|[\s\p{Cc}\p{Cf}]*[=+\-@\uff1d\uff0b\uff0d\uff20\uf
 const SPECIAL = /[",\r\n]/;
 
 /**
- * One line with its CRLF. A text that a spreadsheet may execute as a formula is prefixed with an apostrophe; numbers are
- * not. null is an empty cell.
+ * One line with its CRLF. A text that a spreadsheet may execute as a formula is prefixed with an apostrophe; numbers
+ * are not. null is an empty cell.
  */
 export const formatCsvLine = (cells: readonly (string | number | null)[]): string =>
   `${cells.map(formatCell).join(",")}\r\n`;

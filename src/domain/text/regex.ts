@@ -9,8 +9,8 @@ import { RE2JS } from "re2js";
 export const MAX_PATTERN_CHARS = 1_000;
 
 /**
- * Largest compiled program, in RE2 instructions. Running 2,500 of them over 500 characters took about 30 ms in the worst
- * case measured; patterns like `[0-9a-f]{64}` need less than a hundred.
+ * Largest compiled program, in RE2 instructions. Running 2,500 of them over 500 characters took about 30 ms in the
+ * worst case measured; patterns like `[0-9a-f]{64}` need less than a hundred.
  */
 export const MAX_PROGRAM_INSTRUCTIONS = 2_500;
 

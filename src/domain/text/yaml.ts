@@ -51,9 +51,9 @@ export type YamlLimits = {
 };
 
 /**
- * `plain` is for operators' files, which are data only. It refuses everything that can expand, refer elsewhere or change
- * the meaning of a plain value, and repeated keys. No message quotes the text of such a file except for keys, because
- * it may contain secrets.
+ * `plain` is for operators' files, which are data only. It refuses everything that can expand, refer elsewhere or
+ * change the meaning of a plain value, and repeated keys. No message quotes the text of such a file except for keys,
+ * because it may contain secrets.
  */
 export type YamlOptions = { limits: YamlLimits; plain?: boolean };
 
@@ -112,8 +112,8 @@ export function readYaml(text: string, { limits, plain = false }: YamlOptions): 
     return source;
   }
   refuseUnprintable(text, start, reading);
-  // The library creates an Error for every problem. Their stacks are not used, and recording them takes most of the time
-  // for a text full of mistakes.
+  // The library creates an Error for every problem. Their stacks are not used, and recording them takes most of the
+  // time for a text full of mistakes.
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
   try {

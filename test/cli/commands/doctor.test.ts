@@ -473,7 +473,7 @@ test("checks the expiry, the key and the absence of the certificate", () =>
     assert.match(at("2119-12-20"), /^warn: the certificate in .*cert\.pem ends on 2120-01-01, in 12 days$/);
     assert.match(
       at("2120-01-01"),
-      /^fail: the certificate in .*cert\.pem ended on 2120-01-01: clients will refuse it$/,
+      /^fail: the certificate in .*cert\.pem expired on 2120-01-01: clients will refuse it$/,
     );
     assert.match(
       at("2019-12-31"),
