@@ -72,14 +72,14 @@ export function createPackageMaker({
       return start({ workerData: { ...known, remote: port2 }, transferList: [port2] });
     },
     credits: MAX_CHUNKS_AHEAD,
-    idle: IDLE_TIMEOUT_MS,
+    idleTimeoutMs: IDLE_TIMEOUT_MS,
     toError(_, { text, damaged: file, isUnreachable, code }) {
       if (isUnreachable) return new EvidenceUnavailableError(text);
       if (!file) return Object.assign(new PackageWorkerError(text), code === null ? {} : { code });
       damaged.set(file.digest, file.signature);
       return new DamagedEvidenceError(file.digest, "this was found while a package was being made");
     },
-    died: (why, options) => new PackageWorkerError(`no package can be made: ${why}`, options),
+    toThreadError: (why, options) => new PackageWorkerError(`no package can be made: ${why}`, options),
   });
   const admission = createAdmission(MAX_ACTIVE, MAX_QUEUED);
 

@@ -52,9 +52,9 @@ export function createEvidenceReader({
   const feeds = createByteStreams<EvidenceRead, Failure>({
     start: () => start({ workerData: { root } }),
     credits: CREDITS,
-    idle: null,
+    idleTimeoutMs: null,
     toError: ({ digest }, reason) => toError(digest, reason),
-    died: (why, options) => new EvidenceWorkerError(`evidence cannot be read: ${why}`, options),
+    toThreadError: (why, options) => new EvidenceWorkerError(`evidence cannot be read: ${why}`, options),
   });
   return {
     async open({ digest, start: first = 0, end, size }) {

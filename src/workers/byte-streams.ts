@@ -1,253 +1,264 @@
-// Streams whose bytes a thread makes: the main thread's side, a Readable per stream. A stream grants a credit for each
-// chunk it passed on, so that at most `credits` chunks are under way or waiting for it, and one is in its buffer; a
-// client that does not read costs no more than that, and the thread does nothing for it.
+// Streams whose bytes a worker thread produces: the main thread's side, a Readable per stream. A stream grants the
+// thread a credit for each chunk that it has passed on, so at most `credits` chunks are in transit or queued, and one
+// is in its buffer. A client that does not read costs no more than that, and the thread does no work for it.
 import { Readable } from "node:stream";
 import type { Worker } from "node:worker_threads";
 import { countReleasedBytes } from "./memory-reclaim.ts";
 
-/** Orders. `open` allows `credits` chunks at once; `more` grants one more chunk; `cancel` ends a stream early. */
+/** Orders to the thread. `open` grants `credits` chunks; `more` grants another one; `cancel` ends a stream early. */
 export type StreamOrder<Request> =
   | { type: "open"; id: number; credits: number; request: Request }
   | { type: "more"; id: number }
   | { type: "cancel"; id: number };
 
-/** Answers. After `last` or `failed` there are no more for this id, and the thread holds nothing for it. */
+/** Reports of the thread. After `last` or `failed` none follows for this id, and the thread has released the stream. */
 export type StreamReport<Reason> =
   | { type: "opened"; id: number }
   | { type: "chunk"; id: number; bytes: Uint8Array<ArrayBuffer>; last: boolean }
   | { type: "failed"; id: number; reason: Reason };
 
 export type StreamOptions = {
-  /** Frees the request, also one that is not opened yet; `open` then rejects with the signal's reason. */
+  /** Cancels the stream, even before it is opened; `open` then rejects with the signal's reason. */
   signal?: AbortSignal;
-  /** Ends a stream of which nothing was passed on for so many milliseconds. Without it a stream may wait for ever. */
+  /** Milliseconds without progress after which the stream fails with StalledError; unlimited by default. */
   stallTimeoutMs?: number;
 };
 
 export type ByteStreams<Request> = {
-  /** Resolves when the thread opened what was asked for. Rejects with what `toError` makes of its refusal. */
+  /** Resolves once the thread has opened the stream. Rejects with the result of `toError` for the thread's reason. */
   open(request: Request, options?: StreamOptions): Promise<Readable>;
-  /**
-   * Fails the open streams, those that have all their chunks excepted, and stops the thread; later `open` calls reject.
-   */
+  /** Fails all streams that have not received all their chunks, stops the thread, and refuses further `open` calls. */
   close(): Promise<void>;
 };
 
-/** Nobody read from the stream for too long. */
+/** The consumer did not read from the stream for too long. */
 export class StalledError extends Error {
   override readonly name = "StalledError";
 }
 
-type Feed<Request> = {
+type ByteStreamOptions<Request, Reason> = {
+  /** Starts the thread, on first use and after its end. */
+  start: () => Worker;
+  /** Chunks in transit per stream: enough to hide the two thread switches that each one costs. */
+  credits: number;
+  /** Milliseconds without a stream after which the thread is stopped, which frees its memory; null keeps it. */
+  idleTimeoutMs: number | null;
+  /** The error of a stream that the thread refused or failed. */
+  toError: (request: Request, reason: Reason) => Error;
+  /** The error of streams whose thread has ended. */
+  toThreadError: (why: string, options?: ErrorOptions) => Error;
+};
+
+type StreamState<Request> = {
   readonly request: Request;
-  readonly opened: (stream: Readable) => void;
-  readonly refused: (error: Error) => void;
-  /** Null until the thread opened it. */
+  readonly resolve: (stream: Readable) => void;
+  readonly reject: (error: Error) => void;
+  /** null until the thread has opened it. */
   stream: Readable | null;
-  /** Chunks that came while the stream did not want any. */
+  /** Chunks that arrived while the stream did not want any. */
   readonly chunks: Uint8Array[];
   /**
-   * What the stream fails with after these chunks. It waits until somebody reads: an error emitted between `open` and
+   * The error of the stream after these chunks. It is emitted only when the consumer reads: an error between `open` and
    * the caller's first listener would end the process.
    */
   failure: Error | null;
   wanting: boolean;
-  /** The thread sent its last chunk or a failure: there is nothing to cancel any more. */
+  /** The thread has sent its last chunk or a failure, so there is nothing to cancel. */
   done: boolean;
   readonly timer: NodeJS.Timeout | null;
 };
 
-/**
- * `start` starts the thread when it is first needed, and again after it died; `credits`: chunks that may be on their
- * way to one stream, enough to hide the two thread changes that each one costs. `idle`: the thread is stopped after so
- * many milliseconds without a stream; null: it stays. `died` makes the error of streams whose thread is no more.
- */
-export function createByteStreams<Request, Reason>({
-  start,
-  credits,
-  idle,
-  toError,
-  died,
-}: {
-  start: () => Worker;
-  credits: number;
-  idle: number | null;
-  toError: (request: Request, reason: Reason) => Error;
-  died: (why: string, options?: ErrorOptions) => Error;
-}): ByteStreams<Request> {
-  const feeds = new Map<number, Feed<Request>>();
-  let worker: Worker | null = null;
-  let resting: NodeJS.Timeout | null = null;
-  let lastId = 0;
-  let closed = false;
+export function createByteStreams<Request, Reason>(options: ByteStreamOptions<Request, Reason>): ByteStreams<Request> {
+  const streams = new ThreadStreams(options);
+  return {
+    open: (request, streamOptions) => streams.open(request, streamOptions),
+    close: () => streams.close(),
+  };
+}
 
-  function running(): Worker {
-    if (closed) throw died("it is closed");
-    if (worker !== null) return worker;
-    const started = launch();
+class ThreadStreams<Request, Reason> implements ByteStreams<Request> {
+  readonly #options: ByteStreamOptions<Request, Reason>;
+  readonly #states = new Map<number, StreamState<Request>>();
+  #worker: Worker | null = null;
+  #idleTimer: NodeJS.Timeout | null = null;
+  #lastId = 0;
+  #closed = false;
+
+  constructor(options: ByteStreamOptions<Request, Reason>) {
+    this.#options = options;
+  }
+
+  async open(request: Request, { signal, stallTimeoutMs }: StreamOptions = {}): Promise<Readable> {
+    signal?.throwIfAborted();
+    const worker = this.#runningWorker();
+    this.#lastId += 1;
+    const id = this.#lastId;
+    return new Promise<Readable>((resolve, reject) => {
+      const onAbort = (): void => this.#abandon(id, state, signal?.reason as Error);
+      const settle =
+        <T>(callback: (value: T) => void) =>
+        (value: T): void => {
+          signal?.removeEventListener("abort", onAbort);
+          callback(value);
+        };
+      const onStall = (): void =>
+        this.#abandon(id, state, new StalledError(`nothing was passed on for ${stallTimeoutMs} ms`));
+      const state: StreamState<Request> = {
+        request,
+        resolve: settle(resolve),
+        reject: settle(reject),
+        stream: null,
+        chunks: [],
+        failure: null,
+        wanting: false,
+        done: false,
+        timer: stallTimeoutMs === undefined ? null : setTimeout(onStall, stallTimeoutMs).unref(),
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#states.set(id, state);
+      worker.postMessage({
+        type: "open",
+        id,
+        credits: this.#options.credits,
+        request,
+      } satisfies StreamOrder<Request>);
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#idleTimer) clearTimeout(this.#idleTimer);
+    const worker = this.#worker;
+    this.#worker = null;
+    this.#failAll(this.#options.toThreadError("it was closed"));
+    await worker?.terminate();
+  }
+
+  #runningWorker(): Worker {
+    if (this.#closed) throw this.#options.toThreadError("it is closed");
+    if (this.#worker !== null) return this.#worker;
+    const worker = this.#startWorker();
     let cause: unknown = null;
-    started.on("message", receive);
-    started.on("error", (error) => {
+    worker.on("message", (report: StreamReport<Reason>) => this.#receive(report));
+    worker.on("error", (error) => {
       cause = error;
     });
-    started.on("exit", (code) => {
-      if (worker !== started) return;
-      worker = null;
-      failAll(died(`its thread stopped (exit code ${code})`, { cause }));
+    worker.on("exit", (code) => {
+      if (this.#worker !== worker) return;
+      this.#worker = null;
+      this.#failAll(this.#options.toThreadError(`its thread stopped (exit code ${code})`, { cause }));
     });
-    worker = started;
-    return started;
+    this.#worker = worker;
+    return worker;
   }
 
-  function launch(): Worker {
+  #startWorker(): Worker {
     try {
-      return start();
+      return this.#options.start();
     } catch (cause) {
-      throw died("its thread could not be started", { cause });
+      throw this.#options.toThreadError("its thread could not be started", { cause });
     }
   }
 
-  function receive(news: StreamReport<Reason>): void {
-    const feed = feeds.get(news.id);
-    if (feed === undefined) return;
-    if (news.type === "opened") {
-      feed.stream = createStream(news.id, feed);
-      feed.timer?.refresh();
-      feed.opened(feed.stream);
-    } else if (news.type === "chunk") {
-      countReleasedBytes(news.bytes.length);
-      feed.chunks.push(news.bytes);
-      if (news.last) feed.done = true;
-      deliver(news.id, feed);
+  #receive(report: StreamReport<Reason>): void {
+    const { id } = report;
+    const state = this.#states.get(id);
+    if (state === undefined) return;
+    if (report.type === "opened") {
+      state.stream = this.#createStream(id, state);
+      state.timer?.refresh();
+      state.resolve(state.stream);
+    } else if (report.type === "chunk") {
+      countReleasedBytes(report.bytes.length);
+      state.chunks.push(report.bytes);
+      if (report.last) state.done = true;
+      this.#deliver(id, state);
     } else {
-      fail(news.id, feed, toError(feed.request, news.reason));
+      this.#fail(id, state, this.#options.toError(state.request, report.reason));
     }
   }
 
-  function createStream(id: number, feed: Feed<Request>): Readable {
+  #createStream(id: number, state: StreamState<Request>): Readable {
     return new Readable({
-      // One byte: the stream asks again only when its buffer is empty, the chunks wait where they are counted.
+      // One byte, so that the stream asks again only when its buffer is empty: chunks queue where they are counted.
       highWaterMark: 1,
-      read() {
-        feed.wanting = true;
-        deliver(id, feed);
+      read: () => {
+        state.wanting = true;
+        this.#deliver(id, state);
       },
-      destroy(error, callback) {
-        forget(id, feed);
-        feed.chunks.length = 0;
-        if (!feed.done) tell({ type: "cancel", id });
+      destroy: (error, callback) => {
+        this.#forget(id, state);
+        state.chunks.length = 0;
+        if (!state.done) this.#send({ type: "cancel", id });
         callback(error);
       },
     });
   }
 
-  /** Hands the stream what it wants, as long as it wants more, and grants the thread a chunk for each. */
-  function deliver(id: number, feed: Feed<Request>): void {
-    while (feed.wanting && feed.stream !== null) {
-      const chunk = feed.chunks.shift();
+  /** Pushes chunks while the stream wants more, and grants the thread a credit for each. */
+  #deliver(id: number, state: StreamState<Request>): void {
+    while (state.wanting && state.stream !== null) {
+      const chunk = state.chunks.shift();
       if (chunk === undefined) {
-        if (feed.failure !== null) feed.stream.destroy(feed.failure);
+        if (state.failure !== null) state.stream.destroy(state.failure);
         break;
       }
-      feed.timer?.refresh();
-      if (!feed.done) tell({ type: "more", id });
-      if (feed.done && feed.failure === null && feed.chunks.length === 0) {
-        forget(id, feed);
-        feed.wanting = false;
-        feed.stream.push(chunk);
-        feed.stream.push(null);
+      state.timer?.refresh();
+      if (!state.done) this.#send({ type: "more", id });
+      if (state.done && state.failure === null && state.chunks.length === 0) {
+        this.#forget(id, state);
+        state.wanting = false;
+        state.stream.push(chunk);
+        state.stream.push(null);
       } else {
-        // In this order: a listener may read from within push, and that wish must not be overwritten.
-        feed.wanting = false;
-        if (feed.stream.push(chunk)) feed.wanting = true;
+        // In this order: a listener may read during push, and its request must not be overwritten.
+        state.wanting = false;
+        if (state.stream.push(chunk)) state.wanting = true;
       }
     }
   }
 
-  function tell(order: StreamOrder<Request>): void {
-    worker?.postMessage(order);
+  #send(order: StreamOrder<Request>): void {
+    this.#worker?.postMessage(order);
   }
 
-  function forget(id: number, feed: Feed<Request>): void {
-    if (feed.timer) clearTimeout(feed.timer);
-    if (!feeds.delete(id) || feeds.size > 0 || idle === null) return;
-    if (resting) clearTimeout(resting);
-    resting = setTimeout(rest, idle).unref();
+  #forget(id: number, state: StreamState<Request>): void {
+    const { idleTimeoutMs } = this.#options;
+    if (state.timer) clearTimeout(state.timer);
+    if (!this.#states.delete(id) || this.#states.size > 0 || idleTimeoutMs === null) return;
+    if (this.#idleTimer) clearTimeout(this.#idleTimer);
+    this.#idleTimer = setTimeout(() => this.#stopIdleWorker(), idleTimeoutMs).unref();
   }
 
-  /** A thread that nobody needs gives its memory back. */
-  function rest(): void {
-    if (feeds.size > 0) return;
-    const stopping = worker;
-    worker = null;
-    void stopping?.terminate();
+  #stopIdleWorker(): void {
+    if (this.#states.size > 0) return;
+    const worker = this.#worker;
+    this.#worker = null;
+    void worker?.terminate();
   }
 
-  function fail(id: number, feed: Feed<Request>, error: Error): void {
-    if (feed.failure !== null) return;
-    // Chunks that are all here already need no thread any more.
-    if (feed.stream !== null && feed.done) return;
-    feed.done = true;
-    feed.failure = error;
-    if (feed.stream !== null) return deliver(id, feed);
-    forget(id, feed);
-    feed.refused(error);
+  /** Gives up a stream, whether it is open or not. */
+  #abandon(id: number, state: StreamState<Request>, error: Error): void {
+    if (state.stream) return void state.stream.destroy(error);
+    this.#send({ type: "cancel", id });
+    this.#fail(id, state, error);
   }
 
-  function failAll(error: Error): void {
-    for (const [id, feed] of feeds) fail(id, feed, error);
+  #fail(id: number, state: StreamState<Request>, error: Error): void {
+    if (state.failure !== null) return;
+    // A stream that has received all its chunks no longer needs the thread.
+    if (state.stream !== null && state.done) return;
+    state.done = true;
+    state.failure = error;
+    if (state.stream !== null) {
+      this.#deliver(id, state);
+      return;
+    }
+    this.#forget(id, state);
+    state.reject(error);
   }
 
-  return {
-    async open(request, { signal, stallTimeoutMs } = {}) {
-      signal?.throwIfAborted();
-      const making = running();
-      lastId += 1;
-      const id = lastId;
-      return new Promise<Readable>((resolve, reject) => {
-        const leave = (): void => abandon(signal?.reason as Error);
-        const settled =
-          <T>(then: (value: T) => void) =>
-          (value: T): void => {
-            signal?.removeEventListener("abort", leave);
-            then(value);
-          };
-        /** Gives up what is asked for, whether it is opened or not. */
-        const abandon = (error: Error): void => {
-          if (feed.stream) return void feed.stream.destroy(error);
-          tell({ type: "cancel", id });
-          fail(id, feed, error);
-        };
-        const feed: Feed<Request> = {
-          request,
-          opened: settled(resolve),
-          refused: settled(reject),
-          stream: null,
-          chunks: [],
-          failure: null,
-          wanting: false,
-          done: false,
-          timer:
-            stallTimeoutMs === undefined
-              ? null
-              : setTimeout(
-                  () => abandon(new StalledError(`nothing was passed on for ${stallTimeoutMs} ms`)),
-                  stallTimeoutMs,
-                ).unref(),
-        };
-        signal?.addEventListener("abort", leave, { once: true });
-        feeds.set(id, feed);
-        making.postMessage({ type: "open", id, credits, request } satisfies StreamOrder<Request>);
-      });
-    },
-
-    async close() {
-      closed = true;
-      if (resting) clearTimeout(resting);
-      const stopping = worker;
-      worker = null;
-      failAll(died("it was closed"));
-      await stopping?.terminate();
-    },
-  };
+  #failAll(error: Error): void {
+    for (const [id, state] of this.#states) this.#fail(id, state, error);
+  }
 }

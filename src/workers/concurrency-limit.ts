@@ -1,24 +1,22 @@
-// So many at once and no more.
-
 export type ConcurrencyLimit = {
-  /** Runs `task` as soon as there is a place for it. */
+  /** Runs `task` as soon as fewer than the limit are running. */
   run<T>(task: () => Promise<T>): Promise<T>;
 };
 
-/** Lets `size` tasks run at once; the others wait, first come, first served. */
-export function createConcurrencyLimit(size: number): ConcurrencyLimit {
+/** Runs at most `maxTasks` tasks at once; the others wait in order. */
+export function createConcurrencyLimit(maxTasks: number): ConcurrencyLimit {
   const waiting: (() => void)[] = [];
-  let taken = 0;
+  let running = 0;
   return {
     async run(task) {
-      if (taken < size) taken += 1;
+      if (running < maxTasks) running += 1;
       else await new Promise<void>((resolve) => waiting.push(resolve));
       try {
         return await task();
       } finally {
         const next = waiting.shift();
         if (next) next();
-        else taken -= 1;
+        else running -= 1;
       }
     },
   };

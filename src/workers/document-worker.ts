@@ -1,4 +1,4 @@
-// The thread that reads large template and policy files. It knows no database, no files and no network, and it is
+// The worker thread that parses large template and policy files. It has no access to database, files or network, and is
 // stopped when it takes too long (documents.ts).
 import { readPolicyFile, readTemplateFile } from "../domain/documents.ts";
 import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";

@@ -1,7 +1,7 @@
 /**
- * The main thread's side of uploaded template and policy files. Small ones are read at once; large ones in a thread
- * with a clock and a bounded heap, because reading them may take a second and hundred megabytes. Organizations are the
- * lanes of the pool: they take turns.
+ * Parses uploaded template and policy files for the main thread: small files at once, large ones in a worker thread
+ * with a timeout and a bounded heap, because parsing may take a second and a hundred megabytes. Organizations are the
+ * lanes of the pool, so they take turns.
  */
 import { MAX_INLINE_DOCUMENT_BYTES, readPolicyFile, readTemplateFile } from "../domain/documents.ts";
 import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";
@@ -10,42 +10,43 @@ import type { DocumentResult, DocumentTask } from "./document-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "./pool.ts";
 import type { Pool } from "./pool.ts";
 
-/** A file as it is stored; `parsedJson` is null where reading the text again is as cheap. */
+/** A file in its stored form; `parsedJson` is null if parsing the text again is as cheap. */
 export type StoredTemplateFile = Omit<TemplateFile, "parsedJson"> & { parsedJson: string | null };
 export type StoredPolicyFile = Omit<PolicyFile, "parsedJson"> & { parsedJson: string | null };
 
 export type DocumentReader = {
   /**
-   * Reads an uploaded template. `lane`: whose it is. The bytes are given away: they may move to the thread.
-   * @throws AppError invalid on `template_file` (messages 12), too_large when it takes more time or memory than it may,
-   * unavailable when the server is too busy.
+   * Parses an uploaded template. Do not use the bytes afterwards: they may move to the thread.
+   * @param lane the organization that uploads it
+   * @throws AppError invalid on `template_file` (messages 12), too_large if it exceeds the limits on time or memory,
+   *   unavailable if the server is too busy
    */
   readTemplate(lane: string, bytes: Buffer): Promise<StoredTemplateFile>;
-  /** Reads an uploaded policy. @throws AppError as above, on `policy_file` (messages 13). */
+  /** Parses an uploaded policy. @throws AppError as readTemplate, on `policy_file` (messages 13) */
   readPolicy(lane: string, bytes: Buffer): Promise<StoredPolicyFile>;
 };
 
 export type DocumentPool = Pool<DocumentTask, DocumentResult>;
 
-/** For one file; the worst that was found takes a quarter of it on a busy machine. */
+/** For one file; the worst case found takes a quarter of it on a busy machine. */
 const MAX_READING_MS = 5_000;
-/** To wait for the thread: shorter than clients wait for an answer. */
+/** For the wait for a thread: shorter than clients wait for a response. */
 const MAX_WAITING_MS = 10_000;
 
-/** A buffer of its own moves to the thread; a part of a shared one has to be copied. */
-const ownBuffer = ({ buffer, byteLength }: Uint8Array): ArrayBuffer[] =>
+/** The buffer to move to the thread; empty for a part of a shared buffer, which has to be copied. */
+const transferableOf = ({ buffer, byteLength }: Uint8Array): ArrayBuffer[] =>
   buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : [];
 
 const tooCostly = (message: string): AppError => new AppError("too_large", message);
 
 export function createDocumentReader(pool: DocumentPool): DocumentReader {
-  async function inThread(field: string, lane: string, task: DocumentTask): Promise<DocumentResult> {
+  async function readInThread(field: string, lane: string, task: DocumentTask): Promise<DocumentResult> {
     try {
       return await pool.run(task, {
         lane,
         allowanceMs: MAX_READING_MS,
         deadlineMs: MAX_WAITING_MS,
-        transfer: ownBuffer(task.bytes),
+        transfer: transferableOf(task.bytes),
       });
     } catch (error) {
       if (error instanceof DeadlineError && error.started) {
@@ -64,19 +65,29 @@ export function createDocumentReader(pool: DocumentPool): DocumentReader {
   }
 
   async function read<File extends TemplateFile | PolicyFile>(
-    field: string,
     lane: string,
-    task: DocumentTask & { bytes: Buffer },
-    readInline: (bytes: Buffer) => File | DocumentRefusal,
+    bytes: Buffer,
+    { field, kind, parse }: DocumentKind<File>,
   ): Promise<Omit<File, "parsedJson"> & { parsedJson: string | null }> {
-    const isSmall = task.bytes.length <= MAX_INLINE_DOCUMENT_BYTES;
-    const result = isSmall ? readInline(task.bytes) : ((await inThread(field, lane, task)) as File | DocumentRefusal);
+    const isSmall = bytes.length <= MAX_INLINE_DOCUMENT_BYTES;
+    const result = isSmall
+      ? parse(bytes)
+      : ((await readInThread(field, lane, { kind, bytes })) as File | DocumentRefusal);
     if ("refusal" in result) throw invalid({ [field]: result.refusal });
     return isSmall ? { ...result, parsedJson: null } : result;
   }
 
   return {
-    readTemplate: (lane, bytes) => read("template_file", lane, { kind: "template", bytes }, readTemplateFile),
-    readPolicy: (lane, bytes) => read("policy_file", lane, { kind: "policy", bytes }, readPolicyFile),
+    readTemplate: (lane, bytes) => read(lane, bytes, TEMPLATE),
+    readPolicy: (lane, bytes) => read(lane, bytes, POLICY),
   };
 }
+
+type DocumentKind<File> = {
+  /** The form field of the upload, for errors. */
+  field: string;
+  kind: DocumentTask["kind"];
+  parse: (bytes: Buffer) => File | DocumentRefusal;
+};
+const TEMPLATE: DocumentKind<TemplateFile> = { field: "template_file", kind: "template", parse: readTemplateFile };
+const POLICY: DocumentKind<PolicyFile> = { field: "policy_file", kind: "policy", parse: readPolicyFile };

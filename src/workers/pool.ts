@@ -1,26 +1,26 @@
-// A few threads for work that would hold up the event loop or may never end (a user's jq rule). A thread does one task
-// at a time, so that stopping a task means stopping its thread and nothing else.
+// A pool of worker threads for tasks that would block the event loop or may never end (a user's jq rule). A thread runs
+// one task at a time, so stopping a task means stopping its thread and nothing else.
 //
-// Invariants: every promise of `run` settles, at the latest at its deadline; at most `size` threads exist, a dying one
-// included; a thread that died or was stopped is replaced when there is work for it, so a broken entry file costs one
-// start per task and never a loop of restarts; the tasks of one lane never keep those of another from their turn.
+// Invariants: every promise of `run` settles, at the latest at its deadline. At most `size` threads exist, including a
+// dying one. A thread that died or was stopped is replaced only when there is work, so a broken entry file costs one
+// start per task and never a restart loop. The tasks of one lane cannot starve those of another.
 import type { Transferable, Worker } from "node:worker_threads";
-import type { TaskReport, TaskOrder, TaskReply } from "./task-protocol.ts";
+import type { TaskOrder, TaskReply, TaskReport } from "./task-protocol.ts";
 
 export type TaskOptions = {
-  /** Milliseconds from the call of `run`, waiting in the queue included; below 2^31, where timers end. */
+  /** Milliseconds from the call of `run`, including time in the queue; below 2^31, the limit of timers. */
   deadlineMs: number;
   /**
-   * Milliseconds that the task may take from the moment its thread begins with it; `deadline` then bounds only the time
-   * until that moment. For tasks whose end is a verdict, which must not depend on how busy the machine is or how long a
-   * thread starts.
+   * Milliseconds that the task may take once its thread has begun it; `deadlineMs` then bounds only the time until
+   * that. For tasks whose timeout is part of a verdict, which must not depend on the load of the machine or on the
+   * start of a thread.
    */
   allowanceMs?: number;
-  /** Whose task it is. One lane gets all threads but one at most, and lanes with waiting tasks take turns. */
+  /** The owner of the task. A lane gets all threads but one at most, and lanes with waiting tasks take turns. */
   lane?: string;
-  /** Rejects the call with the signal's reason. A running task is not stopped before its deadline, only ignored. */
+  /** Rejects the call with the signal's reason. A running task continues until its deadline; its result is ignored. */
   signal?: AbortSignal;
-  /** Buffers of the input that move to the thread instead of being copied. */
+  /** Buffers of the input to move to the thread instead of copying them. */
   transfer?: readonly Transferable[];
 };
 
@@ -29,16 +29,16 @@ export type PoolLoad = { waiting: number; running: number };
 export type Pool<Input, Output> = {
   /**
    * Runs a task in a thread. Rejects with QueueFullError, DeadlineError, WorkerDiedError, TaskError (the task threw),
-   * PoolClosedError, the signal's reason, or DataCloneError for an input that cannot be sent.
+   * PoolClosedError, the signal's reason, or DataCloneError if the input cannot be sent.
    */
   run(input: Input, options: TaskOptions): Promise<Output>;
-  /** How many tasks wait for a thread, and how many have one. */
+  /** Number of tasks that wait for a thread, and that run in one. */
   load(): PoolLoad;
-  /** Takes no more tasks, waits for the accepted ones (their deadlines bound that), stops the threads. */
+  /** Refuses further tasks, waits for the accepted ones (their deadlines bound that), then stops the threads. */
   close(): Promise<void>;
 };
 
-/** As many tasks wait as the pool allows; the client may come again. */
+/** The queue of the pool or of the lane is full; the client may retry later. */
 export class QueueFullError extends Error {
   override readonly name = "QueueFullError";
   readonly limit: number;
@@ -50,51 +50,45 @@ export class QueueFullError extends Error {
 }
 
 /**
- * The deadline passed. `started` tells a task that takes too long from one whose turn did not come; one with an
- * allowance counts as started only when its thread said that it begins.
+ * The deadline passed. `started` distinguishes a task that takes too long from one that was never run; a task with an
+ * allowance has started once its thread reported it.
  */
 export class DeadlineError extends Error {
   override readonly name = "DeadlineError";
-  /** Milliseconds. */
   readonly deadlineMs: number;
   readonly started: boolean;
 
-  constructor(pool: string, deadline: number, started: boolean) {
-    super(`${pool}: ${started ? "not finished" : "not begun"} after ${deadline} ms`);
-    this.deadlineMs = deadline;
+  constructor(pool: string, { deadlineMs, started }: { deadlineMs: number; started: boolean }) {
+    super(`${pool}: ${started ? "not finished" : "not begun"} after ${deadlineMs} ms`);
+    this.deadlineMs = deadlineMs;
     this.started = started;
   }
 }
 
-/**
- * The thread of the task ended by itself: out of memory, process.exit, an exception outside the task, a failed start.
- */
+/** The task's thread ended: out of memory, process.exit, an exception outside the task, or a failed start. */
 export class WorkerDiedError extends Error {
   override readonly name = "WorkerDiedError";
-  /** Whether the thread had begun with the task: if not, its end is none of the task's doing. */
+  /** Whether the thread had begun the task; otherwise the task did not cause its end. */
   readonly began: boolean;
 
-  constructor(message: string, began: boolean, options: ErrorOptions) {
+  constructor(message: string, { began, ...options }: { began: boolean } & ErrorOptions) {
     super(message, options);
     this.began = began;
   }
 }
 
-/** The pool was closed before the task was given to it. */
+/** The pool was closed before the task was submitted. */
 export class PoolClosedError extends Error {
   override readonly name = "PoolClosedError";
 }
 
-/**
- * The task threw. `task` is the name of the error class in the thread, `code` its code; other data of it does not
- * travel.
- */
+/** The task threw. `task` and `code` are name and code of the error in the thread; its other data is lost. */
 export class TaskError extends Error {
   override readonly name = "TaskError";
   readonly task: string;
   readonly code: string | null;
 
-  constructor(message: string, task: string, code: string | null) {
+  constructor(message: string, { task, code }: { task: string; code: string | null }) {
     super(message);
     this.task = task;
     this.code = code;
@@ -121,234 +115,274 @@ type Thread<Input, Output> = {
   /** Stopped or failed: gets no more tasks and leaves the pool with its "exit" event. */
   leaving: boolean;
   cause: unknown;
-  /** Ends an idle thread; null while it works, and where threads stay. */
-  rest: NodeJS.Timeout | null;
+  /** Stops an idle thread; null while it works, or if idle threads stay. */
+  idleTimer: NodeJS.Timeout | null;
 };
 
-/**
- * `name` goes into error texts; at most `size` threads, started by `start` when they are first needed, and `queueLimit`
- * tasks waiting for one, `laneLimit` of them of one lane. A thread that had nothing to do for `keepIdle` milliseconds
- * is ended, and with it all memory that its tasks left; null keeps it. The thread's entry file calls `serveTasks` of
- * task.ts.
- */
-export function createPool<Input, Output>({
-  name,
-  size,
-  queueLimit,
-  laneLimit = queueLimit,
-  idleTimeoutMs: keepIdle = null,
-  start,
-}: {
+export type PoolOptions = {
+  /** Used in error texts. */
   name: string;
+  /** Most threads; they start on demand. */
   size: number;
+  /** Most tasks waiting for a thread. */
   queueLimit: number;
+  /** Most waiting tasks of one lane; `queueLimit` by default. */
   laneLimit?: number;
+  /** Milliseconds after which an idle thread is stopped, which frees all memory of its tasks; null keeps it. */
   idleTimeoutMs?: number | null;
+  /** Starts a thread, whose entry file calls `serveTasks` (task-protocol.ts). */
   start: () => Worker;
-}): Pool<Input, Output> {
-  const queue: Task<Input, Output>[] = [];
-  const threads = new Set<Thread<Input, Output>>();
-  /** Lane -> when a task of it was last begun, as a number that grows. Only lanes with tasks are here. */
-  const turns = new Map<string, number>();
-  let turn = 0;
-  let closing: Promise<void> | null = null;
-  let drained: () => void = () => {};
+};
 
-  function settle(task: Task<Input, Output>, outcome: () => void): void {
+export function createPool<Input, Output>(options: PoolOptions): Pool<Input, Output> {
+  const pool = new ThreadPool<Input, Output>(options);
+  return {
+    run: (input, taskOptions) => pool.run(input, taskOptions),
+    load: () => pool.load(),
+    close: () => pool.close(),
+  };
+}
+
+class ThreadPool<Input, Output> {
+  readonly #name: string;
+  readonly #size: number;
+  readonly #queueLimit: number;
+  readonly #laneLimit: number;
+  readonly #idleTimeoutMs: number | null;
+  readonly #start: () => Worker;
+  readonly #queue: Task<Input, Output>[] = [];
+  readonly #threads = new Set<Thread<Input, Output>>();
+  /** The turn in which each lane last began a task, an increasing number. Contains only lanes with tasks. */
+  readonly #turns = new Map<string, number>();
+  #turn = 0;
+  #closing: Promise<void> | null = null;
+  #onDrained: () => void = () => {};
+
+  constructor({ name, size, queueLimit, laneLimit = queueLimit, idleTimeoutMs = null, start }: PoolOptions) {
+    this.#name = name;
+    this.#size = size;
+    this.#queueLimit = queueLimit;
+    this.#laneLimit = laneLimit;
+    this.#idleTimeoutMs = idleTimeoutMs;
+    this.#start = start;
+  }
+
+  async run(input: Input, options: TaskOptions): Promise<Output> {
+    const { deadlineMs, signal, transfer = [] } = options;
+    const lane = options.lane ?? null;
+    const allowanceMs = options.allowanceMs ?? null;
+    if (this.#closing !== null) throw new PoolClosedError(`${this.#name}: closed`);
+    signal?.throwIfAborted();
+    this.#checkQueue(lane);
+    return new Promise<Output>((resolve, reject) => {
+      // The timer outlives an abort while the task runs: it is what then frees the thread.
+      const timer = setTimeout(() => this.#expire(task, deadlineMs), deadlineMs);
+      const onAbort = (): void => this.#abort(task, signal?.reason);
+      const release = (): void => {
+        clearTimeout(task.timer);
+        signal?.removeEventListener("abort", onAbort);
+      };
+      const task: Task<Input, Output> = {
+        input,
+        transfer,
+        resolve,
+        reject,
+        release,
+        lane,
+        allowanceMs,
+        timer,
+        began: false,
+        settled: false,
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#queue.push(task);
+      this.#dispatch();
+    });
+  }
+
+  load(): PoolLoad {
+    const running = [...this.#threads].filter(({ task }) => task !== null).length;
+    return { waiting: this.#queue.length, running };
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#stopAll();
+    return this.#closing;
+  }
+
+  /** @throws QueueFullError if the task would have to wait and the queue is full */
+  #checkQueue(lane: string | null): void {
+    if (this.#countIdle() > 0 && this.#mayRun(lane)) return;
+    if (this.#queue.length >= this.#queueLimit) throw new QueueFullError(this.#name, this.#queueLimit);
+    if (lane !== null && this.#countWaiting(lane) >= this.#laneLimit)
+      throw new QueueFullError(this.#name, this.#laneLimit);
+  }
+
+  /** Threads that could take a task at once, including those that may still be started. */
+  #countIdle(): number {
+    let busy = 0;
+    for (const { task, leaving } of this.#threads) if (task !== null || leaving) busy += 1;
+    return this.#size - busy;
+  }
+
+  #countRunning(lane: string): number {
+    return [...this.#threads].filter(({ task }) => task?.lane === lane).length;
+  }
+
+  #countWaiting(lane: string): number {
+    return this.#queue.filter((task) => task.lane === lane).length;
+  }
+
+  /** Whether a lane may have another thread. */
+  #mayRun(lane: string | null): boolean {
+    return lane === null || this.#countRunning(lane) < Math.max(1, this.#size - 1);
+  }
+
+  #turnOf(lane: string | null): number {
+    return lane === null ? 0 : (this.#turns.get(lane) ?? 0);
+  }
+
+  #settle(task: Task<Input, Output>, outcome: () => void): void {
     if (task.settled) return;
     task.settled = true;
     task.release();
     outcome();
   }
 
-  /** Gives waiting tasks to idle threads, then to new ones while there is room. */
-  function dispatch(): void {
-    while (next() !== null) {
-      const thread = idleThread();
-      // Starting a thread may have failed the task that was next.
-      const task = thread === null ? null : next();
+  /** Assigns waiting tasks to idle threads, then to new ones up to `size`. */
+  #dispatch(): void {
+    while (this.#findNext() !== null) {
+      const thread = this.#findIdleThread();
+      // A failed start of a thread may have rejected the task that was next.
+      const task = thread === null ? null : this.#findNext();
       if (thread === null || task === null) break;
-      leaveQueue(task);
-      assign(thread, task);
+      this.#leaveQueue(task);
+      this.#assign(thread, task);
     }
-    for (const lane of turns.keys()) if (runningOf(lane) === 0 && waitingOf(lane) === 0) turns.delete(lane);
-    if (queue.length === 0 && [...threads].every((thread) => thread.task === null)) drained();
+    for (const lane of this.#turns.keys())
+      if (this.#countRunning(lane) === 0 && this.#countWaiting(lane) === 0) this.#turns.delete(lane);
+    if (this.#queue.length === 0 && [...this.#threads].every((thread) => thread.task === null)) this.#onDrained();
   }
 
-  /**
-   * The task whose lane waits longest for its turn, of the lanes that may have a thread more; of one lane, the oldest.
-   */
-  function next(): Task<Input, Output> | null {
-    let first: Task<Input, Output> | null = null;
-    for (const task of queue)
-      if (hasRoom(task.lane) && (first === null || turnOf(task.lane) < turnOf(first.lane))) first = task;
-    return first;
+  /** The oldest task of the lane that has waited longest for its turn, among lanes that may have another thread. */
+  #findNext(): Task<Input, Output> | null {
+    let next: Task<Input, Output> | null = null;
+    for (const task of this.#queue)
+      if (this.#mayRun(task.lane) && (next === null || this.#turnOf(task.lane) < this.#turnOf(next.lane))) next = task;
+    return next;
   }
 
-  const turnOf = (lane: string | null): number => (lane === null ? 0 : (turns.get(lane) ?? 0));
-  const runningOf = (lane: string): number => [...threads].filter(({ task }) => task?.lane === lane).length;
-  const waitingOf = (lane: string): number => queue.filter((task) => task.lane === lane).length;
-  const hasRoom = (lane: string | null): boolean => lane === null || runningOf(lane) < Math.max(1, size - 1);
-
-  function idleThread(): Thread<Input, Output> | null {
-    for (const thread of threads) if (thread.task === null && !thread.leaving) return thread;
-    return threads.size < size ? startThread() : null;
+  #findIdleThread(): Thread<Input, Output> | null {
+    for (const thread of this.#threads) if (thread.task === null && !thread.leaving) return thread;
+    return this.#threads.size < this.#size ? this.#startThread() : null;
   }
 
-  function startThread(): Thread<Input, Output> | null {
+  #startThread(): Thread<Input, Output> | null {
     let worker: Worker;
     try {
-      worker = start();
+      worker = this.#start();
     } catch (cause) {
-      const task = queue.shift();
-      if (task !== undefined) {
-        settle(task, () =>
-          task.reject(new WorkerDiedError(`${name}: a thread could not be started`, false, { cause })),
-        );
-      }
-      return queue.length > 0 ? startThread() : null;
+      const task = this.#queue.shift();
+      const text = `${this.#name}: a thread could not be started`;
+      if (task !== undefined) this.#settle(task, () => task.reject(new WorkerDiedError(text, { began: false, cause })));
+      return this.#queue.length > 0 ? this.#startThread() : null;
     }
-    const thread: Thread<Input, Output> = { worker, task: null, leaving: false, cause: null, rest: null };
-    threads.add(thread);
-    worker.on("message", (news: TaskReport) => ("began" in news ? begin(thread) : finish(thread, news)));
-    worker.on("messageerror", (error) => stop(thread, error));
+    const thread: Thread<Input, Output> = { worker, task: null, leaving: false, cause: null, idleTimer: null };
+    this.#threads.add(thread);
+    worker.on("message", (report: TaskReport) =>
+      "began" in report ? this.#begin(thread) : this.#finish(thread, report),
+    );
+    worker.on("messageerror", (error) => this.#stop(thread, error));
     worker.on("error", (error) => {
       thread.leaving = true;
       thread.cause = error;
     });
-    worker.on("exit", (code) => {
-      threads.delete(thread);
-      wake(thread);
-      const { task, cause } = thread;
-      thread.task = null;
-      if (task !== null) {
-        settle(task, () =>
-          task.reject(new WorkerDiedError(`${name}: the thread ended with code ${code}`, task.began, { cause })),
-        );
-      }
-      dispatch();
-    });
+    worker.on("exit", (code) => this.#remove(thread, code));
     return thread;
   }
 
-  function assign(thread: Thread<Input, Output>, task: Task<Input, Output>): void {
+  #remove(thread: Thread<Input, Output>, exitCode: number): void {
+    this.#threads.delete(thread);
+    clearIdleTimer(thread);
+    const { task, cause } = thread;
+    thread.task = null;
+    const text = `${this.#name}: the thread ended with code ${exitCode}`;
+    if (task !== null) this.#settle(task, () => task.reject(new WorkerDiedError(text, { began: task.began, cause })));
+    this.#dispatch();
+  }
+
+  #assign(thread: Thread<Input, Output>, task: Task<Input, Output>): void {
     try {
       thread.worker.postMessage({ input: task.input } satisfies TaskOrder, task.transfer);
       thread.task = task;
-      wake(thread);
-      if (task.lane !== null) turns.set(task.lane, (turn += 1));
+      clearIdleTimer(thread);
+      if (task.lane !== null) this.#turns.set(task.lane, (this.#turn += 1));
     } catch (error) {
-      settle(task, () => task.reject(error));
+      this.#settle(task, () => task.reject(error));
     }
   }
 
-  function begin({ task }: Thread<Input, Output>): void {
+  #begin({ task }: Thread<Input, Output>): void {
     if (task === null || task.settled) return;
     task.began = true;
-    const { allowanceMs: allowance } = task;
-    if (allowance === null) return;
+    const { allowanceMs } = task;
+    if (allowanceMs === null) return;
     clearTimeout(task.timer);
-    task.timer = setTimeout(() => expire(task, allowance), allowance);
+    task.timer = setTimeout(() => this.#expire(task, allowanceMs), allowanceMs);
   }
 
-  function finish(thread: Thread<Input, Output>, reply: TaskReply): void {
+  #finish(thread: Thread<Input, Output>, reply: TaskReply): void {
     const { task } = thread;
     thread.task = null;
     if (task !== null) {
-      settle(task, () => {
+      this.#settle(task, () => {
         if (reply.ok) task.resolve(reply.output as Output);
-        else task.reject(new TaskError(reply.message, reply.name, reply.code));
+        else task.reject(new TaskError(reply.message, { task: reply.name, code: reply.code }));
       });
     }
-    dispatch();
-    if (keepIdle !== null && thread.task === null) thread.rest = setTimeout(() => stop(thread, null), keepIdle).unref();
+    this.#dispatch();
+    if (this.#idleTimeoutMs !== null && thread.task === null)
+      thread.idleTimer = setTimeout(() => this.#stop(thread, null), this.#idleTimeoutMs).unref();
   }
 
-  function wake(thread: Thread<Input, Output>): void {
-    if (thread.rest !== null) clearTimeout(thread.rest);
-    thread.rest = null;
-  }
-
-  /** The thread keeps its place and its task until it is really gone: "exit" does the rest. */
-  function stop(thread: Thread<Input, Output>, cause: unknown): void {
+  /** Stops a thread, which keeps its task until its "exit" event. */
+  #stop(thread: Thread<Input, Output>, cause: unknown): void {
     thread.leaving = true;
     thread.cause = cause;
     void thread.worker.terminate();
   }
 
-  function expire(task: Task<Input, Output>, deadline: number): void {
-    const thread = [...threads].find((one) => one.task === task);
-    leaveQueue(task);
+  #expire(task: Task<Input, Output>, deadlineMs: number): void {
+    const thread = [...this.#threads].find((candidate) => candidate.task === task);
+    this.#leaveQueue(task);
     const started = task.allowanceMs === null ? thread !== undefined : task.began;
-    settle(task, () => task.reject(new DeadlineError(name, deadline, started)));
-    if (thread !== undefined) stop(thread, null);
-    else dispatch();
+    this.#settle(task, () => task.reject(new DeadlineError(this.#name, { deadlineMs, started })));
+    if (thread !== undefined) this.#stop(thread, null);
+    else this.#dispatch();
   }
 
-  function leaveQueue(task: Task<Input, Output>): void {
-    const place = queue.indexOf(task);
-    if (place >= 0) queue.splice(place, 1);
+  #abort(task: Task<Input, Output>, reason: unknown): void {
+    this.#leaveQueue(task);
+    if ([...this.#threads].some((thread) => thread.task === task)) task.reject(reason);
+    else this.#settle(task, () => task.reject(reason));
+    this.#dispatch();
   }
 
-  async function stopAll(): Promise<void> {
+  #leaveQueue(task: Task<Input, Output>): void {
+    const index = this.#queue.indexOf(task);
+    if (index >= 0) this.#queue.splice(index, 1);
+  }
+
+  async #stopAll(): Promise<void> {
     await new Promise<void>((resolve) => {
-      drained = resolve;
-      dispatch();
+      this.#onDrained = resolve;
+      this.#dispatch();
     });
-    await Promise.all([...threads].map(({ worker }) => worker.terminate()));
+    await Promise.all([...this.#threads].map(({ worker }) => worker.terminate()));
   }
+}
 
-  return {
-    async run(input, { deadlineMs: deadline, allowanceMs: allowance = null, lane = null, signal, transfer = [] }) {
-      if (closing !== null) throw new PoolClosedError(`${name}: closed`);
-      signal?.throwIfAborted();
-      if (idleCount() === 0 || !hasRoom(lane)) {
-        if (queue.length >= queueLimit) throw new QueueFullError(name, queueLimit);
-        if (lane !== null && waitingOf(lane) >= laneLimit) throw new QueueFullError(name, laneLimit);
-      }
-      return new Promise<Output>((resolve, reject) => {
-        // The timer outlives an abort while the task runs: it is what frees the thread then.
-        const timer = setTimeout(() => expire(task, deadline), deadline);
-        const onAbort = () => {
-          leaveQueue(task);
-          if ([...threads].some((thread) => thread.task === task)) reject(signal?.reason);
-          else settle(task, () => reject(signal?.reason));
-          dispatch();
-        };
-        const release = () => {
-          clearTimeout(task.timer);
-          signal?.removeEventListener("abort", onAbort);
-        };
-        const task: Task<Input, Output> = {
-          input,
-          transfer,
-          resolve,
-          reject,
-          release,
-          lane,
-          allowanceMs: allowance,
-          timer,
-          began: false,
-          settled: false,
-        };
-        signal?.addEventListener("abort", onAbort, { once: true });
-        queue.push(task);
-        dispatch();
-      });
-    },
-
-    load: () => ({ waiting: queue.length, running: [...threads].filter(({ task }) => task !== null).length }),
-
-    close() {
-      closing ??= stopAll();
-      return closing;
-    },
-  };
-
-  /** Threads that could take a task at once, those that may still be started included. */
-  function idleCount(): number {
-    let busy = 0;
-    for (const { task, leaving } of threads) if (task !== null || leaving) busy += 1;
-    return size - busy;
-  }
+function clearIdleTimer(thread: { idleTimer: NodeJS.Timeout | null }): void {
+  if (thread.idleTimer !== null) clearTimeout(thread.idleTimer);
+  thread.idleTimer = null;
 }

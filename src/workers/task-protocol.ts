@@ -1,28 +1,29 @@
-// The thread's side of a pool (pool.ts): one task after the other, an answer for each.
+// The thread's side of a pool (pool.ts): runs one task after another and replies to each.
 import { parentPort } from "node:worker_threads";
 import type { Transferable } from "node:worker_threads";
 
-/** What the pool sends for a task. */
+/** The message that submits a task. */
 export type TaskOrder = { input: unknown };
 
-/** What it gets back: the output, or class name, message and `code` of what the task threw. */
+/** The reply to a task: its output, or name, message and `code` of the error that it threw. */
 export type TaskReply =
   | { ok: true; output: unknown }
   | { ok: false; name: string; message: string; code: string | null };
 
-/** What a thread says of its task: that it begins with it, then the reply. */
+/** The messages about a task: that the thread begins it, then the reply. */
 export type TaskReport = { began: true } | TaskReply;
 
 /**
- * Answers the tasks of a pool with `handle`, called in the entry file of a worker thread. `handle` may be asynchronous;
- * what it throws becomes a TaskError at the caller. Buffers pushed on `transfer` move out instead of being copied.
- * An output that cannot be sent is answered as a failure of the task. Throws Error outside a worker thread.
+ * Serves the tasks of a pool; call it in the entry file of a worker thread.
+ * @param handle runs a task, maybe asynchronously. Its errors become a TaskError at the caller, and so does an output
+ *   that cannot be sent. Buffers pushed on `transfer` are moved instead of copied.
+ * @throws Error outside a worker thread
  */
 export function serveTasks<Input, Output>(
   handle: (input: Input, transfer: Transferable[]) => Output | Promise<Output>,
 ): void {
   const port = parentPort;
-  if (port === null) throw new Error("tasks are served in a worker thread only");
+  if (port === null) throw new Error("serveTasks works only in a worker thread");
   port.on("message", async ({ input }: TaskOrder) => {
     port.postMessage({ began: true } satisfies TaskReport);
     try {

@@ -87,7 +87,7 @@ scenario("a type is defined and read back, and what does not compile is refused 
       type_schema:
         "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
       "evaluator.rules.0":
-        "Rule is no valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==",
+        "Rule is not a valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==",
     },
   );
 });

@@ -570,19 +570,19 @@ test("answers infrastructure failures with a request to retry, and bugs with a 5
     };
     const unwritten = ["unavailable", "The report could not be stored. Nothing was changed. Please try again", true];
     for (const trouble of [
-      new TaskError("database or disk is full", "SqliteError", "SQLITE_FULL"),
-      new TaskError("database is locked", "SqliteError", "SQLITE_BUSY"),
+      new TaskError("database or disk is full", { task: "SqliteError", code: "SQLITE_FULL" }),
+      new TaskError("database is locked", { task: "SqliteError", code: "SQLITE_BUSY" }),
       new PoolClosedError("recording: closed"),
     ])
       assert.equal(await outcome(trouble), unwritten, trouble.message);
     // The thread may have ended between its commit and its answer.
     const unknown = ["unavailable", "It is not known whether the report was stored. Please send it again", true];
     for (const trouble of [
-      new WorkerDiedError("recording: the thread ended with code 1", true, {}),
-      new DeadlineError("recording", 1, true),
+      new WorkerDiedError("recording: the thread ended with code 1", { began: true }),
+      new DeadlineError("recording", { deadlineMs: 1, started: true }),
     ])
       assert.equal(await outcome(trouble), unknown, trouble.message);
-    const mistake = new TaskError("UNIQUE constraint failed", "SqliteError", "SQLITE_CONSTRAINT_PRIMARYKEY");
+    const mistake = new TaskError("UNIQUE constraint failed", { task: "SqliteError", code: "SQLITE_CONSTRAINT_PRIMARYKEY" });
     assert.is(await outcome(mistake), mistake);
     assert.is(store.environments.get(environmentId).snapshot_count, 0);
   });

@@ -104,12 +104,17 @@ test("a large file is refused in the words of a small one", async () => {
 const LARGE = padded(TEMPLATE, 10_000);
 
 test("a file that takes too much time or memory is refused as too large, with the bound", async () => {
-  assert.equal(await refused(readerOf(new DeadlineError("documents", 5_000, true)).reader.readTemplate("a", LARGE)), {
-    code: "too_large",
-    message: "template_file: the file could not be read within 5 seconds. Send a shorter one",
-    fields: null,
-  });
-  assert.equal(await refused(readerOf(new WorkerDiedError("gone", true, {})).reader.readPolicy("a", LARGE)), {
+  assert.equal(
+    await refused(
+      readerOf(new DeadlineError("documents", { deadlineMs: 5_000, started: true })).reader.readTemplate("a", LARGE),
+    ),
+    {
+      code: "too_large",
+      message: "template_file: the file could not be read within 5 seconds. Send a shorter one",
+      fields: null,
+    },
+  );
+  assert.equal(await refused(readerOf(new WorkerDiedError("gone", { began: true })).reader.readPolicy("a", LARGE)), {
     code: "too_large",
     message: "policy_file: the file takes more memory to read than one file may. Send a shorter one",
     fields: null,
@@ -118,8 +123,8 @@ test("a file that takes too much time or memory is refused as too large, with th
 
 test("a server that is too busy to read a file asks to send it again", async () => {
   const busy = [
-    new DeadlineError("documents", 10_000, false),
-    new WorkerDiedError("gone", false, {}),
+    new DeadlineError("documents", { deadlineMs: 10_000, started: false }),
+    new WorkerDiedError("gone", { began: false }),
     new QueueFullError("documents", 64),
     new PoolClosedError("documents"),
   ];
@@ -130,7 +135,7 @@ test("a server that is too busy to read a file asks to send it again", async () 
       fields: null,
     });
   }
-  const mistake = new TaskError("no", "TypeError", null);
+  const mistake = new TaskError("no", { task: "TypeError", code: null });
   assert.is(await rejection(readerOf(mistake).reader.readTemplate("a", LARGE)), mistake);
 });
 

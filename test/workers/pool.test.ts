@@ -20,7 +20,7 @@ function givenPool({
   size = 1,
   queueLimit = 10,
   laneLimit = 10,
-  keepIdle = null as number | null,
+  idleTimeoutMs = null as number | null,
   start = () => new Worker(ENTRY),
 } = {}) {
   const started: Worker[] = [];
@@ -29,7 +29,7 @@ function givenPool({
     size,
     queueLimit,
     laneLimit,
-    idleTimeoutMs: keepIdle,
+    idleTimeoutMs,
     start() {
       const worker = start();
       started.push(worker);
@@ -41,7 +41,7 @@ function givenPool({
     started,
     echo: (value: unknown) => pool.run({ kind: "echo", value }, { deadlineMs: AMPLE }),
     /** A task that has begun and ends when it is released. */
-    async hold(value: unknown, options: { deadline?: number; signal?: AbortSignal; lane?: string } = {}) {
+    async hold(value: unknown, options: { deadlineMs?: number; signal?: AbortSignal; lane?: string } = {}) {
       const flags = new Int32Array(new SharedArrayBuffer(8));
       const result = pool.run({ kind: "hold", value, flags }, { deadlineMs: AMPLE, ...options });
       let ended = false;
@@ -206,7 +206,7 @@ test("an aborted task still ends at its deadline", async () => {
   const { pool, started, hold, echo } = givenPool();
   await echo("warm");
   const controller = new AbortController();
-  const running = await hold("running", { deadline: 200, signal: controller.signal });
+  const running = await hold("running", { deadlineMs: 200, signal: controller.signal });
   controller.abort(new Error("the client is gone"));
   assert.is((await rejection(running.result)).message, "the client is gone");
   assert.is(await echo("next"), "next");
@@ -374,7 +374,7 @@ test("close waits no longer than the deadline of what is stuck", async () => {
 });
 
 test("a thread with nothing to do is ended after a while, and another started when there is", async () => {
-  const { pool, started, echo } = givenPool({ keepIdle: 1 });
+  const { pool, started, echo } = givenPool({ idleTimeoutMs: 1 });
   for (const number of [1, 2]) {
     assert.is(await echo(number), number);
     const thread = started[number - 1] as Worker;
@@ -385,7 +385,7 @@ test("a thread with nothing to do is ended after a while, and another started wh
 });
 
 test("a thread that works is not taken for idle", async () => {
-  const { pool, started, hold } = givenPool({ keepIdle: 1 });
+  const { pool, started, hold } = givenPool({ idleTimeoutMs: 1 });
   const working = await hold("working");
   const clock = givenPool();
   await rejection(clock.pool.run({ kind: "loop" }, { deadlineMs: 50 }));

@@ -1,10 +1,8 @@
 /**
- * JSON Schemas that users write for their attestation types (semantics 3.4): draft-07 or 2020-12, formats asserted.
- * Compiling one and checking data with it runs in worker threads only, because both may take any time: a schema is a
- * program.
+ * Users' JSON Schemas for custom attestation types (semantics 3.4): draft-07 or 2020-12, with formats asserted. Schemas
+ * are compiled and applied in worker threads only, because both may take any time: a schema is a program.
  *
- * Nothing is ever fetched: a reference that leads out of the schema, to anything but the published meta-schemas, is
- * refused.
+ * Nothing is ever fetched: a reference to anything outside the schema except the published meta-schemas is refused.
  */
 import { Ajv } from "ajv";
 import type { ErrorObject, Options, ValidateFunction } from "ajv";
@@ -12,11 +10,9 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { truncate, excerpt } from "../../domain/text/excerpt.ts";
 
-/**
- * A schema of a large report has hundreds of parts; this many compile in about half of the time that a check may take.
- */
+/** The schema of a large report has hundreds of parts; this many compile in about half the time limit of a check. */
 const MAX_PARTS = 10_000;
-const MAX_LINE = 500;
+const MAX_LINE_CHARS = 500;
 
 const DIALECTS: Record<string, new (options: Options) => Ajv> = {
   "json-schema.org/draft-07/schema": Ajv,
@@ -26,13 +22,10 @@ const DEFAULT_DIALECT = "json-schema.org/draft/2020-12/schema";
 const CHOICE =
   "draft-07 (http://json-schema.org/draft-07/schema#) or 2020-12 (https://json-schema.org/draft/2020-12/schema)";
 
-/**
- * A check: null when the data fits, else one line with place and problem. Or why the schema cannot be used, in one
- * line.
- */
+/** A compiled check, which returns null or one line with the problem of the data; or the problem of the schema. */
 export type SchemaCheck = { check: (data: unknown) => string | null } | { problem: string };
 
-/** Reads a schema, which is an object, and compiles it. Never throws for what a schema says. */
+/** Compiles a schema. No content of a schema makes it throw. */
 export function compileTypeSchema(schema: Record<string, unknown>): SchemaCheck {
   if (countParts(schema) > MAX_PARTS) return { problem: `the schema has more than ${MAX_PARTS} parts` };
   const { $schema: dialect = `https://${DEFAULT_DIALECT}`, ...rest } = schema;
@@ -41,26 +34,26 @@ export function compileTypeSchema(schema: Record<string, unknown>): SchemaCheck 
   if (Engine === undefined)
     return { problem: line(`$schema: the dialect ${show(dialect)} is not served. Use ${CHOICE}`) };
   try {
-    if (hasAsync(schema)) return { problem: "$async is no keyword of JSON Schema" };
-    // Names of properties are compared with what the data itself holds: every JavaScript object inherits a `toString`.
+    if (hasAsync(schema)) return { problem: "$async is not a keyword of JSON Schema" };
+    // ownProperties: every JavaScript object inherits a `toString`, which is not a property of the data.
     const engine = new Engine({ strict: false, ownProperties: true, logger: false, verbose: true });
     addFormats.default(engine, { mode: "full" });
     if (engine.validateSchema(rest) !== true) return { problem: line(describe(engine.errors ?? [], "type_schema")) };
     const validate = engine.compile(rest);
-    // A check that cannot even be begun would refuse all data later: its code is only now translated, and needs stack
-    // for that.
+    // V8 compiles the code of the check on its first run, which may exhaust the stack; such a check would later refuse
+    // all data.
     for (const value of [null, 0, "", [], {}]) fits(validate, value);
-    return { check: (data) => checked(validate, data) };
+    return { check: (data) => checkData(validate, data) };
   } catch (error) {
     if (error instanceof RangeError) return { problem: ENDLESS };
-    // ajv throws for references that lead nowhere, names that are given twice and expressions that do not compile.
+    // ajv throws for unresolved references, duplicate names and regular expressions that do not compile.
     return { problem: line(error instanceof Error ? error.message : String(error)) };
   }
 }
 
 const ENDLESS = "the schema is too large, nests too deeply or refers to itself without end";
 
-function checked(validate: ValidateFunction, data: unknown): string | null {
+function checkData(validate: ValidateFunction, data: unknown): string | null {
   try {
     return fits(validate, data) ? null : line(describe(validate.errors ?? [], "attestation_data"));
   } catch (error) {
@@ -69,13 +62,10 @@ function checked(validate: ValidateFunction, data: unknown): string | null {
   }
 }
 
-/** Only the value true is a pass: an asynchronous check would give a promise, which a mere condition takes for one. */
+/** Only the value true passes: an asynchronous check would return a promise, which is truthy. */
 const fits = (validate: ValidateFunction, data: unknown): boolean => (validate(data) as unknown) === true;
 
-/**
- * ajv's own keyword makes a check asynchronous, wherever in a schema it stands. In `properties` it is the name of a
- * property.
- */
+/** Whether ajv's own keyword makes a check asynchronous. In `properties`, it is the name of a property. */
 function hasAsync(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (Array.isArray(value)) return value.some(hasAsync);
@@ -92,18 +82,16 @@ function countParts(value: unknown): number {
   return parts;
 }
 
-/**
- * The first problem with its place; where alternatives failed, what failed as a whole and one of them as an example.
- */
+/** The first problem with its path; if alternatives failed, the problem as a whole and one of them as an example. */
 function describe(errors: readonly ErrorObject[], root: string): string {
   const whole = errors.at(-1);
   const [first] = errors;
   if (whole === undefined || first === undefined) return `${root}: does not fit`;
-  const text = `${placeOf(whole, root)}: ${problemOf(whole)}`;
-  return first === whole ? text : `${text} (${placeOf(first, root)}: ${problemOf(first)})`;
+  const text = `${formatPath(whole, root)}: ${formatProblem(whole)}`;
+  return first === whole ? text : `${text} (${formatPath(first, root)}: ${formatProblem(first)})`;
 }
 
-const placeOf = ({ instancePath }: ErrorObject, root: string): string =>
+const formatPath = ({ instancePath }: ErrorObject, root: string): string =>
   [
     root,
     ...instancePath
@@ -112,11 +100,11 @@ const placeOf = ({ instancePath }: ErrorObject, root: string): string =>
       .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")),
   ].join(".");
 
-function problemOf({ keyword, message = "does not fit", params }: ErrorObject): string {
-  const named = (params["additionalProperty"] ?? params["unevaluatedProperty"] ?? params["propertyName"]) as
+function formatProblem({ keyword, message = "does not fit", params }: ErrorObject): string {
+  const property = (params["additionalProperty"] ?? params["unevaluatedProperty"] ?? params["propertyName"]) as
     | string
     | undefined;
-  if (named !== undefined) return `${message} (${show(named)})`;
+  if (property !== undefined) return `${message} (${show(property)})`;
   if (keyword === "enum")
     return `${message}: ${(params["allowedValues"] as unknown[]).slice(0, 20).map(show).join(", ")}`;
   if (keyword === "const") return `${message} ${show(params["allowedValue"])}`;
@@ -125,4 +113,4 @@ function problemOf({ keyword, message = "does not fit", params }: ErrorObject): 
 
 const show = (value: unknown): string =>
   typeof value === "string" ? `'${truncate(value, 100)}'` : truncate(JSON.stringify(value), 100);
-const line = (text: string): string => excerpt(text, MAX_LINE);
+const line = (text: string): string => excerpt(text, MAX_LINE_CHARS);

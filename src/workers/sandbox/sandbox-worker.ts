@@ -1,51 +1,42 @@
-// A thread that compiles and runs what users wrote for their attestation types: schemas and jq expressions. It knows no
-// database, no files and no network, and it is stopped when it takes too long (custom-types.ts).
+// The worker thread that compiles and runs users' code for custom attestation types: schemas and jq expressions. It has
+// no access to database, files or network, and is stopped when it takes too long (attestation-types.ts).
 import type { ExpressionRun } from "../../domain/attestation/custom.ts";
+import { createLru } from "../../domain/lru.ts";
 import { runJq } from "./jq.ts";
 import type { JqOrder } from "./jq.ts";
 import { serveTasks } from "../task-protocol.ts";
 import { compileTypeSchema } from "./json-schema.ts";
 import type { SchemaCheck } from "./json-schema.ts";
 
-/** `schema` is JSON text; `data`, JSON text in UTF-8, is checked with it. Null: the schema is only compiled. */
+/** `schema` is JSON text; `data` is JSON text in UTF-8 to check with it, or null to only compile the schema. */
 export type SchemaTask = { kind: "schema"; schema: string; data: Uint8Array | null };
 export type JqTask = { kind: "jq" } & JqOrder;
 
-/** What is wrong with the schema, and what does not fit; one line each, null where nothing is. */
+/** The problem of the schema, and of the data; one line each, null without one. */
 export type SchemaResult = { problem: string | null; mismatch: string | null };
-/** `took`: milliseconds. */
 export type SandboxResult = { output: SchemaResult | ExpressionRun; tookMs: number };
 
-/** The schemas used last, by their text. */
-const kept = new Map<string, SchemaCheck>();
-const KEPT_SCHEMAS = 32;
-/** A schema of this length compiles in some fifty milliseconds; larger ones are rare, and memory is bounded. */
-const KEPT_CHARACTERS = 65_536;
+/** Compiled schemas by their text. */
+const compiledSchemas = createLru<string, SchemaCheck>({ maxEntries: 32 });
+/** A schema of this length compiles in about fifty milliseconds; larger ones are rare and would take much memory. */
+const MAX_CACHED_SCHEMA_CHARS = 65_536;
 
-function compiledSchema(text: string): SchemaCheck {
-  const known = kept.get(text);
-  if (known) {
-    kept.delete(text);
-    kept.set(text, known);
-    return known;
-  }
+function compileCached(text: string): SchemaCheck {
+  const cached = compiledSchemas.get(text);
+  if (cached) return cached;
   const check = compileTypeSchema(JSON.parse(text) as Record<string, unknown>);
-  if (text.length <= KEPT_CHARACTERS) kept.set(text, check);
-  for (const oldest of kept.keys()) {
-    if (kept.size <= KEPT_SCHEMAS) break;
-    kept.delete(oldest);
-  }
+  if (text.length <= MAX_CACHED_SCHEMA_CHARS) compiledSchemas.set(text, check);
   return check;
 }
 
 function checkSchema({ schema, data }: SchemaTask): SchemaResult {
-  const compiled = compiledSchema(schema);
+  const compiled = compileCached(schema);
   if ("problem" in compiled) return { problem: compiled.problem, mismatch: null };
   return { problem: null, mismatch: data === null ? null : compiled.check(JSON.parse(new TextDecoder().decode(data))) };
 }
 
 serveTasks<SchemaTask | JqTask, SandboxResult>(async (task) => {
-  const began = performance.now();
+  const startedMs = performance.now();
   const output = task.kind === "schema" ? checkSchema(task) : await runJq(task);
-  return { output, tookMs: performance.now() - began };
+  return { output, tookMs: performance.now() - startedMs };
 });

@@ -38,7 +38,7 @@ const define = (more: Partial<TypeDefinition> = {}): TypeDefinition => ({
   ...more,
 });
 const judge = (definition: Partial<TypeDefinition>, data: unknown, lane = "type") =>
-  types.evaluate(lane, define(definition), data, NOW);
+  types.evaluate(lane, define(definition), { data, now: NOW });
 const reasons = (verdict: TypeEvaluation): unknown =>
   "mismatch" in verdict ? verdict : verdict.outcomes.map(({ reason }) => reason);
 const summaryOf = async (entries: Record<string, string>, data: unknown): Promise<unknown> => {
@@ -279,13 +279,14 @@ test("a definition is compiled, not run; everything that does not compile is tol
       type_schema:
         "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
       "evaluator.rules.1":
-        "Rule is no valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==",
-      "evaluator.rules.2": "Rule is no valid jq expression: nothing/0 is not defined at <top-level>, line 1: nothing",
-      "evaluator.rules.3": 'Rule is no valid jq expression: Top-level program not given (try ".")',
+        "Rule is not a valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==",
+      "evaluator.rules.2":
+        "Rule is not a valid jq expression: nothing/0 is not defined at <top-level>, line 1: nothing",
+      "evaluator.rules.3": 'Rule is not a valid jq expression: Top-level program not given (try ".")',
       "evaluator.rules.4":
-        "Rule is no valid jq expression: module not found: a (Could not expand ~/.jq. (Could not find home directory.))",
+        "Rule is not a valid jq expression: module not found: a (Could not expand ~/.jq. (Could not find home directory.))",
       "summary.1.expression":
-        "Expression is no valid jq expression: syntax error, unexpected INVALID_CHARACTER, expecting end of file (Unix shell quoting issues?) at <top-level>, line 1: .a)|(.b",
+        "Expression is not a valid jq expression: syntax error, unexpected INVALID_CHARACTER, expecting end of file (Unix shell quoting issues?) at <top-level>, line 1: .a)|(.b",
     },
   );
 });
@@ -293,13 +294,13 @@ test("a definition is compiled, not run; everything that does not compile is tol
 test("a server that is too busy gives no verdict and asks to come again; a mistake of ours stays one", async () => {
   for (const trouble of [
     new QueueFullError("types", 64),
-    new DeadlineError("types", 10_000, false),
-    new WorkerDiedError("types: no thread", false, {}),
+    new DeadlineError("types", { deadlineMs: 10_000, started: false }),
+    new WorkerDiedError("types: no thread", { began: false }),
     new PoolClosedError("types: closed"),
   ]) {
     const busy = failing(trouble);
     for (const asked of [
-      busy.evaluate("a", define({ rules: ["true"] }), 1, NOW),
+      busy.evaluate("a", define({ rules: ["true"] }), { data: 1, now: NOW }),
       busy.check("a", define({ rules: ["true"] })),
     ]) {
       const error = (await rejection(asked)) as AppError;
@@ -314,15 +315,15 @@ test("a server that is too busy gives no verdict and asks to come again; a mista
       assert.is(error.internal, trouble);
     }
   }
-  const mistake = new TaskError("x is not a function", "TypeError", null);
+  const mistake = new TaskError("x is not a function", { task: "TypeError", code: null });
   const broken = failing(mistake);
-  assert.is(await rejection(broken.evaluate("a", define({ rules: ["true"] }), 1, NOW)), mistake);
+  assert.is(await rejection(broken.evaluate("a", define({ rules: ["true"] }), { data: 1, now: NOW })), mistake);
 });
 
 test("a thread that dies of a task is a reason against it", async () => {
-  const dying = failing(new WorkerDiedError("types: out of memory", true, {}));
-  assert.equal(reasons(await dying.evaluate("a", define({ rules: ["true"] }), 1, NOW)), [MEMORY]);
-  assert.equal(await dying.evaluate("a", define({ schema: "{}" }), 1, NOW), {
+  const dying = failing(new WorkerDiedError("types: out of memory", { began: true }));
+  assert.equal(reasons(await dying.evaluate("a", define({ rules: ["true"] }), { data: 1, now: NOW })), [MEMORY]);
+  assert.equal(await dying.evaluate("a", define({ schema: "{}" }), { data: 1, now: NOW }), {
     mismatch: "attestation_data: could not be checked with the schema of the type within 4 seconds and its memory",
   });
   assert.equal(await dying.check("a", define({ schema: "{}", rules: ["true"] })), {

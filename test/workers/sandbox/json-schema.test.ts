@@ -52,8 +52,8 @@ test("other dialects, schemas that are none and references that lead out are ref
     ],
     [{ $id: DRAFT_2020 }, `schema with key or id "${DRAFT_2020}" already exists`],
     [{ pattern: "(" }, "Invalid regular expression: /(/u: Unterminated group"],
-    [{ $async: true }, "$async is no keyword of JSON Schema"],
-    [{ properties: { a: { $async: true } } }, "$async is no keyword of JSON Schema"],
+    [{ $async: true }, "$async is not a keyword of JSON Schema"],
+    [{ properties: { a: { $async: true } } }, "$async is not a keyword of JSON Schema"],
     [{ enum: Array.from({ length: 10_001 }, (_, i) => i) }, "the schema has more than 10000 parts"],
   ] as const)
     assert.is(problem(schema), expected);
