@@ -23,7 +23,7 @@ export type OperationContext = {
   readonly urls: Urls;
   readonly evidence: EvidenceReader;
   /** Compiles and runs the rules and schemas of custom attestation types. */
-  readonly customTypes: CustomTypes;
+  readonly customTypes: AttestationTypes;
   /** Parses JSON inside a body: in a text, or in a file. */
   readonly largeJson: LargeJsonReader;
   /** Reads uploaded templates and policies. */

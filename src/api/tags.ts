@@ -9,7 +9,8 @@ import { MAX_TAGS } from "../store/db/tags.ts";
 import type { TagChange } from "../store/db/tags.ts";
 import { operation } from "./context.ts";
 import type { OperationContext } from "./context.ts";
-import { MAX_LIST_ITEMS, MAX_NAME_CHARS, Name, MAX_TEXT_CHARS, MAX_URL_CHARS } from "../contract/shapes.ts";
+import { MAX_LIST_ITEMS, Name, MAX_TEXT_CHARS, MAX_URL_CHARS } from "../contract/shapes.ts";
+import { MAX_NAME_CHARS } from "../domain/names.ts";
 import { NoQuery } from "./paths.ts";
 
 /** A tag in use, for choices in a filter. */

@@ -34,7 +34,7 @@ export function parseEpochWindow(
   now: number,
 ): TimeWindow {
   const to = query.end_ts ?? query["end-ts"] ?? now;
-  return { from: query.start_ts ?? query["start-ts"] ?? to - DEFAULT_WINDOW_DAYS * DAY, to };
+  return { from: query.start_ts ?? query["start-ts"] ?? to - DEFAULT_WINDOW_DAYS * DAY_S, to };
 }
 
 const DEFAULT_TEXT_WINDOW_DAYS = 30;
@@ -55,7 +55,10 @@ export const TextWindow = {
  * @throws AppError invalid on `from` and `to`
  */
 export function parseTextWindow(query: { from?: string; to?: string }, now: number): TimeWindow {
-  const [from, to] = [query.from ? parseIsoTime(query.from) : undefined, query.to ? parseIsoTime(query.to, true) : now];
+  const [from, to] = [
+    query.from ? parseIsoTime(query.from) : undefined,
+    query.to ? parseIsoTime(query.to, { endOfDay: true }) : now,
+  ];
   if (from === null || to === null) {
     const problem = (text = "") => `Input should be a valid ISO 8601 date or time [input: ${text}]`;
     throw invalid({
@@ -63,5 +66,5 @@ export function parseTextWindow(query: { from?: string; to?: string }, now: numb
       ...(to === null ? { to: problem(query.to) } : {}),
     });
   }
-  return { from: from ?? to - DEFAULT_TEXT_WINDOW_DAYS * DAY, to };
+  return { from: from ?? to - DEFAULT_TEXT_WINDOW_DAYS * DAY_S, to };
 }

@@ -131,7 +131,7 @@ export function toRunRecord(
   const verdicts = readStoredJsonOrNull(row.verdicts_json, isVerdictList);
   const renamedReasons =
     facts && verdicts && facts !== storedFacts
-      ? orNull(() => reasonsOn(facts, verdicts, store.policies.getDocument))
+      ? orNull(() => rewordReasons(facts, verdicts, store.policies.getDocument))
       : null;
   const isOpen = row.last_index === OPEN;
   return {

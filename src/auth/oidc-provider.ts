@@ -153,11 +153,11 @@ async function redeem(
   });
   const claims = tokens.claims();
   if (!claims) throw new Error("the provider sent no ID token");
-  const person = personOf(claims.iss, claims.sub, claims, groupsClaim);
+  const person = parsePerson(claims, { issuer: claims.iss, subject: claims.sub, groupsClaim });
   const hasUserInfo = configuration.serverMetadata().userinfo_endpoint !== undefined;
   if (claims[groupsClaim] !== undefined || !hasUserInfo) return person;
   const more = await client.fetchUserInfo(configuration, tokens.access_token, claims.sub);
-  return personOf(claims.iss, claims.sub, { ...more, ...claims }, groupsClaim);
+  return parsePerson({ ...more, ...claims }, { issuer: claims.iss, subject: claims.sub, groupsClaim });
 }
 
 type ClientSecretMethod = "client_secret_basic" | "client_secret_post";

@@ -1,7 +1,7 @@
 /** Signing in a person for whom the OpenID provider vouches, with the roles that their groups give. */
 import { keepsAdmin } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
-import { freeName, rolesOf } from "../domain/login/identity.ts";
+import { chooseLoginName, resolveRoles } from "../domain/login/identity.ts";
 import type { Person } from "../domain/login/identity.ts";
 import { createAccountChanges, createUserWithOrganization } from "./account-changes.ts";
 import type { AccountChanges, UserRef } from "./account-changes.ts";
@@ -30,7 +30,7 @@ export function signInWithProvider(
     const known = identity && store.users.get(identity.user_id);
     const name =
       known?.name ??
-      freeName(person.names, (one) => store.users.find(one) !== null || store.organizations.find(one) !== null);
+      chooseLoginName(person.names, (one) => store.users.find(one) !== null || store.organizations.find(one) !== null);
     const changesBy = (publicId: string): AccountChanges =>
       createAccountChanges(store, {
         operation: "login",
@@ -64,7 +64,7 @@ function createUserOf(
 
 /** The organizations of the mapping that exist, with the role of the person in each. */
 function findMappedRoles({ store, mapping, warn }: LoginDependencies, person: Person): MappedRole[] {
-  return [...rolesOf(person.groups, mapping)].flatMap(([name, role]) => {
+  return [...resolveRoles(person.groups, mapping)].flatMap(([name, role]) => {
     const organization = store.organizations.find(name);
     if (organization?.kind === "shared") return [{ id: organization.id, name, role }];
     warn(

@@ -29,7 +29,7 @@ export async function loadConfig(
   const fileText = fileName === null ? null : await readText(io, fileName);
   const resolution = resolveConfig({ ...rules, flags, env, fileText, fileName });
   if (resolution.problems !== null) throw new CommandError(resolution.problems, EXIT.usage);
-  const missing = rules.complete === true ? missingOptions(resolution.config) : [];
+  const missing = rules.complete === true ? findMissingOptions(resolution.config) : [];
   if (missing.length > 0) throw new CommandError(missing, EXIT.usage);
   return resolution;
 }
@@ -176,7 +176,7 @@ export function evidenceAccessOf(
  */
 export async function readCaBundle({ caFile: name }: Config, io: Io): Promise<readonly string[] | null> {
   if (name === null) return null;
-  const certificates = certificatesOf(await readText(io, name));
+  const certificates = parseCertificates(await readText(io, name));
   if (certificates.length === 0) throw new CommandError(`the CA bundle ${name} holds no certificate in PEM form`);
   return certificates.map((certificate, index) => {
     if (certificate === null) throw new CommandError(`the CA bundle ${name}: certificate ${index + 1} cannot be read`);

@@ -5,7 +5,7 @@
 import { formatVerdict } from "../domain/compliance/replay.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
-import { outcomeInWords, ruleInWords } from "../domain/policy/reasons.ts";
+import { describeOutcome, describeRule } from "../domain/policy/reasons.ts";
 import { problemsOf } from "../store/environments/explanation-types.ts";
 import type {
   ExplainedArtifact,
@@ -90,7 +90,7 @@ function describeFingerprint(explanation: Explanation, fingerprint: string): str
           : `it does not satisfy ${failed.join(" and ")}`;
       };
       const verb = exited ? "stopped, and was" : "is";
-      return `'${row.name}' in ${labelOf(explanation)} ${verb} ${verdictWord(compliant)}: ${why()}.`;
+      return `'${row.name}' in ${labelOf(explanation)} ${verb} ${formatVerdict(compliant)}: ${why()}.`;
     });
   return [...own, ...explanation.members.flatMap((member) => describeFingerprint(member, fingerprint))];
 }
@@ -165,11 +165,11 @@ function bodyLines(explanation: Explanation, fingerprint: string | null): string
 }
 
 const titleOf = ({ row, exited, compliant }: ExplainedArtifact): string =>
-  `${exited ? "EXITED" : verdictWord(compliant)}  '${row.name}'  ${row.fingerprint || "(fingerprint unknown)"}`;
+  `${exited ? "EXITED" : formatVerdict(compliant)}  '${row.name}'  ${row.fingerprint || "(fingerprint unknown)"}`;
 
 function shortLine(artifact: ExplainedArtifact): string {
   const { exited, compliant, verdicts, allowlist } = artifact;
-  if (exited) return `${titleOf(artifact)}: stopped with this snapshot; was ${verdictWord(compliant)}`;
+  if (exited) return `${titleOf(artifact)}: stopped with this snapshot; was ${formatVerdict(compliant)}`;
   if (compliant === null) return `${titleOf(artifact)}: no policy was in force`;
   const failed = verdicts
     .filter(({ verdict }) => verdict.status !== "COMPLIANT")
@@ -241,7 +241,7 @@ function ruleLines({ rule, satisfied, resolutions }: RuleVerdict): string[] {
     ...resolutions.map((resolution) => {
       const ids = resolution.attestationIds;
       const by = ids.length === 0 ? "" : ` (by ${ids.length === 1 ? "attestation" : "attestations"} ${ids.join(", ")})`;
-      return `           ${outcomeInWords(rule, resolution)}${by}`;
+      return `           ${describeOutcome(rule, resolution)}${by}`;
     }),
   ];
 }

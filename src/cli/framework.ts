@@ -131,7 +131,7 @@ function runHelp(commands: readonly Command[], argv: readonly string[], io: Io):
 /** Whether the second word looks like a mistyped member of the group that the first word names. */
 function isMistyped(commands: readonly Command[], [first = "", second]: readonly string[]): boolean {
   const group = listGroup(commands, first).map(({ name }) => name);
-  return second !== undefined && nearestNames(`${first} ${second}`, group).length > 0;
+  return second !== undefined && findNearestNames(`${first} ${second}`, group).length > 0;
 }
 
 function renderSearch(words: readonly string[], found: HelpMatches): string {
@@ -228,7 +228,7 @@ function renderCommandHelp(command: Command): string {
     option.description,
   ]);
   const usage = `Usage: assay ${command.name} ${command.usage}`.trimEnd();
-  const config = command.takesConfig ? `\nConfiguration:\n${optionsHelp()}` : "";
+  const config = command.takesConfig ? `\nConfiguration:\n${renderOptionsHelp()}` : "";
   const details = command.details ? `\n\n${command.details.map(wrapText).join("\n")}` : "";
   return `${usage}\n\n${command.summary}${details}\n\nOptions:\n${renderColumns(own)}${config}`;
 }

@@ -1,5 +1,5 @@
 /** Full-text search of the help: `assay help WORD` for a word that is neither a command nor a topic. */
-import { ROWS } from "../config/options.ts";
+import { OPTION_ROWS } from "../config/options.ts";
 import type { Command } from "./command.ts";
 
 /** A page of the guide: its name, its heading without that name, and its text in Markdown. */

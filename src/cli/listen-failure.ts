@@ -1,5 +1,5 @@
 /** Explains why a server cannot listen on an address, and what the operator can do. */
-import { listenText } from "../config/resolve.ts";
+import { formatListenAddress } from "../config/resolve.ts";
 import { OPTIONS } from "../config/options.ts";
 import type { Config } from "../config/options.ts";
 import { CommandError } from "./framework.ts";
@@ -32,7 +32,7 @@ export function explainListenError(
   const isPath = "path" in listen;
   const setting = `--${flag} ${isPath ? "unix:/PATH" : placeholder} or ${variable}`;
   const why = isPath ? explainSocketPathError(code, setting) : explainAddressError(code, syscall, setting);
-  return new CommandError(`cannot listen on ${listenText(listen)}: ${why ?? message}`);
+  return new CommandError(`cannot listen on ${formatListenAddress(listen)}: ${why ?? message}`);
 }
 
 function explainAddressError(code: string | undefined, syscall: string, setting: string): string | null {

@@ -1,7 +1,7 @@
 /** Reads the TLS certificate and private key of a server from the configured files. */
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { checkPair } from "../config/tls-certificate.ts";
+import { checkKeyPair } from "../config/tls-certificate.ts";
 import type { CertificateFacts } from "../config/tls-certificate.ts";
 import type { CertificatePair } from "../server/listener.ts";
 import type { Config } from "../config/options.ts";
@@ -19,7 +19,7 @@ export type CheckedKeyPair = { pair: CertificatePair; facts: CertificateFacts | 
 export async function readKeyPair(io: Io, { tlsCert, tlsKey }: Config): Promise<CheckedKeyPair | null> {
   if (tlsCert === null || tlsKey === null) return null;
   const pair = { certificate: await readText(io, tlsCert), key: await readText(io, tlsKey) };
-  const { problems, warnings, facts } = checkPair(pair, { certificate: tlsCert, key: tlsKey }, systemSources.now());
+  const { problems, warnings, facts } = checkKeyPair(pair, { certificate: tlsCert, key: tlsKey }, systemSources.now());
   if (problems.length > 0) throw new CommandError(problems);
   const open =
     statSync(resolve(io.cwd, tlsKey)).mode & WORLD_READABLE

@@ -14,7 +14,7 @@ import {
   readNullableStoredJson,
   readStoredJson,
 } from "../domain/stored-json.ts";
-import { epochText, mergedByTime } from "../domain/time.ts";
+import { formatEpoch, mergeByTime } from "../domain/time.ts";
 import { Closed, Matching, Nullable, OneOf, named } from "../http/schema.ts";
 import { readSelector } from "../store/flows/artifact-selector.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
@@ -155,8 +155,8 @@ function presentShared(context: PresenterContext, listed: PlacedArtifactRow, all
     repo_url: row.repo_url,
     html_url: urls.artifactPage(org, row.flow_name, { fingerprint: row.fingerprint, id: row.public_id }),
     api_url: urls.artifactApi(org, row.flow_name, { fingerprint: row.fingerprint, selector: readSelector(row) }),
-    created_at: epochText(row.created_at),
-    last_modified_at: epochText(row.last_modified_at),
+    created_at: formatEpoch(row.created_at),
+    last_modified_at: formatEpoch(row.last_modified_at),
     user_data: readFreeForm(row.user_data_json),
     external_urls: readNullableStoredJson(row.external_urls_json, isUrlRecord),
     annotations: readNullableStoredJson(row.annotations_json, isTextRecord),

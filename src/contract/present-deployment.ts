@@ -125,7 +125,7 @@ export function diffUrl({
  * @param repoUrl of the artifact's record
  */
 export const replacementUrl = (previous: ReplacedRow, flow: FlowRecord, repoUrl: string | null): string | null =>
-  compareUrl(
+  buildCompareUrl(
     { sha: previous.git_commit, commitUrl: previous.commit_url, repoUrl: previous.repo_url },
     { sha: flow.git_commit, commitUrl: flow.commit_url, repoUrl },
   );

@@ -227,7 +227,7 @@ function presentArtifact(context: SnapshotContext, { part, row, stored }: Row): 
 /** The stored reasons, or new ones if a flow that they name has been renamed. */
 function findReasons(context: SnapshotContext, { evaluation, reasons }: StoredFacts, facts: Facts): readonly string[] {
   if (facts === evaluation.facts) return reasons;
-  return reasonsOn(facts, evaluation.verdicts, context.findDocument) ?? reasons;
+  return rewordReasons(facts, evaluation.verdicts, context.findDocument) ?? reasons;
 }
 
 /** The members that follow from the row's plain columns. */

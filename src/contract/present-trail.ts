@@ -11,7 +11,7 @@ import {
   readNullableStoredJson,
   readStoredJson,
 } from "../domain/stored-json.ts";
-import { mergeByTime, mergedByTime } from "../domain/time.ts";
+import { mergeByTime, iterateByTime } from "../domain/time.ts";
 import type { FlowRow } from "../store/flows/flows.ts";
 import type { TrailTransitionRow } from "../store/environments/artifact-locations.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/flows/trails.ts";
@@ -80,7 +80,7 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
     /** The history, oldest first. @param rows the history of the trail as stored */
     events(row: TrailRow, rows: Iterable<TrailEventRow>): Generator<TrailEventValue> {
       const origin = originOf(row);
-      return mergeByTime(
+      return iterateByTime(
         presentStoredEvents(rows, origin),
         movesOf(row).map((move) => ({ ...presentMove(move), ...origin })),
       );
@@ -100,7 +100,7 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
         timestamp: move.timestamp,
         text: JSON.stringify({ ...presentMove(move), ...origin }),
       }));
-      return mergedByTime(stored, moved).map(({ text }) => text);
+      return mergeByTime(stored, moved).map(({ text }) => text);
     },
   };
 }

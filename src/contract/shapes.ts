@@ -4,8 +4,8 @@
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { ANNOTATION_KEY, FINGERPRINT, MAX_NAME_CHARACTERS, URL_LABEL } from "../domain/names.ts";
-import { repoUrlProblem } from "../domain/network/urls.ts";
+import { MAX_NAME_CHARS, ANNOTATION_KEY, FINGERPRINT, URL_LABEL } from "../domain/names.ts";
+import { findRepoUrlProblem } from "../domain/network/urls.ts";
 import { hasMembers, isListOf, readNullableStoredJson, readStoredJson } from "../domain/stored-json.ts";
 import { invalid, tooLarge } from "../errors.ts";
 import { isWithinBytes } from "../json/bytes.ts";
@@ -18,7 +18,6 @@ import type { RepoFacts } from "../store/flows/repos.ts";
  * from filling the database: names are read by people, texts may hold a whole commit message, URLs stay below what
  * proxies accept.
  */
-export const MAX_NAME_CHARS = MAX_NAME_CHARACTERS;
 export const MAX_TEXT_CHARS = 65_536;
 export const MAX_URL_CHARS = 8_192;
 export const MAX_PATH_CHARS = 4_096;

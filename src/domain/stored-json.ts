@@ -26,6 +26,13 @@ export function readStoredJson<T>(text: string, isShape: Guard<T>): T {
   return value;
 }
 
+/**
+ * Parses a nullable column; null for null.
+ * @throws StoredJsonError for a damaged text, as readStoredJson
+ */
+export const readNullableStoredJson = <T>(text: string | null, isShape: Guard<T>): T | null =>
+  text === null ? null : readStoredJson(text, isShape);
+
 /** Parses a stored text; null when the column is null or its text is damaged. */
 export function readStoredJsonOrNull<T>(text: string | null, isShape: Guard<T>): T | null {
   if (text === null) return null;

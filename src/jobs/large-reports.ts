@@ -13,8 +13,8 @@ import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { EnvironmentRow, PhysicalType } from "../store/environments/environments.ts";
 import type { ReevaluatePayload } from "../store/environments/reevaluation-queue.ts";
 import type { Store } from "../store/index.ts";
-import { createPlaces } from "../workers/concurrency-limit.ts";
-import type { Places } from "../workers/concurrency-limit.ts";
+import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
+import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
 import type { ReadResult, RecordingOrder, RecordingResult } from "./large-reports-worker.ts";
@@ -55,7 +55,7 @@ type RecorderDependencies = {
   /** null where there is no thread, as over a database in memory: everything then runs on the main thread. */
   pool: RecordingPool | null;
   /** Limits how many large texts are parsed at a time, in any thread. */
-  readingTurns?: Places;
+  readingTurns?: ConcurrencyLimit;
   /** "external": another program empties the write-ahead log. */
   checkpoints?: "own" | "external";
   maxQueuedArtifacts?: number;
@@ -88,7 +88,7 @@ export function createLargeReportRecorder(dependencies: RecorderDependencies) {
     store,
     writer,
     pool,
-    readingTurns = createPlaces(1),
+    readingTurns = createConcurrencyLimit(1),
     maxQueuedArtifacts = MAX_QUEUED_ARTIFACTS,
   } = dependencies;
   const queue = createTaskQueue(maxQueuedArtifacts);
@@ -131,7 +131,7 @@ export function createLargeReportRecorder(dependencies: RecorderDependencies) {
       return queue.run(Math.ceil(bytes.length / MIN_BYTES_PER_ARTIFACT), async () => {
         const number = (sequence += 1);
         const order: RecordingOrder = { type: "read", sequence: number, report, bytes };
-        const read = await readingTurns.within(() => readInThread(pool, order, bytes));
+        const read = await readingTurns.run(() => readInThread(pool, order, bytes));
         if (await writer.run(() => touch(read.digest))) return { planned: true, index: null };
         return record(pool, number, {
           environmentId,
@@ -234,7 +234,7 @@ function createThreadRecorder({ store, writer, now, jobsAdded = () => undefined 
     const { environmentId, cause, artifacts, actor, entry } = task;
     const planned = (await thread.run(
       { type: "plan", sequence, environmentId, cause, artifacts },
-      { deadline: TASK_TIMEOUT_MS },
+      { deadlineMs: TASK_TIMEOUT_MS },
     )) as RecordingResult;
     if (!planned.planned) return planned;
     const recorded = await writer.withExclusiveWrite(async () => {
@@ -242,13 +242,13 @@ function createThreadRecorder({ store, writer, now, jobsAdded = () => undefined 
       try {
         return (await thread.run(
           { type: "apply", sequence, now: now(), newestJob, actor, entry },
-          { deadline: TASK_TIMEOUT_MS },
+          { deadlineMs: TASK_TIMEOUT_MS },
         )) as RecordingResult;
       } catch (error) {
         // The thread is being stopped, perhaps within a transaction. The next order starts only when it has ended.
         if (error instanceof DeadlineError)
           await thread
-            .run({ type: "checkpoint", busyTimeoutMs: 0 }, { deadline: TASK_TIMEOUT_MS })
+            .run({ type: "checkpoint", busyTimeoutMs: 0 }, { deadlineMs: TASK_TIMEOUT_MS })
             .catch(() => undefined);
         throw error;
       }
@@ -268,7 +268,7 @@ async function readInThread(
   const ownsBuffer = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
   const transfer = ownsBuffer ? [bytes.buffer as ArrayBuffer] : [];
   const result = (await thread
-    .run(order, { deadline: TASK_TIMEOUT_MS, allowance: READ_TIMEOUT_MS, transfer })
+    .run(order, { deadlineMs: TASK_TIMEOUT_MS, allowanceMs: READ_TIMEOUT_MS, transfer })
     .catch((error: unknown) => {
       throw readingError(error);
     })) as ReadResult;
@@ -297,10 +297,10 @@ function createCheckpoints({ writer, pool, checkpoints = "own" }: RecorderDepend
    * are writes. Only then does it wait, for that many milliseconds, for readers of the log (wal-checkpointer.ts).
    */
   async function checkpoint(thread: RecordingPool, busyTimeoutMs: number): Promise<void> {
-    await thread.run({ type: "checkpoint", busyTimeoutMs: 0 }, { deadline: TASK_TIMEOUT_MS });
+    await thread.run({ type: "checkpoint", busyTimeoutMs: 0 }, { deadlineMs: TASK_TIMEOUT_MS });
     // Also in read-only mode, because it frees space.
     await writer.withExclusiveWrite(
-      () => thread.run({ type: "checkpoint", busyTimeoutMs }, { deadline: TASK_TIMEOUT_MS }),
+      () => thread.run({ type: "checkpoint", busyTimeoutMs }, { deadlineMs: TASK_TIMEOUT_MS }),
       { bypassGuard: true },
     );
   }

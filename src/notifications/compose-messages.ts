@@ -8,16 +8,26 @@
  * others. The change of an environment's verdict is sent before the artifact events that caused it, so it never queues
  * behind them.
  */
-import { MOST_LINES } from "../domain/notification/chat-and-mail.ts";
-import { allowedNotice, artifactNotice, environmentNotice, flowNotice } from "../domain/notification/event.ts";
+import { MAX_LINES } from "../domain/notification/chat-and-mail.ts";
+import {
+  createAllowedEvent,
+  createArtifactEvent,
+  createEnvironmentEvent,
+  createFlowEvent,
+} from "../domain/notification/event.ts";
 import type { EventLinks, NotificationEvent } from "../domain/notification/event.ts";
-import { letterTo, messageTo, noticeLetter, snapshotLetter } from "../domain/notification/render.ts";
+import {
+  renderForPeople,
+  renderForTarget,
+  composeEventMessage,
+  composeSnapshotMessage,
+} from "../domain/notification/render.ts";
 import type { MessageSender, RenderedMessage } from "../domain/notification/render.ts";
 import { isTarget } from "../domain/notification/targets.ts";
 import type { Target } from "../domain/notification/targets.ts";
 import { ARTIFACT_TRIGGERS, eventTypeOf, findTransition, triggerOf } from "../domain/notification/triggers.ts";
 import type { EnvironmentTrigger, FlowTrigger } from "../domain/notification/triggers.ts";
-import { webhookPayload } from "../domain/notification/webhook.ts";
+import { buildWebhookPayload } from "../domain/notification/webhook.ts";
 import { isListOf, isText, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import type { Settlement } from "../jobs/job-runner.ts";
 import type { Store } from "../store/index.ts";
@@ -83,17 +93,20 @@ function readEvent({ eventFacts }: Store, payload: Exclude<NotifyPayload, { type
     case "allowed": {
       const { environment_id, index, allowlist_id } = payload;
       const { moment, artifact, ...why } = eventFacts.getAllowlisted(environment_id, index, allowlist_id);
-      return allowedNotice(at, moment, artifact, why);
+      return createAllowedEvent(artifact, { at, snapshot: moment, ...why });
     }
     case "trail":
-      return flowNotice("ON_STARTED_TRAIL", at, eventFacts.getTrail(payload.flow_id, payload.trail_id), payload.by);
+      return createFlowEvent("ON_STARTED_TRAIL", eventFacts.getTrail(payload.flow_id, payload.trail_id), {
+        at,
+        by: payload.by,
+      });
     case "artifact": {
       const facts = eventFacts.getArtifact(payload.flow_id, payload.artifact_id);
-      return flowNotice("ON_ATTESTED_PROVENANCE", at, facts, payload.by);
+      return createFlowEvent("ON_ATTESTED_PROVENANCE", facts, { at, by: payload.by });
     }
     case "attestation": {
       const { by, ...facts } = eventFacts.getAttestation(payload.flow_id, payload.attestation_id);
-      return flowNotice("ON_ATTESTATION", at, facts, by);
+      return createFlowEvent("ON_ATTESTATION", facts, { at, by });
     }
   }
 }
@@ -126,11 +139,11 @@ const composeEvent = (
   listenersOf(recipients, event.trigger).map((recipient) => composeMessage(sources, recipient, event));
 
 function composeMessage({ links }: Sources, recipient: Recipient, event: NotificationEvent): ComposedMessage {
-  const org = event.subject === "flow" ? event.org : event.moment.org;
-  const message = messageTo(
+  const org = event.subject === "flow" ? event.org : event.snapshot.org;
+  const message = renderForTarget(
     recipient.target,
-    () => webhookPayload(event, links()),
-    () => noticeLetter(event, { ...recipient.sender, org }, links()),
+    () => buildWebhookPayload(event, links()),
+    () => composeEventMessage(event, { ...recipient.sender, org }, links()),
   );
   return { recipient, trigger: event.trigger, message };
 }
@@ -144,9 +157,9 @@ function composeSnapshotTurn(sources: Sources, payload: PayloadOf<"snapshot">, r
   const { moment, lastKnown, nonCompliant } = facts;
   const messages: ComposedMessage[] = [];
   if (after === null) {
-    const transition = transitionOf(lastKnown, moment.compliant);
+    const transition = findTransition({ lastKnown, verdict: moment.compliant });
     if (transition) {
-      const event = environmentNotice(transition, at, moment, nonCompliant);
+      const event = createEnvironmentEvent(transition, { at, snapshot: moment, nonCompliant });
       for (const message of composeEvent(sources, recipients, event)) messages.push(message);
     }
     for (const message of composeSummaries(sources, facts, recipients)) messages.push(message);
@@ -156,7 +169,7 @@ function composeSnapshotTurn(sources: Sources, payload: PayloadOf<"snapshot">, r
   const limit = Math.max(1, Math.floor(MESSAGES_PER_TURN / webhooks.length));
   const events = sources.store.eventFacts.listEvents(facts.source, after ?? 0, limit);
   for (const event of events) {
-    const notice = artifactNotice(event, at, moment);
+    const notice = createArtifactEvent(event, at, moment);
     for (const recipient of listenersOf(webhooks, triggerOf(event.annotation)))
       messages.push(composeMessage(sources, recipient, notice));
   }
@@ -175,11 +188,14 @@ function composeSummaries(
       recipient.target.type === "WEBHOOK" ? [] : [{ recipient, target: recipient.target }],
     );
     if (people.length === 0) return [];
-    const { events, total } = store.eventFacts.listEventsByTrigger(source, trigger, MOST_LINES);
+    const { events, total } = store.eventFacts.listEventsByTrigger(source, trigger, MAX_LINES);
     if (total === 0) return [];
     return people.map(({ recipient, target }) => {
       const sender = { ...recipient.sender, org: moment.org };
-      const message = letterTo(target, snapshotLetter(trigger, events, total, moment, sender, links()));
+      const message = renderForPeople(
+        target,
+        composeSnapshotMessage({ trigger, events, total, snapshot: moment }, sender, links()),
+      );
       return { recipient, trigger, message };
     });
   });

@@ -2,9 +2,9 @@
  * Warns of API keys that expire soon, 14 and 3 days before, each once: a periodic task. A warning and the mark that it
  * was sent are one write, so neither a crash nor a second run sends it twice.
  */
-import { expiryLetter, expiryPayload } from "../domain/notification/key-expiry.ts";
-import type { EndingKey } from "../domain/notification/key-expiry.ts";
-import { letterTo, messageTo } from "../domain/notification/render.ts";
+import { composeExpiryMessage, buildExpiryPayload } from "../domain/notification/key-expiry.ts";
+import type { ExpiringKey } from "../domain/notification/key-expiry.ts";
+import { renderForPeople, renderForTarget } from "../domain/notification/render.ts";
 import { isTarget } from "../domain/notification/targets.ts";
 import type { Target } from "../domain/notification/targets.ts";
 import { readStoredJson } from "../domain/stored-json.ts";
@@ -50,7 +50,7 @@ function addWarning(parts: Parts, key: EndingKeyRow): void {
   else if (user_id !== null) warnOwner(parts, key, user_id);
 }
 
-const keyFacts = <Org extends string | null>(key: EndingKeyRow, org: Org): EndingKey & { org: Org } => ({
+const keyFacts = <Org extends string | null>(key: EndingKeyRow, org: Org): ExpiringKey & { org: Org } => ({
   id: key.public_id,
   description: key.description,
   expires_at: key.expires_at,
@@ -68,10 +68,10 @@ function warnOrganization(
   const at = now();
   const subject = `API key of ${key.holder} ends`;
   const add = (target: Target, targetId: number | null, queue: string): void => {
-    const message = messageTo(
+    const message = renderForTarget(
       target,
-      () => expiryPayload(facts, at),
-      () => expiryLetter(facts, at, url()),
+      () => buildExpiryPayload(facts, at),
+      () => composeExpiryMessage(facts, at, url()),
     );
     store.outbox.add({ organizationId, queue, targetId, subject, message });
   };
@@ -86,12 +86,12 @@ function warnOrganization(
 function warnOwner({ store, now, url }: Parts, key: EndingKeyRow, userId: number): void {
   const owner = store.keyExpiry.findOwner(userId);
   if (!owner) return;
-  const letter = expiryLetter(keyFacts(key, null), now(), url());
+  const letter = composeExpiryMessage(keyFacts(key, null), now(), url());
   store.outbox.add({
     organizationId: owner.organizationId,
     queue: `key expiry user ${userId}`,
     targetId: null,
     subject: "API key ends",
-    message: letterTo({ type: "EMAIL", emails: [owner.email] }, letter),
+    message: renderForPeople({ type: "EMAIL", emails: [owner.email] }, letter),
   });
 }

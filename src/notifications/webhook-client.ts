@@ -54,7 +54,7 @@ export async function postWebhook(
 ): Promise<Outcome> {
   let url = message.url;
   for (let redirects = 0; ; redirects += 1) {
-    const target = readTarget(url, options.allow);
+    const target = parseTarget(url, options.allow);
     if (typeof target === "string")
       return redirects === 0
         ? outcome("hopeless", target)
@@ -104,7 +104,7 @@ async function attempt(options: WebhookClientOptions, request: Attempt): Promise
     socket = await connectTo(target, { addresses, ca: options.ca, signal });
     peer.address = socket.remoteAddress ?? null;
     // The resolved addresses were checked above; this is the one that is really connected.
-    const wrong = addressProblem(peer.address ?? "", options.allow);
+    const wrong = findAddressProblem(peer.address ?? "", options.allow);
     if (wrong !== null) return notAllowed(target, `connected to ${peer.address}, which is ${wrong}`);
     client = await createClientOver(socket, originOf(target));
     return await sendOver(client, request, { address: peer.address, now: options.now });
@@ -186,7 +186,7 @@ function problemWith(
   for (const address of addresses) {
     const problem = findAddressProblem(address, allow);
     if (problem !== null) return `${address} is ${problem}`;
-    if (!isAddress && isInternalName(host) && !holderOf(allow)(address))
+    if (!isAddress && isInternalName(host) && !createRangeMatcher(allow)(address))
       return `${host} is an internal name, and ${address} is not in any range of webhook-allow`;
   }
   return addresses.length === 0 ? "there are none" : null;

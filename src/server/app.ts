@@ -38,7 +38,7 @@ import type { Store } from "../store/index.ts";
 import { apiReference } from "../web/documentation.ts";
 import { createWebPages } from "../web/pages.ts";
 import type { DocumentReader } from "../workers/documents.ts";
-import type { CustomTypes } from "../workers/sandbox/attestation-types.ts";
+import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { Metrics } from "./metrics.ts";
 import { createAuthenticator, inboundWebhookEndpoint } from "./principals.ts";
 import { emptyApp, requestHooks } from "./request-hooks.ts";

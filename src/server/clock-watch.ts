@@ -106,7 +106,7 @@ export function createClockWatch({ store: { clock }, writer, logger, now, monoto
       const jumpS = Math.abs(wall - previous.wall - (at - previous.at));
       previous = reading;
       if (jumpS > MAX_CLOCK_ERROR_S) steadySince = at;
-      const found = judgeClock(wall, expectedNow());
+      const found = classifyClock(wall, expectedNow());
       if (found === "right") {
         if (state === "right" && !clock.read()?.isOpen) return confirmClock(reading);
         return acceptClock(reading, "the clock is correct again and is trusted");
@@ -121,10 +121,10 @@ export function createClockWatch({ store: { clock }, writer, logger, now, monoto
     },
     report() {
       const [wall, expected] = [now(), expectedNow()];
-      const found = judgeClock(wall, expected);
+      const found = classifyClock(wall, expected);
       return { state: found, problem: found === "right" ? null : problemOf(found, wall, expected) };
     },
-    trustedNow: () => (judgeClock(now(), expectedNow()) === "ahead" ? expectedNow() : now()),
+    trustedNow: () => (classifyClock(now(), expectedNow()) === "ahead" ? expectedNow() : now()),
   };
 }
 
@@ -152,7 +152,7 @@ function initialReading({
       },
       "the clock is behind the newest record: one of them is wrong, see assay help troubleshooting",
     );
-  return reference !== null && judgeClock(reading.wall, reference) !== "right"
+  return reference !== null && classifyClock(reading.wall, reference) !== "right"
     ? { wall: reference, at: reading.at }
     : reading;
 }

@@ -13,8 +13,8 @@ import { createPasswordHasher } from "../auth/password-hashing.ts";
 import { createBackupMaker } from "../backup/backup-maker.ts";
 import { newPublicId, systemSources } from "../clock.ts";
 import { defaultBaseUrl, withBasePath } from "../config/resolve.ts";
-import { endOf } from "../config/tls-certificate.ts";
-import { targetProblem } from "../domain/network/webhook-url.ts";
+import { findExpiry } from "../config/tls-certificate.ts";
+import { findTargetProblem } from "../domain/network/webhook-url.ts";
 import { parseTrustedProxies } from "../http/client-address.ts";
 import { createRateLimiter } from "../http/rate-limiter.ts";
 import { createWalWatch } from "../jobs/wal-checkpointer.ts";
@@ -79,7 +79,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
   const { config, logger, tls } = options;
   const live: LiveState = {
     baseUrl: config.baseUrl,
-    certificateEndsAt: tls && endOf(tls.certificate),
+    certificateEndsAt: tls && findExpiry(tls.certificate),
     jobKinds: [],
     poolLoads: [],
   };
@@ -104,7 +104,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
       backUp: () => backups.make("signal"),
       replaceCertificate(pair) {
         for (const { server } of listening) replaceCertificate(server, pair);
-        live.certificateEndsAt = endOf(pair.certificate);
+        live.certificateEndsAt = findExpiry(pair.certificate);
       },
     };
   } catch (error) {
@@ -215,7 +215,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
     followsProxies: options.derivesBaseUrl,
     basePath: config.basePath,
     sources: systemSources,
-    targetProblem: (target) => targetProblem(target, config.webhookAllow ?? []),
+    targetProblem: (target) => findTargetProblem(target, config.webhookAllow ?? []),
     evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     largeJson,
@@ -312,11 +312,11 @@ function throttled(log: () => void): () => void {
 
 /** The base URL that follows from where the server listens: from the first of its sockets that has an address. */
 function deriveBaseUrl(listening: readonly Listening[], { config, sockets, tls }: ServeOptions): string {
-  const isTls = tls !== null;
+  const scheme = { tls: tls !== null };
   const bound = listening.find((one) => one.bound !== null)?.bound;
-  if (!bound) return defaultBaseUrl({ path: "" }, isTls);
+  if (!bound) return defaultBaseUrl({ path: "" }, scheme);
   // A host name that the operator configured says more than the address that it was resolved to.
   const host = sockets === null && "host" in config.listen ? config.listen.host : bound.host;
   // URL leaves out the default port of a scheme.
-  return new URL(defaultBaseUrl({ host, port: bound.port }, isTls)).origin;
+  return new URL(defaultBaseUrl({ host, port: bound.port }, scheme)).origin;
 }

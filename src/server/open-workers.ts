@@ -17,7 +17,7 @@ import type { MailSettings } from "../notifications/mail-client.ts";
 import { createResolver } from "../notifications/resolver.ts";
 import { createSender } from "../notifications/sender.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
-import { createPlaces } from "../workers/concurrency-limit.ts";
+import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { PoolLoad } from "../workers/pool.ts";
 import { backupDirectory, lastBackupAt } from "./backup-schedule.ts";
 import { createClockWatch } from "./clock-watch.ts";
@@ -88,7 +88,7 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
     });
     await diskGuard.check();
     const metrics = openMetrics(options, { store, live, readOnly: () => diskGuard.readOnlyReason() !== null });
-    const readingTurns = createPlaces(1);
+    const readingTurns = createConcurrencyLimit(1);
     writePath = createWritePath({
       db,
       store,

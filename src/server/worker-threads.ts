@@ -99,7 +99,7 @@ export function openCustomTypes(): AttestationTypes & {
       queueLimit: 256,
       laneLimit: 64,
       // A rule may leave a hundred megabytes in the heap, and starting again takes a tenth of a second.
-      keepIdle: 30_000,
+      idleTimeoutMs: 30_000,
       start: () =>
         startWorker("workers/sandbox/sandbox-worker", {
           env: {},
@@ -126,7 +126,7 @@ export function openDocuments(): DocumentReader & { load(): { documents: PoolLoa
     size: 1,
     queueLimit: 64,
     laneLimit: 16,
-    keepIdle: 30_000,
+    idleTimeoutMs: 30_000,
     // One and a half times what the most expensive known file takes. V8 may abort the whole process, and not only the
     // thread, when a heap is full, so the limits of the readers have to apply first.
     start: () =>

@@ -16,7 +16,7 @@ import { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { WriteGuard } from "../store/db/group-commit.ts";
 import type { Db } from "../store/db/types.ts";
 import type { Store } from "../store/index.ts";
-import type { Places } from "../workers/concurrency-limit.ts";
+import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { jobHandlers, PARALLEL_BY_KIND } from "./job-handlers.ts";
 import type { Metrics } from "./metrics.ts";
 
@@ -38,7 +38,7 @@ export type WritePathDependencies = {
   batchEnded?: Metrics["batchEnded"];
   /** "external": another program empties the write-ahead log. */
   checkpoints?: "own" | "external";
-  readingTurns?: Places;
+  readingTurns?: ConcurrencyLimit;
   /** The time by which keys expire; `now` unless given. */
   trustedNow?(): number;
 };

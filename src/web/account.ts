@@ -1,6 +1,6 @@
 /** `/account`: the signed-in user, their roles, sessions and password. */
 import type Koa from "koa";
-import { passwordProblem } from "../domain/login/password.ts";
+import { findPasswordProblem } from "../domain/login/password.ts";
 import { AppError } from "../errors.ts";
 import { STATUS_BY_ERROR } from "../http/response.ts";
 import type { SessionHolder, SessionRow } from "../store/accounts/sessions.ts";
@@ -168,7 +168,8 @@ export const changePassword = accountForm(async (page, ctx, { holder, fields }) 
       passwordMessage: problemBox(`Your password was not changed: ${problem}.`),
     });
   const [current, wanted] = [fields("present"), fields("wanted")];
-  const problem = wanted === fields("again") ? passwordProblem(wanted, holder.name) : "the two new passwords differ";
+  const problem =
+    wanted === fields("again") ? findPasswordProblem(wanted, holder.name) : "the two new passwords differ";
   if (problem !== null) return refuse(400, problem);
   try {
     const started = await page.logins.changePassword(holder, { current, wanted }, visitorOf(ctx));

@@ -2,7 +2,7 @@
 import type Koa from "koa";
 import { LoginRefusedError } from "../auth/oidc-provider.ts";
 import type { OidcChecks } from "../auth/oidc-provider.ts";
-import { nextPath } from "../domain/login/next-path.ts";
+import { parseNextPath } from "../domain/login/next-path.ts";
 import { AppError } from "../errors.ts";
 import { STATUS_BY_ERROR } from "../http/response.ts";
 import { field, hidden, html, problemBox, redirectTo, rootOf, sendPage, valueAttribute } from "./html.ts";
@@ -76,7 +76,7 @@ export const showLogin: PageHandler = (page, ctx) => {
 
 export const login: PageHandler = async (page, ctx) => {
   const fields = await readFields(page, ctx);
-  const [next, name] = [nextPath(fields("next")), fields("name").trim()];
+  const [next, name] = [parseNextPath(fields("next")), fields("name").trim()];
   const refuse = (status: number, problem: string): void => sendLoginPage(page, ctx, { status, next, problem, name });
   if (!page.cookies.isOwnOrigin(ctx) || !page.cookies.isFormToken(ctx, fields("csrf")))
     return refuse(403, FOREIGN_FORM_MESSAGE);
@@ -148,7 +148,8 @@ export const finishOidc: PageHandler = async (page, ctx) => {
     returned.search = ctx.search;
     const person = await provider.finish(returned, pending);
     const started = await page.logins.signInWithProvider(person, visitorOf(ctx));
-    if (started) return await startBrowserSession(page, ctx, { started, path: nextPath(pending.next) ?? HOME_PATH });
+    if (started)
+      return await startBrowserSession(page, ctx, { started, path: parseNextPath(pending.next) ?? HOME_PATH });
     page.warn(
       { issuer: person.issuer, subject: person.subject, groups: person.groups, request_id: requestIdOf(ctx) },
       "login refused: none of the groups gives a role, or the user is disabled",

@@ -2,7 +2,7 @@
 import type Koa from "koa";
 import type { StartedSession, Visitor } from "../auth/login-context.ts";
 import type { Logins } from "../auth/logins.ts";
-import { SHORTEST_PASSWORD } from "../domain/login/password.ts";
+import { MIN_PASSWORD_CHARS } from "../domain/login/password.ts";
 import { badRequest } from "../errors.ts";
 import { equalsInConstantTime } from "../http/authenticate.ts";
 import { readSmallBody } from "../http/body/body.ts";
@@ -47,11 +47,11 @@ export async function readFields({ limits }: PageContext, ctx: Koa.Context): Pro
 export const FOREIGN_FORM_MESSAGE = "This form has expired, or was not sent from this page. Please try again.";
 
 /** The hint of a field for a new password. */
-export const PASSWORD_HINT = `At least ${SHORTEST_PASSWORD} characters. A few unrelated words make a good password.`;
+export const PASSWORD_HINT = `At least ${MIN_PASSWORD_CHARS} characters. A few unrelated words make a good password.`;
 
 /** The attributes of a field for a new password. */
 export const NEW_PASSWORD_ATTRIBUTES = [
-  `type="password" required minlength="${SHORTEST_PASSWORD}"`,
+  `type="password" required minlength="${MIN_PASSWORD_CHARS}"`,
   `autocomplete="new-password"`,
 ].join(" ");
 

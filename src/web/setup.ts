@@ -1,7 +1,7 @@
 /** `/setup`: creating the first administrator, with the one-time token of the data directory. */
 import type Koa from "koa";
 import type { FirstAdmin } from "../auth/logins.ts";
-import { passwordProblem } from "../domain/login/password.ts";
+import { findPasswordProblem } from "../domain/login/password.ts";
 import { matches, ORGANIZATION_NAME, USER_NAME } from "../domain/names.ts";
 import { AppError } from "../errors.ts";
 import { STATUS_BY_ERROR } from "../http/response.ts";
@@ -101,7 +101,7 @@ function problemWith({ organization, name, password }: FirstAdmin, again: string
     return "the login name may have letters, digits and - _ . ~, and begins with a letter or a digit";
   if (organization === name)
     return "your personal organization gets your login name, so the shared one needs another name";
-  return password === again ? passwordProblem(password, name) : "the two passwords differ";
+  return password === again ? findPasswordProblem(password, name) : "the two passwords differ";
 }
 
 /** The first administrator was created meanwhile, on another page or from the command line. */

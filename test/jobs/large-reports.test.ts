@@ -582,7 +582,10 @@ test("answers infrastructure failures with a request to retry, and bugs with a 5
       new DeadlineError("recording", { deadlineMs: 1, started: true }),
     ])
       assert.equal(await outcome(trouble), unknown, trouble.message);
-    const mistake = new TaskError("UNIQUE constraint failed", { task: "SqliteError", code: "SQLITE_CONSTRAINT_PRIMARYKEY" });
+    const mistake = new TaskError("UNIQUE constraint failed", {
+      task: "SqliteError",
+      code: "SQLITE_CONSTRAINT_PRIMARYKEY",
+    });
     assert.is(await outcome(mistake), mistake);
     assert.is(store.environments.get(environmentId).snapshot_count, 0);
   });

@@ -1,7 +1,7 @@
 /** Warnings of expiring keys: when, to whom, and only once. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { KeptTarget } from "../../src/domain/notification/targets.ts";
+import type { StoredTarget } from "../../src/domain/notification/targets.ts";
 import { warnOfExpiringKeys } from "../../src/notifications/key-expiry-warnings.ts";
 import { keyDigest } from "../../src/store/accounts/api-keys.ts";
 import type { KeyOwner } from "../../src/store/accounts/api-keys.ts";

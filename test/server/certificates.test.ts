@@ -13,8 +13,8 @@ const problems = (pair: { certificate: string; key: string }): readonly string[]
   checkKeyPair(pair, NAMES, NOW).problems;
 
 test("reads the names and the validity of a certificate", () => {
-  const [certificate] = certificatesOf(FIRST.certificate);
-  const facts = factsOf(certificate as NonNullable<typeof certificate>);
+  const [certificate] = parseCertificates(FIRST.certificate);
+  const facts = certificateFactsOf(certificate as NonNullable<typeof certificate>);
   assert.equal(facts, {
     subject: "O=Assay test, CN=assay.example.com",
     issuer: "O=Assay test, CN=assay.example.com",
@@ -43,7 +43,7 @@ test("reads the names and the validity of a certificate", () => {
 });
 
 test("accepts a matching pair, alone and with a chain", () => {
-  assert.equal(checkPair(FIRST, NAMES, NOW), {
+  assert.equal(checkKeyPair(FIRST, NAMES, NOW), {
     problems: [],
     warnings: [],
     facts: certificateFactsOf(parseCertificates(FIRST.certificate)[0] as never),

@@ -14,7 +14,7 @@ import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { canGrant, requireAccount, requireManagedAccount } from "./service-accounts.ts";
+import { canGrantPrivilege, requireAccount, requireManagedAccount } from "./service-accounts.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
 const KeysPath = Closed({
@@ -31,7 +31,7 @@ const expiresAt = (absent: string) =>
     CheckedByHandler(
       { minimum: 0 },
       Type.Integer({
-        maximum: LATEST_EXPIRY,
+        maximum: MAX_EXPIRY_S,
         description: `Expiry of the key in whole epoch seconds in the future; 0 for none. ${absent}`,
       }),
     ),
@@ -123,7 +123,7 @@ function requireKey({ store }: OperationContext, account: ServiceAccountRow, id:
  */
 function requireIssuableAccount(context: OperationContext, name: string): ServiceAccountRow {
   const account = requireManagedAccount(context, name);
-  if (!canGrant(context, account.privilege)) throw forbidden();
+  if (!canGrantPrivilege(context, account.privilege)) throw forbidden();
   return account;
 }
 
@@ -187,7 +187,7 @@ export const createApiKey = operation({
     403: FORBIDDEN_TO_ISSUE,
     404: NO_ACCOUNT,
   },
-  example: { params: EXAMPLE_PATH, body: { description: "build pipeline", expires_at: LATEST_EXPIRY } },
+  example: { params: EXAMPLE_PATH, body: { description: "build pipeline", expires_at: MAX_EXPIRY_S } },
   handle(context, { params, body }) {
     const { store, note } = context;
     const account = requireIssuableAccount(context, params.name);

@@ -11,7 +11,7 @@ import {
 import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
 import { operation } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
-import { MAX_NAME_CHARS } from "../../contract/shapes.ts";
+import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { OrgPath } from "../paths.ts";
 
 const PAGING = definePaging({ perPage: 15, maxPerPage: 100 });

@@ -3,7 +3,7 @@
  * them, members and snapshotters the ones that they created (decisions 36, 110). No role can grant more than itself.
  */
 import { Type } from "typebox";
-import { ROLES, canGrant } from "../../domain/access.ts";
+import { canGrant, ROLES } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
 import { SERVICE_ACCOUNT_NAME } from "../../domain/names.ts";
 import { badRequest, forbidden, invalid, notFound } from "../../errors.ts";
@@ -86,8 +86,8 @@ export function requireManagedAccount(context: OperationContext, name: string): 
 }
 
 /** Whether the principal may grant that privilege: at most their own role (semantics 1.4). */
-export const canGrant = ({ role }: OperationContext, privilege: Role): boolean =>
-  role !== null && mayGrant(role, privilege);
+export const canGrantPrivilege = ({ role }: OperationContext, privilege: Role): boolean =>
+  role !== null && canGrant(role, privilege);
 
 const FORBIDDEN = {
   description: "The caller's role is not sufficient, or someone else created the account",
@@ -139,7 +139,7 @@ export const createServiceAccount = operation({
     const { store, organization, principal, note } = context;
     const { name, description = null, privilege = "reader" } = body;
     if (organization.kind === "personal") throw badRequest("Personal organizations cannot have service accounts");
-    if (!canGrant(context, privilege)) throw forbidden();
+    if (!canGrantPrivilege(context, privilege)) throw forbidden();
     if (store.serviceAccounts.find(organization.id, name))
       throw invalid({ name: `A service account with this name already exists [input: ${name}]` });
     const id = store.serviceAccounts.create({

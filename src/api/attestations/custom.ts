@@ -5,15 +5,16 @@ import { customLabelOf } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
 import { RECORD_BOUNDS } from "../../http/operation.ts";
 import { NOT_JSON } from "../../http/body/read-json.ts";
-import type { CustomVerdict } from "../../workers/sandbox/attestation-types.ts";
+import type { TypeEvaluation } from "../../workers/sandbox/attestation-types.ts";
 import { readDefinition } from "./custom-attestation-types.ts";
 import type { OperationContext } from "../context.ts";
 import { readNestedJson } from "../nested-json.ts";
-import { MAX_FREE_FORM_BYTES, MAX_NAME_CHARS, requireWithinBytes } from "../../contract/shapes.ts";
+import { MAX_FREE_FORM_BYTES, requireWithinBytes } from "../../contract/shapes.ts";
+import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { attestationOperation } from "./report.ts";
 
 /** Data as it is evaluated and stored, with the result of the latest version of the type. */
-type EvaluatedData = { data: unknown; version: number; verdict: Exclude<CustomVerdict, { mismatch: string }> };
+type EvaluatedData = { data: unknown; version: number; verdict: Exclude<TypeEvaluation, { mismatch: string }> };
 
 /**
  * Parses a text that holds the JSON of an object or array; returns any other value unchanged (operations, Attestation).
@@ -60,7 +61,7 @@ export const postCustom = attestationOperation({
       description: "Any JSON value; a text that contains the JSON of an object or array counts as that value",
     }),
   },
-  label: ({ type_name }) => customLabel(type_name),
+  label: ({ type_name }) => customLabelOf(type_name),
   async prepare(context, { type_name, attestation_data }): Promise<EvaluatedData> {
     const { store, organization, customTypes, now } = context;
     const type = store.customAttestationTypes.require(organization, type_name);
@@ -70,11 +71,11 @@ export const postCustom = attestationOperation({
       });
     const data = await parseData(context, attestation_data);
     const latest = store.customAttestationTypes.getLatestVersion(type.id);
-    const verdict = await customTypes.judge(`type ${type.id}`, readDefinition(latest), data, now());
+    const verdict = await customTypes.evaluate(`type ${type.id}`, readDefinition(latest), { data, now: now() });
     if ("mismatch" in verdict) throw invalid({ attestation_data: verdict.mismatch });
     return { data, version: latest.version, verdict };
   },
-  evaluate: (_payload, { verdict }) => judgeCustom(verdict.outcomes),
+  evaluate: (_payload, { verdict }) => evaluateCustom(verdict.outcomes),
   facts: ({ type_name }, { data, version, verdict }) => ({
     type_name,
     type_version: version,

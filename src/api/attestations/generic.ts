@@ -1,6 +1,6 @@
 /** Generic attestations: the reporter states the verdict. */
 import { Type } from "typebox";
-import { judgeGeneric } from "../../domain/attestation/generic.ts";
+import { evaluateGeneric } from "../../domain/attestation/generic.ts";
 import { defineKind } from "./kind.ts";
 import { attestationOperation } from "./report.ts";
 
@@ -11,7 +11,7 @@ export const GENERIC = defineKind({
   summary: "Report the result of any check",
   description: "For checks without a kind of their own: the reporter states whether the check passed.",
   payload: { is_compliant: Type.Boolean() },
-  evaluate: judgeGeneric,
+  evaluate: evaluateGeneric,
   facts: () => ({}),
   example: { is_compliant: true },
 });

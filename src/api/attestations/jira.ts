@@ -22,7 +22,7 @@ export const postJira = attestationOperation({
   summary: "Report the issues that a change refers to",
   description: "Compliant if there is at least one reference and all of them exist in the issue tracker.",
   payload: { jira_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JiraItem, { maxItems: MAX_LIST_ITEMS })) },
-  evaluate: (payload) => judgeJira(payload as Parameters<typeof judgeJira>[0]),
+  evaluate: (payload) => evaluateJira(payload as Parameters<typeof evaluateJira>[0]),
   facts: ({ jira_results }) => ({ jira_results }),
   example: {
     jira_results: [{ issue_id: "PAY-17", issue_url: "https://jira.example.com/browse/PAY-17", issue_exists: true }],

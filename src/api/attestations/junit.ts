@@ -30,7 +30,7 @@ export const postJunit = attestationOperation({
   payload: {
     junit_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JUnitResult, { minItems: 1, maxItems: MAX_LIST_ITEMS })),
   },
-  evaluate: judgeJunit,
+  evaluate: evaluateJunit,
   facts: ({ junit_results }) => ({ junit_results }),
   example: { junit_results: [{ name: "unit", failures: 0, errors: 0, skipped: 1, total: 42, duration: 3.5 }] },
 });

@@ -1,7 +1,7 @@
 /** Overrides: records that replace the verdict of an attestation, with a reason (semantics 3.5). */
 import { Type } from "typebox";
 import { ORIGINAL_TYPE } from "../../domain/attestation/kinds.ts";
-import { judgeOverride } from "../../domain/attestation/override.ts";
+import { evaluateOverride } from "../../domain/attestation/override.ts";
 import { MAX_TEXT_CHARS } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";
 
@@ -23,7 +23,7 @@ export const postOverride = attestationOperation({
       description: "The overridden type: a built-in one, `custom`, `custom:NAME`, `decision` or `system:NAME`",
     }),
   },
-  evaluate: judgeOverride,
+  evaluate: evaluateOverride,
   facts: ({ reason, new_compliance_status, original_attestation_type }) => ({
     reason,
     new_compliance_status,

@@ -97,7 +97,7 @@ export const postPullRequest = attestationOperation({
       Type.Array(Type.Union([FoundPullRequestV2, FoundPullRequestV1]), { maxItems: MAX_LIST_ITEMS }),
     ),
   },
-  evaluate: (payload) => judgePullRequest(payload as Parameters<typeof judgePullRequest>[0]),
+  evaluate: (payload) => evaluatePullRequest(payload as Parameters<typeof evaluatePullRequest>[0]),
   facts: ({ git_provider, pull_requests }) => ({ git_provider, pull_requests }),
   example: {
     git_provider: "github",

@@ -2,7 +2,7 @@
 import type { Static, TObject, TSchema } from "typebox";
 import { bindAttestation } from "../../domain/attestation/binding.ts";
 import type { Binding } from "../../domain/attestation/binding.ts";
-import { storedLabel } from "../../domain/attestation/kinds.ts";
+import { storedLabelOf } from "../../domain/attestation/kinds.ts";
 import { badRequest, notFound } from "../../errors.ts";
 import type { UploadedFile } from "../../http/operation.ts";
 import { stringifyJson } from "../../json/text.ts";
@@ -115,7 +115,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   const previous = findPrevious(context, target, { trailId: trail.id, name });
   const commit = common.git_commit_info ? toStoredCommit(common.git_commit_info) : null;
   const verdict = kind.evaluate(payload, prepared);
-  const override = overrideColumns(previous, kind.originalType ? storedLabel(kind.originalType(payload)) : null);
+  const override = overrideColumns(previous, kind.originalType ? storedLabelOf(kind.originalType(payload)) : null);
   const type = override.overridden_type === null ? (kind.label?.(payload) ?? kind.segment) : "override";
 
   const record = store.attestations.create({

@@ -37,7 +37,7 @@ export const postSnyk = attestationOperation({
   summary: "Report the results of a vulnerability scan",
   description: "Counts of findings for each scanned project. Compliant if there are no findings of any severity.",
   payload: { snyk_results: WithinBytes(MAX_RESULTS_BYTES, SnykResultsSummary) },
-  evaluate: (payload) => judgeSnyk(payload as Parameters<typeof judgeSnyk>[0]),
+  evaluate: (payload) => evaluateSnyk(payload as Parameters<typeof evaluateSnyk>[0]),
   facts: ({ snyk_results }) => ({ processed_snyk_results: snyk_results }),
   example: {
     snyk_results: {

@@ -59,7 +59,7 @@ export const SONAR = defineKind({
     "The scan result as Sonar reports it. Compliant if the status of the quality gate is OK or PASSED; not compliant " +
     "without a quality gate.",
   payload: { sonar_results: WithinBytes(MAX_RESULTS_BYTES, SonarResults) },
-  evaluate: (payload) => judgeSonar(payload as Parameters<typeof judgeSonar>[0]),
+  evaluate: (payload) => evaluateSonar(payload as Parameters<typeof evaluateSonar>[0]),
   facts: ({ sonar_results }) => ({ sonar_results }),
   example: {
     sonar_results: {

@@ -10,7 +10,8 @@ import { validate } from "../../http/validate.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { readNestedJson } from "../nested-json.ts";
-import { MAX_FREE_FORM_BYTES, MAX_NAME_CHARS, requireWithinBytes } from "../../contract/shapes.ts";
+import { MAX_FREE_FORM_BYTES, requireWithinBytes } from "../../contract/shapes.ts";
+import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { COMMON_FIELDS } from "./kind.ts";
 import { attestationOperation } from "./report.ts";
 
@@ -78,8 +79,8 @@ export const postSystem = attestationOperation({
   // The data is needed as a value, because its members are evaluated.
   bounds: { ...RECORD_BOUNDS, asText: ["user_data"] },
   prepare: (context, { attestation_data: data }) => parseDecisionData(context, data),
-  evaluate: ({ type_name, control }, data) => judgeDecision({ type_name, control, attestation_data: data }),
-  label: ({ type_name }) => storedLabel(type_name),
+  evaluate: ({ type_name, control }, data) => evaluateDecision({ type_name, control, attestation_data: data }),
+  label: ({ type_name }) => storedLabelOf(type_name),
   columns: ({ store, organization }, { control }) => ({
     control,
     control_version: store.controls.find(organization.id, control)?.version ?? null,

@@ -197,7 +197,7 @@ export const getDeploymentFrequency = operation({
       throw notFound(`Flow '${query.flow_id}' does not exist in organization '${organization.name}'`);
     const to = context.now();
     const lastDay = dayOf(to);
-    const from = (lastDay - DEFAULT_WINDOW_DAYS + 1) * DAY;
+    const from = (lastDay - DEFAULT_WINDOW_DAYS + 1) * DAY_S;
     const perDay = store.deployments.countPerDay(deploymentEnvironmentIds(context, environment), flow?.id ?? null, {
       from,
       to,
@@ -209,7 +209,7 @@ export const getDeploymentFrequency = operation({
         flow_id: query.flow_id || null,
         start_ts: from,
         end_ts: to,
-        ...frequencyOf(perDay, lastDay, DEFAULT_WINDOW_DAYS),
+        ...computeFrequency(perDay, lastDay, DEFAULT_WINDOW_DAYS),
       },
     };
   },

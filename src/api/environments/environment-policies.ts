@@ -10,7 +10,8 @@ import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { reevaluateForPolicies } from "./record-report.ts";
-import { MAX_LIST_ITEMS, MAX_NAME_CHARS } from "../../contract/shapes.ts";
+import { MAX_LIST_ITEMS } from "../../contract/shapes.ts";
+import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { EnvironmentPath, NoQuery } from "../paths.ts";
 import { requirePolicyIds } from "../filters.ts";
 

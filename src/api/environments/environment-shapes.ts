@@ -8,13 +8,8 @@ import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { EnvironmentView } from "../../store/environments/environment-lists.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import { PageCounts } from "../paging.ts";
-import {
-  CONTRACT_DEPRECATION_DATE,
-  MAX_LIST_ITEMS,
-  MAX_NAME_CHARS,
-  Name,
-  MAX_TEXT_CHARS,
-} from "../../contract/shapes.ts";
+import { CONTRACT_DEPRECATION_DATE, MAX_LIST_ITEMS, Name, MAX_TEXT_CHARS } from "../../contract/shapes.ts";
+import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { Tags } from "../../contract/tags.ts";
 
 export const EnvironmentKind = named("EnvironmentType", OneOf(ENVIRONMENT_TYPES));

@@ -1,6 +1,6 @@
 /** Creating or updating a flow, for its own operations and for webhooks of other products. */
 import { MAX_INLINE_DOCUMENT_BYTES } from "../../domain/documents.ts";
-import { EMPTY_TEMPLATE_TEXT, legacyTemplate } from "../../domain/flow-template/template.ts";
+import { EMPTY_TEMPLATE_TEXT, buildLegacyTemplate } from "../../domain/flow-template/template.ts";
 import type { FlowRow, Visibility } from "../../store/flows/flows.ts";
 import type { StoredTemplateFile } from "../../workers/documents.ts";
 import type { OperationContext } from "../context.ts";
@@ -54,6 +54,6 @@ const EMPTY_TEMPLATE: StoredTemplateFile = { text: EMPTY_TEMPLATE_TEXT, parsedJs
 /** The template for a list of names; the empty template without one. */
 export function templateOfNames(names: readonly string[] | null | undefined): StoredTemplateFile {
   if (names === null || names === undefined) return EMPTY_TEMPLATE;
-  const { text, template } = legacyTemplate(names);
+  const { text, template } = buildLegacyTemplate(names);
   return { text, parsedJson: text.length > MAX_INLINE_DOCUMENT_BYTES ? JSON.stringify(template) : null };
 }

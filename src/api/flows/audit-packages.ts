@@ -99,7 +99,7 @@ export const getAuditPackage = operation({
         contentType: "application/octet-stream",
         encoding: "gzip",
         // Clients that decode the content end up with a tar file.
-        filename: `${auditPackageName({ flow: flow.name, fingerprint })}.tar`,
+        filename: `${formatAuditPackageName({ flow: flow.name, fingerprint })}.tar`,
         open: (gone) => openPackage(context, { kind: "artifact", flowId: flow.id, fingerprint }, gone),
       },
     };

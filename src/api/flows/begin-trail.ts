@@ -82,7 +82,7 @@ export function findOrBeginTrail(
   if (existing) return existing;
   const problems = validate(ReportedTrail, { trail_name: name }, { mode: "plain", root: "path" });
   if (problems) throw invalid(problems);
-  const { templateId } = inheritTemplate({ trail: null, flowTemplateId: flow.template_id, givenTemplateId: null });
+  const { templateId } = inheritTemplate({ trail: null, flowTemplateId: flow.template_id, ownTemplateId: null });
   const trail = store.trails.create(
     { organizationId: organization.id, flowId: flow.id, name, createdBy: principal.displayName },
     { ...NO_FIELDS, description, template_id: templateId, template_inherited: 1 },
@@ -137,7 +137,7 @@ export function beginOrUpdateTrail(
   const inheritance = inheritTemplate({
     trail: existing && { templateId: existing.template_id, inherited: existing.template_inherited === 1 },
     flowTemplateId: flow.template_id,
-    givenTemplateId: template === null ? null : store.templates.intern(template.text, likely, template.parsedJson).id,
+    ownTemplateId: template === null ? null : store.templates.intern(template.text, likely, template.parsedJson).id,
   });
   if (existing) {
     updateTrail(context, existing, { report, inheritance });
@@ -161,7 +161,7 @@ function createNewTrail(context: OperationContext, flow: FlowRow, { report, inhe
   const event = eventDetail(context, inheritance.templateId, report);
   store.trails.addEvent(trail.id, { type: "trail_reported", at: trail.created_at, event });
   const { status } = store.trailEvaluation.evaluate(trail.id, trail.created_at);
-  note({ trail: report.name, created: true, template: inheritance.decision, trail_state: status });
+  note({ trail: report.name, created: true, template: inheritance.outcome, trail_state: status });
 }
 
 function updateTrail(context: OperationContext, existing: TrailRow, { report, inheritance }: Begin): void {
@@ -179,7 +179,7 @@ function updateTrail(context: OperationContext, existing: TrailRow, { report, in
   const event = eventDetail(context, inheritance.templateId, report);
   store.trails.addEvent(existing.id, { type: "trail_updated", at, event: { changes, ...event } });
   const { status } = store.trailEvaluation.evaluate(existing.id, at);
-  note({ trail: report.name, created: false, template: inheritance.decision, changes, trail_state: status });
+  note({ trail: report.name, created: false, template: inheritance.outcome, changes, trail_state: status });
 }
 
 /** The key of the repository that the report names, null without one. @throws AppError 400 for an invalid URL */

@@ -1,7 +1,7 @@
 /** Recording a reported artifact: its shape, its record, the attestations that waited for it, and its verdict. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { pendingFor } from "../../domain/attestation/binding.ts";
+import { findPendingAttestations } from "../../domain/attestation/binding.ts";
 import { ANY_TYPE } from "../../domain/attestation/kinds.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
 import { ATTESTATION_NAME, COMMIT_SHA, REFERENCE_NAME, TRAIL_NAME } from "../../domain/names.ts";
@@ -201,7 +201,7 @@ function bindWaitingAttestations(
   const { fingerprint, git_commit: gitCommit } = report;
   const artifact = { fingerprint, referenceName: report.template_reference_name ?? null, gitCommit };
   const candidates = store.attestations.listBindingCandidates(trailId, artifact);
-  const waiting = new Set(pendingFor(artifact, candidates));
+  const waiting = new Set(findPendingAttestations(artifact, candidates));
   for (const candidate of candidates)
     if (waiting.has(candidate.attestationId))
       store.attestations.bindToArtifact({ trailId, artifactId: id }, { id: candidate.id, name: candidate.name });

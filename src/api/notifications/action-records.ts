@@ -10,7 +10,8 @@ import { Closed, Message, Nullable, Ok, OneOf, named } from "../../http/schema.t
 import type { ActionFields, ActionKind, ActionRow } from "../../store/notifications/actions.ts";
 import type { OperationContext } from "../context.ts";
 import { resolveNames } from "../names.ts";
-import { MAX_LIST_ITEMS, MAX_NAME_CHARS, Name } from "../../contract/shapes.ts";
+import { MAX_LIST_ITEMS, Name } from "../../contract/shapes.ts";
+import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { ActionTargets, TargetResponses, summarizeDeliveries, presentTarget, readTargets } from "./targets.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";

@@ -23,7 +23,8 @@ import { validate } from "../../http/validate.ts";
 import { isTargetFailing } from "../../store/notifications/notification-targets.ts";
 import type { TargetRow } from "../../store/notifications/notification-targets.ts";
 import type { OperationContext } from "../context.ts";
-import { MAX_DETAIL_BYTES, MAX_NAME_CHARS, Url } from "../../contract/shapes.ts";
+import { MAX_DETAIL_BYTES, Url } from "../../contract/shapes.ts";
+import { MAX_NAME_CHARS } from "../../domain/names.ts";
 
 /** Far more than a team needs, and few enough for one message. */
 const MAX_ADDRESSES = 100;

@@ -13,7 +13,8 @@ import type { ControlListRow, ControlRow, ControlLinks } from "../../store/polic
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
-import { MAX_LIST_ITEMS, MAX_NAME_CHARS, MAX_PATH_CHARS, MAX_TEXT_CHARS, Text, WebUrl } from "../../contract/shapes.ts";
+import { MAX_LIST_ITEMS, MAX_PATH_CHARS, MAX_TEXT_CHARS, Text, WebUrl } from "../../contract/shapes.ts";
+import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { TagChoice } from "../tags.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { Tags } from "../../contract/tags.ts";

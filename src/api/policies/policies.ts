@@ -17,7 +17,8 @@ import type { StoredPolicyFile } from "../../workers/documents.ts";
 import { documentLane } from "../flows/flows.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
-import { MAX_NAME_CHARS, MAX_TEXT_CHARS } from "../../contract/shapes.ts";
+import { MAX_TEXT_CHARS } from "../../contract/shapes.ts";
+import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { configurationForm, versionFields } from "../uploads.ts";
 

@@ -30,10 +30,11 @@
 import { ROLES } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
 
-import { LATEST_EXPIRY } from "../../domain/time.ts";
+import { MAX_EXPIRY_S } from "../../domain/time.ts";
 import { matches, SERVICE_ACCOUNT_NAME, USER_NAME } from "../../domain/names.ts";
-import { compareByPosition, OPERATOR_FILE, readYaml } from "../../domain/text/yaml.ts";
-import type { SourcePosition } from "../../domain/text/yaml.ts";
+import { OPERATOR_FILE, readYaml } from "../../domain/text/yaml.ts";
+import { compareByPosition } from "../../domain/text/source-position.ts";
+import type { SourcePosition } from "../../domain/text/source-position.ts";
 import { choice, list, nullable, optional, quote, record, scalar, text, unlessEmpty } from "./yaml-schema.ts";
 import type { Reading } from "./yaml-schema.ts";
 
@@ -147,7 +148,7 @@ const YES_NO = scalar<boolean>({
 const DESCRIPTION = unlessEmpty(text(isKeyDescription, "a text of up to 256 characters"), DEFAULT_KEY_DESCRIPTION);
 const EXPIRES_AT = scalar<number>({
   accept: (value) =>
-    Number.isInteger(value) && Number(value) >= 0 && Number(value) <= LATEST_EXPIRY ? Number(value) : null,
+    Number.isInteger(value) && Number(value) >= 0 && Number(value) <= MAX_EXPIRY_S ? Number(value) : null,
   accepts: "whole epoch seconds from 0 (never) to 4102444800",
   blank: 0,
 });

@@ -5,7 +5,7 @@
 import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import { joinAlternatives } from "../args.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
-import type { SourcePosition } from "../../domain/text/yaml.ts";
+import type { SourcePosition } from "../../domain/text/source-position.ts";
 
 /** The state of one parse: `refuse` records a mistake. */
 export type Reading = { place(node: unknown): SourcePosition; refuse(place: SourcePosition, problem: string): void };

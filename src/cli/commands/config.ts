@@ -24,7 +24,7 @@ export const configExplain: Command = {
   },
   async run(args, io) {
     const [word] = args.positionals;
-    const rows = word === undefined ? ROWS : findOptions(word);
+    const rows = word === undefined ? OPTION_ROWS : findOptions(word);
     if (args.switches.has("json")) {
       const shown = rows.map(({ flag, variable, key, placeholder, accepts, default: preset, description, secret }) => ({
         flag: `--${flag}`,

@@ -131,7 +131,7 @@ function requireEnvironment(store: Store, organization: OrganizationRow, name: s
 }
 
 function suggestNames(word: string, names: readonly string[]): string[] {
-  const near = nearestNames(word, names);
+  const near = findNearestNames(word, names);
   if (near.length > 0) return [`did you mean ${near.join(" or ")}?`];
   return names.length === 0 ? [] : [`known are: ${names.slice(0, 20).join(", ")}${names.length > 20 ? ", ..." : ""}`];
 }

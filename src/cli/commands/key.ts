@@ -192,7 +192,7 @@ function parseExpiry(args: Args, now: number, problems: string[] = []): number {
   }
   if (at === undefined) return 0;
   const seconds = /^\d{1,10}$/.test(at) ? Number(at) : parseTimestamp(at);
-  if (seconds === null || seconds > LATEST_EXPIRY) {
+  if (seconds === null || seconds > MAX_EXPIRY_S) {
     problems.push(
       "--expires-at: give whole epoch seconds up to 4102444800 (0 is never) or a time like 2030-12-31T23:59:59Z",
     );

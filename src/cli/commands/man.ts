@@ -58,7 +58,7 @@ export function manualPage(commands: readonly Command[], version: string): strin
     ...commands.flatMap(commandLines),
     ".SH CONFIGURATION",
     ...proseLines(CONFIGURATION),
-    ...ROWS.flatMap(({ flag, placeholder, description, variable, key, default: preset, accepts }) => [
+    ...OPTION_ROWS.flatMap(({ flag, placeholder, description, variable, key, default: preset, accepts }) => [
       ...taggedLines(`--${flag}`, placeholder),
       ...proseLines(`${description}.`),
       ".br",

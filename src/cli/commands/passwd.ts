@@ -1,5 +1,5 @@
 /** `assay user passwd`: sets or removes the password of a user. */
-import { passwordProblem } from "../../domain/login/password.ts";
+import { findPasswordProblem } from "../../domain/login/password.ts";
 import { createPasswordHasher } from "../../auth/password-hashing.ts";
 import { DATA_OPTIONS, resolveDataDirectory, readText } from "../command-config.ts";
 import { runTransaction, withData } from "../data-directory.ts";
@@ -49,7 +49,7 @@ export const userPasswd: Command = {
 /** Reads the password from the terminal or from standard input. @throws CommandError when it is not acceptable */
 async function readNewPassword(io: Io, name: string): Promise<string> {
   const password = io.stdinIsTty ? await askTwice(io, name) : ((await readText(io, "-")).split(/\r?\n/, 1)[0] ?? "");
-  const problem = passwordProblem(password, name);
+  const problem = findPasswordProblem(password, name);
   if (problem !== null) throw new CommandError(`nothing was changed: ${problem}`);
   return password;
 }

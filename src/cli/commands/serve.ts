@@ -7,7 +7,7 @@ import { formatListenAddress } from "../../config/resolve.ts";
 import type { ConfigSources } from "../../config/resolve.ts";
 import { recordDirectoryState } from "../fresh-directory.ts";
 import type { DirectoryState } from "../fresh-directory.ts";
-import { ROWS } from "../../config/options.ts";
+import { OPTION_ROWS } from "../../config/options.ts";
 import { bufferedDestination, createLogger } from "../../log.ts";
 import type { Logger } from "../../log.ts";
 import { startInstance } from "../../server/instance.ts";
@@ -124,7 +124,7 @@ export async function runServer(args: Args, io: Io, rules: ServerRules): Promise
     refuseNetworkFileSystem(directory, config.networkFilesystem, rules.machine);
     if (sockets)
       logger.info(
-        { descriptors: sockets.map(({ fd }) => fd), in_place_of: listenText(config.listen) },
+        { descriptors: sockets.map(({ fd }) => fd), in_place_of: formatListenAddress(config.listen) },
         "listening on sockets passed by systemd",
       );
     if (settings.tls) logCertificate(logger, settings.tls, "serving with this certificate");
@@ -158,7 +158,7 @@ async function loadSettings(args: Args, io: Io, rules: ConfigurationRules | unde
 }
 
 function warnOfSecretFlags(logger: Logger, sources: ConfigSources): void {
-  for (const { name, flag, variable, key, secret } of ROWS) {
+  for (const { name, flag, variable, key, secret } of OPTION_ROWS) {
     if (!secret || sources[name] !== `flag --${flag}`) continue;
     const remedy = key === null ? `set ${variable}` : `set ${variable}, or ${key} in a file`;
     const problem = `the value of --${flag} is visible to every user of this machine in the process list`;

@@ -1,5 +1,5 @@
 /** The vocabulary of shell completion, from the tables of commands and options. */
-import { ROWS } from "../../config/options.ts";
+import { OPTION_ROWS } from "../../config/options.ts";
 import type { CommandOption } from "../args.ts";
 import { commandOptions, listTopicNames } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -28,7 +28,7 @@ export type CommandWords = {
 export type Vocabulary = { readonly commands: readonly CommandWords[]; readonly config: readonly OptionWord[] };
 
 export function createVocabulary(commands: readonly Command[]): Vocabulary {
-  const config = ROWS.map(({ flag, description, placeholder, accepts, parse }): OptionWord => {
+  const config = OPTION_ROWS.map(({ flag, description, placeholder, accepts, parse }): OptionWord => {
     return {
       flag,
       description,

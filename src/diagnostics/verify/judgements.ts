@@ -196,7 +196,12 @@ function differencesOf(store: Store, row: Row): string[] {
       reasons: JSON.parse(row.reasons_json) as Evaluation["reasons"],
     };
     return replay(
-      { artifact: row, facts: JSON.parse(row.facts_json) as Facts, allowlisted: row.allowlist_id !== null, kept },
+      {
+        artifact: row,
+        facts: JSON.parse(row.facts_json) as Facts,
+        allowlisted: row.allowlist_id !== null,
+        stored: kept,
+      },
       store.policies.getDocument,
     ).differences;
   } catch (error) {

@@ -11,9 +11,9 @@ export type EventLinks = {
   environmentApi(org: string, environment: string): string;
   snapshotPage(org: string, environment: string, index: number): string;
   snapshotApi(org: string, environment: string, index: number): string;
-  artifactPage(org: string, flow: string, fingerprint: string, id: string): string;
+  artifactPage(org: string, flow: string, artifact: { fingerprint: string; id: string }): string;
   /** @param selector query parameters that select the record among those of its fingerprint in the flow */
-  artifactApi(org: string, flow: string, fingerprint: string, selector: ArtifactSelector): string;
+  artifactApi(org: string, flow: string, artifact: { fingerprint: string; selector: ArtifactSelector }): string;
   flowPage(org: string, flow: string): string;
   flowApi(org: string, flow: string): string;
   trailPage(org: string, flow: string, trail: string): string;
@@ -106,8 +106,8 @@ export const buildSnapshotLink = (snapshot: SnapshotRef, links: EventLinks): { u
 });
 
 function flowEventPageUrl({ org, flow, trail, artifact, attestation }: EventFlow, links: EventLinks): string {
-  if (trail && attestation) return links.attestationPage(org, flow, trail.name, attestation.id);
-  if (artifact) return links.artifactPage(org, flow, artifact.fingerprint, artifact.id);
+  if (trail && attestation) return links.attestationPage(org, { flow, trail: trail.name, id: attestation.id });
+  if (artifact) return links.artifactPage(org, flow, artifact);
   return trail ? links.trailPage(org, flow, trail.name) : links.flowPage(org, flow);
 }
 

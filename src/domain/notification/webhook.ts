@@ -84,7 +84,9 @@ function buildFlowParts({ org, flow, trail, artifact, attestation }: EventFlow, 
             name: attestation.name,
             type: attestation.type,
             status: formatState(attestation.compliant),
-            html_url: trail ? links.attestationPage(org, flow, trail.name, attestation.id) : links.flowPage(org, flow),
+            html_url: trail
+              ? links.attestationPage(org, { flow, trail: trail.name, id: attestation.id })
+              : links.flowPage(org, flow),
             api_url: links.attestationApi(org, attestation.id),
           },
         }

@@ -38,7 +38,7 @@ export function keyExpiryStore(db: Db, { now }: Pick<SchemaSources, "now">) {
        LEFT JOIN service_accounts acc ON acc.id = k.service_account_id
        LEFT JOIN organizations o ON o.id = acc.organization_id
      WHERE k.expires_at > @after AND k.expires_at <= @until AND k.expires_at > 0 AND k.revoked_at IS NULL
-       AND k.grace_period_expires_at IS NULL AND k.created_at < k.expires_at - @days * ${DAY}
+       AND k.grace_period_expires_at IS NULL AND k.created_at < k.expires_at - @days * ${DAY_S}
        AND NOT EXISTS (SELECT 1 FROM api_key_warnings w
                        WHERE w.key_id = k.id AND w.expires_at = k.expires_at AND w.days <= @days)
      ORDER BY k.expires_at LIMIT @limit`,
@@ -59,7 +59,7 @@ export function keyExpiryStore(db: Db, { now }: Pick<SchemaSources, "now">) {
     /** At most `limit` warnings that are due and were not sent; keys that expire first come first. */
     listDue(limit: number): DueWarning[] {
       const at = now();
-      const warnings = WARNINGS.flatMap(({ days, until }) =>
+      const warnings = EXPIRY_WARNINGS.flatMap(({ days, until }) =>
         ending
           .all({ after: at + until * DAY_S, until: at + days * DAY_S, days, limit })
           .map((key): DueWarning => ({ key, days })),

@@ -109,7 +109,7 @@ export function clockStore(db: Db, { jobs, deliveries }: Parts) {
 
     /** The timestamp of a snapshot made at `now` after one at `latest` (null for the first). */
     timeOfSnapshot: (now: number, latest: number | null): number =>
-      timeOfSnapshot(now, latest, () => read() ?? recordOf(findNewestRecordTime())),
+      chooseSnapshotTime(now, latest, () => read() ?? recordOf(findNewestRecordTime())),
   };
 }
 

@@ -99,7 +99,7 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
     archive(row: Row, at: number): string {
       let name = formatArchivedName(row.name, at);
       for (let second = at + 1; byName.get(row.organization_id, name); second += 1)
-        name = archivedName(row.name, second);
+        name = formatArchivedName(row.name, second);
       deleteAlias.run(row.organization_id, name);
       setArchived.run(name, row.name, at, at, row.id);
       return name;

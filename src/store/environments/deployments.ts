@@ -141,7 +141,7 @@ export function deploymentStore(db: Db) {
   );
   const perDay = (condition: string) =>
     db.prepare<[Bounds & { environments: string; flow: number | null }], { day: number; count: number }>(
-      `SELECT CAST(floor(dep.deployed_at / ${DAY}) AS INTEGER) AS day, count(*) AS count FROM deployments dep
+      `SELECT CAST(floor(dep.deployed_at / ${DAY_S}) AS INTEGER) AS day, count(*) AS count FROM deployments dep
        WHERE ${CHOICES.environments} AND ${condition} AND ${IN_WINDOW} GROUP BY day`,
     );
   const perDayOfAll = perDay("dep.ordinal = 0");

@@ -10,7 +10,7 @@ import type { Facts, FlowRecord, StoredVerdict } from "../../domain/compliance/e
 import { checkLogicalSnapshot, checkSnapshot, replay } from "../../domain/compliance/replay.ts";
 import type { SnapshotVerdict } from "../../domain/compliance/replay.ts";
 import type { PolicyDocument } from "../../domain/policy/document.ts";
-import { reasons as reasonsOf } from "../../domain/policy/reasons.ts";
+import { explainVerdict as reasonsOf } from "../../domain/policy/reasons.ts";
 import { isListOf, isNumber, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { fromSqlBoolean } from "../db/database.ts";
 import type { Db } from "../db/types.ts";
@@ -227,7 +227,7 @@ function checkEvaluation(
     artifact: row,
     facts,
     allowlisted: row.allowlist_id !== null,
-    kept: { compliant, verdicts, reasons: [...reasons] },
+    stored: { compliant, verdicts, reasons: [...reasons] },
   };
   for (const difference of replay(stored, documentOf).differences) problems.push(difference);
   for (const verdict of verdicts) {

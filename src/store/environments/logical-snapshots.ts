@@ -79,7 +79,7 @@ export function logicalSnapshotStore(
     const index = group.snapshot_count + 1;
     const members = membersOf.all(group.id);
     writeMembers(group.id, members, index);
-    const state = logicalState(members.map((member) => fromSqlBoolean(member.state)));
+    const state = computeLogicalVerdict(members.map((member) => fromSqlBoolean(member.state)));
     const compliant = toSqlBoolean(state);
     const sum = (column: "compliant_count" | "non_compliant_count" | "unknown_count"): number =>
       members.reduce((total, member) => total + (member[column] ?? 0), 0);

@@ -5,7 +5,7 @@
 import { evaluateInEnvironment, provenanceOf } from "../../domain/compliance/environment.ts";
 import type { Evaluation, Facts, FlowRecord } from "../../domain/compliance/environment.ts";
 import { compareRunning } from "../../domain/snapshot/diff.ts";
-import type { Annotated, Running } from "../../domain/snapshot/diff.ts";
+import type { AnnotatedArtifact, RunningArtifact } from "../../domain/snapshot/diff.ts";
 import { hasMembers, isListOf, isObject, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { fromSqlBoolean } from "../db/database.ts";
 import type { Db } from "../db/types.ts";
@@ -23,16 +23,16 @@ export type RunningEvaluation = Evaluation & {
   previous: EvaluationRow | null;
   earlier: Facts | null;
 };
-export type Before = Running & { row: OpenRow };
+export type Before = RunningArtifact & { row: OpenRow };
 /** `evaluation` is null when the previous one still holds. */
-export type After = Running & { present: Present; evaluation: RunningEvaluation | null };
+export type After = RunningArtifact & { present: Present; evaluation: RunningEvaluation | null };
 
 export type Plan = {
   survey: Survey;
   /** Whether anything changed that needs a snapshot. */
   snapshot: boolean;
-  running: readonly Annotated<After>[];
-  exited: readonly Annotated<Before>[];
+  running: readonly AnnotatedArtifact<After>[];
+  exited: readonly AnnotatedArtifact<Before>[];
 };
 
 export type PlanParts = {
@@ -54,7 +54,12 @@ export function snapshotPlanner(db: Db, { allowlists, facts }: PlanParts) {
     const earlier = previous && readStoredJsonOrNull(previous.facts_json, isFacts);
     const complete = earlier ? carryDeployments(current, earlier) : current;
     return {
-      ...evaluateInEnvironment(survey.policies, { name, fingerprint }, complete, allowlistId !== null),
+      ...evaluateInEnvironment({
+        policies: survey.policies,
+        artifact: { name, fingerprint },
+        facts: complete,
+        isAllowlisted: allowlistId !== null,
+      }),
       facts: complete,
       allowlistId,
       previous,

@@ -4,7 +4,7 @@
  */
 import { hash } from "node:crypto";
 import type { AppliedPolicy } from "../../domain/compliance/environment.ts";
-import { evaluationMs } from "../../domain/policy/cost.ts";
+import { estimateEvaluationMs } from "../../domain/policy/cost.ts";
 import { identityOf } from "../../domain/snapshot/diff.ts";
 import type { Cause } from "../../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../../domain/snapshot/normalize.ts";
@@ -100,7 +100,7 @@ export function snapshotSurveyor(db: Db, { environments, policies, facts }: Surv
     after: readonly Present[];
     written: number;
   }): number {
-    const msPerFlow = applied.reduce((sum, { document }) => sum + evaluationMs(document), 0);
+    const msPerFlow = applied.reduce((sum, { document }) => sum + estimateEvaluationMs(document), 0);
     let workload = written;
     for (const present of after) {
       if (workload > MAX_COUNTED_WORKLOAD || msPerFlow === 0) break;

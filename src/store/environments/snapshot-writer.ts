@@ -5,9 +5,9 @@
  * open interval is only ever closed; a snapshot that differs in one artifact writes the rows of that artifact only;
  * every verdict is stored with the facts it is based on.
  */
-import { environmentState } from "../../domain/compliance/environment.ts";
+import { computeEnvironmentVerdict } from "../../domain/compliance/environment.ts";
 import type { Facts } from "../../domain/compliance/environment.ts";
-import type { Annotated } from "../../domain/snapshot/diff.ts";
+import type { AnnotatedArtifact } from "../../domain/snapshot/diff.ts";
 import type { Actor } from "../actor.ts";
 import type { clockStore } from "../db/clock.ts";
 import { toSqlBoolean } from "../db/database.ts";
@@ -102,7 +102,7 @@ export function snapshotWriter(db: Db, { now }: SchemaSources, { logical, trigge
       for (const item of exited) writeExited(statements, { environment, index, at }, item);
       const verdicts = running.map(({ artifact }) => artifact.compliant);
       const count = (wanted: boolean | null): number => verdicts.filter((compliant) => compliant === wanted).length;
-      const state = toSqlBoolean(environmentState(verdicts, policies.length));
+      const state = toSqlBoolean(computeEnvironmentVerdict(verdicts, policies.length));
       statements.insertSnapshot.run(
         environment.id,
         index,
@@ -132,7 +132,7 @@ export function snapshotWriter(db: Db, { now }: SchemaSources, { logical, trigge
 function writeRunning(
   statements: Statements,
   snapshot: NewSnapshot,
-  { artifact, annotation, was, now: count }: Annotated<After>,
+  { artifact, annotation, was, now: count }: AnnotatedArtifact<After>,
 ): void {
   const { environment, index } = snapshot;
   const { name, fingerprint, compliant, present, evaluation } = artifact;
@@ -169,7 +169,7 @@ function writeRunning(
 function writeExited(
   statements: Statements,
   { environment, index }: NewSnapshot,
-  { artifact: { row }, annotation, was, now: count }: Annotated<Before>,
+  { artifact: { row }, annotation, was, now: count }: AnnotatedArtifact<Before>,
 ): void {
   statements.closeInterval.run(index - 1, row.id);
   const { lastInsertRowid } = statements.insertArtifact.run(

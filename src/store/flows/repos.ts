@@ -4,7 +4,7 @@
  * Invariants: external id and provider identify a repository; what a report leaves out keeps its value; search_name,
  * vcs_instance and namespace are derived from the other columns.
  */
-import { namespaceOf, searchForm, vcsInstanceOf } from "../../domain/network/repository-url.ts";
+import { deriveNamespace, foldCase, vcsInstanceOf } from "../../domain/network/repository-url.ts";
 import { isListOf, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { notFound } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
@@ -166,6 +166,6 @@ function fieldsOf(facts: RepoFacts, known: RepoRow | undefined): Changeable {
     search_name: foldCase(name),
     vcs_instance: vcsInstanceOf(url),
     // A damaged path counts as none, so that no report is refused because of it.
-    namespace: namespaceOf(name, facts.namespacePath ?? readStoredJsonOrNull(knownPath, isListOf(isText))),
+    namespace: deriveNamespace(name, facts.namespacePath ?? readStoredJsonOrNull(knownPath, isListOf(isText))),
   };
 }

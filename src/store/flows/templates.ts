@@ -81,7 +81,8 @@ const parseRow = ({ parsed_json, content }: ParsedRow): Template =>
     : readStoredJson(parsed_json, hasMembers<Template>("version", "trail"));
 
 /** Parses a text that was once accepted, under whatever limits and grammar applied then. Never throws. */
-export const readStoredText = (content: string): Template => parseTemplate(content, true).template ?? salvage(content);
+export const readStoredText = (content: string): Template =>
+  parseTemplate(content, { isStored: true }).template ?? salvage(content);
 
 /** Reads what can be read of a text that the grammar refuses; an empty template when nothing can. Never throws. */
 export function salvage(content: string): Template {

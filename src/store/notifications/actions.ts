@@ -31,7 +31,7 @@ export type ActionFields = {
   triggers: readonly string[];
   /** Ids of active environments or flows, each once. */
   places: readonly number[];
-  targets: readonly KeptTarget[];
+  targets: readonly StoredTarget[];
   /** Makes the secret of a new WEBHOOK. */
   newSecret: () => string;
 };

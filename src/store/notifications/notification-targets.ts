@@ -6,8 +6,8 @@
  * secret; secrets leave this file through `listSecrets` only, which only the command line calls.
  */
 import { hasMembers, isObject, readStoredJson, readStoredJsonOrNull } from "../../domain/stored-json.ts";
-import { identityOfTarget } from "../../domain/notification/targets.ts";
-import type { KeptTarget, TargetType } from "../../domain/notification/targets.ts";
+import { targetIdentityOf } from "../../domain/notification/targets.ts";
+import type { StoredTarget, TargetType } from "../../domain/notification/targets.ts";
 import type { Db } from "../db/types.ts";
 
 export type TargetRow = {
@@ -64,7 +64,7 @@ export function notificationTargetStore(db: Db) {
   /** Its waiting messages are not sent any more (outbox.ts): removing a recipient takes effect at once. */
   const deleteTarget = ({ id }: TargetRow): void => void remove.run(id);
 
-  function insertTarget(owner: TargetOwner, kept: KeptTarget, at: { position: number; secret: string | null }): void {
+  function insertTarget(owner: TargetOwner, kept: StoredTarget, at: { position: number; secret: string | null }): void {
     const [action, type] = "actionId" in owner ? [owner.actionId, null] : [null, owner.notificationType];
     const json = JSON.stringify(kept.target);
     insert.run(owner.organizationId, action, type, at.position, kept.type, json, at.secret);
@@ -87,7 +87,7 @@ export function notificationTargetStore(db: Db) {
       let isChanged = targets.length !== before.length;
       for (const [position, kept] of targets.entries()) {
         const json = JSON.stringify(kept.target);
-        const index = unmatched.findIndex((row) => identityOfRow(row) === identityOfTarget(kept));
+        const index = unmatched.findIndex((row) => identityOfRow(row) === targetIdentityOf(kept));
         const [row] = index === -1 ? [] : unmatched.splice(index, 1);
         if (row === undefined) {
           insertTarget(owner, kept, { position, secret: kept.type === "WEBHOOK" ? newSecret() : null });
@@ -125,5 +125,5 @@ export function notificationTargetStore(db: Db) {
 /** null for a damaged row, which never is the recipient that was asked for. */
 function identityOfRow({ type, target_json }: TargetRow): string | null {
   const target = readStoredJsonOrNull(target_json, isObject);
-  return target && identityOfTarget({ type, target });
+  return target && targetIdentityOf({ type, target });
 }

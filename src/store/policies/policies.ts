@@ -6,7 +6,7 @@
  * changes nothing writes nothing, so that clients may repeat it.
  */
 import { createLru } from "../../domain/lru.ts";
-import { controlsReferenced, parsePolicy } from "../../domain/policy/document.ts";
+import { controlReferencesOf, parsePolicy } from "../../domain/policy/document.ts";
 import type { PolicyDocument } from "../../domain/policy/document.ts";
 import { restorePolicy } from "../../domain/policy/stored.ts";
 import { notFound } from "../../errors.ts";

@@ -344,6 +344,6 @@ export function expiryTimes(
   { trails_after_days, evidence_after_days }: Pick<RetentionRuleRow, "trails_after_days" | "evidence_after_days">,
   at: number,
 ): [trails: number, evidence: number] {
-  const daysAgo = (days: number | null): number => (days === null ? NEVER : at - days * DAY);
+  const daysAgo = (days: number | null): number => (days === null ? NEVER : at - days * DAY_S);
   return [daysAgo(trails_after_days), daysAgo(evidence_after_days)];
 }

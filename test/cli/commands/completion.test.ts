@@ -5,7 +5,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { COMMANDS } from "../../../src/cli/commands.ts";
 import { createVocabulary } from "../../../src/cli/install/completion-words.ts";
-import { ROWS } from "../../../src/config/options.ts";
+import { OPTION_ROWS } from "../../../src/config/options.ts";
 import { cli, inDirectory } from "../in-process.ts";
 
 const test = suite("cli/commands/completion");

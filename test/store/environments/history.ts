@@ -116,7 +116,7 @@ export function history(seed: number) {
     if (known) store.artifacts.update(id, { ...known, git_commit: commit, filename: `app-${random(3)}` }, clock.at);
     const artifact = { fingerprint: at.fingerprint, referenceName: at.referenceName, gitCommit: commit };
     const candidates = store.attestations.listBindingCandidates(trail.id, artifact);
-    const received = new Set(pendingFor(artifact, candidates));
+    const received = new Set(findPendingAttestations(artifact, candidates));
     for (const candidate of candidates)
       if (received.has(candidate.attestationId))
         store.attestations.bindToArtifact(

@@ -51,9 +51,9 @@ function judgeFromScratch({ db, store, organizationId }: World, environment: num
       ...evaluateInEnvironment({
         policies,
         artifact,
-        found,
-        store.allowlists.findLatest(environment, artifact.fingerprint) !== null,
-      ),
+        facts: found,
+        isAllowlisted: store.allowlists.findLatest(environment, artifact.fingerprint) !== null,
+      }),
       facts: found,
     };
   };
