@@ -222,12 +222,12 @@ test("stops reading when the client disconnects, also when the filter excludes e
     1,
   );
   let looks = 0;
-  const after = () => {
+  const listAfter = () => {
     looks += 1;
     if (looks === 3) stream.destroy();
     return looks < 100 ? Array.from({ length: 200 }, () => event) : [];
   };
-  const store = { ...server.store, environmentEvents: { ...server.store.environmentEvents, after } };
+  const store = { ...server.store, environmentEvents: { ...server.store.environmentEvents, listAfter } };
   const { handle } = getEnvAuditlog;
   const reply = handle(
     { store, organization, now: () => server.clock.at } as unknown as OperationContext,
