@@ -1,9 +1,28 @@
--- The schema of record: what a fresh database gets. Existing databases arrive here through src/store/migrations, and a test
--- proves that both ways end in the same schema.
+-- The schema of record: what a new database gets. Existing databases get here through src/store/migrations, and a test
+-- proves that both ways lead to the same schema.
 --
--- Conventions: integer keys inside, public ids (8-4-4-4-8 hex) beside them; times are epoch seconds as REAL; booleans are
--- 0 or 1; columns that end in _json hold JSON text that is only ever read whole; a NULL means that there is no such thing.
--- created_by and its like hold the name that people saw at that time; who it was for certain is in audit_log.
+-- Conventions: integer primary keys for internal use, public ids (8-4-4-4-8 hex) beside them; times are epoch seconds
+-- as REAL; booleans are 0 or 1; columns that end in _json hold JSON text that is always read as a whole; NULL means
+-- absent. created_by and the like hold the display name at the time; audit_log identifies the principal.
+--
+-- Aliases: queries use one fixed alias per table. A second use of a table in one query gets the name of its role
+-- (member, original, earlier, same, other, prev), and a table-valued json_each(?) of bound ids is called wanted.
+--
+--   a     artifacts                   ep    environment_policies        s     snapshots
+--   acc   service_accounts            ev    evaluations                 sa    snapshot_artifacts
+--   act   actions                     f     flows                       ser   attestation_series
+--   al    allowlist_entries           hold  legal_holds                 ses   sessions
+--   att   attestations                j     jobs                        sr    attestation_series_records
+--   b     attestation_bindings        k     api_keys                    t     trails
+--   build builds                      m     memberships                 te    trail_events
+--   c     controls                    o     organizations               tgt   notification_targets
+--   ct    custom_types                pb    pending_bindings            tomb  tombstones
+--   ctv   custom_type_versions        pol   policies                    tpl   templates
+--   cur   current_attestations        pv    policy_versions             tr    trail_repos
+--   d     deliveries                  pvc   policy_version_controls     u     users
+--   dep   deployments                 r     repos                       w     api_key_warnings
+--   em    environment_members         rr    retention_rules
+--   env   environments                run   retention_runs
 
 CREATE TABLE organizations (
   id               INTEGER PRIMARY KEY,
@@ -26,7 +45,7 @@ CREATE TABLE users (
   created_at              REAL NOT NULL,
   last_modified_at        REAL NOT NULL
 ) STRICT;
--- E-mail look-ups ignore case.
+-- E-mail lookups ignore case.
 CREATE UNIQUE INDEX users_by_email ON users (lower(email)) WHERE email IS NOT NULL;
 
 CREATE TABLE memberships (
@@ -38,19 +57,19 @@ CREATE TABLE memberships (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX memberships_by_user ON memberships (user_id);
 
--- Append-only: who changed whose membership, when, from what to what. One index for each order in which the log is read.
+-- Append-only: every change of a membership, with its author. One index for each order in which the log is listed.
 CREATE TABLE membership_events (
   id              INTEGER PRIMARY KEY,
   organization_id INTEGER NOT NULL REFERENCES organizations (id),
   timestamp       REAL NOT NULL,
   event_type      TEXT NOT NULL CHECK (event_type IN ('added', 'changed', 'removed')),
   user_name       TEXT NOT NULL, -- the login name
-  user_shown      TEXT NOT NULL, -- the name that people saw then
-  role            TEXT,          -- the new one, NULL for somebody who was removed
+  user_shown      TEXT NOT NULL, -- the display name at the time
+  role            TEXT,          -- the new one; NULL for a removed member
   previous_role   TEXT,
   changed_by      TEXT NOT NULL,
   source          TEXT NOT NULL CHECK (source IN ('app', 'scim', 'invitation', 'script', 'oidc')),
-  search_text     TEXT NOT NULL  -- all names, in lower case
+  search_text     TEXT NOT NULL  -- all names in lower case
 ) STRICT;
 CREATE INDEX membership_events_by_organization ON membership_events (organization_id, timestamp);
 CREATE INDEX membership_events_by_user ON membership_events (organization_id, user_shown COLLATE NOCASE);
@@ -71,7 +90,7 @@ CREATE TABLE service_accounts (
   UNIQUE (organization_id, name)
 ) STRICT;
 
--- A key belongs to a user or to a service account. Only its SHA-256 is kept.
+-- A key belongs to a user or to a service account. Only its SHA-256 is stored.
 CREATE TABLE api_keys (
   id                      INTEGER PRIMARY KEY,
   public_id               TEXT NOT NULL UNIQUE,
@@ -81,19 +100,21 @@ CREATE TABLE api_keys (
   description             TEXT NOT NULL,
   created_at              REAL NOT NULL,
   expires_at              REAL NOT NULL DEFAULT 0, -- 0: never
-  last_used_at            REAL NOT NULL DEFAULT 0, -- 0: not yet
-  grace_period_expires_at REAL,                    -- set by a rotation: from then on the key is dead
+  last_used_at            REAL NOT NULL DEFAULT 0, -- 0: never used
+  grace_period_expires_at REAL,                    -- set by a rotation: the key is invalid from then on
   revoked_at              REAL,
-  replaced_by             TEXT,                    -- public id of the key that a rotation made in its place
-  creating_user_id        TEXT,                    -- public id of the user who made it, NULL for the operator
+  replaced_by             TEXT,                    -- public id of the key that replaced it in a rotation
+  creating_user_id        TEXT,                    -- public id of the user who created it; NULL for the operator
   CHECK ((user_id IS NULL) <> (service_account_id IS NULL))
 ) STRICT;
 CREATE INDEX api_keys_by_user ON api_keys (user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX api_keys_by_service_account ON api_keys (service_account_id) WHERE service_account_id IS NOT NULL;
-CREATE INDEX api_keys_in_grace ON api_keys (grace_period_expires_at) WHERE revoked_at IS NULL AND grace_period_expires_at IS NOT NULL;
-CREATE INDEX api_keys_by_end ON api_keys (expires_at) WHERE revoked_at IS NULL AND grace_period_expires_at IS NULL AND expires_at > 0;
+CREATE INDEX api_keys_in_grace ON api_keys (grace_period_expires_at)
+  WHERE revoked_at IS NULL AND grace_period_expires_at IS NOT NULL;
+CREATE INDEX api_keys_by_end ON api_keys (expires_at)
+  WHERE revoked_at IS NULL AND grace_period_expires_at IS NULL AND expires_at > 0;
 
--- The warnings that a key is about to end: so many days before that end.
+-- The expiry warnings that were sent: for each key, expiry and threshold in days.
 CREATE TABLE api_key_warnings (
   key_id     INTEGER NOT NULL REFERENCES api_keys (id) ON DELETE CASCADE,
   expires_at REAL NOT NULL,
@@ -107,7 +128,7 @@ CREATE TABLE templates (
   id        INTEGER PRIMARY KEY,
   public_id TEXT NOT NULL UNIQUE,
   content   TEXT NOT NULL
-  -- Of a long text: what it expects, so that it is not parsed again. Written as SQLite writes a column that was added.
+  -- The parsed form of a long text, so that it is not parsed again. Laid out as SQLite lays out an added column.
 , parsed_json TEXT) STRICT;
 
 CREATE TABLE flows (
@@ -125,13 +146,13 @@ CREATE TABLE flows (
   latest_state       TEXT,
   created_at         REAL NOT NULL,
   last_modified_at   REAL NOT NULL,
-  trail_count        INTEGER NOT NULL DEFAULT 0, -- derived: how many trails it has, so that pages of them need not count
+  trail_count        INTEGER NOT NULL DEFAULT 0, -- derived: the number of trails, so that their lists need no count
   UNIQUE (organization_id, name)
 ) STRICT;
 CREATE INDEX flows_by_archived_name ON flows (organization_id, archived_name) WHERE archived_name IS NOT NULL;
 CREATE INDEX flows_by_activity ON flows (organization_id, latest_activity_at);
 
--- Earlier names of renamed flows; a row dies when another flow takes the name.
+-- Former names of renamed flows. A row is deleted when another flow takes the name.
 CREATE TABLE flow_aliases (
   organization_id INTEGER NOT NULL REFERENCES organizations (id),
   name            TEXT NOT NULL,
@@ -146,14 +167,15 @@ CREATE TABLE flow_tags (
   PRIMARY KEY (flow_id, key)
 ) STRICT, WITHOUT ROWID;
 
--- Source repositories, captured from repo_info. Identity: the forge's id and the provider. search_name, vcs_instance and namespace
--- are derived from name, url and namespace_path_json (domain/repository.ts), for filters.
+-- Source repositories, captured from repo_info and identified by the forge's id and the provider. search_name,
+-- vcs_instance and namespace are derived from name, url and namespace_path_json (domain/network/repository-url.ts),
+-- for filters.
 CREATE TABLE repos (
   id                   INTEGER PRIMARY KEY,
   public_id            TEXT NOT NULL UNIQUE,
   organization_id      INTEGER NOT NULL REFERENCES organizations (id),
   external_id          TEXT NOT NULL,
-  provider             TEXT NOT NULL DEFAULT '', -- '': not told
+  provider             TEXT NOT NULL DEFAULT '', -- '': unknown
   name                 TEXT NOT NULL,
   url                  TEXT NOT NULL,
   description          TEXT NOT NULL DEFAULT '',
@@ -167,10 +189,10 @@ CREATE TABLE repos (
   latest_activity_at   REAL NOT NULL DEFAULT 0, -- of the latest report that named it
   UNIQUE (organization_id, external_id, provider)
 ) STRICT;
--- All that lists filter by, so that a list reads the rows of its page only.
+-- Contains every column that lists filter by, so that a list reads only the rows of its page.
 CREATE INDEX repos_listed ON repos (organization_id, name, id, search_name, provider, vcs_instance, namespace);
 
--- A trail carries its verdict: compliance_json is the complete compliance_status, reasons_json says why in words.
+-- A trail has its verdict: compliance_json is the complete compliance_status, reasons_json gives the reasons in words.
 CREATE TABLE trails (
   id                   INTEGER PRIMARY KEY,
   public_id            TEXT NOT NULL UNIQUE,
@@ -195,7 +217,7 @@ CREATE TABLE trails (
 CREATE INDEX trails_by_organization ON trails (organization_id, id);
 CREATE INDEX trails_by_flow ON trails (flow_id, id);
 
--- The history of a trail, append-only. event_json holds what is special to the type.
+-- The history of a trail, append-only. event_json holds the members that depend on the type.
 CREATE TABLE trail_events (
   id         INTEGER PRIMARY KEY,
   trail_id   INTEGER NOT NULL REFERENCES trails (id),
@@ -211,8 +233,8 @@ CREATE TABLE trail_repos (
   PRIMARY KEY (trail_id, repo_id)
 ) STRICT, WITHOUT ROWID;
 
--- One record for each (trail, fingerprint, reference name); a legacy record has no trail. state and reasons_json are the
--- verdict of the artifact in its trail, attestations_json its artifact-level status entries.
+-- One record for each trail, fingerprint and reference name; a legacy record has no trail. state and reasons_json are
+-- the verdict of the artifact in its trail, attestations_json its artifact-level statuses.
 CREATE TABLE artifacts (
   id                   INTEGER PRIMARY KEY,
   public_id            TEXT NOT NULL UNIQUE,
@@ -234,7 +256,7 @@ CREATE TABLE artifacts (
   external_urls_json   TEXT,
   annotations_json     TEXT,
   user_data_json       TEXT,
-  template_json        TEXT NOT NULL, -- the names of the attestations that were expected at the last report
+  template_json        TEXT NOT NULL, -- names of the attestations expected at the latest report
   legacy_is_compliant  INTEGER CHECK (legacy_is_compliant IN (0, 1)),
   created_by           TEXT NOT NULL,
   created_at           REAL NOT NULL,
@@ -242,9 +264,10 @@ CREATE TABLE artifacts (
   state                TEXT NOT NULL CHECK (state IN ('INCOMPLETE', 'COMPLIANT', 'NON-COMPLIANT')),
   attestations_json    TEXT NOT NULL,
   reasons_json         TEXT NOT NULL,
-  report_number        INTEGER NOT NULL DEFAULT 1 -- of its latest report: in a flow the record with the largest counts
+  report_number        INTEGER NOT NULL DEFAULT 1 -- of its latest report: in a flow the highest counts
 ) STRICT;
-CREATE UNIQUE INDEX artifacts_identity ON artifacts (trail_id, fingerprint, coalesce(reference_name, '')) WHERE trail_id IS NOT NULL;
+CREATE UNIQUE INDEX artifacts_identity ON artifacts (trail_id, fingerprint, coalesce(reference_name, ''))
+  WHERE trail_id IS NOT NULL;
 CREATE UNIQUE INDEX artifacts_legacy_identity ON artifacts (flow_id, fingerprint) WHERE trail_id IS NULL;
 CREATE INDEX artifacts_by_fingerprint ON artifacts (organization_id, fingerprint, id, repo_id);
 CREATE INDEX artifacts_by_flow_fingerprint ON artifacts (flow_id, fingerprint, report_number);
@@ -254,7 +277,7 @@ CREATE INDEX artifacts_by_organization ON artifacts (organization_id, id);
 CREATE INDEX artifacts_by_flow ON artifacts (flow_id, id);
 CREATE INDEX artifacts_by_repo ON artifacts (repo_id, id) WHERE repo_id IS NOT NULL;
 
--- Builds: the first record of each fingerprint in an organization. Derived, written with that record.
+-- Builds: the first record of each fingerprint in an organization. Derived, and written with that record.
 CREATE TABLE builds (
   artifact_id     INTEGER PRIMARY KEY REFERENCES artifacts (id),
   organization_id INTEGER NOT NULL REFERENCES organizations (id),
@@ -264,7 +287,7 @@ CREATE TABLE builds (
 CREATE INDEX builds_by_organization ON builds (organization_id, created_at);
 CREATE INDEX builds_by_repo ON builds (repo_id, created_at) WHERE repo_id IS NOT NULL;
 
--- Every record ever reported, append-only. The id is also the order in which records were accepted.
+-- Every record ever reported, append-only. Ids rise in the order in which records were accepted.
 CREATE TABLE attestations (
   id                    INTEGER PRIMARY KEY,
   public_id             TEXT NOT NULL UNIQUE,
@@ -273,7 +296,7 @@ CREATE TABLE attestations (
   trail_id              INTEGER NOT NULL REFERENCES trails (id),
   scope                 TEXT NOT NULL CHECK (scope IN ('trail', 'artifact')),
   name                  TEXT NOT NULL,
-  type                  TEXT NOT NULL, -- label as stored: generic, ..., custom:NAME, system:decision, override
+  type                  TEXT NOT NULL, -- generic, ..., custom:NAME, system:decision, override
   is_compliant          INTEGER NOT NULL CHECK (is_compliant IN (0, 1)),
   artifact_fingerprint  TEXT,
   target_artifacts_json TEXT,
@@ -285,45 +308,48 @@ CREATE TABLE attestations (
   annotations_json      TEXT NOT NULL,
   external_urls_json    TEXT,
   user_data_json        TEXT,
-  payload_json          TEXT NOT NULL, -- what is special to the type, in the shape of the response
+  payload_json          TEXT NOT NULL, -- the members that depend on the type, in the shape of the response
   reasons_json          TEXT NOT NULL,
-  overridden_type       TEXT,          -- of an override: the type of what it overrides
-  original_id           INTEGER REFERENCES attestations (id), -- of an override: the record it overrides
+  overridden_type       TEXT,          -- set for an override: the type of the record it overrides
+  original_id           INTEGER REFERENCES attestations (id), -- set for an override: the record it overrides
   control               TEXT,
   control_version       INTEGER,
-  evidence_digest       TEXT,          -- SHA-256 of the attachment: its address in the vault
+  evidence_digest       TEXT,          -- SHA-256 of the attached file: its address in evidence storage
   evidence_size         INTEGER,
   evidence_filename     TEXT,
   evidence_content_type TEXT,
   reported_by           TEXT NOT NULL,
   created_at            REAL NOT NULL,
-  type_version          INTEGER,       -- of a custom type: the version that judged it
+  type_version          INTEGER,       -- set for a custom type: the version that evaluated it
   CHECK ((evidence_digest IS NULL) = (evidence_size IS NULL)),
   CHECK ((type = 'override') = (overridden_type IS NOT NULL))
 ) STRICT;
 CREATE INDEX attestations_by_organization ON attestations (organization_id, created_at, id);
 CREATE INDEX attestations_by_flow ON attestations (flow_id, created_at, id);
 CREATE INDEX attestations_by_trail_name ON attestations (trail_id, name, id);
-CREATE INDEX attestations_by_fingerprint ON attestations (trail_id, artifact_fingerprint) WHERE artifact_fingerprint IS NOT NULL;
+CREATE INDEX attestations_by_fingerprint ON attestations (trail_id, artifact_fingerprint)
+  WHERE artifact_fingerprint IS NOT NULL;
 CREATE INDEX attestations_by_commit ON attestations (organization_id, git_commit, id) WHERE git_commit IS NOT NULL;
-CREATE INDEX attestations_by_control ON attestations (organization_id, control, id, created_at, is_compliant, flow_id) WHERE control IS NOT NULL;
+CREATE INDEX attestations_by_control ON attestations (organization_id, control, id, created_at, is_compliant, flow_id)
+  WHERE control IS NOT NULL;
 CREATE INDEX attestations_by_evidence ON attestations (evidence_digest) WHERE evidence_digest IS NOT NULL;
 
--- Records of one flow, name, kind and verdict. Derived from the records in the write that appends each: a search finds the few
--- series that fit, and in them the records, without looking at all the others.
+-- Series: the records of one flow, name, type and verdict. Derived in the write that appends each record. A search
+-- finds the few matching series, and the records in them, without reading all others.
 CREATE TABLE attestation_series (
   id              INTEGER PRIMARY KEY,
   organization_id INTEGER NOT NULL REFERENCES organizations (id),
   flow_id         INTEGER NOT NULL REFERENCES flows (id),
   name            TEXT NOT NULL,
   type            TEXT NOT NULL,
-  overridden_type TEXT NOT NULL, -- '': no overrides
+  overridden_type TEXT NOT NULL, -- '': not overrides
   is_compliant    INTEGER NOT NULL CHECK (is_compliant IN (0, 1)),
   UNIQUE (flow_id, name, type, overridden_type, is_compliant)
 ) STRICT;
 CREATE INDEX attestation_series_by_name ON attestation_series (organization_id, name, is_compliant);
 CREATE INDEX attestation_series_by_type ON attestation_series (organization_id, type, is_compliant);
-CREATE INDEX attestation_series_by_overridden_type ON attestation_series (organization_id, overridden_type, is_compliant);
+CREATE INDEX attestation_series_by_overridden_type
+  ON attestation_series (organization_id, overridden_type, is_compliant);
 CREATE INDEX attestation_series_by_verdict ON attestation_series (organization_id, is_compliant);
 
 CREATE TABLE attestation_series_records (
@@ -333,14 +359,15 @@ CREATE TABLE attestation_series_records (
   PRIMARY KEY (series_id, created_at, attestation_id)
 ) STRICT, WITHOUT ROWID;
 
--- Which artifacts a record belongs to, also when the artifact came after it.
+-- The artifacts that a record is bound to, including artifacts reported after it.
 CREATE TABLE attestation_bindings (
   artifact_id    INTEGER NOT NULL REFERENCES artifacts (id),
   attestation_id INTEGER NOT NULL REFERENCES attestations (id),
   PRIMARY KEY (artifact_id, attestation_id)
 ) STRICT, WITHOUT ROWID;
 
--- Records that wait for an artifact of this name and commit to be reported to the trail. Kept for ever: several may come.
+-- Records that wait for an artifact with this name and commit to be reported to the trail. Rows stay: several may
+-- follow.
 CREATE TABLE pending_bindings (
   trail_id       INTEGER NOT NULL REFERENCES trails (id),
   reference_name TEXT NOT NULL,
@@ -349,8 +376,8 @@ CREATE TABLE pending_bindings (
   PRIMARY KEY (trail_id, reference_name, git_commit, attestation_id)
 ) STRICT, WITHOUT ROWID;
 
--- The latest record of each name: on the trail itself (artifact_id 0) or on one of its artifacts. Derived, kept up to date
--- in the transaction that records the attestation, so that evaluating a trail reads only what counts.
+-- The latest record of each name: on the trail itself (artifact_id 0) or on one of its artifacts. Derived in the
+-- transaction that records the attestation, so that evaluating a trail reads only the records that count.
 CREATE TABLE current_attestations (
   trail_id       INTEGER NOT NULL REFERENCES trails (id),
   artifact_id    INTEGER NOT NULL,
@@ -380,7 +407,7 @@ CREATE TABLE policy_versions (
   timestamp   REAL NOT NULL,
   created_by  TEXT NOT NULL,
   policy_yaml TEXT NOT NULL,
-  parsed_json TEXT, -- of a long text: its rules, so that it is not parsed again
+  parsed_json TEXT, -- the parsed form of a long text, so that it is not parsed again
   UNIQUE (policy_id, version)
 ) STRICT;
 
@@ -394,7 +421,7 @@ CREATE TABLE policy_events (
 ) STRICT;
 CREATE INDEX policy_events_by_policy ON policy_events (policy_id, id);
 
--- Every change ever made through the API or the command line, appended in the transaction of the change.
+-- Every change made through the API or the command line, appended in the transaction of the change.
 CREATE TABLE audit_log (
   id              INTEGER PRIMARY KEY,
   timestamp       REAL NOT NULL,
@@ -402,7 +429,7 @@ CREATE TABLE audit_log (
   actor_kind      TEXT NOT NULL CHECK (actor_kind IN ('user', 'service_account', 'operator')),
   actor_id        TEXT NOT NULL, -- public id; '' for the operator's command line
   actor_name      TEXT NOT NULL,
-  key_id          TEXT NOT NULL, -- public id of the key that was used, session:ID of a session; '' on the command line
+  key_id          TEXT NOT NULL, -- public id of the key, session:ID for a session; '' for the command line
   operation       TEXT NOT NULL,
   event           TEXT NOT NULL,
   target          TEXT NOT NULL,
@@ -411,15 +438,16 @@ CREATE TABLE audit_log (
 ) STRICT;
 CREATE INDEX audit_log_by_organization ON audit_log (organization_id, id);
 
--- Environments. The columns from last_reported_at on follow from reports and snapshots and are kept here so that lists and
--- unchanged reports look at one row. revision moves with everything that a verdict in the environment depends on;
--- checked_revision is the one at which the latest snapshot was last compared with the facts.
+-- Environments. The columns from last_reported_at on are derived from reports and snapshots, so that lists and
+-- unchanged reports read one row. revision rises with every change that a verdict in the environment depends on;
+-- checked_revision is the revision at which the latest snapshot was last compared with the facts.
 CREATE TABLE environments (
   id                    INTEGER PRIMARY KEY,
   public_id             TEXT NOT NULL UNIQUE,
   organization_id       INTEGER NOT NULL REFERENCES organizations (id),
   name                  TEXT NOT NULL,
-  type                  TEXT NOT NULL CHECK (type IN ('K8S', 'ECS', 'S3', 'lambda', 'server', 'docker', 'azure-apps', 'cloud-run', 'logical')),
+  type                  TEXT NOT NULL CHECK (type IN (
+    'K8S', 'ECS', 'S3', 'lambda', 'server', 'docker', 'azure-apps', 'cloud-run', 'logical')),
   description           TEXT NOT NULL DEFAULT '',
   include_scaling       INTEGER NOT NULL DEFAULT 0 CHECK (include_scaling IN (0, 1)),
   require_provenance    INTEGER NOT NULL DEFAULT 0 CHECK (require_provenance IN (0, 1)),
@@ -431,14 +459,15 @@ CREATE TABLE environments (
   snapshot_count        INTEGER NOT NULL DEFAULT 0, -- also the index of the latest snapshot
   last_changed_at       REAL,                       -- time of the latest snapshot
   state                 INTEGER CHECK (state IN (0, 1)), -- verdict of the latest snapshot; NULL: unknown
-  running_digest        TEXT,                       -- SHA-256 of the names and fingerprints of the latest snapshot
+  running_digest        TEXT,                       -- SHA-256 over the names and fingerprints of the latest snapshot
   revision              INTEGER NOT NULL DEFAULT 0,
   checked_revision      INTEGER NOT NULL DEFAULT -1,
   UNIQUE (organization_id, name)
 ) STRICT;
-CREATE INDEX environments_by_archived_name ON environments (organization_id, archived_name) WHERE archived_name IS NOT NULL;
+CREATE INDEX environments_by_archived_name ON environments (organization_id, archived_name)
+  WHERE archived_name IS NOT NULL;
 
--- Earlier names of renamed environments; a row dies when another environment takes the name.
+-- Former names of renamed environments. A row is deleted when another environment takes the name.
 CREATE TABLE environment_aliases (
   organization_id INTEGER NOT NULL REFERENCES organizations (id),
   name            TEXT NOT NULL,
@@ -462,7 +491,7 @@ CREATE TABLE environment_members (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX environment_members_by_member ON environment_members (member_id);
 
--- An attachment is to the policy; the latest version applies. In the order of attaching.
+-- A policy, not a version, is attached; its latest version applies. Ordered by position.
 CREATE TABLE environment_policies (
   environment_id INTEGER NOT NULL REFERENCES environments (id),
   policy_id      INTEGER NOT NULL REFERENCES policies (id),
@@ -471,7 +500,7 @@ CREATE TABLE environment_policies (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX environment_policies_by_policy ON environment_policies (policy_id);
 
--- Fingerprints that an environment accepts whatever its policies say. Append-only, the latest entry of a fingerprint counts.
+-- Fingerprints that an environment accepts despite its policies. Append-only; the latest entry of a fingerprint counts.
 CREATE TABLE allowlist_entries (
   id              INTEGER PRIMARY KEY,
   public_id       TEXT NOT NULL UNIQUE,
@@ -480,15 +509,16 @@ CREATE TABLE allowlist_entries (
   fingerprint     TEXT NOT NULL CHECK (length(fingerprint) = 64),
   artifact_name   TEXT NOT NULL,
   description     TEXT NOT NULL,
-  user_id         TEXT NOT NULL, -- public id of who allowed it
+  user_id         TEXT NOT NULL, -- public id of the user who allowed it
   user_name       TEXT NOT NULL,
   timestamp       REAL NOT NULL
 ) STRICT;
 CREATE INDEX allowlist_entries_by_organization ON allowlist_entries (organization_id, id);
 CREATE INDEX allowlist_entries_by_fingerprint ON allowlist_entries (environment_id, fingerprint, id);
 
--- Snapshots, append-only: idx 1, 2, 3, ... without a gap in each environment, times going back only where snapshot_setbacks
--- says so. What was running is in snapshot_artifacts (physical) or snapshot_members (logical). The counts leave out what exited.
+-- Snapshots, append-only: idx 1, 2, 3, ... without gaps in each environment. Timestamps fall only where
+-- snapshot_setbacks has a row. What was running is in snapshot_artifacts (physical) or snapshot_members (logical). The
+-- counts exclude what exited.
 CREATE TABLE snapshots (
   environment_id       INTEGER NOT NULL REFERENCES environments (id),
   idx                  INTEGER NOT NULL CHECK (idx > 0),
@@ -498,10 +528,10 @@ CREATE TABLE snapshots (
   compliant_count      INTEGER NOT NULL,
   non_compliant_count  INTEGER NOT NULL,
   unknown_count        INTEGER NOT NULL,
-  user_id              TEXT NOT NULL, -- public id of who reported, or of who changed the policies or the allowlist
+  user_id              TEXT NOT NULL, -- public id of the author of the report or of the change
   user_name            TEXT NOT NULL,
-  policy_versions_json TEXT NOT NULL, -- keys of the policy versions that were evaluated, in the order of attaching
-  member_id            INTEGER REFERENCES environments (id), -- of a logical one: the member whose snapshot caused it
+  policy_versions_json TEXT NOT NULL, -- ids of the policy versions evaluated, in the order of attachment
+  member_id            INTEGER REFERENCES environments (id), -- of a logical one: the member that caused it
   member_index         INTEGER,
   PRIMARY KEY (environment_id, idx),
   CHECK ((cause = 'member') = (member_id IS NOT NULL AND member_index IS NOT NULL))
@@ -509,8 +539,8 @@ CREATE TABLE snapshots (
 CREATE INDEX snapshots_by_time ON snapshots (environment_id, timestamp);
 CREATE INDEX snapshots_by_member ON snapshots (member_id, member_index) WHERE member_id IS NOT NULL;
 
--- Snapshots whose time lies before that of the snapshot before them, because that one was made by a clock that ran ahead.
--- Between two of them times never go back: so the snapshot of a moment is found without reading all of them.
+-- Snapshots with an earlier timestamp than the one before them, because the clock had run ahead then. Between two of
+-- them timestamps never fall, so the snapshot of a moment is found without reading all of them.
 CREATE TABLE snapshot_setbacks (
   environment_id INTEGER NOT NULL REFERENCES environments (id),
   idx            INTEGER NOT NULL,
@@ -518,8 +548,8 @@ CREATE TABLE snapshot_setbacks (
   PRIMARY KEY (environment_id, idx)
 ) STRICT, WITHOUT ROWID;
 
--- A verdict on one artifact in one environment, with the facts that it was found on: evaluating facts_json under the named
--- policy versions again gives verdicts_json. Write-once; shared by all snapshots for which it held.
+-- The evaluation of one artifact in one environment, with the facts it is based on: a re-evaluation of facts_json
+-- under the named policy versions yields verdicts_json. Write-once; shared by all snapshots for which it holds.
 CREATE TABLE evaluations (
   id             INTEGER PRIMARY KEY,
   environment_id INTEGER NOT NULL REFERENCES environments (id),
@@ -530,10 +560,11 @@ CREATE TABLE evaluations (
   reasons_json   TEXT NOT NULL
 ) STRICT;
 
--- What ran, as intervals: one row says that from snapshot first_index to snapshot last_index an artifact was there with
--- this verdict and these instances; the largest integer of JSON stands for "still so". annotation, was and now tell how
--- it came to be so in first_index; in the later ones it is unchanged. An artifact that stopped has a last row of one
--- snapshot with annotation 'exited' and now = 0. Rows whose annotation is not 'unchanged' are the events of the environment.
+-- What ran, as intervals: from snapshot first_index to snapshot last_index an artifact ran with this verdict and these
+-- instances; an open interval has the largest safe integer of JSON. annotation, was and now describe the change in
+-- first_index; in later snapshots the artifact is unchanged. An artifact that stopped has a last row of one snapshot
+-- with annotation 'exited' and now = 0. Rows with an annotation other than 'unchanged' are the events of the
+-- environment.
 CREATE TABLE snapshot_artifacts (
   id              INTEGER PRIMARY KEY,
   organization_id INTEGER NOT NULL REFERENCES organizations (id),
@@ -543,22 +574,26 @@ CREATE TABLE snapshot_artifacts (
   fingerprint     TEXT NOT NULL, -- '': the reporter could not resolve the image
   name            TEXT NOT NULL,
   annotation      TEXT NOT NULL CHECK (annotation IN (
-    'started-compliant', 'started-non-compliant', 'started-unknown', 'exited', 'became-compliant', 'became-non-compliant',
-    'updated-provenance', 'unchanged', 'started', 'changed', 'scaled')), -- the last three: old data only, never made
+    'started-compliant', 'started-non-compliant', 'started-unknown', 'exited', 'became-compliant',
+    'became-non-compliant', 'updated-provenance', 'unchanged', 'started', 'changed', 'scaled')), -- the last three: old data
   was             INTEGER NOT NULL,
   now             INTEGER NOT NULL,
   compliant       INTEGER CHECK (compliant IN (0, 1)),
   evaluation_id   INTEGER NOT NULL REFERENCES evaluations (id),
-  started_index   INTEGER NOT NULL, -- the snapshot with which this artifact started
+  started_index   INTEGER NOT NULL, -- the snapshot in which this artifact started
   instances_json  TEXT NOT NULL,
   CHECK (first_index <= last_index AND started_index <= first_index)
 ) STRICT;
 CREATE INDEX snapshot_artifacts_by_snapshot ON snapshot_artifacts (environment_id, last_index, first_index);
-CREATE INDEX snapshot_artifacts_events ON snapshot_artifacts (environment_id, first_index, id) WHERE annotation <> 'unchanged';
-CREATE INDEX snapshot_artifacts_by_fingerprint ON snapshot_artifacts (organization_id, fingerprint, environment_id, first_index);
-CREATE INDEX snapshot_artifacts_running ON snapshot_artifacts (organization_id, fingerprint, environment_id) WHERE last_index = 9007199254740991;
+CREATE INDEX snapshot_artifacts_events ON snapshot_artifacts (environment_id, first_index, id)
+  WHERE annotation <> 'unchanged';
+CREATE INDEX snapshot_artifacts_by_fingerprint
+  ON snapshot_artifacts (organization_id, fingerprint, environment_id, first_index);
+CREATE INDEX snapshot_artifacts_running ON snapshot_artifacts (organization_id, fingerprint, environment_id)
+  WHERE last_index = 9007199254740991;
 
--- The events of an environment by the repositories from which their artifacts had provenance then: derived, for filters.
+-- The events of an environment by the repositories of the provenance their artifacts had at the time. Derived, for
+-- filters.
 CREATE TABLE environment_event_repos (
   environment_id INTEGER NOT NULL REFERENCES environments (id),
   repo_id        INTEGER NOT NULL REFERENCES repos (id),
@@ -567,15 +602,16 @@ CREATE TABLE environment_event_repos (
   PRIMARY KEY (environment_id, repo_id, first_index, event_id)
 ) STRICT, WITHOUT ROWID;
 
--- Running artifacts whose facts changed since they were evaluated; the next snapshot takes the new facts and clears the marks.
+-- Running artifacts whose facts changed since their evaluation. The next snapshot re-evaluates them and clears the
+-- marks.
 CREATE TABLE stale_artifacts (
   environment_id INTEGER NOT NULL REFERENCES environments (id),
   fingerprint    TEXT NOT NULL,
   PRIMARY KEY (environment_id, fingerprint)
 ) STRICT, WITHOUT ROWID;
 
--- Members of a logical environment in its snapshots, as intervals: from first_index to last_index the member was shown at
--- its own snapshot member_index.
+-- Members of a logical environment in its snapshots, as intervals: from first_index to last_index the member was shown
+-- with its own snapshot member_index.
 CREATE TABLE snapshot_members (
   environment_id INTEGER NOT NULL REFERENCES environments (id),
   member_id      INTEGER NOT NULL REFERENCES environments (id),
@@ -586,8 +622,9 @@ CREATE TABLE snapshot_members (
   PRIMARY KEY (environment_id, last_index, member_id)
 ) STRICT, WITHOUT ROWID;
 
--- An artifact with provenance started in an environment: one row for each flow it had then; ordinal 0 is the build flow, and
--- those rows are the deployments that lists show. replaced_id is what ran before under the same flow and reference name.
+-- An artifact with provenance started in an environment: one row for each of its flows at the time. Ordinal 0 is the
+-- build flow; those rows are the deployments in lists. replaced_id is what ran before under the same flow and
+-- reference name.
 CREATE TABLE deployments (
   id              INTEGER PRIMARY KEY,
   organization_id INTEGER NOT NULL REFERENCES organizations (id),
@@ -602,7 +639,7 @@ CREATE TABLE deployments (
   artifact_id     INTEGER NOT NULL REFERENCES artifacts (id),
   repo_id         INTEGER REFERENCES repos (id),
   reference_name  TEXT NOT NULL, -- '': reported without one
-  replaced_id     INTEGER -- a row of this table; no foreign key, which would look through the table at every insert
+  replaced_id     INTEGER -- a row of this table; a foreign key would scan the table at every insert
 ) STRICT;
 CREATE INDEX deployments_by_organization ON deployments (organization_id, deployed_at) WHERE ordinal = 0;
 CREATE INDEX deployments_by_environment ON deployments (environment_id, deployed_at) WHERE ordinal = 0;
@@ -611,8 +648,8 @@ CREATE INDEX deployments_by_slot ON deployments (environment_id, flow_id, refere
 CREATE INDEX deployments_by_flow ON deployments (environment_id, flow_id, deployed_at);
 CREATE INDEX deployments_by_repo ON deployments (repo_id, deployed_at) WHERE ordinal = 0 AND repo_id IS NOT NULL;
 
--- Work that a committed change asks for, inserted with the change (outbox). A row goes when its work is done; leased_until
--- keeps others away from it for that long.
+-- Work that a committed change asks for, inserted in its transaction (outbox). A row is deleted when its work is done;
+-- until leased_until it is leased to one worker.
 CREATE TABLE jobs (
   id           INTEGER PRIMARY KEY,
   kind         TEXT NOT NULL,
@@ -633,7 +670,7 @@ CREATE TABLE repo_tags (
   PRIMARY KEY (repo_id, key)
 ) STRICT, WITHOUT ROWID;
 
--- Types of attestations that organizations make for themselves. Archived ones stay readable and keep their name.
+-- Custom attestation types of organizations. Archived ones stay readable and keep their name.
 CREATE TABLE custom_types (
   id               INTEGER PRIMARY KEY,
   public_id        TEXT NOT NULL UNIQUE,
@@ -647,7 +684,8 @@ CREATE TABLE custom_types (
   UNIQUE (organization_id, name)
 ) STRICT;
 
--- Immutable. schema_json is the JSON Schema as one line, rules_json and summary_json are ordered lists of jq expressions.
+-- Immutable. schema_json is the JSON Schema as one line, rules_json and summary_json are ordered lists of jq
+-- expressions.
 CREATE TABLE custom_type_versions (
   id           INTEGER PRIMARY KEY,
   type_id      INTEGER NOT NULL REFERENCES custom_types (id),
@@ -669,7 +707,7 @@ CREATE TABLE controls (
   organization_id  INTEGER NOT NULL REFERENCES organizations (id),
   identifier       TEXT NOT NULL,
   name             TEXT NOT NULL,
-  name_folded      TEXT NOT NULL, -- the name without the difference of cases: what a search looks in
+  name_folded      TEXT NOT NULL, -- the case-folded name, for searches
   description      TEXT,
   links_json       TEXT NOT NULL,
   version          INTEGER NOT NULL CHECK (version > 0),
@@ -681,7 +719,7 @@ CREATE TABLE controls (
 ) STRICT;
 CREATE INDEX controls_by_name ON controls (organization_id, archived, name, id);
 
--- Immutable: what a control said from then on, and why there is a new version.
+-- Immutable: the control from then on, and the change that made the version.
 CREATE TABLE control_versions (
   id          INTEGER PRIMARY KEY,
   control_id  INTEGER NOT NULL REFERENCES controls (id),
@@ -702,7 +740,7 @@ CREATE TABLE control_tags (
   PRIMARY KEY (control_id, key)
 ) STRICT, WITHOUT ROWID;
 
--- Which controls the rules of a policy version name (for_control): derived from its text, for coverage.
+-- The controls that the rules of a policy version name (for_control). Derived from its text, for coverage.
 CREATE TABLE policy_version_controls (
   policy_version_id INTEGER NOT NULL REFERENCES policy_versions (id),
   control_id        INTEGER NOT NULL REFERENCES controls (id),
@@ -710,7 +748,7 @@ CREATE TABLE policy_version_controls (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX policy_version_controls_by_control ON policy_version_controls (control_id);
 
--- Rules about whom to tell of what. Numbers count up in each organization and are never given twice.
+-- Notification actions. Numbers count up in each organization and are never reused.
 CREATE TABLE actions (
   id                  INTEGER PRIMARY KEY,
   organization_id     INTEGER NOT NULL REFERENCES organizations (id),
@@ -748,8 +786,8 @@ CREATE TABLE action_flows (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX action_flows_by_flow ON action_flows (flow_id);
 
--- Where messages go: of an action, or of a kind of notification that the server itself raises (notification_type). target_json
--- is what was configured, as answers show it; type is NULL for an object of a form that nothing is ever sent to.
+-- Recipients of messages: of an action, or of a kind of notification that the server itself raises (notification_type).
+-- target_json is the configuration as responses show it; type is NULL for an object of a form that is never sent to.
 CREATE TABLE notification_targets (
   id                INTEGER PRIMARY KEY,
   organization_id   INTEGER NOT NULL REFERENCES organizations (id),
@@ -758,18 +796,19 @@ CREATE TABLE notification_targets (
   position          INTEGER NOT NULL,
   type              TEXT CHECK (type IN ('WEBHOOK', 'SLACK', 'EMAIL')),
   target_json       TEXT NOT NULL,
-  secret            TEXT, -- signs what is sent to a WEBHOOK; made up by the server, shown by the command line only
+  secret            TEXT, -- signs messages to a WEBHOOK; made by the server, shown only by the command line
   last_success_at   REAL,
   last_failure_at   REAL,
   last_error        TEXT,
   CHECK ((action_id IS NULL) <> (notification_type IS NULL))
 ) STRICT;
 CREATE INDEX notification_targets_by_action ON notification_targets (action_id) WHERE action_id IS NOT NULL;
-CREATE INDEX notification_targets_by_type ON notification_targets (organization_id, notification_type) WHERE notification_type IS NOT NULL;
+CREATE INDEX notification_targets_by_type ON notification_targets (organization_id, notification_type)
+  WHERE notification_type IS NOT NULL;
 
--- Messages to somebody outside (outbox), made by the job that the change which they tell of asked for, sent in the order of their
--- ids within a queue (one per target). message_json is what is sent, in the form that its target wants. The dead are not sent
--- any more, unless the operator says so.
+-- Messages to recipients outside (outbox), made by a job of the change they are about, and sent in the order of their
+-- ids within a queue (one per target). message_json is the message in the form that its target expects. Dead ones are
+-- retried only by the operator.
 CREATE TABLE deliveries (
   id              INTEGER PRIMARY KEY,
   public_id       TEXT NOT NULL UNIQUE,
@@ -777,17 +816,17 @@ CREATE TABLE deliveries (
   queue           TEXT NOT NULL,
   target_id       INTEGER REFERENCES notification_targets (id) ON DELETE SET NULL,
   has_target      INTEGER NOT NULL CHECK (has_target IN (0, 1)), -- 1 with target_id NULL: the target was deleted
-  subject         TEXT NOT NULL, -- what it is about, for people: the name of the action, and the event
+  subject         TEXT NOT NULL, -- for people: the name of the action, and the event
   type            TEXT NOT NULL CHECK (type IN ('WEBHOOK', 'SLACK', 'EMAIL')),
-  target_json     TEXT NOT NULL, -- where it goes, as configured when the event happened; of EMAIL the recipients that are left
+  target_json     TEXT NOT NULL, -- as configured at the time; for EMAIL the remaining recipients
   message_json    TEXT NOT NULL,
   state           TEXT NOT NULL CHECK (state IN ('waiting', 'delivered', 'dead')),
   attempts        INTEGER NOT NULL DEFAULT 0, -- since waiting_since
   created_at      REAL NOT NULL,
-  waiting_since   REAL NOT NULL, -- created_at, or when the operator had it tried again
+  waiting_since   REAL NOT NULL, -- created_at, or the time of the operator's retry
   due_at          REAL NOT NULL,
   finished_at     REAL,
-  last_error      TEXT -- why it is dead, or why the latest attempt failed
+  last_error      TEXT -- of the latest attempt, or why it is dead
 ) STRICT;
 CREATE INDEX deliveries_waiting ON deliveries (queue, id) WHERE state = 'waiting';
 CREATE INDEX deliveries_by_organization ON deliveries (organization_id, id);
@@ -795,42 +834,43 @@ CREATE INDEX deliveries_by_state ON deliveries (state, id);
 CREATE INDEX deliveries_by_target ON deliveries (target_id) WHERE target_id IS NOT NULL;
 CREATE INDEX deliveries_delivered ON deliveries (finished_at) WHERE state = 'delivered';
 
--- The queues in which something waits, and the job that sends it: one for each, so that two never send out of one queue.
+-- The queues with waiting messages, and the job of each: one only, so that two workers never send from one queue.
 CREATE TABLE delivery_queues (
   queue  TEXT PRIMARY KEY,
   job_id INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The delivery log: one row for each attempt. status is the HTTP or SMTP status, NULL when there was no answer.
+-- The delivery log: one row for each attempt. status is the HTTP or SMTP status; NULL without a response.
 CREATE TABLE delivery_attempts (
   id          INTEGER PRIMARY KEY,
   delivery_id INTEGER NOT NULL REFERENCES deliveries (id) ON DELETE CASCADE,
   started_at  REAL NOT NULL,
   seconds     REAL NOT NULL,
-  address     TEXT,   -- the IP address that was called, NULL when none was
+  address     TEXT,   -- the IP address that was called; NULL when none was
   status      INTEGER,
   error       TEXT    -- NULL: accepted
 ) STRICT;
 CREATE INDEX delivery_attempts_by_delivery ON delivery_attempts (delivery_id, id);
 
--- Doors for the webhooks of other products. public_id is the unguessable part of the address; the secret checks signatures.
+-- Inbound webhooks of other products. public_id is the unguessable part of the URL; the secret verifies signatures.
 CREATE TABLE inbound_webhooks (
   id                 INTEGER PRIMARY KEY,
   public_id          TEXT NOT NULL UNIQUE,
   organization_id    INTEGER NOT NULL REFERENCES organizations (id),
   kind               TEXT NOT NULL CHECK (kind IN ('sonar', 'launch-darkly')),
   secret             TEXT NOT NULL,
-  service_account_id INTEGER REFERENCES service_accounts (id) ON DELETE SET NULL, -- NULL: disabled, and the account is gone
+  service_account_id INTEGER REFERENCES service_accounts (id) ON DELETE SET NULL, -- NULL: the account is deleted
   settings_json      TEXT NOT NULL,
   created_at         REAL NOT NULL,
   disabled_at        REAL,
   last_received_at   REAL,
   CHECK (service_account_id IS NOT NULL OR disabled_at IS NOT NULL)
 ) STRICT;
-CREATE INDEX inbound_webhooks_by_service_account ON inbound_webhooks (service_account_id) WHERE service_account_id IS NOT NULL;
+CREATE INDEX inbound_webhooks_by_service_account ON inbound_webhooks (service_account_id)
+  WHERE service_account_id IS NOT NULL;
 CREATE UNIQUE INDEX inbound_webhooks_in_use ON inbound_webhooks (organization_id, kind) WHERE disabled_at IS NULL;
 
--- What came through a door, by the SHA-256 of the body: nothing is recorded twice, however often it is sent.
+-- The SHA-256 of every accepted body, so that a replayed call is not recorded twice.
 CREATE TABLE inbound_webhook_receipts (
   webhook_id  INTEGER NOT NULL REFERENCES inbound_webhooks (id),
   digest      BLOB NOT NULL CHECK (length(digest) = 32),
@@ -840,7 +880,7 @@ CREATE TABLE inbound_webhook_receipts (
 
 -- Logins of people: passwords, sessions, identities at OpenID providers.
 
--- scrypt of the password, with the parameters that it was made with: they may rise with the years.
+-- The scrypt hash of a password with its parameters, which may rise over the years.
 CREATE TABLE passwords (
   user_id     INTEGER PRIMARY KEY REFERENCES users (id),
   hash        BLOB NOT NULL CHECK (length(hash) = 32),
@@ -851,8 +891,8 @@ CREATE TABLE passwords (
   set_at      REAL NOT NULL
 ) STRICT;
 
--- Only the SHA-256 of the cookie is kept. The one before the latest change of the cookie is known for two reasons: requests that
--- were on their way are let in for a moment, and whoever comes with it later has somebody else's.
+-- Only the SHA-256 of the cookie is stored. The previous one is kept for two reasons: requests in flight during a
+-- rotation are accepted for a moment, and a cookie presented later than that was stolen.
 CREATE TABLE sessions (
   id              INTEGER PRIMARY KEY,
   public_id       TEXT NOT NULL UNIQUE,
@@ -864,16 +904,16 @@ CREATE TABLE sessions (
   address         TEXT NOT NULL,
   user_agent      TEXT NOT NULL,
   created_at      REAL NOT NULL,
-  last_used_at    REAL NOT NULL, -- written every now and then
-  rotated_at      REAL NOT NULL, -- when the cookie got its present value
-  idle            REAL NOT NULL, -- seconds without use that end it
-  expires_at      REAL NOT NULL, -- ends it in any case
-  ended_at        REAL           -- by a logout, a revocation, another password
+  last_used_at    REAL NOT NULL, -- flushed at intervals
+  rotated_at      REAL NOT NULL, -- when the cookie last changed
+  idle            REAL NOT NULL, -- seconds without use after which it expires
+  expires_at      REAL NOT NULL, -- however much it is used
+  ended_at        REAL           -- by a logout, a revocation or a new password
 ) STRICT;
 CREATE INDEX sessions_open ON sessions (user_id, id) WHERE ended_at IS NULL;
 CREATE INDEX sessions_by_end ON sessions (expires_at);
 
--- Who a person is at an OpenID provider. A blocked one cannot log in, and makes no second user either.
+-- Identities of users at OpenID providers. A blocked one cannot log in, and cannot create a second user either.
 CREATE TABLE identities (
   issuer     TEXT NOT NULL,
   subject    TEXT NOT NULL,
@@ -884,14 +924,14 @@ CREATE TABLE identities (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX identities_by_user ON identities (user_id);
 
--- Retention: rules, legal holds, and what was deleted under them.
+-- Retention: rules, legal holds and tombstones.
 
--- How long trails are kept, and the files attached to their records. The rule of a flow stands in place of the one of its
--- organization, as a whole. NULL: kept for ever. Days count from the last thing that happened to a trail.
+-- How long trails and the files attached to their records are kept. The rule of a flow replaces that of its
+-- organization as a whole. NULL: for ever. Days count from the last event of a trail.
 CREATE TABLE retention_rules (
   id                  INTEGER PRIMARY KEY,
   organization_id     INTEGER NOT NULL REFERENCES organizations (id),
-  flow_id             INTEGER REFERENCES flows (id), -- NULL: all flows of the organization without a rule of their own
+  flow_id             INTEGER REFERENCES flows (id), -- NULL: every flow of the organization without its own rule
   trails_after_days   INTEGER CHECK (trails_after_days > 0),
   evidence_after_days INTEGER CHECK (evidence_after_days > 0),
   created_at          REAL NOT NULL,
@@ -900,15 +940,15 @@ CREATE TABLE retention_rules (
 ) STRICT;
 CREATE UNIQUE INDEX retention_rules_identity ON retention_rules (organization_id, coalesce(flow_id, 0));
 
--- What nobody may delete, whatever the rules say: an organization, a flow of it, or one trail. A released hold stays here.
--- The trail is named by its public id, because the row may be deleted once the hold is released.
+-- What must not be deleted despite the rules: an organization, a flow or a trail. Released holds stay in the table. A
+-- trail is named by its public id, because its row may be deleted once the hold is released.
 CREATE TABLE legal_holds (
   id              INTEGER PRIMARY KEY,
   public_id       TEXT NOT NULL UNIQUE,
   organization_id INTEGER NOT NULL REFERENCES organizations (id),
   flow_id         INTEGER REFERENCES flows (id), -- NULL: the whole organization
   trail_public_id TEXT,                          -- NULL: the whole flow
-  trail_name      TEXT,                          -- as it was called
+  trail_name      TEXT,                          -- its name at the time
   reason          TEXT NOT NULL,
   placed_by       TEXT NOT NULL,
   placed_at       REAL NOT NULL,
@@ -920,18 +960,18 @@ CREATE TABLE legal_holds (
 ) STRICT;
 CREATE INDEX legal_holds_by_organization ON legal_holds (organization_id, id);
 
--- Runs of assay retention run, each of one plan. finished_at is NULL while something of the plan is left.
+-- Runs of `assay retention run`, each of one plan. finished_at is NULL until the plan is complete.
 CREATE TABLE retention_runs (
   id          INTEGER PRIMARY KEY,
   public_id   TEXT NOT NULL UNIQUE,
-  plan        TEXT NOT NULL UNIQUE, -- what assay retention plan printed
+  plan        TEXT NOT NULL UNIQUE, -- the id that `assay retention plan` printed
   started_by  TEXT NOT NULL,
   started_at  REAL NOT NULL,
   finished_at REAL
 ) STRICT;
 
--- What was deleted, append-only: a trail with everything on it, or the file attached to a record that stays. digest is, of a trail,
--- the SHA-256 over its records (store/retention.ts, recordsDigest), and of a file its own. Times in epoch seconds.
+-- What was deleted, append-only: a trail with everything on it, or the file attached to a record that stays. digest is
+-- the SHA-256 over the records of a trail (store/retention/retention-deletion.ts, recordsDigest), or that of the file.
 CREATE TABLE tombstones (
   id                INTEGER PRIMARY KEY,
   run_id            INTEGER NOT NULL REFERENCES retention_runs (id),
@@ -944,7 +984,7 @@ CREATE TABLE tombstones (
   digest            TEXT NOT NULL CHECK (length(digest) = 64),
   size              INTEGER,                   -- of a file, in bytes
   filename          TEXT,                      -- of a file
-  artifact_count    INTEGER NOT NULL DEFAULT 0, -- of a trail: what it had
+  artifact_count    INTEGER NOT NULL DEFAULT 0, -- counts of a trail
   attestation_count INTEGER NOT NULL DEFAULT 0,
   event_count       INTEGER NOT NULL DEFAULT 0,
   file_count        INTEGER NOT NULL DEFAULT 0,
@@ -960,10 +1000,10 @@ CREATE INDEX tombstones_by_organization ON tombstones (organization_id, id);
 CREATE INDEX tombstones_by_run ON tombstones (run_id, trail_public_id);
 CREATE INDEX tombstones_by_trail ON tombstones (trail_public_id);
 
--- Where evidence is kept.
+-- Evidence storage.
 
--- Evidence, counted: contents that attestations name, each once, and their bytes. Kept by triggers, so that it is true whoever writes; a
--- content has one size, because it is named by its digest.
+-- The number of distinct files that attestations name, and their total size. Maintained by triggers, so that it is
+-- right whatever writes. Files with the same digest have the same size.
 CREATE TABLE evidence_totals (
   id    INTEGER PRIMARY KEY CHECK (id = 1),
   files INTEGER NOT NULL,
@@ -980,30 +1020,33 @@ CREATE TRIGGER evidence_went AFTER DELETE ON attestations WHEN OLD.evidence_dige
 BEGIN
   UPDATE evidence_totals SET files = files - 1, bytes = bytes - OLD.evidence_size;
 END;
-CREATE TRIGGER evidence_changed AFTER UPDATE OF evidence_digest ON attestations WHEN OLD.evidence_digest IS NOT NEW.evidence_digest
+CREATE TRIGGER evidence_changed AFTER UPDATE OF evidence_digest ON attestations
+  WHEN OLD.evidence_digest IS NOT NEW.evidence_digest
 BEGIN
   UPDATE evidence_totals SET files = files - 1, bytes = bytes - OLD.evidence_size
-    WHERE OLD.evidence_digest IS NOT NULL AND NOT EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = OLD.evidence_digest);
+    WHERE OLD.evidence_digest IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = OLD.evidence_digest);
   INSERT INTO evidence_totals (id, files, bytes)
     SELECT 1, 1, NEW.evidence_size WHERE NEW.evidence_digest IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = NEW.evidence_digest AND id <> NEW.id)
     ON CONFLICT (id) DO UPDATE SET files = files + 1, bytes = bytes + excluded.bytes;
 END;
 
--- One row at most, written when a server starts and when a migration ends; none: in the data directory, or nowhere yet.
+-- The location of evidence: one row at most, written when a server starts and when evidence was moved. No row: the data
+-- directory, or no evidence yet.
 CREATE TABLE evidence_place (
   id    INTEGER PRIMARY KEY CHECK (id = 1),
   place TEXT NOT NULL, -- 'directory': in the data directory; else s3://BUCKET/PREFIX
   since REAL NOT NULL
 ) STRICT;
 
--- What is remembered of the clock, one row at most: the last known good time, and the latest jump ahead under which something
--- was recorded. is_open: the clock neither came back since nor proved to be right.
+-- The clock, one row at most: the last known good time, and the latest forward jump during which something was
+-- recorded. is_open: the clock has neither come back since nor turned out to be right.
 CREATE TABLE clock (
   id        INTEGER PRIMARY KEY CHECK (id = 1),
   good_at   REAL NOT NULL,
-  jump_from REAL, -- good_at when the clock jumped; NULL: it never did
-  jump_to   REAL, -- what it showed when the first change after that was recorded
+  jump_from REAL, -- good_at when the clock jumped; NULL: never
+  jump_to   REAL, -- the time of the first change recorded after the jump
   is_open   INTEGER NOT NULL DEFAULT 0 CHECK (is_open IN (0, 1)),
   CHECK ((jump_from IS NULL) = (jump_to IS NULL) AND (is_open = 0 OR jump_to IS NOT NULL))
 ) STRICT;
