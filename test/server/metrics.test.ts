@@ -236,14 +236,14 @@ test("records the size and duration of write batches, and counts failed ones sep
 test("reads queues, ages and evidence on collection", async () => {
   const figures = {
     ...NO_FIGURES,
-    space: () => ({ bytes: 81_920, free: 8192 }),
-    evidence: () => ({ files: 12, bytes: 3400 }),
-    jobs: () => [
+    readSpace: () => ({ bytes: 81_920, free: 8192 }),
+    summarizeEvidence: () => ({ files: 12, bytes: 3400 }),
+    listJobs: () => [
       { kind: "notify", count: 4, due_at: 940 },
       { kind: "later", count: 1, due_at: 5000 },
     ],
-    failingJobs: () => 3,
-    deliveries: () => ({ waiting: 7, dead: 2, oldest: 100 }),
+    countFailingJobs: () => 3,
+    summarizeDeliveries: () => ({ waiting: 7, dead: 2, oldest: 100 }),
   };
   const metrics = metricsOf({
     figures,
@@ -268,8 +268,8 @@ test("reads queues, ages and evidence on collection", async () => {
     'assay_worker_tasks{pool="recording",state="running"}': 2,
   };
   for (const [name, value] of Object.entries(expected)) assert.is(series.get(name), value, name);
-  figures.jobs = () => [];
-  figures.deliveries = () => ({ waiting: 0, dead: 0, oldest: null as never });
+  figures.listJobs = () => [];
+  figures.summarizeDeliveries = () => ({ waiting: 0, dead: 0, oldest: null as never });
   const later = await collected(metrics);
   assert.equal(
     [

@@ -1,4 +1,4 @@
-/** What the store tests of trails, artifacts and verdicts start from, and how they look at query plans. */
+/** Set-up for the store tests of trails, artifacts and verdicts, and helpers for query plans. */
 import { openMemory } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import type { ArtifactFields } from "../../src/store/flows/artifacts.ts";
@@ -8,7 +8,10 @@ import type { NewAttestation } from "../../src/store/attestations/attestation-ro
 
 let image: Buffer | null = null;
 
-/** A database with one organization; every look at the clock moves it one second. `sql` collects what is prepared. */
+/**
+ * A database with one organization. Every reading of the clock advances it by a second. `sql` collects the prepared
+ * statements.
+ */
 export function opened() {
   image ??= openMemory().serialize();
   const real = openMemory(image);
@@ -124,20 +127,17 @@ export function opened() {
   return { db: real, store, clock, sql, organizationId, flow, trail, artifact, attestation };
 }
 
-/** The plan of a statement, one line per step. */
+/** The query plan of a statement, one line per step. */
 export const plan = (db: Db, sql: string): string[] =>
   (db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...placeholders(sql)) as { detail: string }[]).map(
     ({ detail }) => detail,
   );
 
-/**
- * The steps that walk through a whole table of ours; not those through a parameter's JSON, or a page that a subquery
- * cut out.
- */
+/** The steps that scan one of our tables; not those over the JSON of a parameter, or over the page of a subquery. */
 export const scans = (db: Db, sql: string): string[] =>
   plan(db, sql).filter((step) => /^SCAN (?!page$|wanted$|CONSTANT|.*VIRTUAL TABLE)/.test(step));
 
-/** Planning looks at no value, but every parameter has to have one. */
+/** Planning reads no values, but every parameter has to be bound. */
 function placeholders(sql: string): unknown[] {
   const names = [...new Set([...sql.matchAll(/@(\w+)/g)].map((match) => match[1] as string))];
   if (names.length > 0) return [Object.fromEntries(names.map((name) => [name, 1]))];

@@ -1,4 +1,4 @@
-/** The databases of released schemas (test/cases/upgrades), each with what the program of its time answered. */
+/** The databases of released schemas (test/cases/upgrades), each with the responses of its program. */
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
@@ -9,17 +9,17 @@ export type Fixture = {
   schema: number;
   /** The key of an admin of the organization `acme`. */
   key: string;
-  /** Path -> body; of evidence the content as a text. */
+  /** Response bodies by path; for evidence the content as a text. */
   answers: Record<string, unknown>;
 };
 
-/** Schema versions that there are fixtures of, in order. */
+/** The schema versions that have a fixture, in order. */
 export const fixtureVersions = (): number[] =>
   readdirSync(PLACE)
     .flatMap((name) => (/^schema-\d+$/.test(name) ? [Number(name.slice(7))] : []))
     .sort((a, b) => a - b);
 
-/** Puts a copy of a fixture into an empty directory, as a data directory that a server of its time left. */
+/** Copies a fixture into an empty directory, as the data directory that a server of its time left. */
 export function place(schema: number, directory: string): Fixture {
   const from = join(PLACE, `schema-${schema}`);
   mkdirSync(directory, { recursive: true, mode: 0o700 });
@@ -30,7 +30,7 @@ export function place(schema: number, directory: string): Fixture {
   return { schema, key, answers };
 }
 
-/** The base URL under which all fixtures were made: answers hold links. */
+/** The base URL of all fixtures: responses contain links. */
 export const BASE_URL = "https://assay.example.com";
 
 /** Makes a database look as if a program of a later schema had written it. */
@@ -42,8 +42,8 @@ export function age(directory: string, version: number): void {
 }
 
 /**
- * What of `expected` is not in `actual`, as paths with both values: new fields may come, and nothing that was told may
- * be told otherwise. Lists are as long as they were.
+ * The parts of `expected` that `actual` lacks, as paths with both values. New members are allowed, changed values are
+ * not, and lists must have the same length.
  */
 export function lost(expected: unknown, actual: unknown, at = ""): string[] {
   if (Array.isArray(expected)) {
@@ -65,9 +65,9 @@ export function lost(expected: unknown, actual: unknown, at = ""): string[] {
 }
 
 /**
- * What answers say differently on purpose: the duration of the latest snapshot grows; there are audit packages since
- * schema 3; optional keys of a commit that nobody sent are left out; a trail without a description reads as an empty
- * text; the address of an artifact record tells it from others of its fingerprint.
+ * Intended differences: the duration of the latest snapshot grows; schema 3 added audit packages; optional members of a
+ * commit that were not sent are left out; a trail without a description reads as an empty string; the URL of an
+ * artifact record distinguishes it from others of its fingerprint.
  */
 export const MOVES = new RegExp(
   [

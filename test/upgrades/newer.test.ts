@@ -1,4 +1,4 @@
-/** A database of a later schema: every command that opens data leaves it alone, says so and ends with exit code 3. */
+/** A database with a newer schema: every command that opens it leaves it untouched, says so and exits with code 3. */
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -10,7 +10,7 @@ import { age, place } from "./fixture.ts";
 
 const test = suite("upgrades/newer");
 
-/** What each command needs beside --data to get as far as the database. */
+/** The arguments that each command needs besides --data to reach the database. */
 const WORDS: Record<string, readonly string[]> = {
   serve: ["--listen", "127.0.0.1:0"],
   dev: ["--listen", "127.0.0.1:0"],
@@ -54,18 +54,25 @@ const WORDS: Record<string, readonly string[]> = {
   "user passwd": ["ops"],
 };
 
-/** Commands that take the options of data and do not open it, or only to put another in its place. */
+/** The error of every command that opens the database. */
+const NEWER_DATABASE = new RegExp(
+  "^assay: the database .*assay\\.db has schema version 99, but this program knows versions up to \\d+\\. " +
+    "It was written by a newer Assay: start that version, or restore the backup that was made before the upgrade\n$",
+  "m",
+);
+
+/** Commands that accept the data options but do not open the database, or only replace it. */
 const ASIDE = ["config show", "restore", "health", "systemd"];
 
 const opening = COMMANDS.filter(
   ({ name, options, takesConfig }) => !ASIDE.includes(name) && (takesConfig || OPTIONS.data.flag in options),
 );
 
-test("there are commands to ask", () => {
+test("there are commands to check", () => {
   assert.ok(opening.length > 20);
 });
 
-/** Every file of a directory but the lock, which holds nothing, with its bytes and its time. */
+/** Every file of a directory except the empty lock, with its bytes and its modification time. */
 const state = (data: string): string[] =>
   (readdirSync(data, { recursive: true }) as string[])
     .filter((path) => path !== "assay.lock" && statSync(join(data, path)).isFile())
@@ -75,7 +82,7 @@ const state = (data: string): string[] =>
     );
 
 for (const { name } of opening) {
-  test(`assay ${name} refuses it`, () =>
+  test(`assay ${name} refuses a newer database`, () =>
     inDirectory(async (home) => {
       const data = join(home, "data");
       place(3, data);
@@ -89,10 +96,7 @@ for (const { name } of opening) {
       if (name === "doctor")
         assert.match(out, /FAIL {2}database +schema 99, and this program knows versions up to \d+\n/);
       else {
-        assert.match(
-          err,
-          /^assay: the database .*assay\.db has schema version 99, but this program knows versions up to \d+\. It was written by a newer Assay: start that version, or restore the backup that was made before the upgrade\n$/m,
-        );
+        assert.match(err, NEWER_DATABASE);
         assert.is(out, "");
       }
       assert.equal(state(data), before);
@@ -100,7 +104,7 @@ for (const { name } of opening) {
     }));
 }
 
-test("what a crash left in the log of a newer program is left alone too", () =>
+test("leaves the log of a crashed newer program alone", () =>
   inDirectory(async (home) => {
     const data = join(home, "data");
     place(3, data);

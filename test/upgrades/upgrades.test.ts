@@ -1,4 +1,4 @@
-/** Databases of all released schemas, taken over by the present program: nothing is lost, nothing is told otherwise. */
+/** Migrates databases of all released schemas: nothing is lost, and every response stays the same. */
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -18,7 +18,7 @@ const test = suite("upgrades/upgrades");
 test("there is a fixture of every released schema", () => {
   const changelog = readFileSync(join(import.meta.dirname, "..", "..", "CHANGELOG.md"), "utf8");
   const newest = /^## (.+)$/m.exec(changelog)?.[1];
-  // A schema counts as released with the release that brings it; until then it is not to be kept.
+  // A schema is released with the first release that contains it; until then it needs no fixture.
   const released = newest === "Unreleased" ? schemaVersion() - 1 : schemaVersion();
   const missing = Array.from({ length: released }, (_, place) => place + 1).filter(
     (version) => !fixtureVersions().includes(version),
@@ -26,7 +26,7 @@ test("there is a fixture of every released schema", () => {
   assert.equal(missing, [], "run make fixture with the program that is released, and commit test/cases/upgrades");
 });
 
-test("what is lost, and what is told otherwise, is found", () => {
+test("the comparison finds missing and changed values", () => {
   const before = { a: 1, list: [{ b: "x" }], none: null };
   assert.equal(lost(before, { a: 1, list: [{ b: "x", more: 1 }], none: null, added: true }), []);
   assert.equal(lost(before, { a: 2, list: [{ b: "x" }], none: null }, "/p"), ["/p.a: 1 became 2"]);
@@ -38,7 +38,7 @@ test("what is lost, and what is told otherwise, is found", () => {
 });
 
 for (const version of fixtureVersions()) {
-  test(`schema ${version} comes to the present in one hop, and answers as it did`, () =>
+  test(`schema ${version} migrates in one step, and responses stay the same`, () =>
     inDirectory(async (home) => {
       const data = join(home, "data");
       const { key, answers } = place(version, data);
@@ -71,13 +71,13 @@ for (const version of fixtureVersions()) {
           problems.filter((problem) => !MOVES.test(problem)),
           [],
         );
-        // It goes on from there: a new record in an old trail.
-        const told = { attestation_name: "after-the-upgrade", is_compliant: true };
+        // Work continues: a new record in an old trail.
+        const body = { attestation_name: "after-the-upgrade", is_compliant: true };
         const recorded = await client.form(
           "POST",
           "/attestations/acme/shop/trail/release-1/generic",
           "data_json",
-          told,
+          body,
           { part: "attachment_file", name: "n.txt", content: "new" },
         );
         assert.is(recorded.status, 201, recorded.bytes.toString());
@@ -98,7 +98,7 @@ for (const version of fixtureVersions()) {
 }
 
 for (const version of fixtureVersions().filter((each) => each >= WITHOUT_TRAILS)) {
-  test(`schema ${version}: verdicts under earlier rules stay as they were, and the next report finds those of the present rules`, () =>
+  test(`schema ${version}: verdicts under earlier rules stay, and the next report applies the current rules`, () =>
     inDirectory(async (home) => {
       const data = join(home, "data");
       const { key } = place(version, data);
@@ -167,7 +167,7 @@ for (const version of fixtureVersions().filter((each) => each >= WITHOUT_TRAILS)
     }));
 }
 
-/** All rows of all tables of a database, which must be sound. */
+/** All rows of all tables of a database, which must pass the integrity check. */
 function rowsOf(source: string | Buffer): Record<string, unknown[]> {
   const db: Db = new Database(source as string, { nativeBinding: loadAddon() as unknown as string });
   const problems: string[] = [];

@@ -1,10 +1,10 @@
-// Makes the fixture of a released schema: starts the program of that release, tells it the story, keeps its database,
-// its evidence and what it answers. `make fixture` does it with this checkout, at a release; for an older one:
+// Makes the fixture of a released schema: starts the program of that release, sends it the story, and stores its
+// database, its evidence and its responses. `make fixture` does so with this checkout at a release; for an older one:
 //
 //     git worktree add --detach /tmp/old COMMIT && ln -s "$PWD/node_modules" /tmp/old/node_modules
 //     node test/cases/upgrades/make.ts /tmp/old
 //
-// A fixture is never made again: it is what that release wrote, whatever later ones would write.
+// A fixture is never remade: it is what that release wrote, whatever later ones would write.
 
 import { execFileSync, spawn } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,11 +16,13 @@ import { clientOf } from "../../binary/client.ts";
 import { questions, scan, tell, WHOLE_API } from "./story.ts";
 import type { Door } from "./story.ts";
 
-/** Compressed; a repository keeps it for ever. */
-const LARGEST = 200 * 1024;
+/** Size of the compressed database: the repository keeps it for ever. */
+const MAX_FIXTURE_BYTES = 200 * 1024;
 
 const BOT_KEY = "key-of-the-builds-in-the-fixtures-0123456789";
-const ACCOUNTS = `organizations: [{name: acme, service_accounts: [{name: build-bot, privilege: member, api_keys: [{description: builds, key: "${BOT_KEY}"}]}]}]\n`;
+const ACCOUNTS =
+  "organizations: [{name: acme, service_accounts: [{name: build-bot, privilege: member, " +
+  `api_keys: [{description: builds, key: "${BOT_KEY}"}]}]}]\n`;
 
 const checkout = resolve(process.argv[2] ?? join(import.meta.dirname, "..", "..", ".."));
 const data = mkdtempSync(join(tmpdir(), "assay-fixture-"));
@@ -95,14 +97,14 @@ async function make(): Promise<void> {
   mkdirSync(place);
   const file = join(place, "assay.db");
   const db = new Database(join(data, "assay.db"));
-  // A message waits in it; whoever starts a server on a copy of the fixture is not to send it.
+  // A message waits in it; a server started on a copy of the fixture must not send it.
   if (era >= WHOLE_API)
     db.exec("UPDATE jobs SET due_at = 4102444800 WHERE kind = 'deliver'; UPDATE deliveries SET due_at = 4102444800");
   db.prepare("VACUUM INTO ?").run(file);
   db.close();
   const compressed = gzipSync(readFileSync(file), { level: 9 });
   rmSync(file);
-  if (compressed.length > LARGEST) throw new Error(`the database is ${compressed.length} bytes, compressed`);
+  if (compressed.length > MAX_FIXTURE_BYTES) throw new Error(`the database is ${compressed.length} bytes, compressed`);
   writeFileSync(`${file}.gz`, compressed);
   cpSync(join(data, "evidence"), join(place, "evidence"), { recursive: true });
   const commit = execFileSync("git", ["rev-parse", "--short=12", "HEAD"], { cwd: checkout, encoding: "utf8" }).trim();
@@ -114,11 +116,12 @@ async function make(): Promise<void> {
     `{"commit": "${commit}", "key": "${key}", "answers": {\n${lines.join(",\n")}\n}}\n`,
   );
   console.log(
-    `schema ${era} of ${commit}: ${compressed.length} bytes, ${Object.keys(answers).length} answers, ${Object.keys(evidence).length} files`,
+    `schema ${era} of ${commit}: ${compressed.length} bytes, ${Object.keys(answers).length} ` +
+      `answers, ${Object.keys(evidence).length} files`,
   );
 }
 
-/** Where it says that it listens. */
+/** The address that it reports to listen on. */
 function address(output: NodeJS.ReadableStream): Promise<string> {
   return new Promise((found, failed) => {
     let text = "";

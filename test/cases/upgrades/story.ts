@@ -1,12 +1,12 @@
-// What is told to a program of an era so that its database has rows in every table that its API fills: one story, of
-// which each era hears the parts that it understands. And what is read back: the answers are kept beside the database,
-// and the programs that come later must give them again.
+// The requests sent to a program of each schema version, so that its database has rows in every table that its API
+// fills; each version gets the parts that it supports. And the requests that read them back: the responses are stored
+// beside the database, and later programs must give the same ones.
 
 import { createHmac } from "node:crypto";
 import type { Client } from "../../binary/client.ts";
 import { told } from "../../binary/client.ts";
 
-/** Schema versions with which parts of the story begin. */
+/** The schema versions from which parts of the story apply. */
 const RUNTIME = 2;
 export const WHOLE_API = 3;
 export const WITHOUT_TRAILS = 4;
@@ -50,7 +50,8 @@ const TESTED = policy(
   "  provenance:\n    required: true\n  attestations:\n    - name: unit-tests\n      type: junit\n",
 );
 const LOOSER = policy(
-  '  attestations:\n    - name: unit-tests\n      type: junit\n      if: ${{ not matches(artifact.name, "^tools/") }}\n',
+  "  attestations:\n    - name: unit-tests\n      type: junit\n" +
+    '      if: ${{ not matches(artifact.name, "^tools/") }}\n',
 );
 
 const junit = (failures: number) => ({
@@ -97,8 +98,8 @@ const SONAR = {
 };
 
 /**
- * Tells the story to an empty organization `acme`.
- * @param bot what a service account says @param era the schema version of the program
+ * Sends the story to an empty organization `acme`.
+ * @param bot sends requests as a service account @param era the schema version of the program
  */
 export async function tell(client: Client, bot: Client, era: number): Promise<void> {
   const { json, form } = client;
@@ -194,7 +195,7 @@ export async function tell(client: Client, bot: Client, era: number): Promise<vo
   await ok(
     form("PUT", "/trails/acme/shop", "data_json", { name: "release-1", description: "First release", ...COMMON }),
   );
-  // Before its artifact: it waits for the artifact of that name and commit.
+  // Reported before its artifact: it waits for the artifact with that name and commit.
   await attest(
     "release-1",
     "snyk",
@@ -333,7 +334,7 @@ async function runWithoutTrails({ json, form }: Client): Promise<void> {
   await flow();
 }
 
-/** What runs in the environment `vintage`. */
+/** The artifacts of the environment `vintage`. */
 export const VINTAGE = {
   artifacts: [WITHOUT_TRAIL, AGAIN].map((fingerprint) => ({
     digests: { "older:1": fingerprint },
@@ -352,7 +353,7 @@ const report = ({ json }: Client, running: readonly (readonly [string, string])[
     201,
   );
 
-/** Environments, and what runs in them. */
+/** Environments and their reports. */
 async function run(client: Client, era: number): Promise<void> {
   const { json } = client;
   const ok = (answer: ReturnType<Client["json"]>, status = 201) => told(answer, status);
@@ -435,10 +436,10 @@ async function run(client: Client, era: number): Promise<void> {
     await ok(json("POST", "/environments/acme/production/policies", { policy_names: ["reviewed"] }), 200);
 }
 
-/** A door for webhooks, as the command line tells of it. */
+/** An inbound webhook as the command line shows it. */
 export type Door = { path: string; secret: string };
 
-/** A scan of the second release comes in by webhook. */
+/** A scan of the second release arrives by webhook. */
 export async function scan(url: string, { path, secret }: Door): Promise<void> {
   const body = JSON.stringify({
     analysedAt: "2026-01-31T12:00:00+0000",
@@ -456,7 +457,7 @@ export async function scan(url: string, { path, secret }: Door): Promise<void> {
   if (status !== 200) throw new Error(`the webhook answered ${status}`);
 }
 
-/** The paths whose answers are kept; none of them says anything about the time of asking. */
+/** The paths whose responses are stored; none depends on the time of the request. */
 export function questions(era: number): string[] {
   const always = [
     "/organizations/acme",

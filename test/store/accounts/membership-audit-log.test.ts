@@ -8,7 +8,7 @@ import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("store/accounts/membership-audit-log");
 
-test("every order has an index that serves it: no sorting, no scan", () => {
+test("an index serves every order, without sorting or scanning", () => {
   const { db, sql } = opened();
   const lists = sql.filter((text) => text.includes("FROM membership_events"));
   assert.is(lists.length, 11);
@@ -22,7 +22,7 @@ test("every order has an index that serves it: no sorting, no scan", () => {
   }
 });
 
-test("an older history keeps its events and learns the names", () => {
+test("the migration keeps older events and adds the names", () => {
   const db: Db = new Database(":memory:", { nativeBinding: loadAddon() as unknown as string });
   const steps = migrations();
   applyMigrations(
@@ -30,10 +30,14 @@ test("an older history keeps its events and learns the names", () => {
     steps.filter(({ version }) => version < 3),
   );
   db.exec(`
-    INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'acme', 'shared', 1, 1);
-    INSERT INTO users (public_id, name, display_name, created_at, last_modified_at) VALUES ('u', 'ann', 'Ann B.', 1, 1), ('v', 'bob', '', 1, 1);
-    INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, role, previous_role, changed_by, source)
-    VALUES (1, 5, 'added', 'ann', 'admin', NULL, 'operator', 'script'), (1, 6, 'changed', 'bob', 'member', 'reader', 'operator', 'script');
+    INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'acme',
+    'shared', 1, 1);
+    INSERT INTO users (public_id, name, display_name, created_at, last_modified_at) VALUES ('u', 'ann',
+    'Ann B.', 1, 1), ('v', 'bob', '', 1, 1);
+    INSERT INTO membership_events (organization_id, timestamp, event_type, user_name, role, previous_role,
+    changed_by, source)
+    VALUES (1, 5, 'added', 'ann', 'admin', NULL, 'operator', 'script'), (1, 6, 'changed', 'bob', 'member',
+    'reader', 'operator', 'script');
   `);
   applyMigrations(
     db,
@@ -42,7 +46,8 @@ test("an older history keeps its events and learns the names", () => {
   assert.equal(
     db
       .prepare(
-        "SELECT id, timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source, search_text FROM membership_events",
+        `SELECT id, timestamp, event_type, user_name, user_shown, role, previous_role, changed_by, source,
+            search_text FROM membership_events`,
       )
       .raw()
       .all(),

@@ -1,4 +1,4 @@
-/** Accounts, their keys and members: what the stores promise by themselves. */
+/** Service accounts, their keys and members, at the level of the stores. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { keyDigest } from "../../../src/store/accounts/api-keys.ts";
@@ -37,7 +37,7 @@ function given() {
   return { ...parts, account, key, active };
 }
 
-test("every list of accounts, keys and members has an index that serves it", () => {
+test("an index serves every list of accounts, keys and members", () => {
   const { db, sql } = given();
   const lists = sql.filter(
     (text) =>
@@ -52,7 +52,7 @@ test("every list of accounts, keys and members has an index that serves it", () 
       [],
       text,
     );
-  // In the order in which they are shown, too.
+  // Also in the order of the list.
   const ordered = lists.filter((text) => /ORDER BY (name|id)$/.test(text.trim()) && !text.includes("inbound_webhooks"));
   assert.ok(ordered.length >= 4, String(ordered.length));
   for (const text of ordered)
@@ -63,7 +63,7 @@ test("every list of accounts, keys and members has an index that serves it", () 
     );
 });
 
-test("a rotation ends at the earliest of its grace, an earlier grace, and the end of the key", () => {
+test("a rotated key ends at the earliest of its grace period, an earlier grace period and its own expiry", () => {
   const { store, clock, account, key, active } = given();
   const at = clock.at;
   const rotate = (id: string, graceEnds: number) =>
@@ -97,7 +97,7 @@ test("a rotation ends at the earliest of its grace, an earlier grace, and the en
   );
 });
 
-test("a key lapses once, at the moment that was told, and only when it was rotated", () => {
+test("a key lapses once, at its announced end, and only when it was rotated", () => {
   const { db, store, clock, account, key, active } = given();
   const [rotated, plain] = [key("rotated"), key("plain")];
   const graceEnds = clock.at + 100;
@@ -113,7 +113,7 @@ test("a key lapses once, at the moment that was told, and only when it was rotat
   assert.is(store.apiKeys.isUnrevoked(plain), true);
 });
 
-test("a use that was noted of a removed key goes to no key that gets its number", () => {
+test("a recorded use of a deleted key does not count for a key that gets its row id", () => {
   const { db, store, account, organizationId, key } = given();
   key("one");
   const holder = store.apiKeys.findHolder(keyDigest("one"));

@@ -27,7 +27,7 @@ function given() {
   return { clock, db, store, sessions: store.sessions, userId, create };
 }
 
-test("only a digest of the cookie is stored, and of what a browser says of itself a part", () => {
+test("stores only a digest of the cookie, and a truncated User-Agent", () => {
   const { db, create } = given();
   create("the cookie");
   const row = db.prepare("SELECT hex(digest) AS digest, length(user_agent) AS agent FROM sessions").get();
@@ -35,7 +35,7 @@ test("only a digest of the cookie is stored, and of what a browser says of itsel
   assert.not.ok(db.serialize().includes("the cookie\0"));
 });
 
-test("a use counts before it is written, and is written when asked for", () => {
+test("a use counts before it is flushed", () => {
   const { clock, db, sessions, create } = given();
   const id = create("one");
   const holder = () => sessions.findHolder(cookieDigest("one"));
@@ -66,7 +66,7 @@ test("a use counts before it is written, and is written when asked for", () => {
   );
 });
 
-test("the end of its lifetime ends it however it is used", () => {
+test("a session ends with its lifetime, however it is used", () => {
   const { clock, sessions, create } = given();
   const id = create("one", { idle: 10_000, lifetime: 500 });
   clock.at = 1499.9;
@@ -75,7 +75,7 @@ test("the end of its lifetime ends it however it is used", () => {
   assert.not.ok(sessions.recordUse(sessions.findHolder(cookieDigest("one")) as never) || sessions.isOpen(id));
 });
 
-test("of its earlier cookies the latest is let in for a minute, the others not at all", () => {
+test("accepts the previous cookie for a minute, and no earlier one", () => {
   const { clock, sessions, create } = given();
   const id = create("one", { idle: 1000 });
   clock.at = 1010;
@@ -99,7 +99,7 @@ test("of its earlier cookies the latest is let in for a minute, the others not a
   );
 });
 
-test("an ended session has no cookie any more, neither the present one nor the one before", () => {
+test("an ended session accepts neither the current nor the previous cookie", () => {
   const { sessions, create, store } = given();
   const id = create("one");
   sessions.rotate(id, cookieDigest("one"), cookieDigest("two"));
@@ -124,7 +124,7 @@ test("an ended session has no cookie any more, neither the present one nor the o
   );
 });
 
-test("what is known of a session goes some time after its end", () => {
+test("deletes the record of a session some time after its end", () => {
   const { db, sessions, create } = given();
   for (let count = 0; count < 5; count += 1) create(`short ${count}`);
   create("long", { lifetime: 5000 });
@@ -140,7 +140,7 @@ test("what is known of a session goes some time after its end", () => {
   assert.is(db.prepare("SELECT count(*) FROM sessions").pluck().get(), 1);
 });
 
-test("lists and look-ups use an index", () => {
+test("an index serves lists and lookups", () => {
   const { db } = given();
   const plan = (sql: string) =>
     (db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]).map(({ detail }) => detail).join("; ");
@@ -163,7 +163,7 @@ test("lists and look-ups use an index", () => {
   );
 });
 
-test("a session is told from a key by what names it in the audit log", () => {
+test("distinguishes a session from a key by its id in the audit log", () => {
   assert.equal(
     {
       "actingSession sessionActor": parseSessionActorId(sessionActorId("abc")),

@@ -1,4 +1,4 @@
-/** Searches through series find what looking at every record finds, whatever is asked and wherever what fits lies. */
+/** A search through series finds the same records as a full scan, for any filter and any distribution of matches. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import fc from "fast-check";
@@ -12,7 +12,7 @@ const test = suite("store/attestations/attestation-search");
 const NAMES = ["review", "scan", "tests"];
 const TYPES = ["generic", "junit", "override"];
 
-/** Some sixty records over two flows; the clock is set back now and then. */
+/** About sixty records in two flows; the clock is set back now and then. */
 function filled() {
   const all = opened();
   const flows = ["f0", "f1"].map((name) => all.flow(name).id);
@@ -31,7 +31,7 @@ function filled() {
 
 const one = <T>(values: readonly T[]) => fc.option(fc.subarray([...values], { minLength: 1 }), { freq: 2 });
 
-test("it finds what looking at every record finds, page by page", () => {
+test("finds the same records as a full scan, page by page", () => {
   const { db, flows, organizationId } = filled();
   type Row = {
     id: number;
@@ -44,7 +44,8 @@ test("it finds what looking at every record finds, page by page", () => {
   };
   const rows = db
     .prepare<[], Row>(
-      "SELECT id, name, flow_id, type, overridden_type, is_compliant, created_at FROM attestations ORDER BY created_at DESC, id DESC",
+      `SELECT id, name, flow_id, type, overridden_type, is_compliant, created_at FROM attestations
+          ORDER BY created_at DESC, id DESC`,
     )
     .all();
   const filters = fc.record({
@@ -87,7 +88,7 @@ test("it finds what looking at every record finds, page by page", () => {
   }
 });
 
-test("no plan walks through a table", () => {
+test("no query plan scans a table", () => {
   const { db, sql, store, flows, organizationId } = filled();
   const before = sql.length;
   const filter = {
@@ -117,14 +118,14 @@ test("no plan walks through a table", () => {
   }
 });
 
-test("the series of a database from before they were kept are those that the writes make", () => {
+test("the migration derives the same series as the writes do", () => {
   const { db } = filled();
-  const kept = (sql: string): unknown[] => db.prepare(sql).raw().all();
+  const readAll = (sql: string): unknown[] => db.prepare(sql).raw().all();
   const SERIES =
     "SELECT flow_id, name, type, overridden_type, is_compliant FROM attestation_series ORDER BY 1, 2, 3, 4, 5";
-  const RECORDS =
-    "SELECT r.attestation_id, r.created_at, s.flow_id, s.name, s.type, s.overridden_type, s.is_compliant FROM attestation_series_records r JOIN attestation_series s ON s.id = r.series_id ORDER BY 1";
-  const [series, records] = [kept(SERIES), kept(RECORDS)];
+  const RECORDS = `SELECT r.attestation_id, r.created_at, s.flow_id, s.name, s.type, s.overridden_type, s.is_compliant
+        FROM attestation_series_records r JOIN attestation_series s ON s.id = r.series_id ORDER BY 1`;
+  const [series, records] = [readAll(SERIES), readAll(RECORDS)];
   assert.is(records.length, 60);
   const last = migrations().find(({ sql }) => sql.includes("INSERT INTO attestation_series_records"));
   const derived = (last as { sql: string }).sql.match(/INSERT INTO attestation_series[\s\S]*?;/g) ?? [];
@@ -133,10 +134,7 @@ test("the series of a database from before they were kept are those that the wri
   applyMigrations(db, [
     { version: db.pragma("user_version", { simple: true }) as number, name: "again", sql: derived.join("\n") },
   ]);
-  assert.equal(
-    { "kept SERIES": kept(SERIES), "kept RECORDS": kept(RECORDS) },
-    { "kept SERIES": series, "kept RECORDS": records },
-  );
+  assert.equal({ SERIES: readAll(SERIES), RECORDS: readAll(RECORDS) }, { SERIES: series, RECORDS: records });
 });
 
 test.run();

@@ -7,7 +7,7 @@ import type { NewAttestation } from "../../../src/store/attestations/attestation
 const test = suite("store/attestations/attestations");
 const [FINGERPRINT, COMMIT] = ["f".repeat(64), "c".repeat(40)];
 
-/** A trail with an artifact, and short words for what happens in it. */
+/** A trail with an artifact, and helpers that report attestations to it. */
 function world() {
   const all = opened();
   const f = all.flow("f");
@@ -33,7 +33,7 @@ function world() {
     overridden_type: "generic",
     ...fields,
   });
-  /** A further artifact of the trail. */
+  /** Adds an artifact to the trail. */
   const another = (fingerprint: string) => all.artifact(f.id, t.id, fingerprint, { referenceName: "db" });
   return { ...all, f, t, artifact, another, attestations, onTrail, made, bind, onArtifact, override };
 }
@@ -51,7 +51,7 @@ const fact = (
   isCompliant,
 });
 
-test("a record is read back by key and by public id, and only in its own organization", () => {
+test("reads a record by id and by public id, the latter only in its own organization", () => {
   const { store, organizationId, onTrail, attestations, f, t } = world();
   const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
   const { id, publicId } = onTrail("a", { description: "d", payload_json: '{"x":1}' });
@@ -72,7 +72,7 @@ test("a record is read back by key and by public id, and only in its own organiz
   assert.throws(() => attestations.get(id + 1), /attestation \d+ is gone/);
 });
 
-test("the latest of a name counts in each place, in whatever order records are bound", () => {
+test("the latest record of a name counts at each place, in whatever order records are bound", () => {
   const { t, artifact, attestations, onTrail, made, bind } = world();
   const [first, second] = [onTrail("a"), onTrail("a")];
   attestations.bindToTrail(t.id, first.id, "a");
@@ -109,7 +109,7 @@ test("the latest of a name counts in each place, in whatever order records are b
   );
 });
 
-test("an override stands for the newest ordinary record of its own place, however many came between", () => {
+test("an override replaces the newest ordinary record at its own place, however many came between", () => {
   const { t, artifact, attestations, onTrail, onArtifact, override } = world();
   onTrail("a", { type: "junit" });
   const original = onTrail("a", { type: "snyk", control: null });
@@ -127,7 +127,7 @@ test("an override stands for the newest ordinary record of its own place, howeve
   assert.equal(attestations.readFacts(t.id).get(null), [fact("a", "generic", ended.publicId, null)]);
 });
 
-test("an override finds what it overrides also when both came before the artifact, and in each artifact its own", () => {
+test("an override reported before the artifact overrides that artifact's own record", () => {
   const { t, artifact, another, attestations, made, bind, onArtifact, override } = world();
   const second = another("e".repeat(64));
   const early = made("a", { type: "snyk", is_compliant: 0 });
@@ -141,7 +141,7 @@ test("an override finds what it overrides also when both came before the artifac
   assert.equal(attestations.readFacts(t.id).get(second), [fact("a", "jira", own.publicId, over.publicId)]);
 });
 
-test("records wait for a name and a commit, and go on waiting for the next artifact", () => {
+test("records wait for a name and a commit, and keep waiting for further artifacts", () => {
   const { t, attestations, made } = world();
   const waiting = (name: string, commit = COMMIT, target = "app") => {
     const { id } = made(name, { git_commit: commit, target_artifacts_json: JSON.stringify([target]) });
@@ -179,7 +179,7 @@ test("records wait for a name and a commit, and go on waiting for the next artif
   assert.is(attestations.findLatestPending({ trailId: t.id, referenceName: "web", commit: COMMIT }, "a"), null);
 });
 
-test("a policy sees the latest of each name on both levels, overrides under the type and control of what they override", () => {
+test("a policy sees the latest of each name on both levels, overrides as what they override", () => {
   const { t, artifact, another, onTrail, onArtifact, override, attestations } = world();
   const review = onTrail("review", { type: "pull_request" });
   onArtifact("scan");
@@ -219,7 +219,7 @@ test("a policy sees the latest of each name on both levels, overrides under the 
   ]);
 });
 
-/** Ids of what the lists give, as letters in the order of the reports. */
+/** The ids of listed records as letters, in the order of their reports. */
 function lists() {
   const all = world();
   const g = all.flow("g");
@@ -258,7 +258,7 @@ function lists() {
   };
 }
 
-test("a search gives what fits every filter, newest first", () => {
+test("a search returns the records that match every filter, newest first", () => {
   const { search, ids, f, g } = lists();
   const cases: [Partial<AttestationFilter>, string][] = [
     [{}, "EDCBA"],
@@ -282,7 +282,7 @@ test("a search gives what fits every filter, newest first", () => {
   assert.is(search({}, 2), "ED");
 });
 
-test("lists of a flow, of a name, of an artifact, of a commit", () => {
+test("lists records by flow, by name, by artifact and by commit", () => {
   const { lists: stored, names, letters, f, g, t, organizationId } = lists();
   const span = (from: number | null, to: number | null) => [
     letters(stored.listByFlow(f.id, { from, to }, { limit: 10, offset: 0 })),
@@ -347,14 +347,14 @@ test("evidence that a record names is referenced", () => {
   assert.is(attestations.isEvidenceReferenced(digest), true);
 });
 
-test("no list and no lookup reads the whole table or sorts it", () => {
+test("no list and no lookup scans or sorts the whole table", () => {
   const { db, sql, search, f, lists: stored, letters, t, organizationId } = lists();
   search({ names: ["a"] });
   search({ flowIds: [f.id], before: 5 });
   search({ names: ["a", "b"], types: ["snyk"], isCompliant: true, from: 1, to: 2 });
   letters(stored.listByFlow(f.id, { from: 1, to: 2 }, { limit: 1, offset: 1 }));
   letters([...stored.listByTrail(t.id, "a"), ...stored.listByCommit(organizationId, COMMIT)]);
-  // A package sorts the files of its own trail, by content (audit-packages.test.ts).
+  // An audit package sorts the files of its own trail by digest (audit-packages.test.ts).
   const about = sql.filter(
     (text) =>
       text.startsWith("SELECT") && text.includes("attestations att") && !text.includes("GROUP BY att.evidence_digest"),

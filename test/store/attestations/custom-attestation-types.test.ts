@@ -14,11 +14,11 @@ const DEFAULTS = {
 } as const;
 
 function world() {
-  const house = opened();
-  const types = house.store.customAttestationTypes;
-  const acme = { id: house.organizationId, name: "acme" };
+  const setup = opened();
+  const types = setup.store.customAttestationTypes;
+  const acme = { id: setup.organizationId, name: "acme" };
   return {
-    ...house,
+    ...setup,
     types,
     acme,
     put: (name: string, more: Partial<Parameters<typeof types.put>[1]> = {}) =>
@@ -26,7 +26,7 @@ function world() {
   };
 }
 
-test("each put adds a version to the type of that name; the head tells of the last one, its creation of the first", () => {
+test("each put adds a version to the type with that name; the head has its latest change and first creation", () => {
   const { types, acme, put, clock } = world();
   assert.equal(
     put("cov", {
@@ -86,7 +86,7 @@ test("each put adds a version to the type of that name; the head tells of the la
   );
 });
 
-test("names belong to an organization, and an unknown one is told with it", () => {
+test("names belong to an organization, and the error names it for an unknown type", () => {
   const { store, types, acme, put } = world();
   const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
   for (const name of ["b", "a", "B"]) put(name);
@@ -102,7 +102,7 @@ test("names belong to an organization, and an unknown one is told with it", () =
   );
 });
 
-test("archiving is done once; the next version ends it and counts on", () => {
+test("archives a type once; its next version makes it active again and continues the numbering", () => {
   const { types, acme, put, clock } = world();
   put("cov");
   const { id } = types.require(acme, "cov");
@@ -119,7 +119,7 @@ test("archiving is done once; the next version ends it and counts on", () => {
   assert.equal([types.require(acme, "cov").archived_at, [...types.listVersions(id)].length], [null, 2]);
 });
 
-test("every query on types is served by an index, and nothing is sorted", () => {
+test("an index serves every query on types, without sorting", () => {
   const { db, sql } = world();
   const queries = sql.filter((text) => /FROM custom_type/.test(text));
   assert.ok(queries.length >= 6);

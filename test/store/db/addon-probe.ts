@@ -1,6 +1,6 @@
-// Run by addon.test.ts as a process of its own: the main thread holds the write lock of a database, a worker asks for
-// it. Arguments: how the addon is loaded ("shared", "copied" or "worker-only"), and the database file. Prints what the
-// worker got.
+// Run by native-addon.test.ts as a separate process: the main thread holds the write lock of a database, and a worker
+// requests it. Arguments: how the addon is loaded ("shared", "copied" or "worker-only"), and the database file. Prints
+// what the worker got.
 
 import Database from "better-sqlite3";
 import { dirname } from "node:path";
@@ -10,7 +10,7 @@ import { type Addon, loadAddon, loadPrivateCopy } from "../../../src/store/db/na
 
 interface Task {
   readonly file: string;
-  /** null: by loadAddon. */
+  /** null: through loadAddon. */
   readonly path: string | null;
 }
 

@@ -25,7 +25,7 @@ function world() {
   const { db } = opened();
   const clock = { at: T };
   const store = openStore(db, { now: () => clock.at, newId: () => "unused" });
-  /** Records a change at a time. */
+  /** Records a change at that time. */
   const change = (at: number): void => {
     clock.at = at;
     store.auditLog.append(ENTRY);
@@ -53,7 +53,7 @@ test("changes move the last known good time, written at most once an hour", () =
   );
 });
 
-test("a change more than a day past the newest record and the last known good time opens a jump, later ones leave it", () => {
+test("a change more than a day after the newest record and the good time opens a jump; later ones leave it", () => {
   const { store, change } = world();
   change(T);
   change(T + 2 * HOUR);
@@ -66,7 +66,7 @@ test("a change more than a day past the newest record and the last known good ti
   assert.equal(store.clock.read(), { ...jump, goodAt: T + 3 * HOUR, isOpen: false }, "the clock is right again");
 });
 
-test("a day is not past by the newest record alone: a good time that a server stored without a change counts too", () => {
+test("a good time stored without a change counts too", () => {
   const { store, change } = world();
   change(T);
   store.clock.confirm(T + 5 * DAY);
@@ -76,7 +76,7 @@ test("a day is not past by the newest record alone: a good time that a server st
   assert.is(store.clock.read()?.isOpen, true);
 });
 
-test("a database without a row, as after an upgrade, is judged by its newest record", () => {
+test("judges a database without a clock row by its newest record", () => {
   const { db, store, change } = world();
   change(T);
   db.exec("DELETE FROM clock");
@@ -85,7 +85,7 @@ test("a database without a row, as after an upgrade, is judged by its newest rec
   assert.equal(store.clock.read(), { goodAt: T, jumpFrom: T, jumpTo: T + YEARS, isOpen: true });
 });
 
-test("the time of a snapshot after a jump is that of the clock, also where only the newest record is known", () => {
+test("a snapshot after a jump has the time of the clock, also when only the newest record is known", () => {
   const { db, store, change } = world();
   change(T);
   change(T + YEARS);
@@ -96,16 +96,19 @@ test("the time of a snapshot after a jump is that of the clock, also where only 
   assert.is(store.clock.timeOfSnapshot(T - 9 * DAY, T), T, "a clock behind the newest record");
 });
 
-test("what was put off to the time of the jump is due at once when the clock is right again, and nothing else is", () => {
+test("makes due what was postponed to the time of the jump, and nothing else", () => {
   const { db, store, clock, change } = world();
   change(T);
   clock.at = T + YEARS;
   const early = store.jobs.add("reevaluate", {}, T + DAY);
   change(T + YEARS);
   const late = store.jobs.add("reevaluate", {});
-  db.exec(`INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (9, 'o9', 'org9', 'shared', 0, 0);
-    INSERT INTO deliveries (public_id, organization_id, queue, has_target, subject, type, target_json, message_json, state, created_at, waiting_since, due_at)
-    VALUES ('d1', 9, 'q', 0, '', 'SLACK', '{}', '{}', 'waiting', 0, 0, ${T + YEARS}), ('d2', 9, 'q', 0, '', 'SLACK', '{}', '{}', 'waiting', 0, 0, ${T})`);
+  db.exec(`INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (9, 'o9',
+      'org9', 'shared', 0, 0);
+    INSERT INTO deliveries (public_id, organization_id, queue, has_target, subject, type, target_json,
+    message_json, state, created_at, waiting_since, due_at)
+    VALUES ('d1', 9, 'q', 0, '', 'SLACK', '{}', '{}', 'waiting', 0, 0, ${T + YEARS}), ('d2', 9, 'q', 0, '',
+    'SLACK', '{}', '{}', 'waiting', 0, 0, ${T})`);
   change(T + 60);
   assert.equal(
     [early, late].map((id) => store.jobs.find(id)?.due_at),

@@ -38,7 +38,7 @@ function inDirectory(body: (directory: string) => void): void {
   }
 }
 
-test("a fresh database is durable, checked and of the present version", () => {
+test("a new database is durable, has foreign keys checked and the current version", () => {
   inDirectory((directory) => {
     const db = openDatabase(directory, NOW);
     assert.is(db.pragma("journal_mode", { simple: true }), "wal");
@@ -61,7 +61,7 @@ test("a fresh database is durable, checked and of the present version", () => {
   });
 });
 
-test("opening a database that is there writes nothing to it", () => {
+test("opening an existing database writes nothing", () => {
   inDirectory((directory) => {
     openDatabase(directory, NOW).close();
     const db = openDatabase(directory, NOW);
@@ -71,7 +71,7 @@ test("opening a database that is there writes nothing to it", () => {
   });
 });
 
-test("a newer database is refused untouched, naming both versions", () => {
+test("refuses a newer database untouched, naming both versions", () => {
   inDirectory((directory) => {
     const file = join(directory, "assay.db");
     openDatabase(directory, NOW).close();
@@ -90,7 +90,7 @@ test("a newer database is refused untouched, naming both versions", () => {
   });
 });
 
-test("files that are not ours are refused", () => {
+test("refuses files that are not databases of Assay", () => {
   inDirectory((directory) => {
     writeFileSync(join(directory, "assay.db"), "x".repeat(200));
     assert.throws(() => openDatabase(directory, NOW), /is not a database of Assay: it is no SQLite database/);
@@ -115,7 +115,7 @@ test("migrations are all or nothing", () => {
   assert.is(db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'fine'").pluck().get(), 0);
 });
 
-test("no statement is compiled again for another value: the planner sees no parameter", () => {
+test("compiles each statement once, whatever its values: the planner sees no parameter", () => {
   const db = openMemory();
   const sql = `SELECT '? @a' AS "a?", name FROM users WHERE id = ? AND name IN (?, @b) LIMIT ?`;
   assert.is(
@@ -125,7 +125,7 @@ test("no statement is compiled again for another value: the planner sees no para
   db.close();
 });
 
-test("values arrive as they were given, whatever their type", () => {
+test("values of every type arrive as given", () => {
   const db = openMemory();
   const bytes = Buffer.from([0, 255]);
   const row = db
@@ -140,7 +140,7 @@ test("values arrive as they were given, whatever their type", () => {
   db.close();
 });
 
-test("an older database is copied whole before it is migrated, and reopening copies nothing more", () => {
+test("copies an older database completely before migrating, and copies nothing when reopening", () => {
   inDirectory((directory) => {
     const old = openDatabase(directory, NOW);
     old.prepare("INSERT INTO templates (public_id, content) VALUES ('t', 'version: 1')").run();
@@ -175,12 +175,13 @@ test("an older database is copied whole before it is migrated, and reopening cop
   });
 });
 
-test("large templates and policies of earlier versions are read once, within the bounds of their time", () => {
+test("reads large templates and policies of earlier versions once, within the limits of their time", () => {
   inDirectory((directory) => {
     const old = new Database(join(directory, "assay.db"), { nativeBinding: loadAddon() as unknown as string });
     applyMigrations(old, migrations().slice(0, 4));
     const entries = Array.from({ length: 3_000 }, (_, index) => ({ name: `check-${index}`, type: "junit" }));
-    const template = `trail:\n  attestations:\n${entries.map(({ name, type }) => `  - {name: ${name}, type: ${type}}\n`).join("")}`;
+    const lines = entries.map(({ name, type }) => `  - {name: ${name}, type: ${type}}\n`);
+    const template = `trail:\n  attestations:\n${lines.join("")}`;
     const chain = Array(30_000).fill("true").join(" or ");
     const policy = `_schema: /v1\nartifacts: {attestations: [{type: junit, if: "${chain}"}]}`;
     const addTemplate = old.prepare("INSERT INTO templates (public_id, content) VALUES (?, ?)");
@@ -190,8 +191,10 @@ test("large templates and policies of earlier versions are read once, within the
       ["odd", `${"# x\n".repeat(5_000)}trail: [`],
     ])
       addTemplate.run(id, text);
-    old.exec(`INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o', 'acme', 'shared', 1, 1);
-              INSERT INTO policies (id, public_id, organization_id, name, description, created_by, created_at, last_modified_at) VALUES (1, 'p', 1, 'p', '', 'ann', 1, 1)`);
+    old.exec(`INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o',
+        'acme', 'shared', 1, 1);
+              INSERT INTO policies (id, public_id, organization_id, name, description, created_by, created_at,
+              last_modified_at) VALUES (1, 'p', 1, 'p', '', 'ann', 1, 1)`);
     const addVersion = old.prepare(
       "INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) VALUES (1, ?, 1, 'ann', ?)",
     );
@@ -211,7 +214,8 @@ test("large templates and policies of earlier versions are read once, within the
     ]);
     const rules = db
       .prepare(
-        "SELECT version, parsed_json ->> '$.attestations[0].condition' AS condition FROM policy_versions ORDER BY version",
+        `SELECT version, parsed_json ->> '$.attestations[0].condition' AS condition
+        FROM policy_versions ORDER BY version`,
       )
       .all();
     assert.equal(rules, [
@@ -223,7 +227,7 @@ test("large templates and policies of earlier versions are read once, within the
   });
 });
 
-test("a migration that fails leaves the database as it was, with its copy beside it", () => {
+test("a failed migration leaves the database as it was, with its copy beside it", () => {
   inDirectory((directory) => {
     openDatabase(directory, NOW).close();
     const steps = [
@@ -242,7 +246,7 @@ test("a migration that fails leaves the database as it was, with its copy beside
   });
 });
 
-test("the copy of a failed migration is the whole database, the log included, and the way back", () => {
+test("the copy of a failed migration is complete, including the log, and can be restored", () => {
   inDirectory((directory) => {
     const killed = openDatabase(directory, NOW);
     killed.prepare("INSERT INTO templates (public_id, content) VALUES ('t', 'in the log')").run();
@@ -276,7 +280,7 @@ test("the copy of a failed migration is the whole database, the log included, an
   });
 });
 
-test("what a killed copy left is no copy, and old copies are few", () => {
+test("ignores the partial file of a killed copy, and keeps few old copies", () => {
   inDirectory((directory) => {
     openDatabase(directory, NOW).close();
     const backups = join(directory, "backups");
@@ -303,7 +307,7 @@ test("what a killed copy left is no copy, and old copies are few", () => {
   });
 });
 
-test("a copy that cannot be made is the end of the migration, before it began", () => {
+test("does not start a migration when the copy fails", () => {
   inDirectory((directory) => {
     openDatabase(directory, NOW).close();
     const before = readFileSync(join(directory, "assay.db"));
@@ -317,17 +321,18 @@ test("a copy that cannot be made is the end of the migration, before it began", 
   });
 });
 
-test("too little room is told with what is needed and what there is", () => {
+test("names the space that is needed and the space that is free", () => {
   assert.is(
     new NoSpaceForBackupError("/data/backups", 3_000_000_000, 10_000_000).message,
-    "the database must be brought up to date, and before that it is copied to /data/backups: that needs 2862 MB, and 10 MB are free. Nothing was changed; make room and start again",
+    "the database must be brought up to date, and before that it is copied to /data/backups: that " +
+      "needs 2862 MB, and 10 MB are free. Nothing was changed; make room and start again",
   );
 });
 
-test("one process per data directory", () => {
+test("allows one process per data directory", () => {
   inDirectory((directory) => {
     const lock = lockDirectory(directory);
-    // A second connection stands for a second process: SQLite keeps them apart alike.
+    // A second connection stands in for a second process: SQLite excludes both in the same way.
     assert.throws(
       () => lockDirectory(directory),
       (error: Error) => error instanceof DataDirectoryInUseError && error.message.includes(directory),

@@ -20,7 +20,7 @@ function given(): {
   const insert = db.prepare("INSERT INTO t (n) VALUES (?)");
   return {
     db,
-    // A clock that stands still: a busy machine would end a batch early.
+    // The clock stands still, because a busy machine would end a batch early.
     writer: new GroupCommitWriter(db, { onBatch: (size) => batches.push(size), clock: () => 0 }),
     batches,
     add: (n) => () => Number(insert.run(n).lastInsertRowid),
@@ -35,7 +35,7 @@ test("writes of one turn share a commit", async () => {
   assert.equal(batches, [3]);
 });
 
-test("a refusal between two writes undoes itself alone", async () => {
+test("a refused write rolls back alone", async () => {
   const { writer, add, all } = given();
   const refused = writer.run(() => {
     add(2)();
@@ -49,19 +49,19 @@ test("a refusal between two writes undoes itself alone", async () => {
   assert.equal(all(), [1, 3]);
 });
 
-test("nobody is told before the commit", async () => {
+test("no write resolves before the commit", async () => {
   const { db, writer, add } = given();
   let inside: boolean | null = null;
   await writer.run(add(1)).then(() => (inside = db.inTransaction));
   assert.is(inside, false);
 });
 
-test("when the batch is lost, everybody in it is told to try again and nothing is stored", async () => {
+test("rejects every write of a lost batch as retryable, and stores nothing", async () => {
   const { db, writer, add, all } = given();
   const neighbour = writer.run(add(1));
   const lost = writer.run(() => {
     add(2)();
-    // What SQLite does by itself after a full disk.
+    // SQLite does this by itself when the disk is full.
     db.exec("ROLLBACK");
     throw Object.assign(new Error("database or disk is full"), { code: "SQLITE_FULL" });
   });
@@ -74,7 +74,7 @@ test("when the batch is lost, everybody in it is told to try again and nothing i
   assert.is(await writer.run(add(7)), 7, "and the writer goes on");
 });
 
-test("more than a batch holds is committed in several", async () => {
+test("commits more writes than a batch holds in several batches", async () => {
   const { writer, batches, add } = given();
   await Promise.all(Array.from({ length: 150 }, (_value, n) => writer.run(add(n + 1))));
   assert.is(
@@ -84,7 +84,7 @@ test("more than a batch holds is committed in several", async () => {
   assert.ok(batches.length >= 3 && Math.max(...batches) <= 64, batches.join());
 });
 
-test("drained resolves after the last commit", async () => {
+test("idle resolves after the last commit", async () => {
   const { writer, add, all } = given();
   void writer.run(add(1));
   await writer.idle();
@@ -92,7 +92,7 @@ test("drained resolves after the last commit", async () => {
   await writer.idle();
 });
 
-test("while the right to write is lent nothing is written; what came before is committed, what comes meanwhile waits", async () => {
+test("an exclusive write follows what is committed before, and holds up what is queued meanwhile", async () => {
   const { db, writer, add, all } = given();
   const order: string[] = [];
   let giveBack = (): void => undefined;
@@ -116,7 +116,7 @@ test("while the right to write is lent nothing is written; what came before is c
   assert.equal(all(), [1, 2]);
 });
 
-test("a loan that fails tells its borrower, and writing goes on", async () => {
+test("rejects a failed exclusive write, and writes go on", async () => {
   const { writer, add, all } = given();
   const [loan, write] = await Promise.allSettled([
     writer.withExclusiveWrite(() => Promise.reject(new Error("the thread died"))),

@@ -10,7 +10,7 @@ const test = suite("store/db/jobs");
 const T = 2_000_000_000;
 const ids = (rows: readonly JobRow[]): number[] => rows.map(({ id }) => id);
 
-test("an added job is due at once unless it says otherwise, and nobody has it", () => {
+test("an added job is due at once unless it says otherwise, and not leased", () => {
   const { store, clock } = opened();
   const id = store.jobs.add("mail", { to: "ann", times: [1, null] });
   const at = clock.at;
@@ -30,7 +30,7 @@ test("an added job is due at once unless it says otherwise, and nobody has it", 
   assert.is(store.jobs.find(later + 1), null);
 });
 
-test("what is due is leased oldest due first, equals in the order of adding, and nothing else is", () => {
+test("leases due jobs only, oldest due first, equals in the order of adding", () => {
   const { store } = opened();
   const [b, c, a] = [store.jobs.add("k", 1, T - 1), store.jobs.add("k", 2, T - 1), store.jobs.add("k", 3, T - 5)];
   store.jobs.add("other", 4, T - 9);
@@ -47,7 +47,7 @@ test("what is due is leased oldest due first, equals in the order of adding, and
   assert.equal(ids(store.jobs.lease("k", { at: T + 0.5, seconds: 60, limit: 9 })), [future]);
 });
 
-test("a lease keeps others away until it is over; then the job is leased again and counted", () => {
+test("an expired lease is given again, and counts as another attempt", () => {
   const { store } = opened();
   const id = store.jobs.add("k", 1, T);
   store.jobs.lease("k", { at: T, seconds: 60, limit: 1 });
@@ -59,7 +59,7 @@ test("a lease keeps others away until it is over; then the job is leased again a
   );
 });
 
-test("a lease is renewed by its holder only", () => {
+test("only the holder renews a lease", () => {
   const { store } = opened();
   store.jobs.add("k", 1, T);
   const [first] = store.jobs.lease("k", { at: T, seconds: 60, limit: 1 }) as [JobRow];
@@ -72,7 +72,7 @@ test("a lease is renewed by its holder only", () => {
   assert.is(store.jobs.renew(second, T + 900), false);
 });
 
-test("a job that is done is gone", () => {
+test("a completed job is gone", () => {
   const { store } = opened();
   const [id, kept] = [store.jobs.add("k", 1, T), store.jobs.add("k", 2, T)];
   store.jobs.lease("k", { at: T, seconds: 60, limit: 1 });
@@ -82,7 +82,7 @@ test("a job that is done is gone", () => {
   assert.equal(ids(store.jobs.lease("k", { at: T, seconds: 60, limit: 9 })), [kept]);
 });
 
-test("a job that failed is due again later, with its error; who lost the lease changes nothing", () => {
+test("a failed job is due again later, with its error; the holder of a lost lease changes nothing", () => {
   const { store } = opened();
   const id = store.jobs.add("k", 1, T);
   const [first] = store.jobs.lease("k", { at: T, seconds: 60, limit: 1 }) as [JobRow];
@@ -95,7 +95,7 @@ test("a job that failed is due again later, with its error; who lost the lease c
   assert.equal(store.jobs.find(id), second);
 });
 
-test("the next time is that of the first job that can be had", () => {
+test("the next due time is that of the first job that can be leased", () => {
   const { store } = opened();
   const next = (at: number) => store.jobs.findNextDue("k", at);
   store.jobs.add("other", 1, T - 9);
@@ -115,7 +115,7 @@ test("the next time is that of the first job that can be had", () => {
   assert.is(next(T + 80), T + 20, "its lease is over");
 });
 
-test("all leases can be ended at once", () => {
+test("ends all leases at once", () => {
   const { store } = opened();
   const all = [1, 2, 3].map((n) => store.jobs.add("k", n, T + n));
   store.jobs.lease("k", { at: T + 2, seconds: 60, limit: 9 });
@@ -130,7 +130,7 @@ test("all leases can be ended at once", () => {
   );
 });
 
-test("ids are not used twice, and the kinds of what waits are known", () => {
+test("never reuses an id, and lists the kinds of waiting jobs", () => {
   const { store } = opened();
   assert.equal(store.jobs.listKinds(), []);
   const first = store.jobs.add("mail", 1);
@@ -141,7 +141,7 @@ test("ids are not used twice, and the kinds of what waits are known", () => {
   assert.equal(store.jobs.listKinds(), ["audit", "mail", "zebra"]);
 });
 
-test("jobs that are due from a time on can be made due at an earlier one, whatever their kind", () => {
+test("pulls jobs of every kind that are due from a given time forward", () => {
   const {
     db,
     store: { jobs },
@@ -167,7 +167,7 @@ test("jobs that are due from a time on can be made due at an earlier one, whatev
   );
 });
 
-test("a write that is undone adds no job", async () => {
+test("a rolled-back write adds no job", async () => {
   const { db, store } = opened();
   const writer = new GroupCommitWriter(db);
   assert.is(store.jobs.takeAddedFlag(), false);
@@ -190,7 +190,7 @@ test("a write that is undone adds no job", async () => {
   );
 });
 
-test("every statement finds its rows by an index and sorts nothing", () => {
+test("an index serves every statement, without sorting", () => {
   const { db, sql } = opened();
   const statements = sql.filter((text) => /\b(FROM|INTO|UPDATE) jobs\b/.test(text) && !text.startsWith("INSERT"));
   assert.is(statements.length, 16);
@@ -198,9 +198,9 @@ test("every statement finds its rows by an index and sorts nothing", () => {
   assert.equal(
     steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)).map((step) => step.replace(/^.*<- /, "")),
     [
-      // Once for each start of the program, see there.
+      // Runs once at each start.
       "UPDATE jobs SET leased_until = 0 WHERE leased_until > 0",
-      // For metrics, which count all of them.
+      // The metrics count all rows.
       "SELECT kind, count(*) AS count, min(due_at) AS due_at FROM jobs GROUP BY kind",
       "SELECT count(last_error) FROM jobs",
     ],

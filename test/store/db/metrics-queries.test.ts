@@ -1,4 +1,4 @@
-/** Counts that are kept beside what they count. */
+/** Counters that are maintained beside the rows they count. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { metricsStore } from "../../../src/store/db/metrics-queries.ts";
@@ -15,15 +15,16 @@ test.before(async () => {
 });
 test.after(() => server.stop());
 
-/** What counting everything gives. */
+/** The result of counting every row. */
 const counted = (): unknown =>
   server.db
     .prepare(
-      "SELECT count(*) AS files, coalesce(sum(size), 0) AS bytes FROM (SELECT max(evidence_size) AS size FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest)",
+      `SELECT count(*) AS files, coalesce(sum(size), 0) AS bytes FROM (SELECT max(evidence_size) AS size
+          FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest)`,
     )
     .get();
 
-test("evidence is counted once for each content, whoever comes and goes", async () => {
+test("counts each evidence file once, through inserts, updates and deletes", async () => {
   const { metrics } = server.store;
   assert.equal(metrics.summarizeEvidence(), { files: 0, bytes: 0 });
   const flow = await server.given.flow(at);
@@ -43,10 +44,12 @@ test("evidence is counted once for each content, whoever comes and goes", async 
   db.pragma("foreign_keys = OFF");
   const remove = db.prepare("DELETE FROM attestations WHERE public_id = ?");
   const forget = db.prepare(
-    "UPDATE attestations SET evidence_digest = NULL, evidence_size = NULL, evidence_filename = NULL, evidence_content_type = NULL WHERE public_id = ?",
+    `UPDATE attestations SET evidence_digest = NULL, evidence_size = NULL, evidence_filename = NULL,
+        evidence_content_type = NULL WHERE public_id = ?`,
   );
   const become = db.prepare(
-    "UPDATE attestations SET evidence_digest = ?, evidence_size = ?, evidence_filename = 'x', evidence_content_type = 'text/plain' WHERE public_id = ?",
+    `UPDATE attestations SET evidence_digest = ?, evidence_size = ?, evidence_filename = 'x',
+        evidence_content_type = 'text/plain' WHERE public_id = ?`,
   );
   for (const [step, change] of Object.entries({
     "one of three of a content": () => remove.run(ids[0]),
@@ -71,7 +74,7 @@ test("evidence is counted once for each content, whoever comes and goes", async 
   assert.equal(metrics.summarizeEvidence(), { files: 2, bytes: 1007 }, "what is undone was not counted");
 });
 
-test("jobs by kind with the first of each, messages by state with the oldest that waits", () => {
+test("counts jobs by kind with the earliest, and messages by state with the oldest waiting", () => {
   const { store, db } = server;
   db.exec("DELETE FROM jobs");
   assert.equal(
@@ -91,7 +94,8 @@ test("jobs by kind with the first of each, messages by state with the oldest tha
   db.exec("UPDATE jobs SET last_error = 'no' WHERE due_at = 20");
   assert.is(store.metrics.countFailingJobs(), 1);
   const insert =
-    db.prepare(`INSERT INTO deliveries (public_id, organization_id, queue, has_target, subject, type, target_json, message_json, state, created_at, waiting_since, due_at)
+    db.prepare(`INSERT INTO deliveries (public_id, organization_id, queue, has_target, subject, type, target_json,
+        message_json, state, created_at, waiting_since, due_at)
     VALUES (?, (SELECT max(id) FROM organizations), 'q', 0, 's', 'SLACK', '{}', '{}', ?, 1, ?, 1)`);
   for (const [n, state] of ["delivered", "waiting", "dead", "waiting", "delivered"].entries())
     insert.run(`d${n}`, state, 100 + n);
@@ -99,10 +103,16 @@ test("jobs by kind with the first of each, messages by state with the oldest tha
   db.exec("DELETE FROM deliveries; DELETE FROM jobs");
 });
 
-test("no figure reads a table that grows with what is recorded", () => {
+test("no metric reads a table that grows with the recorded history", () => {
   const { db } = server;
   const statements: string[] = [];
-  metricsStore({ prepare: (sql: string) => (statements.push(sql), db.prepare(sql)) } as unknown as Db);
+  const recorder = {
+    prepare(sql: string) {
+      statements.push(sql);
+      return db.prepare(sql);
+    },
+  };
+  metricsStore(recorder as unknown as Db);
   const plans = statements
     .filter((sql) => sql.startsWith("SELECT"))
     .flatMap((sql) =>

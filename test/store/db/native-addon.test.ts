@@ -13,7 +13,7 @@ addon.before.each((context) => {
 });
 addon.after.each(({ directory }) => rmSync(directory, { recursive: true, force: true }));
 
-/** What a worker gets that asks for the write lock while the main thread holds it. */
+/** The result of a worker that requests the write lock while the main thread holds it. */
 function askInWorker(mode: "shared" | "copied" | "worker-only", directory: string): string {
   const probe = join(import.meta.dirname, "addon-probe.ts");
   const result = spawnSync(process.execPath, [probe, mode, join(directory, "probe.db")], { encoding: "utf8" });
@@ -66,7 +66,8 @@ addon(
         const [first, second, third, fourth, last] = error.message.split("\n");
         assert.is(
           first,
-          "cannot load the built-in SQLite library: it must be written to a directory that is writable and not mounted noexec.",
+          "cannot load the built-in SQLite library: it must be written to a directory that is writable " +
+            "and not mounted noexec.",
         );
         assert.is(second, "These were tried:");
         assert.ok(third?.startsWith(`  ${missing}: ENOENT: `), third);

@@ -9,14 +9,14 @@ import { createReadCache } from "../../../src/store/db/read-cache.ts";
 const test = suite("store/db/read-cache");
 
 /** Two connections to one database with a table of texts. */
-function world(body: (house: ReturnType<typeof open>) => void): void {
-  const directory = mkdtempSync(join(tmpdir(), "assay-unchanged-"));
-  const house = open(directory);
+function world(body: (setup: ReturnType<typeof open>) => void): void {
+  const directory = mkdtempSync(join(tmpdir(), "assay-cache-"));
+  const setup = open(directory);
   try {
-    body(house);
+    body(setup);
   } finally {
-    house.ours.close();
-    house.other.close();
+    setup.ours.close();
+    setup.other.close();
     rmSync(directory, { recursive: true, force: true });
   }
 }
@@ -25,77 +25,80 @@ function open(directory: string) {
   const [ours, other] = [openDatabase(directory, 1), openDatabase(directory, 1)];
   const write = (db: typeof ours, name: string) =>
     db.prepare("INSERT INTO templates (public_id, content) VALUES (?, '')").run(name);
-  const unchanged = createReadCache(ours);
-  const look = (): unknown => (unchanged.refresh(), unchanged.get("k"));
-  const keep = (): void => unchanged.set("k", "v", { chars: 1, state: unchanged.refresh() });
-  return { ours, other, write, unchanged, look, keep };
+  const cache = createReadCache(ours);
+  const read = (): unknown => {
+    cache.refresh();
+    return cache.get("k");
+  };
+  const fill = (): void => cache.set("k", "v", { chars: 1, state: cache.refresh() });
+  return { ours, other, write, cache, read, fill };
 }
 
-test("what was read holds until something is written, by whomever", () => {
-  world(({ ours, other, write, look, keep }) => {
-    assert.is(look(), undefined);
-    keep();
-    assert.equal([look(), look()], ["v", "v"]);
+test("a cached value holds until any connection writes", () => {
+  world(({ ours, other, write, read, fill }) => {
+    assert.is(read(), undefined);
+    fill();
+    assert.equal([read(), read()], ["v", "v"]);
     write(ours, "a");
-    assert.is(look(), undefined);
-    keep();
+    assert.is(read(), undefined);
+    fill();
     write(other, "b");
-    assert.is(look(), undefined);
-    keep();
-    assert.is(look(), "v");
+    assert.is(read(), undefined);
+    fill();
+    assert.is(read(), "v");
   });
 });
 
-test("a write that is undone empties it too; reading does not", () => {
-  world(({ ours, write, look, keep }) => {
-    keep();
+test("a rolled-back write clears it too; reads do not", () => {
+  world(({ ours, write, read, fill }) => {
+    fill();
     ours.prepare("SELECT count(*) FROM templates").get();
-    assert.is(look(), "v");
+    assert.is(read(), "v");
     ours.exec("BEGIN");
     write(ours, "a");
     ours.exec("ROLLBACK");
-    assert.is(look(), undefined);
+    assert.is(read(), undefined);
   });
 });
 
-test("what was read before a change is not kept after it", () => {
-  world(({ other, write, unchanged, look }) => {
-    const state = unchanged.refresh();
+test("does not cache a value read before a change", () => {
+  world(({ other, write, cache, read }) => {
+    const state = cache.refresh();
     write(other, "a");
-    unchanged.refresh();
-    unchanged.set("k", "old", { chars: 1, state });
-    assert.is(look(), undefined);
+    cache.refresh();
+    cache.set("k", "old", { chars: 1, state });
+    assert.is(read(), undefined);
   });
 });
 
-test("a change between the look and the read keeps nothing for the next look", () => {
-  world(({ other, write, unchanged, look }) => {
-    const state = unchanged.refresh();
+test("does not cache a value when a change came between refresh and read", () => {
+  world(({ other, write, cache, read }) => {
+    const state = cache.refresh();
     write(other, "a");
-    unchanged.set("k", "perhaps old", { chars: 1, state });
-    assert.is(look(), undefined);
+    cache.set("k", "perhaps old", { chars: 1, state });
+    assert.is(read(), undefined);
   });
 });
 
-test("it keeps so many characters and no more", () => {
-  world(({ unchanged }) => {
-    const state = unchanged.refresh();
-    for (const key of ["a", "b", "c"]) unchanged.set(key, key, { chars: 1_500_000, state });
+test("never exceeds its limit of characters", () => {
+  world(({ cache }) => {
+    const state = cache.refresh();
+    for (const key of ["a", "b", "c"]) cache.set(key, key, { chars: 1_500_000, state });
     assert.equal(
-      ["a", "b", "c"].map((key) => unchanged.get(key)),
+      ["a", "b", "c"].map((key) => cache.get(key)),
       [undefined, undefined, "c"],
     );
   });
 });
 
-test("keys count, and what is larger than everything together is not kept", () => {
-  world(({ unchanged }) => {
-    const state = unchanged.refresh();
+test("counts keys, and does not cache a value larger than the whole cache", () => {
+  world(({ cache }) => {
+    const state = cache.refresh();
     const [a, b] = ["a".repeat(3_000_000), "b".repeat(3_000_000)];
-    for (const key of [a, b]) unchanged.set(key, "v", { chars: 1, state });
-    assert.equal({ "get(a)": unchanged.get(a), "get(b)": unchanged.get(b) }, { "get(a)": undefined, "get(b)": "v" });
-    unchanged.set("huge", "v", { chars: 5_000_000, state });
-    assert.equal({ huge: unchanged.get("huge"), get: unchanged.get(b) }, { huge: undefined, get: "v" });
+    for (const key of [a, b]) cache.set(key, "v", { chars: 1, state });
+    assert.equal({ "get(a)": cache.get(a), "get(b)": cache.get(b) }, { "get(a)": undefined, "get(b)": "v" });
+    cache.set("huge", "v", { chars: 5_000_000, state });
+    assert.equal({ huge: cache.get("huge"), get: cache.get(b) }, { huge: undefined, get: "v" });
   });
 });
 

@@ -1,4 +1,4 @@
-/** What a migration makes of data that is there already. */
+/** The effect of migrations on existing data. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import Database from "better-sqlite3";
@@ -10,16 +10,18 @@ import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("store/db/upgrade");
 
-/** A database as it was before the migration with that number. */
+/** A database with the schema before the migration with that number. */
 function before(version: number): { db: Db; rest: () => void } {
   const db: Db = new Database(":memory:", { nativeBinding: loadAddon() as unknown as string });
   applyMigrations(
     db,
     migrations().filter((step) => step.version < version),
   );
-  db.exec(`INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o1', 'acme', 'shared', 0, 0), (2, 'o2', 'globex', 'shared', 0, 0);
+  db.exec(`INSERT INTO organizations (id, public_id, name, kind, created_at, last_modified_at) VALUES (1, 'o1',
+      'acme', 'shared', 0, 0), (2, 'o2', 'globex', 'shared', 0, 0);
     INSERT INTO templates (id, public_id, content) VALUES (1, 't', 'version: 1');
-    INSERT INTO flows (id, public_id, organization_id, name, visibility, template_id, created_at, last_modified_at) VALUES (1, 'f1', 1, 'f', 'private', 1, 0, 0), (2, 'f2', 2, 'f', 'private', 1, 0, 0)`);
+    INSERT INTO flows (id, public_id, organization_id, name, visibility, template_id, created_at,
+    last_modified_at) VALUES (1, 'f1', 1, 'f', 'private', 1, 0, 0), (2, 'f2', 2, 'f', 'private', 1, 0, 0)`);
   return {
     db,
     rest: () =>
@@ -30,7 +32,7 @@ function before(version: number): { db: Db; rest: () => void } {
   };
 }
 
-test("0003 derives of each repository what lists filter by, as reports do", () => {
+test("0003 derives the filter columns of each repository as reports do", () => {
   const { db, rest } = before(3);
   const cases: [name: string, url: string, path: string | null][] = [
     ["acme/Shop", "https://GitHub.com/acme/shop", null],
@@ -43,14 +45,15 @@ test("0003 derives of each repository what lists filter by, as reports do", () =
     ["a/e", "https://git.test/a@b", "{"],
   ];
   const insert = db.prepare(
-    "INSERT INTO repos (public_id, organization_id, external_id, name, url, namespace_path_json, created_at, last_modified_at) VALUES (@id, 1, @id, @name, @url, @path, 5, 6)",
+    `INSERT INTO repos (public_id, organization_id, external_id, name, url, namespace_path_json, created_at,
+        last_modified_at) VALUES (@id, 1, @id, @name, @url, @path, 5, 6)`,
   );
-  cases.forEach(([name, url, path], place) => insert.run({ id: `r${place}`, name, url, path }));
+  for (const [index, [name, url, path]] of cases.entries()) insert.run({ id: `r${index}`, name, url, path });
   rest();
   const rows = db
     .prepare("SELECT name, search_name, vcs_instance, namespace, latest_activity_at FROM repos ORDER BY id")
     .all();
-  const told = (path: string | null): string[] | null =>
+  const pathOf = (path: string | null): string[] | null =>
     path === null || path === "{" ? null : (JSON.parse(path) as string[]);
   assert.equal(
     rows,
@@ -58,7 +61,7 @@ test("0003 derives of each repository what lists filter by, as reports do", () =
       name,
       search_name: foldCase(name),
       vcs_instance: vcsInstanceOf(url),
-      namespace: deriveNamespace(name, told(path)),
+      namespace: namespaceOf(name, pathOf(path)),
       latest_activity_at: 6,
     })),
   );
@@ -67,15 +70,21 @@ test("0003 derives of each repository what lists filter by, as reports do", () =
 test("0003 finds the builds among the artifacts, and the activity of their repositories", () => {
   const { db, rest } = before(3);
   db.exec(
-    "INSERT INTO repos (id, public_id, organization_id, external_id, name, url, created_at, last_modified_at) VALUES (1, 'r', 1, 'x', 'n', 'https://git.test', 5, 6)",
+    `INSERT INTO repos (id, public_id, organization_id, external_id, name, url, created_at, last_modified_at)
+        VALUES (1, 'r', 1, 'x', 'n', 'https://git.test', 5, 6)`,
   );
   const insert = db.prepare(
-    `INSERT INTO artifacts (id, public_id, organization_id, flow_id, fingerprint, reference_name, filename, git_commit, repo_id, build_url, commit_url, template_json, created_by,
+    `INSERT INTO artifacts (id, public_id, organization_id, flow_id, fingerprint, reference_name, filename,
+        git_commit, repo_id, build_url, commit_url, template_json, created_by,
                             created_at, last_modified_at, state, attestations_json, reasons_json, trail_id)
-     VALUES (@id, 'a' || @id, @org, @org, @fingerprint, 'n' || @id, 'app', 'c', @repo, '', '', '[]', '', @at, @at + 1, 'COMPLIANT', '[]', '[]', @org)`,
+     VALUES (@id, 'a' || @id, @org, @org, @fingerprint, 'n' || @id, 'app', 'c', @repo, '', '', '[]', '', @at,
+     @at + 1, 'COMPLIANT', '[]', '[]', @org)`,
   );
   db.exec(
-    "INSERT INTO trails (id, public_id, organization_id, flow_id, name, template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json) VALUES (1, 't1', 1, 1, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]'), (2, 't2', 2, 2, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]')",
+    `INSERT INTO trails (id, public_id, organization_id, flow_id, name, template_id, template_inherited,
+        created_by, created_at, last_modified_at, state, compliance_json, reasons_json) VALUES (1, 't1', 1, 1,
+        't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]'), (2, 't2', 2, 2, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}',
+        '[]')`,
   );
   const [a, b] = ["a".repeat(64), "b".repeat(64)];
   insert.run({ id: 11, org: 1, fingerprint: a, repo: null, at: 100 });
@@ -94,10 +103,12 @@ test("0003 finds the builds among the artifacts, and the activity of their repos
   assert.is(db.prepare("SELECT latest_activity_at FROM repos").pluck().get(), 401);
 });
 
-test("0004 counts each content of evidence once, and goes on counting", () => {
+test("0004 counts each evidence file once, and keeps counting", () => {
   const { db, rest } = before(4);
   db.exec(
-    "INSERT INTO trails (id, public_id, organization_id, flow_id, name, template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json) VALUES (1, 't1', 1, 1, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]')",
+    `INSERT INTO trails (id, public_id, organization_id, flow_id, name, template_id, template_inherited,
+        created_by, created_at, last_modified_at, state, compliance_json, reasons_json) VALUES (1, 't1', 1, 1,
+        't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]')`,
   );
   const required = db
     .prepare<[], { name: string }>(
@@ -153,14 +164,18 @@ test("0004 counts each content of evidence once, and goes on counting", () => {
   assert.equal(totals.all(), [{ files: 4, bytes: 22 }]);
 });
 
-test("0005 numbers the reports of each fingerprint in a flow by the audit log, and marks what runs on another record", () => {
+test("0005 numbers the reports of each fingerprint by the audit log, and marks what runs on another", () => {
   const { db, rest } = before(5);
-  db.exec(`INSERT INTO trails (id, public_id, organization_id, flow_id, name, template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json)
-    VALUES (1, 't1', 1, 1, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]'), (2, 't2', 1, 1, 'u', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]'), (3, 't3', 2, 2, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]')`);
+  db.exec(`INSERT INTO trails (id, public_id, organization_id, flow_id, name, template_id, template_inherited,
+      created_by, created_at, last_modified_at, state, compliance_json, reasons_json)
+    VALUES (1, 't1', 1, 1, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]'), (2, 't2', 1, 1, 'u', 1, 1, '', 0, 0,
+    'COMPLIANT', '{}', '[]'), (3, 't3', 2, 2, 't', 1, 1, '', 0, 0, 'COMPLIANT', '{}', '[]')`);
   const artifact = db.prepare(
-    `INSERT INTO artifacts (id, public_id, organization_id, flow_id, trail_id, fingerprint, filename, git_commit, build_url, commit_url, template_json, created_by, created_at,
+    `INSERT INTO artifacts (id, public_id, organization_id, flow_id, trail_id, fingerprint, filename,
+        git_commit, build_url, commit_url, template_json, created_by, created_at,
                             last_modified_at, state, attestations_json, reasons_json)
-     VALUES (@id, @name, @flow, @flow, @trail, @fingerprint, 'app', 'c', '', '', @template, '', 0, 0, 'COMPLIANT', '[]', '[]')`,
+     VALUES (@id, @name, @flow, @flow, @trail, @fingerprint, 'app', 'c', '', '', @template, '', 0, 0,
+     'COMPLIANT', '[]', '[]')`,
   );
   const [again, once, unknown, alone] = ["a", "b", "c", "d"].map((digit) => digit.repeat(64));
   const add = (id: number, trail: number | null, fingerprint: string | undefined, template: string[] = [], flow = 1) =>
@@ -174,7 +189,8 @@ test("0005 numbers the reports of each fingerprint in a flow by the audit log, a
   add(7, null, alone, ["artifact", "unit", "scan", "unit"]);
   add(8, 3, again, [], 2);
   const logged = db.prepare(
-    `INSERT INTO audit_log (timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, detail_json)
+    `INSERT INTO audit_log (timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation,
+        event, target, request_id, detail_json)
      VALUES (0, 1, 'user', '', '', '', '', ?, '', '', ?)`,
   );
   const report = (id: number, event = "artifact.reported") =>
@@ -183,12 +199,15 @@ test("0005 numbers the reports of each fingerprint in a flow by the audit log, a
   report(3, "artifact.allowed");
   logged.run("artifact.reported", "{");
   db.exec(`INSERT INTO environments (id, public_id, organization_id, name, type, created_at, last_modified_at, revision)
-    VALUES (1, 'e1', 1, 'prod', 'docker', 0, 0, 7), (2, 'e2', 1, 'calm', 'docker', 0, 0, 7), (3, 'e3', 2, 'prod', 'docker', 0, 0, 7)`);
+    VALUES (1, 'e1', 1, 'prod', 'docker', 0, 0, 7), (2, 'e2', 1, 'calm', 'docker', 0, 0, 7), (3, 'e3', 2,
+    'prod', 'docker', 0, 0, 7)`);
   db.exec(
-    "INSERT INTO evaluations (id, environment_id, facts_json, verdicts_json, reasons_json) VALUES (1, 1, '{}', '[]', '[]')",
+    `INSERT INTO evaluations (id, environment_id, facts_json, verdicts_json, reasons_json) VALUES (1, 1,
+        '{}', '[]', '[]')`,
   );
   const runs = db.prepare(
-    `INSERT INTO snapshot_artifacts (organization_id, environment_id, first_index, last_index, fingerprint, name, annotation, was, now, evaluation_id, started_index, instances_json)
+    `INSERT INTO snapshot_artifacts (organization_id, environment_id, first_index, last_index, fingerprint,
+        name, annotation, was, now, evaluation_id, started_index, instances_json)
      VALUES (@organization, @environment, 1, @last, @fingerprint, 'x', 'started-unknown', 0, 1, 1, 1, '{}')`,
   );
   const OPEN = Number.MAX_SAFE_INTEGER;

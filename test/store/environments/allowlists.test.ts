@@ -6,8 +6,8 @@ const test = suite("store/environments/allowlists");
 const [RUNNING, GONE, NEVER] = ["a".repeat(64), "b".repeat(64), "c".repeat(64)];
 
 function world() {
-  const house = opened();
-  const { store, db, organizationId } = house;
+  const setup = opened();
+  const { store, db, organizationId } = setup;
   const environment = (name: string) =>
     store.environments.create(organizationId, {
       name,
@@ -31,7 +31,7 @@ function world() {
     });
   };
   const stale = () => db.prepare("SELECT environment_id, fingerprint FROM stale_artifacts ORDER BY 1, 2").raw().all();
-  return { ...house, environment, allow, report, stale };
+  return { ...setup, environment, allow, report, stale };
 }
 
 test("the latest entry of a fingerprint counts, in its environment only", () => {
@@ -53,7 +53,7 @@ test("the latest entry of a fingerprint counts, in its environment only", () => 
   assert.equal(store.allowlists.list(99), []);
 });
 
-test("an entry moves the revision, and marks the artifact where it runs and nowhere else", () => {
+test("an entry raises the revision, and marks the artifact only where it runs", () => {
   const { store, environment, allow, report, stale } = world();
   const [prod, staging] = [environment("prod"), environment("staging")];
   report("prod", RUNNING, GONE);
@@ -71,7 +71,7 @@ test("an entry moves the revision, and marks the artifact where it runs and nowh
   assert.is(revisions()[1], elsewhere);
 });
 
-test("every query on allowlists is served by an index, and nothing is sorted", () => {
+test("an index serves every query on allowlists, without sorting", () => {
   const { db, sql } = world();
   const about = sql.filter((text) => /\b(FROM|JOIN) allowlist_entries\b/.test(text) && text.startsWith("SELECT"));
   assert.ok(about.length >= 3);

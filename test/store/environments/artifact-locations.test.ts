@@ -7,7 +7,7 @@ const test = suite("store/environments/artifact-locations");
 const A = "a".repeat(64);
 const B = "b".repeat(64);
 
-function told() {
+function openWorld() {
   const world = opened();
   const { environment, report } = runtime(world);
   const prod = environment(world.organizationId, "prod");
@@ -29,14 +29,14 @@ const app = (fingerprint: string, fields: { name?: string; instances?: number; c
   ...fields,
 });
 
-test("what never ran is nowhere", () => {
-  const { of, report, prod } = told();
+test("an artifact that never ran has no locations", () => {
+  const { of, report, prod } = openWorld();
   report(prod, [app(B)]);
   assert.equal(of(A), { running: [], exited: [], transitions: [], firstStarts: [] });
 });
 
-test("it runs in the latest snapshot, exited where it runs no more, and every move is told by time", () => {
-  const { of, report, prod, stage, time } = told();
+test("runs in the latest snapshot, exited where it no longer runs, with every transition in order", () => {
+  const { of, report, prod, stage, time } = openWorld();
   report(stage, [app(A, { created: 100 })]);
   report(prod, [app(A, { created: 200 })]);
   report(stage, []);
@@ -60,8 +60,8 @@ test("it runs in the latest snapshot, exited where it runs no more, and every mo
   );
 });
 
-test("what came back runs and is not among what exited; the first start stays the first", () => {
-  const { of, report, prod } = told();
+test("a restarted artifact runs and has not exited; the first start stays the first", () => {
+  const { of, report, prod } = openWorld();
   report(prod, [app(A, { created: 100 })]);
   report(prod, []);
   report(prod, [app(A, { created: 900 })]);
@@ -80,8 +80,8 @@ test("what came back runs and is not among what exited; the first start stays th
   assert.equal(of(A).exited, [{ environment_name: "prod", snapshot_index: 4 }]);
 });
 
-test("changes while it runs move nothing", () => {
-  const { of, report, prod, flow, trail, artifact, store } = told();
+test("changes of a running artifact are not transitions", () => {
+  const { of, report, prod, flow, trail, artifact, store } = openWorld();
   report(prod, [app(A)]);
   const f = flow("f");
   const t = trail(f.id, "t");
@@ -96,8 +96,8 @@ test("changes while it runs move nothing", () => {
   );
 });
 
-test("one fingerprint under two names starts once, and runs while one of them does", () => {
-  const { of, report, prod } = told();
+test("one fingerprint under two names starts once, and runs while either does", () => {
+  const { of, report, prod } = openWorld();
   report(prod, [app(A), app(A, { name: "second" })]);
   report(prod, [app(A)]);
   const { running, exited, transitions } = of(A);
@@ -111,8 +111,8 @@ test("one fingerprint under two names starts once, and runs while one of them do
   );
 });
 
-test("a reporter that cannot tell when an instance started sends 0", () => {
-  const { of, report, prod } = told();
+test("a start time of 0 is unknown", () => {
+  const { of, report, prod } = openWorld();
   report(prod, [app(A, { created: 0, instances: 2 })]);
   assert.equal(
     of(A).firstStarts.map(({ created }) => created),
@@ -120,8 +120,8 @@ test("a reporter that cannot tell when an instance started sends 0", () => {
   );
 });
 
-test("a damaged record still has its place", () => {
-  const { of, report, prod, db } = told();
+test("a damaged row still has its location", () => {
+  const { of, report, prod, db } = openWorld();
   report(prod, [app(A)]);
   db.prepare("UPDATE snapshot_artifacts SET instances_json = '{'").run();
   assert.equal(
@@ -130,8 +130,8 @@ test("a damaged record still has its place", () => {
   );
 });
 
-test("trails are told of starts and stops of their records, when those were the provenance", () => {
-  const { report, prod, stage, time, flow, trail, artifact, store, db } = told();
+test("lists the starts and stops of a trail's records while they were the provenance", () => {
+  const { report, prod, stage, time, flow, trail, artifact, store, db } = openWorld();
   const [f, g] = [flow("f"), flow("g")];
   const [first, second, elsewhere] = [trail(f.id, "first"), trail(f.id, "second"), trail(g.id, "elsewhere")];
   const moves = (...ids: number[]) =>
@@ -152,7 +152,7 @@ test("trails are told of starts and stops of their records, when those were the 
   artifact(f.id, second.id, A);
   artifact(g.id, elsewhere.id, A);
   artifact(g.id, elsewhere.id, B);
-  report(stage, []); // judged as it started
+  report(stage, []); // evaluated when it started
   report(stage, [app(A), app(B)]); // the newest record of each flow
   assert.equal(moves(first.id), [[first.id, "started-unknown stage#1 0-2", "exited stage#2 2-0"]]);
   assert.equal(moves(second.id), [[second.id, "started-unknown stage#3 0-1"]]);
@@ -193,7 +193,7 @@ test("trails are told of starts and stops of their records, when those were the 
   }
 });
 
-test("every question is answered from the index of fingerprints", () => {
+test("the index of fingerprints serves every query", () => {
   const { db, sql } = opened();
   const [artifact, trails] = ["is_running", "FROM json_each(?) wanted CROSS JOIN artifacts a ON a.trail_id"].map(
     (part) => sql.filter((text) => text.includes(part)),
@@ -207,11 +207,13 @@ test("every question is answered from the index of fingerprints", () => {
         "SEARCH env USING INTEGER PRIMARY KEY (rowid=?)",
       ],
       [
-        "SEARCH sa USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? AND environment_id=?)",
+        "SEARCH sa USING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? " +
+          "AND environment_id=?)",
         "SEARCH s USING PRIMARY KEY (environment_id=? AND idx=?)",
         "SEARCH env USING INTEGER PRIMARY KEY (rowid=?)",
         "CORRELATED SCALAR SUBQUERY 1",
-        "SEARCH open USING COVERING INDEX snapshot_artifacts_running (organization_id=? AND fingerprint=? AND environment_id=?)",
+        "SEARCH open USING COVERING INDEX snapshot_artifacts_running (organization_id=? AND " +
+          "fingerprint=? AND environment_id=?)",
       ],
     ],
   );
@@ -220,7 +222,8 @@ test("every question is answered from the index of fingerprints", () => {
     steps.map((text) => plan(db, text)),
     [
       [
-        "SEARCH snapshot_artifacts USING COVERING INDEX snapshot_artifacts_by_fingerprint (organization_id=? AND fingerprint=? AND environment_id>?)",
+        "SEARCH snapshot_artifacts USING COVERING INDEX snapshot_artifacts_by_fingerprint " +
+          "(organization_id=? AND fingerprint=? AND environment_id>?)",
       ],
     ],
   );
@@ -238,8 +241,8 @@ test("every question is answered from the index of fingerprints", () => {
   );
 });
 
-test("what is recent of an artifact is all there is, but for the first starts, while there is little of it", () => {
-  const { of, report, prod, stage, store, organizationId } = told();
+test("recent locations are complete apart from first starts while there are few rows", () => {
+  const { of, report, prod, stage, store, organizationId } = openWorld();
   const recent = () => store.artifactLocations.findRecentByFingerprint(organizationId, A);
   assert.equal(recent(), { running: [], exited: [], transitions: [] });
   report(stage, [app(A)]);
@@ -253,8 +256,8 @@ test("what is recent of an artifact is all there is, but for the first starts, w
   }
 });
 
-test("what is recent has a bound in each environment, and still tells that it runs there", () => {
-  const { of, report, prod, stage, store, organizationId } = told();
+test("recent locations are bounded in each environment, and still show that the artifact runs", () => {
+  const { of, report, prod, stage, store, organizationId } = openWorld();
   report(stage, [app(A)]);
   const steady = { name: "steady", fingerprint: A };
   for (let turn = 0; turn < 40; turn++) {
@@ -275,8 +278,9 @@ test("what is recent has a bound in each environment, and still tells that it ru
   assert.equal(store.artifactLocations.findRecentByFingerprint(organizationId, A).exited, of(A).exited);
 });
 
-test("of a repository runs whatever has a record that names it, once for each name in each active environment", () => {
-  const { report, prod, stage, environment, flow, trail, artifact, store, organizationId, time, clock, db } = told();
+test("lists what runs of a repository, once for each name in each active environment", () => {
+  const { report, prod, stage, environment, flow, trail, artifact, store, organizationId, time, clock, db } =
+    openWorld();
   const repo = (externalId: string) =>
     store.repos.capture(organizationId, {
       externalId,
@@ -352,8 +356,8 @@ test("of a repository runs whatever has a record that names it, once for each na
   );
 });
 
-test("what runs of a repository is looked for among what runs, in indexes alone", () => {
-  const { db, sql } = told();
+test("finds what runs of a repository among running artifacts, in indexes alone", () => {
+  const { db, sql } = openWorld();
   const [text] = sql.filter((one) => one.includes("AS live"));
   const steps = plan(db, text as string);
   assert.is(steps[0], "SEARCH sa USING COVERING INDEX snapshot_artifacts_running (organization_id=?)");

@@ -6,7 +6,7 @@ import { opened as openedStore, plan } from "../given.ts";
 
 const test = suite("store/environments/environments");
 
-/** As given, with environments and policies. */
+/** The shared set-up with environments and policies. */
 function opened() {
   const { db, store, clock, sql, organizationId } = openedStore();
   const acme = { id: organizationId, name: "acme" };
@@ -28,7 +28,7 @@ const message = (work: () => unknown): string => {
   return "nothing was thrown";
 };
 
-test("two environments of one name archived in one second get different suffixes", () => {
+test("two environments of the same name archived in one second get different suffixes", () => {
   const { store, clock, acme, environment } = opened();
   const names = [1, 2, 3].map(() => {
     const row = environment("a");
@@ -46,7 +46,7 @@ test("two environments of one name archived in one second get different suffixes
   assert.is(store.environments.find(acme.id, "a"), null);
 });
 
-test("unknown, archived and read-only are three different answers", () => {
+test("gives different errors for unknown, archived and read-only environments", () => {
   const { store, acme, environment } = opened();
   const suffixed = store.environments.archive(environment("a"));
   const { find, require, requireWritable } = store.environments;
@@ -68,7 +68,7 @@ test("unknown, archived and read-only are three different answers", () => {
   assert.throws(() => store.environmentLists.get(99), /environment 99 is gone/);
 });
 
-test("a name is never an environment and an alias at once, whatever happens to it", () => {
+test("a name is never an environment and an alias at once", () => {
   const { db, store, acme, environment } = opened();
   const { environments } = store;
   const a = environment("a");
@@ -82,7 +82,8 @@ test("a name is never an environment and an alias at once, whatever happens to i
   assert.equal(
     db
       .prepare(
-        "SELECT a.name FROM environment_aliases a JOIN environments e ON e.organization_id = a.organization_id AND e.name = a.name",
+        `SELECT a.name FROM environment_aliases a
+            JOIN environments e ON e.organization_id = a.organization_id AND e.name = a.name`,
       )
       .all(),
     [],
@@ -119,7 +120,7 @@ test("an update writes only what differs", () => {
   );
 });
 
-test("members keep their order, through additions, replacements and the archiving of one", () => {
+test("members keep their order through additions, replacements and archiving", () => {
   const { store, environment } = opened();
   const { environments } = store;
   const all = environment("all", "logical").id;
@@ -144,7 +145,7 @@ test("members keep their order, through additions, replacements and the archivin
   assert.is(environments.get(all).revision, 0);
 });
 
-test("attached policies keep their order, and tell whether the set changed", () => {
+test("attached policies keep their order, and calls return whether the set changed", () => {
   const { store, environment, policy } = opened();
   const { environments } = store;
   const { id } = environment("a");
@@ -176,7 +177,7 @@ test("attached policies keep their order, and tell whether the set changed", () 
     { setPolicies: environments.setPolicies(id, [p, r]), revision: revision() },
     { setPolicies: false, revision: 3 },
   );
-  // A new order is no attachment, but what comes next is evaluated in it.
+  // A new order is not an attachment, but the next evaluation uses it.
   assert.equal(
     { setPolicies: environments.setPolicies(id, [r, p]), names: names(), revision: revision() },
     { setPolicies: false, names: ["r", "p"], revision: 4 },
@@ -202,7 +203,7 @@ test("attached policies keep their order, and tell whether the set changed", () 
   );
 });
 
-test("consumers of a policy are active environments by name", () => {
+test("lists the active environments that use a policy by name", () => {
   const { store, environment, policy } = opened();
   const [p, q] = [policy("p"), policy("q")];
   const rows = ["b", "a", "c"].map((name) => environment(name));
@@ -214,7 +215,7 @@ test("consumers of a policy are active environments by name", () => {
   assert.equal(store.policies.listConsumingEnvironments(q), []);
 });
 
-test("a view has its lists as JSON, in order, names with quotes and all", () => {
+test("a view has its lists as JSON, in order, with names quoted", () => {
   const { store, environment, policy } = opened();
   const { environments } = store;
   const all = environment("all", "logical").id;
@@ -261,7 +262,7 @@ test("environments of another organization are in no list and no count", () => {
   );
 });
 
-test("no statement walks a table; only what belongs to one environment or one organization is sorted", () => {
+test("no statement scans a table; only the rows of one environment or organization are sorted", () => {
   const { db, sql } = opened();
   const mine = sql.filter((text) => /\benvironment(s|_\w+)\b/.test(text) && !/snapshot|\bevaluations\b/.test(text));
   assert.ok(mine.length >= 30, String(mine.length));

@@ -15,30 +15,31 @@ const WHO = ["Ada", "Eve", "ci"].map((displayName) => ({ publicId: `${displayNam
 const POLICIES = [
   "{}",
   `{ provenance: { required: true, exceptions: [ { if: "\${{ matches(artifact.name, '^ext') }}" } ] } }`,
-  `{ provenance: { required: true }, trail-compliance: { required: true, exceptions: [ { if: "\${{ flow.tags.risk < 3 }}" } ] } }`,
-  `{ attestations: [ { name: tests, type: generic }, { type: junit, must_be_compliant: false }, { name: lint, type: "*" } ] }`,
+  "{ provenance: { required: true }, trail-compliance: { required: true, " +
+    'exceptions: [ { if: "${{ flow.tags.risk < 3 }}" } ] } }',
+  "{ attestations: [ { name: tests, type: generic }, { type: junit, must_be_compliant: false }, " +
+    '{ name: lint, type: "*" } ] }',
   `{ attestations: [ { name: tests, type: "*", must_be_compliant: false } ] }`,
-  `{ attestations: [ { type: decision, for_control: C1, if: "\${{ flow.tags.risk == 5 or flow.name == 'flow1' }}" } ] }`,
+  "{ attestations: [ { type: decision, for_control: C1, " +
+    `if: "\${{ flow.tags.risk == 5 or flow.name == 'flow1' }}" } ] }`,
   `{ attestations: [ { name: lint, type: junit, if: "\${{ flow.tags.team }}" } ] }`,
   `{ trail-compliance: { required: true, exceptions: [ { if: "\${{ flow.tags.team }}" }, { if: null } ] } }`,
-  `{ attestations: [ { type: "custom:scan" }, { name: tests, type: generic, if: "\${{ exists(flow) and not matches(artifact.fingerprint, '^[0-3]') }}" } ] }`,
+  '{ attestations: [ { type: "custom:scan" }, { name: tests, type: generic, ' +
+    `if: "\${{ exists(flow) and not matches(artifact.fingerprint, '^[0-3]') }}" } ] }`,
 ];
 const TYPES = ["generic", "junit", "custom:scan", "system:decision"];
 const NAMES = ["tests", "lint", "scan"];
 const ARTIFACTS = ["app", "db", "ext-proxy"];
 const COMMITS = ["1", "2", "3"].map((digit) => digit.repeat(40));
 
-/**
- * What a step did: the snapshots that it made, and the environments that were looked at, also without one, which a
- * report does.
- */
-export type Step = { reported: number | null; judged: number[]; made: { environment: number; index: number }[] };
+/** The effect of a step: the snapshots it made, and the environments it checked, with or without a new snapshot. */
+export type Step = { reported: number | null; checked: number[]; made: { environment: number; index: number }[] };
 
 export function history(seed: number) {
-  const house = opened();
-  const { db, store, clock, organizationId } = house;
+  const setup = opened();
+  const { db, store, clock, organizationId } = setup;
   let state = seed;
-  /** From 0 up to and without `below`. */
+  /** An integer from 0 to `below`, exclusive. */
   const random = (below: number): number => {
     state = (state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
@@ -74,31 +75,32 @@ export function history(seed: number) {
   const logical = Object.values(groups);
   const flows = [0, 1, 2].map(
     (place) =>
-      house.flow(
+      setup.flow(
         `flow${place}`,
         place === 0
-          ? "version: 1\ntrail:\n  attestations: [ { name: lint, type: '*' } ]\n  artifacts:\n  - name: app\n    attestations: [ { name: tests, type: generic } ]\n"
+          ? "version: 1\ntrail:\n  attestations: [ { name: lint, type: '*' } ]\n" +
+              "  artifacts:\n  - name: app\n    attestations: [ { name: tests, type: generic } ]\n"
           : "version: 1",
       ).id,
   );
   const policies = ["base", "extra", "late"];
-  /** What each physical environment reported last: what runs there. */
+  /** The latest report of each physical environment: what runs there. */
   const running = new Map<number, ReportedArtifact[]>();
 
-  const judged: number[] = [];
+  const checked: number[] = [];
 
   const count = (id: number): number => store.environments.get(id).snapshot_count;
 
   function again(id: number, cause: "policies" | "policy_version" | "allowlist"): void {
     if (count(id) === 0) return;
     store.snapshotRecorder.record(store.environments.get(id), { cause, artifacts: null, actor: pick(WHO) });
-    judged.push(id);
+    checked.push(id);
   }
 
   function build(): void {
     const flow = pick(flows);
     const name = `trail${random(3)}`;
-    const trail = store.trails.find(flow, name) ?? house.trail(flow, name);
+    const trail = store.trails.find(flow, name) ?? setup.trail(flow, name);
     const at = {
       flowId: flow,
       trailId: trail.id,
@@ -109,7 +111,7 @@ export function history(seed: number) {
     const known = store.artifacts.find(at);
     const id =
       known?.id ??
-      house.artifact(flow, trail.id, at.fingerprint, {
+      setup.artifact(flow, trail.id, at.fingerprint, {
         git_commit: commit,
         ...(at.referenceName === null ? {} : { referenceName: at.referenceName }),
       });
@@ -128,7 +130,7 @@ export function history(seed: number) {
 
   function buildWithoutTrail(): void {
     const at = { flowId: pick(flows), trailId: null, fingerprint: pick(fingerprints.slice(0, 7)), referenceName: null };
-    const id = store.artifacts.find(at)?.id ?? house.artifact(at.flowId, null, at.fingerprint);
+    const id = store.artifacts.find(at)?.id ?? setup.artifact(at.flowId, null, at.fingerprint);
     const expected = chance(50) ? [] : [{ name: "tests", type: "*" }];
     store.trailEvaluation.evaluateLegacy(
       { artifactId: id, flowId: at.flowId },
@@ -149,7 +151,7 @@ export function history(seed: number) {
     const override = !early && chance(15);
     const type = pick(TYPES);
     const overridden = override ? (previous?.overridden_type ?? previous?.type ?? pick(TYPES)) : null;
-    const { id } = house.attestation(flow, trail, name, {
+    const { id } = setup.attestation(flow, trail, name, {
       scope: artifact || early ? "artifact" : "trail",
       type: override ? "override" : type,
       overridden_type: overridden,
@@ -197,7 +199,7 @@ export function history(seed: number) {
       store.environments.listPolicies(each).some((policy) => policy.id === put.policy.id),
     )) {
       store.staleArtifacts.markPoliciesChanged(id);
-      // The job may come late, or after a report that already did its work.
+      // The job may run late, or after a report that already did its work.
       if (chance(70)) again(id, "policy_version");
     }
   }
@@ -220,7 +222,7 @@ export function history(seed: number) {
     again(id, "allowlist");
   }
 
-  /** Mostly what ran before with one thing more or less, sometimes all else, sometimes nothing. */
+  /** Mostly the previous report with one artifact more or less, sometimes a different one, sometimes none. */
   function report(): number {
     const id = pick(physical);
     const same = chance(20);
@@ -239,11 +241,11 @@ export function history(seed: number) {
     const row = store.environments.get(id);
     if (store.snapshotRecorder.isUnchanged(row, digestOf(artifacts))) store.snapshotRecorder.recordUnchanged(id);
     else store.snapshotRecorder.record(row, { cause: "report", artifacts, actor: pick(WHO) });
-    judged.push(id);
+    checked.push(id);
     return id;
   }
 
-  /** One thing happens. */
+  /** Performs one random step. */
   function step(): Step {
     const before = new Map([...physical, ...logical].map((id) => [id, count(id)]));
     if (chance(3)) clock.at -= 50;
@@ -265,8 +267,8 @@ export function history(seed: number) {
     const made: Step["made"] = [];
     for (const [id, known] of before)
       for (let index = known + 1; index <= count(id); index += 1) made.push({ environment: id, index });
-    return { reported, judged: judged.splice(0), made };
+    return { reported, checked: checked.splice(0), made };
   }
 
-  return { ...house, step, physical, logical, groups, running };
+  return { ...setup, step, physical, logical, groups, running };
 }

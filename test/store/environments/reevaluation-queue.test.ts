@@ -4,27 +4,28 @@ import { opened, plan } from "../given.ts";
 
 const test = suite("store/environments/reevaluation-queue");
 
-/** Two policies and environments that use them: `env` makes one. */
+/** Two policies; `env` creates an environment that uses them. */
 function given() {
   const { db, store, sql, organizationId } = opened();
   const policy = (name: string) =>
     store.policies.put(organizationId, { name, description: "", user: "ann", file: null }).policy.id;
   const [policyId, otherId] = [policy("production"), policy("other")];
   const insert = db.prepare(
-    `INSERT INTO environments (public_id, organization_id, name, type, archived_at, revision, created_at, last_modified_at)
+    `INSERT INTO environments (public_id, organization_id, name, type, archived_at, revision, created_at,
+        last_modified_at)
      VALUES (@name, @organizationId, @name, 'K8S', @archivedAt, 7, 1, 1)`,
   );
   const attach = db.prepare("INSERT INTO environment_policies (environment_id, policy_id, position) VALUES (?, ?, ?)");
   const env = (name: string, policies: number[], archivedAt: number | null = null): number => {
     const id = Number(insert.run({ name, organizationId, archivedAt }).lastInsertRowid);
-    policies.forEach((one, position) => attach.run(id, one, position));
+    for (const [position, policy] of policies.entries()) attach.run(id, policy, position);
     return id;
   };
   const revisions = () => db.prepare("SELECT name, revision FROM environments ORDER BY id").raw().all();
   return { db, store, sql, policyId, otherId, env, revisions };
 }
 
-test("a new version asks for every active environment that uses the policy, once each", () => {
+test("a new version enqueues every active environment that uses the policy, once each", () => {
   const { store, policyId, otherId, env, revisions } = given();
   const prod = env("prod", [otherId, policyId]);
   env("dev", []);
@@ -51,7 +52,7 @@ test("a new version asks for every active environment that uses the policy, once
   ]);
 });
 
-test("a policy that nobody uses asks for nothing", () => {
+test("an unused policy enqueues nothing", () => {
   const { store, policyId, otherId, env, revisions } = given();
   env("prod", [otherId]);
   assert.equal(store.reevaluationQueue.enqueueForPolicy(policyId, { publicId: "u-1", displayName: "Ann" }), []);
@@ -59,7 +60,7 @@ test("a policy that nobody uses asks for nothing", () => {
   assert.equal(revisions(), [["prod", 7]]);
 });
 
-test("the environments of a policy are found by the policy and in order", () => {
+test("finds the environments of a policy by index and in order", () => {
   const { db, sql } = given();
   const using = sql.filter(
     (text) =>

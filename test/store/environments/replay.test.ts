@@ -23,17 +23,14 @@ const STEPS = 300;
 const booleanOf = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
 const identity = ({ name, fingerprint }: { name: string; fingerprint: string }): string => `${name}:${fingerprint}`;
 
-/**
- * Everything that a snapshot shows, as a text. When an interval ends, and what became of the environment, is no part of
- * it.
- */
+/** Everything that a snapshot shows, as a text, without the ends of intervals and later changes of the environment. */
 const picture = (explanation: Explanation | null): string =>
   JSON.stringify(explanation, (key, value: unknown) =>
     key === "environment" || key === "last_index" ? undefined : value instanceof Map ? [...value] : value,
   );
 
-/** What is true now, found without anything that was stored of earlier verdicts. */
-function judgeFromScratch({ db, store, organizationId }: World, environment: number) {
+/** The current verdicts, computed without any stored verdict. */
+function evaluateFromScratch({ db, store, organizationId }: World, environment: number) {
   const facts = complianceFactStore(db, { attestations: store.attestations, flows: store.flows });
   const policies = store.environments.listPolicies(environment).map(({ id, name }): AppliedPolicy => {
     const version = store.policies.findLatestVersion(id);
@@ -69,17 +66,17 @@ for (const seed of SEEDS) {
     const reportedIn = new Map<string, string[]>();
 
     for (let step = 0; step < STEPS; step += 1) {
-      const { reported, judged, made } = world.step();
+      const { reported, checked, made } = world.step();
       for (const { environment, index } of made) {
         const at = `${environment}#${index}`;
         pictures.set(at, picture(store.explanations.explain(store.environments.get(environment), index)));
         if (!physical.includes(environment)) continue;
         reportedIn.set(at, (running.get(environment) ?? []).map(identity).sort());
-        // A new snapshot stands on what is true at that moment, all of it.
-        const judge = judgeFromScratch(world, environment);
+        // A new snapshot rests entirely on the current facts.
+        const evaluate = evaluateFromScratch(world, environment);
         for (const row of store.snapshots.listEvaluated(environment, index)) {
           if (row.annotation === "exited") continue;
-          const fresh = judge(row);
+          const fresh = evaluate(row);
           const kept = {
             compliant: booleanOf(row.compliant),
             verdicts: JSON.parse(row.verdicts_json),
@@ -94,11 +91,11 @@ for (const seed of SEEDS) {
       }
       // Whether or not that made a snapshot: no verdict is other than the latest snapshot says, and after a report no
       // provenance.
-      for (const id of judged) {
-        const judge = judgeFromScratch(world, id);
+      for (const id of checked) {
+        const evaluate = evaluateFromScratch(world, id);
         for (const row of store.snapshots.listEvaluated(id, store.environments.get(id).snapshot_count)) {
           if (row.annotation === "exited") continue;
-          const fresh = judge(row);
+          const fresh = evaluate(row);
           assert.is(booleanOf(row.compliant), fresh.compliant, `step ${step}: ${identity(row)}`);
           if (id === reported)
             assert.is(
@@ -121,10 +118,11 @@ for (const seed of SEEDS) {
         Array.from({ length: count }, (_, place) => place + 1),
       );
 
-    // Every evaluation there is, by way of the rows that it is the verdict of.
+    // Every evaluation, reached through the rows that refer to it.
     const kept = db
       .prepare(
-        `SELECT e.id, s.name, s.fingerprint, e.compliant, s.compliant AS shown, e.allowlist_id, e.facts_json, e.verdicts_json, e.reasons_json
+        `SELECT e.id, s.name, s.fingerprint, e.compliant, s.compliant AS shown, e.allowlist_id,
+            e.facts_json, e.verdicts_json, e.reasons_json
          FROM evaluations e LEFT JOIN snapshot_artifacts s ON s.evaluation_id = e.id`,
       )
       .all() as {
@@ -179,8 +177,8 @@ for (const seed of SEEDS) {
               members.reduce((sum, member) => sum + member.snapshot[column as "unknown_count"], 0),
             ),
           );
-          const state = computeLogicalVerdict(members.map((member) => booleanOf(member.snapshot.compliant)));
-          // A member that never had a snapshot is not shown, and makes unknown what would be compliant.
+          const state = logicalState(members.map((member) => booleanOf(member.snapshot.compliant)));
+          // A member without a snapshot is not shown, and turns a compliant state into unknown.
           const size = { [groups.pair]: 2, [groups.all]: 3, [groups.withSilent]: 4 }[id];
           const found = booleanOf(snapshot.compliant);
           if (size === undefined) assert.ok(found === state || (state === true && found === null), at);
@@ -213,7 +211,7 @@ for (const seed of SEEDS) {
   });
 }
 
-/** The intervals of an artifact follow each other without gap or overlap from its start to its exit, or to now. */
+/** Asserts that the intervals of an artifact follow each other without gap or overlap from start to exit, or to now. */
 function intervalsCover({ db, physical }: World): void {
   type Row = {
     name: string;
@@ -227,7 +225,8 @@ function intervalsCover({ db, physical }: World): void {
   for (const id of physical) {
     const rows = db
       .prepare(
-        "SELECT name, fingerprint, first_index, last_index, started_index, annotation, now FROM snapshot_artifacts WHERE environment_id = ? ORDER BY name, fingerprint, first_index, last_index",
+        `SELECT name, fingerprint, first_index, last_index, started_index, annotation, now
+            FROM snapshot_artifacts WHERE environment_id = ? ORDER BY name, fingerprint, first_index, last_index`,
       )
       .all(id) as Row[];
     for (const [place, row] of rows.entries()) {

@@ -10,7 +10,7 @@ const A = "a".repeat(64);
 const B = "b".repeat(64);
 const ADA = { publicId: "ada-id", displayName: "Ada" };
 
-/** What a report says: a name, a fingerprint and the starts of the instances. */
+/** An artifact of a report: name, fingerprint and start times of its instances. */
 const runs = (name: string, fingerprint: string, ...created: number[]): ReportedArtifact => ({
   name,
   fingerprint,
@@ -18,14 +18,15 @@ const runs = (name: string, fingerprint: string, ...created: number[]): Reported
 });
 
 function world() {
-  const house = opened();
-  const { db, store, organizationId } = house;
+  const setup = opened();
+  const { db, store, organizationId } = setup;
   let environments = 0;
   const environment = (type = "K8S"): number =>
     Number(
       db
         .prepare(
-          "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)",
+          `INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at)
+              VALUES (?, ?, ?, ?, 1, 1)`,
         )
         .run(`env-${++environments}`, organizationId, `env${environments}`, type).lastInsertRowid,
     );
@@ -59,15 +60,15 @@ function world() {
       );
   const rows = (table: string): number => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get() as number;
   const counts = () => ["snapshots", "snapshot_artifacts", "evaluations", "deployments", "snapshot_members"].map(rows);
-  const f = house.flow("f");
+  const f = setup.flow("f");
   /** Reports an artifact to a trail of its own, as the API would. */
   const build = (
     fingerprint: string,
     trailName = `t-${fingerprint.charAt(0)}`,
     referenceName: string | null = "app",
   ) => {
-    const t = store.trails.find(f.id, trailName) ?? house.trail(f.id, trailName);
-    const id = house.artifact(f.id, t.id, fingerprint, {
+    const t = store.trails.find(f.id, trailName) ?? setup.trail(f.id, trailName);
+    const id = setup.artifact(f.id, t.id, fingerprint, {
       ...(referenceName === null ? {} : { referenceName }),
       git_commit: fingerprint.slice(0, 40),
       commit_url: `https://git.test/${fingerprint.charAt(0)}`,
@@ -76,15 +77,15 @@ function world() {
     return { trail: t.id, id };
   };
   const attest = (trailId: number, artifactId: number, name: string, compliant: 0 | 1) => {
-    const record = house.attestation(f.id, trailId, name, { scope: "artifact", is_compliant: compliant });
+    const record = setup.attestation(f.id, trailId, name, { scope: "artifact", is_compliant: compliant });
     store.attestations.bindToArtifact({ trailId, artifactId }, { id: record.id, name });
     store.trailEvaluation.evaluate(trailId, 6);
     return record;
   };
-  return { ...house, f, environment, policy, attach, report, again, shown, counts, build, attest };
+  return { ...setup, f, environment, policy, attach, report, again, shown, counts, build, attest };
 }
 
-test("the first report makes snapshot 1, an empty one too", () => {
+test("the first report makes snapshot 1, even an empty one", () => {
   const { store, environment, report, shown } = world();
   const [filled, empty] = [environment(), environment()];
   assert.is(report(filled, runs("app", A, 10, 20)), 1);
@@ -136,7 +137,7 @@ test("a report of the same set adds no row, whatever its instances and their tim
   assert.is(after.last_changed_at, last_changed_at);
 });
 
-test("what starts and what goes makes a snapshot; only these get rows, and the new instances of others are taken along", () => {
+test("starts and exits make a snapshot; only they get rows, along with new instances of others", () => {
   const { db, environment, report, shown, counts } = world();
   const env = environment();
   report(env, runs("app", A, 10), runs("db", B, 10), runs("web", "c".repeat(64), 10));
@@ -177,7 +178,7 @@ test("what starts and what goes makes a snapshot; only these get rows, and the n
   assert.is(report(env), null);
 });
 
-test("unresolved fingerprints are artifacts like others, and do not make snapshots again and again", () => {
+test("unresolved fingerprints are ordinary artifacts, and do not make a snapshot with every report", () => {
   const { environment, report, shown } = world();
   const env = environment();
   assert.is(report(env, runs("one", ""), runs("two", "")), 1);
@@ -189,7 +190,7 @@ test("unresolved fingerprints are artifacts like others, and do not make snapsho
   ]);
 });
 
-test("attaching makes a snapshot at once and detaching another; versions and counts are stored with them", () => {
+test("attaching and detaching policies make a snapshot each, with versions and counts", () => {
   const { db, store, environment, policy, attach, report, again, shown, build } = world();
   const env = environment();
   const id = policy("prod", "artifacts:\n  provenance:\n    required: true\n");
@@ -231,7 +232,7 @@ test("attaching makes a snapshot at once and detaching another; versions and cou
   assert.is(store.environments.get(env).state, null);
 });
 
-test("nothing is evaluated before the first report", () => {
+test("evaluates nothing before the first report", () => {
   const { store, environment, policy, attach, again } = world();
   const env = environment();
   attach(env, policy("prod", "artifacts:\n  provenance:\n    required: true\n"));
@@ -244,7 +245,7 @@ test("nothing is evaluated before the first report", () => {
 
 const NEEDS_TESTS = "artifacts:\n  attestations:\n    - name: tests\n      type: generic\n";
 
-test("a late attestation turns the artifact compliant with the next report, not before; a flip back likewise", () => {
+test("a late attestation changes the verdict with the next report, in both directions", () => {
   const { store, environment, policy, attach, report, shown, build, attest } = world();
   const env = environment();
   attach(env, policy("prod", NEEDS_TESTS));
@@ -261,7 +262,7 @@ test("a late attestation turns the artifact compliant with the next report, not 
   assert.equal(shown(env, 3), [["app", "a", "became-non-compliant", 1, 1, 0]]);
 });
 
-test("new provenance without a flip is updated-provenance: a first flow, a further attestation, a further trail", () => {
+test("new provenance without a changed verdict is updated-provenance: a flow, an attestation, a trail", () => {
   const { store, environment, report, again, shown, build, attest } = world();
   const env = environment();
   report(env, runs("app", A));
@@ -279,14 +280,15 @@ test("new provenance without a flip is updated-provenance: a first flow, a furth
   assert.is(report(env, runs("app", A)), null, "evaluating a trail again is no new provenance");
 });
 
-test("a changed tag alone makes no snapshot, but flips what depends on it, and the next snapshot keeps the new facts", () => {
+test("a changed tag makes a snapshot only if a verdict changes; the next one stores the facts", () => {
   const { db, store, f, environment, policy, attach, report, build } = world();
   const env = environment();
   attach(
     env,
     policy(
       "prod",
-      `artifacts:\n  attestations:\n    - name: tests\n      type: generic\n      if: "\${{ flow.tags.risk == 'high' }}"\n`,
+      "artifacts:\n  attestations:\n    - name: tests\n      type: generic\n" +
+        `      if: "\${{ flow.tags.risk == 'high' }}"\n`,
     ),
   );
   build(A);
@@ -305,7 +307,7 @@ test("a changed tag alone makes no snapshot, but flips what depends on it, and t
   assert.equal(store.snapshots.listArtifacts(env, 3)[0]?.annotation, "became-non-compliant");
 });
 
-test("a new version of a policy makes a snapshot where a verdict flips, and none where it does not", () => {
+test("a new policy version makes a snapshot only where a verdict changes", () => {
   const { store, environment, policy, attach, report, again, shown } = world();
   const env = environment();
   const id = policy("prod", "artifacts: {}\n");
@@ -323,7 +325,7 @@ test("a new version of a policy makes a snapshot where a verdict flips, and none
   assert.is(again(env, "policy_version"), null);
 });
 
-test("the allowlist makes up for the policies, in this environment only, and says so", () => {
+test("the allowlist overrides the policies in its environment only, and the snapshot says so", () => {
   const { db, store, organizationId, environment, policy, attach, report, again, shown } = world();
   const [env, other] = [environment(), environment()];
   const id = policy("prod", "artifacts:\n  provenance:\n    required: true\n");
@@ -332,7 +334,8 @@ test("the allowlist makes up for the policies, in this environment only, and say
     report(one, runs("app", A), runs("db", B));
   }
   db.prepare(
-    "INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp) VALUES ('w', ?, ?, ?, 'app', 'why', 'u', 'U', 1)",
+    `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name,
+        description, user_id, user_name, timestamp) VALUES ('w', ?, ?, ?, 'app', 'why', 'u', 'U', 1)`,
   ).run(organizationId, env, A);
   store.staleArtifacts.markAllowlisted(env, A);
   assert.is(again(env, "allowlist"), 2);
@@ -352,7 +355,7 @@ test("the allowlist makes up for the policies, in this environment only, and say
   assert.is(report(other, runs("app", A), runs("db", B)), null);
 });
 
-test("a deployment is the start of an artifact with provenance; it names what it replaced under its flow and reference name", () => {
+test("a deployment is a start with provenance, and names what it replaced under its reference name", () => {
   const { db, environment, report, build } = world();
   const env = environment();
   const [a, b] = [build(A), build(B)];
@@ -364,7 +367,8 @@ test("a deployment is the start of an artifact with provenance; it names what it
   assert.equal(
     db
       .prepare(
-        "SELECT fingerprint, snapshot_index, ordinal, artifact_id, reference_name, replaced_id FROM deployments ORDER BY id",
+        `SELECT fingerprint, snapshot_index, ordinal, artifact_id, reference_name, replaced_id
+            FROM deployments ORDER BY id`,
       )
       .raw()
       .all(),
@@ -377,7 +381,8 @@ test("a deployment is the start of an artifact with provenance; it names what it
   );
   const facts = db
     .prepare(
-      "SELECT e.facts_json FROM snapshot_artifacts s JOIN evaluations e ON e.id = s.evaluation_id WHERE s.last_index = ? ORDER BY s.id",
+      `SELECT e.facts_json FROM snapshot_artifacts s JOIN evaluations e ON e.id = s.evaluation_id
+          WHERE s.last_index = ? ORDER BY s.id`,
     )
     .pluck()
     .all(OPEN) as string[];
@@ -387,14 +392,15 @@ test("a deployment is the start of an artifact with provenance; it names what it
   );
 });
 
-test("facts that were damaged are replaced by those of now, and refuse no report", () => {
+test("replaces damaged facts by current ones, and accepts the report", () => {
   const { db, environment, report, shown, build, attest } = world();
   const env = environment();
   const { trail, id } = build(A);
   report(env, runs("app", A), runs("db", B));
   for (const [index, damaged] of ["{", "null", '{"flows":[null]}'].entries()) {
     db.prepare(
-      "UPDATE evaluations SET facts_json = ? WHERE id IN (SELECT evaluation_id FROM snapshot_artifacts WHERE name = 'app' AND last_index = ?)",
+      `UPDATE evaluations SET facts_json = ? WHERE id IN (SELECT evaluation_id FROM snapshot_artifacts
+          WHERE name = 'app' AND last_index = ?)`,
     ).run(damaged, OPEN);
     assert.is(report(env, runs("app", A), runs("db", B)), null, "nothing is looked at");
     attest(trail, id, "tests", 1);
@@ -406,7 +412,7 @@ test("facts that were damaged are replaced by those of now, and refuse no report
   }
 });
 
-test("the time of snapshots never goes back when the clock does", () => {
+test("snapshot times never fall when the clock goes back", () => {
   const { store, clock, environment, report } = world();
   const env = environment();
   report(env, runs("app", A));
@@ -416,7 +422,7 @@ test("the time of snapshots never goes back when the clock does", () => {
   assert.is(store.snapshots.find(env, 2)?.timestamp, timestamp);
 });
 
-test("a survey that was overtaken is not current; one that was not can be applied later", () => {
+test("an overtaken survey is not current; another one can be applied later", () => {
   const { store, environment, report, build } = world();
   const env = environment();
   report(env, runs("app", A));
@@ -449,7 +455,8 @@ test("a logical environment numbers its own snapshots and shows the latest of ea
   const covering = (index: number) =>
     db
       .prepare(
-        "SELECT member_id, member_index FROM snapshot_members WHERE environment_id = ? AND first_index <= ? AND last_index >= ? ORDER BY position",
+        `SELECT member_id, member_index FROM snapshot_members WHERE environment_id = ? AND first_index <= ?
+            AND last_index >= ? ORDER BY position`,
       )
       .raw()
       .all(group, index, index);

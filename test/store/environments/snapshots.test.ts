@@ -15,7 +15,8 @@ function world() {
     Number(
       db
         .prepare(
-          "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES (?, ?, ?, ?, 1, 1)",
+          `INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at)
+              VALUES (?, ?, ?, ?, 1, 1)`,
         )
         .run(`e-${name}`, organizationId, name, type).lastInsertRowid,
     );
@@ -35,7 +36,7 @@ function world() {
   return { ...given, environment, report };
 }
 
-test("a snapshot holds the rows whose interval covers it, and nothing of another environment", () => {
+test("a snapshot contains the rows whose interval covers it, of its environment only", () => {
   const {
     store: { snapshots },
     environment,
@@ -62,7 +63,7 @@ test("a snapshot holds the rows whose interval covers it, and nothing of another
   assert.is(names(snapshots.listEvaluated(two, 1)), "z1");
 });
 
-test("an evaluation is read once, and anew when its text is another one", () => {
+test("parses an evaluation once, and again when its text differs", () => {
   const {
     store: { snapshots },
     environment,
@@ -72,16 +73,16 @@ test("an evaluation is read once, and anew when its text is another one", () => 
   report(id, { a: 1 });
   const [row] = snapshots.listEvaluated(id, 1);
   assert.ok(row);
-  const kept = snapshots.parseEvaluation(row);
-  assert.equal(kept, { facts: { flows: [] }, verdicts: [] });
-  assert.is(snapshots.parseEvaluation({ ...row }), kept);
+  const parsed = snapshots.parseEvaluation(row);
+  assert.equal(parsed, { facts: { flows: [] }, verdicts: [] });
+  assert.is(snapshots.parseEvaluation({ ...row }), parsed);
   assert.throws(() => snapshots.parseEvaluation({ ...row, facts_json: "{" }), /JSON/);
   assert.throws(() => snapshots.parseEvaluation({ ...row, verdicts_json: '[{"policy":"p"}]' }), /shape/);
-  assert.is(snapshots.parseEvaluation(row), kept, "a damaged one is not kept");
+  assert.is(snapshots.parseEvaluation(row), parsed, "a damaged one is not kept");
   const flow = { artifact_id: 1, flow: "x".repeat(1 << 20) };
   const large = snapshots.parseEvaluation({ ...row, facts_json: JSON.stringify({ flows: [flow] }) });
   assert.is(large.facts.flows[0]?.artifact_id, 1);
-  assert.not(snapshots.parseEvaluation(row) === kept, "the same key with another text took its place");
+  assert.not(snapshots.parseEvaluation(row) === parsed, "the same key with another text took its place");
   for (let n = 0; n < 5; n += 1)
     snapshots.parseEvaluation({ ...row, evaluation_id: 100 + n, facts_json: JSON.stringify({ flows: [flow] }) });
   const last = { ...row, evaluation_id: 104, facts_json: JSON.stringify({ flows: [flow] }) };
@@ -90,7 +91,7 @@ test("an evaluation is read once, and anew when its text is another one", () => 
   assert.equal(snapshots.parseEvaluation(first), snapshots.parseEvaluation(last), "dropped, and read again");
 });
 
-test("a text about an evaluation is made once, and anew when it would be another one", () => {
+test("makes a text about an evaluation once, and again when it would differ", () => {
   const {
     store: { snapshots },
     environment,
@@ -100,7 +101,7 @@ test("a text about an evaluation is made once, and anew when it would be another
   report(id, { a: 1 });
   const [row] = snapshots.listEvaluated(id, 1);
   assert.ok(row);
-  const kept = snapshots.parseEvaluation(row);
+  const parsed = snapshots.parseEvaluation(row);
   let made = 0;
   const make = (text: string) => () => {
     made += 1;
@@ -109,7 +110,7 @@ test("a text about an evaluation is made once, and anew when it would be another
   const [policy, other] = [{}, {}];
   assert.throws(
     () =>
-      snapshots.getOrMakeText(row.evaluation_id, kept, {
+      snapshots.getOrMakeText(row.evaluation_id, parsed, {
         from: [policy],
         make: () => {
           throw new Error("damaged");
@@ -118,8 +119,8 @@ test("a text about an evaluation is made once, and anew when it would be another
     /damaged/,
   );
   for (const text of ["first", "never made"])
-    assert.is(snapshots.getOrMakeText(row.evaluation_id, kept, { from: [policy], make: make(text) }), "first");
-  assert.is(snapshots.parseEvaluation(row), kept, "the evaluation is the same still");
+    assert.is(snapshots.getOrMakeText(row.evaluation_id, parsed, { from: [policy], make: make(text) }), "first");
+  assert.is(snapshots.parseEvaluation(row), parsed, "the evaluation is the same still");
   assert.is(made, 1);
   for (const [from, text] of [
     [[other], "other"],
@@ -128,13 +129,13 @@ test("a text about an evaluation is made once, and anew when it would be another
     [[null], "null"],
     [[policy], "back"],
   ] as const)
-    assert.is(snapshots.getOrMakeText(row.evaluation_id, kept, { from, make: make(text) }), text);
+    assert.is(snapshots.getOrMakeText(row.evaluation_id, parsed, { from, make: make(text) }), text);
   assert.is(made, 6);
 
   const changed = { ...row, facts_json: '{"flows":[{"artifact_id":1}]}' };
   const anew = snapshots.parseEvaluation(changed);
   assert.is(
-    snapshots.getOrMakeText(row.evaluation_id, kept, { from: [policy], make: make("of the former") }),
+    snapshots.getOrMakeText(row.evaluation_id, parsed, { from: [policy], make: make("of the former") }),
     "of the former",
   );
   assert.is(
@@ -142,7 +143,7 @@ test("a text about an evaluation is made once, and anew when it would be another
     "of another",
   );
   assert.is(
-    snapshots.getOrMakeText(row.evaluation_id, kept, { from: [policy], make: make("not kept") }),
+    snapshots.getOrMakeText(row.evaluation_id, parsed, { from: [policy], make: make("not kept") }),
     "not kept",
     "what is not kept has no kept text",
   );
@@ -152,7 +153,7 @@ test("a text about an evaluation is made once, and anew when it would be another
   );
 });
 
-test("texts take part in what is kept at most", () => {
+test("texts count towards the size of the cache", () => {
   const {
     store: { snapshots },
     environment,
@@ -165,12 +166,11 @@ test("texts take part in what is kept at most", () => {
   const rows = Array.from({ length: 6 }, (_, n) => ({ ...row, evaluation_id: 100 + n }));
   const values = rows.map((one) => snapshots.parseEvaluation(one));
   const large = "x".repeat(4 << 20);
-  rows.forEach(({ evaluation_id }, n) =>
+  for (const [n, { evaluation_id }] of rows.entries())
     assert.is(
       snapshots.getOrMakeText(evaluation_id, values[n] as (typeof values)[0], { from: [], make: () => large }),
       large,
-    ),
-  );
+    );
   assert.not(snapshots.parseEvaluation(rows[0] as typeof row) === values[0], "dropped with its text");
   const [last, huge] = [rows[4] as typeof row, values[4]];
   assert.ok(huge);
@@ -186,7 +186,7 @@ test("texts take part in what is kept at most", () => {
   assert.is(snapshots.parseEvaluation(last), alone, "and there is room again");
 });
 
-test("the snapshot in force at a moment is the last that was made until then", () => {
+test("the snapshot in force at a time is the last one made until then", () => {
   const {
     store: { snapshots, environments },
     db,
@@ -224,7 +224,7 @@ test("the snapshot in force at a moment is the last that was made until then", (
   assert.equal([snapshots.find(id, 4)?.idx, snapshots.find(id, 5), snapshots.find(id, 0)], [4, null, null]);
 });
 
-test("members are those that a logical snapshot showed, at the snapshots of their own that it showed", () => {
+test("lists the members that a logical snapshot showed, with their own snapshots", () => {
   const {
     store: { snapshots },
     db,
@@ -252,7 +252,7 @@ test("members are those that a logical snapshot showed, at the snapshots of thei
   ]);
 });
 
-test("what a deployment replaced comes with its record; one that replaced nothing does not come", () => {
+test("finds what a deployment replaced with its record, and nothing for one that replaced nothing", () => {
   const { store, db, environment, report, flow, trail, artifact } = world();
   const f = flow("f");
   const t = trail(f.id, "t");
@@ -296,7 +296,7 @@ test("what a deployment replaced comes with its record; one that replaced nothin
   assert.is(store.snapshots.findRecords([]).size, 0);
 });
 
-test("policy versions come with what names them", () => {
+test("finds policy versions with their names", () => {
   const { store, organizationId } = opened();
   const { policy, version } = store.policies.put(organizationId, {
     name: "p",
@@ -311,7 +311,7 @@ test("policy versions come with what names them", () => {
   );
 });
 
-test("every query is served by an index, however long the history", () => {
+test("an index serves every query, however long the history", () => {
   const { db, sql } = opened();
   const about = sql.filter(
     (text) =>

@@ -5,7 +5,7 @@ import { opened, plan, scans } from "../given.ts";
 const test = suite("store/flows/artifacts");
 const [F0, F1] = [`${"f".repeat(63)}0`, `${"f".repeat(63)}1`];
 
-test("the identity of a record is trail, fingerprint and reference name; without a trail the fingerprint in its flow", () => {
+test("trail, fingerprint and reference name identify a record; without a trail flow and fingerprint do", () => {
   const { store, flow, trail, artifact } = opened();
   const f = flow("f");
   const t = trail(f.id, "t");
@@ -34,7 +34,7 @@ test("the identity of a record is trail, fingerprint and reference name; without
   assert.throws(() => artifact(f.id, null, F0), /UNIQUE/);
 });
 
-test("a prefix resolves in its flow, unless several fingerprints begin with it", () => {
+test("resolves a prefix in its flow, unless several fingerprints begin with it", () => {
   const { store, flow, trail, artifact } = opened();
   const [f, g] = [flow("f"), flow("g")];
   artifact(f.id, trail(f.id, "t").id, F0);
@@ -48,7 +48,7 @@ test("a prefix resolves in its flow, unless several fingerprints begin with it",
   assert.is(store.artifacts.resolveFingerprint(f.id, F1.slice(0, 63)), null);
 });
 
-test("the latest record of a fingerprint, of a trail, and of an attestation", () => {
+test("finds the latest record of a fingerprint, of a trail, and of an attestation", () => {
   const { store, flow, trail, artifact, attestation } = opened();
   const f = flow("f");
   const [t, u] = [trail(f.id, "t"), trail(f.id, "u")];
@@ -91,7 +91,7 @@ test("the latest record of a fingerprint, of a trail, and of an attestation", ()
   );
 });
 
-test("the latest commit, and that of a branch in the commit or in the list of commits", () => {
+test("finds the latest commit, and that of a branch in the commit or in the list of commits", () => {
   const { store, flow, artifact, trail } = opened();
   const f = flow("f");
   const commit = (n: number) => String(n).repeat(40);
@@ -120,7 +120,7 @@ test("the latest commit, and that of a branch in the commit or in the list of co
   assert.is(store.artifacts.findLatestCommit(f.id, F1, null), null);
 });
 
-test("what an artifact may receive comes in the order of its report, each once", () => {
+test("lists binding candidates in the order of their reports, each once", () => {
   const { store, flow, trail, attestation } = opened();
   const f = flow("f");
   const t = trail(f.id, "t");
@@ -151,7 +151,7 @@ test("what an artifact may receive comes in the order of its report, each once",
   assert.equal(of(F0, null), [[second, "b"]]);
 });
 
-test("the records of one repository, or of several, are paged newest first", () => {
+test("pages the records of one or several repositories, newest first", () => {
   const { store, organizationId, flow, trail, artifact } = opened();
   const repo = (provider: string) =>
     store.repos.capture(organizationId, {
@@ -190,7 +190,7 @@ test("the records of one repository, or of several, are paged newest first", () 
   );
 });
 
-test("every query on artifacts is served by an index, and pages are read in its order", () => {
+test("an index serves every query on artifacts, and pages follow its order", () => {
   const { db, sql } = opened();
   const about = sql.filter(
     (text) =>
@@ -199,7 +199,7 @@ test("every query on artifacts is served by an index, and pages are read in its 
   );
   assert.ok(about.length > 20);
   for (const text of about) {
-    // json_each is a table made of one value.
+    // json_each is a virtual table over one value.
     assert.equal(scans(db, text), [], text);
   }
   const paged = about.filter((text) =>

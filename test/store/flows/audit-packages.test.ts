@@ -1,4 +1,4 @@
-/** The queries behind audit packages: none reads a whole table, and what is sorted are keys of one subject. */
+/** The queries of audit packages: none scans a table, and only the ids of one subject are sorted. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../../src/store/db/database.ts";
@@ -8,13 +8,16 @@ import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("store/flows/audit-packages");
 
-test("every query is served by an index, and only keys, and the files of one subject, are sorted", () => {
+test("an index serves every query, and only ids and the files of one subject are sorted", () => {
   const db = openMemory();
   const sql: string[] = [];
   const recorder = new Proxy(db, {
     get: (target, name) =>
       name === "prepare"
-        ? (text: string) => (sql.push(text), target.prepare(text))
+        ? (text: string) => {
+            sql.push(text);
+            return target.prepare(text);
+          }
         : (Reflect.get(target, name) as unknown),
   }) as Db;
   auditPackageStore(recorder);

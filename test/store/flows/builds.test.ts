@@ -7,8 +7,8 @@ const test = suite("store/flows/builds");
 const [A, B, C] = ["a".repeat(64), "b".repeat(64), "c".repeat(64)];
 
 function world() {
-  const house = opened();
-  const { db, store, organizationId } = house;
+  const setup = opened();
+  const { db, store, organizationId } = setup;
   const all: BuildFilter = { organizationId, repoIds: null, from: 0, to: 1e12 };
   const repo = (name: string) =>
     store.repos.capture(organizationId, {
@@ -20,8 +20,8 @@ function world() {
       namespacePath: null,
       additionalInfo: null,
     });
-  const flow = house.flow("f");
-  const trail = house.trail(flow.id, "t");
+  const flow = setup.flow("f");
+  const trail = setup.trail(flow.id, "t");
   const found = (filter: Partial<BuildFilter> = {}) => {
     const builds = store.builds.list({ ...all, ...filter }, { limit: 50, offset: 0 });
     assert.is(store.builds.count({ ...all, ...filter }), builds.length);
@@ -30,18 +30,19 @@ function world() {
   };
   const stored = () =>
     db.prepare("SELECT artifact_id, organization_id, repo_id, created_at FROM builds ORDER BY artifact_id").all();
-  /** What the table should hold, told from the records alone. */
+  /** The rows that the table should have, computed from the records alone. */
   const derived = () =>
     db
       .prepare(
         `SELECT id AS artifact_id, organization_id, repo_id, created_at FROM artifacts a
-         WHERE NOT EXISTS (SELECT 1 FROM artifacts b WHERE b.organization_id = a.organization_id AND b.fingerprint = a.fingerprint AND b.id < a.id) ORDER BY id`,
+         WHERE NOT EXISTS (SELECT 1 FROM artifacts b WHERE b.organization_id = a.organization_id
+         AND b.fingerprint = a.fingerprint AND b.id < a.id) ORDER BY id`,
       )
       .all();
-  return { ...house, all, repo, flow, addFlow: house.flow, trail, found, stored, derived };
+  return { ...setup, all, repo, flow, addFlow: setup.flow, trail, found, stored, derived };
 }
 
-test("the first record of a fingerprint is a build, and no other", () => {
+test("only the first record of a fingerprint is a build", () => {
   const { store, artifact, flow, addFlow, trail, found, clock, stored, derived } = world();
   const other = addFlow("g");
   artifact(flow.id, trail.id, A);
@@ -67,7 +68,7 @@ test("the first record of a fingerprint is a build, and no other", () => {
   assert.equal(stored(), derived());
 });
 
-test("a build is of the repository that its record names, as it does now", () => {
+test("a build belongs to the repository that its record names now", () => {
   const { store, artifact, flow, trail, found, repo, stored, derived, clock } = world();
   const [r, s] = [repo("r"), repo("s")];
   const first = artifact(flow.id, trail.id, A, { repo_id: r });
@@ -108,7 +109,7 @@ test("a build is of the repository that its record names, as it does now", () =>
   assert.equal(stored(), derived());
 });
 
-test("a window has both its bounds, a list the newest first, a page what is asked for", () => {
+test("a window includes both bounds, and pages are newest first", () => {
   const { store, artifact, flow, all, found, clock } = world();
   const times = [A, B, C].map((fingerprint) => {
     clock.at += 100;
@@ -126,7 +127,7 @@ test("a window has both its bounds, a list the newest first, a page what is aske
   );
 });
 
-test("builds of one moment have an order of their own, so that pages never overlap", () => {
+test("builds of the same moment have a stable order, so that pages never overlap", () => {
   const { store, artifact, flow, all } = world();
   const many = Array.from({ length: 9 }, (_, n) => n.toString(16).padStart(64, "0"));
   for (const fingerprint of many) artifact(flow.id, null, fingerprint);
@@ -136,7 +137,7 @@ test("builds of one moment have an order of their own, so that pages never overl
   assert.equal(pages, [...many].reverse());
 });
 
-test("a row shows what it belongs to now, and survives what is gone", () => {
+test("a row shows current names, and survives the deletion of what it refers to", () => {
   const { db, store, artifact, flow, trail, repo, all, clock } = world();
   const r = repo("acme/shop");
   const id = artifact(flow.id, trail.id, A, { repo_id: r });
@@ -170,7 +171,7 @@ test("a row shows what it belongs to now, and survives what is gone", () => {
   assert.is(store.builds.count(all), 1);
 });
 
-test("every query on builds is a range of an index, and the usual ones are read in its order", () => {
+test("every query on builds is an index range, and the usual ones follow its order", () => {
   const { db, sql } = world();
   const about = sql.filter((text) => text.includes("builds AS build"));
   assert.is(about.length, 9);

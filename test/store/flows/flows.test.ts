@@ -12,7 +12,7 @@ import type { Db } from "../../../src/store/db/types.ts";
 const test = suite("store/flows/flows");
 
 let image: Buffer | null = null;
-/** An empty database with one organization; the clock stands still unless moved. */
+/** An empty database with one organization; the clock stands still unless the test advances it. */
 function opened() {
   image ??= openMemory().serialize();
   const db = openMemory(image);
@@ -42,7 +42,7 @@ const message = (work: () => unknown): string => {
   return "nothing was thrown";
 };
 
-test("two flows of one name archived in one second get different suffixes", () => {
+test("two flows of the same name archived in one second get different suffixes", () => {
   const { store, acme, flow } = opened();
   const names = [1, 2, 3].map(() => store.flows.archive(flow("a")));
   assert.equal(names, ["a-archived-at-1700000000", "a-archived-at-1700000001", "a-archived-at-1700000002"]);
@@ -56,13 +56,13 @@ test("two flows of one name archived in one second get different suffixes", () =
   assert.is(store.flows.find(acme.id, "a"), null);
 });
 
-test("archiving steps over an active flow that carries the suffixed name already", () => {
+test("archiving skips a suffixed name that an active flow has", () => {
   const { store, flow } = opened();
   flow("a-archived-at-1700000000");
   assert.is(store.flows.archive(flow("a")), "a-archived-at-1700000001");
 });
 
-test("archiving takes a name over from an alias", () => {
+test("archiving releases an alias of the suffixed name", () => {
   const { store, acme, flow } = opened();
   const other = flow("a-archived-at-1700000000");
   store.flows.rename(other, "b");
@@ -71,7 +71,7 @@ test("archiving takes a name over from an alias", () => {
   assert.is(store.flows.find(acme.id, "b")?.id, other.id);
 });
 
-test("unknown, archived and read-only are three different answers", () => {
+test("gives different errors for unknown, archived and read-only flows", () => {
   const { store, acme, flow } = opened();
   const suffixed = store.flows.archive(flow("a"));
   const { find, require, requireWritable } = store.flows;
@@ -95,7 +95,7 @@ test("unknown, archived and read-only are three different answers", () => {
   assert.is(find(acme.id, "x"), null);
 });
 
-test("a name is never a flow and an alias at once, whatever happens to it", () => {
+test("a name is never a flow and an alias at once", () => {
   const { db, store, acme, flow } = opened();
   const a = flow("a");
   store.flows.rename(a, "b");
@@ -115,7 +115,7 @@ test("a name is never a flow and an alias at once, whatever happens to it", () =
   assert.equal(aliases, [{ name: "b", flow_id: second.id }]);
 });
 
-test("touch notes time and state, and nothing else", () => {
+test("touch records time and state, and nothing else", () => {
   const { store, clock, flow } = opened();
   const before = flow("a");
   clock.at += 10;
@@ -123,7 +123,7 @@ test("touch notes time and state, and nothing else", () => {
   assert.equal(store.flows.get(before.id), { ...before, latest_activity_at: 5.5, latest_state: "NON-COMPLIANT" });
 });
 
-test("a template text is stored once for a flow, and each text is a row of its own", () => {
+test("stores a template text once for a flow, and each text as a row of its own", () => {
   const { store } = opened();
   const first = store.templates.intern("version: 1");
   assert.equal(store.templates.intern("version: 1", first.id), first);
@@ -134,7 +134,7 @@ test("a template text is stored once for a flow, and each text is a row of its o
   assert.throws(() => store.templates.getParsed(99), /template 99 is gone/);
 });
 
-test("parsed templates are kept, and not confused when a write is undone", () => {
+test("caches parsed templates, and does not mix them up after a rollback", () => {
   const { db, store } = opened();
   const text = (name: string) => `trail: {attestations: [{name: ${name}, type: junit}]}`;
   const names = (id: number) => store.templates.getParsed(id).trail.attestations.map(({ name }) => name);
@@ -150,7 +150,7 @@ test("parsed templates are kept, and not confused when a write is undone", () =>
   assert.equal(names(kept.id), ["kept"]);
 });
 
-test("the stored form of a large template is what counts, and its text is not parsed again", () => {
+test("uses the stored form of a large template without parsing its text again", () => {
   const { store } = opened();
   const template = { version: 1 as const, trail: { attestations: [{ name: "scan", type: "snyk" }], artifacts: [] } };
   const text = `# ${"long ".repeat(2_000)}\n[this is not parsed`;
@@ -161,20 +161,22 @@ test("the stored form of a large template is what counts, and its text is not pa
   assert.throws(() => store.templates.getPublicId(99), /template 99 is gone/);
 });
 
-test("a template that is larger than new ones may be still loads", () => {
+test("loads a template that exceeds the limits for new ones", () => {
   const { store } = opened();
   const entries = Array.from({ length: 3_000 }, (_, index) => ({
     name: `check-${index}${"x".repeat(index === 0 ? 300 : 0)}`,
     type: "junit",
   }));
-  const text = `trail:\n  attestations:\n${entries.map(({ name, type }) => `  - {name: ${name}, type: ${type}}\n`).join("")}`;
+  const lines = entries.map(({ name, type }) => `  - {name: ${name}, type: ${type}}\n`);
+  const text = `trail:\n  attestations:\n${lines.join("")}`;
   assert.equal(store.templates.getParsed(store.templates.intern(text).id).trail.attestations, entries);
 });
 
-test("a stored template that today's grammar refuses still says what it can", () => {
+test("salvages what it can of a stored template that today's grammar refuses", () => {
   const { store } = opened();
   const { id } = store.templates.intern(
-    "version: 1\ntrail:\n  attestations:\n  - {name: '', type: junit}\n  artifacts:\n  - name: a b\n    attestations: [{name: old}]\n",
+    "version: 1\ntrail:\n  attestations:\n  - {name: '', type: junit}\n" +
+      "  artifacts:\n  - name: a b\n    attestations: [{name: old}]\n",
   );
   assert.equal(store.templates.getParsed(id), {
     version: 1,
@@ -211,7 +213,11 @@ function plans(): Map<string, string[]> {
   const statements: string[] = [];
   const watched = new Proxy(db, {
     get(target, name) {
-      if (name === "prepare") return (sql: string) => (statements.push(sql), target.prepare(sql));
+      if (name === "prepare")
+        return (sql: string) => {
+          statements.push(sql);
+          return target.prepare(sql);
+        };
       const value = Reflect.get(target, name) as unknown;
       return typeof value === "function" ? value.bind(target) : value;
     },
@@ -232,7 +238,7 @@ function plans(): Map<string, string[]> {
   );
 }
 
-test("no statement walks a table or sorts: an index serves each", () => {
+test("no statement scans a table or sorts", () => {
   const all = plans();
   assert.ok(all.size >= 20);
   for (const [sql, details] of all)

@@ -5,7 +5,7 @@ import { opened } from "../given.ts";
 const test = suite("store/flows/policy-subjects");
 const [FINGERPRINT, OTHER] = ["f".repeat(64), "e".repeat(64)];
 
-test("an artifact's records are the newest of each flow, flows in the order of their first report", () => {
+test("lists the latest record of each flow, flows in the order of their first report", () => {
   const { store, organizationId, flow, trail, artifact } = opened();
   const [f, g] = [flow("f"), flow("g")];
   artifact(f.id, trail(f.id, "old").id, FINGERPRINT);
@@ -32,7 +32,7 @@ test("an artifact's records are the newest of each flow, flows in the order of t
   );
 });
 
-test("a report of an older record makes it the one that counts in its flow, and changes no other flow", () => {
+test("a report on an older record makes it count in its flow, and changes no other flow", () => {
   const { store, clock, organizationId, flow, trail, artifact } = opened();
   const [f, g] = [flow("f"), flow("g")];
   const first = artifact(f.id, trail(f.id, "first").id, FINGERPRINT);
@@ -57,7 +57,7 @@ test("a report of an older record makes it the one that counts in its flow, and 
   }
 });
 
-test("a subject has what policies look at in each flow, and nothing of its siblings", () => {
+test("a subject has what policies read in each flow, and nothing of sibling artifacts", () => {
   const { store, organizationId, flow, trail, artifact, attestation } = opened();
   const [f, g] = [flow("f"), flow("g")];
   store.flows.patchTags(f.id, { set: { risk: "high" }, remove: [] });
@@ -123,7 +123,7 @@ test("a subject has what policies look at in each flow, and nothing of its sibli
   });
 });
 
-test("an archived flow goes on being one of them, under its new name", () => {
+test("an archived flow stays part of the subject, under its new name", () => {
   const { store, organizationId, flow, trail, artifact } = opened();
   const f = flow("f");
   artifact(f.id, trail(f.id, "t").id, FINGERPRINT);

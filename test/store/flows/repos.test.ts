@@ -18,13 +18,13 @@ const FACTS: RepoFacts = {
 const ALL: RepoFilter = { provider: null, vcsInstance: null, namespace: null, tags: [], only: null, search: null };
 
 function world() {
-  const house = opened();
-  const { store, organizationId } = house;
+  const setup = opened();
+  const { store, organizationId } = setup;
   const capture = (fields: Partial<RepoFacts> = {}, organization = organizationId): number =>
     store.repos.capture(organization, { ...FACTS, ...fields });
-  const row = (id: number): RepoRow => house.db.prepare("SELECT * FROM repos WHERE id = ?").get(id) as RepoRow;
+  const row = (id: number): RepoRow => setup.db.prepare("SELECT * FROM repos WHERE id = ?").get(id) as RepoRow;
   let ids = 0;
-  /** A repository with an id and a provider of its own. */
+  /** Captures a repository with its own id and provider. */
   const add = (name: string, fields: Partial<RepoFacts> = {}): number =>
     capture({ name, externalId: `r${(ids += 1)}`, ...fields });
   const find = (filter: Partial<RepoFilter>, direction: "asc" | "desc" = "asc"): string[] => {
@@ -36,10 +36,10 @@ function world() {
   };
   const options = (filter: Partial<RepoFilter> = {}) =>
     store.repoLists.listFilterOptions(organizationId, { ...ALL, ...filter });
-  return { ...house, capture, row, add, find, options };
+  return { ...setup, capture, row, add, find, options };
 }
 
-test("a repository is the one with its id and provider, in its organization", () => {
+test("id and provider identify a repository in its organization", () => {
   const { capture, store, db } = world();
   const id = capture();
   assert.is(capture(), id);
@@ -55,7 +55,7 @@ test("a repository is the one with its id and provider, in its organization", ()
   assert.is(db.prepare("SELECT count(*) FROM repos").pluck().get(), 5);
 });
 
-test("a further report changes what it tells and keeps what it leaves out", () => {
+test("a further report replaces what it names and keeps what it leaves out", () => {
   const { capture, row, clock } = world();
   const id = capture({ description: "A shop", namespacePath: ["acme", "web"], additionalInfo: { project_key: "S" } });
   const first = row(id);
@@ -86,7 +86,7 @@ test("a further report changes what it tells and keeps what it leaves out", () =
   });
 });
 
-test("a new name takes the namespace with it, unless the report tells another one", () => {
+test("a new name drops the namespace, unless the report gives another one", () => {
   const { capture, row } = world();
   const id = capture({ namespacePath: ["told"] });
   capture();
@@ -107,7 +107,7 @@ test("a new name takes the namespace with it, unless the report tells another on
   assert.equal(row(id).namespace, "a/b");
 });
 
-test("a damaged record refuses no report", () => {
+test("accepts a report on a damaged row", () => {
   const { capture, row, db } = world();
   const id = capture({ namespacePath: ["told"] });
   for (const damaged of ["{", "7", "[1]", '{"a":1}']) {
@@ -117,7 +117,7 @@ test("a damaged record refuses no report", () => {
   }
 });
 
-test("what was derived less exactly by a migration is mended by the next report", () => {
+test("the next report corrects what a migration derived less exactly", () => {
   const { capture, row, db } = world();
   const id = capture({ name: "Größe/Ä", url: "https://git.test:443/x" });
   db.prepare("UPDATE repos SET search_name = 'GRößE/Ä', vcs_instance = 'git.test:443'").run();
@@ -128,7 +128,7 @@ test("what was derived less exactly by a migration is mended by the next report"
   );
 });
 
-test("repositories are found by name, by their id at the forge and by their public id", () => {
+test("finds repositories by name, by their id at the forge and by public id", () => {
   const { store, organizationId, capture, row } = world();
   const organization = { id: organizationId, name: "acme" };
   const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
@@ -160,7 +160,7 @@ test("repositories are found by name, by their id at the forge and by their publ
   );
 });
 
-test("a list is in the order of names, and of equal ones in that of their making", () => {
+test("lists repositories by name, equal names in the order of creation", () => {
   const { add, find, store, organizationId } = world();
   const [b, a, second, c] = [add("b"), add("a"), add("b"), add("B")];
   const ids = (direction: "asc" | "desc", limit = 9, offset = 0) =>
@@ -174,7 +174,7 @@ test("a list is in the order of names, and of equal ones in that of their making
   assert.equal(find({}), ["B", "a", "b", "b"]);
 });
 
-test("each filter takes its part, and together they combine", () => {
+test("each filter works alone and in combination", () => {
   const { add, find, store, organizationId } = world();
   const shop = add("acme/Shop", { url: "https://GitHub.com/x" });
   add("acme/web/cart_1", { provider: "gitlab", url: "https://git.test:8443/x" });
@@ -227,7 +227,7 @@ test("each filter takes its part, and together they combine", () => {
   assert.is(store.repoLists.count(organizationId + 1, ALL), 0);
 });
 
-test("what can be filtered by: each list leaves its own filter out", () => {
+test("lists the values of each filter, ignoring that filter itself", () => {
   const { add, options, store } = world();
   const shop = add("acme/shop", { url: "https://github.com/x" });
   add("acme/web/cart", { provider: "gitlab", url: "https://git.test/x" });
@@ -273,7 +273,7 @@ test("what can be filtered by: each list leaves its own filter out", () => {
   });
 });
 
-test("tags: a change is a change of the repository, and every pair in use is listed once", () => {
+test("a tag change modifies the repository, and every tag in use is listed once", () => {
   const { add, store, organizationId, row, clock } = world();
   const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
   const [a, b, foreign] = [add("a"), add("b"), store.repos.capture(other, FACTS)];
@@ -293,7 +293,7 @@ test("tags: a change is a change of the repository, and every pair in use is lis
   assert.is(store.repoLists.get(a).tags_json, "{}");
 });
 
-test("every query on repositories is served by an index, and lists are read in its order", () => {
+test("an index serves every query on repositories, and lists follow its order", () => {
   const { db, sql } = world();
   const about = sql.filter((text) => /FROM repos\b/.test(text) && text.startsWith("SELECT"));
   assert.ok(about.length >= 18, `${about.length}`);

@@ -15,18 +15,18 @@ trail:
 `;
 
 function world() {
-  const house = opened();
-  const f = house.flow("f", TEMPLATE);
-  const t = house.trail(f.id, "t");
-  const artifact = house.artifact(f.id, t.id, FINGERPRINT, { referenceName: "server" });
+  const setup = opened();
+  const f = setup.flow("f", TEMPLATE);
+  const t = setup.trail(f.id, "t");
+  const artifact = setup.artifact(f.id, t.id, FINGERPRINT, { referenceName: "server" });
   const verdict = () => {
-    const { state, compliance_json, reasons_json, last_modified_at } = house.store.trails.get(t.id);
+    const { state, compliance_json, reasons_json, last_modified_at } = setup.store.trails.get(t.id);
     return { state, status: JSON.parse(compliance_json), reasons: JSON.parse(reasons_json), last_modified_at };
   };
-  return { ...house, f, t, artifact, verdict };
+  return { ...setup, f, t, artifact, verdict };
 }
 
-test("the verdict and its reasons are stored beside the facts, on the trail and on its artifacts", () => {
+test("stores the verdict and its reasons beside the facts, on the trail and on its artifacts", () => {
   const { store, t, artifact, verdict } = world();
   const status = store.trailEvaluation.evaluate(t.id, 50);
   const stored = verdict();
@@ -59,14 +59,14 @@ test("the verdict and its reasons are stored beside the facts, on the trail and 
   );
 });
 
-test("an artifact whose verdict stays is not touched", () => {
+test("does not touch an artifact whose verdict stays the same", () => {
   const { store, t, artifact } = world();
   store.trailEvaluation.evaluate(t.id, 50);
   store.trailEvaluation.evaluate(t.id, 60);
   assert.is(store.artifacts.get(artifact).last_modified_at, 50);
 });
 
-test("the latest record of a name counts, on both levels, and the activity of the flow follows", () => {
+test("the latest record of a name counts on both levels, and the activity of the flow follows", () => {
   const { store, f, t, artifact, attestation, verdict } = world();
   const onTrail = (compliant: 0 | 1) =>
     store.attestations.bindToTrail(t.id, attestation(f.id, t.id, "review", { is_compliant: compliant }).id, "review");
@@ -104,7 +104,7 @@ test("an older record that is bound late does not replace a newer one", () => {
   assert.equal(store.attestations.listReceivedBy(artifact).length, 2);
 });
 
-test("an override stands for what it overrides", () => {
+test("an override counts in place of the record it overrides", () => {
   const { store, f, t, attestation, verdict } = world();
   const original = attestation(f.id, t.id, "review", { is_compliant: 0 });
   store.attestations.bindToTrail(t.id, original.id, "review");
@@ -128,7 +128,7 @@ test("an override stands for what it overrides", () => {
   ]);
 });
 
-test("an artifact without a trail is judged by its own report", () => {
+test("evaluates an artifact without a trail by its own report", () => {
   const { store, flow, artifact: place } = opened();
   const f = flow("f");
   const id = place(f.id, null, FINGERPRINT);
@@ -163,7 +163,7 @@ test("an artifact without a trail is judged by its own report", () => {
   }
 });
 
-test("a trail that is not there is a bug, not a verdict", () => {
+test("a missing trail is a bug, not a verdict", () => {
   assert.throws(() => opened().store.trailEvaluation.evaluate(7, 1), /trail 7 is gone/);
 });
 

@@ -6,7 +6,7 @@ import { opened, plan, scans } from "../given.ts";
 
 const test = suite("store/flows/trails");
 
-test("a new trail has one time, an update none of its own: the evaluation that follows sets it", () => {
+test("an update does not set the time of a trail; the evaluation that follows does", () => {
   const { store, flow, trail } = opened();
   const row = trail(flow("f").id, "t", { description: "d" });
   assert.is(row.created_at, row.last_modified_at);
@@ -26,7 +26,7 @@ test("a new trail has one time, an update none of its own: the evaluation that f
   assert.is(store.trails.get(row.id).last_modified_at, 42);
 });
 
-test("trails are found by name in their flow only", () => {
+test("finds trails by name in their own flow only", () => {
   const { store, flow, trail } = opened();
   const [a, b] = [flow("a"), flow("b")];
   const row = trail(a.id, "t");
@@ -40,7 +40,7 @@ test("trails are found by name in their flow only", () => {
   );
 });
 
-test("each flow knows how many trails it has, and an organization how many its flows have", () => {
+test("counts the trails of each flow, and those of an organization", () => {
   const { store, db, flow, trail, organizationId } = opened();
   const [a, b] = [flow("a"), flow("b")];
   for (const name of ["one", "two", "three"]) trail(a.id, name);
@@ -65,7 +65,7 @@ test("each flow knows how many trails it has, and an organization how many its f
   );
 });
 
-test("the history keeps its order and what is special to each event", () => {
+test("the history keeps its order and the members of each event", () => {
   const { store, flow, trail } = opened();
   const { id } = trail(flow("f").id, "t");
   store.trails.addEvent(id, { type: "trail_reported", at: 2, event: { template_id: "x" } });
@@ -79,7 +79,7 @@ test("the history keeps its order and what is special to each event", () => {
   );
 });
 
-test("a repository is linked to a trail once", () => {
+test("links a repository to a trail once", () => {
   const { store, organizationId, flow, trail } = opened();
   const { id } = trail(flow("f").id, "t");
   const repo = store.repos.capture(organizationId, {
@@ -106,7 +106,7 @@ test("the latest template of a flow is that of its newest trail", () => {
   assert.is(store.trails.findLatestTemplateId(f.id), own);
 });
 
-test("filters combine, and never reach into another organization", () => {
+test("filters combine, and never reach another organization", () => {
   const { store, organizationId, flow, trail, artifact } = opened();
   const [a, b] = [flow("a"), flow("b")];
   store.flows.patchTags(b.id, { set: { team: "x" }, remove: [] });
@@ -138,7 +138,7 @@ test("filters combine, and never reach into another organization", () => {
   assert.equal([two.name], names({}, 1, 1));
 });
 
-test("trails of the flows that carry a tag come newest first, page by page, whatever flow they are of", () => {
+test("lists the trails of tagged flows newest first, page by page, across flows", () => {
   const { db, store, organizationId, flow, trail } = opened();
   const flows = ["f", "g", "h", "plain"].map((name) => flow(name).id);
   for (const id of flows.slice(0, 3))
@@ -169,7 +169,7 @@ test("trails of the flows that carry a tag come newest first, page by page, what
   );
 });
 
-test("every query on trails is served by an index", () => {
+test("an index serves every query on trails", () => {
   const { db, store, sql, organizationId } = opened();
   const none: TrailFilter = { organizationId, flowId: null, flowTag: null, fingerprint: null };
   const before = sql.length;
@@ -184,14 +184,14 @@ test("every query on trails is served by an index", () => {
     store.trails.list(filter, { limit: 20, offset: 0 });
     store.trails.count(filter);
   }
-  // A tag alone has statements of its own, and so have counts of whole flows: these are prepared already.
+  // A tag alone, and counts of whole flows, use statements that are prepared in advance.
   assert.is(sql.length - before, 6);
   const about = sql.filter((text) => /\b(trails|trail_events|trail_repos)\b/.test(text) && text.startsWith("SELECT"));
   for (const text of about) {
-    // json_each is a table made of one value.
+    // json_each is a virtual table over one value.
     assert.equal(scans(db, text), [], text);
   }
-  // Without a filter that cuts the order, the page is read in the order of the index: nothing is sorted.
+  // Unless a filter breaks the order, the page follows the index without sorting.
   for (const text of [sql[before], sql[before + 1]])
     assert.not.ok(
       plan(db, text as string).some((step) => step.includes("TEMP B-TREE")),

@@ -1,4 +1,4 @@
-/** The outbox as rows: what is added with a change, the job of each queue, and what is swept. */
+/** The rows of the outbox: messages added with a change, the job of each queue, and deletion of old messages. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { RenderedMessage } from "../../../src/domain/notification/render.ts";
@@ -21,7 +21,7 @@ function given() {
   return { ...all, deliveries: all.store.outbox, add, jobs, queues };
 }
 
-test("each type is stored in the form that it is sent in", () => {
+test("stores each type of message in the form in which it is sent", () => {
   const { add, db } = given();
   add();
   add("q", { type: "SLACK", webhook: "https://slack.example/y", body: { text: "hello" } });
@@ -39,7 +39,7 @@ test("each type is stored in the form that it is sent in", () => {
   );
 });
 
-test("a queue has one job for as long as something waits in it", () => {
+test("a queue has one job while a message waits in it", () => {
   const { add, deliveries, jobs, queues, store } = given();
   for (const queue of ["q", "q", "r"]) add(queue);
   assert.equal(jobs(), [
@@ -64,7 +64,7 @@ test("a queue has one job for as long as something waits in it", () => {
   ]);
 });
 
-test("a message of a change that is undone has neither row nor job", () => {
+test("a rolled-back change leaves neither message nor job", () => {
   const { add, db, jobs, queues } = given();
   assert.throws(
     () =>
@@ -80,7 +80,7 @@ test("a message of a change that is undone has neither row nor job", () => {
   );
 });
 
-test("a queue whose job is missing gets one with its next message or retry", () => {
+test("a queue without its job gets one with its next message or retry", () => {
   const { add, db, deliveries, jobs, queues } = given();
   add();
   db.exec("DELETE FROM jobs");
@@ -89,7 +89,7 @@ test("a queue whose job is missing gets one with its next message or retry", () 
   assert.equal(queues(), [["q", 2]]);
 });
 
-test("what does not wait any more is neither tried, given up nor purged as if it did", () => {
+test("attempts, markDead and deleteDead have no effect on messages in another state", () => {
   const { add, db, deliveries } = given();
   add();
   const waiting = deliveries.findFirst("q");
@@ -107,7 +107,7 @@ test("what does not wait any more is neither tried, given up nor purged as if it
   );
 });
 
-test("what was delivered long ago is deleted with its log, a part at a time; the dead and the waiting stay", () => {
+test("deletes old delivered messages with their attempts in batches, and keeps dead and waiting ones", () => {
   const { add, db, deliveries } = given();
   for (let n = 0; n < 5; n += 1) {
     add();
@@ -129,7 +129,7 @@ test("what was delivered long ago is deleted with its log, a part at a time; the
   assert.equal(db.prepare("SELECT delivery_id FROM delivery_attempts").pluck().all(), [4]);
 });
 
-test("errors are kept at a bounded length", () => {
+test("truncates stored errors", () => {
   const { add, db, deliveries } = given();
   add();
   const message = deliveries.findFirst("q");
@@ -148,7 +148,7 @@ test("errors are kept at a bounded length", () => {
   );
 });
 
-test("every statement finds its rows by an index and sorts nothing", () => {
+test("an index serves every statement, without sorting", () => {
   const { db, sql } = opened();
   const statements = sql.filter(
     (text) => /\b(FROM|INTO|UPDATE) (deliveries|delivery_\w+)\b/.test(text) && !text.startsWith("INSERT"),
@@ -159,11 +159,11 @@ test("every statement finds its rows by an index and sorts nothing", () => {
     steps.filter((step) => /SCAN|TEMP B-TREE/.test(step)),
     [],
   );
-  // Deleting a target looks for the messages that name it.
+  // Deleting a target looks up the messages that name it.
   assert.match(plan(db, "UPDATE deliveries SET target_id = NULL WHERE target_id = ?").join(), "deliveries_by_target");
 });
 
-test("lists for the operator go along an index in the order of the answer", () => {
+test("lists for the operator follow an index", () => {
   const { db, sql, store, organizationId } = opened();
   for (const [state, organization, action] of [
     [null, null, null],

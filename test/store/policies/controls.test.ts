@@ -8,14 +8,14 @@ const FIELDS = { name: "one", description: null, links: {} };
 const ANY = { search: "", archived: false, tags: [] };
 
 function open() {
-  const house = opened();
-  const organization = { id: house.organizationId, name: "acme" };
+  const setup = opened();
+  const organization = { id: setup.organizationId, name: "acme" };
   const create = (identifier: string, fields: Partial<typeof FIELDS> = {}) =>
-    house.store.controls.create(organization, { identifier, ...FIELDS, ...fields }, "ada");
-  return { ...house, organization, create, controls: house.store.controls };
+    setup.store.controls.create(organization, { identifier, ...FIELDS, ...fields }, "ada");
+  return { ...setup, organization, create, controls: setup.store.controls };
 }
 
-test("every change is a version with a copy of what it led to, by whom and when", () => {
+test("every change makes a version with a copy of the control, its author and time", () => {
   const { controls, create, db } = open();
   let control = create("C-1");
   control = controls.update(control, { name: "two", description: "d", links: { a: "b" } }, "bob");
@@ -43,7 +43,7 @@ test("every change is a version with a copy of what it led to, by whom and when"
   assert.is(controls.findVersion(control.id, 6), null);
 });
 
-test("what changes nothing writes nothing", () => {
+test("an edit without a change writes nothing", () => {
   const { controls, create, db } = open();
   const control = create("C-1", { links: { b: "1", a: "2" } });
   const changes = () => db.prepare("SELECT total_changes()").pluck().get();
@@ -53,7 +53,7 @@ test("what changes nothing writes nothing", () => {
   assert.is(changes(), before);
 });
 
-test("an identifier is given once, and its refusal is a conflict", () => {
+test("refuses an identifier that was ever used, as a conflict", () => {
   const { controls, create } = open();
   controls.archive(create("C-1"), "ada");
   try {
@@ -68,7 +68,7 @@ test("an identifier is given once, and its refusal is a conflict", () => {
   }
 });
 
-test("a name that was changed is found by its new letters only", () => {
+test("finds a renamed control by its new name only", () => {
   const { controls, create, organizationId } = open();
   const found = (search: string): number => controls.count(organizationId, { ...ANY, search });
   const control = create("C-1", { name: "STRASSE Ä" });
@@ -77,7 +77,7 @@ test("a name that was changed is found by its new letters only", () => {
   assert.equal(["strasse", "weg"].map(found), [0, 1]);
 });
 
-test("a policy version keeps the controls of its text, once each, whether or not its rules come with it", () => {
+test("a policy version has the controls of its text, once each, with or without parsed rules", () => {
   const { store, controls, create, organizationId, db } = open();
   const [one, two] = [create("C-1"), create("C-2")];
   const put = (yaml: string) =>
@@ -107,7 +107,7 @@ test("a policy version keeps the controls of its text, once each, whether or not
   assert.is(db.prepare("SELECT count(*) FROM policy_version_controls").pluck().get(), 3);
 });
 
-test("no statement walks a table; lists come in the order of an index, and decisions from theirs alone", () => {
+test("no statement scans a table; lists follow an index, and decisions use theirs alone", () => {
   const { db, sql } = open();
   const mine = sql.filter(
     (text) =>

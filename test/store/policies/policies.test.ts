@@ -13,7 +13,7 @@ const test = suite("store/policies/policies");
 const V1 = "_schema: https://assay.example.com/schemas/policy/v1\n";
 const V2 = `${V1}artifacts:\n  provenance:\n    required: true\n`;
 
-/** An empty database with one organization, and a clock that moves one second with every look at it. */
+/** An empty database with one organization, and a clock that advances one second with every reading. */
 function open() {
   const db = openMemory();
   let at = 100;
@@ -46,7 +46,7 @@ function open() {
   return { db, policies, organization, put, events, versions };
 }
 
-test("a policy with a file is created with version 1 and both events, all of one moment", () => {
+test("creates a policy with a file with version 1 and both events at the same time", () => {
   const { policies, organization, put, events, versions } = open();
   const { policy, created, described, version } = put("what may run", V1, "first");
   assert.is(created, true);
@@ -95,7 +95,7 @@ test("a policy without a file has no version until it gets one", () => {
   );
 });
 
-test("what changed decides about version, events and time of modification", () => {
+test("the change determines version, events and time of modification", () => {
   const { db, put, events, versions } = open();
   const { policy } = put("one", V1, "first");
   const count = () => db.prepare("SELECT total_changes()").pluck().get();
@@ -121,7 +121,7 @@ test("what changed decides about version, events and time of modification", () =
   assert.is(changed.version?.comment, "second");
   assert.ok(changed.policy.last_modified_at > described.policy.last_modified_at);
 
-  // An earlier content is another content than the latest one.
+  // Content of an earlier version differs from the latest one.
   const both = put("three", V1, "back");
   assert.is(both.described, true);
   assert.is(both.version?.version, 3);
@@ -153,7 +153,7 @@ test("what changed decides about version, events and time of modification", () =
   assert.is(count(), before);
 });
 
-test("texts that differ by a byte are different: line ends, a byte order mark, a last line break", () => {
+test("texts that differ in a byte are different: line endings, a byte order mark, a final newline", () => {
   const { put, versions } = open();
   const texts = [V1, V1.trimEnd(), V1.replace("\n", "\r\n"), `\ufeff${V1}`];
   for (const text of texts) put("", text);
@@ -164,7 +164,7 @@ test("texts that differ by a byte are different: line ends, a byte order mark, a
   );
 });
 
-test("names belong to an organization; lists are in order of name", () => {
+test("names belong to an organization, and lists are ordered by name", () => {
   const { db, policies, organization, put } = open();
   put("", V1);
   const other = openStore(db, { now: () => 1, newId: () => "00000000-0000-4000-8000-ffffffff" }).organizations.create({
@@ -199,7 +199,7 @@ test("names belong to an organization; lists are in order of name", () => {
   );
 });
 
-test("a version gives its rules, the same document again and again", () => {
+test("returns the same parsed document of a version every time", () => {
   const { policies, put } = open();
   const one = put("", V1).version?.id ?? 0;
   const two = put("", V2).version?.id ?? 0;
@@ -209,7 +209,7 @@ test("a version gives its rules, the same document again and again", () => {
   assert.throws(() => policies.getDocument(two + 1), /policy version \d+ is gone/);
 });
 
-test("the rules of an undone version are not taken for those of the version that gets its id", () => {
+test("does not use the rules of a rolled-back version for the version that gets its id", () => {
   const { db, policies, put } = open();
   put("", null);
   db.exec("SAVEPOINT attempt");
@@ -221,7 +221,7 @@ test("the rules of an undone version are not taken for those of the version that
   assert.is(policies.getDocument(stored).provenance.required, true);
 });
 
-test("more documents than the cache keeps are all read right", () => {
+test("reads every document right, also when there are more than the cache holds", () => {
   const { policies, put } = open();
   const ids: number[] = [];
   for (let n = 0; n < 70; n += 1)
@@ -235,7 +235,7 @@ test("more documents than the cache keeps are all read right", () => {
 const large = (rules: string): string =>
   `${V1}${`# ${"x".repeat(98)}\n`.repeat(100)}artifacts:\n  attestations:\n${rules}`;
 
-test("the stored form of a large policy is what counts, and its text is not parsed again", () => {
+test("uses the stored form of a large policy without parsing its text again", () => {
   const { policies, organization } = open();
   const { policy } = parsePolicy(`${V1}artifacts: {attestations: [{type: snyk, if: "flow.name == 'a'"}]}`);
   const file = {
@@ -250,7 +250,7 @@ test("the stored form of a large policy is what counts, and its text is not pars
   assert.is(policies.getDocument(version?.id ?? 0), rules);
 });
 
-test("a policy that is larger than new ones may be still loads", () => {
+test("loads a policy that exceeds the limits for new ones", () => {
   const { policies, put } = open();
   const chain = Array(30_000).fill("true").join(" or ");
   const rules = Array.from({ length: 600 }, (_, index) => `    - {type: generic, name: check-${index}}\n`).join("");
@@ -260,20 +260,21 @@ test("a policy that is larger than new ones may be still loads", () => {
   assert.is(attestations[0]?.condition?.text, chain);
 });
 
-test("a stored text that is no valid policy is told apart from one that is gone", () => {
+test("distinguishes an invalid stored text from a missing version", () => {
   const { db, policies, put } = open();
   const { policy } = put("", V1);
   const id = Number(
     db
       .prepare(
-        "INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) VALUES (?, 2, 1, 'ann', '[')",
+        `INSERT INTO policy_versions (policy_id, version, timestamp, created_by, policy_yaml) VALUES (?, 2,
+            1, 'ann', '[')`,
       )
       .run(policy.id).lastInsertRowid,
   );
   assert.throws(() => policies.getDocument(id), /version 2 of policy \d+ is stored but no valid policy/);
 });
 
-test("a put that is undone leaves nothing, its neighbours in the batch stay", async () => {
+test("a rolled-back put leaves nothing, and its neighbours in the batch stay", async () => {
   const { db, policies, put, versions } = open();
   const writer = new GroupCommitWriter(db);
   const outcomes = await Promise.allSettled([

@@ -1,4 +1,4 @@
-/** Worlds in which something has expired, for tests of retention. */
+/** Databases with expired rows, for the tests of retention. */
 import fc from "fast-check";
 import type { RetentionPlan } from "../../../src/store/retention/retention-plan.ts";
 import { openRetention } from "../../../src/store/retention/retention.ts";
@@ -15,14 +15,14 @@ export const retentionOf = ({ db, store, clock }: Pick<House, "db" | "store" | "
   return openRetention(db, { now: () => clock.at, newId: () => `retention-${++ids}` }, store.builds);
 };
 
-/** The plan of now. */
+/** Makes the plan as of now. */
 export const planOf = (
   { db, clock }: Pick<House, "db" | "clock">,
   retention: Retention,
   organizationId: number | null = null,
 ): RetentionPlan => db.transaction(() => retention.plans.make(organizationId, clock.at)).deferred();
 
-/** Does what a plan says that was made just now; gives the sum of all steps, and what was noted. */
+/** Carries out a plan that was just made. @returns the sum of all steps, and the audit entries. */
 export async function carriedOut(
   { db }: Pick<House, "db">,
   { runs }: Retention,
@@ -45,10 +45,10 @@ export async function carriedOut(
   return { ...sum, notes, run };
 }
 
-/** A build that nobody ran yet, of a trail that begins with it or was there. */
+/** A build that never ran, of a new or an existing trail. */
 type Build = { flow: number; trail: number; fingerprint: number; records: number; file: number | null; age: number };
 
-/** History as operations make it, with builds around it of which some ran, and organizations with rules and holds. */
+/** History as operations write it, surrounded by builds, some of which ran, and organizations with rules and holds. */
 export const arbitraryWorld = fc.record({
   seed: fc.integer(),
   steps: fc.integer({ min: 0, max: 60 }),
@@ -85,13 +85,13 @@ export const arbitraryWorld = fc.record({
 
 export type ArbitraryWorld = typeof arbitraryWorld extends fc.Arbitrary<infer World> ? World : never;
 
-/** The digest of the n-th file of a world. */
+/** The digest of the n-th evidence file. */
 export const fileOf = (n: number): string => n.toString(16).padStart(64, "e");
 
 export function built(world: ArbitraryWorld) {
-  const house = history(world.seed);
-  const { db, store, clock, organizationId } = house;
-  for (let step = 0; step < world.steps; step += 1) house.step();
+  const setup = history(world.seed);
+  const { db, store, clock, organizationId } = setup;
+  for (let step = 0; step < world.steps; step += 1) setup.step();
   const flows = [0, 1, 2].map(
     (place) =>
       db.prepare<[number], number>("SELECT id FROM flows ORDER BY id LIMIT 1 OFFSET ?").pluck().get(place) as number,
@@ -110,20 +110,20 @@ export function built(world: ArbitraryWorld) {
   function place({ flow, trail: number, fingerprint, records, file, age }: Build): void {
     clock.at = start + (100 - age) * DAY;
     const [flowId, name] = [flows[flow] as number, `late-${number}`];
-    const trail = store.trails.find(flowId, name) ?? house.trail(flowId, name);
+    const trail = store.trails.find(flowId, name) ?? setup.trail(flowId, name);
     const at = {
       flowId,
       trailId: trail.id,
       fingerprint: fingerprint.toString(16).padStart(64, "f"),
       referenceName: null,
     };
-    const id = store.artifacts.find(at)?.id ?? house.artifact(flowId, trail.id, at.fingerprint);
+    const id = store.artifacts.find(at)?.id ?? setup.artifact(flowId, trail.id, at.fingerprint);
     for (let record = 0; record < records; record += 1) {
       const fields =
         file === null || record > 0
           ? {}
           : { evidence_digest: fileOf(file), evidence_size: 10 + file, evidence_filename: "report.xml" };
-      const made = house.attestation(flowId, trail.id, `test-${record}`, {
+      const made = setup.attestation(flowId, trail.id, `test-${record}`, {
         scope: record % 2 === 0 ? "artifact" : "trail",
         artifact_fingerprint: record % 2 === 0 ? at.fingerprint : null,
         created_at: clock.at,
@@ -142,7 +142,7 @@ export function built(world: ArbitraryWorld) {
   }
 
   clock.at = start + 100 * DAY;
-  const environment = house.physical[0] as number;
+  const environment = setup.physical[0] as number;
   const ran = [...new Set(world.running)].map((fingerprint) => ({
     name: `late-${fingerprint}`,
     fingerprint: fingerprint.toString(16).padStart(64, "f"),
@@ -158,7 +158,7 @@ export function built(world: ArbitraryWorld) {
       },
     });
 
-  const retention = retentionOf(house);
+  const retention = retentionOf(setup);
   const days = ({ trails, evidence }: { trails: number | null; evidence: number | null }) => ({
     trails,
     evidence: trails !== null && evidence !== null && evidence >= trails ? null : evidence,
@@ -177,9 +177,10 @@ export function built(world: ArbitraryWorld) {
   }
   // The same names in an organization without rules.
   db.prepare(
-    `INSERT INTO trails (public_id, organization_id, flow_id, name, template_id, template_inherited, created_by, created_at, last_modified_at, state, compliance_json, reasons_json)
+    `INSERT INTO trails (public_id, organization_id, flow_id, name, template_id, template_inherited,
+        created_by, created_at, last_modified_at, state, compliance_json, reasons_json)
      SELECT 'foreign', ?, ?, 'late-1', template_id, 1, '', 0, 0, 'COMPLIANT', '{}', '[]' FROM flows LIMIT 1`,
   ).run(other, foreign);
   db.prepare("UPDATE flows SET trail_count = 1 WHERE id = ?").run(foreign);
-  return { ...house, flows, foreign, retention };
+  return { ...setup, flows, foreign, retention };
 }

@@ -15,7 +15,7 @@ const test = suite("store/retention/retention");
 type World = ReturnType<typeof built>;
 const all = (db: World["db"], sql: string, ...values: unknown[]): unknown[] => db.prepare(sql).all(...values);
 
-/** Everything that every snapshot says, judged again; when an interval ends is no part of it. */
+/** Everything that every snapshot shows, re-evaluated; without the ends of intervals. */
 function pictures({ store, db }: Pick<World, "store" | "db">): string[] {
   const snapshots = db
     .prepare<[], { environment_id: number; idx: number }>(
@@ -32,7 +32,7 @@ function pictures({ store, db }: Pick<World, "store" | "db">): string[] {
   });
 }
 
-/** What a policy would look at for every fingerprint that was ever reported, flows in the order of their keys. */
+/** What a policy would read for every fingerprint ever reported, flows in the order of their ids. */
 function factsOfAll({ db, store, organizationId }: World, fingerprints: readonly string[]): Map<string, string> {
   const facts = complianceFactStore(db, { attestations: store.attestations, flows: store.flows });
   return new Map(
@@ -43,7 +43,7 @@ function factsOfAll({ db, store, organizationId }: World, fingerprints: readonly
   );
 }
 
-/** The derived tables are what follows from the records. */
+/** Asserts that the derived tables follow from the records. */
 function derivedTablesHold(db: World["db"]): void {
   assert.equal(db.pragma("foreign_key_check"), []);
   assert.equal(
@@ -59,7 +59,8 @@ function derivedTablesHold(db: World["db"]): void {
   assert.equal(
     all(
       db,
-      "SELECT id FROM attestation_series s WHERE NOT EXISTS (SELECT 1 FROM attestation_series_records r WHERE r.series_id = s.id)",
+      `SELECT id FROM attestation_series s WHERE NOT EXISTS (SELECT 1 FROM attestation_series_records r
+          WHERE r.series_id = s.id)`,
     ),
     [],
     "empty series",
@@ -73,7 +74,8 @@ function derivedTablesHold(db: World["db"]): void {
     assert.equal(
       all(
         db,
-        `SELECT 1 FROM ${table} WHERE attestation_id NOT IN (SELECT id FROM attestations) OR trail_id NOT IN (SELECT id FROM trails)`,
+        `SELECT 1 FROM ${table} WHERE attestation_id NOT IN (SELECT id
+            FROM attestations) OR trail_id NOT IN (SELECT id FROM trails)`,
       ),
       [],
       table,
@@ -87,7 +89,7 @@ function derivedTablesHold(db: World["db"]): void {
   );
 }
 
-test("whatever the world and the rules: a run deletes what the plan showed, and changes no verdict", async () => {
+test("in any world and under any rules, a run deletes what the plan showed and changes no verdict", async () => {
   const seen = { worlds: 0, deleting: 0, stripping: 0, held: 0, ran: 0, shared: 0 };
   await fc.assert(
     fc.asyncProperty(arbitraryWorld, async (arbitrary) => {
@@ -95,7 +97,7 @@ test("whatever the world and the rules: a run deletes what the plan showed, and 
       const { db, store, retention, organizationId } = world;
       const fingerprints = db.prepare<[], string>("SELECT DISTINCT fingerprint FROM artifacts").pluck().all();
       const trails = db.prepare<[], { id: number; public_id: string }>("SELECT id, public_id FROM trails").all();
-      const [told, facts] = [pictures(world), factsOfAll(world, fingerprints)];
+      const [picturesBefore, facts] = [pictures(world), factsOfAll(world, fingerprints)];
       const plan = planOf(world, retention, organizationId);
       const going = new Set(
         retention.plans
@@ -147,7 +149,7 @@ test("whatever the world and the rules: a run deletes what the plan showed, and 
       );
       assert.ok(store.trails.find(world.foreign, "late-1"), "another organization");
 
-      assert.equal(pictures(world), told, "every snapshot says what it said");
+      assert.equal(pictures(world), picturesBefore, "every snapshot shows the same as before");
       for (const [fingerprint, now] of factsOfAll(world, fingerprints))
         if (now !== "[]") assert.is(now, facts.get(fingerprint), fingerprint);
       derivedTablesHold(db);
@@ -176,15 +178,12 @@ test("whatever the world and the rules: a run deletes what the plan showed, and 
 const NOW = 1_800_000_000;
 type Place = ReturnType<typeof place>;
 
-/**
- * A flow with a rule that has trails expire after 30 days; `trail` makes one that ended so many days ago, with
- * artifacts and records.
- */
+/** A flow whose trails expire after 30 days. `trail` makes one that ended `days` ago, with artifacts and records. */
 function place(days: { trails: number | null; evidence: number | null } = { trails: 30, evidence: null }) {
-  const house = opened();
-  const retention = retentionOf(house);
-  const flow = house.flow("build");
-  retention.rules.set({ organizationId: house.organizationId, flowId: null }, days);
+  const setup = opened();
+  const retention = retentionOf(setup);
+  const flow = setup.flow("build");
+  retention.rules.set({ organizationId: setup.organizationId, flowId: null }, days);
   const trail = (
     name: string,
     ended: number,
@@ -192,42 +191,42 @@ function place(days: { trails: number | null; evidence: number | null } = { trai
     file: string | null = null,
     of = flow.id,
   ): number => {
-    house.clock.at = NOW - ended * DAY - 100;
-    const { id } = house.store.trails.find(of, name) ?? house.trail(of, name);
-    for (const fingerprint of fingerprints) house.artifact(of, id, fingerprint.repeat(64));
-    const record = house.attestation(
+    setup.clock.at = NOW - ended * DAY - 100;
+    const { id } = setup.store.trails.find(of, name) ?? setup.trail(of, name);
+    for (const fingerprint of fingerprints) setup.artifact(of, id, fingerprint.repeat(64));
+    const record = setup.attestation(
       of,
       id,
       "tests",
       file === null ? {} : { evidence_digest: file.repeat(64), evidence_size: 5, evidence_filename: "junit.xml" },
     );
-    house.store.attestations.bindToTrail(id, record.id, "tests");
-    house.store.trailEvaluation.evaluate(id, house.clock.at);
-    house.clock.at = NOW;
+    setup.store.attestations.bindToTrail(id, record.id, "tests");
+    setup.store.trailEvaluation.evaluate(id, setup.clock.at);
+    setup.clock.at = NOW;
     return id;
   };
-  const names = (): unknown[] => house.db.prepare("SELECT name FROM trails ORDER BY name").pluck().all();
-  return { ...house, retention, flow, another: house.flow, trail, names };
+  const names = (): unknown[] => setup.db.prepare("SELECT name FROM trails ORDER BY name").pluck().all();
+  return { ...setup, retention, flow, another: setup.flow, trail, names };
 }
 
-const keptOf = ({ retention, ...house }: Place) =>
-  planOf(house, retention).flows.map(({ trails, kept, examples }) => ({
+const keptOf = ({ retention, ...setup }: Place) =>
+  planOf(setup, retention).flows.map(({ trails, kept, examples }) => ({
     trails,
     ...kept,
     by: examples.map(({ trail, by }) => `${trail}: ${by}`),
   }));
 
-test("a trail ends with its last event, not with its beginning, and the rule of a flow stands in place of that of the organization", async () => {
-  const house = place();
-  const { trail, retention, organizationId, names, store, clock } = house;
+test("the age of a trail counts from its last event; the rule of a flow replaces its organization's", async () => {
+  const setup = place();
+  const { trail, retention, organizationId, names, store, clock } = setup;
   trail("old", 31);
   trail("young", 29);
   const busy = trail("busy", 99);
   store.trails.addEvent(busy, { type: "x", at: NOW - 10 * DAY, event: {} });
-  const other = house.another("other");
+  const other = setup.another("other");
   trail("kept", 400, [], null, other.id);
   retention.rules.set({ organizationId, flowId: other.id }, { trails: null, evidence: null });
-  const done = await carriedOut(house, retention, planOf(house, retention));
+  const done = await carriedOut(setup, retention, planOf(setup, retention));
   assert.equal(
     { trails: done.trails, kept: done.kept, notes: done.notes },
     { trails: 1, kept: 0, notes: ["trail.deleted build/old"] },
@@ -235,14 +234,14 @@ test("a trail ends with its last event, not with its beginning, and the rule of 
   assert.equal(names(), ["busy", "kept", "young"]);
   clock.at = NOW + 500 * DAY;
   assert.ok(retention.rules.delete({ organizationId, flowId: other.id }));
-  assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 3);
+  assert.is((await carriedOut(setup, retention, planOf(setup, retention))).trails, 3);
   assert.equal(names(), []);
-  assert.is(house.db.prepare("SELECT trail_count FROM flows WHERE id = ?").pluck().get(house.flow.id), 0);
+  assert.is(setup.db.prepare("SELECT trail_count FROM flows WHERE id = ?").pluck().get(setup.flow.id), 0);
 });
 
-test("what holds a trail is told: holds, snapshots, messages that are to be made", async () => {
-  const house = place();
-  const { trail, retention, organizationId, store, db, flow, names } = house;
+test("names what keeps a trail: holds, snapshots, pending messages", async () => {
+  const setup = place();
+  const { trail, retention, organizationId, store, db, flow, names } = setup;
   trail("held", 90);
   const told = trail("told", 90);
   trail("ran", 90, ["a"]);
@@ -276,7 +275,7 @@ test("what holds a trail is told: holds, snapshots, messages that are to be made
     artifacts: [{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }],
     actor: { publicId: "ci", displayName: "ci" },
   });
-  assert.equal(keptOf(house), [
+  assert.equal(keptOf(setup), [
     {
       trails: 1,
       held: 1,
@@ -290,49 +289,49 @@ test("what holds a trail is told: holds, snapshots, messages that are to be made
       ],
     },
   ]);
-  assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 1);
+  assert.is((await carriedOut(setup, retention, planOf(setup, retention))).trails, 1);
   db.exec("DELETE FROM jobs");
   retention.rules.releaseHold(retention.rules.findHold(hold)?.id as number, "legal");
-  assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 2);
+  assert.is((await carriedOut(setup, retention, planOf(setup, retention))).trails, 2);
   assert.equal(names(), ["ran"], "what ran stays for as long as its snapshots, which is for ever");
 });
 
 test("an artifact keeps all records that count, or loses all of them", async () => {
-  const house = place();
-  const { trail, retention, organizationId, names, db } = house;
-  const release = house.another("release");
+  const setup = place();
+  const { trail, retention, organizationId, names, db } = setup;
+  const release = setup.another("release");
   retention.rules.set({ organizationId, flowId: release.id }, { trails: 100, evidence: null });
-  // Built twice, released later: the first build does not count any more, the second one does.
+  // Built twice, released later: the second build counts, the first one no longer does.
   trail("build-1", 60, ["a"]);
   trail("build-2", 50, ["a"]);
   trail("release-1", 40, ["a"], null, release.id);
-  // Reported without a trail too: that never goes.
+  // Also reported without a trail, which is never deleted.
   trail("legacy", 60, ["c"]);
-  house.artifact(release.id, null, "c".repeat(64));
+  setup.artifact(release.id, null, "c".repeat(64));
   assert.equal(
-    keptOf(house).map(({ trails, shared }) => [trails, shared]),
+    keptOf(setup).map(({ trails, shared }) => [trails, shared]),
     [[1, 2]],
   );
-  await carriedOut(house, retention, planOf(house, retention));
+  await carriedOut(setup, retention, planOf(setup, retention));
   assert.equal(names(), ["build-2", "legacy", "release-1"]);
   assert.equal(
     all(db, "SELECT artifact_id FROM builds ORDER BY 1"),
     all(db, "SELECT min(id) AS artifact_id FROM artifacts GROUP BY fingerprint ORDER BY 1"),
   );
   retention.rules.set({ organizationId, flowId: release.id }, { trails: 30, evidence: null });
-  // Those that count go in one write.
-  const plan = planOf(house, retention);
-  assert.is((await carriedOut(house, retention, plan, 1)).trails, 2);
+  // The records that count are deleted in one write.
+  const plan = planOf(setup, retention);
+  assert.is((await carriedOut(setup, retention, plan, 1)).trails, 2);
   assert.equal(names(), ["legacy"]);
 });
 
-test("what is kept for an artifact keeps others for another one, and each may still lose its files", async () => {
-  const house = place({ trails: 30, evidence: 10 });
-  const { trail, retention, names, db } = house;
+test("a trail kept for one artifact keeps others for another one, and each may still lose its files", async () => {
+  const setup = place({ trails: 30, evidence: 10 });
+  const { trail, retention, names, db } = setup;
   trail("second", 60, ["b"]);
-  trail("first", 50, ["a", "b"], "e", house.another("other").id);
-  trail("young", 1, ["a"], "f", house.another("third").id);
-  const plan = planOf(house, retention);
+  trail("first", 50, ["a", "b"], "e", setup.another("other").id);
+  trail("young", 1, ["a"], "f", setup.another("third").id);
+  const plan = planOf(setup, retention);
   assert.equal(
     plan.flows.map(({ flow, trails, stripped, files, kept }) => [flow, trails, stripped, files, kept.shared]),
     [
@@ -340,7 +339,7 @@ test("what is kept for an artifact keeps others for another one, and each may st
       ["other", 0, 1, 1, 0],
     ],
   );
-  const done = await carriedOut(house, retention, plan);
+  const done = await carriedOut(setup, retention, plan);
   assert.equal({ trails: done.trails, stripped: done.stripped }, { trails: 0, stripped: 1 });
   assert.equal(names(), ["first", "second", "young"]);
   assert.equal(db.prepare("SELECT evidence_digest FROM attestations ORDER BY id").pluck().all(), [
@@ -350,17 +349,17 @@ test("what is kept for an artifact keeps others for another one, and each may st
   ]);
 });
 
-test("a run that was stopped goes on under the same plan; a hold or a rule that changes meanwhile ends it", async () => {
-  const house = place();
-  const { trail, retention, organizationId, names, db } = house;
+test("an interrupted run continues under the same plan; a changed hold or rule ends it", async () => {
+  const setup = place();
+  const { trail, retention, organizationId, names, db } = setup;
   for (const name of ["a", "b", "c", "d"]) trail(name, 60);
-  const plan = planOf(house, retention);
-  const first = await carriedOut(house, retention, plan, 1);
+  const plan = planOf(setup, retention);
+  const first = await carriedOut(setup, retention, plan, 1);
   assert.is(first.trails, 1);
   const deleted = retention.runs.listDeletedBy(first.run.id);
-  const again = db.transaction(() => retention.plans.make(null, house.clock.at, deleted)).deferred();
+  const again = db.transaction(() => retention.plans.make(null, setup.clock.at, deleted)).deferred();
   assert.is(again.id, plan.id, "what is left and what is gone are the plan");
-  const second = await carriedOut(house, retention, again, 1);
+  const second = await carriedOut(setup, retention, again, 1);
   assert.equal({ trails: second.trails, id: second.run.id }, { trails: 1, id: first.run.id });
   assert.equal(names(), ["c", "d"]);
 
@@ -372,17 +371,17 @@ test("a run that was stopped goes on under the same plan; a hold or a rule that 
     (error: Error) => error instanceof RetentionChangedError,
   );
   assert.equal(names(), ["c", "d"]);
-  assert.is.not(planOf(house, retention).id, plan.id);
+  assert.is.not(planOf(setup, retention).id, plan.id);
 });
 
-test("what happens after the plan is seen under the write lock: an artifact that starts, an event, a record that comes", async () => {
-  const house = place();
-  const { trail, retention, organizationId, store, names } = house;
+test("sees changes after the plan under the write lock: a start, an event, a new record", async () => {
+  const setup = place();
+  const { trail, retention, organizationId, store, names } = setup;
   trail("starts", 60, ["a"]);
   const event = trail("event", 60);
   trail("shares", 60, ["b"]);
   trail("goes", 60, ["c"]);
-  const plan = planOf(house, retention);
+  const plan = planOf(setup, retention);
   const environment = store.environments.create(organizationId, {
     name: "prod",
     type: "K8S",
@@ -396,15 +395,15 @@ test("what happens after the plan is seen under the write lock: an artifact that
     actor: { publicId: "ci", displayName: "ci" },
   });
   store.trails.addEvent(event, { type: "x", at: NOW, event: {} });
-  trail("new", 1, ["b"], null, house.another("other").id);
-  const done = await carriedOut(house, retention, plan);
+  trail("new", 1, ["b"], null, setup.another("other").id);
+  const done = await carriedOut(setup, retention, plan);
   assert.equal({ trails: done.trails, kept: done.kept }, { trails: 1, kept: 3 });
   assert.equal(names(), ["event", "new", "shares", "starts"]);
 });
 
-test("a snapshot that was planned on what is deleted meanwhile begins anew", async () => {
-  const house = place();
-  const { trail, retention, organizationId, store } = house;
+test("a snapshot planned on rows that are deleted meanwhile starts over", async () => {
+  const setup = place();
+  const { trail, retention, organizationId, store } = setup;
   trail("old", 60, ["a"]);
   const environment = store.environments.create(organizationId, {
     name: "prod",
@@ -417,13 +416,13 @@ test("a snapshot that was planned on what is deleted meanwhile begins anew", asy
     { name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } },
   ]);
   assert.ok(store.snapshotRecorder.isCurrent(survey));
-  assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 1);
+  assert.is((await carriedOut(setup, retention, planOf(setup, retention))).trails, 1);
   assert.not(store.snapshotRecorder.isCurrent(survey));
 });
 
-test("a tombstone says what there was, and its digest is that of the records and files, also of files that went before", async () => {
-  const house = place({ trails: 60, evidence: 30 });
-  const { trail, retention, organizationId, clock, db } = house;
+test("a tombstone counts what was deleted; its digest covers records and files, deleted ones too", async () => {
+  const setup = place({ trails: 60, evidence: 30 });
+  const { trail, retention, organizationId, clock, db } = setup;
   const id = trail("old", 50, ["a", "b"], "e");
   trail("same-file", 1, [], "e");
   const record = db.prepare("SELECT public_id, name, is_compliant FROM attestations WHERE trail_id = ?").get(id) as {
@@ -433,22 +432,22 @@ test("a tombstone says what there was, and its digest is that of the records and
   };
   const digest = recordsDigest([{ ...record, file: "e".repeat(64) }]);
   assert.equal(
-    planOf(house, retention).flows.map(({ stripped, files, trails }) => [stripped, files, trails]),
+    planOf(setup, retention).flows.map(({ stripped, files, trails }) => [stripped, files, trails]),
     [[1, 0, 0]],
     "another record names the same file",
   );
-  const stripped = await carriedOut(house, retention, planOf(house, retention));
+  const stripped = await carriedOut(setup, retention, planOf(setup, retention));
   assert.equal(
     { trails: stripped.trails, stripped: stripped.stripped, notes: stripped.notes },
     { trails: 0, stripped: 1, notes: ["trail.evidence_deleted build/old"] },
   );
-  assert.equal(house.store.attestations.isEvidenceReferenced("e".repeat(64)), true);
+  assert.equal(setup.store.attestations.isEvidenceReferenced("e".repeat(64)), true);
   assert.equal(
     db.prepare("SELECT evidence_digest, evidence_size, evidence_filename FROM attestations WHERE trail_id = ?").get(id),
     { evidence_digest: null, evidence_size: null, evidence_filename: "junit.xml" },
   );
   clock.at = NOW + 11 * DAY;
-  assert.is((await carriedOut(house, retention, planOf(house, retention))).trails, 1);
+  assert.is((await carriedOut(setup, retention, planOf(setup, retention))).trails, 1);
   const list = retention.runs.listTombstones(organizationId, null, { limit: 10, before: null });
   const shown = list.map(
     ({
@@ -505,27 +504,27 @@ test("a tombstone says what there was, and its digest is that of the records and
   assert.is(retention.runs.listTombstones(organizationId, null, { limit: 10, before: list[0]?.id ?? 0 }).length, 1);
 });
 
-test("a name is free again, and a new trail of that name is another one with a tombstone of its own", async () => {
-  const house = place();
-  const { trail, retention, names, organizationId, flow, store } = house;
+test("a deleted name is free, and a new trail with that name gets its own tombstone", async () => {
+  const setup = place();
+  const { trail, retention, names, organizationId, flow, store } = setup;
   trail("main", 60, ["a"]);
   const first = store.trails.find(flow.id, "main")?.public_id;
-  await carriedOut(house, retention, planOf(house, retention));
+  await carriedOut(setup, retention, planOf(setup, retention));
   trail("main", 50, ["a"]);
   assert.equal(names(), ["main"]);
   assert.is.not(store.trails.find(flow.id, "main")?.public_id, first);
-  await carriedOut(house, retention, planOf(house, retention));
+  await carriedOut(setup, retention, planOf(setup, retention));
   assert.equal(
     retention.runs.listTombstones(organizationId, flow.id, { limit: 10, before: null }).map(({ name }) => name),
     ["main", "main"],
   );
 });
 
-test("rows that would name what is gone are found, whoever left them", async () => {
-  const house = place();
-  const { trail, retention, db } = house;
+test("finds rows that refer to deleted rows, whatever left them", async () => {
+  const setup = place();
+  const { trail, retention, db } = setup;
   trail("old", 60);
-  const plan = planOf(house, retention);
+  const plan = planOf(setup, retention);
   const pieces = retention.runs.planPieces(plan, retention.runs.begin(plan.id, "ops").id, () =>
     db.exec("INSERT INTO trail_events (trail_id, type, timestamp, event_json) VALUES (1, 'x', 0, '{}')"),
   );
@@ -537,9 +536,12 @@ test("rows that would name what is gone are found, whoever left them", async () 
   assert.is(db.pragma("foreign_keys", { simple: true }), 1, "and the checks are on again");
 });
 
-test("nothing else deletes history", () => {
-  const history =
-    /DELETE FROM (trails|trail_events|artifacts|attestations|evaluations|snapshots|snapshot_artifacts|audit_log|tombstones|legal_holds|allowlist_entries|policy_versions|deployments)\b/;
+test("no other file deletes history", () => {
+  const tables = [
+    ...["trails", "trail_events", "artifacts", "attestations", "evaluations", "snapshots", "snapshot_artifacts"],
+    ...["audit_log", "tombstones", "legal_holds", "allowlist_entries", "policy_versions", "deployments"],
+  ];
+  const history = new RegExp(`DELETE FROM (${tables.join("|")})\\b`);
   const offences = sourceFiles("src")
     .filter(({ path, text }) => path !== "src/store/retention/retention-deletion.ts" && history.test(text))
     .map(({ path }) => path);
