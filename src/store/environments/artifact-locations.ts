@@ -139,7 +139,7 @@ export function artifactLocationStore(db: Db) {
                    FROM json_each(CASE WHEN json_valid(ev.facts_json) THEN ev.facts_json ELSE '{}' END, '$.flows') flow
                    WHERE CASE flow.type WHEN 'object' THEN flow.value ->> 'artifact_id' END = a.id)`,
   );
-  // The running artifacts are few compared with everything ever built, so they lead; one index lookup for each tells
+  // The running artifacts are few compared with everything ever built, so they lead; one index lookup for each shows
   // whether it comes from the repository.
   const runningByRepo = db.prepare<{ organization: number; repo: number }, RunningInRepoRow>(
     `SELECT env.public_id AS environment_id, env.name AS environment_name, env.type AS environment_type,

@@ -200,7 +200,7 @@ export function snapshotStore(db: Db) {
     parseEvaluation: evaluations.parse,
     /**
      * A text about an evaluation that `parseEvaluation` returned, cached along with it. The text must depend only on
-     * the evaluation and the values in `from`; other values make it anew. @throws what `make` throws.
+     * the evaluation and the values in `from`; other values make a new text. @throws what `make` throws.
      */
     getOrMakeText: evaluations.getOrMakeText,
     /**

@@ -1,6 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parseSessionActorId, cookieDigest, sessionActorId } from "../../../src/store/accounts/sessions.ts";
+import type { NewSession } from "../../../src/store/accounts/sessions.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
 import { openStore } from "../../../src/store/index.ts";
 
@@ -12,7 +13,7 @@ function given() {
   let id = 0;
   const store = openStore(db, { now: () => clock.at, newId: () => `id-${++id}` });
   const userId = store.users.create({ name: "ann", displayName: "Ann", email: null });
-  const create = (cookie: string, fields: { idle?: number; lifetime?: number; userId?: number } = {}) =>
+  const create = (cookie: string, fields: Partial<NewSession> = {}) =>
     store.sessions.create({
       digest: cookieDigest(cookie),
       csrfToken: `token of ${cookie}`,
@@ -68,7 +69,7 @@ test("a use counts before it is flushed", () => {
 
 test("a session ends with its lifetime, however it is used", () => {
   const { clock, sessions, create } = given();
-  const id = create("one", { idle: 10_000, lifetime: 500 });
+  const id = create("one", { idleTimeoutS: 10_000, lifetimeS: 500 });
   clock.at = 1499.9;
   assert.ok(sessions.recordUse(sessions.findHolder(cookieDigest("one")) as never) && sessions.isOpen(id));
   clock.at = 1500;
@@ -77,7 +78,7 @@ test("a session ends with its lifetime, however it is used", () => {
 
 test("accepts the previous cookie for a minute, and no earlier one", () => {
   const { clock, sessions, create } = given();
-  const id = create("one", { idle: 1000 });
+  const id = create("one", { idleTimeoutS: 1000 });
   clock.at = 1010;
   assert.ok(sessions.rotate(id, cookieDigest("one"), cookieDigest("two")));
   assert.not.ok(sessions.rotate(id, cookieDigest("one"), cookieDigest("three")), "somebody was first");
@@ -127,7 +128,7 @@ test("an ended session accepts neither the current nor the previous cookie", () 
 test("deletes the record of a session some time after its end", () => {
   const { db, sessions, create } = given();
   for (let count = 0; count < 5; count += 1) create(`short ${count}`);
-  create("long", { lifetime: 5000 });
+  create("long", { lifetimeS: 5000 });
   assert.equal(
     [
       sessions.deleteExpired(2000, 2),
