@@ -1,5 +1,5 @@
 /**
- * Deployments (semantics 6.10). Read-only: snapshot-recorder.ts writes them, with the snapshot in which an artifact
+ * Deployments (semantics 6.10). Read-only: snapshot-writer.ts writes them, with the snapshot in which an artifact
  * starts.
  *
  * Lists show the rows of ordinal 0, one for each start. Counts for a flow include all ordinals: an artifact that a
