@@ -61,7 +61,7 @@ test("0003 derives the filter columns of each repository as reports do", () => {
       name,
       search_name: foldCase(name),
       vcs_instance: vcsInstanceOf(url),
-      namespace: namespaceOf(name, pathOf(path)),
+      namespace: deriveNamespace(name, pathOf(path)),
       latest_activity_at: 6,
     })),
   );

@@ -177,7 +177,7 @@ for (const seed of SEEDS) {
               members.reduce((sum, member) => sum + member.snapshot[column as "unknown_count"], 0),
             ),
           );
-          const state = logicalState(members.map((member) => booleanOf(member.snapshot.compliant)));
+          const state = computeLogicalVerdict(members.map((member) => booleanOf(member.snapshot.compliant)));
           // A member without a snapshot is not shown, and turns a compliant state into unknown.
           const size = { [groups.pair]: 2, [groups.all]: 3, [groups.withSilent]: 4 }[id];
           const found = booleanOf(snapshot.compliant);
