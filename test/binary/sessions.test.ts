@@ -6,7 +6,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { browserOf, PASSWORD, saidBy, shown } from "../web/browser.ts";
+import { createBrowser, PASSWORD, messageOf, visibleText } from "../web/browser.ts";
 import { CLIENT, startProvider } from "../web/provider.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
@@ -33,8 +33,8 @@ sessions(
       assert.not.ok(server.output().includes(printed[2] ?? ""), "printed once");
       const claims = await Promise.all(
         Array.from({ length: 4 }, async (_, index) => {
-          const browser = browserOf(server.url);
-          const answer = await browser.fill("/setup", {
+          const browser = createBrowser(server.url);
+          const answer = await browser.submitForm("/setup", {
             token: printed[2] ?? "",
             organization: `acme-${index}`,
             name: `ops-${index}`,
@@ -48,7 +48,7 @@ sessions(
       assert.not.ok(existsSync(file));
       const winner = claims.findIndex(({ status }) => status === 303);
       const { browser } = claims[winner] as (typeof claims)[number];
-      assert.match(shown(await browser.get("/account")), new RegExp(`acme-${winner} admin`));
+      assert.match(visibleText(await browser.get("/account")), new RegExp(`acme-${winner} admin`));
 
       const control = async (identifier: string, headers: Record<string, string>) => {
         const { status, text } = await browser.send("POST", `/api/v2/controls/acme-${winner}`, {
@@ -58,11 +58,11 @@ sessions(
         return [status, status === 201 ? null : JSON.parse(text)];
       };
       assert.equal(await control("one", {}), [403, { message: "CSRF token missing" }]);
-      assert.equal(await control("one", { "X-CSRF-Token": await browser.apiToken() }), [201, null]);
+      assert.equal(await control("one", { "X-CSRF-Token": await browser.readApiCsrfToken() }), [201, null]);
 
       await server.stop();
       server = await serve();
-      const again = browserOf(server.url);
+      const again = createBrowser(server.url);
       for (const [name, value] of browser.cookies) again.cookies.set(name, value);
       assert.is((await again.get("/account")).status, 200, "a restart signs nobody out");
       const { stdout } = await run(["session", "revoke", "--all", "--data", data]);
@@ -73,7 +73,7 @@ sessions(
       ]);
       assert.is((await again.get(`/api/v2/flows/acme-${winner}`)).status, 401);
       assert.is((await again.login(`ops-${winner}`, PASSWORD)).status, 303);
-      assert.is((await browserOf(server.url).get("/setup")).status, 303);
+      assert.is((await createBrowser(server.url).get("/setup")).status, 303);
       await server.stop();
     }),
 );
@@ -105,16 +105,16 @@ sessions("people sign in through an OpenID provider, and are refused once they a
       assert.not.match(server.output(), /one-time token/);
       oidc.serve(server.url);
       oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
-      const browser = browserOf(server.url);
+      const browser = createBrowser(server.url);
       const login = async () =>
         browser.get((await oidc.visit((await browser.get("/login/oidc")).location ?? "")).slice(server.url.length));
       assert.equal(await login().then(({ status, location }) => [status, location]), [303, "../../account"]);
-      assert.match(shown(await browser.get("/account")), /acme member ann \(personal\) admin/);
+      assert.match(visibleText(await browser.get("/account")), /acme member ann \(personal\) admin/);
       assert.match((await run(["user", "disable", "ann", "--data", data])).stdout, /^disabled ann/);
       assert.is((await browser.get("/account")).status, 303);
       assert.match(
-        saidBy(await login()) ?? "",
-        /^The login provider accepted you, but none of your groups has a role here/,
+        messageOf(await login()) ?? "",
+        /^You signed in with the provider, but none of your groups has a role here/,
       );
       await server.stop();
     } finally {
@@ -156,7 +156,7 @@ atTerminal("a password that is typed at a terminal is not shown", () =>
       "New password of ops: \nassay: nothing was changed: no password was entered\n",
     );
     const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
-    assert.is((await browserOf(server.url).login("ops", "correct horse battery")).status, 303);
+    assert.is((await createBrowser(server.url).login("ops", "correct horse battery")).status, 303);
     await server.stop();
   }),
 );

@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import { cookieDigest } from "../../src/store/accounts/sessions.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { browserOf, givePassword, PASSWORD, saidBy, shown } from "./browser.ts";
+import { createBrowser, setPassword, PASSWORD, messageOf, visibleText } from "./browser.ts";
 import type { Browser } from "./browser.ts";
 
 const test = suite("web/account");
@@ -16,8 +16,8 @@ test.after(() => server.stop());
 /** A user who is signed in. */
 async function given(at = server): Promise<{ name: string; browser: Browser; id: number }> {
   const name = `${at.given.org().org}-admin`;
-  await givePassword(at, name);
-  const browser = browserOf(at.url, { "User-Agent": "Browser/1 <b>" });
+  await setPassword(at, name);
+  const browser = createBrowser(at.url, { "User-Agent": "Browser/1 <b>" });
   assert.is((await browser.login(name, PASSWORD)).status, 303);
   return { name, browser, id: at.store.users.find(name)?.id as number };
 }
@@ -28,17 +28,17 @@ const change = (present = PASSWORD, wanted = NEW, again = wanted) => ({ present,
 
 test("a new password ends all sessions and starts one; the old password and cookies no longer work", async () => {
   const { name, browser } = await given();
-  const other = browserOf(server.url);
+  const other = createBrowser(server.url);
   await other.login(name, PASSWORD);
   const old = browser.cookies.get("assay") as string;
-  const token = await browser.apiToken();
-  const answer = await browser.fill("/account/password", change(), "/account");
+  const token = await browser.readApiCsrfToken();
+  const answer = await browser.submitForm("/account/password", change(), "/account");
   assert.equal(
     { status: answer.status, location: answer.location },
     { status: 303, location: "../account?done=password" },
   );
   assert.is.not(browser.cookies.get("assay"), old);
-  assert.is.not(await browser.apiToken(), token);
+  assert.is.not(await browser.readApiCsrfToken(), token);
   assert.is(
     saidBy(await browser.get("/account?done=password")),
     "Your password was changed. All your other sessions were ended.",
@@ -75,24 +75,24 @@ test("a refused password changes nothing", async () => {
     [{ ...change(), csrf: "wrong" }, 403, "This form has expired, or was not sent from this page. Please try again."],
     [{ ...change(), csrf: "" }, 403, "This form has expired, or was not sent from this page. Please try again."],
   ] as const) {
-    const answer = await browser.fill("/account/password", fields, "/account");
-    assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status, saidBy: said });
+    const answer = await browser.submitForm("/account/password", fields, "/account");
+    assert.equal({ status: answer.status, messageOf: messageOf(answer) }, { status, messageOf: said });
   }
-  const csrf = await browser.tokenOf("/account");
+  const csrf = await browser.readCsrfToken("/account");
   assert.is(
     (await browser.post("/account/password", { ...change(), csrf }, { Origin: "https://evil.example" })).status,
     403,
   );
   assert.equal(server.store.passwords.find(id), before);
   assert.is(
-    (await browserOf(server.url).fill("/account/password", change(), "/login")).location,
+    (await createBrowser(server.url).submitForm("/account/password", change(), "/login")).location,
     "../login?next=%2Faccount",
   );
 });
 
 test("users see and end their own sessions", async () => {
   const { name, browser } = await given();
-  const other = browserOf(server.url, { "User-Agent": "Browser/2" });
+  const other = createBrowser(server.url, { "User-Agent": "Browser/2" });
   await other.login(name, PASSWORD);
   const stranger = (await given()).browser;
   const page = shown(await browser.get("/account"));
@@ -102,17 +102,17 @@ test("users see and end their own sessions", async () => {
   assert.is((await browser.fill("/account/session", { id: await idOf(stranger) }, "/account")).status, 303);
   assert.ok(await isIn(stranger), "a session of another user");
   assert.is(
-    (await other.post("/account/session", { csrf: await stranger.tokenOf("/account"), id: await idOf(browser) }))
+    (await other.post("/account/session", { csrf: await stranger.readCsrfToken("/account"), id: await idOf(browser) }))
       .status,
     403,
   );
   assert.is(
-    (await browser.fill("/account/session", { id: await idOf(other) }, "/account")).location,
+    (await browser.submitForm("/account/session", { id: await idOf(other) }, "/account")).location,
     "../account?done=session",
   );
   assert.equal({ browser: await isIn(browser), other: await isIn(other) }, { browser: true, other: false });
   await other.login(name, PASSWORD);
-  assert.is((await browser.fill("/account/sessions", {}, "/account")).location, "../account?done=sessions");
+  assert.is((await browser.submitForm("/account/sessions", {}, "/account")).location, "../account?done=sessions");
   assert.equal(
     { browser: await isIn(browser), other: await isIn(other), stranger: await isIn(stranger) },
     { browser: true, other: false, stranger: true },
@@ -123,11 +123,11 @@ test("signing out needs the token of the session", async () => {
   const { browser } = await given();
   assert.is((await browser.post("/logout", {})).status, 403);
   assert.is(
-    (await browser.post("/logout", { csrf: await browser.tokenOf("/account") }, { Origin: "null" })).status,
+    (await browser.post("/logout", { csrf: await browser.readCsrfToken("/account") }, { Origin: "null" })).status,
     403,
   );
   assert.ok(await isIn(browser));
-  assert.is((await browserOf(server.url).post("/logout", {})).location, "./login");
+  assert.is((await createBrowser(server.url).post("/logout", {})).location, "./login");
 });
 
 test("a session expires when it is idle, and at the end of its lifetime", async () => {
@@ -158,8 +158,8 @@ test("a session expires when it is idle, and at the end of its lifetime", async 
 test("rotates a cookie every hour; the old value works for a moment, and ends the session later", async () => {
   const { browser, name } = await given();
   const old = browser.cookies.get("assay") as string;
-  const thief = browserOf(server.url, { Cookie: `assay=${old}` });
-  const token = await browser.apiToken();
+  const thief = createBrowser(server.url, { Cookie: `assay=${old}` });
+  const token = await browser.readApiCsrfToken();
   server.clock.at += 3600;
   const answer = await browser.get("/account");
   assert.equal(
@@ -194,7 +194,7 @@ test("answers parallel requests when a cookie is due, and one of them gets the n
   const old = browser.cookies.get("assay") as string;
   server.clock.at += 3600;
   const answers = await Promise.all(
-    Array.from({ length: 10 }, () => browserOf(server.url, { Cookie: `assay=${old}` }).get("/account")),
+    Array.from({ length: 10 }, () => createBrowser(server.url, { Cookie: `assay=${old}` }).get("/account")),
   );
   assert.equal(
     answers.map(({ status }) => status),
@@ -215,9 +215,9 @@ test("in read-only mode pages are shown, and the login says why it is refused", 
       { status: answer.status, getSetCookie: answer.headers.getSetCookie() },
       { status: 200, getSetCookie: [] },
     );
-    const refused = await browserOf(other.url).login(name, PASSWORD);
+    const refused = await createBrowser(other.url).login(name, PASSWORD);
     assert.is(refused.status, 507);
-    assert.match(saidBy(refused) ?? "", /^The server takes no changes at the moment: .*Nothing was stored\.$/);
+    assert.match(messageOf(refused) ?? "", /^The server takes no changes at the moment: .*Nothing was stored\.$/);
   } finally {
     await other.stop();
   }
@@ -239,8 +239,8 @@ test("/session returns the user who is signed in, and null otherwise", async () 
     },
   );
   assert.is((JSON.parse(text) as { user: string }).user, name);
-  assert.equal(JSON.parse((await browserOf(server.url).get("/session")).text), { user: null, csrf_token: null });
-  assert.equal(JSON.parse((await browserOf(server.url, { Cookie: "assay=" }).get("/session")).text), {
+  assert.equal(JSON.parse((await createBrowser(server.url).get("/session")).text), { user: null, csrf_token: null });
+  assert.equal(JSON.parse((await createBrowser(server.url, { Cookie: "assay=" }).get("/session")).text), {
     user: null,
     csrf_token: null,
   });

@@ -1,25 +1,28 @@
-/** A browser as far as logins need it: it stores cookies, sends its origin, and fills in forms. */
+/** A minimal browser for login tests: it keeps cookies, sends its origin and submits the forms of pages. */
 import type { TestServer } from "../given.ts";
 
 export type Page = { status: number; text: string; location: string | null; headers: Headers };
-export type Browser = ReturnType<typeof browserOf>;
+export type Browser = ReturnType<typeof createBrowser>;
 
-/** The text of a page, without its markup. */
-export const shown = ({ text }: Pick<Page, "text">): string =>
+/** The visible text of a page's main part, without markup. */
+export const visibleText = ({ text }: Pick<Page, "text">): string =>
   (/<main[^>]*>([\s\S]*)<\/main>/.exec(text)?.[1] ?? text)
     .replace(/<[^>]*>/g, " ")
     .replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)))
     .replace(/\s+/g, " ")
     .trim();
 
-/** The message box of a page; null when there is none. */
-export const saidBy = ({ text }: Pick<Page, "text">): string | null => {
-  const said = /<p class="(?:problem|done)" role="(?:alert|status)">([\s\S]*?)<\/p>/.exec(text)?.[1];
-  return said === undefined ? null : shown({ text: said });
+/** The text of the page's alert or status message; null when the page shows none. */
+export const messageOf = ({ text }: Pick<Page, "text">): string | null => {
+  const message = /<p class="(?:problem|done)" role="(?:alert|status)">([\s\S]*?)<\/p>/.exec(text)?.[1];
+  return message === undefined ? null : visibleText({ text: message });
 };
 
-/** @param url of the server @param headers sent with every request */
-export function browserOf(url: string, headers: Record<string, string> = {}) {
+/**
+ * @param url base URL of the server
+ * @param headers sent with every request
+ */
+export function createBrowser(url: string, headers: Record<string, string> = {}) {
   const cookies = new Map<string, string>();
 
   async function send(
@@ -60,7 +63,7 @@ export function browserOf(url: string, headers: Record<string, string> = {}) {
     });
 
   /** The CSRF token in the forms of a page. */
-  async function tokenOf(path: string): Promise<string> {
+  async function readCsrfToken(path: string): Promise<string> {
     const { text } = await get(path);
     return /name="csrf" value="([^"]*)"/.exec(text)?.[1] ?? "";
   }
@@ -70,22 +73,22 @@ export function browserOf(url: string, headers: Record<string, string> = {}) {
     send,
     get,
     post,
-    tokenOf,
-    /** Opens the login page, fills in the form and sends it. */
-    fill: async (path: string, fields: Record<string, string>, page = path): Promise<Page> =>
-      post(path, { csrf: await tokenOf(page), ...fields }),
+    readCsrfToken,
+    /** Opens `page`, which holds the form, and posts `fields` to `path` with the form's CSRF token. */
+    submitForm: async (path: string, fields: Record<string, string>, page = path): Promise<Page> =>
+      post(path, { csrf: await readCsrfToken(page), ...fields }),
     login: async (name: string, password: string, next = ""): Promise<Page> =>
-      post("/login", { csrf: await tokenOf("/login"), name, password, next }),
-    /** The CSRF token of the session, for the API. */
-    apiToken: async (): Promise<string> =>
+      post("/login", { csrf: await readCsrfToken("/login"), name, password, next }),
+    /** The session's CSRF token, which API requests send as X-CSRF-Token. */
+    readApiCsrfToken: async (): Promise<string> =>
       (JSON.parse((await get("/session")).text) as { csrf_token: string }).csrf_token,
   };
 }
 
 export const PASSWORD = "correct horse battery";
 
-/** Sets a password for a user of the server; creates the user if needed. */
-export async function givePassword(server: TestServer, name: string, password = PASSWORD): Promise<void> {
+/** Sets the password of a user; creates the user when there is none of that name. */
+export async function setPassword(server: TestServer, name: string, password = PASSWORD): Promise<void> {
   const id = server.store.users.find(name)?.id ?? server.store.users.create({ name, displayName: "", email: null });
   server.store.passwords.set(id, await server.passwords.hash(password));
 }

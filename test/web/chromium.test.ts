@@ -9,7 +9,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { browserOf, givePassword, PASSWORD } from "./browser.ts";
+import { createBrowser, setPassword, PASSWORD } from "./browser.ts";
 
 const EXECUTABLE = "/usr/bin/chromium";
 const FLAGS = [
@@ -57,7 +57,7 @@ async function visit(
     context.setDefaultTimeout(PATIENCE);
     if (options.cookie) await context.addCookies([{ name: "session", value: "of-another-page", url: server.url }]);
     if (options.login !== undefined) {
-      const outside = browserOf(server.url);
+      const outside = createBrowser(server.url);
       await outside.login(options.login, PASSWORD);
       await context.addCookies([
         { name: "assay", value: outside.cookies.get("assay") ?? "", url: server.url, httpOnly: true, sameSite: "Lax" },
@@ -338,7 +338,7 @@ inBrowser("a user signs in, tries a write operation without a key, changes the p
 
 inBrowser("an expired session is reported in the page, without a password dialog of the browser", async () => {
   const { org } = server.given.org({ name: "ended-org" });
-  await givePassword(server, `${org}-admin`);
+  await setPassword(server, `${org}-admin`);
   await visit({ login: `${org}-admin` }, async ({ page, complaints }) => {
     await page.getByText(`Signed in as ${org}-admin`).waitFor();
     server.store.sessions.endByUser(server.store.users.find(`${org}-admin`)?.id as number);
@@ -352,7 +352,7 @@ inBrowser("an expired session is reported in the page, without a password dialog
 
 inBrowser("the pages of logins fit a narrow screen and the dark", async () => {
   const { org } = server.given.org({ name: "narrow-org" });
-  await givePassword(server, `${org}-admin`);
+  await setPassword(server, `${org}-admin`);
   const context = await browser.newContext({
     viewport: { width: 360, height: 720 },
     colorScheme: "dark",

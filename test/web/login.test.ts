@@ -5,7 +5,7 @@ import { createPasswordHasher } from "../../src/auth/password-hashing.ts";
 import { rootOf } from "../../src/web/html.ts";
 import { CHEAP_SCRYPT, fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { browserOf, givePassword, PASSWORD, saidBy, shown } from "./browser.ts";
+import { createBrowser, setPassword, PASSWORD, messageOf, visibleText } from "./browser.ts";
 
 const test = suite("web/login");
 
@@ -17,7 +17,7 @@ test.after(() => server.stop());
 async function given(): Promise<{ name: string; org: string; key: string }> {
   const { org, key } = server.given.org();
   const name = `${org}-admin`;
-  await givePassword(server, name);
+  await setPassword(server, name);
   return { name, org, key };
 }
 
@@ -32,7 +32,7 @@ const audit = (event: string, name: string) =>
 
 test("signing in starts a session and shows the account; signing out ends it on the server", async () => {
   const { name, org } = await given();
-  const browser = browserOf(server.url);
+  const browser = createBrowser(server.url);
   assert.equal(await browser.get("/").then(({ status, location }) => [status, location]), [303, "./login"]);
   assert.equal(await browser.get("/account").then(({ status, location }) => [status, location]), [
     303,
@@ -57,20 +57,20 @@ test("signing in starts a session and shows the account; signing out ends it on 
   );
 
   const stolen = browser.cookies.get("assay") as string;
-  const left = await browser.fill("/logout", {}, "/account");
+  const left = await browser.submitForm("/logout", {}, "/account");
   assert.equal(
     { status: left.status, location: left.location, "cookies.size": browser.cookies.size },
     { status: 303, location: "./login", "cookies.size": 0 },
   );
-  const thief = browserOf(server.url, { Cookie: `assay=${stolen}` });
+  const thief = createBrowser(server.url, { Cookie: `assay=${stolen}` });
   assert.is((await thief.get("/account")).status, 303);
   assert.is(audit("session.ended", name).length, 1);
 });
 
 test("another login in the same browser replaces the first", async () => {
   const { name } = await given();
-  const browser = browserOf(server.url);
-  const csrf = await browser.tokenOf("/login");
+  const browser = createBrowser(server.url);
+  const csrf = await browser.readCsrfToken("/login");
   const form = browser.cookies.get("assay-form") as string;
   await browser.post("/login", { csrf, name, password: PASSWORD });
   const first = browser.cookies.get("assay") as string;
@@ -82,10 +82,10 @@ test("another login in the same browser replaces the first", async () => {
 
 test("pages forbid scripts, frames and caching", async () => {
   const { name } = await given();
-  const browser = browserOf(server.url);
+  const browser = createBrowser(server.url);
   await browser.login(name, PASSWORD);
   for (const path of ["/login", "/account"]) {
-    const { headers, text } = path === "/login" ? await browserOf(server.url).get(path) : await browser.get(path);
+    const { headers, text } = path === "/login" ? await createBrowser(server.url).get(path) : await browser.get(path);
     assert.is(headers.get("Cache-Control"), "no-store");
     assert.is(
       headers.get("Content-Security-Policy"),
@@ -127,7 +127,7 @@ test("a wrong password, an unknown name and a user without a password look alike
     },
   });
   try {
-    await givePassword(other, name);
+    await setPassword(other, name);
     other.given.org({ name: "nopassword" });
     const answers = [];
     for (const [who, password] of [
@@ -138,9 +138,13 @@ test("a wrong password, an unknown name and a user without a password look alike
       [name, "\u0000".repeat(12)],
       [name, "x".repeat(2000)],
     ] as const) {
-      const browser = browserOf(other.url);
+      const browser = createBrowser(other.url);
       const { status, text } = await browser.login(who, password);
-      answers.push([status, saidBy({ text }), text.replaceAll(who, "NAME").replace(/name="csrf" value="[^"]*"/, "")]);
+      answers.push([
+        status,
+        messageOf({ text }),
+        text.replaceAll(who, "NAME").replace(/name="csrf" value="[^"]*"/, ""),
+      ]);
       assert.not.ok(browser.cookies.has("assay"));
     }
     assert.equal(new Set(answers.map((answer) => JSON.stringify(answer))).size, 1);
@@ -153,16 +157,16 @@ test("a wrong password, an unknown name and a user without a password look alike
 
 test("accepts a password from any keyboard", async () => {
   const { name } = await given();
-  await givePassword(server, name, "Zürich is\u3000nice");
-  assert.is((await browserOf(server.url).login(name, "Zu\u0308rich is nice")).status, 303);
-  assert.is((await browserOf(server.url).login(name, "Zurich is nice")).status, 403);
+  await setPassword(server, name, "Zürich is\u3000nice");
+  assert.is((await createBrowser(server.url).login(name, "Zu\u0308rich is nice")).status, 303);
+  assert.is((await createBrowser(server.url).login(name, "Zurich is nice")).status, 403);
 });
 
 test("limits failed logins per account and per address", async () => {
   const other = await startServer();
   try {
-    for (const name of ["ann", "bob"]) await givePassword(other, name);
-    const browser = browserOf(other.url);
+    for (const name of ["ann", "bob"]) await setPassword(other, name);
+    const browser = createBrowser(other.url);
     for (let count = 0; count < 9; count += 1) assert.is((await browser.login("ann", "wrong")).status, 403);
     // A successful login does not reset the count of the address.
     assert.is((await browserOf(other.url).login("ann", PASSWORD)).status, 303);
@@ -171,7 +175,7 @@ test("limits failed logins per account and per address", async () => {
     assert.is(refused.status, 429);
     assert.match(refused.headers.get("Retry-After") ?? "", /^\d+$/);
     assert.is(
-      saidBy(refused),
+      messageOf(refused),
       `There were too many failed logins. Please try again in ${refused.headers.get("Retry-After")} seconds.`,
     );
     other.clock.at += 900;
@@ -194,9 +198,9 @@ test("limits attempts on an account across parallel requests from many addresses
   };
   const other = await startServer({ logins: { attempts: tries } });
   try {
-    await givePassword(other, "ann");
+    await setPassword(other, "ann");
     const statuses = await Promise.all(
-      Array.from({ length: 20 }, async () => (await browserOf(other.url).login("ann", "wrong")).status),
+      Array.from({ length: 20 }, async () => (await createBrowser(other.url).login("ann", "wrong")).status),
     );
     assert.equal(statuses.sort(), [...Array(10).fill(403), ...Array(10).fill(429)]);
   } finally {
@@ -208,13 +212,13 @@ test("refuses a form from another site, whatever it contains", async () => {
   const { name } = await given();
   const fields = { name, password: PASSWORD, next: "" };
   const strange = async (
-    work: (browser: ReturnType<typeof browserOf>) => ReturnType<ReturnType<typeof browserOf>["post"]>,
+    work: (browser: ReturnType<typeof createBrowser>) => ReturnType<ReturnType<typeof createBrowser>["post"]>,
   ) => {
-    const browser = browserOf(server.url);
+    const browser = createBrowser(server.url);
     const answer = await work(browser);
     assert.equal(
-      { status: answer.status, saidBy: saidBy(answer), has: browser.cookies.has("assay") },
-      { status: 403, saidBy: STRANGE, has: false },
+      { status: answer.status, messageOf: messageOf(answer), has: browser.cookies.has("assay") },
+      { status: 403, messageOf: STRANGE, has: false },
     );
   };
   await strange((browser) => browser.post("/login", fields));
@@ -230,20 +234,20 @@ test("refuses a form from another site, whatever it contains", async () => {
     `${server.url}.evil.example`,
   ])
     await strange(async (browser) =>
-      browser.post("/login", { ...fields, csrf: await browser.tokenOf("/login") }, { Origin: origin }),
+      browser.post("/login", { ...fields, csrf: await browser.readCsrfToken("/login") }, { Origin: origin }),
     );
   await strange(async (browser) =>
     browser.send("POST", "/login", {
       headers: { "Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "cross-site" },
-      body: new URLSearchParams({ ...fields, csrf: await browser.tokenOf("/login") }).toString(),
+      body: new URLSearchParams({ ...fields, csrf: await browser.readCsrfToken("/login") }).toString(),
     }),
   );
-  const proxied = browserOf(server.url);
+  const proxied = createBrowser(server.url);
   assert.is(
     (
       await proxied.post(
         "/login",
-        { ...fields, csrf: await proxied.tokenOf("/login") },
+        { ...fields, csrf: await proxied.readCsrfToken("/login") },
         { Origin: "http://assay.test" },
       )
     ).status,
@@ -255,15 +259,15 @@ test("refuses a form from another site, whatever it contains", async () => {
     ["application/x-www-form-urlencoded", "x".repeat(20_000), 413],
   ] as const)
     assert.is(
-      (await browserOf(server.url).send("POST", "/login", { headers: { "Content-Type": type }, body })).status,
+      (await createBrowser(server.url).send("POST", "/login", { headers: { "Content-Type": type }, body })).status,
       status,
     );
-  assert.is((await browserOf(server.url).send("PUT", "/login")).status, 405);
+  assert.is((await createBrowser(server.url).send("PUT", "/login")).status, 405);
 });
 
 test("redirects to the requested page after the login, but never to another host", async () => {
   const { name } = await given();
-  const ends = async (next: string) => (await browserOf(server.url).login(name, PASSWORD, next)).location;
+  const ends = async (next: string) => (await createBrowser(server.url).login(name, PASSWORD, next)).location;
   assert.is(await ends("/api/v2/doc/#/Flows/list_flows"), "./api/v2/doc/#/Flows/list_flows");
   for (const next of [
     "//evil.example",
@@ -283,7 +287,7 @@ test("redirects to the requested page after the login, but never to another host
     assert.is(new URL(at ?? "", `${server.url}/login`).origin, server.url, next);
     assert.ok(at === "./account" || next === "/%0d%0aSet-Cookie:x", `${next}: ${at}`);
   }
-  const page = await browserOf(server.url).get(`/login?next=${encodeURIComponent("//evil.example")}`);
+  const page = await createBrowser(server.url).get(`/login?next=${encodeURIComponent("//evil.example")}`);
   assert.match(page.text, /name="next" value=""/);
 });
 
@@ -310,8 +314,8 @@ test("values in a page are escaped", async () => {
 test("over TLS the cookie is bound to this host and to TLS", async () => {
   const other = await startServer({ baseUrl: "https://assay.test" });
   try {
-    await givePassword(other, "ann");
-    const browser = browserOf(other.url, { Origin: "https://assay.test" });
+    await setPassword(other, "ann");
+    const browser = createBrowser(other.url, { Origin: "https://assay.test" });
     const answer = await browser.login("ann", PASSWORD);
     const [cookie = ""] = answer.headers.getSetCookie().filter((line) => line.startsWith("__Host-assay="));
     assert.match(cookie, /^__Host-assay=[\w-]{43}; path=\/; samesite=lax; secure; httponly$/);
@@ -331,7 +335,7 @@ test("the next login rehashes a password with outdated parameters", async () => 
     await createPasswordHasher({ cost: 32, block_size: 8, parallelism: 2 }).hash(PASSWORD),
   );
   for (let count = 0; count < 2; count += 1) {
-    assert.is((await browserOf(server.url).login(name, PASSWORD)).status, 303);
+    assert.is((await createBrowser(server.url).login(name, PASSWORD)).status, 303);
     assert.equal(
       { cost: server.store.passwords.find(id)?.cost, parallelism: server.store.passwords.find(id)?.parallelism },
       { cost: CHEAP_SCRYPT.cost, parallelism: CHEAP_SCRYPT.parallelism },
@@ -342,7 +346,7 @@ test("the next login rehashes a password with outdated parameters", async () => 
 test("refuses logins beyond the queue with a request to retry", async () => {
   const other = await startServer();
   try {
-    await givePassword(other, "ann");
+    await setPassword(other, "ann");
     const statuses = await Promise.all(
       Array.from(
         { length: 60 },

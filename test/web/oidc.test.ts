@@ -8,7 +8,7 @@ import { createFetch } from "../../src/notifications/fetch.ts";
 import type { Fetch } from "../../src/notifications/fetch.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { browserOf, givePassword, PASSWORD, saidBy, shown } from "./browser.ts";
+import { createBrowser, setPassword, PASSWORD, messageOf, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
 import { CLIENT, startProvider } from "./provider.ts";
 import type { OidcServer, ProviderOptions } from "./provider.ts";
@@ -126,7 +126,7 @@ for (const inToken of [true, false])
         ["added", "admin", null, "Ann.B", "oidc"],
         ["added", "reader", null, "Ann.B", "oidc"],
       ]);
-      const token = await first.apiToken();
+      const token = await first.readApiCsrfToken();
       assert.is(
         (
           await server.call("GET", "/membership-audit-log/acme?source=oidc", {
@@ -153,8 +153,8 @@ for (const inToken of [true, false])
       const second = browser();
       const gone = await login(second);
       assert.equal(
-        { status: gone.status, saidBy: saidBy(gone), has: second.cookies.has("assay") },
-        { status: 403, saidBy: NO_ROLE, has: false },
+        { status: gone.status, messageOf: messageOf(gone), has: second.cookies.has("assay") },
+        { status: 403, messageOf: NO_ROLE, has: false },
       );
       assert.equal(rolesOf(world, "Ann.B"), { "Ann.B": "admin" });
       assert.is((await first.get("/account")).status, 303, "sessions with the earlier groups ended");
@@ -170,7 +170,7 @@ test("a person without a mapped group gets no account, also if the mapping names
     for (const groups of [undefined, [], ["everyone"], ["DEVS"], [42]]) {
       oidc.state.person = { sub: "43", preferred_username: "eve", groups };
       const answer = await login();
-      assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status: 403, saidBy: NO_ROLE });
+      assert.equal({ status: answer.status, messageOf: messageOf(answer) }, { status: 403, messageOf: NO_ROLE });
     }
     assert.equal(
       {
@@ -233,8 +233,8 @@ test("a disabled user is refused, and not created again", () =>
     server.store.identities.block(id);
     const answer = await login();
     assert.equal(
-      { status: answer.status, saidBy: saidBy(answer), users: server.store.users.find("ann-2") },
-      { status: 403, saidBy: NO_ROLE, users: null },
+      { status: answer.status, messageOf: messageOf(answer), users: server.store.users.find("ann-2") },
+      { status: 403, messageOf: NO_ROLE, users: null },
     );
     server.store.identities.unblock(id);
     assert.is((await login()).status, 303);
@@ -302,7 +302,7 @@ test("an ID token without a subject is refused, and creates no user", () => {
     for (const sub of ["", "  "]) {
       reissue = (idToken) => oidc.reissue(idToken, { sub });
       const answer = await login();
-      assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status: 403, saidBy: REFUSED });
+      assert.equal({ status: answer.status, messageOf: messageOf(answer) }, { status: 403, messageOf: REFUSED });
     }
     assert.is(server.store.users.count(), before);
     assert.is(server.db.prepare("SELECT count(*) FROM identities").pluck().get(), 0);
@@ -331,7 +331,7 @@ test("an ID token that the provider did not sign is refused", () => {
     assert.is((await login()).status, 303);
     forges = true;
     const answer = await login();
-    assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status: 403, saidBy: REFUSED });
+    assert.equal({ status: answer.status, messageOf: messageOf(answer) }, { status: 403, messageOf: REFUSED });
     assert.is(
       server.store.organizations.findRole(
         server.store.organizations.find("acme")?.id as number,
@@ -345,14 +345,14 @@ test("an ID token that the provider did not sign is refused", () => {
 test("contacts the provider at the first login; while it is down, passwords still work", () =>
   given({}, async ({ server, oidc, browser }) => {
     assert.equal(oidc.state.requests, []);
-    await givePassword(server, "acme-admin");
+    await setPassword(server, "acme-admin");
     await oidc.stop();
     const answer = await browser().get("/login/oidc");
     assert.equal(
-      { status: answer.status, saidBy: saidBy(answer), "Retry-After": answer.headers.get("Retry-After") },
+      { status: answer.status, messageOf: messageOf(answer), "Retry-After": answer.headers.get("Retry-After") },
       {
         status: 503,
-        saidBy: "The login provider does not answer. You can try again, or sign in with a password if you have one.",
+        messageOf: "The login provider does not answer. You can try again, or sign in with a password if you have one.",
         "Retry-After": "60",
       },
     );
@@ -476,8 +476,8 @@ test("a server without a provider says so", async () => {
   const server = await startServer();
   try {
     for (const path of ["/login/oidc", "/login/oidc/callback?code=x&state=y"])
-      assert.is((await browserOf(server.url).get(path)).status, 404);
-    assert.not.match((await browserOf(server.url).get("/login")).text, /OpenID/);
+      assert.is((await createBrowser(server.url).get(path)).status, 404);
+    assert.not.match((await createBrowser(server.url).get("/login")).text, /OpenID/);
   } finally {
     await server.stop();
   }

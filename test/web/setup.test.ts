@@ -18,7 +18,7 @@ import { openSetupToken, removeSetupToken } from "../../src/auth/first-admin.ts"
 import type { SetupToken } from "../../src/auth/first-admin.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { browserOf, PASSWORD, saidBy, shown } from "./browser.ts";
+import { createBrowser, PASSWORD, messageOf, visibleText } from "./browser.ts";
 
 const test = suite("web/setup");
 
@@ -61,7 +61,7 @@ test("the token creates the first organization with its admin, who is signed in"
     const answer = await browser.fill("/setup", fieldsOf(`  ${token}\n`));
     assert.equal({ status: answer.status, location: answer.location }, { status: 303, location: "./account" });
     assert.match(
-      shown(await browser.get("/account")),
+      visibleText(await browser.get("/account")),
       /Login name ops .* acme admin ops \(personal\) admin .* one-time token /,
     );
     assert.not.ok(existsSync(setup.file));
@@ -93,23 +93,23 @@ test("the token creates the first organization with its admin, who is signed in"
     );
 
     assert.equal(
-      await browserOf(server.url)
+      await createBrowser(server.url)
         .get("/setup")
         .then(({ status, location }) => [status, location]),
       [303, "./login"],
     );
-    const second = browserOf(server.url);
-    const refused = await second.fill("/setup", fieldsOf(token, { organization: "beta", name: "eve" }), "/login");
-    assert.equal({ status: refused.status, saidBy: saidBy(refused) }, { status: 409, saidBy: TAKEN });
-    assert.is((await browserOf(server.url).login("ops", PASSWORD)).status, 303);
+    const second = createBrowser(server.url);
+    const refused = await second.submitForm("/setup", fieldsOf(token, { organization: "beta", name: "eve" }), "/login");
+    assert.equal({ status: refused.status, messageOf: messageOf(refused) }, { status: 409, messageOf: TAKEN });
+    assert.is((await createBrowser(server.url).login("ops", PASSWORD)).status, 303);
   }));
 
 test("of twenty parallel claims one wins", () =>
   given(async ({ server, token }) => {
     const answers = await Promise.all(
       Array.from({ length: 20 }, async (_, index) => {
-        const browser = browserOf(server.url);
-        return browser.fill("/setup", fieldsOf(token, { organization: `org-${index}`, name: `user-${index}` }));
+        const browser = createBrowser(server.url);
+        return browser.submitForm("/setup", fieldsOf(token, { organization: `org-${index}`, name: `user-${index}` }));
       }),
     );
     assert.equal(answers.map(({ status }) => status).sort(), [303, ...Array(19).fill(409)]);
@@ -165,38 +165,38 @@ test("a refused claim leaves nothing behind, and the token stays valid", () =>
       ],
       [fieldsOf(token, { csrf: "" }), 403, "This form has expired, or was not sent from this page. Please try again."],
     ] as const) {
-      const browser = browserOf(server.url);
-      const answer = await browser.fill("/setup", fields);
+      const browser = createBrowser(server.url);
+      const answer = await browser.submitForm("/setup", fields);
       assert.equal(
-        { status: answer.status, saidBy: saidBy(answer), has: browser.cookies.has("assay") },
-        { status, saidBy: said, has: false },
+        { status: answer.status, messageOf: messageOf(answer), has: browser.cookies.has("assay") },
+        { status, messageOf: said, has: false },
       );
       assert.not.ok(answer.text.includes(token), "the page does not contain the token");
     }
-    const strange = browserOf(server.url);
+    const strange = createBrowser(server.url);
     assert.is(
       (
         await strange.post(
           "/setup",
-          { ...fieldsOf(token), csrf: await strange.tokenOf("/setup") },
+          { ...fieldsOf(token), csrf: await strange.readCsrfToken("/setup") },
           { Origin: "https://evil.example" },
         )
       ).status,
       403,
     );
     assert.equal({ rows: rows(server), existsSync: existsSync(setup.file) }, { rows: before, existsSync: true });
-    assert.is((await browserOf(server.url).fill("/setup", fieldsOf(token))).status, 303);
+    assert.is((await createBrowser(server.url).submitForm("/setup", fieldsOf(token))).status, 303);
   }));
 
 test("limits attempts to guess the token", () =>
   given(async ({ server, token }) => {
-    const browser = browserOf(server.url);
+    const browser = createBrowser(server.url);
     for (let count = 0; count < 10; count += 1)
-      assert.is((await browser.fill("/setup", fieldsOf("wrong"))).status, 403);
-    const refused = await browser.fill("/setup", fieldsOf(token));
+      assert.is((await browser.submitForm("/setup", fieldsOf("wrong"))).status, 403);
+    const refused = await browser.submitForm("/setup", fieldsOf(token));
     assert.equal([refused.status, refused.headers.get("Retry-After") === null], [429, false]);
     server.clock.at += 900;
-    assert.is((await browser.fill("/setup", fieldsOf(token))).status, 303);
+    assert.is((await browser.submitForm("/setup", fieldsOf(token))).status, 303);
   }));
 
 /** The status of a claim from another address of this machine. */
@@ -231,8 +231,8 @@ test("failed attempts from one address do not lock out another", () =>
 
 test("a user created in another way invalidates the token, also for a claim in progress", () =>
   given(async ({ server, token }) => {
-    const browser = browserOf(server.url);
-    const csrf = await browser.tokenOf("/setup");
+    const browser = createBrowser(server.url);
+    const csrf = await browser.readCsrfToken("/setup");
     const claim = browser.post("/setup", { ...fieldsOf(token), csrf });
     server.store.users.create({ name: "somebody", displayName: "", email: null });
     assert.is((await claim).status, 409);
@@ -242,8 +242,8 @@ test("a user created in another way invalidates the token, also for a claim in p
 test("a server without a token has no setup", async () => {
   const server = await startServer();
   try {
-    assert.is((await browserOf(server.url).get("/setup")).status, 303);
-    assert.is((await browserOf(server.url).fill("/setup", fieldsOf("x"), "/login")).status, 409);
+    assert.is((await createBrowser(server.url).get("/setup")).status, 303);
+    assert.is((await createBrowser(server.url).submitForm("/setup", fieldsOf("x"), "/login")).status, 409);
   } finally {
     await server.stop();
   }
