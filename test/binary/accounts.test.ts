@@ -4,15 +4,15 @@
 import { userInfo } from "node:os";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { clientOf, told } from "./client.ts";
+import { createClient, expectStatus } from "./client.ts";
 import { inDirectory, run, start } from "./executable.ts";
 
 /** The history names the user of the operating system who ran the command. */
 const OPERATOR = `operator (${userInfo().username})`;
 
-const accounts = suite("executable, accounts");
+const test = suite("binary/accounts");
 
-accounts("members and keys change beside the running server, and what ended stays ended after a restart", () =>
+test("members and keys change beside the running server, and what ended stays ended after a restart", () =>
   inDirectory(async (data) => {
     const cli = async (...words: string[]): Promise<string> => {
       const { code, stdout, stderr } = await run([...words, "--data", data]);
@@ -25,38 +25,41 @@ accounts("members and keys change beside the running server, and what ended stay
 
     await cli("user", "create", "ann", "--email", "Ann@example.com");
     await cli("member", "add", "ann@example.com", "--org", "acme", "--role", "member");
-    const ann = clientOf(
+    const ann = createClient(
       server.url,
       await cli("key", "create", "--user", "ann", "--description", "laptop"),
       "terraform",
     );
-    const made = await told(
+    const made = await expectStatus(
       ann.json("POST", "/service-accounts/acme", { name: "ci", description: null, privilege: "member" }),
       201,
     );
-    assert.equal(await told(ann.json("GET", "/service-accounts/acme/ci"), 200), made);
-    const key = await told(
+    assert.equal(await expectStatus(ann.json("GET", "/service-accounts/acme/ci"), 200), made);
+    const key = await expectStatus(
       ann.json("POST", "/service-accounts/acme/ci/api-keys", { description: "pipeline", expires_at: 4_102_444_800 }),
       201,
     );
-    const pipeline = clientOf(server.url, key.key);
-    await told(pipeline.json("GET", "/flows/acme"), 200);
+    const pipeline = createClient(server.url, key.key);
+    await expectStatus(pipeline.json("GET", "/flows/acme"), 200);
 
-    const kosli = clientOf(server.url, admin);
-    const rotated = await told(kosli.json("POST", `/service-accounts/acme/ci/api-keys/${key.id}/rotate`, {}), 201);
+    const kosli = createClient(server.url, admin);
+    const rotated = await expectStatus(
+      kosli.json("POST", `/service-accounts/acme/ci/api-keys/${key.id}/rotate`, {}),
+      201,
+    );
     assert.equal(
       { key: rotated.key, expires_at: rotated.expires_at },
       { key: rotated.api_key, expires_at: 4_102_444_800 },
     );
     for (const secret of [key.key, rotated.key])
-      await told(clientOf(server.url, secret).json("GET", "/flows/acme"), 200);
+      await expectStatus(createClient(server.url, secret).json("GET", "/flows/acme"), 200);
     const { body } = await kosli.json("DELETE", `/service-accounts/acme/ci/api-keys/${key.id}`, null);
     assert.is(body, "revoked");
-    await told(pipeline.json("GET", "/flows/acme"), 401);
+    await expectStatus(pipeline.json("GET", "/flows/acme"), 401);
 
     await cli("member", "remove", "ann", "--org", "acme");
-    await told(ann.json("GET", "/service-accounts/acme"), 403);
-    const { events, total_count } = await told(
+    await expectStatus(ann.json("GET", "/service-accounts/acme"), 403);
+    const { events, total_count } = await expectStatus(
       kosli.json("GET", "/membership-audit-log/acme?search=ann&sort_dir=asc"),
       200,
     );
@@ -81,13 +84,15 @@ accounts("members and keys change beside the running server, and what ended stay
 
     assert.equal(await server.stop(), { code: 0, signal: null });
     server = await serve();
-    const again = clientOf(server.url, rotated.key);
-    await told(again.json("GET", "/flows/acme"), 200);
-    await told(clientOf(server.url, key.key).json("GET", "/flows/acme"), 401);
-    assert.is(await told(clientOf(server.url, admin).json("DELETE", "/service-accounts/acme/ci", null), 200), "OK");
-    await told(again.json("GET", "/flows/acme"), 401);
+    const again = createClient(server.url, rotated.key);
+    await expectStatus(again.json("GET", "/flows/acme"), 200);
+    await expectStatus(createClient(server.url, key.key).json("GET", "/flows/acme"), 401);
+    assert.is(
+      await expectStatus(createClient(server.url, admin).json("DELETE", "/service-accounts/acme/ci", null), 200),
+      "OK",
+    );
+    await expectStatus(again.json("GET", "/flows/acme"), 401);
     await server.stop();
-  }),
-);
+  }));
 
-accounts.run();
+test.run();

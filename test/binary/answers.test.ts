@@ -9,7 +9,7 @@ import * as assert from "uvu/assert";
 import { inDirectory, run, start } from "./executable.ts";
 import type { Running } from "./executable.ts";
 
-const answers = suite("executable: answers");
+const test = suite("binary/answers");
 
 const TOKEN = "a-token-for-metrics-0123";
 const serve = (data: string, ...options: string[]): string[] => [
@@ -57,7 +57,7 @@ const get = (url: string, headers: Record<string, string> = {}): Promise<Raw> =>
   });
 const bearer = (key: string) => ({ Authorization: `Bearer ${key}` });
 
-answers("metrics on a listener of their own, and with a token on the main one", () =>
+test("metrics on a listener of their own, and with a token on the main one", () =>
   inDirectory((data) =>
     serving(data, ["--metrics-listen", "127.0.0.1:0"], { ASSAY_METRICS_KEY: TOKEN }, async ({ url, output }, key) => {
       const own = /^metrics: (http:\/\/127\.0\.0\.1:\d+\/metrics)$/m.exec(output())?.[1] as string;
@@ -103,10 +103,9 @@ answers("metrics on a listener of their own, and with a token on the main one", 
         },
       );
     }),
-  ),
-);
+  ));
 
-answers("without either option there are none; an address that is taken is told", () =>
+test("without either option there are none; an address that is taken is told", () =>
   inDirectory(async (data) => {
     await serving(data, [], {}, async ({ url }) => assert.is((await get(`${url}/metrics`, bearer(TOKEN))).status, 404));
     const taken = createServer();
@@ -119,10 +118,9 @@ answers("without either option there are none; an address that is taken is told"
       stderr,
       `assay: cannot listen on 127.0.0.1:${port}: another program is using the port; choose another with --metrics-listen HOST:PORT or ASSAY_METRICS_LISTEN`,
     );
-  }),
-);
+  }));
 
-answers("an address, and a key, that send too much get 429 with Retry-After", () =>
+test("an address, and a key, that send too much get 429 with Retry-After", () =>
   inDirectory(async (data) => {
     await serving(data, ["--address-rate", "3"], {}, async ({ url, wrote }) => {
       const statuses = [];
@@ -143,10 +141,9 @@ answers("an address, and a key, that send too much get 429 with Retry-After", ()
       assert.is((await get(`${url}/ready`)).status, 200);
       await wrote(/"status":429[^\n]*"client":"127\.0\.0\.1"[^\n]*"error_code":"too_many"/);
     });
-  }),
-);
+  }));
 
-answers("a key that sends too much leaves others alone", () =>
+test("a key that sends too much leaves others alone", () =>
   inDirectory((data) =>
     serving(data, ["--key-rate", "2"], {}, async ({ url }, key) => {
       const created = await run(["key", "create", "--data", data, "--user", "ops", "--description", "second"]);
@@ -155,10 +152,9 @@ answers("a key that sends too much leaves others alone", () =>
       const ask = async (one: string) => (await get(`${url}/api/v2/flows/acme`, bearer(one))).status;
       assert.equal([await ask(key), await ask(key), await ask(key), await ask(second)], [200, 200, 429, 200]);
     }),
-  ),
-);
+  ));
 
-answers("reads are compressed for who accepts it, have a validator, and security headers", () =>
+test("reads are compressed for who accepts it, have a validator, and security headers", () =>
   inDirectory((data) =>
     serving(data, [], {}, async ({ url }, key) => {
       const path = `${url}/api/v2/openapi.json`;
@@ -200,7 +196,6 @@ answers("reads are compressed for who accepts it, have a validator, and security
           },
         );
     }),
-  ),
-);
+  ));
 
-answers.run();
+test.run();

@@ -1,50 +1,60 @@
-// Speaks to a served executable as real clients do: requests are built by hand, byte for byte as these clients send
-// them (wire-contract 1.2 and 1.3), because no form library of ours would make their forms.
+// An HTTP client for a running executable. It builds requests byte for byte as the real clients send them (wire-contract
+// 1.2 and 1.3), because Node's FormData would encode the forms differently.
 
 import * as assert from "uvu/assert";
 
 export type Json = Record<string, any>;
-export type Answer = { status: number; body: any; headers: Headers; bytes: Buffer };
+export type ApiResponse = { status: number; body: any; headers: Headers; bytes: Buffer };
 export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
 export type Client = {
-  /** JSON: `null` is sent as the four bytes, nothing where there is no body. */
-  json(method: Method, path: string, body?: unknown): Promise<Answer>;
-  /** A form: the field part without a content type first, then the file as application/octet-stream. */
+  /** Sends JSON. A `null` body is sent as those four bytes, an undefined one not at all. */
+  json(method: Method, path: string, body?: unknown): Promise<ApiResponse>;
+  /** Sends a form: first the field's part, without a content type, then the file as application/octet-stream. */
   form(
     method: Method,
     path: string,
     field: string,
     value: unknown,
     file?: { part: string; name: string; content: Buffer | string },
-  ): Promise<Answer>;
+  ): Promise<ApiResponse>;
 };
 
-/** What the requests of a client have in common. `always`: the content type stands on requests without a body too. */
-type Dialect = { headers: Record<string, string>; contentType: string; always: boolean };
+/** What all requests of one client program have in common. */
+type Dialect = {
+  headers: Record<string, string>;
+  contentType: string;
+  /** Whether requests without a body have the content type too. */
+  alwaysTyped: boolean;
+};
 const DIALECTS = {
   cli: {
     headers: { "User-Agent": "Kosli/v2.11.0", "Accept-Encoding": "gzip" },
     contentType: "application/json; charset=utf-8",
-    always: true,
+    alwaysTyped: true,
   },
   terraform: {
     headers: { "User-Agent": "terraform-provider-kosli/0.7.0" },
     contentType: "application/json",
-    always: false,
+    alwaysTyped: false,
   },
   webhook: {
     headers: { "User-Agent": "kosli-admission-webhook", Accept: "application/json" },
     contentType: "application/json",
-    always: false,
+    alwaysTyped: false,
   },
 } satisfies Record<string, Dialect>;
 
 const BOUNDARY = "6f1e0b2c9d8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f4a";
 
-/** @param url of the server, without the API root */
-export function clientOf(url: string, key: string, dialect: keyof typeof DIALECTS = "cli"): Client {
-  const { headers, contentType, always } = DIALECTS[dialect];
-  async function send(method: Method, path: string, type: string | null, body?: Buffer<ArrayBuffer>): Promise<Answer> {
+/** @param url base URL of the server, without the API root */
+export function createClient(url: string, key: string, dialect: keyof typeof DIALECTS = "cli"): Client {
+  const { headers, contentType, alwaysTyped } = DIALECTS[dialect];
+  async function send(
+    method: Method,
+    path: string,
+    type: string | null,
+    body?: Buffer<ArrayBuffer>,
+  ): Promise<ApiResponse> {
     const response = await fetch(`${url}/api/v2${path}`, {
       method,
       headers: { ...headers, Authorization: `Bearer ${key}`, ...(type === null ? {} : { "Content-Type": type }) },
@@ -67,7 +77,7 @@ export function clientOf(url: string, key: string, dialect: keyof typeof DIALECT
       send(
         method,
         path,
-        always || body !== undefined ? contentType : null,
+        alwaysTyped || body !== undefined ? contentType : null,
         body === undefined ? undefined : Buffer.from(JSON.stringify(body)),
       ),
     form(method, path, field, value, file) {
@@ -78,7 +88,8 @@ export function clientOf(url: string, key: string, dialect: keyof typeof DIALECT
       ];
       if (file)
         parts.push(
-          `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${file.part}"; filename="${file.name}"\r\nContent-Type: application/octet-stream\r\n\r\n`,
+          `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${file.part}"; filename="${file.name}"\r\n`,
+          "Content-Type: application/octet-stream\r\n\r\n",
         );
       const body = [
         ...parts.map((part) => Buffer.from(part)),
@@ -90,9 +101,9 @@ export function clientOf(url: string, key: string, dialect: keyof typeof DIALECT
   };
 }
 
-/** The body of an answer that must have that status. */
-export async function told(answering: Promise<Answer>, status: number): Promise<any> {
-  const { status: actual, body, bytes } = await answering;
+/** The body of a response; fails unless the response has this status. */
+export async function expectStatus(response: Promise<ApiResponse>, status: number): Promise<any> {
+  const { status: actual, body, bytes } = await response;
   assert.is(actual, status, bytes.toString("utf8", 0, 1000));
   return body;
 }

@@ -6,12 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { clientOf, told } from "./client.ts";
+import { createClient, expectStatus } from "./client.ts";
 import type { Client, Json } from "./client.ts";
 import { start } from "./executable.ts";
 import type { Running } from "./executable.ts";
 
-const scenario = suite("binary/custom-types");
+const test = suite("binary/custom-types");
 const KEY = "key-of-the-member-who-defines-types-0123456789";
 const APPLY = `
 organizations:
@@ -28,23 +28,26 @@ const SCHEMA = {
 let directory: string;
 let server: Running;
 let client: Client;
-scenario.before(async () => {
+test.before(async () => {
   directory = mkdtempSync(join(tmpdir(), "assay-test-"));
   const file = join(directory, "assay.yml");
   writeFileSync(file, APPLY);
   server = await start(["serve", "--bootstrap", file, "--data", join(directory, "data"), "--listen", "127.0.0.1:0"], {
     cwd: directory,
   });
-  client = clientOf(server.url, KEY);
-  await told(client.form("PUT", "/flows/acme/template_file", "data_json", { name: "backend", description: "" }), 201);
+  client = createClient(server.url, KEY);
+  await expectStatus(
+    client.form("PUT", "/flows/acme/template_file", "data_json", { name: "backend", description: "" }),
+    201,
+  );
 });
-scenario.after(async () => {
+test.after(async () => {
   await server.stop();
   rmSync(directory, { recursive: true, force: true });
 });
 
 const define = (value: Json, schema?: string, status = 201) =>
-  told(
+  expectStatus(
     client.form(
       "POST",
       "/custom-attestation-types/acme",
@@ -55,7 +58,7 @@ const define = (value: Json, schema?: string, status = 201) =>
     status,
   );
 const attest = (type_name: string, attestation_data: unknown, status = 201, trail = "release-1") =>
-  told(
+  expectStatus(
     client.form("POST", `/attestations/acme/backend/trail/${trail}/custom`, "data_json", {
       attestation_name: "check",
       type_name,
@@ -65,9 +68,9 @@ const attest = (type_name: string, attestation_data: unknown, status = 201, trai
     status,
   );
 const latest = async (): Promise<Json> =>
-  (await told(client.json("GET", "/attestations/acme?per_page=1"), 200)).data[0];
+  (await expectStatus(client.json("GET", "/attestations/acme?per_page=1"), 200)).data[0];
 
-scenario("a type is defined and read back, and what does not compile is refused in jq's words", async () => {
+test("a type is defined and read back, and what does not compile is refused in jq's words", async () => {
   const summary = [{ name: "Page", expression: ".url" }];
   assert.is(
     await define(
@@ -76,7 +79,7 @@ scenario("a type is defined and read back, and what does not compile is refused 
     ),
     "OK",
   );
-  const { versions } = await told(client.json("GET", "/custom-attestation-types/acme/pages?version=1"), 200);
+  const { versions } = await expectStatus(client.json("GET", "/custom-attestation-types/acme/pages?version=1"), 200);
   assert.equal(
     { "versions.length": versions.length, type_schema: versions[0].type_schema, summary: versions[0].summary },
     { "versions.length": 1, type_schema: SCHEMA, summary },
@@ -92,7 +95,7 @@ scenario("a type is defined and read back, and what does not compile is refused 
   );
 });
 
-scenario("good data, bad data, and data of the wrong form", async () => {
+test("good data, bad data, and data of the wrong form", async () => {
   const page = (pass: boolean) => ({ url: "https://example.com/", pass });
   await attest("pages", [page(true), page(true)]);
   const good = await latest();
@@ -117,7 +120,7 @@ scenario("good data, bad data, and data of the wrong form", async () => {
   assert.equal((await attest("pages", {}, 400)).errors, { attestation_data: "attestation_data: must be array" });
 });
 
-scenario("an endless rule ends as not compliant, and others are served and judged meanwhile", async () => {
+test("an endless rule ends as not compliant, and others are served and judged meanwhile", async () => {
   await define({ name: "endless", evaluator: { content_type: "jq", rules: ["def f: f; f"] } });
   await define({ name: "quick", evaluator: { content_type: "jq", rules: ["$ENV == {} and . == 1"] } });
   const done: string[] = [];
@@ -126,7 +129,7 @@ scenario("an endless rule ends as not compliant, and others are served and judge
   assert.is((await latest())["is_compliant"], true);
   assert.ok(done.length < 2, "the second endless rule begins after the first");
   await Promise.all(slow);
-  const { data } = await told(client.json("GET", "/attestations/acme?type=custom:endless"), 200);
+  const { data } = await expectStatus(client.json("GET", "/attestations/acme?type=custom:endless"), 200);
   assert.equal(
     data.map((record: Json) => [record["is_compliant"], record["rules"][0].reason]),
     [
@@ -138,11 +141,11 @@ scenario("an endless rule ends as not compliant, and others are served and judge
   assert.not.match(server.output(), /unexpected error|Aborted/);
 });
 
-scenario("a server that is stopped while a rule runs stops in order", async () => {
+test("a server that is stopped while a rule runs stops in order", async () => {
   const last = attest("endless", 1, 201, "last").catch(() => "cut");
   const { code, signal } = await server.stop();
   assert.equal({ code, signal }, { code: 0, signal: null });
   await last;
 });
 
-scenario.run();
+test.run();

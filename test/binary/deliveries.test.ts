@@ -10,8 +10,8 @@ import { look } from "../cli/in-process.ts";
 import { endReceivers, receiver } from "../notifications/given.ts";
 import { inDirectory, run, start } from "./executable.ts";
 
-const deliveries = suite("executable as a sender");
-deliveries.after(endReceivers);
+const test = suite("binary/deliveries");
+test.after(endReceivers);
 
 const init = (data: string) => run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
 const serve = (data: string, ...options: string[]) =>
@@ -29,7 +29,7 @@ const add = (data: string, message: RenderedMessage): void =>
 const states = (data: string): unknown =>
   look(data, (_, db) => db.prepare("SELECT type, state FROM deliveries ORDER BY id").raw().all());
 
-deliveries("webhooks and mail leave it", () =>
+test("webhooks and mail leave it", () =>
   inDirectory(async (data) => {
     await init(data);
     const { received, url } = await receiver(200);
@@ -68,10 +68,9 @@ deliveries("webhooks and mail leave it", () =>
       ["WEBHOOK", "delivered"],
       ["EMAIL", "delivered"],
     ]);
-  }),
-);
+  }));
 
-deliveries("a message whose receiver has it when the process is killed is sent again, and delivered", () =>
+test("a message whose receiver has it when the process is killed is sent again, and delivered", () =>
   inDirectory(async (data) => {
     await init(data);
     let up = false;
@@ -90,7 +89,6 @@ deliveries("a message whose receiver has it when the process is killed is sent a
       received.map(({ headers, body }) => [headers["x-assay-delivery"], body]),
       Array(2).fill([received[0]?.headers["x-assay-delivery"], '{"n":1}']),
     );
-  }),
-);
+  }));
 
-deliveries.run();
+test.run();

@@ -6,12 +6,12 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { clientOf, told } from "./client.ts";
+import { createClient, expectStatus } from "./client.ts";
 import type { Client, Json } from "./client.ts";
 import { inDirectory, run, start } from "./executable.ts";
 import type { Running } from "./executable.ts";
 
-const endToEnd = suite("binary/end-to-end");
+const test = suite("binary/end-to-end");
 
 const KEY = "ci-key-of-the-end-to-end-test-0123456789";
 const APPLY = `
@@ -94,7 +94,7 @@ async function everything({ json }: Client): Promise<Json> {
     policyAssertion: `/asserts/acme/fingerprint/${FINGERPRINT}?policy_name=production`,
   };
   const answers: Json = {};
-  for (const [name, path] of Object.entries(paths)) answers[name] = await told(json("GET", path), 200);
+  for (const [name, path] of Object.entries(paths)) answers[name] = await expectStatus(json("GET", path), 200);
   return answers;
 }
 
@@ -110,14 +110,14 @@ async function release(client: Client): Promise<string> {
       { name: "backend", description: "The backend", visibility: "private" },
       yaml("template_file", TEMPLATE),
     );
-  assert.is(await told(put(), 201), "OK");
-  assert.is(await told(put(), 200), "OK");
-  assert.is((await told(json("GET", "/flows/acme/backend"), 200)).template, TEMPLATE);
+  assert.is(await expectStatus(put(), 201), "OK");
+  assert.is(await expectStatus(put(), 200), "OK");
+  assert.is((await expectStatus(json("GET", "/flows/acme/backend"), 200)).template, TEMPLATE);
 
   const begin = (fields: Json) => form("PUT", "/trails/acme/backend", "data_json", { name: "release-1", ...fields });
-  assert.is(await told(begin({ description: "First release", ...COMMON }), 201), "OK");
-  assert.is(await told(begin({ user_data: { by: "ci" } }), 200), "OK");
-  assert.is((await told(json("GET", "/trails/acme/backend/release-1"), 200)).compliance_state, "INCOMPLETE");
+  assert.is(await expectStatus(begin({ description: "First release", ...COMMON }), 201), "OK");
+  assert.is(await expectStatus(begin({ user_data: { by: "ci" } }), 200), "OK");
+  assert.is((await expectStatus(json("GET", "/trails/acme/backend/release-1"), 200)).compliance_state, "INCOMPLETE");
 
   const attest = (kind: string, fields: Json, file?: { part: string; name: string; content: Buffer | string }) =>
     form("POST", `/attestations/acme/backend/trail/release-1/${kind}`, "data_json", { ...COMMON, ...fields }, file);
@@ -129,11 +129,11 @@ async function release(client: Client): Promise<string> {
   };
   const scan = { attestation_name: "scan", target_artifacts: ["backend"], snyk_results };
   assert.is(
-    await told(attest("snyk", scan, { part: "attachment_file", name: "snyk.sarif", content: SARIF_FILE }), 201),
+    await expectStatus(attest("snyk", scan, { part: "attachment_file", name: "snyk.sarif", content: SARIF_FILE }), 201),
     "OK",
   );
 
-  await told(json("GET", `/artifacts/acme/backend/${FINGERPRINT}/latest_commit?branch=main`), 200);
+  await expectStatus(json("GET", `/artifacts/acme/backend/${FINGERPRINT}/latest_commit?branch=main`), 200);
   const artifact = {
     fingerprint: FINGERPRINT,
     filename: "registry.example.com/backend:1",
@@ -147,9 +147,10 @@ async function release(client: Client): Promise<string> {
     trail_name: "release-1",
     user_data: {},
   };
-  assert.is(await told(json("POST", "/artifacts/acme/backend", artifact), 201), "OK");
+  assert.is(await expectStatus(json("POST", "/artifacts/acme/backend", artifact), 201), "OK");
 
-  const ask = (query = ""): Promise<Json> => told(json("GET", `/asserts/acme/fingerprint/${FINGERPRINT}${query}`), 200);
+  const ask = (query = ""): Promise<Json> =>
+    expectStatus(json("GET", `/asserts/acme/fingerprint/${FINGERPRINT}${query}`), 200);
   let verdict = await ask();
   assert.equal(
     { scope: verdict["scope"], compliant: verdict["compliant"], status: verdict["compliance_status"].status },
@@ -169,7 +170,10 @@ async function release(client: Client): Promise<string> {
     original_attestation_type: "snyk",
   };
   assert.is(
-    await told(json("POST", "/attestations/acme/backend/trail/release-1/override", { ...COMMON, ...override }), 201),
+    await expectStatus(
+      json("POST", "/attestations/acme/backend/trail/release-1/override", { ...COMMON, ...override }),
+      201,
+    ),
     "OK",
   );
   verdict = await ask();
@@ -179,7 +183,7 @@ async function release(client: Client): Promise<string> {
   );
 
   assert.is(
-    await told(
+    await expectStatus(
       form(
         "PUT",
         "/policies/acme",
@@ -227,7 +231,10 @@ async function release(client: Client): Promise<string> {
     annotations: { Suite: "unit" },
   };
   assert.is(
-    await told(attest("junit", tests, { part: "attachment_file", name: "evidence.tgz", content: JUNIT_FILE }), 201),
+    await expectStatus(
+      attest("junit", tests, { part: "attachment_file", name: "evidence.tgz", content: JUNIT_FILE }),
+      201,
+    ),
     "OK",
   );
   const pull_requests = [
@@ -246,7 +253,10 @@ async function release(client: Client): Promise<string> {
     },
   ];
   assert.is(
-    await told(attest("pull_request", { attestation_name: "review", git_provider: "github", pull_requests }), 201),
+    await expectStatus(
+      attest("pull_request", { attestation_name: "review", git_provider: "github", pull_requests }),
+      201,
+    ),
     "OK",
   );
   verdict = await ask();
@@ -267,14 +277,17 @@ async function release(client: Client): Promise<string> {
 
   // Commands without a payload send the literal null.
   assert.is(
-    await told(form("PUT", "/flows/acme/template_file", "data_json", { name: "old", description: "" }), 201),
+    await expectStatus(form("PUT", "/flows/acme/template_file", "data_json", { name: "old", description: "" }), 201),
     "OK",
   );
-  await told(json("PUT", "/flows/acme/old/archive", null), 200);
-  const gone = await told(json("GET", "/flows/acme/old"), 404);
+  await expectStatus(json("PUT", "/flows/acme/old/archive", null), 200);
+  const gone = await expectStatus(json("GET", "/flows/acme/old"), 404);
   assert.equal(gone, { message: "Flow named 'old' has been archived for organization 'acme'" });
 
-  const [record] = await told(json("GET", `/attestations/acme/backend/artifact/${FINGERPRINT}/unit-tests`), 200);
+  const [record] = await expectStatus(
+    json("GET", `/attestations/acme/backend/artifact/${FINGERPRINT}/unit-tests`),
+    200,
+  );
   assert.equal(
     {
       evidence_archive_fingerprint: record.evidence_archive_fingerprint,
@@ -332,10 +345,10 @@ function applyFile(directory: string): string {
   return file;
 }
 
-endToEnd("a release from an empty directory to its verdict, and the same answers after a restart", () =>
+test("a release from an empty directory to its verdict, and the same answers after a restart", () =>
   inDirectory(async (directory) => {
     let server = await serve(directory, "--bootstrap", applyFile(directory));
-    let client = clientOf(server.url, KEY);
+    let client = createClient(server.url, KEY);
     const evidence = await release(client);
     await evidenceIsWhole(client, evidence);
     const before = await everything(client);
@@ -371,30 +384,28 @@ endToEnd("a release from an empty directory to its verdict, and the same answers
     assert.not.match(server.output(), KEY);
 
     server = await serve(directory);
-    client = clientOf(server.url, KEY);
+    client = createClient(server.url, KEY);
     assert.equal(await everything(client), before);
     await evidenceIsWhole(client, evidence);
     assert.is((await client.json("GET", "/attestations/acme")).status, 200);
-    assert.is((await clientOf(server.url, `${KEY}x`).json("GET", "/attestations/acme")).status, 401);
+    assert.is((await createClient(server.url, `${KEY}x`).json("GET", "/attestations/acme")).status, 401);
     assert.is((await server.stop()).code, 0);
-  }),
-);
+  }));
 
-endToEnd("a file applied to a running server, and everything acknowledged survives a kill", () =>
+test("a file applied to a running server, and everything acknowledged survives a kill", () =>
   inDirectory(async (directory) => {
     let server = await serve(directory);
     const applied = await run(["apply", applyFile(directory), "--data", join(directory, "data")]);
     assert.is(applied.code, 0, applied.stderr);
-    let client = clientOf(server.url, KEY);
+    let client = createClient(server.url, KEY);
     const evidence = await release(client);
     const before = await everything(client);
     await server.stop("SIGKILL");
     server = await serve(directory);
-    client = clientOf(server.url, KEY);
+    client = createClient(server.url, KEY);
     assert.equal(await everything(client), before);
     await evidenceIsWhole(client, evidence);
     assert.is((await server.stop()).code, 0);
-  }),
-);
+  }));
 
-endToEnd.run();
+test.run();

@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { readBuildInfo } from "../../src/assets.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
-const executable = suite("binary/executable");
+const test = suite("binary/executable");
 
 /** The arguments of a server on a free port with its data in `data`. */
 const serve = (data: string): string[] => ["serve", "--data", data, "--listen", "127.0.0.1:0"];
@@ -18,7 +18,7 @@ async function readiness(url: string): Promise<number> {
   return response.status;
 }
 
-executable("alone in an empty directory, without environment, Node or home: starts, serves, stops", () =>
+test("alone in an empty directory, without environment, Node or home: starts, serves, stops", () =>
   inDirectory(async (directory) => {
     copyFileSync(EXECUTABLE, join(directory, "assay"));
     const server = await start(serve("data"), {
@@ -29,25 +29,22 @@ executable("alone in an empty directory, without environment, Node or home: star
     assert.is(await readiness(server.url), 200);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
     assert.equal(readdirSync(directory).sort(), ["assay", "data"], "nothing was left beside the data");
-  }),
-);
+  }));
 
-executable("SIGINT ends it as well as SIGTERM", () =>
+test("SIGINT ends it as well as SIGTERM", () =>
   inDirectory(async (directory) => {
     const server = await start(serve(directory));
     assert.equal(await server.stop("SIGINT"), { code: 0, signal: null }, server.output());
-  }),
-);
+  }));
 
-executable("a home that cannot be written is no hindrance", () =>
+test("a home that cannot be written is no hindrance", () =>
   inDirectory(async (directory) => {
     const server = await start(serve(directory), { env: { HOME: "/proc" } });
     assert.is(await readiness(server.url), 200);
     assert.is((await server.stop()).code, 0);
-  }),
-);
+  }));
 
-executable("the native library leaves nothing in the directory it was loaded from", () =>
+test("the native library leaves nothing in the directory it was loaded from", () =>
   inDirectory(async (directory) => {
     const native = join(directory, "native");
     mkdirSync(native);
@@ -55,19 +52,17 @@ executable("the native library leaves nothing in the directory it was loaded fro
     assert.equal(readdirSync(native), []);
     assert.is((await server.stop("SIGKILL")).signal, "SIGKILL");
     assert.equal(readdirSync(native), []);
-  }),
-);
+  }));
 
-executable("starts again on the data of a run that was killed", () =>
+test("starts again on the data of a run that was killed", () =>
   inDirectory(async (directory) => {
     await (await start(serve(directory))).stop("SIGKILL");
     const server = await start(serve(directory));
     assert.is(await readiness(server.url), 200);
     assert.is((await server.stop()).code, 0);
-  }),
-);
+  }));
 
-executable("eight first starts at once all succeed", () =>
+test("eight first starts at once all succeed", () =>
   inDirectory(async (directory) => {
     const data = Array.from({ length: 8 }, (_, index) => join(directory, `data-${index}`));
     const servers = await Promise.all(data.map((path) => start(serve(path), { env: { TMPDIR: directory } })));
@@ -78,8 +73,7 @@ executable("eight first starts at once all succeed", () =>
       exits.map((exit) => exit.code),
       Array(8).fill(0),
     );
-  }),
-);
+  }));
 
 for (const hostile of [
   "--require /nonexistent.cjs",
@@ -87,29 +81,28 @@ for (const hostile of [
   "--no-such-option",
   "--inspect-brk=127.0.0.1:0",
 ]) {
-  executable(`NODE_OPTIONS="${hostile}" is ignored`, async () => {
+  test(`NODE_OPTIONS="${hostile}" is ignored`, async () => {
     const plain = await run(["version"]);
     assert.equal(await run(["version"], { env: { NODE_OPTIONS: hostile } }), plain);
   });
 }
 
-executable("SIGUSR1 opens no debugger", () =>
+test("SIGUSR1 opens no debugger", () =>
   inDirectory(async (directory) => {
     const server = await start(serve(directory));
     process.kill(server.pid, "SIGUSR1");
     assert.is(await readiness(server.url), 200);
     assert.equal(await server.stop(), { code: 0, signal: null });
     assert.not.match(server.output(), "Debugger");
-  }),
-);
+  }));
 
-executable("options of Node on the command line are none of the executable's", async () => {
+test("options of Node on the command line are none of the executable's", async () => {
   const result = await run(["--eval", "process.exit(42)"], { env: { HOME: "/nonexistent" } });
   assert.is.not(result.code, 42);
   assert.is.not(result.code, 0);
 });
 
-executable("version tells version, commit, Node and SQLite", async () => {
+test("version tells version, commit, Node and SQLite", async () => {
   const result = await run(["version"]);
   assert.is(result.code, 0, result.stderr);
   const lines = result.stdout.trimEnd().split("\n");
@@ -119,4 +112,4 @@ executable("version tells version, commit, Node and SQLite", async () => {
   assert.match(lines[3] ?? "", /^sqlite 3\.\d+\.\d+$/);
 });
 
-executable.run();
+test.run();

@@ -23,7 +23,7 @@ import Database from "better-sqlite3";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
-import { clientOf, told } from "./client.ts";
+import { createClient, expectStatus } from "./client.ts";
 import type { Client } from "./client.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 import type { Running } from "./executable.ts";
@@ -34,8 +34,11 @@ const sha256 = (content: Buffer | string): string => createHash("sha256").update
 
 /** A trail for attestations to lie on. */
 async function prepare(client: Client): Promise<void> {
-  await told(client.form("PUT", "/flows/acme/template_file", "data_json", { name: "backend", description: "" }), 201);
-  await told(client.form("PUT", "/trails/acme/backend", "data_json", { name: "release-1" }), 201);
+  await expectStatus(
+    client.form("PUT", "/flows/acme/template_file", "data_json", { name: "backend", description: "" }),
+    201,
+  );
+  await expectStatus(client.form("PUT", "/trails/acme/backend", "data_json", { name: "release-1" }), 201);
 }
 
 const evidenceOf = (name: string, size: number): Buffer => Buffer.alloc(size, `${name} `);
@@ -56,7 +59,7 @@ const attest = (client: Client, name: string, size = 20_000) =>
 /** Everything of `acknowledged` is there, whole, and nothing else is. */
 async function inspect(client: Client, data: string, acknowledged: ReadonlyMap<string, number>): Promise<void> {
   for (const [name, size] of acknowledged) {
-    const [row] = await told(client.json("GET", `/attestations/acme/backend/trail/release-1/${name}`), 200);
+    const [row] = await expectStatus(client.json("GET", `/attestations/acme/backend/trail/release-1/${name}`), 200);
     const file = await client.json(
       "GET",
       `/attestations/acme/backend/trail/release-1/attestation/${row.attestation_id}/evidence`,
@@ -153,9 +156,9 @@ onDisk("below the reserve: 507 with the reason, reads go on, and by itself chang
   try {
     const key = keyOf(await disk.run(INIT));
     const server = await disk.serve("16MB");
-    const client = clientOf(server.url, key);
+    const client = createClient(server.url, key);
     await prepare(client);
-    await told(attest(client, "before"), 201);
+    await expectStatus(attest(client, "before"), 201);
     // What is larger than what would be left is not even begun.
     const large = await attest(client, "large", 48 * MB);
     assert.is(large.status, 507);
@@ -174,7 +177,7 @@ onDisk("below the reserve: 507 with the reason, reads go on, and by itself chang
 
     disk.clear();
     await server.wrote(REOPENED);
-    await told(attest(client, "after"), 201);
+    await expectStatus(attest(client, "after"), 201);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
     inspectDatabase(disk.data, ["after", "before"]);
   } finally {
@@ -189,7 +192,7 @@ onDisk(
     try {
       const key = keyOf(await disk.run(INIT));
       let server = await disk.serve("1MB");
-      let client = clientOf(server.url, key);
+      let client = createClient(server.url, key);
       await prepare(client);
       const acknowledged = new Map<string, number>();
       const statuses = new Set<number>();
@@ -216,7 +219,7 @@ onDisk(
 
       // It reads, where SQLite finds room for the index of its log, which a killed process leaves behind.
       server = await disk.serve("1MB");
-      client = clientOf(server.url, key);
+      client = createClient(server.url, key);
       await inspect(client, disk.data, acknowledged);
       // What it swept from staging gave some room back.
       disk.fill(0);
@@ -224,7 +227,7 @@ onDisk(
       assert.is((await attest(client, "refused")).status, 507);
       disk.clear();
       await server.wrote(REOPENED);
-      await told(attest(client, "after"), 201);
+      await expectStatus(attest(client, "after"), 201);
       acknowledged.set("after", 20_000);
       await inspect(client, disk.data, acknowledged);
       assert.equal(readdirSync(join(disk.data, "staging")), []);
@@ -299,7 +302,7 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
     const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
       env: { LD_PRELOAD: shim, FAULTS: control },
     });
-    const client = clientOf(server.url, key);
+    const client = createClient(server.url, key);
     await prepare(client);
     const acknowledged = new Map<string, number>();
     for (const [index, { what, rules, statuses }] of CASES.entries()) {
@@ -317,7 +320,7 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
       writeFileSync(control, "");
       await server.wrote(new RegExp(`(?:left read-only mode: changes are accepted again[^]*){${index + 1}}`));
       const name = `kept-${index}`;
-      await told(attest(client, name, 400_000), 201);
+      await expectStatus(attest(client, name, 400_000), 201);
       acknowledged.set(name, 400_000);
     }
     await inspect(client, data, acknowledged);
@@ -341,7 +344,7 @@ failing("while the log cannot be copied into the database, everything goes on in
     const key = keyOf(await run([...INIT, "--data", data]));
     const args = ["serve", "--data", data, "--listen", "127.0.0.1:0"];
     let server = await start(args, { env: { LD_PRELOAD: shim, FAULTS: control } });
-    const client = clientOf(server.url, key);
+    const client = createClient(server.url, key);
     await prepare(client);
     writeFileSync(control, `write /assay.db$ ${EIO}\nfsync /assay.db$ ${EIO}`);
     const names = Array.from({ length: 700 }, (_, index) => `n${index}`);
@@ -349,7 +352,7 @@ failing("while the log cannot be copied into the database, everything goes on in
     for (let from = 0; from < names.length; from += 10) {
       await Promise.all(
         names.slice(from, from + 10).map((name) =>
-          told(
+          expectStatus(
             client.form("POST", "/attestations/acme/backend/trail/release-1/generic", "data_json", {
               attestation_name: name,
               is_compliant: true,
@@ -366,8 +369,12 @@ failing("while the log cannot be copied into the database, everything goes on in
     assert.match(server.output(), /SQLITE_IOERR/);
     server = await start(args);
     assert.is(
-      (await told(clientOf(server.url, key).json("GET", "/attestations/acme/backend/trail/release-1/n699"), 200))
-        .length,
+      (
+        await expectStatus(
+          createClient(server.url, key).json("GET", "/attestations/acme/backend/trail/release-1/n699"),
+          200,
+        )
+      ).length,
       1,
     );
     await server.stop();
@@ -384,21 +391,21 @@ failing("what cannot be read is neither missing nor a bug: 503, or a cut downloa
     let server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
       env: { LD_PRELOAD: shim, FAULTS: control },
     });
-    await prepare(clientOf(server.url, key));
-    await told(attest(clientOf(server.url, key), "kept"), 201);
+    await prepare(createClient(server.url, key));
+    await expectStatus(attest(createClient(server.url, key), "kept"), 201);
     await server.stop();
     // A new process has nothing of the database in memory yet.
     server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
       env: { LD_PRELOAD: shim, FAULTS: control },
     });
-    const client = clientOf(server.url, key);
+    const client = createClient(server.url, key);
     writeFileSync(control, `read assay.db ${EIO}`);
     const answer = await client.json("GET", "/trails/acme/backend/release-1");
     assert.is(answer.status, 503, String(answer.bytes));
     assert.match(answer.body.message, "The server's storage failed (SQLITE_CORRUPT)");
     writeFileSync(control, "");
-    await told(client.json("GET", "/trails/acme/backend/release-1"), 200);
-    const [row] = await told(client.json("GET", "/attestations/acme/backend/trail/release-1/kept"), 200);
+    await expectStatus(client.json("GET", "/trails/acme/backend/release-1"), 200);
+    const [row] = await expectStatus(client.json("GET", "/attestations/acme/backend/trail/release-1/kept"), 200);
     const path = `/attestations/acme/backend/trail/release-1/attestation/${row.attestation_id}/evidence`;
     writeFileSync(control, `read /evidence/ ${EIO}`);
     const unread = await client.json("GET", path).catch((error: unknown) => error);
@@ -420,9 +427,9 @@ failing(
       const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
         env: { LD_PRELOAD: shim, FAULTS: control },
       });
-      const client = clientOf(server.url, key);
+      const client = createClient(server.url, key);
       await prepare(client);
-      await told(attest(client, "kept"), 201);
+      await expectStatus(attest(client, "kept"), 201);
       const probe = async (path: string): Promise<{ status: number; text: string }> => {
         const response = await fetch(`${server.url}${path}`);
         return { status: response.status, text: await response.text() };

@@ -16,7 +16,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { asking, releaseFiles } from "../../bin/release.ts";
-import { clientOf, told } from "./client.ts";
+import { createClient, expectStatus } from "./client.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 import { obstacle, PATH, restricted, settings, USER } from "./restricted.ts";
 
@@ -55,11 +55,11 @@ confined("the service of the unit takes and gives evidence under its restriction
   ])
     assert.match(status, line);
 
-  const { json, form } = clientOf(server.url, KEY);
-  await told(json("PUT", "/flows/acme", { name: "backend", description: "", visibility: "private" }), 201);
-  await told(form("PUT", "/trails/acme/backend", "data_json", { name: "release-1" }), 201);
+  const { json, form } = createClient(server.url, KEY);
+  await expectStatus(json("PUT", "/flows/acme", { name: "backend", description: "", visibility: "private" }), 201);
+  await expectStatus(form("PUT", "/trails/acme/backend", "data_json", { name: "release-1" }), 201);
   const file = { part: "attachment_file", name: "report.txt", content: EVIDENCE };
-  await told(
+  await expectStatus(
     form(
       "POST",
       "/attestations/acme/backend/trail/release-1/junit",
@@ -71,8 +71,8 @@ confined("the service of the unit takes and gives evidence under its restriction
   );
   // Schemas and jq run in threads, audit packages in another one.
   const type = { name: "coverage", description: "", evaluator: { content_type: "jq", rules: [".line > 80"] } };
-  await told(form("POST", "/custom-attestation-types/acme", "data_json", type), 201);
-  await told(
+  await expectStatus(form("POST", "/custom-attestation-types/acme", "data_json", type), 201);
+  await expectStatus(
     form("POST", "/attestations/acme/backend/trail/release-1/custom", "data_json", {
       attestation_name: "cover",
       type_name: "coverage",
@@ -80,7 +80,7 @@ confined("the service of the unit takes and gives evidence under its restriction
     }),
     201,
   );
-  const [record] = await told(json("GET", "/attestations/acme/backend/trail/release-1/tests"), 200);
+  const [record] = await expectStatus(json("GET", "/attestations/acme/backend/trail/release-1/tests"), 200);
   const back = await json("GET", new URL(record._links.evidence.href).pathname.replace("/api/v2", ""));
   assert.is(back.bytes.equals(EVIDENCE), true);
   const kept = await json("GET", "/trails/acme/backend/release-1/audit_package");

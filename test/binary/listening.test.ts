@@ -13,7 +13,7 @@ import { allOf, ask, dialPlain, dialTls, fingerprintAt, fingerprintOf, slowReque
 import { canReceive, startReceiver } from "../server/receiver.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
-const listening = suite("executable and its network");
+const test = suite("binary/listening");
 
 const init = (data: string): Promise<string> =>
   run(["init", "--data", data, "--org", "acme", "--user", "ops"]).then(({ stdout }) => stdout.trim());
@@ -28,45 +28,42 @@ function put(directory: string, { certificate, key }: { certificate: string; key
   return ["--tls-cert", crt, "--tls-key", pem];
 }
 
-listening(
-  "over TLS: a slow upload goes on while SIGHUP changes the certificate, a bad one changes nothing, and SIGTERM waits for it",
-  () =>
-    inDirectory(async (directory) => {
-      const data = join(directory, "data");
-      const key = await init(data);
-      const running = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", ...put(directory, FIRST)]);
-      const { url } = running;
-      assert.match(url, /^https:\/\//);
-      assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
-      const socket = await dialTls(url);
-      const upload = slowRequest(socket, { path: "/api/v2/flows/acme", key, body: flow("slow") });
-      await upload.goesOn;
-      socket.write(flow("slow").slice(0, 9));
+test("over TLS: a slow upload goes on while SIGHUP changes the certificate, a bad one changes nothing, and SIGTERM waits for it", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "data");
+    const key = await init(data);
+    const running = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", ...put(directory, FIRST)]);
+    const { url } = running;
+    assert.match(url, /^https:\/\//);
+    assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
+    const socket = await dialTls(url);
+    const upload = slowRequest(socket, { path: "/api/v2/flows/acme", key, body: flow("slow") });
+    await upload.goesOn;
+    socket.write(flow("slow").slice(0, 9));
 
-      put(directory, SECOND);
-      process.kill(running.pid, "SIGHUP");
-      await running.wrote(/"msg":"certificate reloaded/);
-      assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
-      put(directory, { ...SECOND, key: FIRST.key });
-      process.kill(running.pid, "SIGHUP");
-      await running.wrote(/cannot be used; the current one stays in use/);
-      assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
-      assert.is((await ask(url, { method: "PUT", path: "/api/v2/flows/acme", key, body: flow("other") })).status, 201);
+    put(directory, SECOND);
+    process.kill(running.pid, "SIGHUP");
+    await running.wrote(/"msg":"the certificate was read again/);
+    assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
+    put(directory, { ...SECOND, key: FIRST.key });
+    process.kill(running.pid, "SIGHUP");
+    await running.wrote(/cannot be used: the one in use stays/);
+    assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
+    assert.is((await ask(url, { method: "PUT", path: "/api/v2/flows/acme", key, body: flow("other") })).status, 201);
 
-      process.kill(running.pid, "SIGTERM");
-      await running.wrote(/"msg":"stopping"/);
-      await ask(url, { path: "/ready" }).then(
-        () => assert.unreachable("it still takes connections"),
-        () => undefined,
-      );
-      socket.write(flow("slow").slice(9));
-      assert.match(await upload.answer, /HTTP\/1\.1 201 Created\r\n/);
-      assert.equal(await running.exited, { code: 0, signal: null }, running.output());
-      assert.equal(databaseFiles(data), ["assay.db"]);
-    }),
-);
+    process.kill(running.pid, "SIGTERM");
+    await running.wrote(/"msg":"stopping"/);
+    await ask(url, { path: "/ready" }).then(
+      () => assert.unreachable("it still takes connections"),
+      () => undefined,
+    );
+    socket.write(flow("slow").slice(9));
+    assert.match(await upload.answer, /HTTP\/1\.1 201 Created\r\n/);
+    assert.equal(await running.exited, { code: 0, signal: null }, running.output());
+    assert.equal(databaseFiles(data), ["assay.db"]);
+  }));
 
-listening("SIGHUP without a certificate ends nothing, and a pair that does not fit ends the start", () =>
+test("SIGHUP without a certificate ends nothing, and a pair that does not fit ends the start", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const running = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
@@ -82,10 +79,9 @@ listening("SIGHUP without a certificate ends nothing, and a pair that does not f
     ]);
     assert.equal({ code, stdout }, { code: 1, stdout: "" });
     assert.match(stderr, "does not belong to the certificate in");
-  }),
-);
+  }));
 
-listening("below a path, behind a proxy: the reference page, the probes, addresses and the log", () =>
+test("below a path, behind a proxy: the reference page, the probes, addresses and the log", () =>
   inDirectory(async (data) => {
     const running = await start([
       "serve",
@@ -137,30 +133,26 @@ listening("below a path, behind a proxy: the reference page, the probes, address
     );
     assert.match(await running.wrote(/"client":"203\.0\.113\.9"/), '"path":"/assay/api/v2/openapi.json"');
     await running.stop();
-  }),
-);
+  }));
 
-listening(
-  "a Unix socket: of the group, replaced after a kill, refused while its server lives, and removed at the end",
-  () =>
-    inDirectory(async (directory) => {
-      const path = join(directory, "assay.sock");
-      const serve = (data: string): string[] => ["serve", "--data", join(directory, data), "--listen", `unix:${path}`];
-      const killed = await start(serve("one"));
-      assert.is(killed.url, `unix:${path}`);
-      assert.is(lstatSync(path).mode & 0o777, 0o660);
-      await killed.stop("SIGKILL");
-      assert.ok(existsSync(path));
-      const running = await start(serve("one"));
-      assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
-      const second = await run(serve("two"));
-      assert.is(second.code, 1);
-      assert.match(second.stderr, "another program answers there");
-      assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
-      assert.is((await running.stop()).code, 0);
-      assert.not(existsSync(path));
-    }),
-);
+test("a Unix socket: of the group, replaced after a kill, refused while its server lives, and removed at the end", () =>
+  inDirectory(async (directory) => {
+    const path = join(directory, "assay.sock");
+    const serve = (data: string): string[] => ["serve", "--data", join(directory, data), "--listen", `unix:${path}`];
+    const killed = await start(serve("one"));
+    assert.is(killed.url, `unix:${path}`);
+    assert.is(lstatSync(path).mode & 0o777, 0o660);
+    await killed.stop("SIGKILL");
+    assert.ok(existsSync(path));
+    const running = await start(serve("one"));
+    assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
+    const second = await run(serve("two"));
+    assert.is(second.code, 1);
+    assert.match(second.stderr, "another program answers there");
+    assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
+    assert.is((await running.stop()).code, 0);
+    assert.not(existsSync(path));
+  }));
 
 /** A socket that is bound and listens, as systemd creates one, and its descriptor. */
 async function bound(place: string | number): Promise<{ server: Server; fd: number }> {
@@ -173,7 +165,7 @@ async function bound(place: string | number): Promise<{ server: Server; fd: numb
 
 const ACTIVATED = 'LISTEN_PID=$$ LISTEN_FDS="$1"; export LISTEN_PID LISTEN_FDS; shift; exec "$@"';
 
-listening("sockets that were handed over are used in place of --listen, and nothing else is bound", () =>
+test("sockets that were handed over are used in place of --listen, and nothing else is bound", () =>
   inDirectory(async (directory) => {
     const path = join(directory, "handed.sock");
     const [tcp, unix] = [await bound(0), await bound(`${path}.first`)];
@@ -201,10 +193,9 @@ listening("sockets that were handed over are used in place of --listen, and noth
     assert.is((await ask(`unix:${path}`, { path: "/ready" })).text, "OK");
     assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
     assert.ok(existsSync(path), "its file stays with whoever made it");
-  }),
-);
+  }));
 
-listening("variables of another process count for nothing, and a descriptor that is no listening socket is told", () =>
+test("variables of another process count for nothing, and a descriptor that is no listening socket is told", () =>
   inDirectory(async (directory) => {
     const other = await start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0"], {
       env: { LISTEN_PID: "1", LISTEN_FDS: "1" },
@@ -218,13 +209,12 @@ listening("variables of another process count for nothing, and a descriptor that
     assert.is(code, 1);
     assert.match(stderr, "cannot listen on a socket that was handed over");
     assert.match(stderr, "its unit needs ListenStream= and Accept=no");
-  }),
-);
+  }));
 
 const activator = "/usr/bin/systemd-socket-activate";
 if (!existsSync(activator))
   console.log(`skipped: activation by systemd's own program wants ${activator}, which is not here`);
-const withActivator = existsSync(activator) ? listening : listening.skip;
+const withActivator = existsSync(activator) ? test : test.skip;
 
 withActivator("systemd-socket-activate starts it with the first connection, which is answered", () =>
   inDirectory(async (directory) => {
@@ -246,7 +236,7 @@ withActivator("systemd-socket-activate starts it with the first connection, whic
   }),
 );
 
-const withNotify = canReceive ? listening : listening.skip;
+const withNotify = canReceive ? test : test.skip;
 if (!canReceive) console.log("skipped: telling systemd wants /usr/bin/systemd-notify and python3, which are not here");
 
 withNotify("systemd is told of the start, of a reload and of the end", () =>
@@ -275,7 +265,7 @@ withNotify("systemd is told of the start, of a reload and of the end", () =>
   }),
 );
 
-listening("headers that dribble in are answered with 408, encrypted or not", () =>
+test("headers that dribble in are answered with 408, encrypted or not", () =>
   inDirectory(async (directory) => {
     for (const tls of [[], put(directory, FIRST)]) {
       const running = await start([
@@ -296,10 +286,9 @@ listening("headers that dribble in are answered with 408, encrypted or not", () 
       clearInterval(dribble);
       await running.stop();
     }
-  }),
-);
+  }));
 
-listening("help knows the topics", () => {
+test("help knows the topics", () => {
   for (const topic of ["tls", "proxies"]) {
     const { status, stdout } = spawnSync(EXECUTABLE, ["help", topic], { encoding: "utf8", env: {} });
     assert.equal(
@@ -310,4 +299,4 @@ listening("help knows the topics", () => {
   }
 });
 
-listening.run();
+test.run();

@@ -18,8 +18,8 @@ const namespace = [["-m"], ["-r", "-m"]].find(
       .status === 0,
 );
 
-const mounts = suite("executable on hardened mounts");
-const permitted = namespace === undefined ? mounts.skip : mounts;
+const test = suite("binary/mounts");
+const permitted = namespace === undefined ? test.skip : test;
 if (namespace === undefined) console.log("skipped: this process may not make a mount namespace (unshare -m)");
 
 /** How to run `assay args` in a namespace where `script` ran first; /mnt is an ordinary writable directory there. */
@@ -82,4 +82,4 @@ permitted("no directory will do: one message that names each with its reason", a
   assert.match(all, "ASSAY_NATIVE_DIR");
 });
 
-mounts.run();
+test.run();

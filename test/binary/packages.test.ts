@@ -6,10 +6,10 @@ import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { clientOf, told } from "./client.ts";
+import { createClient, expectStatus } from "./client.ts";
 import { inDirectory, start } from "./executable.ts";
 
-const packages = suite("binary/packages");
+const test = suite("binary/packages");
 
 const KEY = "ci-key-of-the-package-test-0123456789";
 const APPLY = `
@@ -32,7 +32,7 @@ function has(program: string, ...args: string[]): boolean {
   }
 }
 
-packages("packages and reports are made by what is in the executable, and nothing else", () =>
+test("packages and reports are made by what is in the executable, and nothing else", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     writeFileSync(join(directory, "apply.yml"), APPLY);
@@ -48,16 +48,19 @@ packages("packages and reports are made by what is in the executable, and nothin
       join(directory, "apply.yml"),
     ]);
     try {
-      const { json, form } = clientOf(server.url, KEY);
-      await told(form("PUT", "/flows/acme/template_file", "data_json", { name: "payments", description: "" }), 201);
-      await told(
+      const { json, form } = createClient(server.url, KEY);
+      await expectStatus(
+        form("PUT", "/flows/acme/template_file", "data_json", { name: "payments", description: "" }),
+        201,
+      );
+      await expectStatus(
         form("PUT", "/trails/acme/payments", "data_json", {
           name: "release-1",
           description: "Выпуск, リリース, 결제, 版本, עברית",
         }),
         201,
       );
-      await told(
+      await expectStatus(
         json("POST", "/artifacts/acme/payments", {
           fingerprint: FINGERPRINT,
           filename: "server",
@@ -72,7 +75,7 @@ packages("packages and reports are made by what is in the executable, and nothin
         ["große Datei.bin", LARGE],
         ["small.txt", Buffer.from("small\n")],
       ] as const)
-        await told(
+        await expectStatus(
           form(
             "POST",
             "/attestations/acme/payments/trail/release-1/generic",
@@ -132,7 +135,6 @@ packages("packages and reports are made by what is in the executable, and nothin
       assert.is((await server.stop()).code, 0);
     }
     assert.not.match(server.output(), /"level":"error"/);
-  }),
-);
+  }));
 
-packages.run();
+test.run();

@@ -6,12 +6,12 @@ import { createHmac } from "node:crypto";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { endReceivers, receiver } from "../notifications/given.ts";
-import { clientOf, told } from "./client.ts";
+import { createClient, expectStatus } from "./client.ts";
 import type { Json } from "./client.ts";
 import { inDirectory, run, start } from "./executable.ts";
 
-const release = suite("executable, a release");
-release.after(endReceivers);
+const test = suite("binary/release");
+test.after(endReceivers);
 
 const COMMIT = "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112";
 const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
@@ -26,7 +26,7 @@ const INFO = {
 const POLICY =
   "_schema: https://example.com/schemas/policy/v1\nartifacts:\n  attestations:\n    - type: decision\n      for_control: SDLC-7\n";
 
-release("a control, a policy that demands it, an action, a scan and a search", () =>
+test("a control, a policy that demands it, an action, a scan and a search", () =>
   inDirectory(async (data) => {
     const cli = async (...words: string[]): Promise<string> => {
       const { code, stdout, stderr } = await run([...words, "--data", data]);
@@ -36,9 +36,9 @@ release("a control, a policy that demands it, an action, a scan and a search", (
     const admin = await cli("init", "--org", "acme", "--user", "ops");
     const { received, url, until } = await receiver(200);
     const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.1"]);
-    const kosli = clientOf(server.url, admin);
-    const terraform = clientOf(server.url, admin, "terraform");
-    const read = (path: string): Promise<any> => told(kosli.json("GET", path), 200);
+    const kosli = createClient(server.url, admin);
+    const terraform = createClient(server.url, admin, "terraform");
+    const read = (path: string): Promise<any> => expectStatus(kosli.json("GET", path), 200);
 
     // The control, its policy and the place; the policy may not name a control that does not exist.
     const put = () =>
@@ -49,12 +49,15 @@ release("a control, a policy that demands it, an action, a scan and a search", (
         { name: "reviewed", description: "", comment: "", type: "env" },
         { part: "policy_file", name: "p.yml", content: POLICY },
       );
-    const refused = await told(put(), 400);
+    const refused = await expectStatus(put(), 400);
     assert.match(refused.errors.policy_file, "Control 'SDLC-7' does not exist in organization 'acme'");
-    await told(terraform.json("POST", "/controls/acme", { identifier: "SDLC-7", name: "Changes are reviewed" }), 201);
-    await told(kosli.json("POST", "/controls/acme", { identifier: "SDLC-7", name: "Again" }), 409);
-    await told(put(), 201);
-    await told(
+    await expectStatus(
+      terraform.json("POST", "/controls/acme", { identifier: "SDLC-7", name: "Changes are reviewed" }),
+      201,
+    );
+    await expectStatus(kosli.json("POST", "/controls/acme", { identifier: "SDLC-7", name: "Again" }), 409);
+    await expectStatus(put(), 201);
+    await expectStatus(
       terraform.json("PUT", "/environments/acme", {
         name: "production",
         type: "docker",
@@ -64,7 +67,7 @@ release("a control, a policy that demands it, an action, a scan and a search", (
       }),
       201,
     );
-    await told(
+    await expectStatus(
       terraform.json("PUT", "/organizations/acme/environments_notifications", {
         name: "alerts",
         type: "env",
@@ -76,8 +79,11 @@ release("a control, a policy that demands it, an action, a scan and a search", (
     );
 
     // Build, and run before anybody decided.
-    await told(kosli.form("PUT", "/flows/acme/template_file", "data_json", { name: "shop", description: "" }), 201);
-    await told(
+    await expectStatus(
+      kosli.form("PUT", "/flows/acme/template_file", "data_json", { name: "shop", description: "" }),
+      201,
+    );
+    await expectStatus(
       kosli.json("POST", "/artifacts/acme/shop", {
         fingerprint: FINGERPRINT,
         filename: "shop:1",
@@ -93,7 +99,7 @@ release("a control, a policy that demands it, an action, a scan and a search", (
       201,
     );
     const report = (status: number) =>
-      told(
+      expectStatus(
         kosli.json("PUT", "/environments/acme/production/report/docker", {
           artifacts: [{ digests: { "shop:1": FINGERPRINT }, creationTimestamp: 1_700_000_100 }],
         }),
@@ -110,7 +116,7 @@ release("a control, a policy that demands it, an action, a scan and a search", (
     );
 
     // The decision turns it, and the receiver is told, with a signature that the operator's secret proves.
-    await told(
+    await expectStatus(
       kosli.form("POST", "/attestations/acme/shop/trail/release-1/system", "data_json", {
         attestation_name: "review",
         artifact_fingerprint: FINGERPRINT,
@@ -206,7 +212,7 @@ release("a control, a policy that demands it, an action, a scan and a search", (
     const repo = await read(`/repos/acme/${REPO.name}`);
     assert.equal({ name: repo.name, provider: repo.provider }, { name: REPO.name, provider: "gitlab" });
     assert.is(
-      await told(
+      await expectStatus(
         kosli.json("PATCH", `/tags/acme/repo/${repo.id}`, { set_tags: { team: "shop" }, remove_tags: null }),
         200,
       ),
@@ -234,17 +240,19 @@ release("a control, a policy that demands it, an action, a scan and a search", (
         },
       );
     }
-    assert.equal((await told(kosli.json("GET", "/search/acme/sha/fffff"), 404)).message, "No matches for 'fffff'.");
+    assert.equal(
+      (await expectStatus(kosli.json("GET", "/search/acme/sha/fffff"), 404)).message,
+      "No matches for 'fffff'.",
+    );
     assert.is(
-      await told(
+      await expectStatus(
         kosli.json("PUT", "/organizations/acme/experimental_features", { experimental_features_enabled: false }),
         200,
       ),
       "OK",
     );
-    await told(kosli.json("GET", "/controls/acme/SDLC-7"), 403);
+    await expectStatus(kosli.json("GET", "/controls/acme/SDLC-7"), 403);
     await server.stop();
-  }),
-);
+  }));
 
-release.run();
+test.run();

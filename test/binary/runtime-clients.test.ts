@@ -3,19 +3,27 @@
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { told } from "./client.ts";
-import type { Answer, Json, Method } from "./client.ts";
-import { PROVENANCE, STARTED, fingerprint, happened, items, normal, openPlace } from "./runtime-place.ts";
-import type { Place, Role } from "./runtime-place.ts";
+import { expectStatus } from "./client.ts";
+import type { ApiResponse, Json, Method } from "./client.ts";
+import {
+  PROVENANCE_POLICY,
+  STARTED_AT,
+  fingerprintOf,
+  summarizeEvents,
+  reportItems,
+  normalize,
+  startRuntimeServer,
+} from "./runtime-server.ts";
+import type { RuntimeServer, Role } from "./runtime-server.ts";
 
-const scenario = suite("binary/runtime-clients");
-let at: Place;
-scenario.before(async () => void (at = await openPlace()));
-scenario.after(() => at.close());
+const test = suite("binary/runtime-clients");
+let server: RuntimeServer;
+test.before(async () => void (server = await startRuntimeServer()));
+test.after(() => server.close());
 
 const digests = (name: string, label = name) => ({
-  digests: { [name]: label === "" ? "" : fingerprint(label) },
-  creationTimestamp: STARTED,
+  digests: { [name]: label === "" ? "" : fingerprintOf(label) },
+  creationTimestamp: STARTED_AT,
 });
 const owner = {
   apiVersion: "apps/v1",
@@ -36,8 +44,8 @@ const REPORTS: Record<string, { report: Json[]; told?: Json; more?: Json }> = {
     ],
     told: {
       pods: {
-        "web-1": { namespace: "shop", creationTimestamp: STARTED, owners: [owner] },
-        "web-2": { namespace: "shop", creationTimestamp: STARTED, owners: null },
+        "web-1": { namespace: "shop", creationTimestamp: STARTED_AT, owners: [owner] },
+        "web-2": { namespace: "shop", creationTimestamp: STARTED_AT, owners: null },
       },
     },
   },
@@ -67,61 +75,68 @@ const REPORTS: Record<string, { report: Json[]; told?: Json; more?: Json }> = {
   },
 };
 
-scenario("every type of report, its items and its refusals", async () => {
-  await at.environment("all-types", "logical");
+test("every type of report, its items and its refusals", async () => {
+  await server.createEnvironment("all-types", "logical");
   for (const [type, { report: artifacts, told: tells = {}, more = {} }] of Object.entries(REPORTS)) {
     const name = `of-${type}`;
-    await at.environment(name, type);
+    await server.createEnvironment(name, type);
     const path = `/environments/acme/${name}/report/${type}`;
     const report = async (items: unknown, status: number) =>
-      assert.is(await told(at.json("PUT", path, { artifacts: items, ...more }), status), "OK");
+      assert.is(await expectStatus(server.json("PUT", path, { artifacts: items, ...more }), status), "OK");
     const other = type === "S3" ? "docker" : "S3";
     const refuseAll = async (): Promise<void> => {
-      await at.refused(
+      await server.expectRefusal(
         "PUT",
         `/environments/acme/${name}/report/${other}`,
         400,
         `Environment '${name}' is of type '${type}' and takes no reports of type '${other}'`,
         { artifacts: REPORTS[other]?.report },
       );
-      await at.refused(
+      await server.expectRefusal(
         "PUT",
         `/environments/acme/all-types/report/${type}`,
         400,
         `Environment 'all-types' is of type 'logical' and takes no reports, so not of type '${type}' either: report to its members`,
         { artifacts },
       );
-      await at.refused(
+      await server.expectRefusal(
         "PUT",
         `/environments/acme/of-none/report/${type}`,
         404,
         "Environment named 'of-none' does not exist for organization 'acme'",
         { artifacts },
       );
-      await at.invalid(
+      await server.expectInvalid(
         "PUT",
         path,
         { type: `Input should be '${type}' [input: ${other}]` },
         { type: other, artifacts },
       );
-      await at.invalid("PUT", path, { artifacts: "Field required" }, {});
+      await server.expectInvalid("PUT", path, { artifacts: "Field required" }, {});
       const [{ digests: _, ...undigested }] = artifacts as [Json];
-      await at.invalid("PUT", path, { "artifacts.0.digests": "Field required" }, { artifacts: [undigested] });
-      await at.invalid(
+      await server.expectInvalid("PUT", path, { "artifacts.0.digests": "Field required" }, { artifacts: [undigested] });
+      await server.expectInvalid(
         "PUT",
         path,
         { "artifacts.0.more": "Extra inputs are not permitted [input: 1]" },
         { artifacts: [{ ...artifacts[0], more: 1 }] },
       );
       assert.is(
-        (await told(at.json("PUT", path, { artifacts: [{ ...artifacts[0], digests: { web: "sha256:1" } }] }), 400))
-          .message,
+        (
+          await expectStatus(
+            server.json("PUT", path, { artifacts: [{ ...artifacts[0], digests: { web: "sha256:1" } }] }),
+            400,
+          )
+        ).message,
         "Input payload validation failed",
       );
     };
     await refuseAll();
     assert.equal(
-      { count: await at.count(name), last_reported_at: (await at.read(`/environments/acme/${name}`)).last_reported_at },
+      {
+        count: await server.countSnapshots(name),
+        last_reported_at: (await server.read(`/environments/acme/${name}`)).last_reported_at,
+      },
       { count: 0, last_reported_at: null },
       type,
     );
@@ -130,16 +145,16 @@ scenario("every type of report, its items and its refusals", async () => {
     const {
       artifacts: [shown, ...others],
       type: shownType,
-    } = await at.snapshot(name);
+    } = await server.readSnapshot(name);
     assert.equal(
       { shown, others, shownType },
       {
         shown: {
           name: "web",
-          fingerprint: fingerprint("web"),
+          fingerprint: fingerprintOf("web"),
           compliant: null,
           reasons_for_incompliance: [],
-          creationTimestamp: artifacts.map(() => STARTED),
+          creationTimestamp: artifacts.map(() => STARTED_AT),
           annotation: { type: "started-unknown", was: 0, now: artifacts.length },
           pods: null,
           ecs_context: null,
@@ -160,9 +175,9 @@ scenario("every type of report, its items and its refusals", async () => {
       },
       type,
     );
-    const { last_reported_at: first, last_changed_at: changed } = await at.read(`/environments/acme/${name}`);
+    const { last_reported_at: first, last_changed_at: changed } = await server.read(`/environments/acme/${name}`);
     await report(artifacts, 200);
-    const { last_reported_at: second, last_changed_at: stillChanged } = await at.read(`/environments/acme/${name}`);
+    const { last_reported_at: second, last_changed_at: stillChanged } = await server.read(`/environments/acme/${name}`);
     assert.ok(second > first, type);
     assert.is(stillChanged, changed);
 
@@ -171,7 +186,7 @@ scenario("every type of report, its items and its refusals", async () => {
     for (const status of [201, 200]) await report([], status);
     await refuseAll();
     assert.equal(
-      happened(await at.read(`/environments/acme/${name}/events?reverse=true`)).map((event: any) => [
+      summarizeEvents(await server.read(`/environments/acme/${name}/events?reverse=true`)).map((event: any) => [
         event[0],
         event[2],
       ]),
@@ -183,39 +198,48 @@ scenario("every type of report, its items and its refusals", async () => {
       ],
     );
     assert.equal(
-      (await at.snapshot(name)).artifacts.map(({ annotation }: Json) => annotation.now),
+      (await server.readSnapshot(name)).artifacts.map(({ annotation }: Json) => annotation.now),
       [0],
     );
   }
 });
 
-scenario("reports that are large and reports that are too large", async () => {
-  await at.environment("large", "server");
+test("reports that are large and reports that are too large", async () => {
+  await server.createEnvironment("large", "server");
   const all = Array.from({ length: 100_000 }, (_, place) => ({
     digests: { [`/srv/${place}`]: place.toString(16).padStart(64, "0") },
-    creationTimestamp: STARTED,
+    creationTimestamp: STARTED_AT,
   }));
-  await at.report("large", "server", all, 201);
-  await at.report("large", "server", all, 200);
-  assert.equal(normal(await at.read("/snapshots/acme/large?interval=&page=1&per_page=15&reverse=false")), [
+  await server.report("large", "server", all, 201);
+  await server.report("large", "server", all, 200);
+  assert.equal(normalize(await server.read("/snapshots/acme/large?interval=&page=1&per_page=15&reverse=false")), [
     { index: 1, from: "<time>", to: 0, compliant: false, duration: "<time>" },
   ]);
-  await at.refused("PUT", "/environments/acme/large/report/server", 413, "Request body size exceeds the 32MB limit", {
-    artifacts: [{ ...all[0], padding: "x".repeat(33 << 20) }],
-  });
+  await server.expectRefusal(
+    "PUT",
+    "/environments/acme/large/report/server",
+    413,
+    "Request body size exceeds the 32MB limit",
+    {
+      artifacts: [{ ...all[0], padding: "x".repeat(33 << 20) }],
+    },
+  );
   assert.equal(
-    { status: (await at.json("GET", "/environments/acme/large")).status, count: await at.count("large") },
+    {
+      status: (await server.json("GET", "/environments/acme/large")).status,
+      count: await server.countSnapshots("large"),
+    },
     { status: 200, count: 1 },
   );
 });
 
-scenario("an environment that the CLI creates by itself", async () => {
-  const cli = at.as("snapshotter");
-  assert.equal(await told(cli.json("GET", "/environments/acme/auto-prod"), 404), {
+test("an environment that the CLI creates by itself", async () => {
+  const cli = server.as("snapshotter");
+  assert.equal(await expectStatus(cli.json("GET", "/environments/acme/auto-prod"), 404), {
     message: "Environment named 'auto-prod' does not exist for organization 'acme'",
   });
   assert.is(
-    await told(
+    await expectStatus(
       cli.json("PUT", "/environments/acme", {
         name: "auto-prod",
         type: "docker",
@@ -226,13 +250,13 @@ scenario("an environment that the CLI creates by itself", async () => {
     "OK",
   );
   assert.is(
-    await told(
-      cli.json("PUT", "/environments/acme/auto-prod/report/docker", { artifacts: items({ "web:1": "web-1" }) }),
+    await expectStatus(
+      cli.json("PUT", "/environments/acme/auto-prod/report/docker", { artifacts: reportItems({ "web:1": "web-1" }) }),
       201,
     ),
     "OK",
   );
-  assert.equal(normal(await told(cli.json("GET", "/environments/acme/auto-prod"), 200)), {
+  assert.equal(normalize(await expectStatus(cli.json("GET", "/environments/acme/auto-prod"), 200)), {
     org: "acme",
     name: "auto-prod",
     type: "docker",
@@ -247,16 +271,17 @@ scenario("an environment that the CLI creates by itself", async () => {
     policies: [],
     included_environments: null,
   });
-  assert.is((await at.snapshot("auto-prod")).user_name, "snapshotter");
+  assert.is((await server.readSnapshot("auto-prod")).user_name, "snapshotter");
 });
 
-scenario("logs, lists and differences as the CLI asks for them", async () => {
-  await at.environment("cli-prod", "docker");
+test("logs, lists and differences as the CLI asks for them", async () => {
+  await server.createEnvironment("cli-prod", "docker");
   const reports = [{ "web:1": "web-1" }, { "web:2": "web-2" }, { "web:2": "web-2", "db:1": "db-1" }, {}];
-  for (const report of reports) await at.report("cli-prod", "docker", items(report as Record<string, string>), 201);
+  for (const report of reports)
+    await server.report("cli-prod", "docker", reportItems(report as Record<string, string>), 201);
 
   const list = (interval: string, more = "&page=1&per_page=15&reverse=false"): Promise<Json[]> =>
-    at.read(`/snapshots/acme/cli-prod?interval=${interval}${more}`);
+    server.read(`/snapshots/acme/cli-prod?interval=${interval}${more}`);
   const indexes = async (...query: Parameters<typeof list>): Promise<unknown[]> =>
     (await list(...query)).map((item) => item["index"]);
   assert.equal(await indexes(""), [4, 3, 2, 1]);
@@ -269,7 +294,7 @@ scenario("logs, lists and differences as the CLI asks for them", async () => {
   assert.equal(await indexes("", "&page=2&per_page=3&reverse=false"), [1]);
   assert.equal(await indexes("", "&page=1&per_page=3&reverse=true"), [1, 2, 3]);
   assert.equal(await indexes("", "&page=3&per_page=3&reverse=false"), []);
-  await at.invalid("GET", "/snapshots/acme/cli-prod?interval=1..x&page=1&per_page=15&reverse=false", {
+  await server.expectInvalid("GET", "/snapshots/acme/cli-prod?interval=1..x&page=1&per_page=15&reverse=false", {
     interval: "Input should be a valid interval [input: 1..x]",
   });
   const [latest, before] = await list("");
@@ -279,16 +304,16 @@ scenario("logs, lists and differences as the CLI asks for them", async () => {
   );
 
   const log = (interval: string, page: number, reverse = false) =>
-    at.json(
+    server.json(
       "GET",
       `/environments/acme/cli-prod/events?interval=${interval}&page=${page}&per_page=3&reverse=${reverse}`,
     );
-  const headers = ({ headers: of }: Answer) =>
+  const headers = ({ headers: of }: ApiResponse) =>
     ["X-Total-Count", "X-Per-Page", "X-Current-Page", "X-Total-Pages"].map((name) => of.get(name));
   const second = await log("", 2);
   assert.equal(headers(second), ["6", "3", "2", "2"]);
   assert.equal(
-    happened(second.body).map((event: any) => [event[0], event[2], event[4]]),
+    summarizeEvents(second.body).map((event: any) => [event[0], event[2], event[4]]),
     [
       ["cli-prod#2", "exited", ""],
       ["cli-prod#2", "started-unknown", ""],
@@ -310,9 +335,9 @@ scenario("logs, lists and differences as the CLI asks for them", async () => {
   );
 
   const info = (name: string, label: string, s1: number, s2: number) => ({
-    fingerprint: fingerprint(label),
+    fingerprint: fingerprintOf(label),
     name,
-    most_recent_timestamp: STARTED,
+    most_recent_timestamp: STARTED_AT,
     flow: "",
     commit_url: null,
     instance_count: s1 || s2,
@@ -329,7 +354,7 @@ scenario("logs, lists and differences as the CLI asks for them", async () => {
     ["cli-prod%231", "cli-prod%233"],
     ["cli-prod~3", "cli-prod~1"],
   ])
-    assert.equal(await at.read(`/env-diff/acme?snappish1=${one}&snappish2=${two}`), {
+    assert.equal(await server.read(`/env-diff/acme?snappish1=${one}&snappish2=${two}`), {
       ...difference,
       changed: none,
       "not-changed": none,
@@ -337,24 +362,29 @@ scenario("logs, lists and differences as the CLI asks for them", async () => {
   const diff = (one: string, two: string): string => `/env-diff/acme?snappish1=${one}&snappish2=${two}`;
   const nowhere = (label: string, index: number) =>
     `Org: 'acme'. Snapshot '${label}' resolves to 'cli-prod#${index}'. len(snapshots) == 4. Indexes are 1-based`;
-  await at.refused("GET", diff("cli-prod~4", "cli-prod%239"), 404, nowhere("cli-prod~4", 0));
-  await at.refused("GET", diff("cli-prod", "cli-prod%239"), 404, nowhere("cli-prod#9", 9));
-  await at.refused(
+  await server.expectRefusal("GET", diff("cli-prod~4", "cli-prod%239"), 404, nowhere("cli-prod~4", 0));
+  await server.expectRefusal("GET", diff("cli-prod", "cli-prod%239"), 404, nowhere("cli-prod#9", 9));
+  await server.expectRefusal(
     "GET",
     diff("cli-prod", "cli-none"),
     404,
     "Environment named 'cli-none' does not exist for organization 'acme'",
   );
-  await at.environment("cli-empty", "docker");
+  await server.createEnvironment("cli-empty", "docker");
   const empty = "Org: 'acme'. Snapshot 'cli-empty' resolves to 'cli-empty#0'. len(snapshots) == 0. Indexes are 1-based";
-  await at.refused("GET", diff("cli-empty", "cli-prod"), 404, empty);
-  await at.refused("GET", "/snapshots/acme/cli-empty/-1", 404, empty.replace("'cli-empty'", "'cli-empty#-1'"));
+  await server.expectRefusal("GET", diff("cli-empty", "cli-prod"), 404, empty);
+  await server.expectRefusal(
+    "GET",
+    "/snapshots/acme/cli-empty/-1",
+    404,
+    empty.replace("'cli-empty'", "'cli-empty#-1'"),
+  );
 
   // Lists of parameters come repeated from the CLI and joined by commas from the MCP server.
   const names = async (query: string): Promise<unknown[]> =>
-    (await at.read(`/environments/acme?name=CLI-&${query}`)).map(({ name }: Json) => name);
-  await at.environment("cli-k8s", "K8S");
-  await at.environment("cli-group", "logical");
+    (await server.read(`/environments/acme?name=CLI-&${query}`)).map(({ name }: Json) => name);
+  await server.createEnvironment("cli-k8s", "K8S");
+  await server.createEnvironment("cli-group", "logical");
   assert.equal(
     {
       "names type=K8S&type=logical": await names("type=K8S&type=logical"),
@@ -367,18 +397,18 @@ scenario("logs, lists and differences as the CLI asks for them", async () => {
       "names sort=name&sort_direction=desc&type=docker": ["cli-prod", "cli-empty"],
     },
   );
-  const { environments, ...counts } = await at.read("/environments/acme?name=cli-&page=2&per_page=3");
+  const { environments, ...counts } = await server.read("/environments/acme?name=cli-&page=2&per_page=3");
   assert.equal(
     { environments: environments.map(({ name }: Json) => name), counts },
     { environments: ["cli-prod"], counts: { page: 2, per_page: 3, total_pages: 2, total_count: 4 } },
   );
 });
 
-scenario("Terraform reads back what it sent", async () => {
-  const { json, form } = at.as("member", "terraform");
+test("Terraform reads back what it sent", async () => {
+  const { json, form } = server.as("member", "terraform");
   const ok = async (method: Method, path: string, status: number, body?: unknown) =>
-    assert.is(await told(json(method, path, body), status), "OK");
-  const read = (name: string): Promise<Json> => told(json("GET", `/environments/acme/${name}`), 200);
+    assert.is(await expectStatus(json(method, path, body), status), "OK");
+  const read = (name: string): Promise<Json> => expectStatus(json("GET", `/environments/acme/${name}`), 200);
   const base = {
     org: "acme",
     last_modified_at: "<time>",
@@ -400,14 +430,14 @@ scenario("Terraform reads back what it sent", async () => {
     policies: null,
   };
   for (let once = 0; once < 2; once += 1) await ok("PUT", "/environments/acme", 201, sent);
-  assert.equal(normal(await read("tf-prod")), { ...base, ...sent, policies: [] });
+  assert.equal(normalize(await read("tf-prod")), { ...base, ...sent, policies: [] });
   await ok("PATCH", "/tags/acme/environment/tf-prod", 200, {
     set_tags: { "managed-by": "terraform", tier: "1" },
     remove_tags: [],
   });
   await ok("PATCH", "/environments/acme/tf-prod", 200, { description: "Production", include_scaling: false });
   const tags = { "managed-by": "terraform", tier: "1" };
-  assert.equal(normal(await read("tf-prod")), {
+  assert.equal(normalize(await read("tf-prod")), {
     ...base,
     name: "tf-prod",
     type: "K8S",
@@ -422,32 +452,32 @@ scenario("Terraform reads back what it sent", async () => {
   );
   await ok("PATCH", "/environments/acme/tf-prod", 200, { description: "" });
   await ok("PATCH", "/tags/acme/environment/tf-prod", 200, { set_tags: null, remove_tags: ["managed-by", "tier"] });
-  assert.equal(normal(await read("tf-prod")), { ...base, ...sent, policies: [] });
+  assert.equal(normalize(await read("tf-prod")), { ...base, ...sent, policies: [] });
   const typed = {
     message: "Input payload validation failed",
     errors: { type: "The type of an environment cannot be changed: this one is of type 'K8S' [input: server]" },
   };
-  assert.equal(await told(json("PUT", "/environments/acme", { ...sent, type: "server" }), 400), typed);
+  assert.equal(await expectStatus(json("PUT", "/environments/acme", { ...sent, type: "server" }), 400), typed);
 
-  const file = { part: "policy_file", name: "policy.yml", content: PROVENANCE };
+  const file = { part: "policy_file", name: "policy.yml", content: PROVENANCE_POLICY };
   const policy = { name: "tf-policy", description: "By Terraform", comment: "", type: "env" };
-  await told(form("PUT", "/policies/acme", "payload", policy, file), 201);
+  await expectStatus(form("PUT", "/policies/acme", "payload", policy, file), 201);
   for (let once = 0; once < 2; once += 1)
     await ok("POST", "/environments/acme/tf-prod/policies", 200, { policy_names: ["tf-policy"] });
   assert.equal((await read("tf-prod"))["policies"], ["tf-policy"]);
   await ok("PUT", "/environments/acme", 201, sent);
   assert.equal((await read("tf-prod"))["policies"], ["tf-policy"]);
-  await told(form("PUT", "/policies/acme", "payload", policy, file), 200);
-  const { description, versions, consuming_envs } = await told(json("GET", "/policies/acme/tf-policy"), 200);
+  await expectStatus(form("PUT", "/policies/acme", "payload", policy, file), 200);
+  const { description, versions, consuming_envs } = await expectStatus(json("GET", "/policies/acme/tf-policy"), 200);
   assert.equal(
     { description, versions: versions.map(({ version, policy_yaml }: Json) => [version, policy_yaml]), consuming_envs },
-    { description: "By Terraform", versions: [[1, PROVENANCE]], consuming_envs: ["tf-prod"] },
+    { description: "By Terraform", versions: [[1, PROVENANCE_POLICY]], consuming_envs: ["tf-prod"] },
   );
   await ok("DELETE", "/environments/acme/tf-prod/policies", 200, { policy_names: ["tf-policy"] });
   assert.equal((await read("tf-prod"))["policies"], []);
   const unknown = { message: "Environment named 'tf-none' does not exist for organization 'acme'" };
   assert.equal(
-    await told(json("DELETE", "/environments/acme/tf-none/policies", { policy_names: ["tf-policy"] }), 404),
+    await expectStatus(json("DELETE", "/environments/acme/tf-none/policies", { policy_names: ["tf-policy"] }), 404),
     unknown,
   );
 
@@ -460,16 +490,19 @@ scenario("Terraform reads back what it sent", async () => {
     policies: null,
   };
   await ok("PUT", "/environments/acme", 201, group);
-  assert.equal(normal(await read("tf-all")), { ...base, ...group, policies: [] });
+  assert.equal(normalize(await read("tf-all")), { ...base, ...group, policies: [] });
   for (const included_environments of [["tf-eu", "tf-prod"], ["tf-eu"], []]) {
     await ok("PATCH", "/environments/acme/tf-all", 200, { description: "All", included_environments });
     assert.equal((await read("tf-all"))["included_environments"], included_environments);
   }
   const wrong = async (members: string[], text: string) =>
-    assert.equal(await told(json("PATCH", "/environments/acme/tf-all", { included_environments: members }), 400), {
-      message: "Input payload validation failed",
-      errors: { included_environments: text },
-    });
+    assert.equal(
+      await expectStatus(json("PATCH", "/environments/acme/tf-all", { included_environments: members }), 400),
+      {
+        message: "Input payload validation failed",
+        errors: { included_environments: text },
+      },
+    );
   await wrong(
     ["tf-all"],
     "Environment 'tf-all' is logical: only physical environments can be included [input: tf-all]",
@@ -482,19 +515,19 @@ scenario("Terraform reads back what it sent", async () => {
 
   // Without a body and without a content type; then the name is free, for another type too.
   await ok("PUT", "/environments/acme/tf-prod/archive", 200);
-  assert.equal(await told(json("GET", "/environments/acme/tf-prod"), 404), {
+  assert.equal(await expectStatus(json("GET", "/environments/acme/tf-prod"), 404), {
     message: "Environment named 'tf-prod' has been archived for organization 'acme'",
   });
   await ok("PUT", "/environments/acme", 201, { ...sent, type: "lambda" });
-  assert.equal(normal(await read("tf-prod")), { ...base, ...sent, type: "lambda", policies: [] });
+  assert.equal(normalize(await read("tf-prod")), { ...base, ...sent, type: "lambda", policies: [] });
 });
 
-scenario("who may do what", async () => {
-  await at.environment("may-prod", "docker");
-  await at.environment("may-all", "logical", { included_environments: ["may-prod"] });
-  await at.policy("may-policy", PROVENANCE);
-  await at.report("may-prod", "docker", items({ "web:1": "web-1" }), 201);
-  const artifacts = items({ "web:1": "web-1" });
+test("who may do what", async () => {
+  await server.createEnvironment("may-prod", "docker");
+  await server.createEnvironment("may-all", "logical", { included_environments: ["may-prod"] });
+  await server.putPolicy("may-policy", PROVENANCE_POLICY);
+  await server.report("may-prod", "docker", reportItems({ "web:1": "web-1" }), 201);
+  const artifacts = reportItems({ "web:1": "web-1" });
   const reads = [
     "/environments/{org}",
     "/environments/{org}/may-prod",
@@ -507,7 +540,7 @@ scenario("who may do what", async () => {
     "/deployments/{org}",
     "/environments/{org}/may-prod/deployments",
     "/environments/{org}/may-prod/deployment_frequency",
-    `/asserts/{org}/fingerprint/${fingerprint("web-1")}?environment_name=may-prod`,
+    `/asserts/{org}/fingerprint/${fingerprintOf("web-1")}?environment_name=may-prod`,
   ];
   type Request = [method: Method, path: string, body?: unknown];
   const reporting: Request[] = [
@@ -524,22 +557,22 @@ scenario("who may do what", async () => {
     [
       "PUT",
       "/allowlists/{org}/may-prod",
-      { artifact_fingerprint: fingerprint("web-1"), artifact_name: "web", description: "mine" },
+      { artifact_fingerprint: fingerprintOf("web-1"), artifact_name: "web", description: "mine" },
     ],
     ["PATCH", "/tags/{org}/environment/may-prod", { set_tags: { mine: "1" }, remove_tags: [] }],
   ];
   const forbidden = { message: "You don't have permission to access this resource" };
   const refused = async (role: Role, requests: Request[], org = "acme"): Promise<void> => {
     for (const [method, path, body] of requests) {
-      const { status, body: answer } = await at.as(role).json(method, path.replace("{org}", org), body);
+      const { status, body: answer } = await server.as(role).json(method, path.replace("{org}", org), body);
       assert.equal({ status, answer }, { status: 403, answer: forbidden }, `${role}: ${method} ${path} in ${org}`);
     }
   };
   const gets = reads.map((path): Request => ["GET", path]);
   const settled = async () => [
-    await at.read("/environments/acme/may-prod"),
-    await at.snapshot("may-prod"),
-    await at.read("/environments/acme/may-all"),
+    await server.read("/environments/acme/may-prod"),
+    await server.readSnapshot("may-prod"),
+    await server.read("/environments/acme/may-all"),
   ];
   const before = await settled();
   await refused("snapshotter", writing);
@@ -550,21 +583,24 @@ scenario("who may do what", async () => {
   for (const path of reads) {
     const found = path.startsWith("/asserts") ? 404 : 200;
     for (const role of ["snapshotter", "reader", "admin"] as const)
-      assert.is((await at.as(role).json("GET", path.replace("{org}", "acme"))).status, found, `${role}: ${path}`);
+      assert.is((await server.as(role).json("GET", path.replace("{org}", "acme"))).status, found, `${role}: ${path}`);
   }
   for (const [[method, path, body], status] of reporting.map((request, place) => [request, [201, 200][place]] as const))
-    assert.is((await at.as("snapshotter").json(method, path.replace("{org}", "acme"), body)).status, status, path);
+    assert.is((await server.as("snapshotter").json(method, path.replace("{org}", "acme"), body)).status, status, path);
 
   // A public organization: everybody with a key reads, nobody else writes, and without a key there is nothing.
-  const owner = at.as("publisher");
-  await told(owner.json("PUT", "/environments/open", { name: "may-prod", type: "docker", description: "" }), 201);
-  await told(owner.json("PUT", "/environments/open/may-prod/report/docker", { artifacts }), 201);
+  const owner = server.as("publisher");
+  await expectStatus(
+    owner.json("PUT", "/environments/open", { name: "may-prod", type: "docker", description: "" }),
+    201,
+  );
+  await expectStatus(owner.json("PUT", "/environments/open/may-prod/report/docker", { artifacts }), 201);
   for (const path of reads.filter((one) => !one.startsWith("/asserts")))
-    assert.is((await at.as("stranger").json("GET", path.replace("{org}", "open"))).status, 200, path);
+    assert.is((await server.as("stranger").json("GET", path.replace("{org}", "open"))).status, 200, path);
   await refused("stranger", [...reporting, ...writing], "open");
-  assert.equal(await told(at.as("nobody").json("GET", "/environments/open"), 401), {
+  assert.equal(await expectStatus(server.as("unknown").json("GET", "/environments/open"), 401), {
     message: "Authentication credentials are missing or invalid",
   });
 });
 
-scenario.run();
+test.run();

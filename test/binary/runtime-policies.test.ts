@@ -2,23 +2,34 @@
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { told } from "./client.ts";
+import { expectStatus } from "./client.ts";
 import type { Json } from "./client.ts";
-import { MEMBER, PROVENANCE, SCANNED, fingerprint, items, openPlace, schema, shown } from "./runtime-place.ts";
-import type { Place } from "./runtime-place.ts";
+import {
+  MEMBER,
+  PROVENANCE_POLICY,
+  SCAN_TEMPLATE,
+  fingerprintOf,
+  reportItems,
+  startRuntimeServer,
+  policyYaml,
+  summarizeArtifacts,
+} from "./runtime-server.ts";
+import type { RuntimeServer } from "./runtime-server.ts";
 
-const scenario = suite("binary/runtime-policies");
-let at: Place;
-scenario.before(async () => void (at = await openPlace()));
-scenario.after(() => at.close());
+const test = suite("binary/runtime-policies");
+let server: RuntimeServer;
+test.before(async () => void (server = await startRuntimeServer()));
+test.after(() => server.close());
 
-scenario("exceptions and tags decide, each for its own artifact and flow", async () => {
-  for (const flow of ["ex-a", "ex-b", "ex-c"]) await at.flow(flow, flow === "ex-b" ? undefined : SCANNED);
-  for (const flow of ["ex-a", "ex-b"]) await at.build({ flow, trail: "ex-1", name: "ex-app:1", label: "ex-app" });
-  await at.build({ flow: "ex-c", trail: "ex-1", name: "ex-other:1", label: "ex-other" });
-  await at.policy(
+test("exceptions and tags decide, each for its own artifact and flow", async () => {
+  for (const flow of ["ex-a", "ex-b", "ex-c"])
+    await server.createFlow(flow, flow === "ex-b" ? undefined : SCAN_TEMPLATE);
+  for (const flow of ["ex-a", "ex-b"])
+    await server.reportArtifact({ flow, trail: "ex-1", name: "ex-app:1", label: "ex-app" });
+  await server.reportArtifact({ flow: "ex-c", trail: "ex-1", name: "ex-other:1", label: "ex-other" });
+  await server.putPolicy(
     "ex-policy",
-    schema(`  provenance:
+    policyYaml(`  provenance:
     required: true
     exceptions:
       - if: \${{ matches(artifact.name, "^vendor/") }}
@@ -32,16 +43,18 @@ scenario("exceptions and tags decide, each for its own artifact and flow", async
       if: \${{ exists(flow.tags.data.owner) and flow.tags.data.owner != "nobody" and artifact.name == "ex-app:1" }}
 `),
   );
-  await at.environment("ex-prod", "docker", { policies: ["ex-policy"] });
-  const running = items({
+  await server.createEnvironment("ex-prod", "docker", { policies: ["ex-policy"] });
+  const running = reportItems({
     "ex-app:1": "ex-app",
     "ex-other:1": "ex-other",
     "stranger/tool:1": "ex-stranger",
     "vendor/tool:1": "ex-vendor",
   });
-  const report = (status: 200 | 201) => at.report("ex-prod", "docker", running, status);
+  const report = (status: 200 | 201) => server.report("ex-prod", "docker", running, status);
   const decided = async (name: string): Promise<unknown[]> => {
-    const { policy_decisions } = (await at.snapshot("ex-prod")).artifacts.find((one: Json) => one["name"] === name);
+    const { policy_decisions } = (await server.readSnapshot("ex-prod")).artifacts.find(
+      (one: Json) => one["name"] === name,
+    );
     return policy_decisions[0].rule_evaluations.map(({ rule, satisfied, ignored, resolutions }: Json) => [
       rule.type,
       satisfied,
@@ -53,7 +66,7 @@ scenario("exceptions and tags decide, each for its own artifact and flow", async
   const waived = (...flows: (string | null)[]) => [null, true, ...flows.map((flow) => `${flow}: rule_not_applicable`)];
 
   await report(201);
-  assert.equal(await at.annotated("ex-prod"), [
+  assert.equal(await server.readAnnotations("ex-prod"), [
     ["ex-app:1", "started-non-compliant", false],
     ["ex-other:1", "started-non-compliant", false],
     ["stranger/tool:1", "started-non-compliant", false],
@@ -76,11 +89,11 @@ scenario("exceptions and tags decide, each for its own artifact and flow", async
   ]);
 
   const tag = (flow: string, set_tags: Json | null, remove_tags: string[] | null = null) =>
-    at.ok("PATCH", `/tags/acme/flow/${flow}`, { set_tags, remove_tags });
+    server.expectOk("PATCH", `/tags/acme/flow/${flow}`, { set_tags, remove_tags });
   await tag("ex-a", { risk: "low" });
-  assert.is(await at.count("ex-prod"), 1);
+  assert.is(await server.countSnapshots("ex-prod"), 1);
   await report(201);
-  assert.equal(await at.annotated("ex-prod"), [
+  assert.equal(await server.readAnnotations("ex-prod"), [
     ["ex-app:1", "became-compliant", true],
     ["ex-other:1", "unchanged", false],
     ["stranger/tool:1", "unchanged", false],
@@ -106,34 +119,34 @@ scenario("exceptions and tags decide, each for its own artifact and flow", async
   ]);
   assert.equal((await decided("ex-other:1"))[2], ["attestation", ...waived("ex-c")]);
   // In the trail of the flow that it was not asked for in, it does not count.
-  await at.attest({ flow: "ex-a", trail: "ex-1", name: "review" });
+  await server.attest({ flow: "ex-a", trail: "ex-1", name: "review" });
   await report(201);
-  assert.equal((await at.annotated("ex-prod"))[0], ["ex-app:1", "updated-provenance", false]);
-  await at.attest({ flow: "ex-b", trail: "ex-1", name: "review" });
+  assert.equal((await server.readAnnotations("ex-prod"))[0], ["ex-app:1", "updated-provenance", false]);
+  await server.attest({ flow: "ex-b", trail: "ex-1", name: "review" });
   await report(201);
-  assert.equal((await at.annotated("ex-prod"))[0], ["ex-app:1", "became-compliant", true]);
+  assert.equal((await server.readAnnotations("ex-prod"))[0], ["ex-app:1", "became-compliant", true]);
   await tag("ex-a", {}, ["risk", "never-there"]);
   await report(201);
-  assert.equal((await at.annotated("ex-prod"))[0], ["ex-app:1", "became-non-compliant", false]);
+  assert.equal((await server.readAnnotations("ex-prod"))[0], ["ex-app:1", "became-non-compliant", false]);
   await report(200);
-  assert.is(await at.count("ex-prod"), 6);
+  assert.is(await server.countSnapshots("ex-prod"), 6);
 });
 
-scenario("of two policies one fails", async () => {
-  const scan = (rules: string) => schema(`  attestations:${rules}\n`);
+test("of two policies one fails", async () => {
+  const scan = (rules: string) => policyYaml(`  attestations:${rules}\n`);
   const SCAN = scan("\n    - type: generic\n      name: scan\n");
-  await at.flow("two");
-  await at.build({ flow: "two", trail: "two-1", name: "two:1", label: "two-1" });
-  await at.policy("two-provenance", PROVENANCE);
-  await at.policy("two-scan", SCAN);
-  await at.environment("two-prod", "docker", { policies: ["two-provenance", "two-scan"] });
-  const report = (status: 200 | 201) => at.report("two-prod", "docker", items({ "two:1": "two-1" }), status);
+  await server.createFlow("two");
+  await server.reportArtifact({ flow: "two", trail: "two-1", name: "two:1", label: "two-1" });
+  await server.putPolicy("two-provenance", PROVENANCE_POLICY);
+  await server.putPolicy("two-scan", SCAN);
+  await server.createEnvironment("two-prod", "docker", { policies: ["two-provenance", "two-scan"] });
+  const report = (status: 200 | 201) => server.report("two-prod", "docker", reportItems({ "two:1": "two-1" }), status);
   await report(201);
 
-  const failing = [{ name: "two:1", fingerprint: fingerprint("two-1") }];
+  const failing = [{ name: "two:1", fingerprint: fingerprintOf("two-1") }];
   const policies = ({ applied_policies }: Json): unknown[] =>
     applied_policies.map(({ name, version, failing_artifacts }: Json) => [name, version, failing_artifacts]);
-  const first = await at.snapshot("two-prod");
+  const first = await server.readSnapshot("two-prod");
   assert.equal(policies(first), [
     ["two-provenance", 1, []],
     ["two-scan", 1, failing],
@@ -152,7 +165,10 @@ scenario("of two policies one fails", async () => {
 
   // The verdict for the admission webhook, in each scope.
   const ask = (query: string): Promise<Json> =>
-    told(at.as("member", "webhook").json("GET", `/asserts/acme/fingerprint/${fingerprint("two-1")}${query}`), 200);
+    expectStatus(
+      server.as("member", "webhook").json("GET", `/asserts/acme/fingerprint/${fingerprintOf("two-1")}${query}`),
+      200,
+    );
   const verdict = ({ scope, compliant, environment, policy_evaluations, allow_listing }: Json): Json => ({
     scope,
     compliant,
@@ -183,50 +199,63 @@ scenario("of two policies one fails", async () => {
     },
     { scope: "flow", compliant: true, attestations_statuses: [] },
   );
-  await at.refused(
+  await server.expectRefusal(
     "GET",
-    `/asserts/acme/fingerprint/${fingerprint("two-none")}?environment_name=two-prod`,
+    `/asserts/acme/fingerprint/${fingerprintOf("two-none")}?environment_name=two-prod`,
     404,
-    `Artifact with fingerprint '${fingerprint("two-none")}' does not exist in organization 'acme'`,
+    `Artifact with fingerprint '${fingerprintOf("two-none")}' does not exist in organization 'acme'`,
   );
 
   const path = "/environments/acme/two-prod/policies";
-  for (let once = 0; once < 2; once += 1) await at.ok("DELETE", path, { policy_names: ["two-scan"] });
+  for (let once = 0; once < 2; once += 1) await server.expectOk("DELETE", path, { policy_names: ["two-scan"] });
   assert.equal(
-    { annotated: await at.annotated("two-prod"), count: await at.count("two-prod"), state: await at.state("two-prod") },
+    {
+      annotated: await server.readAnnotations("two-prod"),
+      count: await server.countSnapshots("two-prod"),
+      state: await server.readState("two-prod"),
+    },
     { annotated: [["two:1", "became-compliant", true]], count: 2, state: true },
   );
-  assert.equal((await at.read("/policies/acme/two-scan")).consuming_envs, []);
-  for (let once = 0; once < 2; once += 1) await at.ok("POST", path, { policy_names: ["two-scan"] });
+  assert.equal((await server.read("/policies/acme/two-scan")).consuming_envs, []);
+  for (let once = 0; once < 2; once += 1) await server.expectOk("POST", path, { policy_names: ["two-scan"] });
   assert.equal(
-    { annotated: await at.annotated("two-prod"), count: await at.count("two-prod"), state: await at.state("two-prod") },
+    {
+      annotated: await server.readAnnotations("two-prod"),
+      count: await server.countSnapshots("two-prod"),
+      state: await server.readState("two-prod"),
+    },
     { annotated: [["two:1", "became-non-compliant", false]], count: 3, state: false },
   );
   for (const method of ["POST", "DELETE"] as const)
-    await at.refused(method, path, 404, "Policy 'two-none' does not exist in organization 'acme'", {
+    await server.expectRefusal(method, path, 404, "Policy 'two-none' does not exist in organization 'acme'", {
       policy_names: ["two-provenance", "two-none"],
     });
-  assert.equal((await at.read("/environments/acme/two-prod")).policies, ["two-provenance", "two-scan"]);
+  assert.equal((await server.read("/environments/acme/two-prod")).policies, ["two-provenance", "two-scan"]);
   // Two more satisfied rules flip nothing; the snapshot is made all the same.
-  await at.policy("two-more", PROVENANCE);
-  await at.ok("POST", path, { policy_names: ["two-more"] });
-  await at.ok("DELETE", `${path}?policy_names=two-more`);
+  await server.putPolicy("two-more", PROVENANCE_POLICY);
+  await server.expectOk("POST", path, { policy_names: ["two-more"] });
+  await server.expectOk("DELETE", `${path}?policy_names=two-more`);
   assert.equal(
-    { annotated: await at.annotated("two-prod"), count: await at.count("two-prod") },
+    { annotated: await server.readAnnotations("two-prod"), count: await server.countSnapshots("two-prod") },
     { annotated: [["two:1", "unchanged", false]], count: 5 },
   );
 
   // A version is evaluated by the job queue; the same text is no version.
-  await at.policy("two-scan", SCAN, 200);
+  await server.putPolicy("two-scan", SCAN, 200);
   assert.equal(
-    (await at.read("/policies/acme/two-scan")).versions.map(({ version }: Json) => version),
+    (await server.read("/policies/acme/two-scan")).versions.map(({ version }: Json) => version),
     [1],
   );
-  await at.policy("two-scan", scan(" []"), 200);
-  await at.until(async () => (await at.state("two-prod")) === true);
-  const flipped = await at.snapshot("two-prod");
+  await server.putPolicy("two-scan", scan(" []"), 200);
+  await server.waitUntil(async () => (await server.readState("two-prod")) === true);
+  const flipped = await server.readSnapshot("two-prod");
   assert.equal(
-    { shown: shown(flipped), policies: policies(flipped), index: flipped.index, user_name: flipped.user_name },
+    {
+      shown: summarizeArtifacts(flipped),
+      policies: policies(flipped),
+      index: flipped.index,
+      user_name: flipped.user_name,
+    },
     {
       shown: [["two:1", "became-compliant", true]],
       policies: [
@@ -237,18 +266,18 @@ scenario("of two policies one fails", async () => {
       user_name: MEMBER,
     },
   );
-  assert.equal(policies(await at.snapshot("two-prod", "1")), policies(first));
-  await at.policy("two-scan", scan(" []"), 200);
+  assert.equal(policies(await server.readSnapshot("two-prod", "1")), policies(first));
+  await server.putPolicy("two-scan", scan(" []"), 200);
   await report(200);
 
-  await at.ok("DELETE", path, { policy_names: ["two-provenance", "two-scan"] });
-  const unknown = await at.snapshot("two-prod");
+  await server.expectOk("DELETE", path, { policy_names: ["two-provenance", "two-scan"] });
+  const unknown = await server.readSnapshot("two-prod");
   assert.equal(
     {
       compliant: unknown.compliant,
       artifact_compliance_count: unknown.artifact_compliance_count,
       applied_policies: unknown.applied_policies,
-      shown: shown(unknown),
+      shown: summarizeArtifacts(unknown),
     },
     {
       compliant: false,
@@ -259,29 +288,30 @@ scenario("of two policies one fails", async () => {
   );
   assert.equal(
     {
-      state: await at.state("two-prod"),
+      state: await server.readState("two-prod"),
       compliant: (await ask("?environment_name=two-prod"))["compliant"],
-      count: await at.count("two-prod"),
+      count: await server.countSnapshots("two-prod"),
     },
     { state: null, compliant: true, count: 7 },
   );
 });
 
-scenario("the next report sees every change of the facts, and nothing else", async () => {
-  for (const flow of ["fact-a", "fact-b", "fact-sibling"]) await at.flow(flow, flow === "fact-a" ? SCANNED : undefined);
+test("the next report sees every change of the facts, and nothing else", async () => {
+  for (const flow of ["fact-a", "fact-b", "fact-sibling"])
+    await server.createFlow(flow, flow === "fact-a" ? SCAN_TEMPLATE : undefined);
   const build = { flow: "fact-a", trail: "t1", name: "fact:1", label: "fact" };
-  await at.build(build);
-  await at.policy(
+  await server.reportArtifact(build);
+  await server.putPolicy(
     "fact-policy",
-    schema(
+    policyYaml(
       "  provenance: {required: true}\n  trail-compliance:\n    required: true\n    exceptions:\n      - if: ${{ flow.name == 'fact-waived' }}\n",
     ),
   );
-  await at.environment("fact-prod", "docker", { policies: ["fact-policy"] });
+  await server.createEnvironment("fact-prod", "docker", { policies: ["fact-policy"] });
   const trail = "/attestations/acme/fact-a/trail/t1";
   const override = (attestation_name: string, new_compliance_status: boolean, of: Json) =>
-    told(
-      at.json("POST", `${trail}/override`, {
+    expectStatus(
+      server.json("POST", `${trail}/override`, {
         attestation_name,
         new_compliance_status,
         reason: "because",
@@ -291,10 +321,10 @@ scenario("the next report sees every change of the facts, and nothing else", asy
       }),
       201,
     );
-  const artifact_fingerprint = fingerprint("fact");
+  const artifact_fingerprint = fingerprintOf("fact");
   const begin = (name: string, fields: Json, template?: string) =>
-    told(
-      at
+    expectStatus(
+      server
         .as("member")
         .form(
           "PUT",
@@ -305,28 +335,28 @@ scenario("the next report sees every change of the facts, and nothing else", asy
         ),
       200,
     );
-  const demanding = SCANNED.replace("name: scan", "name: proof");
-  const running = items({ "fact:1": "fact" });
+  const demanding = SCAN_TEMPLATE.replace("name: scan", "name: proof");
+  const running = reportItems({ "fact:1": "fact" });
 
   const steps: [what: string, change: () => Promise<unknown>, annotation: string | null, compliant: boolean][] = [
     ["the start", async () => undefined, "started-non-compliant", false],
-    ["an attestation", () => at.attest({ ...build, name: "scan" }), "became-compliant", true],
+    ["an attestation", () => server.attest({ ...build, name: "scan" }), "became-compliant", true],
     ["nothing", async () => undefined, null, true],
     ["an override", () => override("scan", false, { artifact_fingerprint }), "became-non-compliant", false],
-    ["the same attestation again", () => at.attest({ ...build, name: "scan" }), "became-compliant", true],
+    ["the same attestation again", () => server.attest({ ...build, name: "scan" }), "became-compliant", true],
     [
       "an unexpected one that fails, on the trail",
-      () => at.attest({ flow: "fact-a", trail: "t1", name: "licences", is_compliant: false }),
+      () => server.attest({ flow: "fact-a", trail: "t1", name: "licences", is_compliant: false }),
       "became-non-compliant",
       false,
     ],
     ["its override", () => override("licences", true, {}), "became-compliant", true],
-    ["one that nobody asked for", () => at.attest({ ...build, name: "docs" }), "updated-provenance", true],
+    ["one that nobody asked for", () => server.attest({ ...build, name: "docs" }), "updated-provenance", true],
     [
       "a sibling in the trail, and its attestation",
       async () => {
-        await at.build({ ...build, label: "fact-sibling", reference: "sibling" });
-        await at.attest({ ...build, label: "fact-sibling", name: "docs" });
+        await server.reportArtifact({ ...build, label: "fact-sibling", reference: "sibling" });
+        await server.attest({ ...build, label: "fact-sibling", name: "docs" });
       },
       null,
       true,
@@ -335,8 +365,8 @@ scenario("the next report sees every change of the facts, and nothing else", asy
     [
       "another template of the flow",
       () =>
-        told(
-          at
+        expectStatus(
+          server
             .as("member")
             .form(
               "PUT",
@@ -351,20 +381,25 @@ scenario("the next report sees every change of the facts, and nothing else", asy
       true,
     ],
     ["another template of the trail", () => begin("t1", {}, demanding), "became-non-compliant", false],
-    ["what that asks for", () => at.attest({ ...build, name: "proof" }), "became-compliant", true],
-    ["a later record, in another trail", () => at.build({ ...build, trail: "t2" }), "became-non-compliant", false],
-    ["its attestation", () => at.attest({ ...build, trail: "t2", name: "proof" }), "became-compliant", true],
-    ["a second flow", () => at.build({ ...build, flow: "fact-b" }), "updated-provenance", true],
+    ["what that asks for", () => server.attest({ ...build, name: "proof" }), "became-compliant", true],
     [
-      "its failing attestation",
-      () => at.attest({ ...build, flow: "fact-b", name: "scan", is_compliant: false }),
+      "a later record, in another trail",
+      () => server.reportArtifact({ ...build, trail: "t2" }),
       "became-non-compliant",
       false,
     ],
-    ["the archiving of that flow", () => at.archived("/flows/acme/fact-b"), null, false],
+    ["its attestation", () => server.attest({ ...build, trail: "t2", name: "proof" }), "became-compliant", true],
+    ["a second flow", () => server.reportArtifact({ ...build, flow: "fact-b" }), "updated-provenance", true],
+    [
+      "its failing attestation",
+      () => server.attest({ ...build, flow: "fact-b", name: "scan", is_compliant: false }),
+      "became-non-compliant",
+      false,
+    ],
+    ["the archiving of that flow", () => server.archive("/flows/acme/fact-b"), null, false],
     [
       "tags that no policy asks about",
-      () => at.ok("PATCH", "/tags/acme/environment/fact-prod", { set_tags: { team: "a" }, remove_tags: [] }),
+      () => server.expectOk("PATCH", "/tags/acme/environment/fact-prod", { set_tags: { team: "a" }, remove_tags: [] }),
       null,
       false,
     ],
@@ -372,9 +407,9 @@ scenario("the next report sees every change of the facts, and nothing else", asy
   let made = 0;
   for (const [what, change, annotation, compliant] of steps) {
     await change();
-    assert.is(await at.count("fact-prod"), made, what);
+    assert.is(await server.countSnapshots("fact-prod"), made, what);
     assert.equal(
-      await at
+      await server
         .json("PUT", "/environments/acme/fact-prod/report/docker", { artifacts: running })
         .then(({ status, body }) => [status, body]),
       [annotation === null ? 200 : 201, "OK"],
@@ -382,24 +417,26 @@ scenario("the next report sees every change of the facts, and nothing else", asy
     );
     if (annotation !== null) made += 1;
     assert.equal(
-      { count: await at.count("fact-prod"), state: await at.state("fact-prod") },
+      { count: await server.countSnapshots("fact-prod"), state: await server.readState("fact-prod") },
       { count: made, state: compliant },
       what,
     );
-    if (annotation !== null) assert.equal(await at.annotated("fact-prod"), [["fact:1", annotation, compliant]], what);
+    if (annotation !== null)
+      assert.equal(await server.readAnnotations("fact-prod"), [["fact:1", annotation, compliant]], what);
   }
 
   // Policies and answers know a flow by the name that it has now.
-  await at.flow("fact-c", SCANNED);
-  await at.build({ flow: "fact-c", trail: "t", name: "named:1", label: "fact-named" });
-  await at.environment("fact-named", "docker", { policies: ["fact-policy"] });
-  const named = (status: 200 | 201) => at.report("fact-named", "docker", items({ "named:1": "fact-named" }), status);
+  await server.createFlow("fact-c", SCAN_TEMPLATE);
+  await server.reportArtifact({ flow: "fact-c", trail: "t", name: "named:1", label: "fact-named" });
+  await server.createEnvironment("fact-named", "docker", { policies: ["fact-policy"] });
+  const named = (status: 200 | 201) =>
+    server.report("fact-named", "docker", reportItems({ "named:1": "fact-named" }), status);
   await named(201);
-  await at.ok("PUT", "/flows/acme/fact-c/rename", { new_name: "fact-waived" });
+  await server.expectOk("PUT", "/flows/acme/fact-c/rename", { new_name: "fact-waived" });
   await named(201);
-  assert.equal(await at.annotated("fact-named"), [["named:1", "became-compliant", true]]);
-  assert.is((await at.snapshot("fact-named", "1")).artifacts[0].flow_name, "fact-waived");
-  assert.is((await at.snapshot("fact-named", "2")).artifacts[0].flow_name, "fact-waived");
+  assert.equal(await server.readAnnotations("fact-named"), [["named:1", "became-compliant", true]]);
+  assert.is((await server.readSnapshot("fact-named", "1")).artifacts[0].flow_name, "fact-waived");
+  assert.is((await server.readSnapshot("fact-named", "2")).artifacts[0].flow_name, "fact-waived");
 });
 
-scenario.run();
+test.run();

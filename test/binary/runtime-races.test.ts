@@ -3,26 +3,34 @@
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Answer, Json } from "./client.ts";
-import { COMPLIANT_TRAIL, PROVENANCE, SCANNED, fingerprint, items, openPlace, schema } from "./runtime-place.ts";
-import type { Place } from "./runtime-place.ts";
+import type { ApiResponse, Json } from "./client.ts";
+import {
+  TRAIL_POLICY,
+  PROVENANCE_POLICY,
+  SCAN_TEMPLATE,
+  fingerprintOf,
+  reportItems,
+  startRuntimeServer,
+  policyYaml,
+} from "./runtime-server.ts";
+import type { RuntimeServer } from "./runtime-server.ts";
 
-const scenario = suite("binary/runtime-races");
-let at: Place;
-scenario.before(async () => void (at = await openPlace()));
-scenario.after(() => at.close());
+const test = suite("binary/runtime-races");
+let server: RuntimeServer;
+test.before(async () => void (server = await startRuntimeServer()));
+test.after(() => server.close());
 
 const SETS = [
   { "app:1": "race-1", shared: "race-shared" },
   { "app:2": "race-2", shared: "race-shared" },
 ];
-const send = (environment: string, place: number): Promise<Answer> =>
-  at.json("PUT", `/environments/acme/${environment}/report/docker`, {
-    artifacts: items(SETS[place % 2] as Record<string, string>),
+const send = (environment: string, place: number): Promise<ApiResponse> =>
+  server.json("PUT", `/environments/acme/${environment}/report/docker`, {
+    artifacts: reportItems(SETS[place % 2] as Record<string, string>),
   });
 const many = <T>(count: number, make: (place: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, (_, place) => make(place)));
-const made = (answers: Answer[]): number => answers.filter(({ status }) => status === 201).length;
+const made = (answers: ApiResponse[]): number => answers.filter(({ status }) => status === 201).length;
 const running = ({ artifacts }: Json): string[] =>
   artifacts.filter(({ annotation }: Json) => annotation.now > 0).map(({ name }: Json) => name);
 
@@ -31,7 +39,7 @@ const running = ({ artifacts }: Json): string[] =>
  * unless policies made it.
  */
 async function whole(environment: string, count: number, alternating = true): Promise<void> {
-  const list: Json[] = await at.read(`/snapshots/acme/${environment}?interval=&page=1&per_page=1000&reverse=true`);
+  const list: Json[] = await server.read(`/snapshots/acme/${environment}?interval=&page=1&per_page=1000&reverse=true`);
   assert.equal(
     list.map(({ index }) => index),
     Array.from({ length: count }, (_, place) => place + 1),
@@ -41,7 +49,7 @@ async function whole(environment: string, count: number, alternating = true): Pr
     assert.is(to, list[place + 1]?.["from"] ?? 0, `${environment}#${place + 1} from ${from}`),
   );
   const sets = await Promise.all(
-    list.map(async ({ index }) => running(await at.snapshot(environment, `${index}`)).join()),
+    list.map(async ({ index }) => running(await server.readSnapshot(environment, `${index}`)).join()),
   );
   assert.ok(
     sets.every((set) => SETS.some((one) => Object.keys(one).join() === set)),
@@ -51,15 +59,15 @@ async function whole(environment: string, count: number, alternating = true): Pr
     sets.slice(1).forEach((set, place) => assert.is.not(set, sets[place], `${environment}#${place + 2}`));
 }
 
-scenario("many reports at once make one history, and a group above them one more", async () => {
-  await at.flow("race");
+test("many reports at once make one history, and a group above them one more", async () => {
+  await server.createFlow("race");
   for (const label of ["race-1", "race-shared"])
-    await at.build({ flow: "race", trail: "t", name: label, label, reference: label });
-  await at.policy("race-policy", PROVENANCE);
+    await server.reportArtifact({ flow: "race", trail: "t", name: label, label, reference: label });
+  await server.putPolicy("race-policy", PROVENANCE_POLICY);
   const members = ["race-a", "race-b"];
   // The same PUT at the same time, as two pipelines send it.
   const creating = await many(8, (place) =>
-    at.json("PUT", "/environments/acme", {
+    server.json("PUT", "/environments/acme", {
       name: members[place % 2],
       type: "docker",
       description: "",
@@ -70,7 +78,7 @@ scenario("many reports at once make one history, and a group above them one more
     creating.map(({ status, body }) => [status, body]),
     creating.map(() => [201, "OK"]),
   );
-  await at.environment("race-all", "logical", { included_environments: members });
+  await server.createEnvironment("race-all", "logical", { included_environments: members });
 
   const answers = await many(40, (place) => send(members[place < 20 ? 0 : 1] as string, place));
   for (const { status, body } of answers)
@@ -78,29 +86,30 @@ scenario("many reports at once make one history, and a group above them one more
   const counts = [made(answers.slice(0, 20)), made(answers.slice(20))] as const;
   await whole("race-a", counts[0]);
   await whole("race-b", counts[1]);
-  const list: Json[] = await at.read("/snapshots/acme/race-all?interval=&page=1&per_page=1000&reverse=true");
+  const list: Json[] = await server.read("/snapshots/acme/race-all?interval=&page=1&per_page=1000&reverse=true");
   assert.equal(
     list.map(({ index }) => index),
     Array.from({ length: counts[0] + counts[1] }, (_, place) => place + 1),
   );
-  for (const member of members) assert.is(await at.state(member), running(await at.snapshot(member)).includes("app:1"));
-  const both = [...running(await at.snapshot("race-a")), ...running(await at.snapshot("race-b"))];
-  assert.equal(running(await at.snapshot("race-all")), both);
+  for (const member of members)
+    assert.is(await server.readState(member), running(await server.readSnapshot(member)).includes("app:1"));
+  const both = [...running(await server.readSnapshot("race-a")), ...running(await server.readSnapshot("race-b"))];
+  assert.equal(running(await server.readSnapshot("race-all")), both);
 });
 
-scenario("renames, policies and allowlisting while reports arrive", async () => {
-  await at.environment("busy", "docker");
-  for (const name of ["busy-one", "busy-two"]) await at.policy(name, PROVENANCE);
+test("renames, policies and allowlisting while reports arrive", async () => {
+  await server.createEnvironment("busy", "docker");
+  for (const name of ["busy-one", "busy-two"]) await server.putPolicy(name, PROVENANCE_POLICY);
   const paths = "/environments/acme/busy/policies";
-  const allow = { artifact_fingerprint: fingerprint("race-1"), artifact_name: "app", description: "known" };
+  const allow = { artifact_fingerprint: fingerprintOf("race-1"), artifact_name: "app", description: "known" };
   const changes = () => [
-    at.json("PUT", "/environments/acme/busy/rename", { new_name: "busy-now" }),
-    at.json("POST", paths, { policy_names: ["busy-one"] }),
-    at.json("POST", paths, { policy_names: ["busy-two"] }),
-    at.json("DELETE", paths, { policy_names: ["busy-one"] }),
-    at.json("PUT", "/allowlists/acme/busy", allow),
-    at.json("PATCH", "/environments/acme/busy", { description: "busy" }),
-    at.json("PATCH", "/tags/acme/environment/busy", { set_tags: { busy: "1" }, remove_tags: null }),
+    server.json("PUT", "/environments/acme/busy/rename", { new_name: "busy-now" }),
+    server.json("POST", paths, { policy_names: ["busy-one"] }),
+    server.json("POST", paths, { policy_names: ["busy-two"] }),
+    server.json("DELETE", paths, { policy_names: ["busy-one"] }),
+    server.json("PUT", "/allowlists/acme/busy", allow),
+    server.json("PATCH", "/environments/acme/busy", { description: "busy" }),
+    server.json("PATCH", "/tags/acme/environment/busy", { set_tags: { busy: "1" }, remove_tags: null }),
   ];
   const [before, changed, after] = await Promise.all([
     many(10, (place) => send("busy", place)),
@@ -113,32 +122,34 @@ scenario("renames, policies and allowlisting while reports arrive", async () => 
     changed.map(({ status, body }) => [status, body]),
     [...Array.from({ length: 4 }, () => [200, "OK"]), [201, allow], [200, "OK"], [200, "OK"]],
   );
-  const { name, description, tags, policies } = await at.read("/environments/acme/busy");
+  const { name, description, tags, policies } = await server.read("/environments/acme/busy");
   assert.equal({ name, description, tags }, { name: "busy-now", description: "busy", tags: { busy: "1" } });
   assert.ok(policies.includes("busy-two"));
-  await whole("busy-now", await at.count("busy"), false);
+  await whole("busy-now", await server.countSnapshots("busy"), false);
 
   // Versions at the same time: one after the other, and the last one is what the environment is held to in the end.
   const versions = await many(4, (place) =>
-    at.policy("busy-two", schema(`  provenance: {required: ${place % 2 === 0}} # ${place}\n`), 200),
+    server.putPolicy("busy-two", policyYaml(`  provenance: {required: ${place % 2 === 0}} # ${place}\n`), 200),
   );
   assert.equal(versions.map(({ versions: of }) => of.length).toSorted(), [2, 3, 4, 5]);
-  const latest = (await at.read("/policies/acme/busy-two")).versions.at(-1);
-  await at.ok("DELETE", paths, { policy_names: ["busy-one"] });
-  await at.json("PUT", "/environments/acme/busy/report/docker", { artifacts: items({ unknown: "race-unknown" }) });
+  const latest = (await server.read("/policies/acme/busy-two")).versions.at(-1);
+  await server.expectOk("DELETE", paths, { policy_names: ["busy-one"] });
+  await server.json("PUT", "/environments/acme/busy/report/docker", {
+    artifacts: reportItems({ unknown: "race-unknown" }),
+  });
   const expected = !latest.policy_yaml.includes("true");
-  await at.until(async () => (await at.state("busy")) === expected);
-  assert.equal({ version: latest.version, state: await at.state("busy") }, { version: 5, state: expected });
+  await server.waitUntil(async () => (await server.readState("busy")) === expected);
+  assert.equal({ version: latest.version, state: await server.readState("busy") }, { version: 5, state: expected });
 });
 
-scenario("archiving while reports arrive", async () => {
-  await at.environment("going", "docker");
-  await at.environment("going-group", "logical", { included_environments: ["going"] });
+test("archiving while reports arrive", async () => {
+  await server.createEnvironment("going", "docker");
+  await server.createEnvironment("going-group", "logical", { included_environments: ["going"] });
   const gone = { message: "Environment named 'going' has been archived for organization 'acme'" };
   await send("going", 0);
   const [before, archiving, after] = await Promise.all([
     many(10, (place) => send("going", place + 1)),
-    many(2, () => at.json("PUT", "/environments/acme/going/archive", null)),
+    many(2, () => server.json("PUT", "/environments/acme/going/archive", null)),
     many(10, (place) => send("going", place)),
   ]);
   const answers = [...before, ...after];
@@ -150,53 +161,53 @@ scenario("archiving while reports arrive", async () => {
   ]);
   const { status, body } = await send("going", 0);
   assert.equal({ status, body }, { status: 404, body: gone });
-  const group = await at.read("/environments/acme/going-group");
+  const group = await server.read("/environments/acme/going-group");
   assert.equal(
-    { included_environments: group.included_environments, count: await at.count("going-group") },
+    { included_environments: group.included_environments, count: await server.countSnapshots("going-group") },
     { included_environments: [], count: made(answers) + 1 },
   );
-  const { environment_name } = (await at.snapshot("going-group", "1")).artifacts[0];
+  const { environment_name } = (await server.readSnapshot("going-group", "1")).artifacts[0];
   assert.match(environment_name, /^going-archived-at-\d+$/);
   await whole(environment_name, made(answers) + 1);
   // The name is free at once.
-  await at.environment("going", "docker");
+  await server.createEnvironment("going", "docker");
   assert.is((await send("going", 0)).status, 201);
-  assert.is(await at.count("going"), 1);
+  assert.is(await server.countSnapshots("going"), 1);
 });
 
 /** So many that a thread of its own evaluates and records them. */
 const thousands = (tag: string): Json[] =>
-  items(
+  reportItems(
     Object.fromEntries(
       Array.from({ length: 3000 }, (_, place) => [`/srv/${tag}/${String(place).padStart(4, "0")}`, `${place}`]),
     ),
   );
 
-scenario("changes while a large report is recorded", async () => {
-  await at.policy("heavy-policy", PROVENANCE);
-  await at.environment("heavy", "server");
-  await at.environment("heavy-group", "logical", { included_environments: ["heavy"] });
+test("changes while a large report is recorded", async () => {
+  await server.putPolicy("heavy-policy", PROVENANCE_POLICY);
+  await server.createEnvironment("heavy", "server");
+  await server.createEnvironment("heavy-group", "logical", { included_environments: ["heavy"] });
   const [one, two] = [thousands("one"), thousands("two")];
   const report = (artifacts: readonly Json[]) =>
-    at.json("PUT", "/environments/acme/heavy/report/server", { artifacts });
+    server.json("PUT", "/environments/acme/heavy/report/server", { artifacts });
   const paths = "/environments/acme/heavy/policies";
-  await at.report("heavy", "server", one, 201);
-  await at.ok("POST", paths, { policy_names: ["heavy-policy"] });
+  await server.report("heavy", "server", one, 201);
+  await server.expectOk("POST", paths, { policy_names: ["heavy-policy"] });
   // Answered when the snapshot is there, however long that took.
   assert.equal(
     {
-      "count heavy": await at.count("heavy"),
-      "state heavy": await at.state("heavy"),
-      "count heavy-group": await at.count("heavy-group"),
-      "state heavy-group": await at.state("heavy-group"),
+      "count heavy": await server.countSnapshots("heavy"),
+      "state heavy": await server.readState("heavy"),
+      "count heavy-group": await server.countSnapshots("heavy-group"),
+      "state heavy-group": await server.readState("heavy-group"),
     },
     { "count heavy": 2, "state heavy": false, "count heavy-group": 2, "state heavy-group": false },
   );
   const answers = await Promise.all([
     report(two),
-    at.json("PUT", "/environments/acme/heavy/rename", { new_name: "heavy-now" }),
+    server.json("PUT", "/environments/acme/heavy/rename", { new_name: "heavy-now" }),
     report(one),
-    at.json("DELETE", paths, { policy_names: ["heavy-policy"] }),
+    server.json("DELETE", paths, { policy_names: ["heavy-policy"] }),
     report(two),
   ]);
   assert.equal(
@@ -208,12 +219,12 @@ scenario("changes while a large report is recorded", async () => {
   assert.equal({ renaming, detaching }, { renaming: 200, detaching: 200 });
   const statuses = [first, second, third];
   assert.ok(statuses.every((status) => status === 200 || status === 201) && statuses.includes(201), String(statuses));
-  const latest = await at.snapshot("heavy");
+  const latest = await server.readSnapshot("heavy");
   assert.equal(
     {
       applied_policies: latest.applied_policies,
       artifact_compliance_count: latest.artifact_compliance_count,
-      state: await at.state("heavy"),
+      state: await server.readState("heavy"),
     },
     { applied_policies: [], artifact_compliance_count: { true: 0, false: 0, null: 3000 }, state: null },
   );
@@ -223,38 +234,41 @@ scenario("changes while a large report is recorded", async () => {
     [named(one), named(two)].includes(JSON.stringify(running(latest))),
     "what runs is what one report said, all of it",
   );
-  const list: Json[] = await at.read("/snapshots/acme/heavy?interval=&page=1&per_page=1000&reverse=true");
+  const list: Json[] = await server.read("/snapshots/acme/heavy?interval=&page=1&per_page=1000&reverse=true");
   assert.equal(
     list.map(({ index }) => index),
     list.map((_, place) => place + 1),
   );
-  assert.is(await at.count("heavy-group"), list.length);
+  assert.is(await server.countSnapshots("heavy-group"), list.length);
 
   const gone = { message: "Environment named 'heavy' has been archived for organization 'acme'" };
-  const [late, archiving] = await Promise.all([report(one), at.json("PUT", "/environments/acme/heavy/archive", null)]);
+  const [late, archiving] = await Promise.all([
+    report(one),
+    server.json("PUT", "/environments/acme/heavy/archive", null),
+  ]);
   assert.equal({ status: archiving.status, body: archiving.body }, { status: 200, body: "OK" });
   assert.equal(late.body, late.status === 404 ? gone : "OK");
   assert.ok(late.status === 404 || late.status === 201, `${late.status}`);
-  assert.is(await at.count("heavy-group"), list.length + (late.status === 201 ? 1 : 0));
+  assert.is(await server.countSnapshots("heavy-group"), list.length + (late.status === 201 ? 1 : 0));
 });
 
-scenario("facts that change while a report is recorded are seen by the next one", async () => {
-  await at.flow("seen", SCANNED);
-  await at.policy("seen-policy", COMPLIANT_TRAIL);
+test("facts that change while a report is recorded are seen by the next one", async () => {
+  await server.createFlow("seen", SCAN_TEMPLATE);
+  await server.putPolicy("seen-policy", TRAIL_POLICY);
   for (const [round, size] of [1, 1, 500, 500, 2000].entries()) {
     const name = `seen-${round}`;
     const label = `seen-app-${round}`;
-    await at.environment(name, "server", { policies: ["seen-policy"] });
-    const running = [...items({ "/srv/app": label }), ...thousands(name).slice(0, size - 1)];
-    const report = () => at.json("PUT", `/environments/acme/${name}/report/server`, { artifacts: running });
+    await server.createEnvironment(name, "server", { policies: ["seen-policy"] });
+    const running = [...reportItems({ "/srv/app": label }), ...thousands(name).slice(0, size - 1)];
+    const report = () => server.json("PUT", `/environments/acme/${name}/report/server`, { artifacts: running });
     const build = async (): Promise<void> => {
-      await at.build({ flow: "seen", trail: `t${round}`, name: "app", label });
-      await at.attest({ flow: "seen", trail: `t${round}`, label, name: "scan" });
+      await server.reportArtifact({ flow: "seen", trail: `t${round}`, name: "app", label });
+      await server.attest({ flow: "seen", trail: `t${round}`, label, name: "scan" });
     };
     const answers = await Promise.all([report(), build(), report(), report()]);
     for (const answer of answers) if (answer) assert.ok([200, 201].includes(answer.status), `${answer.status}`);
     const { status } = await report();
-    const { artifacts } = await at.snapshot(name);
+    const { artifacts } = await server.readSnapshot(name);
     const app = artifacts.find((one: Json) => one["name"] === "/srv/app");
     assert.equal(
       { compliant: app.compliant, flow_name: app.flow_name },
@@ -265,42 +279,42 @@ scenario("facts that change while a report is recorded are seen by the next one"
   }
 });
 
-scenario("every reporter at the same second, with more than the main thread records by itself", async () => {
+test("every reporter at the same second, with more than the main thread records by itself", async () => {
   const names = Array.from({ length: 24 }, (_, place) => `fleet-${place}`);
-  for (const name of names) await at.environment(name, "server");
+  for (const name of names) await server.createEnvironment(name, "server");
   const artifacts = thousands("fleet").slice(0, 100);
   const answers = await Promise.all(
-    names.map((name) => at.json("PUT", `/environments/acme/${name}/report/server`, { artifacts })),
+    names.map((name) => server.json("PUT", `/environments/acme/${name}/report/server`, { artifacts })),
   );
   assert.equal(
     answers.map(({ status, body }) => [status, body]),
     names.map(() => [201, "OK"]),
   );
   assert.equal(
-    await Promise.all(names.map((name) => at.count(name))),
+    await Promise.all(names.map((name) => server.countSnapshots(name))),
     names.map(() => 1),
   );
 });
 
-scenario("a new version of a policy reaches its environments after a kill too", async () => {
+test("a new version of a policy reaches its environments after a kill too", async () => {
   const names = ["queued-1", "queued-2", "queued-3"];
-  await at.policy("queued-policy", PROVENANCE);
+  await server.putPolicy("queued-policy", PROVENANCE_POLICY);
   for (const name of names) {
-    await at.environment(name, "server", { policies: ["queued-policy"] });
-    await at.report(name, "server", thousands(name), 201);
+    await server.createEnvironment(name, "server", { policies: ["queued-policy"] });
+    await server.report(name, "server", thousands(name), 201);
   }
-  await at.policy("queued-policy", schema("  provenance: {required: false}\n"), 200);
-  await at.restart("SIGKILL");
-  const states = () => Promise.all(names.map((name) => at.state(name)));
-  await at.until(async () => !(await states()).includes(false));
+  await server.putPolicy("queued-policy", policyYaml("  provenance: {required: false}\n"), 200);
+  await server.restart("SIGKILL");
+  const states = () => Promise.all(names.map((name) => server.readState(name)));
+  await server.waitUntil(async () => !(await states()).includes(false));
   assert.equal(
-    { states: await states(), Promise: await Promise.all(names.map((name) => at.count(name))) },
+    { states: await states(), Promise: await Promise.all(names.map((name) => server.countSnapshots(name))) },
     { states: [true, true, true], Promise: [2, 2, 2] },
   );
 });
 
-scenario("what was acknowledged before a kill is there after it", async () => {
-  await at.environment("killed", "docker");
+test("what was acknowledged before a kill is there after it", async () => {
+  await server.createEnvironment("killed", "docker");
   await send("killed", 0);
   let acknowledged = 1;
   let sent = 0;
@@ -314,25 +328,25 @@ scenario("what was acknowledged before a kill is there after it", async () => {
       // The connection broke: nobody knows what became of this one.
     }
   });
-  await at.until(async () => (await at.count("killed")) >= 20);
-  const killing = at.restart("SIGKILL");
+  await server.waitUntil(async () => (await server.countSnapshots("killed")) >= 20);
+  const killing = server.restart("SIGKILL");
   await sending;
   await killing;
-  const count = await at.count("killed");
+  const count = await server.countSnapshots("killed");
   assert.ok(
     count >= acknowledged && count <= acknowledged + 3,
     `${count} snapshots of ${acknowledged} acknowledged, ${sent} sent`,
   );
   await whole("killed", count);
-  const last = running(await at.snapshot("killed")).includes("app:1") ? 0 : 1;
+  const last = running(await server.readSnapshot("killed")).includes("app:1") ? 0 : 1;
   assert.equal(
     {
       'send("killed", last).status': (await send("killed", last)).status,
       'send("killed", last + 1).status': (await send("killed", last + 1)).status,
-      'count("killed")': await at.count("killed"),
+      'count("killed")': await server.countSnapshots("killed"),
     },
     { 'send("killed", last).status': 200, 'send("killed", last + 1).status': 201, 'count("killed")': count + 1 },
   );
 });
 
-scenario.run();
+test.run();

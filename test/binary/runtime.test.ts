@@ -4,62 +4,62 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Json } from "./client.ts";
-import { told } from "./client.ts";
+import { expectStatus } from "./client.ts";
 import {
   API,
-  COMMITTED,
-  COMPLIANT_TRAIL,
+  COMMITTED_AT,
+  TRAIL_POLICY,
   MEMBER,
   PAGES,
-  PROVENANCE,
-  SCANNED,
-  STARTED,
-  commit,
-  fingerprint,
-  happened,
-  items,
-  normal,
-  openPlace,
-  shown,
-} from "./runtime-place.ts";
-import type { Place } from "./runtime-place.ts";
+  PROVENANCE_POLICY,
+  SCAN_TEMPLATE,
+  STARTED_AT,
+  commitOf,
+  fingerprintOf,
+  summarizeEvents,
+  reportItems,
+  normalize,
+  startRuntimeServer,
+  summarizeArtifacts,
+} from "./runtime-server.ts";
+import type { RuntimeServer } from "./runtime-server.ts";
 
-const scenario = suite("binary/runtime");
-let at: Place;
-scenario.before(async () => void (at = await openPlace()));
-scenario.after(() => at.close());
+const test = suite("binary/runtime");
+let server: RuntimeServer;
+test.before(async () => void (server = await startRuntimeServer()));
+test.after(() => server.close());
 
 const pod = (name: string, labels: Record<string, string>): Json => ({
   podName: name,
   namespace: "shop",
   owners: null,
-  creationTimestamp: STARTED,
-  digests: Object.fromEntries(Object.entries(labels).map(([image, label]) => [image, fingerprint(label)])),
+  creationTimestamp: STARTED_AT,
+  digests: Object.fromEntries(Object.entries(labels).map(([image, label]) => [image, fingerprintOf(label)])),
 });
-scenario("a late attestation turns what runs compliant, at the next report", async () => {
-  await at.flow("late", SCANNED);
-  await at.build({ flow: "late", trail: "late-1", name: "registry.example.com/late:1", label: "late-1" });
-  await at.policy("late-policy", COMPLIANT_TRAIL);
-  await at.environment("late-prod", "K8S", { policies: ["late-policy"] });
-  assert.is(await at.state("late-prod"), null);
+test("a late attestation turns what runs compliant, at the next report", async () => {
+  await server.createFlow("late", SCAN_TEMPLATE);
+  await server.reportArtifact({ flow: "late", trail: "late-1", name: "registry.example.com/late:1", label: "late-1" });
+  await server.putPolicy("late-policy", TRAIL_POLICY);
+  await server.createEnvironment("late-prod", "K8S", { policies: ["late-policy"] });
+  assert.is(await server.readState("late-prod"), null);
   const pods = [
     pod("late-a", { "registry.example.com/late:1": "late-1" }),
     pod("late-b", { "registry.example.com/late:1": "late-1" }),
   ];
-  await at.report("late-prod", "K8S", pods, 201);
+  await server.report("late-prod", "K8S", pods, 201);
 
   const reason =
     "Policy 'late-policy' requires compliance in the trail, but the artifact is INCOMPLETE in trail 'late-1' of flow 'late'.";
-  const kept = () => ({ namespace: "shop", creationTimestamp: STARTED, owners: null });
-  const html_url = `${PAGES}/flows/late/artifacts/${fingerprint("late-1")}?artifact_id=<id>`;
-  const commit_url = `https://github.com/acme/shop/commit/${commit("late-1")}`;
+  const kept = () => ({ namespace: "shop", creationTimestamp: STARTED_AT, owners: null });
+  const html_url = `${PAGES}/flows/late/artifacts/${fingerprintOf("late-1")}?artifact_id=<id>`;
+  const commit_url = `https://github.com/acme/shop/commit/${commitOf("late-1")}`;
   const origin = {
-    git_commit: commit("late-1"),
+    git_commit: commitOf("late-1"),
     commit_url,
     html_url,
     flow_html_url: `${PAGES}/flows/late`,
     deployment_diff: null,
-    commit_lead_time: STARTED - COMMITTED,
+    commit_lead_time: STARTED_AT - COMMITTED_AT,
   };
   const boolean = (required: boolean) => ({ required, exceptions: [] });
   const context = { flow_name: "late", trail_name: "late-1", artifact_status: null };
@@ -89,12 +89,12 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
   });
   const artifact = {
     name: "registry.example.com/late:1",
-    fingerprint: fingerprint("late-1"),
+    fingerprint: fingerprintOf("late-1"),
     compliant: false,
     annotation: { type: "started-non-compliant", was: 0, now: 2 },
     deployments: [],
     reasons_for_incompliance: [reason],
-    creationTimestamp: [STARTED, STARTED],
+    creationTimestamp: [STARTED_AT, STARTED_AT],
     pods: { "late-a": kept(), "late-b": kept() },
     ecs_context: null,
     policy_decisions: [decision(false)],
@@ -107,10 +107,10 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
         template_reference_name: "app",
         ...origin,
         git_commit_info: {
-          sha1: commit("late-1"),
+          sha1: commitOf("late-1"),
           message: "late-1",
           author: "Ada <ada@example.com>",
-          timestamp: COMMITTED,
+          timestamp: COMMITTED_AT,
           branch: "main",
           url: commit_url,
         },
@@ -138,7 +138,7 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
         id: "<id>",
         name: "late-policy",
         version: 1,
-        failing_artifacts: [{ name: "registry.example.com/late:1", fingerprint: fingerprint("late-1") }],
+        failing_artifacts: [{ name: "registry.example.com/late:1", fingerprint: fingerprintOf("late-1") }],
         policy_dump: {
           schema_version: "1",
           artifacts: { provenance: boolean(false), trail_compliance: boolean(true), attestations: [] },
@@ -146,20 +146,20 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
       },
     ],
   };
-  assert.equal(normal(await at.snapshot("late-prod")), first);
-  assert.is(await at.state("late-prod"), false);
+  assert.equal(normalize(await server.readSnapshot("late-prod")), first);
+  assert.is(await server.readState("late-prod"), false);
 
   // The attestation alone changes nothing that is recorded.
-  await at.attest({ flow: "late", trail: "late-1", label: "late-1", name: "scan" });
+  await server.attest({ flow: "late", trail: "late-1", label: "late-1", name: "scan" });
   assert.equal(
     {
-      normal: normal(await at.snapshot("late-prod")),
-      count: await at.count("late-prod"),
-      state: await at.state("late-prod"),
+      normal: normalize(await server.readSnapshot("late-prod")),
+      count: await server.countSnapshots("late-prod"),
+      state: await server.readState("late-prod"),
     },
     { normal: first, count: 1, state: false },
   );
-  await at.report("late-prod", "K8S", pods, 201);
+  await server.report("late-prod", "K8S", pods, 201);
   const flows = [{ ...artifact.flows[0], artifact_compliance_in_flow: true, flow_reasons_for_non_compliance: [] }];
   const compliant = {
     compliant: true,
@@ -168,7 +168,7 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
     policy_decisions: [decision(true)],
     flows,
   };
-  assert.equal(normal(await at.snapshot("late-prod")), {
+  assert.equal(normalize(await server.readSnapshot("late-prod")), {
     ...first,
     index: 2,
     compliant: true,
@@ -177,20 +177,20 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
     artifacts: [{ ...artifact, ...compliant }],
     applied_policies: [{ ...first.applied_policies[0], failing_artifacts: [] }],
   });
-  assert.equal(normal(await at.snapshot("late-prod", "1")), {
+  assert.equal(normalize(await server.readSnapshot("late-prod", "1")), {
     ...first,
     is_latest: false,
     next_snapshot_timestamp: "<time>",
   });
-  assert.is(await at.state("late-prod"), true);
-  await at.report("late-prod", "K8S", pods, 200);
+  assert.is(await server.readState("late-prod"), true);
+  await server.report("late-prod", "K8S", pods, 200);
 
   const event = {
     type: "became-compliant",
     environment_name: "late-prod",
     snapshot_index: 2,
     artifact_name: "registry.example.com/late:1",
-    sha256: fingerprint("late-1"),
+    sha256: fingerprintOf("late-1"),
     description: "2 instances changed",
     reported_at: "<time>",
     pipeline: "late",
@@ -200,7 +200,7 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
     snapshot_compliance: true,
     code_diff: null,
     _links: {
-      artifact: { self: `${API}/artifacts/acme/late/fingerprint/${fingerprint("late-1")}`, html: html_url },
+      artifact: { self: `${API}/artifacts/acme/late/fingerprint/${fingerprintOf("late-1")}`, html: html_url },
       snapshot: { self: `${API}/snapshots/acme/late-prod/2`, html: `${PAGES}/environments/late-prod/2` },
     },
   };
@@ -217,16 +217,16 @@ scenario("a late attestation turns what runs compliant, at the next report", asy
     },
   };
   assert.equal(
-    normal(await at.read("/environments/acme/late-prod/events?interval=&page=1&per_page=15&reverse=false")),
+    normalize(await server.read("/environments/acme/late-prod/events?interval=&page=1&per_page=15&reverse=false")),
     [event, started],
   );
 });
 
-scenario("an incident is traced to a commit", async () => {
-  await at.flow("shop");
-  await at.environment("shop-prod", "K8S");
+test("an incident is traced to a commit", async () => {
+  await server.createFlow("shop");
+  await server.createEnvironment("shop-prod", "K8S");
   const version = (number: string) =>
-    at.build({
+    server.reportArtifact({
       flow: "shop",
       trail: `shop-${number}`,
       name: `shop:${number}`,
@@ -234,7 +234,7 @@ scenario("an incident is traced to a commit", async () => {
       repo: "acme/shop-front",
     });
   await version("1");
-  await at.build({
+  await server.reportArtifact({
     flow: "shop",
     trail: "other",
     name: "queue:1",
@@ -242,86 +242,91 @@ scenario("an incident is traced to a commit", async () => {
     reference: "queue",
     repo: "acme/queue",
   });
-  await at.report(
+  await server.report(
     "shop-prod",
     "K8S",
     [pod("web", { "shop:1": "shop-1" }), pod("queue", { "queue:1": "queue-1" })],
     201,
   );
   await version("2");
-  await at.report(
+  await server.report(
     "shop-prod",
     "K8S",
     [pod("web", { "shop:2": "shop-2" }), pod("queue", { "queue:1": "queue-1" })],
     201,
   );
 
-  const [former, latter] = [await at.snapshot("shop-prod", "1"), await at.snapshot("shop-prod", "2")];
+  const [former, latter] = [await server.readSnapshot("shop-prod", "1"), await server.readSnapshot("shop-prod", "2")];
   const between = Math.ceil((former.timestamp + latter.timestamp) * 500) / 1000;
   const moment = (seconds: number): string => `%40%7B${new Date(seconds * 1000).toISOString().slice(0, -1)}%7D`;
   const commits = async (expression: string): Promise<unknown[]> =>
-    (await at.snapshot("shop-prod", expression)).artifacts
+    (await server.readSnapshot("shop-prod", expression)).artifacts
       .filter(({ annotation }: Json) => annotation.now > 0)
       .map(({ git_commit }: Json) => git_commit);
-  assert.equal(await commits(moment(between)), [commit("queue-1"), commit("shop-1")]);
+  assert.equal(await commits(moment(between)), [commitOf("queue-1"), commitOf("shop-1")]);
   assert.equal(await commits(moment(Math.ceil(latter.timestamp) + 3600).replace(".000", "")), [
-    commit("queue-1"),
-    commit("shop-2"),
+    commitOf("queue-1"),
+    commitOf("shop-2"),
   ]);
   for (const expression of ["@%7Bnow%7D", "-1", "2", "%232", "~0"])
-    assert.equal(await commits(expression), [commit("queue-1"), commit("shop-2")], expression);
+    assert.equal(await commits(expression), [commitOf("queue-1"), commitOf("shop-2")], expression);
   for (const expression of ["-2", "1", "%231", "~1"])
-    assert.equal(await commits(expression), [commit("queue-1"), commit("shop-1")], expression);
+    assert.equal(await commits(expression), [commitOf("queue-1"), commitOf("shop-1")], expression);
   const nowhere = (label: string, index: number) =>
     `Org: 'acme'. Snapshot '${label}' resolves to 'shop-prod#${index}'. len(snapshots) == 2. Indexes are 1-based`;
-  await at.refused("GET", "/snapshots/acme/shop-prod/@%7B2.hours.ago%7D", 404, nowhere("shop-prod@{2.hours.ago}", 0));
-  await at.refused("GET", "/snapshots/acme/shop-prod/~2", 404, nowhere("shop-prod~2", 0));
-  await at.refused("GET", "/snapshots/acme/shop-prod/%233", 404, nowhere("shop-prod#3", 3));
-  await at.invalid("GET", "/snapshots/acme/shop-prod/@%7Byesterday%7D", {
+  await server.expectRefusal(
+    "GET",
+    "/snapshots/acme/shop-prod/@%7B2.hours.ago%7D",
+    404,
+    nowhere("shop-prod@{2.hours.ago}", 0),
+  );
+  await server.expectRefusal("GET", "/snapshots/acme/shop-prod/~2", 404, nowhere("shop-prod~2", 0));
+  await server.expectRefusal("GET", "/snapshots/acme/shop-prod/%233", 404, nowhere("shop-prod#3", 3));
+  await server.expectInvalid("GET", "/snapshots/acme/shop-prod/@%7Byesterday%7D", {
     snapshot_expression: "Input should be a valid snapshot expression [input: @{yesterday}]",
   });
 
   const url = "https://github.com/acme/shop-front";
-  const diff_url = `${url}/compare/${commit("shop-1")}...${commit("shop-2")}`;
-  const { artifacts } = await at.snapshot("shop-prod");
+  const diff_url = `${url}/compare/${commitOf("shop-1")}...${commitOf("shop-2")}`;
+  const { artifacts } = await server.readSnapshot("shop-prod");
   const replacement = artifacts[2];
-  assert.equal(shown({ artifacts }), [
+  assert.equal(summarizeArtifacts({ artifacts }), [
     ["queue:1", "unchanged", null],
     ["shop:1", "exited", null],
     ["shop:2", "started-unknown", null],
   ]);
   assert.equal(replacement.deployment_diff, {
     diff_url,
-    previous_git_commit: commit("shop-1"),
-    previous_git_commit_url: `${url}/commit/${commit("shop-1")}`,
-    previous_fingerprint: fingerprint("shop-1"),
+    previous_git_commit: commitOf("shop-1"),
+    previous_git_commit_url: `${url}/commit/${commitOf("shop-1")}`,
+    previous_fingerprint: fingerprintOf("shop-1"),
     previous_artifact_name: "shop:1",
     previous_artifact_compliance_state: "COMPLIANT",
     previous_running: false,
     previous_trail_name: "shop-1",
     previous_template_reference_name: "app",
   });
-  const deployment = await at.read(`/deployments/acme/shop-prod/${fingerprint("shop-2")}`);
+  const deployment = await server.read(`/deployments/acme/shop-prod/${fingerprintOf("shop-2")}`);
   const place = (self: string, html: string) => ({ self: { href: self }, html: { href: html } });
-  assert.equal(normal(deployment), {
+  assert.equal(normalize(deployment), {
     environment_name: "shop-prod",
-    fingerprint: fingerprint("shop-2"),
+    fingerprint: fingerprintOf("shop-2"),
     artifact_name: "shop:2",
     flow_name: "shop",
     trail_name: "shop-2",
     repo_name: "acme/shop-front",
-    git_commit: commit("shop-2"),
-    commit_url: `${url}/commit/${commit("shop-2")}`,
+    git_commit: commitOf("shop-2"),
+    commit_url: `${url}/commit/${commitOf("shop-2")}`,
     snapshot_index: 2,
     deployed_at: "<time>",
     lead_time_seconds: "<time>",
     compliant: null,
     replaced: {
-      fingerprint: fingerprint("shop-1"),
+      fingerprint: fingerprintOf("shop-1"),
       artifact_name: "shop:1",
       trail_name: "shop-1",
-      git_commit: commit("shop-1"),
-      commit_url: `${url}/commit/${commit("shop-1")}`,
+      git_commit: commitOf("shop-1"),
+      commit_url: `${url}/commit/${commitOf("shop-1")}`,
       snapshot_index: 1,
       deployed_at: "<time>",
       compliant: null,
@@ -330,16 +335,19 @@ scenario("an incident is traced to a commit", async () => {
     _links: {
       environment: place(`${API}/environments/acme/shop-prod`, `${PAGES}/environments/shop-prod`),
       snapshot: place(`${API}/snapshots/acme/shop-prod/2`, `${PAGES}/environments/shop-prod/2`),
-      artifact: place(`${API}/artifacts/acme/shop/fingerprint/${fingerprint("shop-2")}`, normal(replacement.html_url)),
+      artifact: place(
+        `${API}/artifacts/acme/shop/fingerprint/${fingerprintOf("shop-2")}`,
+        normalize(replacement.html_url),
+      ),
     },
   });
-  assert.is((await at.read("/flows/acme/shop")).last_deployment_at, latter.timestamp);
-  const { total, daily } = await at.read("/environments/acme/shop-prod/deployment_frequency?flow_id=shop");
+  assert.is((await server.read("/flows/acme/shop")).last_deployment_at, latter.timestamp);
+  const { total, daily } = await server.read("/environments/acme/shop-prod/deployment_frequency?flow_id=shop");
   assert.equal(
     { total, "daily.length": daily.length, reduce: daily.reduce((sum: number, day: Json) => sum + day["count"], 0) },
     { total: 3, "daily.length": 28, reduce: 3 },
   );
-  const { deployments, ...page } = await at.read(
+  const { deployments, ...page } = await server.read(
     "/deployments/acme?env_name=shop-prod&page=1&per_page=15&repo_name=acme%2Fshop-front",
   );
   assert.equal(
@@ -352,7 +360,7 @@ scenario("an incident is traced to a commit", async () => {
   );
 
   const events = (query: string): Promise<Json[]> =>
-    at.read(`/environments/acme/shop-prod/events?interval=&page=1&per_page=15&reverse=false${query}`);
+    server.read(`/environments/acme/shop-prod/events?interval=&page=1&per_page=15&reverse=false${query}`);
   const start = (index: number, name: string) => [
     `shop-prod#${index}`,
     name,
@@ -361,13 +369,13 @@ scenario("an incident is traced to a commit", async () => {
     "shop",
   ];
   const exit = ["shop-prod#2", "shop:1", "exited", "1 instance stopped running (from 1 to 0)", "shop"];
-  assert.equal(happened(await events(`&from=${between}&to=${between + 3600}`)), [exit, start(2, "shop:2")]);
-  assert.equal(happened(await events(`&start_ts=${between - 3600}&end_ts=${between}`)), [
+  assert.equal(summarizeEvents(await events(`&from=${between}&to=${between + 3600}`)), [exit, start(2, "shop:2")]);
+  assert.equal(summarizeEvents(await events(`&start_ts=${between - 3600}&end_ts=${between}`)), [
     start(1, "shop:1"),
     start(1, "queue:1"),
   ]);
-  assert.equal(happened(await events("&repo_name=acme%2Fqueue&start=1hour")), [start(1, "queue:1")]);
-  assert.equal(happened(await events("&repo_name=acme%2Fqueue&repo_name=acme%2Fshop-front&start=2&end=NOW")), [
+  assert.equal(summarizeEvents(await events("&repo_name=acme%2Fqueue&start=1hour")), [start(1, "queue:1")]);
+  assert.equal(summarizeEvents(await events("&repo_name=acme%2Fqueue&repo_name=acme%2Fshop-front&start=2&end=NOW")), [
     exit,
     start(2, "shop:2"),
   ]);
@@ -377,7 +385,7 @@ scenario("an incident is traced to a commit", async () => {
     ],
     diff_url,
   );
-  await at.refused(
+  await server.expectRefusal(
     "GET",
     "/environments/acme/shop-prod/events?repo_name=acme%2Fnone",
     404,
@@ -385,7 +393,7 @@ scenario("an incident is traced to a commit", async () => {
   );
 
   const build = async (label: string): Promise<Json> =>
-    at.read(`/artifacts/acme/shop/fingerprint/${fingerprint(label).slice(0, 12)}`);
+    server.read(`/artifacts/acme/shop/fingerprint/${fingerprintOf(label).slice(0, 12)}`);
   const [old, current] = [await build("shop-1"), await build("shop-2")];
   assert.equal(
     { running: old["running"], exited: old["exited"] },
@@ -399,7 +407,7 @@ scenario("an incident is traced to a commit", async () => {
     old["history"].map(({ event }: Json) => event),
     ["app reported", "started running in shop-prod#1", "no longer running in shop-prod#2"],
   );
-  const trail = await at.read("/trails/acme/shop/shop-1");
+  const trail = await server.read("/trails/acme/shop/shop-1");
   assert.equal(
     trail.events
       .slice(1)
@@ -416,11 +424,11 @@ scenario("an incident is traced to a commit", async () => {
     ],
   );
 
-  const log = await at.json(
+  const log = await server.json(
     "GET",
     "/environments/acme/shop-prod/auditlog?event_types=exited&flow_names=shop&from_timestamp=0",
   );
-  const exited = (await at.snapshot("shop-prod")).timestamp;
+  const exited = (await server.readSnapshot("shop-prod")).timestamp;
   assert.equal(
     {
       status: log.status,
@@ -435,48 +443,54 @@ scenario("an incident is traced to a commit", async () => {
   );
   assert.equal(log.bytes.toString().split("\r\n"), [
     "timestamp,time,environment,snapshot_index,event_type,description,artifact_name,artifact_fingerprint,compliance,flows,git_commit,commit_url,reported_by",
-    `${exited},${new Date(exited * 1000).toISOString()},shop-prod,2,exited,1 instance stopped running (from 1 to 0),shop:1,${fingerprint("shop-1")},UNKNOWN,shop,${commit("shop-1")},${url}/commit/${commit("shop-1")},${MEMBER}`,
+    `${exited},${new Date(exited * 1000).toISOString()},shop-prod,2,exited,1 instance stopped running (from 1 to 0),shop:1,${fingerprintOf("shop-1")},UNKNOWN,shop,${commitOf("shop-1")},${url}/commit/${commitOf("shop-1")},${MEMBER}`,
     "",
   ]);
 });
 
-scenario("blue and green swap below one logical environment", async () => {
-  await at.flow("bg");
+test("blue and green swap below one logical environment", async () => {
+  await server.createFlow("bg");
   for (const version of ["1", "2"])
-    await at.build({ flow: "bg", trail: `bg-${version}`, name: `bg:${version}`, label: `bg-${version}` });
-  await at.policy("bg-provenance", PROVENANCE);
-  for (const name of ["bg-blue", "bg-green", "bg-canary"]) await at.environment(name, "server");
-  await at.environment("bg-all", "logical", { included_environments: ["bg-blue", "bg-green"] });
-  assert.equal(await at.read("/snapshots/acme/bg-all?interval=&page=1&per_page=15&reverse=false"), []);
+    await server.reportArtifact({ flow: "bg", trail: `bg-${version}`, name: `bg:${version}`, label: `bg-${version}` });
+  await server.putPolicy("bg-provenance", PROVENANCE_POLICY);
+  for (const name of ["bg-blue", "bg-green", "bg-canary"]) await server.createEnvironment(name, "server");
+  await server.createEnvironment("bg-all", "logical", { included_environments: ["bg-blue", "bg-green"] });
+  assert.equal(await server.read("/snapshots/acme/bg-all?interval=&page=1&per_page=15&reverse=false"), []);
 
-  await at.runs("bg-blue", { "/srv/app": "bg-1" }, 201);
-  assert.equal({ count: await at.count("bg-all"), state: await at.state("bg-all") }, { count: 1, state: null });
-  await at.ok("POST", "/environments/acme/bg-blue/policies", { policy_names: ["bg-provenance"] });
+  await server.reportServer("bg-blue", { "/srv/app": "bg-1" }, 201);
+  assert.equal(
+    { count: await server.countSnapshots("bg-all"), state: await server.readState("bg-all") },
+    { count: 1, state: null },
+  );
+  await server.expectOk("POST", "/environments/acme/bg-blue/policies", { policy_names: ["bg-provenance"] });
   assert.equal(
     {
-      "count bg-blue": await at.count("bg-blue"),
-      "count bg-all": await at.count("bg-all"),
-      "state bg-blue": await at.state("bg-blue"),
-      "state bg-all": await at.state("bg-all"),
+      "count bg-blue": await server.countSnapshots("bg-blue"),
+      "count bg-all": await server.countSnapshots("bg-all"),
+      "state bg-blue": await server.readState("bg-blue"),
+      "state bg-all": await server.readState("bg-all"),
     },
     { "count bg-blue": 2, "count bg-all": 2, "state bg-blue": true, "state bg-all": null },
   );
-  await at.ok("POST", "/environments/acme/bg-green/policies", { policy_names: ["bg-provenance"] });
+  await server.expectOk("POST", "/environments/acme/bg-green/policies", { policy_names: ["bg-provenance"] });
   // A policy does not make a verdict on what was never reported.
   assert.equal(
     {
-      "count bg-green": await at.count("bg-green"),
-      "count bg-all": await at.count("bg-all"),
-      "state bg-all": await at.state("bg-all"),
+      "count bg-green": await server.countSnapshots("bg-green"),
+      "count bg-all": await server.countSnapshots("bg-all"),
+      "state bg-all": await server.readState("bg-all"),
     },
     { "count bg-green": 0, "count bg-all": 2, "state bg-all": null },
   );
-  await at.runs("bg-green", { "/srv/app": "bg-2" }, 201);
-  assert.equal({ count: await at.count("bg-all"), state: await at.state("bg-all") }, { count: 3, state: true });
+  await server.reportServer("bg-green", { "/srv/app": "bg-2" }, 201);
+  assert.equal(
+    { count: await server.countSnapshots("bg-all"), state: await server.readState("bg-all") },
+    { count: 3, state: true },
+  );
 
   // The swap, and something that nobody built in between.
-  await at.runs("bg-blue", { "/srv/app": "bg-rogue" }, 201);
-  const merged = await at.snapshot("bg-all");
+  await server.reportServer("bg-blue", { "/srv/app": "bg-rogue" }, 201);
+  const merged = await server.readSnapshot("bg-all");
   assert.equal(
     {
       index: merged.index,
@@ -499,29 +513,32 @@ scenario("blue and green swap below one logical environment", async () => {
   assert.equal(
     byFingerprint(whole(merged)),
     byFingerprint([
-      ["bg-blue", "/srv/app", fingerprint("bg-rogue"), { type: "started-non-compliant", was: 0, now: 1 }, false],
-      ["bg-blue", "/srv/app", fingerprint("bg-1"), { type: "exited", was: 1, now: 0 }, true],
-      ["bg-green", "/srv/app", fingerprint("bg-2"), unchanged, true],
+      ["bg-blue", "/srv/app", fingerprintOf("bg-rogue"), { type: "started-non-compliant", was: 0, now: 1 }, false],
+      ["bg-blue", "/srv/app", fingerprintOf("bg-1"), { type: "exited", was: 1, now: 0 }, true],
+      ["bg-green", "/srv/app", fingerprintOf("bg-2"), unchanged, true],
     ]),
   );
   assert.equal(
     merged.applied_policies.map(({ name, failing_artifacts }: Json) => [name, failing_artifacts]),
-    [["bg-provenance", [{ name: "/srv/app", fingerprint: fingerprint("bg-rogue") }]]],
+    [["bg-provenance", [{ name: "/srv/app", fingerprint: fingerprintOf("bg-rogue") }]]],
   );
-  assert.is(await at.state("bg-all"), false);
-  await at.runs("bg-blue", { "/srv/app": "bg-2" }, 201);
-  await at.runs("bg-green", { "/srv/app": "bg-1" }, 201);
-  assert.equal({ count: await at.count("bg-all"), state: await at.state("bg-all") }, { count: 6, state: true });
+  assert.is(await server.readState("bg-all"), false);
+  await server.reportServer("bg-blue", { "/srv/app": "bg-2" }, 201);
+  await server.reportServer("bg-green", { "/srv/app": "bg-1" }, 201);
   assert.equal(
-    whole(await at.snapshot("bg-all", "6")).filter((row: any[]) => row[3].now > 0),
+    { count: await server.countSnapshots("bg-all"), state: await server.readState("bg-all") },
+    { count: 6, state: true },
+  );
+  assert.equal(
+    whole(await server.readSnapshot("bg-all", "6")).filter((row: any[]) => row[3].now > 0),
     [
-      ["bg-blue", "/srv/app", fingerprint("bg-2"), unchanged, true],
-      ["bg-green", "/srv/app", fingerprint("bg-1"), { type: "started-compliant", was: 0, now: 1 }, true],
+      ["bg-blue", "/srv/app", fingerprintOf("bg-2"), unchanged, true],
+      ["bg-green", "/srv/app", fingerprintOf("bg-1"), { type: "started-compliant", was: 0, now: 1 }, true],
     ],
   );
   // What runs in one colour and not in the other, and what the group lost and won.
   const fingerprints = ({ artifacts }: Json): string[] => artifacts.map((one: Json) => one["fingerprint"]);
-  const colours = await at.read("/env-diff/acme?snappish1=bg-blue&snappish2=bg-green");
+  const colours = await server.read("/env-diff/acme?snappish1=bg-blue&snappish2=bg-green");
   assert.equal(
     {
       "snappish1.snapshot_id": colours.snappish1.snapshot_id,
@@ -531,12 +548,12 @@ scenario("blue and green swap below one logical environment", async () => {
     },
     {
       "snappish1.snapshot_id": "bg-blue#4",
-      "fingerprints snappish1": [fingerprint("bg-2")],
+      "fingerprints snappish1": [fingerprintOf("bg-2")],
       "snappish2.snapshot_id": "bg-green#2",
-      "fingerprints snappish2": [fingerprint("bg-1")],
+      "fingerprints snappish2": [fingerprintOf("bg-1")],
     },
   );
-  const groups = await at.read("/env-diff/acme?snappish1=bg-all%234&snappish2=bg-all");
+  const groups = await server.read("/env-diff/acme?snappish1=bg-all%234&snappish2=bg-all");
   assert.equal(
     {
       "fingerprints snappish1": fingerprints(groups.snappish1),
@@ -544,12 +561,12 @@ scenario("blue and green swap below one logical environment", async () => {
       "fingerprints not-changed": fingerprints(groups["not-changed"]),
     },
     {
-      "fingerprints snappish1": [fingerprint("bg-rogue")],
-      "fingerprints snappish2": [fingerprint("bg-1")],
-      "fingerprints not-changed": [fingerprint("bg-2")],
+      "fingerprints snappish1": [fingerprintOf("bg-rogue")],
+      "fingerprints snappish2": [fingerprintOf("bg-1")],
+      "fingerprints not-changed": [fingerprintOf("bg-2")],
     },
   );
-  const build = await at.read(`/artifacts/acme/bg/fingerprint/${fingerprint("bg-1")}`);
+  const build = await server.read(`/artifacts/acme/bg/fingerprint/${fingerprintOf("bg-1")}`);
   assert.equal(
     { running: build.running, exited: build.exited },
     {
@@ -558,7 +575,7 @@ scenario("blue and green swap below one logical environment", async () => {
     },
   );
   assert.equal(
-    happened(await at.read("/environments/acme/bg-all/events?interval=~0&page=1&per_page=15&reverse=true")),
+    summarizeEvents(await server.read("/environments/acme/bg-all/events?interval=~0&page=1&per_page=15&reverse=true")),
     [
       ["bg-green#2", "/srv/app", "started-compliant", "1 instance started running (from 0 to 1)", "bg"],
       ["bg-green#2", "/srv/app", "exited", "1 instance stopped running (from 1 to 0)", "bg"],
@@ -566,36 +583,39 @@ scenario("blue and green swap below one logical environment", async () => {
   );
 
   // The old name goes on working, and the group shows the new one.
-  await at.invalid(
+  await server.expectInvalid(
     "PUT",
     "/environments/acme/bg-green/rename",
     { new_name: "String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\\.\\-_]*$' [input: bg~live]" },
     { new_name: "bg~live" },
   );
-  await at.invalid(
+  await server.expectInvalid(
     "PUT",
     "/environments/acme/bg-green/rename",
     { new_name: "An environment with this name already exists [input: bg-blue]" },
     { new_name: "bg-blue" },
   );
-  await at.ok("PUT", "/environments/acme/bg-green/rename", { new_name: "bg-live" });
-  await at.runs("bg-green", { "/srv/app": "bg-1" }, 200);
-  await at.runs("bg-live", { "/srv/app": "bg-1" }, 200);
-  assert.equal(await at.read("/environments/acme/bg-green"), await at.read("/environments/acme/bg-live"));
-  assert.equal((await at.read("/environments/acme/bg-all")).included_environments, ["bg-blue", "bg-live"]);
+  await server.expectOk("PUT", "/environments/acme/bg-green/rename", { new_name: "bg-live" });
+  await server.reportServer("bg-green", { "/srv/app": "bg-1" }, 200);
+  await server.reportServer("bg-live", { "/srv/app": "bg-1" }, 200);
+  assert.equal(await server.read("/environments/acme/bg-green"), await server.read("/environments/acme/bg-live"));
+  assert.equal((await server.read("/environments/acme/bg-all")).included_environments, ["bg-blue", "bg-live"]);
   assert.equal(
-    whole(await at.snapshot("bg-all", "4"))
+    whole(await server.readSnapshot("bg-all", "4"))
       .map(([name]: any[]) => name)
       .toSorted(),
     ["bg-blue", "bg-blue", "bg-live"],
   );
 
-  await at.ok("PUT", "/environments/acme/bg-all/join", { physical_env_name: "bg-canary" });
-  await at.ok("PUT", "/environments/acme/bg-all/join", { physical_env_name: "bg-canary" });
-  assert.equal({ count: await at.count("bg-all"), state: await at.state("bg-all") }, { count: 6, state: null });
-  await at.runs("bg-canary", { "/srv/canary": "bg-2" }, 201);
+  await server.expectOk("PUT", "/environments/acme/bg-all/join", { physical_env_name: "bg-canary" });
+  await server.expectOk("PUT", "/environments/acme/bg-all/join", { physical_env_name: "bg-canary" });
   assert.equal(
-    whole(await at.snapshot("bg-all")).map(([environment, name]: any[]) => [environment, name]),
+    { count: await server.countSnapshots("bg-all"), state: await server.readState("bg-all") },
+    { count: 6, state: null },
+  );
+  await server.reportServer("bg-canary", { "/srv/canary": "bg-2" }, 201);
+  assert.equal(
+    whole(await server.readSnapshot("bg-all")).map(([environment, name]: any[]) => [environment, name]),
     [
       ["bg-blue", "/srv/app"],
       ["bg-live", "/srv/app"],
@@ -603,10 +623,10 @@ scenario("blue and green swap below one logical environment", async () => {
     ],
   );
 
-  await at.archived("/environments/acme/bg-blue");
-  const all = await at.read("/environments/acme/bg-all");
-  const members = [await at.read("/environments/acme/bg-live"), await at.read("/environments/acme/bg-canary")];
-  assert.equal(normal(all), {
+  await server.archive("/environments/acme/bg-blue");
+  const all = await server.read("/environments/acme/bg-all");
+  const members = [await server.read("/environments/acme/bg-live"), await server.read("/environments/acme/bg-canary")];
+  assert.equal(normalize(all), {
     org: "acme",
     name: "bg-all",
     type: "logical",
@@ -624,26 +644,26 @@ scenario("blue and green swap below one logical environment", async () => {
   for (const field of ["last_changed_at", "last_modified_at"])
     assert.is(all[field], Math.max(...members.map((member) => member[field])), field);
   const archived = "Environment named 'bg-blue' has been archived for organization 'acme'";
-  await at.refused("GET", "/environments/acme/bg-blue", 404, archived);
-  await at.refused("PUT", "/environments/acme/bg-blue/report/server", 404, archived, { artifacts: [] });
-  assert.equal(whole(await at.snapshot("bg-all", "4"))[0][0].replace(/\d+$/, "N"), "bg-blue-archived-at-N");
-  await at.runs("bg-canary", {}, 201);
+  await server.expectRefusal("GET", "/environments/acme/bg-blue", 404, archived);
+  await server.expectRefusal("PUT", "/environments/acme/bg-blue/report/server", 404, archived, { artifacts: [] });
+  assert.equal(whole(await server.readSnapshot("bg-all", "4"))[0][0].replace(/\d+$/, "N"), "bg-blue-archived-at-N");
+  await server.reportServer("bg-canary", {}, 201);
   assert.equal(
-    whole(await at.snapshot("bg-all")).map(([environment, , , { type }]: any[]) => [environment, type]),
+    whole(await server.readSnapshot("bg-all")).map(([environment, , , { type }]: any[]) => [environment, type]),
     [
       ["bg-live", "unchanged"],
       ["bg-canary", "exited"],
     ],
   );
-  assert.is(await at.count("bg-all"), 8);
-  assert.equal((await at.read("/policies/acme/bg-provenance")).consuming_envs, ["bg-live"]);
+  assert.is(await server.countSnapshots("bg-all"), 8);
+  assert.equal((await server.read("/policies/acme/bg-provenance")).consuming_envs, ["bg-live"]);
   // Everything that was recorded is still there to be read, under the suffixed name, and nothing there can be changed.
-  const [{ environment_name: suffixed }] = (await at.snapshot("bg-all", "4")).artifacts;
+  const [{ environment_name: suffixed }] = (await server.readSnapshot("bg-all", "4")).artifacts;
   assert.equal(
     {
-      name: (await at.read(`/environments/acme/${suffixed}`)).name,
-      count: await at.count(suffixed),
-      artifact_compliance_count: (await at.snapshot(suffixed, "~1")).artifact_compliance_count,
+      name: (await server.read(`/environments/acme/${suffixed}`)).name,
+      count: await server.countSnapshots(suffixed),
+      artifact_compliance_count: (await server.readSnapshot(suffixed, "~1")).artifact_compliance_count,
     },
     { name: suffixed, count: 4, artifact_compliance_count: { true: 0, false: 1, null: 0 } },
   );
@@ -654,14 +674,14 @@ scenario("blue and green swap below one logical environment", async () => {
     ["PUT", "/rename", { new_name: "bg-back" }],
     ["PUT", "/archive", null],
   ] as const)
-    await at.refused(
+    await server.expectRefusal(
       method,
       `/environments/acme/${suffixed}${path}`,
       404,
       `Environment named '${suffixed}' has been archived for organization 'acme'`,
       body,
     );
-  const deployed = (await at.read("/deployments/acme?env_name=bg-all&page=1&per_page=15")).deployments;
+  const deployed = (await server.read("/deployments/acme?env_name=bg-all&page=1&per_page=15")).deployments;
   assert.equal(
     deployed.map(({ environment_name, artifact_name, snapshot_index }: Json) => [
       environment_name,
@@ -676,31 +696,37 @@ scenario("blue and green swap below one logical environment", async () => {
   );
 });
 
-scenario("a server drifts from what was built", async () => {
-  await at.flow("drift");
-  await at.build({ flow: "drift", trail: "drift-1", name: "app.jar", label: "drift-app" });
-  await at.build({ flow: "drift", trail: "drift-1", name: "lib.jar", label: "drift-lib", reference: "lib" });
-  await at.policy("drift-provenance", PROVENANCE);
+test("a server drifts from what was built", async () => {
+  await server.createFlow("drift");
+  await server.reportArtifact({ flow: "drift", trail: "drift-1", name: "app.jar", label: "drift-app" });
+  await server.reportArtifact({
+    flow: "drift",
+    trail: "drift-1",
+    name: "lib.jar",
+    label: "drift-lib",
+    reference: "lib",
+  });
+  await server.putPolicy("drift-provenance", PROVENANCE_POLICY);
   for (const name of ["drift-prod", "drift-other"])
-    await at.environment(name, "server", { policies: ["drift-provenance"] });
+    await server.createEnvironment(name, "server", { policies: ["drift-provenance"] });
   const built = { "/opt/app.jar": "drift-app", "/opt/lib.jar": "drift-lib" };
-  await at.runs("drift-prod", built, 201);
-  const before = await at.read("/environments/acme/drift-prod");
-  const first = await at.snapshot("drift-prod");
-  await at.runs("drift-prod", built, 200, STARTED + 60);
-  assert.equal(await at.snapshot("drift-prod"), first);
-  const after = await at.read("/environments/acme/drift-prod");
+  await server.reportServer("drift-prod", built, 201);
+  const before = await server.read("/environments/acme/drift-prod");
+  const first = await server.readSnapshot("drift-prod");
+  await server.reportServer("drift-prod", built, 200, STARTED_AT + 60);
+  assert.equal(await server.readSnapshot("drift-prod"), first);
+  const after = await server.read("/environments/acme/drift-prod");
   assert.ok(after.last_reported_at > before.last_reported_at);
   assert.equal({ ...after, last_reported_at: null }, { ...before, last_reported_at: null });
 
   // The same names with another content, and a name that was never there.
   const drifted = { "/opt/app.jar": "drift-tampered", "/opt/lib.jar": "drift-lib", "/opt/miner": "drift-miner" };
-  await at.runs("drift-prod", drifted, 201);
+  await server.reportServer("drift-prod", drifted, 201);
   const reason = "Policy 'drift-provenance' requires provenance, but the artifact was not reported to any flow.";
-  const { artifacts, artifact_compliance_count, applied_policies } = await at.snapshot("drift-prod");
+  const { artifacts, artifact_compliance_count, applied_policies } = await server.readSnapshot("drift-prod");
   const row = (label: string, name: string, type: string, compliant: boolean) => [
     name,
-    fingerprint(label),
+    fingerprintOf(label),
     type,
     compliant,
     compliant ? [] : [reason],
@@ -740,74 +766,79 @@ scenario("a server drifts from what was built", async () => {
   );
 
   const allow = (label: string, name: string, description: string) => {
-    const body = { artifact_fingerprint: fingerprint(label), artifact_name: name, description };
-    return told(at.json("PUT", "/allowlists/acme/drift-prod", body), 201).then((answer) => assert.equal(answer, body));
+    const body = { artifact_fingerprint: fingerprintOf(label), artifact_name: name, description };
+    return expectStatus(server.json("PUT", "/allowlists/acme/drift-prod", body), 201).then((answer) =>
+      assert.equal(answer, body),
+    );
   };
   await allow("drift-miner", "miner", "Measures the load, agreed with operations");
-  assert.equal(await at.annotated("drift-prod"), [
+  assert.equal(await server.readAnnotations("drift-prod"), [
     ["/opt/app.jar", "unchanged", false],
     ["/opt/lib.jar", "unchanged", true],
     ["/opt/miner", "became-compliant", true],
   ]);
   assert.equal(
-    { count: await at.count("drift-prod"), state: await at.state("drift-prod") },
+    { count: await server.countSnapshots("drift-prod"), state: await server.readState("drift-prod") },
     { count: 3, state: false },
   );
   await allow("drift-tampered", "app.jar", "Patched by hand");
-  assert.equal({ count: await at.count("drift-prod"), state: await at.state("drift-prod") }, { count: 4, state: true });
+  assert.equal(
+    { count: await server.countSnapshots("drift-prod"), state: await server.readState("drift-prod") },
+    { count: 4, state: true },
+  );
   await allow("drift-miner", "miner", "Once more");
   assert.equal(
     {
-      count: await at.count("drift-prod"),
-      failing_artifacts: (await at.snapshot("drift-prod")).applied_policies[0].failing_artifacts,
+      count: await server.countSnapshots("drift-prod"),
+      failing_artifacts: (await server.readSnapshot("drift-prod")).applied_policies[0].failing_artifacts,
     },
     { count: 4, failing_artifacts: [] },
   );
-  const allowed = (await at.read("/allowlists/acme")).filter(
+  const allowed = (await server.read("/allowlists/acme")).filter(
     (entry: Json) => entry["environment_name"] === "drift-prod",
   );
   const entry = (label: string, artifact_name: string, description: string) => ({
     artifact_name,
-    fingerprint: fingerprint(label),
+    fingerprint: fingerprintOf(label),
     environment_name: "drift-prod",
     timestamp: "<time>",
     user_name: MEMBER,
     description,
   });
-  assert.equal(normal(allowed), [
+  assert.equal(normalize(allowed), [
     entry("drift-miner", "miner", "Once more"),
     entry("drift-tampered", "app.jar", "Patched by hand"),
     entry("drift-miner", "miner", "Measures the load, agreed with operations"),
   ]);
   // Allowed there and nowhere else.
-  await at.runs("drift-other", { "/opt/miner": "drift-miner" }, 201);
-  assert.equal(await at.annotated("drift-other"), [["/opt/miner", "started-non-compliant", false]]);
+  await server.reportServer("drift-other", { "/opt/miner": "drift-miner" }, 201);
+  assert.equal(await server.readAnnotations("drift-other"), [["/opt/miner", "started-non-compliant", false]]);
 
   // Another number of instances waits for a snapshot that is made for another reason.
-  const twice = [...items(drifted), ...items({ "/opt/lib.jar": "drift-lib" }, STARTED + 7)];
-  await at.report("drift-prod", "server", twice, 200);
-  await at.report("drift-prod", "server", [...twice, ...items({ "/opt/new": "drift-lib" })], 201);
-  const info = (label: string, name: string, flow: string, s1: number, s2: number, latest = STARTED) => ({
-    fingerprint: fingerprint(label),
+  const twice = [...reportItems(drifted), ...reportItems({ "/opt/lib.jar": "drift-lib" }, STARTED_AT + 7)];
+  await server.report("drift-prod", "server", twice, 200);
+  await server.report("drift-prod", "server", [...twice, ...reportItems({ "/opt/new": "drift-lib" })], 201);
+  const info = (label: string, name: string, flow: string, s1: number, s2: number, latest = STARTED_AT) => ({
+    fingerprint: fingerprintOf(label),
     name,
     most_recent_timestamp: latest,
     flow,
-    commit_url: flow === "" ? null : `https://github.com/acme/shop/commit/${commit(label)}`,
+    commit_url: flow === "" ? null : `https://github.com/acme/shop/commit/${commitOf(label)}`,
     instance_count: s2,
     s1_instance_count: s1,
     s2_instance_count: s2,
     pods: [],
   });
-  assert.equal(await at.read("/env-diff/acme?snappish1=drift-prod~1&snappish2=drift-prod"), {
+  assert.equal(await server.read("/env-diff/acme?snappish1=drift-prod~1&snappish2=drift-prod"), {
     snappish1: { snapshot_id: "drift-prod#4", artifacts: [] },
     snappish2: { snapshot_id: "drift-prod#5", artifacts: [] },
-    changed: { snapshot_id: null, artifacts: [info("drift-lib", "/opt/lib.jar", "drift", 1, 3, STARTED + 7)] },
+    changed: { snapshot_id: null, artifacts: [info("drift-lib", "/opt/lib.jar", "drift", 1, 3, STARTED_AT + 7)] },
     "not-changed": {
       snapshot_id: null,
       artifacts: [info("drift-tampered", "/opt/app.jar", "", 1, 1), info("drift-miner", "/opt/miner", "", 1, 1)],
     },
   });
-  const { snappish1, snappish2 } = await at.read(
+  const { snappish1, snappish2 } = await server.read(
     "/env-diff/acme?snappish1=drift-prod%231&snappish2=drift-prod%40%7Bnow%7D",
   );
   assert.equal(
@@ -822,24 +853,29 @@ scenario("a server drifts from what was built", async () => {
   );
 });
 
-scenario("after a kill and after a stop everything reads the same", async () => {
-  await at.flow("kept");
-  await at.build({ flow: "kept", trail: "kept-1", name: "kept:1", label: "kept-1" });
-  await at.policy("kept-policy", PROVENANCE);
-  await at.environment("kept-prod", "docker", { policies: ["kept-policy"] });
-  await at.environment("kept-all", "logical", { included_environments: ["kept-prod"] });
-  await at.report("kept-prod", "docker", items({ "kept:1": "kept-1", rogue: "kept-rogue", unresolved: "" }), 201);
-  await told(
-    at.json("PUT", "/allowlists/acme/kept-prod", {
-      artifact_fingerprint: fingerprint("kept-rogue"),
+test("after a kill and after a stop everything reads the same", async () => {
+  await server.createFlow("kept");
+  await server.reportArtifact({ flow: "kept", trail: "kept-1", name: "kept:1", label: "kept-1" });
+  await server.putPolicy("kept-policy", PROVENANCE_POLICY);
+  await server.createEnvironment("kept-prod", "docker", { policies: ["kept-policy"] });
+  await server.createEnvironment("kept-all", "logical", { included_environments: ["kept-prod"] });
+  await server.report(
+    "kept-prod",
+    "docker",
+    reportItems({ "kept:1": "kept-1", rogue: "kept-rogue", unresolved: "" }),
+    201,
+  );
+  await expectStatus(
+    server.json("PUT", "/allowlists/acme/kept-prod", {
+      artifact_fingerprint: fingerprintOf("kept-rogue"),
       artifact_name: "rogue",
       description: "known",
     }),
     201,
   );
-  await at.report("kept-prod", "docker", items({ "kept:1": "kept-1" }), 201);
+  await server.report("kept-prod", "docker", reportItems({ "kept:1": "kept-1" }), 201);
 
-  const environments: Json[] = await at.read("/environments/acme");
+  const environments: Json[] = await server.read("/environments/acme");
   assert.ok(environments.length >= 2);
   const each = environments.flatMap(({ name, last_changed_at }) => [
     `/environments/acme/${name}`,
@@ -853,7 +889,7 @@ scenario("after a kill and after a stop everything reads the same", async () => 
           `/env-diff/acme?snappish1=${name}%231&snappish2=${name}`,
         ]),
   ]);
-  await at.sameAfter(
+  await server.expectSameAfter(
     ["SIGKILL", "SIGTERM"],
     [
       ...each,
@@ -863,15 +899,15 @@ scenario("after a kill and after a stop everything reads the same", async () => 
       "/policies/acme",
       "/flows/acme",
       "/deployments/acme?page=1&per_page=50",
-      `/artifacts/acme/kept/fingerprint/${fingerprint("kept-1")}`,
+      `/artifacts/acme/kept/fingerprint/${fingerprintOf("kept-1")}`,
       "/trails/acme/kept/kept-1",
-      `/asserts/acme/fingerprint/${fingerprint("kept-1")}?environment_name=kept-prod`,
+      `/asserts/acme/fingerprint/${fingerprintOf("kept-1")}?environment_name=kept-prod`,
     ],
   );
-  await at.report("kept-prod", "docker", items({ "kept:1": "kept-1" }), 200);
-  await at.report("kept-prod", "docker", items({ "kept:1": "kept-1", rogue: "kept-rogue" }), 201);
+  await server.report("kept-prod", "docker", reportItems({ "kept:1": "kept-1" }), 200);
+  await server.report("kept-prod", "docker", reportItems({ "kept:1": "kept-1", rogue: "kept-rogue" }), 201);
   assert.equal(
-    { count: await at.count("kept-prod"), annotated: await at.annotated("kept-prod") },
+    { count: await server.countSnapshots("kept-prod"), annotated: await server.readAnnotations("kept-prod") },
     {
       count: 4,
       annotated: [
@@ -882,4 +918,4 @@ scenario("after a kill and after a stop everything reads the same", async () => 
   );
 });
 
-scenario.run();
+test.run();

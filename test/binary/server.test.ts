@@ -10,7 +10,7 @@ import { openDatabase } from "../../src/store/db/database.ts";
 import { lockDirectory } from "../../src/store/db/data-directory-lock.ts";
 import { inDirectory, run, start } from "./executable.ts";
 
-const server = suite("executable as a server");
+const test = suite("binary/server");
 
 const serve = (data: string, ...options: string[]): string[] => [
   "serve",
@@ -44,7 +44,7 @@ function assertClean(data: string): void {
   db.close();
 }
 
-server("init prints the key once, and refuses a second time", () =>
+test("init prints the key once, and refuses a second time", () =>
   inDirectory(async (data) => {
     const key = await init(data);
     assert.match(key, /^[\w-]{43}$/);
@@ -55,10 +55,9 @@ server("init prints the key once, and refuses a second time", () =>
     assert.is(await ask(running.url, key), 200);
     assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
     assertClean(data);
-  }),
-);
+  }));
 
-server("what it writes is for its owner alone, whatever the umask", () =>
+test("what it writes is for its owner alone, whatever the umask", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     await init(data);
@@ -67,10 +66,9 @@ server("what it writes is for its owner alone, whatever the umask", () =>
     for (const name of readdirSync(data))
       assert.is((statSync(join(data, name), { throwIfNoEntry: false })?.mode ?? 0) & 0o077, 0, name);
     await running.stop();
-  }),
-);
+  }));
 
-server("a second server on the same data is refused with exit code 4; a killed one leaves no lock", () =>
+test("a second server on the same data is refused with exit code 4; a killed one leaves no lock", () =>
   inDirectory(async (data) => {
     const first = await start(serve(data));
     const second = await run(serve(data));
@@ -81,10 +79,9 @@ server("a second server on the same data is refused with exit code 4; a killed o
     const third = await start(serve(data));
     assert.equal(await third.stop(), { code: 0, signal: null });
     assertClean(data);
-  }),
-);
+  }));
 
-server("a database of a newer program is refused with exit code 3, and stays as it is", () =>
+test("a database of a newer program is refused with exit code 3, and stays as it is", () =>
   inDirectory(async (data) => {
     await init(data);
     const file = join(data, "assay.db");
@@ -99,10 +96,9 @@ server("a database of a newer program is refused with exit code 3, and stays as 
       assert.match(stderr, /schema version 77, but this program knows versions up to \d+/);
     }
     assert.ok(before.equals(readFileSync(file)));
-  }),
-);
+  }));
 
-server("keys made and revoked by the command line work at once while it serves", () =>
+test("keys made and revoked by the command line work at once while it serves", () =>
   inDirectory(async (data) => {
     const running = await start(serve(data));
     assert.is(await ask(running.url, await init(data)), 200);
@@ -125,10 +121,9 @@ server("keys made and revoked by the command line work at once while it serves",
     assert.is(await ask(running.url, key), 401);
     assert.equal(await running.stop(), { code: 0, signal: null });
     assertClean(data);
-  }),
-);
+  }));
 
-server("the bootstrap file comes from the environment, and standard input is an apply file", () =>
+test("the bootstrap file comes from the environment, and standard input is an apply file", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const file = join(directory, "apply.yml");
@@ -160,8 +155,7 @@ server("the bootstrap file comes from the environment, and standard input is an 
       { code: refused.code, stdout: refused.stdout, "stderr.length": refused.stderr.split("\n").length },
       { code: 1, stdout: "", "stderr.length": 5 },
     );
-  }),
-);
+  }));
 
 /**
  * A request whose body the caller sends in pieces; `answer` resolves with all that came back when the connection ends.
@@ -186,39 +180,36 @@ function openRequest(url: string, key: string, body: string) {
 
 const FLOW = JSON.stringify({ name: "late", description: "", template: ["artifact"] });
 
-server(
-  "SIGTERM lets a running request end, takes no new one, and does not wait for connections that are only kept open",
-  () =>
-    inDirectory(async (data) => {
-      const key = await init(data);
-      const running = await start(serve(data));
-      const unused = connect(Number(new URL(running.url).port), "127.0.0.1");
-      const unusedClosed = new Promise((resolve) => unused.on("close", resolve).on("error", () => undefined));
-      await new Promise((resolve) => unused.on("connect", resolve));
-      const request = openRequest(running.url, key, FLOW);
-      await request.continues;
-      request.socket.write(FLOW.slice(0, 10));
-      process.kill(running.pid, "SIGTERM");
-      await running.wrote(/"msg":"stopping"/);
-      await unusedClosed;
-      await fetch(`${running.url}/ready`).then(
-        () => assert.unreachable("it still takes connections"),
-        () => undefined,
-      );
-      request.socket.write(FLOW.slice(10));
-      const answer = await request.answer;
-      assert.match(answer, /HTTP\/1\.1 201 Created\r\n/);
-      assert.match(answer, /\r\nConnection: close\r\n/);
-      assert.equal(await running.exited, { code: 0, signal: null }, running.output());
-      assertClean(data);
-      const again = await start(serve(data));
-      const flow = await fetch(`${again.url}/api/v2/flows/acme/late`, { headers: { Authorization: `Bearer ${key}` } });
-      assert.is(((await flow.json()) as { name: string }).name, "late");
-      await again.stop();
-    }),
-);
+test("SIGTERM lets a running request end, takes no new one, and does not wait for connections that are only kept open", () =>
+  inDirectory(async (data) => {
+    const key = await init(data);
+    const running = await start(serve(data));
+    const unused = connect(Number(new URL(running.url).port), "127.0.0.1");
+    const unusedClosed = new Promise((resolve) => unused.on("close", resolve).on("error", () => undefined));
+    await new Promise((resolve) => unused.on("connect", resolve));
+    const request = openRequest(running.url, key, FLOW);
+    await request.continues;
+    request.socket.write(FLOW.slice(0, 10));
+    process.kill(running.pid, "SIGTERM");
+    await running.wrote(/"msg":"stopping"/);
+    await unusedClosed;
+    await fetch(`${running.url}/ready`).then(
+      () => assert.unreachable("it still takes connections"),
+      () => undefined,
+    );
+    request.socket.write(FLOW.slice(10));
+    const answer = await request.answer;
+    assert.match(answer, /HTTP\/1\.1 201 Created\r\n/);
+    assert.match(answer, /\r\nConnection: close\r\n/);
+    assert.equal(await running.exited, { code: 0, signal: null }, running.output());
+    assertClean(data);
+    const again = await start(serve(data));
+    const flow = await fetch(`${again.url}/api/v2/flows/acme/late`, { headers: { Authorization: `Bearer ${key}` } });
+    assert.is(((await flow.json()) as { name: string }).name, "late");
+    await again.stop();
+  }));
 
-server("a second signal ends it at once", () =>
+test("a second signal ends it at once", () =>
   inDirectory(async (data) => {
     const key = await init(data);
     const running = await start(serve(data));
@@ -231,10 +222,9 @@ server("a second signal ends it at once", () =>
     // As after any sudden end, the next start has the last word.
     assert.is((await (await start(serve(data))).stop()).code, 0);
     assertClean(data);
-  }),
-);
+  }));
 
-server("readers that go away are no failure", async () => {
+test("readers that go away are no failure", async () => {
   const { code, stdout, stderr } = await run(
     ["-c", '"$0" openapi | head -c 20', process.env["ASSAY_EXECUTABLE"] ?? "dist/assay"],
     { executable: "/bin/sh", env: { PATH: "/usr/bin:/bin" } },
@@ -244,7 +234,7 @@ server("readers that go away are no failure", async () => {
 
 const curl = spawnSync("curl", ["--version"]).status === 0;
 if (!curl) console.log("skipped: the block that assay dev prints wants curl, which is not here");
-const withCurl = curl ? server : server.skip;
+const withCurl = curl ? test : test.skip;
 
 withCurl(
   "the block that assay dev prints records an attestation and an environment when it is pasted into a shell, also twice",
@@ -309,4 +299,4 @@ withCurl(
     }),
 );
 
-server.run();
+test.run();

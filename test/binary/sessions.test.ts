@@ -10,75 +10,72 @@ import { createBrowser, PASSWORD, messageOf, visibleText } from "../web/browser.
 import { CLIENT, startProvider } from "../web/provider.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
-const sessions = suite("executable, sessions");
+const test = suite("binary/sessions");
 
-sessions(
-  "the first administrator is claimed once, signs in, works without a key, and is signed out by the operator",
-  () =>
-    inDirectory(async (data) => {
-      const file = join(data, "setup-token");
-      const serve = () => start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
-      let server = await serve();
-      const printed =
-        /one-time token, which is also in (\S+)\n([\w-]{43})\n/.exec(await server.wrote(/setup-token\n.*\n/)) ?? [];
-      assert.equal(
-        { "printed[1]": printed[1], "printed[2]": printed[2] },
-        { "printed[1]": file, "printed[2]": readFileSync(file, "utf8").trim() },
-      );
-      assert.is(statSync(file).mode & 0o777, 0o600);
-      await server.stop();
+test("the first administrator is claimed once, signs in, works without a key, and is signed out by the operator", () =>
+  inDirectory(async (data) => {
+    const file = join(data, "setup-token");
+    const serve = () => start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
+    let server = await serve();
+    const printed =
+      /one-time token, which is also in (\S+)\n([\w-]{43})\n/.exec(await server.wrote(/setup-token\n.*\n/)) ?? [];
+    assert.equal(
+      { "printed[1]": printed[1], "printed[2]": printed[2] },
+      { "printed[1]": file, "printed[2]": readFileSync(file, "utf8").trim() },
+    );
+    assert.is(statSync(file).mode & 0o777, 0o600);
+    await server.stop();
 
-      server = await serve();
-      await server.wrote(/with the one-time token in /);
-      assert.not.ok(server.output().includes(printed[2] ?? ""), "printed once");
-      const claims = await Promise.all(
-        Array.from({ length: 4 }, async (_, index) => {
-          const browser = createBrowser(server.url);
-          const answer = await browser.submitForm("/setup", {
-            token: printed[2] ?? "",
-            organization: `acme-${index}`,
-            name: `ops-${index}`,
-            password: PASSWORD,
-            again: PASSWORD,
-          });
-          return { browser, status: answer.status };
-        }),
-      );
-      assert.equal(claims.map(({ status }) => status).sort(), [303, 409, 409, 409]);
-      assert.not.ok(existsSync(file));
-      const winner = claims.findIndex(({ status }) => status === 303);
-      const { browser } = claims[winner] as (typeof claims)[number];
-      assert.match(visibleText(await browser.get("/account")), new RegExp(`acme-${winner} admin`));
-
-      const control = async (identifier: string, headers: Record<string, string>) => {
-        const { status, text } = await browser.send("POST", `/api/v2/controls/acme-${winner}`, {
-          headers: { "Content-Type": "application/json", ...headers },
-          body: JSON.stringify({ identifier, name: identifier }),
+    server = await serve();
+    await server.wrote(/with the one-time token in /);
+    assert.not.ok(server.output().includes(printed[2] ?? ""), "printed once");
+    const claims = await Promise.all(
+      Array.from({ length: 4 }, async (_, index) => {
+        const browser = createBrowser(server.url);
+        const answer = await browser.submitForm("/setup", {
+          token: printed[2] ?? "",
+          organization: `acme-${index}`,
+          name: `ops-${index}`,
+          password: PASSWORD,
+          again: PASSWORD,
         });
-        return [status, status === 201 ? null : JSON.parse(text)];
-      };
-      assert.equal(await control("one", {}), [403, { message: "CSRF token missing" }]);
-      assert.equal(await control("one", { "X-CSRF-Token": await browser.readApiCsrfToken() }), [201, null]);
+        return { browser, status: answer.status };
+      }),
+    );
+    assert.equal(claims.map(({ status }) => status).sort(), [303, 409, 409, 409]);
+    assert.not.ok(existsSync(file));
+    const winner = claims.findIndex(({ status }) => status === 303);
+    const { browser } = claims[winner] as (typeof claims)[number];
+    assert.match(visibleText(await browser.get("/account")), new RegExp(`acme-${winner} admin`));
 
-      await server.stop();
-      server = await serve();
-      const again = createBrowser(server.url);
-      for (const [name, value] of browser.cookies) again.cookies.set(name, value);
-      assert.is((await again.get("/account")).status, 200, "a restart signs nobody out");
-      const { stdout } = await run(["session", "revoke", "--all", "--data", data]);
-      assert.is(stdout, "ended 1 session\n");
-      assert.equal(await again.get("/account").then(({ status, location }) => [status, location]), [
-        303,
-        "./login?next=%2Faccount",
-      ]);
-      assert.is((await again.get(`/api/v2/flows/acme-${winner}`)).status, 401);
-      assert.is((await again.login(`ops-${winner}`, PASSWORD)).status, 303);
-      assert.is((await createBrowser(server.url).get("/setup")).status, 303);
-      await server.stop();
-    }),
-);
+    const control = async (identifier: string, headers: Record<string, string>) => {
+      const { status, text } = await browser.send("POST", `/api/v2/controls/acme-${winner}`, {
+        headers: { "Content-Type": "application/json", ...headers },
+        body: JSON.stringify({ identifier, name: identifier }),
+      });
+      return [status, status === 201 ? null : JSON.parse(text)];
+    };
+    assert.equal(await control("one", {}), [403, { message: "CSRF token missing" }]);
+    assert.equal(await control("one", { "X-CSRF-Token": await browser.readApiCsrfToken() }), [201, null]);
 
-sessions("people sign in through an OpenID provider, and are refused once they are disabled", () =>
+    await server.stop();
+    server = await serve();
+    const again = createBrowser(server.url);
+    for (const [name, value] of browser.cookies) again.cookies.set(name, value);
+    assert.is((await again.get("/account")).status, 200, "a restart signs nobody out");
+    const { stdout } = await run(["session", "revoke", "--all", "--data", data]);
+    assert.is(stdout, "ended 1 session\n");
+    assert.equal(await again.get("/account").then(({ status, location }) => [status, location]), [
+      303,
+      "./login?next=%2Faccount",
+    ]);
+    assert.is((await again.get(`/api/v2/flows/acme-${winner}`)).status, 401);
+    assert.is((await again.login(`ops-${winner}`, PASSWORD)).status, 303);
+    assert.is((await createBrowser(server.url).get("/setup")).status, 303);
+    await server.stop();
+  }));
+
+test("people sign in through an OpenID provider, and are refused once they are disabled", () =>
   inDirectory(async (data) => {
     const oidc = await startProvider({ inToken: true });
     try {
@@ -120,11 +117,10 @@ sessions("people sign in through an OpenID provider, and are refused once they a
     } finally {
       await oidc.stop();
     }
-  }),
-);
+  }));
 
 const SCRIPT = "/usr/bin/script";
-const atTerminal = existsSync(SCRIPT) ? sessions : sessions.skip;
+const atTerminal = existsSync(SCRIPT) ? test : test.skip;
 if (!existsSync(SCRIPT)) console.log(`there is no ${SCRIPT}: passwords are not typed at a terminal`);
 
 atTerminal("a password that is typed at a terminal is not shown", () =>
@@ -161,4 +157,4 @@ atTerminal("a password that is typed at a terminal is not shown", () =>
   }),
 );
 
-sessions.run();
+test.run();

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { age, BASE_URL, fixtureVersions, lost, MOVES, place } from "../upgrades/fixture.ts";
-import { clientOf } from "./client.ts";
+import { createClient } from "./client.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
 const test = suite("executable, upgrades");
@@ -21,7 +21,7 @@ test("every released schema comes to the present, answers as it did and is whole
       assert.is(early.code, 1);
       assert.match(early.stderr, new RegExp(`has schema version ${version}, and this program works with \\d+`));
       const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--base-url", BASE_URL]);
-      const client = clientOf(server.url, key);
+      const client = createClient(server.url, key);
       const problems: string[] = [];
       for (const [path, answer] of Object.entries(answers)) {
         const { status, body, bytes } = await client.json("GET", path);

@@ -16,7 +16,7 @@ import { unpack } from "../audit-packages/unpack.ts";
 import { contentOf, digestOf, removeRoots } from "../evidence/given.ts";
 import { BUCKET, KEYS, startStorage } from "../evidence/s3-server.ts";
 import type { Storage } from "../evidence/s3-server.ts";
-import { clientOf, told } from "./client.ts";
+import { createClient, expectStatus } from "./client.ts";
 import type { Client } from "./client.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 import type { Running } from "./executable.ts";
@@ -60,7 +60,7 @@ async function serving(
     place === null ? words : [...words, "--evidence-store", place],
     place === null ? {} : { env: environment() },
   );
-  const client = clientOf(server.url, KEY);
+  const client = createClient(server.url, KEY);
   await client.form("PUT", "/flows/acme/template_file", "data_json", { name: "payments", description: "" });
   await client.form("PUT", "/trails/acme/payments", "data_json", { name: "release-1" });
   return { server, client };
@@ -77,7 +77,7 @@ const report = (client: Client, name: string, content: Buffer) =>
 
 /** Name -> SHA-256 of what the server gives as the evidence of every attestation; a failing download fails. */
 async function downloads(client: Client): Promise<Record<string, string>> {
-  const { data } = await told(client.json("GET", "/attestations/acme?per_page=100"), 200);
+  const { data } = await expectStatus(client.json("GET", "/attestations/acme?per_page=100"), 200);
   const found: Record<string, string> = {};
   for (const { attestation_name, attestation_id } of data) {
     const { status, bytes } = await client.json("GET", `${EVIDENCE}/attestation/${attestation_id}/evidence`);
@@ -97,12 +97,13 @@ test("uploads, downloads, ranges and packages go through the storage, and eviden
     };
     const expected = Object.fromEntries(Object.entries(contents).map(([name, content]) => [name, digestOf(content)]));
     const first = await serving(data, place);
-    for (const [name, content] of Object.entries(contents)) await told(report(first.client, name, content), 201);
+    for (const [name, content] of Object.entries(contents))
+      await expectStatus(report(first.client, name, content), 201);
     assert.equal(readdirSync(join(data, "evidence")), []);
     assert.equal(await downloads(first.client), expected);
     const {
       data: [{ attestation_id }],
-    } = await told(first.client.json("GET", "/attestations/acme?per_page=1"), 200);
+    } = await expectStatus(first.client.json("GET", "/attestations/acme?per_page=1"), 200);
     const part = await fetch(`${first.server.url}/api/v2${EVIDENCE}/attestation/${attestation_id}/evidence`, {
       headers: { Authorization: `Bearer ${KEY}`, Range: "bytes=8388600-8388620" },
     });
@@ -138,7 +139,7 @@ test("uploads, downloads, ranges and packages go through the storage, and eviden
       JSON.parse((await run(["vault", "copy", "--to", place, "--data", data, "--json"], { env })).stdout).copied,
       3,
     );
-    await told(report(second.client, "last", contentOf(500, 4)), 201);
+    await expectStatus(report(second.client, "last", contentOf(500, 4)), 201);
     assert.is((await run(["vault", "migrate", "--to", place, "--data", data], { env })).code, 4);
     await second.server.stop();
     assert.is(
@@ -158,7 +159,7 @@ test("a backup of the server and one by hand have the evidence of the storage, a
     const { server, client } = await serving(data, place, "--backup-every", "24h");
     const digests: string[] = [];
     for (const size of [10, 300_000, LARGE]) {
-      await told(report(client, `report-${size}`, contentOf(size, 50)), 201);
+      await expectStatus(report(client, `report-${size}`, contentOf(size, 50)), 201);
       digests.push(digestOf(contentOf(size, 50)));
     }
     await server.wrote(/"msg":"made a backup"/);
@@ -186,7 +187,7 @@ test("a server that is killed while evidence is on its way leaves no row without
     // Killed with the upload on its way, and with it stored but not looked at.
     for (const [round, moment] of ["PUT", "HEAD"].entries()) {
       const { server, client } = await serving(data, place);
-      await told(report(client, `kept-${round}`, contentOf(1000, round)), 201);
+      await expectStatus(report(client, `kept-${round}`, contentOf(1000, round)), 201);
       kept[`kept-${round}`] = digestOf(contentOf(1000, round));
       let puts = 0;
       const end = storage.breaks((incoming, _, pass) => {
@@ -214,7 +215,7 @@ test("a move that is killed at any request is complete in one place, and goes on
     const { server, client } = await serving(data, null);
     const expected: Record<string, string> = {};
     for (let n = 0; n < 6; n += 1) {
-      await told(report(client, `report-${n}`, contentOf(2000, n)), 201);
+      await expectStatus(report(client, `report-${n}`, contentOf(2000, n)), 201);
       expected[`report-${n}`] = digestOf(contentOf(2000, n));
     }
     await server.stop();
@@ -268,7 +269,7 @@ test("a second machine takes over from a copy of database and log, with the evid
   inDirectory(async (directory) => {
     const [a, b, place] = [join(directory, "a"), join(directory, "b"), `s3://${BUCKET}/standby`];
     const { server, client } = await serving(a, place, "--checkpoints", "external");
-    await told(report(client, "before", contentOf(3000, 20)), 201);
+    await expectStatus(report(client, "before", contentOf(3000, 20)), 201);
 
     // What Litestream does to a database: tables of its own, a read transaction that stays open so that nobody starts
     // the log anew, a row of its own now and then, checkpoints between two read transactions, and copies of the main
@@ -285,7 +286,7 @@ test("a second machine takes over from a copy of database and log, with the evid
     mark();
     hold();
     for (let n = 0; n < 12; n += 1) {
-      await told(report(client, `report-${n}`, contentOf(2000, 30 + n)), 201);
+      await expectStatus(report(client, `report-${n}`, contentOf(2000, 30 + n)), 201);
       acknowledged[`report-${n}`] = digestOf(contentOf(2000, 30 + n));
       if (n % 4 !== 3) continue;
       replica.exec("ROLLBACK");
@@ -296,7 +297,7 @@ test("a second machine takes over from a copy of database and log, with the evid
     // The copy; what is acknowledged afterwards is what a loss of the machine costs.
     mkdirSync(b, { mode: 0o700 });
     for (const file of ["assay.db", "assay.db-wal"]) copyFileSync(join(a, file), join(b, file));
-    await told(report(client, "after-the-copy", contentOf(100, 99)), 201);
+    await expectStatus(report(client, "after-the-copy", contentOf(100, 99)), 201);
     await server.stop("SIGKILL");
     replica.close();
     rmSync(a, { recursive: true });
@@ -308,7 +309,7 @@ test("a second machine takes over from a copy of database and log, with the evid
     );
     const taken = await serving(b, place, "--checkpoints", "external");
     assert.equal(await downloads(taken.client), acknowledged);
-    await told(report(taken.client, "on-b", contentOf(100, 98)), 201);
+    await expectStatus(report(taken.client, "on-b", contentOf(100, 98)), 201);
     await unpack((await taken.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes);
     assert.is((await taken.server.stop()).code, 0);
     // It starts again with these tables in it, and no command minds them.

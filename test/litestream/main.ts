@@ -15,7 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs, promisify } from "node:util";
-import { clientOf, told } from "../binary/client.ts";
+import { createClient, expectStatus } from "../binary/client.ts";
 import type { Client } from "../binary/client.ts";
 import { EXECUTABLE, start } from "../binary/executable.ts";
 import { codeBlockWith } from "../guide/page.ts";
@@ -85,9 +85,12 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   );
   const onA = await start(["serve", "--config", a.config, "--bootstrap", apply], { env: ENVIRONMENT });
   const replicating = replicate(a);
-  const client = clientOf(onA.url, CI_KEY);
-  await told(client.form("PUT", "/flows/acme/template_file", "data_json", { name: "payments", description: "" }), 201);
-  await told(client.form("PUT", "/trails/acme/payments", "data_json", { name: "release-1" }), 201);
+  const client = createClient(onA.url, CI_KEY);
+  await expectStatus(
+    client.form("PUT", "/flows/acme/template_file", "data_json", { name: "payments", description: "" }),
+    201,
+  );
+  await expectStatus(client.form("PUT", "/trails/acme/payments", "data_json", { name: "release-1" }), 201);
 
   const acknowledged: Acknowledged[] = [];
   const load = writeUntilGone(client, acknowledged);
@@ -111,7 +114,7 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   await b.run("assay verify --config /etc/assay/assay.yaml");
 
   const onB = await start(["serve", "--config", b.config], { env: ENVIRONMENT });
-  const standby = clientOf(onB.url, CI_KEY);
+  const standby = createClient(onB.url, CI_KEY);
   const rpo = (rpoOf(codeBlockWith("standby", "dbs:")) + UPLOAD_S) * 1_000;
   const lost: Acknowledged[] = [];
   for (const write of acknowledged) if (!(await isThere(standby, write))) lost.push(write);
@@ -122,7 +125,7 @@ async function failover(kind: "s3" | "file"): Promise<void> {
     throw new Error(`only ${acknowledged.length} writes were acknowledged, which proves nothing`);
   if (oldest > rpo)
     throw new Error(`a write that was acknowledged ${oldest} ms before the kill is lost; the RPO is ${rpo} ms`);
-  await told(report(standby, "on-b", contentOf("on-b")), 201);
+  await expectStatus(report(standby, "on-b", contentOf("on-b")), 201);
 
   // Step 5: from here on B is copied to a place of its own.
   writeFileSync(b.litestream, litestreamConfig(kind, b, "prod-2"));

@@ -7,7 +7,7 @@ import { checkForeignKeys, checkIntegrity } from "../../src/diagnostics/verify/s
 import { readFileHeader, schemaVersion } from "../../src/store/db/database.ts";
 import Database from "better-sqlite3";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
-import { clientOf } from "../binary/client.ts";
+import { createClient } from "../binary/client.ts";
 import { cli, inDirectory, start } from "../cli/in-process.ts";
 import { AGAIN, VINTAGE, WITHOUT_TRAIL, WITHOUT_TRAILS } from "../cases/upgrades/story.ts";
 import { BASE_URL, fixtureVersions, lost, MOVES, place } from "./fixture.ts";
@@ -56,8 +56,8 @@ for (const version of fixtureVersions()) {
       ]);
       const url = /listening on (http:\/\/[^\s"]+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
       try {
-        assert.is(readFileHeader(join(data, "assay.db"))?.schemaVersion, schemaVersion());
-        const client = clientOf(url, key);
+        assert.is(readHeader(join(data, "assay.db"))?.schemaVersion, schemaVersion());
+        const client = createClient(url, key);
         const problems: string[] = [];
         for (const [path, answer] of Object.entries(answers)) {
           const { status, body, bytes } = await client.json("GET", path);
@@ -115,7 +115,7 @@ for (const version of fixtureVersions().filter((each) => each >= WITHOUT_TRAILS)
       ]);
       const url = /listening on (http:\/\/[^\s"]+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
       try {
-        const client = clientOf(url, key);
+        const client = createClient(url, key);
         type Told = {
           artifacts: {
             fingerprint: string;

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import Database from "better-sqlite3";
-import { clientOf } from "../../binary/client.ts";
+import { createClient } from "../../binary/client.ts";
 import { questions, scan, tell, WHOLE_API } from "./story.ts";
 import type { Door } from "./story.ts";
 
@@ -74,8 +74,8 @@ async function make(): Promise<void> {
   const evidence: Record<string, string> = {};
   try {
     const url = await address(server.stdout);
-    const client = clientOf(url, key);
-    await tell(client, clientOf(url, BOT_KEY), era);
+    const client = createClient(url, key);
+    await tell(client, createClient(url, BOT_KEY), era);
     if (door) await scan(url, door);
     for (const path of questions(era)) {
       const { status, body, bytes } = await client.json("GET", path);

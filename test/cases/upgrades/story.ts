@@ -4,7 +4,7 @@
 
 import { createHmac } from "node:crypto";
 import type { Client } from "../../binary/client.ts";
-import { told } from "../../binary/client.ts";
+import { expectStatus } from "../../binary/client.ts";
 
 /** The schema versions from which parts of the story apply. */
 const RUNTIME = 2;
@@ -103,7 +103,7 @@ const SONAR = {
  */
 export async function tell(client: Client, bot: Client, era: number): Promise<void> {
   const { json, form } = client;
-  const ok = (answer: ReturnType<Client["json"]>, status = 201) => told(answer, status);
+  const ok = (answer: ReturnType<Client["json"]>, status = 201) => expectStatus(answer, status);
   const attest = (trail: string, kind: string, fields: object, content?: string) =>
     ok(
       bot.form(
@@ -294,9 +294,9 @@ export async function tell(client: Client, bot: Client, era: number): Promise<vo
  */
 async function runWithoutTrails({ json, form }: Client): Promise<void> {
   const flow = () =>
-    told(form("PUT", "/flows/acme/template_file", "data_json", { name: "older", description: "" }), 201);
+    expectStatus(form("PUT", "/flows/acme/template_file", "data_json", { name: "older", description: "" }), 201);
   const artifact = (fingerprint: string, fields: object) =>
-    told(
+    expectStatus(
       json("POST", "/artifacts/acme/older", {
         fingerprint,
         filename: "older:1",
@@ -317,7 +317,7 @@ async function runWithoutTrails({ json, form }: Client): Promise<void> {
     name: "p.yml",
     content: policy("  trail-compliance:\n    required: true\n"),
   };
-  await told(
+  await expectStatus(
     form(
       "PUT",
       "/policies/acme",
@@ -328,9 +328,9 @@ async function runWithoutTrails({ json, form }: Client): Promise<void> {
     201,
   );
   const environment = { name: "vintage", type: "docker", description: "", policies: ["in-trail"] };
-  await told(json("PUT", "/environments/acme", environment), 201);
-  await told(json("PUT", "/environments/acme/vintage/report/docker", VINTAGE), 201);
-  await told(json("PUT", "/flows/acme/older/archive"), 200);
+  await expectStatus(json("PUT", "/environments/acme", environment), 201);
+  await expectStatus(json("PUT", "/environments/acme/vintage/report/docker", VINTAGE), 201);
+  await expectStatus(json("PUT", "/flows/acme/older/archive"), 200);
   await flow();
 }
 
@@ -343,7 +343,7 @@ export const VINTAGE = {
 };
 
 const report = ({ json }: Client, running: readonly (readonly [string, string])[]) =>
-  told(
+  expectStatus(
     json("PUT", "/environments/acme/production/report/docker", {
       artifacts: running.map(([name, fingerprint]) => ({
         digests: { [name]: fingerprint },
@@ -356,7 +356,7 @@ const report = ({ json }: Client, running: readonly (readonly [string, string])[
 /** Environments and their reports. */
 async function run(client: Client, era: number): Promise<void> {
   const { json } = client;
-  const ok = (answer: ReturnType<Client["json"]>, status = 201) => told(answer, status);
+  const ok = (answer: ReturnType<Client["json"]>, status = 201) => expectStatus(answer, status);
   await ok(
     json("PUT", "/environments/acme", {
       name: "prod",

@@ -22,7 +22,7 @@ import { withDataReadOnly } from "../../../src/cli/data-directory.ts";
 import { verifyInstallation as inspect } from "../../../src/diagnostics/verify/verify.ts";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
 import { openVault } from "../../../src/evidence/local-store.ts";
-import { clientOf } from "../../binary/client.ts";
+import { createClient } from "../../binary/client.ts";
 import { place } from "../../upgrades/fixture.ts";
 import { cli, inDirectory, joinPatterns, start } from "../in-process.ts";
 import { newPublicId } from "../../../src/clock.ts";
@@ -455,7 +455,7 @@ test("works beside a server that keeps writing", () =>
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"]);
     const url = /listening on (\S+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
     try {
-      const client = clientOf(url, key);
+      const client = createClient(url, key);
       const records = Array.from({ length: 20 }, (_, n) =>
         client.form(
           "POST",
@@ -484,7 +484,7 @@ test("reads what a crash left in the write-ahead log", () =>
     const url = /listening on (\S+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
     const crashed = join(data, "..", "crashed");
     try {
-      const { status } = await clientOf(url, key).form(
+      const { status } = await createClient(url, key).form(
         "POST",
         "/attestations/acme/shop/trail/release-1/generic",
         "data_json",
