@@ -1,5 +1,5 @@
-// Accounts as operators and their pipelines live with them: people come and go on the command line while the executable
-// serves, and a service account's key is minted, rotated and revoked by the clients that exist.
+// Accounts over their life: an operator adds and removes people on the command line while the executable serves, and the
+// existing clients mint, rotate and revoke the key of a service account.
 
 import { userInfo } from "node:os";
 import { suite } from "uvu";
@@ -7,12 +7,12 @@ import * as assert from "uvu/assert";
 import { createClient, expectStatus } from "./client.ts";
 import { inDirectory, run, start } from "./executable.ts";
 
-/** The history names the user of the operating system who ran the command. */
+/** The membership audit log names the operating system user who ran the command. */
 const OPERATOR = `operator (${userInfo().username})`;
 
 const test = suite("binary/accounts");
 
-test("members and keys change beside the running server, and what ended stays ended after a restart", () =>
+test("members and keys change while the server runs, and revoked keys stay revoked after a restart", () =>
   inDirectory(async (data) => {
     const cli = async (...words: string[]): Promise<string> => {
       const { code, stdout, stderr } = await run([...words, "--data", data]);

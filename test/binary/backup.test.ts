@@ -1,4 +1,4 @@
-// The executable saves and restores: under load, killed at any moment, through pipes, by the clock and on a signal.
+// Backup and restore of the executable: under load, killed at any moment, through pipes, on a schedule and on a signal.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,19 +13,19 @@ import { look } from "../cli/in-process.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 import type { Running } from "./executable.ts";
 
-const test = suite("executable saves and restores");
+const test = suite("binary/backup");
 
 const LANES = 6;
-/** Milliseconds by which each kill comes later than the one before. */
-const STEP = 40;
-/** Writes that are acknowledged before a backup under load begins. */
-const WRITTEN = 150;
+/** How much later each kill comes than the one before it. */
+const KILL_STEP_MS = 40;
+/** Number of acknowledged writes before a backup under load begins. */
+const WRITES_BEFORE_BACKUP = 150;
 
 const serve = (data: string, ...words: string[]): Promise<Running> =>
   start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "info", ...words]);
 
-/** A server on a new data directory, with something in it. */
-async function served(
+/** Starts a server on a new data directory and writes the first entries. */
+async function serveNew(
   directory: string,
   ...words: string[]
 ): Promise<{ data: string; server: Running; entries: Entry[] }> {
@@ -35,13 +35,13 @@ async function served(
   return { data, server, entries: await prepare(apiOf(server.url)) };
 }
 
-/** Resolves when `entries` has so many. */
-async function until(entries: readonly unknown[], count: number): Promise<void> {
+/** Resolves when there are `count` entries. */
+async function waitForCount(entries: readonly unknown[], count: number): Promise<void> {
   while (entries.length < count) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** What a server does not know of `entries`. */
-async function lost({ url }: Running, entries: readonly Entry[]): Promise<string[]> {
+/** Describes every entry that the server has lost. */
+async function findLost({ url }: Running, entries: readonly Entry[]): Promise<string[]> {
   const api = apiOf(url);
   const records = await attestationsSince(api, 0);
   const texts: string[] = [];
@@ -52,16 +52,15 @@ async function lost({ url }: Running, entries: readonly Entry[]): Promise<string
   return texts;
 }
 
-test("under load, everything that was acknowledged before a backup began is in it", () =>
+test("a backup under load contains everything acknowledged before it began", () =>
   inDirectory(async (directory) => {
-    const { data, server, entries } = await served(directory);
+    const { data, server, entries } = await serveNew(directory);
     const load = writeUntilGone(writers(apiOf(server.url), LANES, 1), entries);
-    await until(entries, WRITTEN);
+    await waitForCount(entries, WRITES_BEFORE_BACKUP);
     const before = [...entries];
     const made = await run(["backup", join(directory, "b.tar"), "--data", data, "--json"]);
     assert.is(made.code, 0, made.stderr);
-    const then = entries.length;
-    assert.ok(then > before.length, "it was written to meanwhile");
+    assert.ok(entries.length > before.length, "writes went on during the backup");
     await server.stop("SIGKILL");
     assert.equal(await load, []);
 
@@ -69,19 +68,19 @@ test("under load, everything that was acknowledged before a backup began is in i
     assert.is(restored.code, 0, restored.stderr);
     assert.is(JSON.parse(restored.stdout).rows, JSON.parse(made.stdout).rows);
     const back = await serve(join(directory, "r"));
-    assert.equal(await lost(back, before), []);
+    assert.equal(await findLost(back, before), []);
     assert.is((await back.stop()).code, 0);
-    // And one of the directory whose server was killed, its log included.
+    // A backup of the killed server's directory, write-ahead log included.
     const after = await run(["backup", join(directory, "c.tar"), "--data", data]);
     assert.is(after.code, 0, after.stderr);
     assert.is((await run(["restore", join(directory, "c.tar"), "--data", join(directory, "s")])).code, 0);
     const last = await serve(join(directory, "s"));
-    assert.equal(await lost(last, entries), []);
+    assert.equal(await findLost(last, entries), []);
     await last.stop();
   }));
 
-/** Starts a command, kills it after so many milliseconds, and waits for its end. */
-async function killedAfter(milliseconds: number, words: readonly string[]): Promise<NodeJS.Signals | null> {
+/** Runs a command, killing it after this many milliseconds. Returns the signal that ended it, null when none did. */
+async function runKilled(milliseconds: number, words: readonly string[]): Promise<NodeJS.Signals | null> {
   const child = spawn(EXECUTABLE, words, { stdio: "ignore", env: {} });
   const timer = setTimeout(() => child.kill("SIGKILL"), milliseconds);
   const [, signal] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
@@ -89,31 +88,31 @@ async function killedAfter(milliseconds: number, words: readonly string[]): Prom
   return signal;
 }
 
-test("killed at any moment, neither leaves anything that passes for whole, and the next one succeeds", () =>
+test("a backup or restore killed at any moment leaves nothing that looks complete, and the next one succeeds", () =>
   inDirectory(async (directory) => {
-    const { data, server, entries } = await served(directory);
+    const { data, server, entries } = await serveNew(directory);
     const load = writeUntilGone(writers(apiOf(server.url), LANES, 2), entries);
-    await until(entries, WRITTEN);
+    await waitForCount(entries, WRITES_BEFORE_BACKUP);
     await server.stop("SIGKILL");
     await load;
     const file = join(directory, "b.tar");
     const target = join(directory, "r");
     let kills = 0;
-    // From the start of the process on until they come too late.
-    for (let after = 60; ; after += STEP) {
-      const signal = await killedAfter(after, ["backup", file, "--data", data]);
+    // Kills come later and later until the command finishes first.
+    for (let after = 60; ; after += KILL_STEP_MS) {
+      const signal = await runKilled(after, ["backup", file, "--data", data]);
       kills += Number(signal !== null);
-      // What has the name is whole, as its restoration shows below: a kill that comes after it costs nothing.
+      // A file under the final name is complete, as the restore below shows; a later kill does no harm.
       if (existsSync(file)) break;
       assert.is(signal, "SIGKILL");
     }
     assert.equal(
       readdirSync(directory).filter((name) => name.startsWith("b.")),
       ["b.tar"],
-      "what the killed ones left is gone",
+      "the successful backup removed what the killed ones left",
     );
-    for (let after = 60; ; after += STEP) {
-      const signal = await killedAfter(after, ["restore", file, "--data", target]);
+    for (let after = 60; ; after += KILL_STEP_MS) {
+      const signal = await runKilled(after, ["restore", file, "--data", target]);
       kills += Number(signal !== null);
       if (existsSync(target)) break;
       assert.is(signal, "SIGKILL");
@@ -125,7 +124,7 @@ test("killed at any moment, neither leaves anything that passes for whole, and t
     }
     assert.ok(kills > 2, `${kills} kills`);
     const back = await serve(target);
-    assert.equal(await lost(back, entries), []);
+    assert.equal(await findLost(back, entries), []);
     await back.stop();
     assert.equal(
       readdirSync(directory).filter((name) => name.startsWith("r")),
@@ -133,9 +132,9 @@ test("killed at any moment, neither leaves anything that passes for whole, and t
     );
   }));
 
-test("through pipes, into an existing directory, and not into one that is in use", () =>
+test("backs up and restores through pipes, and refuses to restore into a data directory that is in use", () =>
   inDirectory(async (directory) => {
-    const { data, server, entries } = await served(directory);
+    const { data, server, entries } = await serveNew(directory);
     const target = join(directory, "r");
     const shell = async (script: string): Promise<number | null> => {
       const child = spawn("sh", ["-c", script, "sh", EXECUTABLE, data, target], {
@@ -146,48 +145,48 @@ test("through pipes, into an existing directory, and not into one that is in use
     };
     assert.is(await shell('mkdir "$3" && "$1" backup - --data "$2" | gzip | "$1" restore - --data "$3"'), 0);
     const back = await serve(target);
-    assert.equal(await lost(back, entries), []);
+    assert.equal(await findLost(back, entries), []);
     const file = join(directory, "b.tgz");
     assert.is((await run(["backup", file, "--data", target, "--verify"])).code, 0);
     const refused = await run(["restore", file, "--data", target]);
     assert.is(refused.code, 1);
     assert.match(refused.stderr, /is not empty: it holds assay.db/);
     await back.stop();
-    // A reader that goes away is the end of it, and nothing is left.
+    // When the reader goes away the backup ends with exit code 1 and leaves nothing.
     assert.is(await shell('{ "$1" backup - --data "$2"; echo $? >"$3.code"; } | head -c 100000 >/dev/null'), 0);
     assert.is(readFileSync(`${target}.code`, "utf8"), "1\n");
     assert.equal(readdirSync(join(data, "backups")), []);
     await server.stop();
   }));
 
-test("by the clock and on SIGUSR1, in a server that goes on answering; Node's debugger stays shut", () =>
+test("a serving process backs up on schedule and on SIGUSR1, and SIGUSR1 does not open Node's debugger", () =>
   inDirectory(async (directory) => {
-    const { data, server, entries } = await served(directory, "--backup-every", "24h", "--backup-keep", "2");
+    const { data, server, entries } = await serveNew(directory, "--backup-every", "24h", "--backup-keep", "2");
     await server.wrote(/"msg":"made a backup"/);
     const load = writeUntilGone(writers(apiOf(server.url), LANES, 3), entries);
-    const names = (): string[] => readdirSync(join(data, "backups")).sort();
-    const [first = ""] = names();
+    const listBackups = (): string[] => readdirSync(join(data, "backups")).sort();
+    const [first = ""] = listBackups();
     for (const made of [2, 3]) {
-      await until(entries, entries.length + 50);
+      await waitForCount(entries, entries.length + 50);
       process.kill(server.pid, "SIGUSR1");
       await server.wrote(new RegExp(`(?:"msg":"(?:made a backup|the backup failed)[^]*){${made}}`));
     }
     await server.wrote(/"msg":"removed old backups"/);
     assert.not.match(server.output(), "no backup could");
     assert.equal(
-      { "names.length": names().length, "names includes": names().includes(first) },
-      { "names.length": 2, "names includes": false },
+      { backups: listBackups().length, isFirstLeft: listBackups().includes(first) },
+      { backups: 2, isFirstLeft: false },
     );
-    // It stops in the middle of one.
+    // A stop in the middle of a backup.
     process.kill(server.pid, "SIGUSR1");
     assert.equal(await server.stop(), { code: 0, signal: null });
     assert.equal(await load, []);
     assert.not.match(server.output(), /[Dd]ebugger|inspector/);
     assert.ok(
-      names().length <= 2 && names().every((name) => /^assay-backup-\d{8}T\d{6}Z\.tar$/.test(name)),
-      names().join(),
+      listBackups().length <= 2 && listBackups().every((name) => /^assay-backup-\d{8}T\d{6}Z\.tar$/.test(name)),
+      listBackups().join(),
     );
-    for (const name of names()) {
+    for (const name of listBackups()) {
       assert.is(statSync(join(data, "backups", name)).mode & 0o777, 0o600);
       const target = join(directory, `of-${name}`);
       const { code, stderr } = await run(["restore", join(data, "backups", name), "--data", target]);

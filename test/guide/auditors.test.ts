@@ -1,4 +1,4 @@
-/** The commands of the page for auditors, run as they stand there. */
+/** Runs the commands of the auditors page exactly as the page prints them. */
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { freshFingerprint, startServer } from "../given.ts";
-import { codeBlockWith } from "./page.ts";
+import { findCodeBlock } from "./page.ts";
 
 const test = suite("guide/auditors");
 
@@ -19,11 +19,11 @@ const missing = ["curl", "tar", "gzip", "sha256sum"].filter((program) => {
     return true;
   }
 });
-if (missing.length > 0) console.log(`skipped: the commands of the page for auditors, without ${missing.join(" and ")}`);
-const following = missing.length > 0 ? test.skip : test;
+if (missing.length > 0) console.log(`skipped: the commands of the auditors page need ${missing.join(" and ")}`);
+const testCommands = missing.length > 0 ? test.skip : test;
 
-following(
-  "the commands of the page download, unpack and check the packages of a trail and of an artifact",
+testCommands(
+  "the page's commands download, unpack and check the audit packages of a trail and of an artifact",
   async () => {
     const directory = mkdtempSync(join(tmpdir(), "assay-auditors-"));
     const [data, home] = [join(directory, "data"), mkdtempSync(join(directory, "home-"))];
@@ -41,20 +41,20 @@ following(
       await server.given.attestation(at, { flow: "payments", trail: "release-1", file });
 
       const env = { PATH: process.env["PATH"], KEY: at.key, HOST: server.url, FINGERPRINT: fingerprint };
-      /** Runs lines of the page in a shell that ends with the first command that fails. */
-      const follow = async (lines: string): Promise<string> =>
+      /** Runs lines of the page in a shell that stops at the first failing command. */
+      const runLines = async (lines: string): Promise<string> =>
         (await promisify(execFile)("sh", ["-ec", lines], { cwd: home, env })).stdout;
 
-      await follow(codeBlockWith("auditors", "/trails/acme/"));
+      await runLines(findCodeBlock("auditors", "/trails/acme/"));
       assert.equal(readdirSync(home), ["audit-package-payments-release-1.tar.gz"]);
-      const checked = await follow(codeBlockWith("auditors", "audit-package-payments-release-1.tar.gz"));
+      const checked = await runLines(findCodeBlock("auditors", "audit-package-payments-release-1.tar.gz"));
       assert.match(checked, /^manifest\.json: OK\n[^]*evidence\/[0-9a-f]{64}\/große Datei\.txt: OK\n$/);
       assert.equal(readdirSync(home).sort(), [
         "audit-package-payments-release-1",
         "audit-package-payments-release-1.tar.gz",
       ]);
 
-      await follow(codeBlockWith("auditors", "/artifacts/acme/"));
+      await runLines(findCodeBlock("auditors", "/artifacts/acme/"));
       const name = `audit-package-payments-${fingerprint.slice(0, 12)}`;
       assert.ok(existsSync(join(home, name, "artifact-page.pdf")), readdirSync(home).join(" "));
     } finally {

@@ -1,4 +1,4 @@
-/** The metrics as promtool reads them, and the alert rules of the page about monitoring. */
+/** The alert rules and metrics table of the monitoring page, and what promtool says of the rules and the metrics. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,17 +9,18 @@ import { createMetrics } from "../../src/server/metrics.ts";
 import { startServer } from "../given.ts";
 import { readDocument } from "../rules/documentation.ts";
 import { findTool } from "../tools.ts";
-import { codeBlockWith } from "./page.ts";
+import { findCodeBlock } from "./page.ts";
 
 const test = suite("guide/monitoring");
 
 const promtool = findTool("promtool");
-if (promtool === null) console.log("skipped: there is no promtool on PATH or in .build/tools (of Prometheus)");
-const withPromtool = promtool === null ? test.skip : test;
-const check = (args: readonly string[], input = "") => spawnSync(promtool as string, args, { input, encoding: "utf8" });
+if (promtool === null) console.log("skipped: neither PATH nor .build/tools has promtool, which is part of Prometheus");
+const testPromtool = promtool === null ? test.skip : test;
+const runPromtool = (args: readonly string[], input = "") =>
+  spawnSync(promtool as string, args, { input, encoding: "utf8" });
 
-/** What a server with every optional metric gives after a request, a refusal and a batch of writes. */
-async function collected(): Promise<string> {
+/** The metrics of a server with every optional metric, after a request, a refusal and a batch of writes. */
+async function scrapeMetrics(): Promise<string> {
   const metrics = createMetrics({
     figures: {
       readSpace: () => ({ bytes: 4096, free: 0 }),
@@ -49,42 +50,42 @@ async function collected(): Promise<string> {
   }
 }
 
-withPromtool("promtool accepts the metrics without a complaint", async () => {
-  const { status, stdout, stderr } = check(["check", "metrics"], await collected());
+testPromtool("promtool accepts the metrics without a warning", async () => {
+  const { status, stdout, stderr } = runPromtool(["check", "metrics"], await scrapeMetrics());
   assert.equal({ status, stdout, stderr }, { status: 0, stdout: "", stderr: "" });
 });
 
-withPromtool("promtool accepts the alert rules of the page, and the configuration to collect by", () => {
+testPromtool("promtool accepts the page's alert rules and scrape configuration", () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-alerts-"));
   try {
     const rules = join(directory, "rules.yml");
-    writeFileSync(rules, codeBlockWith("monitoring", "groups:"));
-    const checked = check(["check", "rules", "--lint-fatal", rules]);
+    writeFileSync(rules, findCodeBlock("monitoring", "groups:"));
+    const checked = runPromtool(["check", "rules", "--lint-fatal", rules]);
     assert.is(checked.status, 0, checked.stdout + checked.stderr);
     assert.match(checked.stdout, /SUCCESS: \d+ rules found/);
-    const scraping = join(directory, "prometheus.yml");
+    const scrapeConfig = join(directory, "prometheus.yml");
     writeFileSync(join(directory, "token"), "x");
     writeFileSync(
-      scraping,
-      codeBlockWith("monitoring", "scrape_configs:").replace("/etc/prometheus/assay-token", join(directory, "token")),
+      scrapeConfig,
+      findCodeBlock("monitoring", "scrape_configs:").replace("/etc/prometheus/assay-token", join(directory, "token")),
     );
-    const configured = check(["check", "config", scraping]);
+    const configured = runPromtool(["check", "config", scrapeConfig]);
     assert.is(configured.status, 0, configured.stdout + configured.stderr);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
 });
 
-test("the page has alerts for old backups and ending certificates, also for the metric that is absent", () => {
-  const rules = codeBlockWith("monitoring", "groups:");
+test("the page has alerts for old backups and expiring certificates, and for either metric being absent", () => {
+  const rules = findCodeBlock("monitoring", "groups:");
   for (const metric of ["assay_backup_last_success_timestamp_seconds", "assay_certificate_end_timestamp_seconds"]) {
     assert.match(rules, new RegExp(`time\\(\\)[^\\n]*${metric}|${metric} - time\\(\\)`), metric);
     assert.match(rules, new RegExp(`absent\\(${metric}\\)`), metric);
   }
 });
 
-test("alerts and the table of the page name metrics that there are, and the table names all of ours", async () => {
-  const text = await collected();
+test("alerts and the metrics table name only metrics that exist, and the table names all of ours", async () => {
+  const text = await scrapeMetrics();
   const known = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map((match) => match[1] as string));
   const page = readDocument("src/guide/monitoring.md");
   const named = new Set(

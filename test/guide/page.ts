@@ -1,11 +1,11 @@
-/** The code blocks of a page of the guide, for tests that follow the page to the letter. */
+/** Reads the code blocks of a guide page, for tests that run them exactly as printed. */
 import { readDocument } from "../rules/documentation.ts";
 
 /**
- * The indented blocks of src/guide/TOPIC.md in their order, each without its indentation. Below a list item a block is
- * indented further; everything from four spaces on counts. Prose of a list item is indented by three.
+ * The indented blocks of src/guide/TOPIC.md in order, each without its indentation. Every line indented by four spaces or
+ * more belongs to a block: blocks below a list item are indented further, while a list item's prose is indented by three.
  */
-export function codeBlocksOf(topic: string): string[] {
+export function readCodeBlocks(topic: string): string[] {
   const blocks: string[][] = [];
   let block: string[] | null = null;
   for (const line of readDocument(`src/guide/${topic}.md`).split("\n")) {
@@ -24,9 +24,9 @@ export function codeBlocksOf(topic: string): string[] {
   });
 }
 
-/** The only block of the page that contains `part`. @throws Error when there is none, or more than one. */
-export function codeBlockWith(topic: string, part: string): string {
-  const [found, ...others] = codeBlocksOf(topic).filter((block) => block.includes(part));
+/** The only block of the page that contains `part`. Throws an Error when no block does, or more than one. */
+export function findCodeBlock(topic: string, part: string): string {
+  const [found, ...others] = readCodeBlocks(topic).filter((block) => block.includes(part));
   if (found === undefined || others.length > 0)
     throw new Error(
       `${found === undefined ? "no block" : "more than one block"} of the page ${topic} contains '${part}'`,

@@ -18,7 +18,7 @@ import { parseArgs, promisify } from "node:util";
 import { createClient, expectStatus } from "../binary/client.ts";
 import type { Client } from "../binary/client.ts";
 import { EXECUTABLE, start } from "../binary/executable.ts";
-import { codeBlockWith } from "../guide/page.ts";
+import { findCodeBlock } from "../guide/page.ts";
 import { findTool } from "../tools.ts";
 import { KEYS, startStorage } from "../evidence/s3-server.ts";
 
@@ -103,19 +103,19 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   await replicating.ended;
 
   const began = performance.now();
-  await b.run(codeBlockWith("standby", "litestream restore"));
+  await b.run(findCodeBlock("standby", "litestream restore"));
   const restored = performance.now() - began;
   const { mode } = statSync(join(b.data, "assay.db"));
   if ((mode & 0o077) !== 0)
     throw new Error(`others may read the restored database: mode ${(mode & 0o777).toString(8)}`);
-  await b.run(codeBlockWith("standby", "assay vault status"));
-  const verified = await b.run(codeBlockWith("standby", "assay verify --quick"));
+  await b.run(findCodeBlock("standby", "assay vault status"));
+  const verified = await b.run(findCodeBlock("standby", "assay verify --quick"));
   if (!verified.includes("All 10 checks passed")) throw new Error(verified);
   await b.run("assay verify --config /etc/assay/assay.yaml");
 
   const onB = await start(["serve", "--config", b.config], { env: ENVIRONMENT });
   const standby = createClient(onB.url, CI_KEY);
-  const rpo = (rpoOf(codeBlockWith("standby", "dbs:")) + UPLOAD_S) * 1_000;
+  const rpo = (rpoOf(findCodeBlock("standby", "dbs:")) + UPLOAD_S) * 1_000;
   const lost: Acknowledged[] = [];
   for (const write of acknowledged) if (!(await isThere(standby, write))) lost.push(write);
   const oldest = Math.max(0, ...lost.map(({ at }) => killed - at));
@@ -155,7 +155,7 @@ function machine(kind: "s3" | "file", name: string): Machine {
   ] as const)
     writeFileSync(join(programs, program), `#!/bin/sh\nexec '${path}' "$@"\n`, { mode: 0o755 });
   const config = join(etc, "assay.yaml");
-  writeFileSync(config, placed(codeBlockWith("standby", "checkpoints: external"), home));
+  writeFileSync(config, placed(findCodeBlock("standby", "checkpoints: external"), home));
   const s3 = `evidence_store: s3://evidence/${kind}\ns3_endpoint: ${storage.endpoint}\n`;
   appendFileSync(
     config,
@@ -178,7 +178,7 @@ function machine(kind: "s3" | "file", name: string): Machine {
 
 /** The configuration of the page, with the storage of the test in place of the one of the example. */
 function litestreamConfig(kind: "s3" | "file", { home }: Pick<Machine, "home">, path: string): string {
-  const page = placed(codeBlockWith("standby", "dbs:"), home)
+  const page = placed(findCodeBlock("standby", "dbs:"), home)
     .replace("https://minio.example.com:9000", storage.endpoint)
     .replace("access-key-id: LITESTREAM", `access-key-id: ${KEYS.accessKey}`)
     .replace("secret-access-key: SECRET", `secret-access-key: ${KEYS.secretKey}`)
@@ -208,7 +208,7 @@ function replicate({ home, run: _, ...on }: Machine): {
   output(): string;
   ended: Promise<unknown>;
 } {
-  const [program, ...words] = placed(codeBlockWith("standby", "litestream replicate -config"), home).trim().split(" ");
+  const [program, ...words] = placed(findCodeBlock("standby", "litestream replicate -config"), home).trim().split(" ");
   if (program !== "litestream" || !words.includes(on.litestream))
     throw new Error(`the page starts something else: ${program} ${words.join(" ")}`);
   const child = spawn(litestream as string, words, { env: ENVIRONMENT, stdio: ["ignore", "pipe", "pipe"] });
