@@ -1,5 +1,5 @@
-// Accounts over their life: an operator adds and removes people on the command line while the executable serves, and the
-// existing clients mint, rotate and revoke the key of a service account.
+// Accounts over their life: an operator adds and removes people on the command line while the executable serves, and
+// the existing clients mint, rotate and revoke the key of a service account.
 
 import { userInfo } from "node:os";
 import { suite } from "uvu";

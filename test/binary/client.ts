@@ -1,4 +1,5 @@
-// An HTTP client for a running executable. It builds requests byte for byte as the real clients send them (wire-contract
+// An HTTP client for a running executable. It builds requests byte for byte as the real clients send them
+// (wire-contract
 // 1.2 and 1.3), because Node's FormData would encode the forms differently.
 
 import * as assert from "uvu/assert";

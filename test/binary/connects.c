@@ -1,5 +1,5 @@
-/* Writes the address of each connection and datagram that a process opens to the file $CONNECTS, one a line. Loaded with LD_PRELOAD. Sockets of the machine
- * itself (AF_UNIX) do not count. */
+/* Appends the target address of each connection and datagram of a process to the file $CONNECTS, one per line. Loaded
+ * with LD_PRELOAD. Unix sockets are not logged. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void tell(const char *call, const struct sockaddr *to) {
+static void log_target(const char *call, const struct sockaddr *to) {
   const char *file = getenv("CONNECTS");
   char address[INET6_ADDRSTRLEN], line[128];
   int port;
@@ -39,21 +39,21 @@ static void tell(const char *call, const struct sockaddr *to) {
 
 int connect(int fd, const struct sockaddr *to, socklen_t size) {
   REAL(connect);
-  tell("connect", to);
+  log_target("connect", to);
   return real(fd, to, size);
 }
 ssize_t sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size) {
   REAL(sendto);
-  tell("sendto", to);
+  log_target("sendto", to);
   return real(fd, bytes, length, flags, to, size);
 }
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
   REAL(sendmsg);
-  tell("sendmsg", message->msg_name);
+  log_target("sendmsg", message->msg_name);
   return real(fd, message, flags);
 }
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags) {
   REAL(sendmmsg);
-  for (unsigned int each = 0; each < count; each += 1) tell("sendmmsg", messages[each].msg_hdr.msg_name);
+  for (unsigned int each = 0; each < count; each += 1) log_target("sendmmsg", messages[each].msg_hdr.msg_name);
   return real(fd, messages, count, flags);
 }

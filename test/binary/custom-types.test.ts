@@ -1,5 +1,5 @@
-// Attestation types of an organization in the executable: jq and the checks of schemas run in threads that are started
-// from inside of it, with nothing of a checkout around.
+// Custom attestation types in the executable: jq and the schema checks run in threads that start from inside the
+// executable, with no checkout around them.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -46,7 +46,7 @@ test.after(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-const define = (value: Json, schema?: string, status = 201) =>
+const createType = (value: Json, schema?: string, status = 201) =>
   expectStatus(
     client.form(
       "POST",
@@ -67,13 +67,13 @@ const attest = (type_name: string, attestation_data: unknown, status = 201, trai
     }),
     status,
   );
-const latest = async (): Promise<Json> =>
+const readLatest = async (): Promise<Json> =>
   (await expectStatus(client.json("GET", "/attestations/acme?per_page=1"), 200)).data[0];
 
-test("a type is defined and read back, and what does not compile is refused in jq's words", async () => {
+test("a type can be created and read back, and one that does not compile is refused with jq's message", async () => {
   const summary = [{ name: "Page", expression: ".url" }];
   assert.is(
-    await define(
+    await createType(
       { name: "pages", evaluator: { content_type: "jq", rules: ["all(.[]; .pass == true)"] }, summary },
       JSON.stringify(SCHEMA),
     ),
@@ -81,35 +81,38 @@ test("a type is defined and read back, and what does not compile is refused in j
   );
   const { versions } = await expectStatus(client.json("GET", "/custom-attestation-types/acme/pages?version=1"), 200);
   assert.equal(
-    { "versions.length": versions.length, type_schema: versions[0].type_schema, summary: versions[0].summary },
-    { "versions.length": 1, type_schema: SCHEMA, summary },
+    { versionCount: versions.length, type_schema: versions[0].type_schema, summary: versions[0].summary },
+    { versionCount: 1, type_schema: SCHEMA, summary },
   );
   assert.equal(
-    (await define({ name: "pages", evaluator: { content_type: "jq", rules: [".a =="] } }, '{"type":"no"}', 400)).errors,
+    (await createType({ name: "pages", evaluator: { content_type: "jq", rules: [".a =="] } }, '{"type":"no"}', 400))
+      .errors,
     {
       type_schema:
-        "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
+        "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: " +
+        "'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
       "evaluator.rules.0":
-        "Rule is not a valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==",
+        "Rule is no valid jq expression: syntax error, unexpected end of file " +
+        "(Unix shell quoting issues?) at <top-level>, line 1: .a ==",
     },
   );
 });
 
-test("good data, bad data, and data of the wrong form", async () => {
+test("data that satisfies the rules is compliant, data that does not is not, and data that breaks the schema is refused", async () => {
   const page = (pass: boolean) => ({ url: "https://example.com/", pass });
   await attest("pages", [page(true), page(true)]);
-  const good = await latest();
+  const good = await readLatest();
   assert.equal(
     {
       attestation_type: good["attestation_type"],
       type_version: good["type_version"],
       is_compliant: good["is_compliant"],
-      "groups.length": good["summary"].groups.length,
+      summaryGroups: good["summary"].groups.length,
     },
-    { attestation_type: "custom:pages", type_version: 1, is_compliant: true, "groups.length": 2 },
+    { attestation_type: "custom:pages", type_version: 1, is_compliant: true, summaryGroups: 2 },
   );
   await attest("pages", [page(true), page(false)]);
-  const bad = await latest();
+  const bad = await readLatest();
   assert.equal(
     { is_compliant: bad["is_compliant"], rules: bad["rules"] },
     { is_compliant: false, rules: [{ rule: "all(.[]; .pass == true)", is_compliant: false, reason: "gives false" }] },
@@ -120,14 +123,14 @@ test("good data, bad data, and data of the wrong form", async () => {
   assert.equal((await attest("pages", {}, 400)).errors, { attestation_data: "attestation_data: must be array" });
 });
 
-test("an endless rule ends as not compliant, and others are served and judged meanwhile", async () => {
-  await define({ name: "endless", evaluator: { content_type: "jq", rules: ["def f: f; f"] } });
-  await define({ name: "quick", evaluator: { content_type: "jq", rules: ["$ENV == {} and . == 1"] } });
+test("an endless rule times out as not compliant, and other requests are served and evaluated meanwhile", async () => {
+  await createType({ name: "endless", evaluator: { content_type: "jq", rules: ["def f: f; f"] } });
+  await createType({ name: "quick", evaluator: { content_type: "jq", rules: ["$ENV == {} and . == 1"] } });
   const done: string[] = [];
   const slow = ["slow-1", "slow-2"].map((trail) => attest("endless", 1, 201, trail).then(() => done.push("endless")));
   await attest("quick", 1, 201, "quick");
-  assert.is((await latest())["is_compliant"], true);
-  assert.ok(done.length < 2, "the second endless rule begins after the first");
+  assert.is((await readLatest())["is_compliant"], true);
+  assert.ok(done.length < 2, "the second endless rule starts only after the first");
   await Promise.all(slow);
   const { data } = await expectStatus(client.json("GET", "/attestations/acme?type=custom:endless"), 200);
   assert.equal(
@@ -141,7 +144,7 @@ test("an endless rule ends as not compliant, and others are served and judged me
   assert.not.match(server.output(), /unexpected error|Aborted/);
 });
 
-test("a server that is stopped while a rule runs stops in order", async () => {
+test("a server that is stopped while a rule runs shuts down cleanly", async () => {
   const last = attest("endless", 1, 201, "last").catch(() => "cut");
   const { code, signal } = await server.stop();
   assert.equal({ code, signal }, { code: 0, signal: null });

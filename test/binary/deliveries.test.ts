@@ -1,5 +1,5 @@
-// The executable as a sender: that the libraries for it are packed, and that a process that is killed in the middle of
-// a message sends it again.
+// The executable as a sender: the libraries for webhooks and mail are packed into it, and a process that is killed in
+// the middle of a delivery sends the message again.
 
 import { SMTPServer } from "smtp-server";
 import type { AddressInfo } from "node:net";
@@ -16,7 +16,7 @@ test.after(endReceivers);
 const init = (data: string) => run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
 const serve = (data: string, ...options: string[]) =>
   start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.1", ...options]);
-const add = (data: string, message: RenderedMessage): void =>
+const addMessage = (data: string, message: RenderedMessage): void =>
   look(data, (store) =>
     store.outbox.add({
       organizationId: store.organizations.find("acme")?.id as number,
@@ -26,10 +26,10 @@ const add = (data: string, message: RenderedMessage): void =>
       message,
     }),
   );
-const states = (data: string): unknown =>
+const listStates = (data: string): unknown =>
   look(data, (_, db) => db.prepare("SELECT type, state FROM deliveries ORDER BY id").raw().all());
 
-test("webhooks and mail leave it", () =>
+test("delivers webhooks and mail", () =>
   inDirectory(async (data) => {
     await init(data);
     const { received, url } = await receiver(200);
@@ -57,34 +57,34 @@ test("webhooks and mail leave it", () =>
       "--smtp-tls",
       "off",
     );
-    add(data, { type: "WEBHOOK", webhook: url("127.0.0.1"), body: { event_type: "STARTED_ARTIFACT" } });
-    add(data, { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "<p>h</p>" });
+    addMessage(data, { type: "WEBHOOK", webhook: url("127.0.0.1"), body: { event_type: "STARTED_ARTIFACT" } });
+    addMessage(data, { type: "EMAIL", emails: ["ann@x.example"], subject: "s", text: "t", html: "<p>h</p>" });
     await server.wrote(/"type":"WEBHOOK".*"outcome":"delivered"/);
     await server.wrote(/"type":"EMAIL".*"outcome":"delivered"/);
-    assert.equal({ "received.length": received.length, mails }, { "received.length": 1, mails: ["ann@x.example"] });
+    assert.equal({ webhooks: received.length, mails }, { webhooks: 1, mails: ["ann@x.example"] });
     await server.stop();
     await new Promise<void>((resolve) => mail.close(resolve));
-    assert.equal(states(data), [
+    assert.equal(listStates(data), [
       ["WEBHOOK", "delivered"],
       ["EMAIL", "delivered"],
     ]);
   }));
 
-test("a message whose receiver has it when the process is killed is sent again, and delivered", () =>
+test("retries a webhook after the restart when the process was killed before the receiver answered", () =>
   inDirectory(async (data) => {
     await init(data);
-    let up = false;
-    const { received, url, until } = await receiver((_, response) => void (up && response.end()));
-    const dying = await serve(data);
-    add(data, { type: "WEBHOOK", webhook: url("127.0.0.1"), body: { n: 1 } });
+    let answering = false;
+    const { received, url, until } = await receiver((_, response) => void (answering && response.end()));
+    const first = await serve(data);
+    addMessage(data, { type: "WEBHOOK", webhook: url("127.0.0.1"), body: { n: 1 } });
     await until(() => received.length === 1);
-    await dying.stop("SIGKILL");
-    assert.equal(states(data), [["WEBHOOK", "waiting"]]);
-    up = true;
-    const next = await serve(data);
-    await next.wrote(/"outcome":"delivered"/);
-    await next.stop();
-    assert.equal(states(data), [["WEBHOOK", "delivered"]]);
+    await first.stop("SIGKILL");
+    assert.equal(listStates(data), [["WEBHOOK", "waiting"]]);
+    answering = true;
+    const second = await serve(data);
+    await second.wrote(/"outcome":"delivered"/);
+    await second.stop();
+    assert.equal(listStates(data), [["WEBHOOK", "delivered"]]);
     assert.equal(
       received.map(({ headers, body }) => [headers["x-assay-delivery"], body]),
       Array(2).fill([received[0]?.headers["x-assay-delivery"], '{"n":1}']),

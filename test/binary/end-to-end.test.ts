@@ -1,4 +1,4 @@
-// One release, from an empty directory to a verdict, through the executable and over real HTTP: requests as the Kosli
+// One release, from an empty directory to a verdict, through the executable and real HTTP, with requests as the Kosli
 // CLI sends them.
 
 import { createHash } from "node:crypto";
@@ -66,7 +66,7 @@ const JUNIT_FILE = Buffer.from(Array.from({ length: 600_000 }, (_, index) => (in
 const SARIF_FILE = '{"runs": [], "note": "ä"}\n';
 const sha256 = (content: Buffer | string): string => createHash("sha256").update(content).digest("hex");
 
-const entries = (body: Json): unknown[] =>
+const statusesOf = (body: Json): unknown[] =>
   body["compliance_status"].attestations_statuses.map((entry: Json) => [
     entry["attestation_name"],
     entry["status"],
@@ -74,8 +74,10 @@ const entries = (body: Json): unknown[] =>
     entry["unexpected"],
   ]);
 
-/** Everything that is asked before and after the restart, and must not differ. */
-async function everything({ json }: Client): Promise<Json> {
+const CRITERIA = { attestation_type: "pull_request", commit_list: COMMIT.sha1, flow_name: "backend" };
+
+/** The responses that must be the same before and after a restart. */
+async function readAll({ json }: Client): Promise<Json> {
   const paths = {
     flow: "/flows/acme/backend",
     flows: "/flows/acme",
@@ -88,17 +90,17 @@ async function everything({ json }: Client): Promise<Json> {
     ofFlow: "/attestations/acme/backend?page=1&per_page=20",
     ofTrail: "/attestations/acme/backend/trail/release-1/review",
     ofArtifact: `/attestations/acme/backend/artifact/${FINGERPRINT.slice(0, 8)}/unit-tests`,
-    ofCommit: `/attestations/acme/list_attestations_for_criteria?attestation_type=pull_request&commit_list=${COMMIT.sha1}&flow_name=backend`,
+    ofCommit: `/attestations/acme/list_attestations_for_criteria?${new URLSearchParams(CRITERIA)}`,
     policy: "/policies/acme/production",
     assertion: `/asserts/acme/fingerprint/${FINGERPRINT}`,
     policyAssertion: `/asserts/acme/fingerprint/${FINGERPRINT}?policy_name=production`,
   };
-  const answers: Json = {};
-  for (const [name, path] of Object.entries(paths)) answers[name] = await expectStatus(json("GET", path), 200);
-  return answers;
+  const responses: Json = {};
+  for (const [name, path] of Object.entries(paths)) responses[name] = await expectStatus(json("GET", path), 200);
+  return responses;
 }
 
-/** From flow to verdict. @returns the path of the evidence of the unit tests. */
+/** Makes a release, from its flow to its verdict. Returns the path of the evidence of the unit tests. */
 async function release(client: Client): Promise<string> {
   const { json, form } = client;
   const yaml = (part: string, content: string) => ({ part, name: `${part}.yml`, content });
@@ -121,7 +123,7 @@ async function release(client: Client): Promise<string> {
 
   const attest = (kind: string, fields: Json, file?: { part: string; name: string; content: Buffer | string }) =>
     form("POST", `/attestations/acme/backend/trail/release-1/${kind}`, "data_json", { ...COMMON, ...fields }, file);
-  // `backend.scan`, before there is a backend: it waits for the artifact of this name and commit.
+  // `backend.scan` arrives before the artifact `backend`: it is bound to the artifact of this name and commit later.
   const snyk_results = {
     schema_version: 1,
     tool: { name: "Snyk", version: "1.1290" },
@@ -149,14 +151,14 @@ async function release(client: Client): Promise<string> {
   };
   assert.is(await expectStatus(json("POST", "/artifacts/acme/backend", artifact), 201), "OK");
 
-  const ask = (query = ""): Promise<Json> =>
+  const readVerdict = (query = ""): Promise<Json> =>
     expectStatus(json("GET", `/asserts/acme/fingerprint/${FINGERPRINT}${query}`), 200);
-  let verdict = await ask();
+  let verdict = await readVerdict();
   assert.equal(
     { scope: verdict["scope"], compliant: verdict["compliant"], status: verdict["compliance_status"].status },
     { scope: "flow", compliant: false, status: "NON-COMPLIANT" },
   );
-  assert.equal(entries(verdict), [
+  assert.equal(statusesOf(verdict), [
     ["unit-tests", "MISSING", null, false],
     ["scan", "COMPLETE", false, false],
     ["review", "MISSING", null, false],
@@ -176,7 +178,7 @@ async function release(client: Client): Promise<string> {
     ),
     "OK",
   );
-  verdict = await ask();
+  verdict = await readVerdict();
   assert.equal(
     { compliant: verdict["compliant"], status: verdict["compliance_status"].status },
     { compliant: false, status: "INCOMPLETE" },
@@ -195,7 +197,7 @@ async function release(client: Client): Promise<string> {
     ).then(({ name }) => name),
     "production",
   );
-  verdict = await ask("?policy_name=production");
+  verdict = await readVerdict("?policy_name=production");
   assert.equal(
     {
       scope: verdict["scope"],
@@ -259,23 +261,23 @@ async function release(client: Client): Promise<string> {
     ),
     "OK",
   );
-  verdict = await ask();
+  verdict = await readVerdict();
   assert.equal(
     { compliant: verdict["compliant"], status: verdict["compliance_status"].status },
     { compliant: true, status: "COMPLIANT" },
   );
-  assert.equal(entries(verdict), [
+  assert.equal(statusesOf(verdict), [
     ["unit-tests", "COMPLETE", true, false],
     ["scan", "COMPLETE", true, false],
     ["review", "COMPLETE", true, false],
   ]);
-  verdict = await ask("?policy_name=production");
+  verdict = await readVerdict("?policy_name=production");
   assert.equal(
     { compliant: verdict["compliant"], status: verdict["policy_evaluations"][0].status },
     { compliant: true, status: "COMPLIANT" },
   );
 
-  // Commands without a payload send the literal null.
+  // CLI commands without a payload send a literal null.
   assert.is(
     await expectStatus(form("PUT", "/flows/acme/template_file", "data_json", { name: "old", description: "" }), 201),
     "OK",
@@ -307,7 +309,7 @@ async function release(client: Client): Promise<string> {
   return new URL(record._links.evidence.href).pathname.replace("/api/v2", "");
 }
 
-async function evidenceIsWhole({ json }: Client, path: string): Promise<void> {
+async function expectEvidence({ json }: Client, path: string): Promise<void> {
   const { status, headers, bytes } = await json("GET", path);
   assert.is(status, 200);
   assert.is(sha256(bytes), sha256(JUNIT_FILE));
@@ -325,7 +327,7 @@ async function evidenceIsWhole({ json }: Client, path: string): Promise<void> {
   );
 }
 
-/** The server on the data of the test, wherever it listens: its answers name the address that it is told. */
+/** Starts a server on the test's data. The port changes; the links in its responses use the base URL and do not. */
 const serve = (directory: string, ...more: string[]): Promise<Running> =>
   start([
     "serve",
@@ -338,28 +340,28 @@ const serve = (directory: string, ...more: string[]): Promise<Running> =>
     ...more,
   ]);
 
-/** Writes the apply file. @returns its path. */
-function applyFile(directory: string): string {
+/** Writes the apply file and returns its path. */
+function writeApplyFile(directory: string): string {
   const file = join(directory, "apply.yml");
   writeFileSync(file, APPLY);
   return file;
 }
 
-test("a release from an empty directory to its verdict, and the same answers after a restart", () =>
+test("takes a release from an empty directory to its verdict, and gives the same responses after a restart", () =>
   inDirectory(async (directory) => {
-    let server = await serve(directory, "--bootstrap", applyFile(directory));
+    let server = await serve(directory, "--bootstrap", writeApplyFile(directory));
     let client = createClient(server.url, KEY);
     const evidence = await release(client);
-    await evidenceIsWhole(client, evidence);
-    const before = await everything(client);
+    await expectEvidence(client, evidence);
+    const before = await readAll(client);
     assert.equal(
       {
-        total: before["ofFlow"].pagination.total,
-        "data.length": before["attestations"].data.length,
-        "ofCommit.length": before["ofCommit"][COMMIT.sha1].length,
-        "repo_ids.length": before["trail"].repo_ids.length,
+        ofFlow: before["ofFlow"].pagination.total,
+        attestations: before["attestations"].data.length,
+        ofCommit: before["ofCommit"][COMMIT.sha1].length,
+        repos: before["trail"].repo_ids.length,
       },
-      { total: 4, "data.length": 4, "ofCommit.length": 1, "repo_ids.length": 1 },
+      { ofFlow: 4, attestations: 4, ofCommit: 1, repos: 1 },
     );
     assert.equal(
       before["trail"].events.map(({ type }: Json) => type),
@@ -380,31 +382,31 @@ test("a release from an empty directory to its verdict, and the same answers aft
     assert.match(before["assertion"].html_url, /^https:\/\/assay\.example\.com\/acme\//);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
 
-    // Not in the log, where keys and evidence have no business.
+    // Keys never reach the log.
     assert.not.match(server.output(), KEY);
 
     server = await serve(directory);
     client = createClient(server.url, KEY);
-    assert.equal(await everything(client), before);
-    await evidenceIsWhole(client, evidence);
+    assert.equal(await readAll(client), before);
+    await expectEvidence(client, evidence);
     assert.is((await client.json("GET", "/attestations/acme")).status, 200);
     assert.is((await createClient(server.url, `${KEY}x`).json("GET", "/attestations/acme")).status, 401);
     assert.is((await server.stop()).code, 0);
   }));
 
-test("a file applied to a running server, and everything acknowledged survives a kill", () =>
+test("applies a file to a running server, and keeps everything acknowledged when it is killed", () =>
   inDirectory(async (directory) => {
     let server = await serve(directory);
-    const applied = await run(["apply", applyFile(directory), "--data", join(directory, "data")]);
+    const applied = await run(["apply", writeApplyFile(directory), "--data", join(directory, "data")]);
     assert.is(applied.code, 0, applied.stderr);
     let client = createClient(server.url, KEY);
     const evidence = await release(client);
-    const before = await everything(client);
+    const before = await readAll(client);
     await server.stop("SIGKILL");
     server = await serve(directory);
     client = createClient(server.url, KEY);
-    assert.equal(await everything(client), before);
-    await evidenceIsWhole(client, evidence);
+    assert.equal(await readAll(client), before);
+    await expectEvidence(client, evidence);
     assert.is((await server.stop()).code, 0);
   }));
 

@@ -1,4 +1,4 @@
-// The executable alone: what an operator copies to a machine that has nothing else of ours.
+// The executable by itself, as an operator copies it to a machine that has nothing else of Assay.
 
 import { copyFileSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -9,16 +9,16 @@ import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
 const test = suite("binary/executable");
 
-/** The arguments of a server on a free port with its data in `data`. */
+/** The arguments for serving `data` on a free port. */
 const serve = (data: string): string[] => ["serve", "--data", data, "--listen", "127.0.0.1:0"];
 
-async function readiness(url: string): Promise<number> {
+async function readReadiness(url: string): Promise<number> {
   const response = await fetch(`${url}/ready`);
   await response.arrayBuffer();
   return response.status;
 }
 
-test("alone in an empty directory, without environment, Node or home: starts, serves, stops", () =>
+test("starts, serves and stops alone in an empty directory, without an environment, Node or a home", () =>
   inDirectory(async (directory) => {
     copyFileSync(EXECUTABLE, join(directory, "assay"));
     const server = await start(serve("data"), {
@@ -26,25 +26,25 @@ test("alone in an empty directory, without environment, Node or home: starts, se
       cwd: directory,
       env: { HOME: "/nonexistent" },
     });
-    assert.is(await readiness(server.url), 200);
+    assert.is(await readReadiness(server.url), 200);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
-    assert.equal(readdirSync(directory).sort(), ["assay", "data"], "nothing was left beside the data");
+    assert.equal(readdirSync(directory).sort(), ["assay", "data"], "nothing is left beside the data");
   }));
 
-test("SIGINT ends it as well as SIGTERM", () =>
+test("SIGINT stops it cleanly, like SIGTERM", () =>
   inDirectory(async (directory) => {
     const server = await start(serve(directory));
     assert.equal(await server.stop("SIGINT"), { code: 0, signal: null }, server.output());
   }));
 
-test("a home that cannot be written is no hindrance", () =>
+test("runs with a home directory that it cannot write to", () =>
   inDirectory(async (directory) => {
     const server = await start(serve(directory), { env: { HOME: "/proc" } });
-    assert.is(await readiness(server.url), 200);
+    assert.is(await readReadiness(server.url), 200);
     assert.is((await server.stop()).code, 0);
   }));
 
-test("the native library leaves nothing in the directory it was loaded from", () =>
+test("loading the native library leaves no file behind, even when the process is killed", () =>
   inDirectory(async (directory) => {
     const native = join(directory, "native");
     mkdirSync(native);
@@ -54,19 +54,19 @@ test("the native library leaves nothing in the directory it was loaded from", ()
     assert.equal(readdirSync(native), []);
   }));
 
-test("starts again on the data of a run that was killed", () =>
+test("starts on the data of a killed process", () =>
   inDirectory(async (directory) => {
     await (await start(serve(directory))).stop("SIGKILL");
     const server = await start(serve(directory));
-    assert.is(await readiness(server.url), 200);
+    assert.is(await readReadiness(server.url), 200);
     assert.is((await server.stop()).code, 0);
   }));
 
-test("eight first starts at once all succeed", () =>
+test("eight simultaneous first starts all succeed", () =>
   inDirectory(async (directory) => {
     const data = Array.from({ length: 8 }, (_, index) => join(directory, `data-${index}`));
     const servers = await Promise.all(data.map((path) => start(serve(path), { env: { TMPDIR: directory } })));
-    const statuses = await Promise.all(servers.map((server) => readiness(server.url)));
+    const statuses = await Promise.all(servers.map((server) => readReadiness(server.url)));
     assert.equal(statuses, Array(8).fill(200));
     const exits = await Promise.all(servers.map((server) => server.stop()));
     assert.equal(
@@ -87,22 +87,22 @@ for (const hostile of [
   });
 }
 
-test("SIGUSR1 opens no debugger", () =>
+test("SIGUSR1 does not open Node's debugger", () =>
   inDirectory(async (directory) => {
     const server = await start(serve(directory));
     process.kill(server.pid, "SIGUSR1");
-    assert.is(await readiness(server.url), 200);
+    assert.is(await readReadiness(server.url), 200);
     assert.equal(await server.stop(), { code: 0, signal: null });
     assert.not.match(server.output(), "Debugger");
   }));
 
-test("options of Node on the command line are none of the executable's", async () => {
+test("refuses Node's own command-line options", async () => {
   const result = await run(["--eval", "process.exit(42)"], { env: { HOME: "/nonexistent" } });
   assert.is.not(result.code, 42);
   assert.is.not(result.code, 0);
 });
 
-test("version tells version, commit, Node and SQLite", async () => {
+test("version prints the versions of Assay, Node and SQLite, and the commit", async () => {
   const result = await run(["version"]);
   assert.is(result.code, 0, result.stderr);
   const lines = result.stdout.trimEnd().split("\n");

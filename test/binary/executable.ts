@@ -1,7 +1,7 @@
-// Drives the packaged executable as an operator would: start it, wait until it says where it listens, stop it.
+// Drives the packaged executable as an operator would: start it, wait until it reports where it listens, stop it.
 //
-// A child sees exactly the environment it is given (by default none at all, as under `env -i`), so that no test passes
-// because of something the developer's shell had. Whatever still runs when the test process ends is killed.
+// A child process sees exactly the environment that the test passes (by default an empty one, as under `env -i`), so
+// that no test passes because of the developer's shell. Children still running when the test process ends are killed.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -13,9 +13,9 @@ export interface Options {
   readonly env?: Readonly<Record<string, string>>;
   /** Default: the checkout. */
   readonly cwd?: string;
-  /** What to run in place of dist/assay: a copy of it, or a program that ends up running it. */
+  /** What to run in place of dist/assay: a copy of it, or a program that in turn runs it. */
   readonly executable?: string;
-  /** Descriptors that it inherits as 3 and what follows. */
+  /** Descriptors that it inherits, numbered from 3. */
   readonly descriptors?: readonly number[];
 }
 
@@ -36,80 +36,78 @@ export interface Running {
   readonly pid: number;
   /** Settles when the process has ended and its output is complete. Never rejects. */
   readonly exited: Promise<Exit>;
-  /** Sends the signal (default SIGTERM), if the process still runs, and waits for its end. */
+  /** Sends the signal (default SIGTERM) if the process still runs, and waits for it to end. */
   stop(signal?: NodeJS.Signals): Promise<Exit>;
-  /** What it wrote so far, both streams together. */
+  /** Its output so far, stdout and stderr in one. */
   output(): string;
-  /**
-   * Resolves with everything it wrote to stdout and stderr once that matches; rejects when the process ends without.
-   */
+  /** Resolves with all output, of both streams, once that matches; rejects when the process ends without a match. */
   wrote(pattern: RegExp): Promise<string>;
 }
 
-/** The executable under test; ASSAY_EXECUTABLE names another one than this checkout's. */
+/** The executable under test: dist/assay of this checkout unless ASSAY_EXECUTABLE names another one. */
 export const EXECUTABLE = process.env["ASSAY_EXECUTABLE"] ?? join(import.meta.dirname, "..", "..", "dist", "assay");
 
 const CHECKOUT = join(import.meta.dirname, "..", "..");
 
-// A start takes well under a second; a machine whose two cores are busy with eight of them at once takes a few.
-const START_SECONDS = 30;
+// A start takes well under a second, and a few seconds when eight start at once on two cores.
+const START_TIMEOUT_MS = 30_000;
 
-// The server itself gives up on open requests before this; a process still there then hangs.
-const STOP_SECONDS = 30;
+// The server gives up on open requests sooner than this, so a process that still runs then hangs.
+const STOP_TIMEOUT_MS = 30_000;
 
 const LISTENING = /listening on ((?:https?:\/\/|unix:|fd:)[^\s"]+)/;
 
-const living = new Set<ChildProcess>();
+const children = new Set<ChildProcess>();
 process.on("exit", () => {
-  for (const child of living) child.kill("SIGKILL");
+  for (const child of children) child.kill("SIGKILL");
 });
 
 /**
  * Starts the executable and waits for its line "listening on ...".
- * Throws an Error with all its output when it ends, or stays silent for 30 seconds, before that line.
+ * Throws an Error with all its output when it ends, or 30 seconds pass, before that line.
  */
 export function start(args: readonly string[], options: Options = {}): Promise<Running> {
   const { child, output, exited } = launch(args, options);
   const stop = (signal: NodeJS.Signals = "SIGTERM"): Promise<Exit> => {
     child.kill(signal);
-    const impatience = setTimeout(() => child.kill("SIGKILL"), STOP_SECONDS * 1000);
-    return exited.finally(() => clearTimeout(impatience));
+    const deadline = setTimeout(() => child.kill("SIGKILL"), STOP_TIMEOUT_MS);
+    return exited.finally(() => clearTimeout(deadline));
   };
   const wrote = (pattern: RegExp): Promise<string> =>
     new Promise((resolve, reject) => {
-      const look = (): void => {
+      const check = (): void => {
         if (pattern.test(output.all())) resolve(output.all());
       };
-      output.onChange(look);
-      look();
+      output.onChange(check);
+      check();
       void exited.then(() =>
         reject(new Error(`assay ${args.join(" ")} ended without writing ${pattern}; its output:\n${output.all()}`)),
       );
     });
 
   return new Promise((resolve, reject) => {
-    const fail = (why: string): void =>
-      reject(new Error(`assay ${args.join(" ")} ${why}; its output:\n${output.all()}`));
-    const impatience = setTimeout(() => {
-      fail(`did not listen within ${START_SECONDS} s`);
+    const fail = (reason: string): void =>
+      reject(new Error(`assay ${args.join(" ")} ${reason}; its output:\n${output.all()}`));
+    const deadline = setTimeout(() => {
+      fail(`did not listen within ${START_TIMEOUT_MS / 1000} s`);
       child.kill("SIGKILL");
-    }, START_SECONDS * 1000);
+    }, START_TIMEOUT_MS);
     child.once("error", (error) => fail(`cannot be started (${error.message})`));
     void exited.then((exit) => {
-      clearTimeout(impatience);
+      clearTimeout(deadline);
       fail(`ended with ${exit.signal ?? `exit code ${exit.code}`} before it listened`);
     });
-    const forget = output.onChange(() => {
+    const unsubscribe = output.onChange(() => {
       const url = LISTENING.exec(output.all())?.[1];
       if (url === undefined || child.pid === undefined) return;
-      forget();
-      clearTimeout(impatience);
+      unsubscribe();
+      clearTimeout(deadline);
       resolve({ url, pid: child.pid, exited, stop, output: output.all, wrote });
     });
   });
 }
 
-/** Runs a command of the executable to its end. Throws an Error when the process cannot be started at all. */
+/** Runs a command of the executable to its end. Throws an Error when the process cannot start. */
 export async function run(args: readonly string[], options: Options = {}): Promise<Result> {
   const { child, output, exited } = launch(args, options);
   const failure = new Promise<never>((_, reject) => child.once("error", reject));
@@ -117,7 +115,7 @@ export async function run(args: readonly string[], options: Options = {}): Promi
   return { ...exit, stdout: output.stdout(), stderr: output.stderr() };
 }
 
-/** Calls `body` with a new empty directory and removes that directory afterwards, whatever happens. */
+/** Calls `body` with a new empty directory and removes the directory afterwards, also when `body` throws. */
 export async function inDirectory<T>(body: (directory: string) => Promise<T>): Promise<T> {
   const directory = mkdtempSync(join(tmpdir(), "assay-test-"));
   try {
@@ -131,7 +129,7 @@ interface Output {
   stdout(): string;
   stderr(): string;
   all(): string;
-  /** Has `listener` called after each piece of output; the returned function ends that. */
+  /** Calls `listener` after each chunk of output. Returns the function that unsubscribes it. */
   onChange(listener: () => void): () => void;
 }
 
@@ -144,11 +142,11 @@ function launch(
     env: { ...options.env },
     stdio: ["ignore", "pipe", "pipe", ...(options.descriptors ?? [])],
   });
-  living.add(child);
+  children.add(child);
   const output = collect(child);
   const exited = new Promise<Exit>((resolve) => {
     child.once("close", (code, signal) => {
-      living.delete(child);
+      children.delete(child);
       resolve({ code, signal });
     });
   });
@@ -156,16 +154,16 @@ function launch(
 }
 
 function collect(child: ChildProcess): Output {
-  const pieces: { from: "stdout" | "stderr"; bytes: Buffer }[] = [];
+  const chunks: { from: "stdout" | "stderr"; bytes: Buffer }[] = [];
   const listeners = new Set<() => void>();
   for (const from of ["stdout", "stderr"] as const) {
     child[from]?.on("data", (bytes: Buffer) => {
-      pieces.push({ from, bytes });
+      chunks.push({ from, bytes });
       for (const listener of listeners) listener();
     });
   }
   const text = (from: "stdout" | "stderr" | null): string =>
-    Buffer.concat(pieces.filter((piece) => from === null || piece.from === from).map((piece) => piece.bytes)).toString(
+    Buffer.concat(chunks.filter((chunk) => from === null || chunk.from === from).map((chunk) => chunk.bytes)).toString(
       "utf8",
     );
   return {

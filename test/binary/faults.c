@@ -1,5 +1,6 @@
-/* Fails system calls on files as the control file says, one rule a line: CALL SUBSTRING ERRNO, for instance "fsync assay.db-wal 5". Loaded with
- * LD_PRELOAD; what it does not fail it passes on. $FAULTS names the control file, which is read anew for each call. */
+/* Fails system calls on files according to a control file, one rule per line: CALL SUBSTRING ERRNO, for instance
+ * "fsync assay.db-wal 5". Loaded with LD_PRELOAD; every other call passes through. $FAULTS names the control file, which
+ * is read again for each call. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,8 +13,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Whether a path has this part; one that ends in a dollar sign stands at its end. */
-static int has(const char *path, const char *part) {
+/* Whether a path contains this part; a part that ends in a dollar sign matches only at the end of the path. */
+static int contains(const char *path, const char *part) {
   size_t length = strlen(part), whole = strlen(path);
   if (length == 0 || part[length - 1] != '$') return strstr(path, part) != NULL;
   return whole >= length - 1 && strncmp(path + whole - (length - 1), part, length - 1) == 0;
@@ -33,7 +34,8 @@ static int fault(const char *call, const char *path) {
   for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
     char name[32], part[256];
     int number;
-    if (sscanf(line, "%31s %255s %d", name, part, &number) == 3 && strcmp(name, call) == 0 && has(path, part)) return number;
+    if (sscanf(line, "%31s %255s %d", name, part, &number) != 3) continue;
+    if (strcmp(name, call) == 0 && contains(path, part)) return number;
   }
   return 0;
 }

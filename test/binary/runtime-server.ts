@@ -1,5 +1,5 @@
-// Starts the executable with an organization that has an account for every role, and provides the helpers with which the
-// runtime tests change and read it.
+// Starts the executable with an organization that has an account for every role, and provides the helpers with which
+// the runtime tests change and read it.
 
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -2,8 +2,9 @@
 import { readDocument } from "../rules/documentation.ts";
 
 /**
- * The indented blocks of src/guide/TOPIC.md in order, each without its indentation. Every line indented by four spaces or
- * more belongs to a block: blocks below a list item are indented further, while a list item's prose is indented by three.
+ * The indented blocks of src/guide/TOPIC.md in order, each without its indentation. Every line indented by four spaces
+ * or more belongs to a block: blocks below a list item are indented further, while a list item's prose is indented by
+ * three.
  */
 export function readCodeBlocks(topic: string): string[] {
   const blocks: string[][] = [];
