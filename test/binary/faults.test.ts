@@ -1,7 +1,7 @@
-// The executable on storage that fails: a disk that is full for real (a small tmpfs in a mount namespace of its own),
-// and system calls that fail on chosen files (faults.c, loaded before the C library). In every case: what was
-// acknowledged is there, what was refused is not, no half-written evidence is seen, and the server goes on by itself
-// once the storage does.
+// The executable on failing storage: a disk that is really full (a small tmpfs in its own mount namespace), and system
+// calls that fail on chosen files (faults.c, preloaded before the C library). In every case what was acknowledged is
+// there, what was refused is not, partly written evidence is never visible, and the server recovers by itself when the
+// storage does.
 
 import { createHash } from "node:crypto";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
@@ -32,8 +32,8 @@ const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 const MB = 1_048_576;
 const sha256 = (content: Buffer | string): string => createHash("sha256").update(content).digest("hex");
 
-/** A trail for attestations to lie on. */
-async function prepare(client: Client): Promise<void> {
+/** Creates the flow and the trail that the attestations go to. */
+async function createTrail(client: Client): Promise<void> {
   await expectStatus(
     client.form("PUT", "/flows/acme/template_file", "data_json", { name: "backend", description: "" }),
     201,
@@ -56,8 +56,8 @@ const attest = (client: Client, name: string, size = 20_000) =>
     },
   );
 
-/** Everything of `acknowledged` is there, whole, and nothing else is. */
-async function inspect(client: Client, data: string, acknowledged: ReadonlyMap<string, number>): Promise<void> {
+/** Expects exactly the acknowledged attestations (name -> size of the evidence), each with complete evidence. */
+async function expectEvidence(client: Client, data: string, acknowledged: ReadonlyMap<string, number>): Promise<void> {
   for (const [name, size] of acknowledged) {
     const [row] = await expectStatus(client.json("GET", `/attestations/acme/backend/trail/release-1/${name}`), 200);
     const file = await client.json(
@@ -73,12 +73,16 @@ async function inspect(client: Client, data: string, acknowledged: ReadonlyMap<s
   const root = join(data, "evidence");
   for (const shard of readdirSync(root).filter((name) => name.length === 2))
     for (const name of readdirSync(join(root, shard)))
-      assert.is(sha256(readFileSync(join(root, shard, name))), shard + name, "a file that is not what its name says");
+      assert.is(
+        sha256(readFileSync(join(root, shard, name))),
+        shard + name,
+        "the content of an evidence file differs from the digest in its name",
+      );
 }
 
-/** Of a stopped server. */
-function inspectDatabase(data: string, names: readonly string[]): void {
-  // A copy: SQLite does not open files through the root of another process.
+/** Expects the database of a stopped server to be sound and to have exactly these attestations. */
+function expectDatabase(data: string, names: readonly string[]): void {
+  // Works on a copy, because SQLite does not open files through the root of another process.
   const copy = mkdtempSync(join(tmpdir(), "assay-faults-"));
   copyFileSync(join(data, "assay.db"), join(copy, "assay.db"));
   const db = new Database(join(copy, "assay.db"), { nativeBinding: loadAddon() as unknown as string });
@@ -98,20 +102,20 @@ const keyOf = (init: { code: number | null; stdout: string; stderr: string }): s
 };
 
 const INIT = ["init", "--org", "acme", "--user", "ops"];
-const CLOSED = /"reason":"([^"]*)"[^\n]*entered read-only mode: changes are refused, reads continue/;
-const REOPENED = /left read-only mode: changes are accepted again/;
+const ENTERED_READ_ONLY = /"reason":"([^"]*)"[^\n]*taking no changes, only reads/;
+const LEFT_READ_ONLY = /taking changes again/;
 
 // ---- a full disk
 
-const mountable =
+const canMount =
   process.getuid?.() === 0 &&
   spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], { env: { PATH } }).status === 0;
-const full = suite("faults: a full disk");
-const onDisk = mountable ? full : full.skip;
-if (!mountable) console.log("skipped: this process may not mount a file system in a namespace of its own");
+const fullDisk = suite("binary/faults: a full disk");
+const testFullDisk = canMount ? fullDisk : fullDisk.skip;
+if (!canMount) console.log("skipped: this process may not mount a file system in its own namespace");
 
-/** A file system of `size` bytes at /mnt of a namespace that lives until `end`; `path` leads there from outside. */
-async function smallDisk(size: number) {
+/** Mounts a file system of `size` bytes at /mnt of a mount namespace that exists until `end`. */
+async function mountSmallDisk(size: number) {
   const holder: ChildProcess = spawn(
     "unshare",
     [
@@ -130,12 +134,13 @@ async function smallDisk(size: number) {
   const inside = (args: readonly string[]): readonly string[] => ["-t", String(holder.pid), "-m", EXECUTABLE, ...args];
   const options = { executable: "/usr/bin/nsenter", cwd: "/" };
   return {
+    /** Path of the data directory from outside the namespace. */
     data: join(root, "data"),
     free: (): number => {
       const { bavail, bsize } = statfsSync(root);
       return bavail * bsize;
     },
-    /** Leaves so many bytes free. */
+    /** Fills the disk until this many bytes are free. */
     fill(left: number): void {
       const ballast = join(root, "ballast");
       const { bavail, bsize } = statfsSync(root);
@@ -151,56 +156,59 @@ async function smallDisk(size: number) {
   };
 }
 
-onDisk("below the reserve: 507 with the reason, reads go on, and by itself changes again", async () => {
-  const disk = await smallDisk(64 * MB);
+testFullDisk("below the reserve it refuses writes with 507, serves reads, and recovers by itself", async () => {
+  const disk = await mountSmallDisk(64 * MB);
   try {
     const key = keyOf(await disk.run(INIT));
     const server = await disk.serve("16MB");
     const client = createClient(server.url, key);
-    await prepare(client);
+    await createTrail(client);
     await expectStatus(attest(client, "before"), 201);
-    // What is larger than what would be left is not even begun.
+    // An upload that would use up the reserve is refused before it starts.
     const large = await attest(client, "large", 48 * MB);
     assert.is(large.status, 507);
     assert.match(large.body.message, "has no space for 48 MB beyond its reserve of 16 MB");
 
     disk.fill(12 * MB);
-    await server.wrote(CLOSED);
+    await server.wrote(ENTERED_READ_ONLY);
     const refused = await attest(client, "during");
     assert.is(refused.status, 507);
     assert.match(
       refused.body.message,
-      /^The server takes no changes at the moment: the disk of the data directory has 1[0-2] MB free, less than the reserve of 16 MB \(disk-reserve\)\. Nothing was stored$/,
+      new RegExp(
+        "^The server takes no changes at the moment: the disk of the data directory has 1[0-2] MB left, " +
+          "and below 16 MB \\(disk-reserve\\) only reads are served\\. Nothing was stored$",
+      ),
     );
     assert.is(refused.headers.get("Retry-After"), "60");
-    await inspect(client, disk.data, new Map([["before", 20_000]]));
+    await expectEvidence(client, disk.data, new Map([["before", 20_000]]));
 
     disk.clear();
-    await server.wrote(REOPENED);
+    await server.wrote(LEFT_READ_ONLY);
     await expectStatus(attest(client, "after"), 201);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
-    inspectDatabase(disk.data, ["after", "before"]);
+    expectDatabase(disk.data, ["after", "before"]);
   } finally {
     disk.end();
   }
 });
 
-onDisk(
-  "not a byte left, under load: nothing acknowledged is lost, also over kill -9, and the server starts on the full disk",
+testFullDisk(
+  "a disk that fills up under load loses nothing acknowledged, not even on kill -9, and the server starts on it",
   async () => {
-    const disk = await smallDisk(48 * MB);
+    const disk = await mountSmallDisk(48 * MB);
     try {
       const key = keyOf(await disk.run(INIT));
       let server = await disk.serve("1MB");
       let client = createClient(server.url, key);
-      await prepare(client);
+      await createTrail(client);
       const acknowledged = new Map<string, number>();
       const statuses = new Set<number>();
-      let asked = 0;
+      let sent = 0;
       const lane = async (): Promise<void> => {
-        // Each lane ends with its third refusal.
-        for (let refusals = 0; refusals < 3 && asked < 20_000; ) {
-          const name = `a${(asked += 1)}`;
+        // Each lane stops at its third refusal.
+        for (let refusals = 0; refusals < 3 && sent < 20_000; ) {
+          const name = `a${(sent += 1)}`;
           const { status } = await attest(client, name, 40_000);
           statuses.add(status);
           if (status === 201) acknowledged.set(name, 40_000);
@@ -212,35 +220,35 @@ onDisk(
       for (const status of statuses)
         assert.ok([201, 503, 507].includes(status), `status ${status}\n${server.output().slice(-3000)}`);
       assert.ok(statuses.size > 1);
-      await server.wrote(CLOSED);
-      await inspect(client, disk.data, acknowledged);
+      await server.wrote(ENTERED_READ_ONLY);
+      await expectEvidence(client, disk.data, acknowledged);
       disk.fill(0);
       await server.stop("SIGKILL");
 
-      // It reads, where SQLite finds room for the index of its log, which a killed process leaves behind.
+      // Reads work, because SQLite reuses the index of the write-ahead log that a killed process leaves behind.
       server = await disk.serve("1MB");
       client = createClient(server.url, key);
-      await inspect(client, disk.data, acknowledged);
-      // What it swept from staging gave some room back.
+      await expectEvidence(client, disk.data, acknowledged);
+      // Sweeping the staging directory freed some space.
       disk.fill(0);
-      await server.wrote(CLOSED);
+      await server.wrote(ENTERED_READ_ONLY);
       assert.is((await attest(client, "refused")).status, 507);
       disk.clear();
-      await server.wrote(REOPENED);
+      await server.wrote(LEFT_READ_ONLY);
       await expectStatus(attest(client, "after"), 201);
       acknowledged.set("after", 20_000);
-      await inspect(client, disk.data, acknowledged);
+      await expectEvidence(client, disk.data, acknowledged);
       assert.equal(readdirSync(join(disk.data, "staging")), []);
       assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
-      inspectDatabase(disk.data, [...acknowledged.keys()]);
+      expectDatabase(disk.data, [...acknowledged.keys()]);
     } finally {
       disk.end();
     }
   },
 );
 
-onDisk("a first start without room ends with plain words and leaves nothing that a later one trips over", async () => {
-  const disk = await smallDisk(8 * MB);
+testFullDisk("a first start on a full disk fails with a clear message, and a later start succeeds", async () => {
+  const disk = await mountSmallDisk(8 * MB);
   try {
     disk.fill(0);
     const refused = await disk.run(["serve", "--listen", "127.0.0.1:0"]);
@@ -254,7 +262,7 @@ onDisk("a first start without room ends with plain words and leaves nothing that
   }
 });
 
-full.run();
+fullDisk.run();
 
 // ---- system calls that fail
 
@@ -263,29 +271,29 @@ const compiled =
   spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", shim, join(import.meta.dirname, "faults.c"), "-ldl"], {
     env: { PATH },
   }).status === 0;
-const calls = suite("faults: system calls");
-const failing = compiled ? calls : calls.skip;
-if (!compiled) console.log("skipped: there is no C compiler");
-calls.after(() => rmSync(join(shim, ".."), { recursive: true, force: true }));
+const systemCalls = suite("binary/faults: failing system calls");
+const testFaults = compiled ? systemCalls : systemCalls.skip;
+if (!compiled) console.log("skipped: making system calls fail needs a C compiler");
+systemCalls.after(() => rmSync(join(shim, ".."), { recursive: true, force: true }));
 
 const [EIO, EACCES, ENOSPC, EROFS] = [5, 13, 28, 30];
 /**
- * What fails, and for whom: on each, a change is refused with one of these, and after it no change until the storage
- * answers.
+ * Each fault with the statuses of which one must refuse the first write. From then on the server is in read-only mode
+ * until the storage works again.
  */
 const CASES: readonly { what: string; rules: string; statuses: readonly number[] }[] = [
-  { what: "the log of the database cannot be synced", rules: `fsync assay.db-wal ${EIO}`, statuses: [503, 507] },
-  { what: "the log of the database cannot be written", rules: `write assay.db-wal ${EIO}`, statuses: [503, 507] },
-  { what: "the log of the database has no room", rules: `write assay.db-wal ${ENOSPC}`, statuses: [503, 507] },
+  { what: "the write-ahead log cannot be synced", rules: `fsync assay.db-wal ${EIO}`, statuses: [503, 507] },
+  { what: "the write-ahead log cannot be written", rules: `write assay.db-wal ${EIO}`, statuses: [503, 507] },
+  { what: "the write-ahead log has no space", rules: `write assay.db-wal ${ENOSPC}`, statuses: [503, 507] },
   { what: "evidence cannot be written", rules: `write /staging/ ${EIO}`, statuses: [503, 507] },
-  { what: "evidence has no room", rules: `write /staging/ ${ENOSPC}`, statuses: [507] },
+  { what: "evidence has no space", rules: `write /staging/ ${ENOSPC}`, statuses: [507] },
   { what: "evidence cannot be synced", rules: `fsync /staging/ ${EIO}`, statuses: [503, 507] },
   {
-    what: "evidence cannot get its name",
+    what: "evidence cannot be renamed into place",
     rules: `rename /evidence/ ${EACCES}\nwrite /evidence/trial ${EACCES}`,
     statuses: [503, 507],
   },
-  { what: "the directory of evidence cannot be synced", rules: `fsync /evidence/ ${EIO}`, statuses: [503, 507] },
+  { what: "the evidence directory cannot be synced", rules: `fsync /evidence/ ${EIO}`, statuses: [503, 507] },
   {
     what: "the file system became read-only",
     rules: `write /data/ ${EROFS}\nfsync /data/ ${EROFS}\nrename /data/ ${EROFS}`,
@@ -293,7 +301,7 @@ const CASES: readonly { what: string; rules: string; statuses: readonly number[]
   },
 ];
 
-failing("on each a change is refused and leaves nothing, reads go on, and it recovers", () =>
+testFaults("each fault refuses the write and leaves nothing of it, reads still work, and the server recovers", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const control = join(directory, "control");
@@ -303,11 +311,11 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
       env: { LD_PRELOAD: shim, FAULTS: control },
     });
     const client = createClient(server.url, key);
-    await prepare(client);
+    await createTrail(client);
     const acknowledged = new Map<string, number>();
     for (const [index, { what, rules, statuses }] of CASES.entries()) {
       writeFileSync(control, rules);
-      // Larger than what is held in memory, so that staging writes it at once.
+      // Too large to be buffered in memory, so that staging writes it at once.
       const refused = await attest(client, `refused-${index}`, 400_000);
       assert.ok(statuses.includes(refused.status), `${what}: ${refused.status} ${refused.bytes}`);
       assert.ok(typeof refused.body.message === "string" && !("errors" in refused.body), what);
@@ -316,27 +324,24 @@ failing("on each a change is refused and leaves nothing, reads go on, and it rec
       );
       const second = await attest(client, `second-${index}`);
       assert.is(second.status, 507, `${what}: ${second.bytes}`);
-      await inspect(client, data, acknowledged);
+      await expectEvidence(client, data, acknowledged);
       writeFileSync(control, "");
-      await server.wrote(new RegExp(`(?:left read-only mode: changes are accepted again[^]*){${index + 1}}`));
-      const name = `kept-${index}`;
+      await server.wrote(new RegExp(`(?:taking changes again[^]*){${index + 1}}`));
+      const name = `accepted-${index}`;
       await expectStatus(attest(client, name, 400_000), 201);
       acknowledged.set(name, 400_000);
     }
-    await inspect(client, data, acknowledged);
+    await expectEvidence(client, data, acknowledged);
     assert.equal(readdirSync(join(data, "staging")), []);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
-    // It told each of them once: of refusing, and of left read-only mode: changes are accepted again.
-    for (const line of [
-      "entered read-only mode: changes are refused, reads continue",
-      "left read-only mode: changes are accepted again",
-    ])
+    // It logs each transition once per fault.
+    for (const line of ["taking no changes, only reads", "taking changes again"])
       assert.is(server.output().split(line).length - 1, CASES.length, line);
-    inspectDatabase(data, [...acknowledged.keys()]);
+    expectDatabase(data, [...acknowledged.keys()]);
   }),
 );
 
-failing("while the log cannot be copied into the database, everything goes on in the log, and nothing is lost", () =>
+testFaults("while checkpoints fail, writes continue in the write-ahead log and nothing is lost", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const control = join(directory, "control");
@@ -345,10 +350,10 @@ failing("while the log cannot be copied into the database, everything goes on in
     const args = ["serve", "--data", data, "--listen", "127.0.0.1:0"];
     let server = await start(args, { env: { LD_PRELOAD: shim, FAULTS: control } });
     const client = createClient(server.url, key);
-    await prepare(client);
+    await createTrail(client);
     writeFileSync(control, `write /assay.db$ ${EIO}\nfsync /assay.db$ ${EIO}`);
     const names = Array.from({ length: 700 }, (_, index) => `n${index}`);
-    // More than enough for several copies; a few at a time, as pipelines come.
+    // More than enough for several checkpoints; ten at a time, as from pipelines.
     for (let from = 0; from < names.length; from += 10) {
       await Promise.all(
         names.slice(from, from + 10).map((name) =>
@@ -364,7 +369,7 @@ failing("while the log cannot be copied into the database, everything goes on in
       );
     }
     assert.ok(statSync(join(data, "assay.db-wal")).size > 1_000_000);
-    // Nor does the stop lose what it cannot copy.
+    // Stopping loses nothing either, although its checkpoint fails.
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output().slice(-3_000));
     assert.match(server.output(), /SQLITE_IOERR/);
     server = await start(args);
@@ -378,11 +383,11 @@ failing("while the log cannot be copied into the database, everything goes on in
       1,
     );
     await server.stop();
-    inspectDatabase(data, names);
+    expectDatabase(data, names);
   }),
 );
 
-failing("what cannot be read is neither missing nor a bug: 503, or a cut download, and then it is there again", () =>
+testFaults("an unreadable file gives 503 or a truncated download, and is served once it is readable again", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const control = join(directory, "control");
@@ -391,10 +396,10 @@ failing("what cannot be read is neither missing nor a bug: 503, or a cut downloa
     let server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
       env: { LD_PRELOAD: shim, FAULTS: control },
     });
-    await prepare(createClient(server.url, key));
-    await expectStatus(attest(createClient(server.url, key), "kept"), 201);
+    await createTrail(createClient(server.url, key));
+    await expectStatus(attest(createClient(server.url, key), "readable"), 201);
     await server.stop();
-    // A new process has nothing of the database in memory yet.
+    // A new process has not cached any of the database yet.
     server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
       env: { LD_PRELOAD: shim, FAULTS: control },
     });
@@ -405,19 +410,19 @@ failing("what cannot be read is neither missing nor a bug: 503, or a cut downloa
     assert.match(answer.body.message, "The server's storage failed (SQLITE_CORRUPT)");
     writeFileSync(control, "");
     await expectStatus(client.json("GET", "/trails/acme/backend/release-1"), 200);
-    const [row] = await expectStatus(client.json("GET", "/attestations/acme/backend/trail/release-1/kept"), 200);
+    const [row] = await expectStatus(client.json("GET", "/attestations/acme/backend/trail/release-1/readable"), 200);
     const path = `/attestations/acme/backend/trail/release-1/attestation/${row.attestation_id}/evidence`;
     writeFileSync(control, `read /evidence/ ${EIO}`);
     const unread = await client.json("GET", path).catch((error: unknown) => error);
     assert.ok(unread instanceof Error || (unread as { status: number }).status === 503, JSON.stringify(unread));
     writeFileSync(control, "");
-    assert.ok((await client.json("GET", path)).bytes.equals(evidenceOf("kept", 20_000)));
+    assert.ok((await client.json("GET", path)).bytes.equals(evidenceOf("readable", 20_000)));
     await server.stop();
   }),
 );
 
-failing(
-  "ready and readyz are 503 with the reason while no read of the database succeeds, although all of it is in memory",
+testFaults(
+  "/ready and /readyz answer 503 with the reason while the database cannot be read, even if all of it is cached",
   () =>
     inDirectory(async (directory) => {
       const data = join(directory, "data");
@@ -428,31 +433,31 @@ failing(
         env: { LD_PRELOAD: shim, FAULTS: control },
       });
       const client = createClient(server.url, key);
-      await prepare(client);
-      await expectStatus(attest(client, "kept"), 201);
+      await createTrail(client);
+      await expectStatus(attest(client, "readable"), 201);
       const probe = async (path: string): Promise<{ status: number; text: string }> => {
         const response = await fetch(`${server.url}${path}`);
         return { status: response.status, text: await response.text() };
       };
-      /** Asks until the answer is another one: the disk is asked once a second. */
-      const probeUntil = async (status: number): Promise<string> => {
+      /** Polls /ready until it has this status, and returns its text: the server checks the disk once a second. */
+      const waitForStatus = async (status: number): Promise<string> => {
         for (let tries = 0; tries < 100_000; tries += 1) {
           const answer = await probe("/ready");
           if (answer.status === status) return answer.text;
         }
-        throw new Error(`/ready never was ${status}`);
+        throw new Error(`/ready never answered ${status}`);
       };
       assert.equal(await probe("/ready"), { status: 200, text: "OK" });
       for (const file of ["/assay.db$", "/assay.db-wal"]) {
         writeFileSync(control, `read ${file} ${EIO}`);
-        const reason = "Storage failure: the database cannot be read (EIO)";
-        assert.is(await probeUntil(503), reason, file);
+        const reason = "The storage fails: the database cannot be read (EIO)";
+        assert.is(await waitForStatus(503), reason, file);
         const { status, text } = await probe("/readyz");
-        const { state, reason: why } = JSON.parse(text);
-        assert.equal({ status, state, why }, { status: 503, state: "unavailable", why: reason });
+        const { state, reason: shownReason } = JSON.parse(text);
+        assert.equal({ status, state, shownReason }, { status: 503, state: "unavailable", shownReason: reason });
         assert.equal(await probe("/healthz"), { status: 200, text: "OK" });
         writeFileSync(control, "");
-        assert.is(await probeUntil(200), "OK");
+        assert.is(await waitForStatus(200), "OK");
       }
       writeFileSync(control, `fsync assay.db-wal ${EIO}`);
       assert.ok([503, 507].includes((await attest(client, "refused")).status));
@@ -460,14 +465,17 @@ failing(
       assert.equal({ status, state: JSON.parse(text).state }, { status: 200, state: "read-only" });
       assert.match(
         JSON.parse(text).reason,
-        /^The server is in read-only mode: (the last write failed \(\w*IO\w*\); a test write follows|a test write failed \(\w*IO\w*\); it is retried) in a few seconds$/,
+        new RegExp(
+          "^No changes are taken: (the last write|a write on trial) failed \\(\\w*IO\\w*\\), " +
+            "and the next one (is tried|follows) in a few seconds$",
+        ),
       );
       writeFileSync(control, "");
       await server.stop();
     }),
 );
 
-failing("a fresh data directory is made only where each directory above it that got an entry can be synced", () =>
+testFaults("creates a data directory only if every parent directory that gained an entry can be synced", () =>
   inDirectory(async (root) => {
     const control = join(root, "control");
     const env = { LD_PRELOAD: shim, FAULTS: control };
@@ -484,17 +492,17 @@ failing("a fresh data directory is made only where each directory above it that 
         rmSync(above, { recursive: true, force: true });
         failAt(directory);
         const { code, stderr } = await run(command, { env });
-        assert.is(code, 1, `${command[0]} although ${directory} cannot be synced`);
+        assert.is(code, 1, `${command[0]} when ${directory} cannot be synced`);
         assert.match(stderr, /EIO/);
       }
     }
-    // The process that made the directories may have died before it synced them: the next one does.
-    for (const missing of [data, join(above, "inner")]) {
+    // The process that created the directories may have died before it synced them, so the next one syncs them too.
+    for (const unsynced of [data, join(above, "inner")]) {
       rmSync(above, { recursive: true, force: true });
       mkdirSync(data, { recursive: true });
-      failAt(missing);
+      failAt(unsynced);
       const { code } = await run([...INIT, "--data", data], { env });
-      assert.is(code, 1, `init although ${missing} cannot be synced`);
+      assert.is(code, 1, `init when ${unsynced} cannot be synced`);
     }
     rmSync(above, { recursive: true, force: true });
     writeFileSync(control, "");
@@ -506,10 +514,10 @@ failing("a fresh data directory is made only where each directory above it that 
       if (target.endsWith("empty")) mkdirSync(target);
       failAt(above);
       const { code, stderr } = await run(["restore", backup, "--data", target], { env });
-      assert.is(code, 1, `restore into ${target} although its parent cannot be synced`);
+      assert.is(code, 1, `restore into ${target} when its parent cannot be synced`);
       assert.match(stderr, /EIO/);
     }
   }),
 );
 
-calls.run();
+systemCalls.run();

@@ -1,5 +1,5 @@
-// The executable and its network: certificates that change, a path of its own, proxies, Unix sockets, sockets of
-// systemd, and the end.
+// The network side of the executable: certificate changes, a base path, proxies, Unix sockets, sockets of systemd, and
+// shutdown.
 
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, lstatSync, readdirSync, renameSync, writeFileSync } from "node:fs";
@@ -18,21 +18,29 @@ const test = suite("binary/listening");
 const init = (data: string): Promise<string> =>
   run(["init", "--data", data, "--org", "acme", "--user", "ops"]).then(({ stdout }) => stdout.trim());
 const flow = (name: string): string => JSON.stringify({ name, description: "" });
-/** Of the database of a stopped server there is one file: the write-ahead log was emptied into it. */
-const databaseFiles = (data: string): string[] => readdirSync(data).filter((name) => name.startsWith("assay.db"));
+/** The files of the database. A stopped server leaves one: its write-ahead log is checkpointed and removed. */
+const listDatabaseFiles = (data: string): string[] => readdirSync(data).filter((name) => name.startsWith("assay.db"));
 
-function put(directory: string, { certificate, key }: { certificate: string; key: string }): string[] {
+/** Writes a certificate and its key. Returns the options that name them. */
+function writeCertificate(directory: string, { certificate, key }: { certificate: string; key: string }): string[] {
   const [crt, pem] = [join(directory, "tls.crt"), join(directory, "tls.key")];
   writeFileSync(crt, certificate);
   writeFileSync(pem, key);
   return ["--tls-cert", crt, "--tls-key", pem];
 }
 
-test("over TLS: a slow upload goes on while SIGHUP changes the certificate, a bad one changes nothing, and SIGTERM waits for it", () =>
+test("a slow TLS upload survives good and bad certificate reloads, and SIGTERM waits for it", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const key = await init(data);
-    const running = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", ...put(directory, FIRST)]);
+    const running = await start([
+      "serve",
+      "--data",
+      data,
+      "--listen",
+      "127.0.0.1:0",
+      ...writeCertificate(directory, FIRST),
+    ]);
     const { url } = running;
     assert.match(url, /^https:\/\//);
     assert.is(await fingerprintAt(url), fingerprintOf(FIRST));
@@ -41,11 +49,11 @@ test("over TLS: a slow upload goes on while SIGHUP changes the certificate, a ba
     await upload.goesOn;
     socket.write(flow("slow").slice(0, 9));
 
-    put(directory, SECOND);
+    writeCertificate(directory, SECOND);
     process.kill(running.pid, "SIGHUP");
     await running.wrote(/"msg":"the certificate was read again/);
     assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
-    put(directory, { ...SECOND, key: FIRST.key });
+    writeCertificate(directory, { ...SECOND, key: FIRST.key });
     process.kill(running.pid, "SIGHUP");
     await running.wrote(/cannot be used: the one in use stays/);
     assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
@@ -54,16 +62,16 @@ test("over TLS: a slow upload goes on while SIGHUP changes the certificate, a ba
     process.kill(running.pid, "SIGTERM");
     await running.wrote(/"msg":"stopping"/);
     await ask(url, { path: "/ready" }).then(
-      () => assert.unreachable("it still takes connections"),
+      () => assert.unreachable("it still accepts connections"),
       () => undefined,
     );
     socket.write(flow("slow").slice(9));
     assert.match(await upload.answer, /HTTP\/1\.1 201 Created\r\n/);
     assert.equal(await running.exited, { code: 0, signal: null }, running.output());
-    assert.equal(databaseFiles(data), ["assay.db"]);
+    assert.equal(listDatabaseFiles(data), ["assay.db"]);
   }));
 
-test("SIGHUP without a certificate ends nothing, and a pair that does not fit ends the start", () =>
+test("SIGHUP without a certificate does no harm, and a certificate with another key fails the start", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const running = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
@@ -75,13 +83,13 @@ test("SIGHUP without a certificate ends nothing, and a pair that does not fit en
       "serve",
       "--data",
       data,
-      ...put(directory, { ...FIRST, key: SECOND.key }),
+      ...writeCertificate(directory, { ...FIRST, key: SECOND.key }),
     ]);
     assert.equal({ code, stdout }, { code: 1, stdout: "" });
     assert.match(stderr, "does not belong to the certificate in");
   }));
 
-test("below a path, behind a proxy: the reference page, the probes, addresses and the log", () =>
+test("serves below a base path behind a proxy: API reference, probes, metrics, links and log", () =>
   inDirectory(async (data) => {
     const running = await start([
       "serve",
@@ -135,7 +143,7 @@ test("below a path, behind a proxy: the reference page, the probes, addresses an
     await running.stop();
   }));
 
-test("a Unix socket: of the group, replaced after a kill, refused while its server lives, and removed at the end", () =>
+test("a Unix socket is group-accessible, replaced after a kill, refused while in use, and removed on exit", () =>
   inDirectory(async (directory) => {
     const path = join(directory, "assay.sock");
     const serve = (data: string): string[] => ["serve", "--data", join(directory, data), "--listen", `unix:${path}`];
@@ -154,32 +162,35 @@ test("a Unix socket: of the group, replaced after a kill, refused while its serv
     assert.not(existsSync(path));
   }));
 
-/** A socket that is bound and listens, as systemd creates one, and its descriptor. */
-async function bound(place: string | number): Promise<{ server: Server; fd: number }> {
+/** Binds a listening socket, as systemd would. Returns it with its file descriptor. */
+async function bindSocket(portOrPath: string | number): Promise<{ server: Server; fd: number }> {
   const server = createServer();
   await new Promise<void>((resolve) =>
-    typeof place === "number" ? server.listen(place, "127.0.0.1", resolve) : server.listen(place, resolve),
+    typeof portOrPath === "number"
+      ? server.listen(portOrPath, "127.0.0.1", resolve)
+      : server.listen(portOrPath, resolve),
   );
   return { server, fd: (server as unknown as { _handle: { fd: number } })._handle.fd };
 }
 
-const ACTIVATED = 'LISTEN_PID=$$ LISTEN_FDS="$1"; export LISTEN_PID LISTEN_FDS; shift; exec "$@"';
+/** A shell command that runs its arguments as socket activation does, with `$1` sockets. */
+const ACTIVATE = 'LISTEN_PID=$$ LISTEN_FDS="$1"; export LISTEN_PID LISTEN_FDS; shift; exec "$@"';
 
-test("sockets that were handed over are used in place of --listen, and nothing else is bound", () =>
+test("listens on inherited sockets in place of --listen, and binds nothing else", () =>
   inDirectory(async (directory) => {
     const path = join(directory, "handed.sock");
-    const [tcp, unix] = [await bound(0), await bound(`${path}.first`)];
-    // Closing our end removes the file of the name that it was bound with.
+    const [tcp, unix] = [await bindSocket(0), await bindSocket(`${path}.first`)];
+    // Closing our end removes the file under the name that it was bound to, so the socket gets another name.
     renameSync(`${path}.first`, path);
     const { port } = tcp.server.address() as AddressInfo;
     const running = await start(
-      ["-c", ACTIVATED, "sh", "2", EXECUTABLE, "serve", "--data", join(directory, "data"), "--listen", "192.0.2.1:1"],
+      ["-c", ACTIVATE, "sh", "2", EXECUTABLE, "serve", "--data", join(directory, "data"), "--listen", "192.0.2.1:1"],
       {
         executable: "/bin/sh",
         descriptors: [tcp.fd, unix.fd],
       },
     );
-    // From here on the sockets belong to the executable alone.
+    // From here on only the executable holds the sockets.
     for (const { server } of [tcp, unix]) server.close();
     assert.is(running.url, `http://127.0.0.1:${port}`);
     assert.match(
@@ -192,10 +203,10 @@ test("sockets that were handed over are used in place of --listen, and nothing e
     assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
     assert.is((await ask(`unix:${path}`, { path: "/ready" })).text, "OK");
     assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
-    assert.ok(existsSync(path), "its file stays with whoever made it");
+    assert.ok(existsSync(path), "the process that created the socket keeps its file");
   }));
 
-test("variables of another process count for nothing, and a descriptor that is no listening socket is told", () =>
+test("ignores LISTEN_* variables of another process, and reports a descriptor that is not a listening socket", () =>
   inDirectory(async (directory) => {
     const other = await start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0"], {
       env: { LISTEN_PID: "1", LISTEN_FDS: "1" },
@@ -203,7 +214,7 @@ test("variables of another process count for nothing, and a descriptor that is n
     assert.not.match(other.output(), "handed over");
     assert.is((await other.stop()).code, 0);
     const { code, stderr } = await run(
-      ["-c", `exec 3</dev/null; ${ACTIVATED}`, "sh", "1", EXECUTABLE, "serve", "--data", join(directory, "data")],
+      ["-c", `exec 3</dev/null; ${ACTIVATE}`, "sh", "1", EXECUTABLE, "serve", "--data", join(directory, "data")],
       { executable: "/bin/sh" },
     );
     assert.is(code, 1);
@@ -212,11 +223,10 @@ test("variables of another process count for nothing, and a descriptor that is n
   }));
 
 const activator = "/usr/bin/systemd-socket-activate";
-if (!existsSync(activator))
-  console.log(`skipped: activation by systemd's own program wants ${activator}, which is not here`);
-const withActivator = existsSync(activator) ? test : test.skip;
+if (!existsSync(activator)) console.log(`skipped: socket activation by systemd's own program needs ${activator}`);
+const testActivation = existsSync(activator) ? test : test.skip;
 
-withActivator("systemd-socket-activate starts it with the first connection, which is answered", () =>
+testActivation("systemd-socket-activate starts it on the first connection, which it answers", () =>
   inDirectory(async (directory) => {
     const path = join(directory, "activated.sock");
     const child = spawn(activator, ["-l", path, EXECUTABLE, "serve", "--data", join(directory, "data")], {
@@ -229,17 +239,17 @@ withActivator("systemd-socket-activate starts it with the first connection, whic
       const answer = await ask(`unix:${path}`, { path: "/ready" });
       assert.is(answer.text, "OK");
     } finally {
-      // It became the server, by exec.
+      // By exec the child has become the server.
       child.kill("SIGTERM");
       assert.is(await ended, 0);
     }
   }),
 );
 
-const withNotify = canReceive ? test : test.skip;
-if (!canReceive) console.log("skipped: telling systemd wants /usr/bin/systemd-notify and python3, which are not here");
+const testNotify = canReceive ? test : test.skip;
+if (!canReceive) console.log("skipped: notifying systemd needs /usr/bin/systemd-notify and python3");
 
-withNotify("systemd is told of the start, of a reload and of the end", () =>
+testNotify("notifies systemd of the start, a reload and the stop", () =>
   inDirectory(async (directory) => {
     const receiver = await startReceiver(join(directory, "notify.sock"));
     try {
@@ -265,9 +275,9 @@ withNotify("systemd is told of the start, of a reload and of the end", () =>
   }),
 );
 
-test("headers that dribble in are answered with 408, encrypted or not", () =>
+test("answers headers that arrive too slowly with 408, with and without TLS", () =>
   inDirectory(async (directory) => {
-    for (const tls of [[], put(directory, FIRST)]) {
+    for (const tls of [[], writeCertificate(directory, FIRST)]) {
       const running = await start([
         "serve",
         "--data",
@@ -288,14 +298,10 @@ test("headers that dribble in are answered with 408, encrypted or not", () =>
     }
   }));
 
-test("help knows the topics", () => {
+test("help prints the topics tls and proxies", () => {
   for (const topic of ["tls", "proxies"]) {
     const { status, stdout } = spawnSync(EXECUTABLE, ["help", topic], { encoding: "utf8", env: {} });
-    assert.equal(
-      { status, "stdout startsWith": stdout.startsWith(`# ${topic}: `) },
-      { status: 0, "stdout startsWith": true },
-      topic,
-    );
+    assert.equal({ status, hasHeading: stdout.startsWith(`# ${topic}: `) }, { status: 0, hasHeading: true }, topic);
   }
 });
 

@@ -1,8 +1,8 @@
-// The executable on hardened machines: temporary directories without execution, a file system that cannot be written.
+// The executable on hardened machines: temporary directories mounted noexec, read-only file systems.
 //
-// Each case makes its mounts in a mount namespace of its own, where they end with the process. The namespace hides the
-// usual temporary directories, and the executable may itself lie below one of them; hence it is opened before the
-// mounts and run through that descriptor.
+// Each test mounts in its own mount namespace, where the mounts end with the process. The namespace hides the usual
+// temporary directories, and the executable may itself be below one of them; so it is opened before mounting and run
+// through that descriptor.
 
 import { spawnSync } from "node:child_process";
 import { suite } from "uvu";
@@ -11,7 +11,7 @@ import { EXECUTABLE, type Options, run, start } from "./executable.ts";
 
 const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-// Root may make a mount namespace; others may where user namespaces are allowed. A container often allows neither.
+// Root may create a mount namespace; other users may where user namespaces are allowed. Containers often allow neither.
 const namespace = [["-m"], ["-r", "-m"]].find(
   (flags) =>
     spawnSync("unshare", [...flags, "mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", "/tmp"], { env: { PATH } })
@@ -19,12 +19,15 @@ const namespace = [["-m"], ["-r", "-m"]].find(
 );
 
 const test = suite("binary/mounts");
-const permitted = namespace === undefined ? test.skip : test;
-if (namespace === undefined) console.log("skipped: this process may not make a mount namespace (unshare -m)");
+const testMounts = namespace === undefined ? test.skip : test;
+if (namespace === undefined) console.log("skipped: this process may not create a mount namespace (unshare -m)");
 
-/** How to run `assay args` in a namespace where `script` ran first; /mnt is an ordinary writable directory there. */
-function hardened(script: string, args: readonly string[], env: Record<string, string> = {}): [string[], Options] {
-  const shell = `exec 9<"$EXECUTABLE" && mount -t tmpfs tmpfs /mnt && mkdir /mnt/home /mnt/data && ${script} && unset EXECUTABLE && exec /proc/self/fd/9 "$@"`;
+/**
+ * The arguments for running `assay args` in a namespace after `script`; /mnt is an ordinary writable directory there.
+ */
+function inNamespace(script: string, args: readonly string[], env: Record<string, string> = {}): [string[], Options] {
+  const shell = `exec 9<"$EXECUTABLE" && mount -t tmpfs tmpfs /mnt && mkdir /mnt/home /mnt/data && ${script} &&
+    unset EXECUTABLE && exec /proc/self/fd/9 "$@"`;
   return [
     [...(namespace ?? []), "sh", "-c", shell, "assay", ...args],
     { executable: "/usr/bin/unshare", env: { PATH, EXECUTABLE, ...env } },
@@ -32,11 +35,11 @@ function hardened(script: string, args: readonly string[], env: Record<string, s
 }
 
 const SERVE = ["serve", "--data", "/mnt/data", "--listen", "127.0.0.1:0"];
-const USUAL = "/tmp /var/tmp /dev/shm";
+const TEMPORARY = "/tmp /var/tmp /dev/shm";
 const mountAll = (options: string, directories: string): string =>
   `for d in ${directories}; do mount -t tmpfs -o ${options} tmpfs $d || exit 99; done`;
 
-async function serves([args, options]: [string[], Options]): Promise<void> {
+async function expectServes([args, options]: [string[], Options]): Promise<void> {
   const server = await start(args, options);
   const response = await fetch(`${server.url}/ready`);
   await response.arrayBuffer();
@@ -44,26 +47,32 @@ async function serves([args, options]: [string[], Options]): Promise<void> {
   assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
 }
 
-permitted("/tmp without execution", () => serves(hardened(mountAll("noexec", "/tmp"), SERVE)));
+testMounts("serves with /tmp mounted noexec", () => expectServes(inNamespace(mountAll("noexec", "/tmp"), SERVE)));
 
-permitted("a read-only home", () => serves(hardened(mountAll("ro", "/mnt/home"), SERVE, { HOME: "/mnt/home" })));
-
-permitted("nothing but the data directory can be written", () =>
-  serves(hardened(mountAll("ro", `${USUAL} /mnt/home`), SERVE, { HOME: "/mnt/home" })),
+testMounts("serves with a read-only home", () =>
+  expectServes(inNamespace(mountAll("ro", "/mnt/home"), SERVE, { HOME: "/mnt/home" })),
 );
 
-permitted("nothing but $ASSAY_NATIVE_DIR allows execution", () =>
-  serves(
-    hardened(`${mountAll("noexec", `${USUAL} /mnt/data`)} && mkdir /mnt/native`, SERVE, {
+testMounts("serves when only the data directory is writable", () =>
+  expectServes(inNamespace(mountAll("ro", `${TEMPORARY} /mnt/home`), SERVE, { HOME: "/mnt/home" })),
+);
+
+testMounts("serves when only $ASSAY_NATIVE_DIR allows execution", () =>
+  expectServes(
+    inNamespace(`${mountAll("noexec", `${TEMPORARY} /mnt/data`)} && mkdir /mnt/native`, SERVE, {
       ASSAY_NATIVE_DIR: "/mnt/native",
     }),
   ),
 );
 
-permitted("no directory will do: one message that names each with its reason", async () => {
-  const [args, options] = hardened(`${mountAll("noexec", `${USUAL} /mnt/data`)} && mount -o remount,ro /tmp`, SERVE, {
-    TMPDIR: "/nowhere",
-  });
+testMounts("when no directory is usable it fails with one message that names each directory and reason", async () => {
+  const [args, options] = inNamespace(
+    `${mountAll("noexec", `${TEMPORARY} /mnt/data`)} && mount -o remount,ro /tmp`,
+    SERVE,
+    {
+      TMPDIR: "/nowhere",
+    },
+  );
   const result = await run(args, options);
   assert.is(result.code, 1, result.stderr);
   const all = result.stdout + result.stderr;

@@ -1,4 +1,4 @@
-// Audit packages from the executable, unpacked and checked with the programs that an auditor has.
+// Audit packages from the executable, unpacked and checked with the tools that an auditor has.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -22,8 +22,8 @@ const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aa
 const COMMIT = "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112";
 const LARGE = Buffer.from(Array.from({ length: 2_000_000 }, (_, index) => Math.imul(index + 1, 2_654_435_761) >>> 24));
 
-/** Whether the machine has a program. */
-function has(program: string, ...args: string[]): boolean {
+/** Whether this machine has a program. */
+function hasProgram(program: string, ...args: string[]): boolean {
   try {
     execFileSync(program, args, { stdio: "ignore" });
     return true;
@@ -32,7 +32,7 @@ function has(program: string, ...args: string[]): boolean {
   }
 }
 
-test("packages and reports are made by what is in the executable, and nothing else", () =>
+test("creates audit packages and reports with nothing but the executable", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     writeFileSync(join(directory, "apply.yml"), APPLY);
@@ -90,8 +90,8 @@ test("packages and reports are made by what is in the executable, and nothing el
       const artifact = await json("GET", `/artifacts/acme/payments/${FINGERPRINT.slice(0, 5)}/audit_package`);
       const pdf = await json("GET", "/trails/acme/payments/release-1/audit_pdf");
       assert.equal(
-        { "trail.status": trail.status, "artifact.status": artifact.status, "pdf.status": pdf.status },
-        { "trail.status": 200, "artifact.status": 200, "pdf.status": 200 },
+        { trail: trail.status, artifact: artifact.status, pdf: pdf.status },
+        { trail: 200, artifact: 200, pdf: 200 },
       );
       for (const [what, { bytes }] of Object.entries({ trail, artifact })) {
         const unpacked = join(directory, what);
@@ -100,25 +100,25 @@ test("packages and reports are made by what is in the executable, and nothing el
         execFileSync("tar", ["-xf", join(directory, `${what}.tar`), "-C", unpacked]);
         const top = `audit-package-payments-${what === "trail" ? "release-1" : FINGERPRINT.slice(0, 12)}`;
         assert.equal(readdirSync(unpacked), [top]);
-        const place = join(unpacked, top);
-        const { members } = JSON.parse(readFileSync(join(place, "manifest.json"), "utf8"));
+        const root = join(unpacked, top);
+        const { members } = JSON.parse(readFileSync(join(root, "manifest.json"), "utf8"));
         for (const { name, size, sha256 } of members) {
-          const content = readFileSync(join(place, name));
+          const content = readFileSync(join(root, name));
           assert.equal(
-            { "content.length": content.length, digest: createHash("sha256").update(content).digest("hex") },
-            { "content.length": size, digest: sha256 },
+            { size: content.length, sha256: createHash("sha256").update(content).digest("hex") },
+            { size, sha256 },
             name,
           );
         }
-        if (has("sha256sum", "--version"))
-          execFileSync("sha256sum", ["--check", "--strict", "--quiet", "SHA256SUMS"], { cwd: place });
-        const evidence = join(place, "evidence");
+        if (hasProgram("sha256sum", "--version"))
+          execFileSync("sha256sum", ["--check", "--strict", "--quiet", "SHA256SUMS"], { cwd: root });
+        const evidence = join(root, "evidence");
         assert.ok(what === "artifact" || readdirSync(evidence).length === 2);
       }
       assert.ok(
         pdf.bytes.equals(readFileSync(join(directory, "trail", "audit-package-payments-release-1", "trail-page.pdf"))),
       );
-      if (has("pdftotext", "-v")) {
+      if (hasProgram("pdftotext", "-v")) {
         const text = execFileSync("pdftotext", ["-layout", "-", "-"], { input: pdf.bytes }).toString();
         for (const words of [
           "release-1",

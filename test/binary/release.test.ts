@@ -1,6 +1,6 @@
-// A release through the packaged executable, with everything that teams use around it: a control that a policy demands,
-// an action that tells a receiver, a scan that comes in by webhook, the repository's builds and deployments, and the
-// search for it all.
+// A release through the packaged executable with everything that teams use around it: a control that a policy requires,
+// an action that notifies a receiver, a scan that arrives by webhook, the repository's builds and deployments, and
+// search.
 
 import { createHmac } from "node:crypto";
 import { suite } from "uvu";
@@ -24,9 +24,10 @@ const INFO = {
   timestamp: 1_700_000_000,
 };
 const POLICY =
-  "_schema: https://example.com/schemas/policy/v1\nartifacts:\n  attestations:\n    - type: decision\n      for_control: SDLC-7\n";
+  "_schema: https://example.com/schemas/policy/v1\n" +
+  "artifacts:\n  attestations:\n    - type: decision\n      for_control: SDLC-7\n";
 
-test("a control, a policy that demands it, an action, a scan and a search", () =>
+test("releases with a control, a policy that requires it, notifications, inbound webhooks and search", () =>
   inDirectory(async (data) => {
     const cli = async (...words: string[]): Promise<string> => {
       const { code, stdout, stderr } = await run([...words, "--data", data]);
@@ -40,7 +41,7 @@ test("a control, a policy that demands it, an action, a scan and a search", () =
     const terraform = createClient(server.url, admin, "terraform");
     const read = (path: string): Promise<any> => expectStatus(kosli.json("GET", path), 200);
 
-    // The control, its policy and the place; the policy may not name a control that does not exist.
+    // The control, its policy and the environment. A policy cannot name a control that does not exist.
     const put = () =>
       kosli.form(
         "PUT",
@@ -78,7 +79,7 @@ test("a control, a policy that demands it, an action, a scan and a search", () =
       201,
     );
 
-    // Build, and run before anybody decided.
+    // The artifact is built, and runs before the control decision.
     await expectStatus(
       kosli.form("PUT", "/flows/acme/template_file", "data_json", { name: "shop", description: "" }),
       201,
@@ -115,7 +116,7 @@ test("a control, a policy that demands it, an action, a scan and a search", () =
       { compliant: false, type: "missing_attestation", for_control: "SDLC-7" },
     );
 
-    // The decision turns it, and the receiver is told, with a signature that the operator's secret proves.
+    // The decision makes it compliant. The receiver is notified, and the operator's secret verifies the signature.
     await expectStatus(
       kosli.form("POST", "/attestations/acme/shop/trail/release-1/system", "data_json", {
         attestation_name: "review",
@@ -162,8 +163,8 @@ test("a control, a policy that demands it, an action, a scan and a search", () =
       [[1, FINGERPRINT]],
     );
 
-    // A scan of the same commit comes in.
-    const hook = JSON.parse(await cli("webhook", "enable", "sonar", "--org", "acme", "--json")) as {
+    // A scan of the same commit arrives by webhook.
+    const sonar = JSON.parse(await cli("webhook", "enable", "sonar", "--org", "acme", "--json")) as {
       path: string;
       secret: string;
     };
@@ -177,18 +178,18 @@ test("a control, a policy that demands it, an action, a scan and a search", () =
         "sonar.analysis.kosli_artifact_fingerprint": FINGERPRINT,
       },
     });
-    const post = (signature: string) =>
-      fetch(`${server.url}${hook.path}`, {
+    const postScan = (signature: string) =>
+      fetch(`${server.url}${sonar.path}`, {
         method: "POST",
         body: scan,
         headers: { "Content-Type": "application/json", "X-Sonar-Webhook-HMAC-SHA256": signature },
       });
-    assert.is((await post("0".repeat(64))).status, 401);
-    assert.is((await post(createHmac("sha256", hook.secret).update(scan).digest("hex"))).status, 200);
+    assert.is((await postScan("0".repeat(64))).status, 401);
+    assert.is((await postScan(createHmac("sha256", sonar.secret).update(scan).digest("hex"))).status, 200);
     assert.is((await read(`/trails/acme/shop/release-1`)).compliance_state, "NON-COMPLIANT");
 
-    // A flag changes.
-    const door = JSON.parse(await cli("webhook", "enable", "launch-darkly", "--org", "acme", "--json")) as {
+    // A feature flag changes.
+    const launchDarkly = JSON.parse(await cli("webhook", "enable", "launch-darkly", "--org", "acme", "--json")) as {
       path: string;
       secret: string;
     };
@@ -197,18 +198,21 @@ test("a control, a policy that demands it, an action, a scan and a search", () =
       name: "New cart",
       target: { resources: ["proj/shop:env/production:flag/new-cart"] },
     });
-    const tell = (signature: string) =>
-      fetch(`${server.url}${door.path}`, {
+    const postFlagChange = (signature: string) =>
+      fetch(`${server.url}${launchDarkly.path}`, {
         method: "POST",
         body: change,
         headers: { "Content-Type": "application/json", "x-ld-signature": signature },
       });
-    assert.is((await tell("0".repeat(64))).status, 401);
-    assert.is((await tell(createHmac("sha256", door.secret).update(change).digest("hex"))).status, 200);
+    assert.is((await postFlagChange("0".repeat(64))).status, 401);
+    assert.is(
+      (await postFlagChange(createHmac("sha256", launchDarkly.secret).update(change).digest("hex"))).status,
+      200,
+    );
     const [flag] = await read("/attestations/acme/launch-darkly-production/trail/new-cart/flag-change");
     assert.is(flag.description, "Somebody turned on the flag New cart");
 
-    // And all of it is found.
+    // Search, builds and deployments find all of it.
     const repo = await read(`/repos/acme/${REPO.name}`);
     assert.equal({ name: repo.name, provider: repo.provider }, { name: REPO.name, provider: "gitlab" });
     assert.is(

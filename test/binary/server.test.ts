@@ -1,4 +1,4 @@
-// The executable as a server: what happens around its life, seen from outside the process.
+// The life of a server process, seen from outside: data directory, lock, keys, bootstrap, signals and assay dev.
 
 import { spawnSync } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync, statSync, writeFileSync, writeSync } from "node:fs";
@@ -23,14 +23,14 @@ const serve = (data: string, ...options: string[]): string[] => [
 const init = (data: string): Promise<string> =>
   run(["init", "--data", data, "--org", "acme", "--user", "ops"]).then(({ stdout }) => stdout.trim());
 
-async function ask(url: string, key: string): Promise<number> {
+async function requestStatus(url: string, key: string): Promise<number> {
   const response = await fetch(`${url}/api/v2/organizations/acme`, { headers: { Authorization: `Bearer ${key}` } });
   await response.arrayBuffer();
   return response.status;
 }
 
-/** A stopped server leaves a whole database in one file, no staged file, and no lock. */
-function assertClean(data: string): void {
+/** Expects what a stopped server leaves: a sound database in one file, no staged file, and no lock. */
+function expectClean(data: string): void {
   assert.equal(
     readdirSync(data)
       .filter((name) => name.startsWith("assay"))
@@ -44,7 +44,7 @@ function assertClean(data: string): void {
   db.close();
 }
 
-test("init prints the key once, and refuses a second time", () =>
+test("init prints the key once, and a second init is refused", () =>
   inDirectory(async (data) => {
     const key = await init(data);
     assert.match(key, /^[\w-]{43}$/);
@@ -52,23 +52,23 @@ test("init prints the key once, and refuses a second time", () =>
     assert.equal({ code: again.code, stdout: again.stdout }, { code: 1, stdout: "" });
     assert.match(again.stderr, "is already set up");
     const running = await start(serve(data));
-    assert.is(await ask(running.url, key), 200);
+    assert.is(await requestStatus(running.url, key), 200);
     assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
-    assertClean(data);
+    expectClean(data);
   }));
 
-test("what it writes is for its owner alone, whatever the umask", () =>
+test("every file it writes is accessible to its owner only, whatever the umask", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     await init(data);
     const running = await start(serve(data));
-    // A journal of the lock under which evidence is swept may come and go.
+    // The journal of the lock for sweeping evidence may come and go meanwhile.
     for (const name of readdirSync(data))
       assert.is((statSync(join(data, name), { throwIfNoEntry: false })?.mode ?? 0) & 0o077, 0, name);
     await running.stop();
   }));
 
-test("a second server on the same data is refused with exit code 4; a killed one leaves no lock", () =>
+test("a second server on the same data is refused with exit code 4, and a killed one leaves no lock", () =>
   inDirectory(async (data) => {
     const first = await start(serve(data));
     const second = await run(serve(data));
@@ -78,15 +78,15 @@ test("a second server on the same data is refused with exit code 4; a killed one
     await first.stop("SIGKILL");
     const third = await start(serve(data));
     assert.equal(await third.stop(), { code: 0, signal: null });
-    assertClean(data);
+    expectClean(data);
   }));
 
-test("a database of a newer program is refused with exit code 3, and stays as it is", () =>
+test("a database of a newer version is refused with exit code 3 and left unchanged", () =>
   inDirectory(async (data) => {
     await init(data);
     const file = join(data, "assay.db");
     const descriptor = openSync(file, "r+");
-    // user_version stands at byte 60 of the header, big-endian.
+    // The header has user_version at byte 60, big-endian.
     writeSync(descriptor, Buffer.from([0, 0, 0, 77]), 0, 4, 60);
     closeSync(descriptor);
     const before = readFileSync(file);
@@ -98,10 +98,10 @@ test("a database of a newer program is refused with exit code 3, and stays as it
     assert.ok(before.equals(readFileSync(file)));
   }));
 
-test("keys made and revoked by the command line work at once while it serves", () =>
+test("keys created and revoked on the command line take effect at once while it serves", () =>
   inDirectory(async (data) => {
     const running = await start(serve(data));
-    assert.is(await ask(running.url, await init(data)), 200);
+    assert.is(await requestStatus(running.url, await init(data)), 200);
     const made = await run([
       "key",
       "create",
@@ -116,24 +116,25 @@ test("keys made and revoked by the command line work at once while it serves", (
       data,
     ]);
     const { key, id } = JSON.parse(made.stdout);
-    assert.is(await ask(running.url, key), 200);
+    assert.is(await requestStatus(running.url, key), 200);
     assert.is((await run(["key", "revoke", id, "--user", "ops", "--data", data])).code, 0);
-    assert.is(await ask(running.url, key), 401);
+    assert.is(await requestStatus(running.url, key), 401);
     assert.equal(await running.stop(), { code: 0, signal: null });
-    assertClean(data);
+    expectClean(data);
   }));
 
-test("the bootstrap file comes from the environment, and standard input is an apply file", () =>
+test("reads the bootstrap file from the environment, and an apply file from standard input", () =>
   inDirectory(async (directory) => {
     const data = join(directory, "data");
     const file = join(directory, "apply.yml");
     const key = "k-0123456789abcdef";
     writeFileSync(
       file,
-      `organizations: [{name: acme, members: [{user: ops, role: admin}]}]\nusers: [{name: ops, api_keys: [{description: d, key: ${key}}]}]`,
+      `organizations: [{name: acme, members: [{user: ops, role: admin}]}]\n` +
+        `users: [{name: ops, api_keys: [{description: d, key: ${key}}]}]`,
     );
     const running = await start(serve(data), { env: { ASSAY_BOOTSTRAP: file } });
-    assert.is(await ask(running.url, key), 200);
+    assert.is(await requestStatus(running.url, key), 200);
     assert.not.match(running.output(), key);
     const applied = await run(
       ["-c", '"$0" apply - --data "$1" <"$2"', process.env["ASSAY_EXECUTABLE"] ?? "dist/assay", data, file],
@@ -152,14 +153,12 @@ test("the bootstrap file comes from the environment, and standard input is an ap
     writeFileSync(file, "users: [{name: 1}, {nam: x}]");
     const refused = await run(serve(data, "--bootstrap", file));
     assert.equal(
-      { code: refused.code, stdout: refused.stdout, "stderr.length": refused.stderr.split("\n").length },
-      { code: 1, stdout: "", "stderr.length": 5 },
+      { code: refused.code, stdout: refused.stdout, errorLines: refused.stderr.split("\n").length },
+      { code: 1, stdout: "", errorLines: 5 },
     );
   }));
 
-/**
- * A request whose body the caller sends in pieces; `answer` resolves with all that came back when the connection ends.
- */
+/** Opens a request whose body the caller sends in pieces. `answer` resolves with everything received until the end. */
 function openRequest(url: string, key: string, body: string) {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -180,7 +179,7 @@ function openRequest(url: string, key: string, body: string) {
 
 const FLOW = JSON.stringify({ name: "late", description: "", template: ["artifact"] });
 
-test("SIGTERM lets a running request end, takes no new one, and does not wait for connections that are only kept open", () =>
+test("SIGTERM lets a running request finish, accepts no new one, and does not wait for idle connections", () =>
   inDirectory(async (data) => {
     const key = await init(data);
     const running = await start(serve(data));
@@ -194,7 +193,7 @@ test("SIGTERM lets a running request end, takes no new one, and does not wait fo
     await running.wrote(/"msg":"stopping"/);
     await unusedClosed;
     await fetch(`${running.url}/ready`).then(
-      () => assert.unreachable("it still takes connections"),
+      () => assert.unreachable("it still accepts connections"),
       () => undefined,
     );
     request.socket.write(FLOW.slice(10));
@@ -202,14 +201,14 @@ test("SIGTERM lets a running request end, takes no new one, and does not wait fo
     assert.match(answer, /HTTP\/1\.1 201 Created\r\n/);
     assert.match(answer, /\r\nConnection: close\r\n/);
     assert.equal(await running.exited, { code: 0, signal: null }, running.output());
-    assertClean(data);
+    expectClean(data);
     const again = await start(serve(data));
     const flow = await fetch(`${again.url}/api/v2/flows/acme/late`, { headers: { Authorization: `Bearer ${key}` } });
     assert.is(((await flow.json()) as { name: string }).name, "late");
     await again.stop();
   }));
 
-test("a second signal ends it at once", () =>
+test("a second signal ends the process at once", () =>
   inDirectory(async (data) => {
     const key = await init(data);
     const running = await start(serve(data));
@@ -219,12 +218,12 @@ test("a second signal ends it at once", () =>
     await running.wrote(/"msg":"stopping"/);
     assert.equal(await running.stop("SIGINT"), { code: 130, signal: null });
     await request.answer;
-    // As after any sudden end, the next start has the last word.
+    // As after any sudden end, the next start cleans up.
     assert.is((await (await start(serve(data))).stop()).code, 0);
-    assertClean(data);
+    expectClean(data);
   }));
 
-test("readers that go away are no failure", async () => {
+test("a reader that closes the pipe early does not cause a failure", async () => {
   const { code, stdout, stderr } = await run(
     ["-c", '"$0" openapi | head -c 20', process.env["ASSAY_EXECUTABLE"] ?? "dist/assay"],
     { executable: "/bin/sh", env: { PATH: "/usr/bin:/bin" } },
@@ -233,11 +232,11 @@ test("readers that go away are no failure", async () => {
 });
 
 const curl = spawnSync("curl", ["--version"]).status === 0;
-if (!curl) console.log("skipped: the block that assay dev prints wants curl, which is not here");
-const withCurl = curl ? test : test.skip;
+if (!curl) console.log("skipped: running the block that assay dev prints needs curl");
+const testWithCurl = curl ? test : test.skip;
 
-withCurl(
-  "the block that assay dev prints records an attestation and an environment when it is pasted into a shell, also twice",
+testWithCurl(
+  "the shell block that assay dev prints records an attestation and an environment, also on a second run",
   () =>
     inDirectory(async (directory) => {
       const data = join(directory, "data");
@@ -291,10 +290,10 @@ withCurl(
           policy_evaluations.map((one: Record<string, unknown>) => [one["policy_name"], one["status"]]),
           [["tested", "COMPLIANT"]],
         );
-        assert.equal(readdirSync(directory), ["data"], "it cleans up behind itself");
+        assert.equal(readdirSync(directory), ["data"], "the block removes its temporary files");
       }
       assert.equal(await running.stop(), { code: 0, signal: null }, running.output());
-      assertClean(data);
+      expectClean(data);
       assert.is(readdirSync(join(data, "evidence")).length, 1);
     }),
 );

@@ -1,5 +1,5 @@
-// People at the executable: the first administrator by one-time token, passwords from the command line while it serves,
-// the API by session, a login through a real OpenID provider, and what a restart keeps.
+// Logins at the executable: the first administrator by one-time token, passwords set on the command line while it
+// serves, the API by session, a login through a real OpenID provider, and what survives a restart.
 
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
@@ -12,23 +12,20 @@ import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
 const test = suite("binary/sessions");
 
-test("the first administrator is claimed once, signs in, works without a key, and is signed out by the operator", () =>
+test("the first administrator is claimed once, works without a key, and is signed out by the operator", () =>
   inDirectory(async (data) => {
     const file = join(data, "setup-token");
     const serve = () => start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     let server = await serve();
     const printed =
       /one-time token, which is also in (\S+)\n([\w-]{43})\n/.exec(await server.wrote(/setup-token\n.*\n/)) ?? [];
-    assert.equal(
-      { "printed[1]": printed[1], "printed[2]": printed[2] },
-      { "printed[1]": file, "printed[2]": readFileSync(file, "utf8").trim() },
-    );
+    assert.equal({ file: printed[1], token: printed[2] }, { file, token: readFileSync(file, "utf8").trim() });
     assert.is(statSync(file).mode & 0o777, 0o600);
     await server.stop();
 
     server = await serve();
     await server.wrote(/with the one-time token in /);
-    assert.not.ok(server.output().includes(printed[2] ?? ""), "printed once");
+    assert.not.ok(server.output().includes(printed[2] ?? ""), "the token is printed only once");
     const claims = await Promise.all(
       Array.from({ length: 4 }, async (_, index) => {
         const browser = createBrowser(server.url);
@@ -62,7 +59,7 @@ test("the first administrator is claimed once, signs in, works without a key, an
     server = await serve();
     const again = createBrowser(server.url);
     for (const [name, value] of browser.cookies) again.cookies.set(name, value);
-    assert.is((await again.get("/account")).status, 200, "a restart signs nobody out");
+    assert.is((await again.get("/account")).status, 200, "sessions survive a restart");
     const { stdout } = await run(["session", "revoke", "--all", "--data", data]);
     assert.is(stdout, "ended 1 session\n");
     assert.equal(await again.get("/account").then(({ status, location }) => [status, location]), [
@@ -75,7 +72,7 @@ test("the first administrator is claimed once, signs in, works without a key, an
     await server.stop();
   }));
 
-test("people sign in through an OpenID provider, and are refused once they are disabled", () =>
+test("users sign in through an OpenID provider, and are refused once they are disabled", () =>
   inDirectory(async (data) => {
     const oidc = await startProvider({ inToken: true });
     try {
@@ -120,36 +117,36 @@ test("people sign in through an OpenID provider, and are refused once they are d
   }));
 
 const SCRIPT = "/usr/bin/script";
-const atTerminal = existsSync(SCRIPT) ? test : test.skip;
-if (!existsSync(SCRIPT)) console.log(`there is no ${SCRIPT}: passwords are not typed at a terminal`);
+const testAtTerminal = existsSync(SCRIPT) ? test : test.skip;
+if (!existsSync(SCRIPT)) console.log(`skipped: typing a password at a terminal needs ${SCRIPT}`);
 
-atTerminal("a password that is typed at a terminal is not shown", () =>
+testAtTerminal("a password typed at a terminal is not echoed", () =>
   inDirectory(async (data) => {
     await run(["init", "--org", "acme", "--user", "ops", "--data", data]);
-    const typed = async (...answers: string[]): Promise<string> => {
+    const typeAnswers = async (...answers: string[]): Promise<string> => {
       const child = spawn(SCRIPT, ["-qec", `${EXECUTABLE} user passwd ops --data ${data}`, "/dev/null"], {
         env: { TERM: "xterm", SHELL: "/bin/sh" },
       });
       let output = "";
       child.stdout.on("data", (bytes: Buffer) => {
         output += bytes.toString();
-        // Each answer follows its question.
+        // Types each answer after its prompt.
         if (/: $/.test(output) && answers.length > 0) child.stdin.write(answers.shift() ?? "");
       });
       await new Promise((resolve) => child.once("close", resolve));
       return output.replaceAll("\r", "");
     };
     assert.is(
-      await typed("correct horsf\u007fe battery\r", "correct horse battery\r"),
+      await typeAnswers("correct horsf\u007fe battery\r", "correct horse battery\r"),
       "New password of ops: \nAgain: \nset the password of ops, ended 0 sessions\n",
     );
     assert.is(
-      await typed("correct horse battery\r", "another horse battery\r"),
+      await typeAnswers("correct horse battery\r", "another horse battery\r"),
       "New password of ops: \nAgain: \nassay: nothing was changed: the two passwords differ\n",
     );
     assert.is(
-      await typed("half of it\u0003"),
-      "New password of ops: \nassay: nothing was changed: no password was entered\n",
+      await typeAnswers("half of it\u0003"),
+      "New password of ops: \nassay: nothing was changed: no password was given\n",
     );
     const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     assert.is((await createBrowser(server.url).login("ops", "correct horse battery")).status, 303);

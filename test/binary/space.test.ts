@@ -1,5 +1,5 @@
-// The executable on data of which much has expired: retention beside a server that goes on writing, and the space that
-// it leaves.
+// The executable on data most of which has expired: retention beside a server that keeps writing, and the space that it
+// frees.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,16 +12,16 @@ import { openStore } from "../../src/store/index.ts";
 import { inDirectory, run, start } from "./executable.ts";
 import type { Result } from "./executable.ts";
 
-const test = suite("executable: space");
+const test = suite("binary/space");
 
 const EXECUTABLE = join(import.meta.dirname, "../../dist/assay");
 const TRAILS = 800;
 
 /**
- * A data directory of the organization acme in which `TRAILS` trails of the flow build ended long ago. @returns the key
- * of its admin.
+ * Fills a data directory with the organization acme, whose flow `build` has `TRAILS` trails that ended long ago.
+ * Returns the key of its admin.
  */
-async function given(data: string): Promise<string> {
+async function createExpiredTrails(data: string): Promise<string> {
   const { stdout } = await run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
   const db = openDatabase(data, 1);
   let ids = 0;
@@ -57,12 +57,12 @@ async function given(data: string): Promise<string> {
   return stdout.trim();
 }
 
-const json = ({ code, stdout, stderr }: Result): any => {
+const parseOutput = ({ code, stdout, stderr }: Result): any => {
   assert.is(code, 0, stderr);
   return JSON.parse(stdout);
 };
 
-function count(data: string, sql: string): number {
+function queryCount(data: string, sql: string): number {
   const db = openDatabase(data, 1);
   try {
     assert.equal(db.pragma("foreign_key_check"), []);
@@ -72,10 +72,10 @@ function count(data: string, sql: string): number {
   }
 }
 
-test("retention beside a server that goes on writing, killed and run again; then vacuum gives the space back", () =>
+test("retention resumes after a kill while the server keeps writing, and vacuum then shrinks the database", () =>
   inDirectory(async (data) => {
-    const key = await given(data);
-    const on = ["--data", data, "--json"];
+    const key = await createExpiredTrails(data);
+    const options = ["--data", data, "--json"];
     const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     const report = async (name: string): Promise<number> => {
       const form = new FormData();
@@ -89,57 +89,61 @@ test("retention beside a server that goes on writing, killed and run again; then
       return response.status;
     };
     assert.equal(
-      json(await run(["retention", "set", "--org", "acme", "--trails-after", "365", ...on])).trails_after_days,
+      parseOutput(await run(["retention", "set", "--org", "acme", "--trails-after", "365", ...options]))
+        .trails_after_days,
       365,
     );
-    const { plan, flows } = json(await run(["retention", "plan", ...on]));
+    const { plan, flows } = parseOutput(await run(["retention", "plan", ...options]));
     assert.is(flows[0].trails, TRAILS);
 
-    // Killed as soon as something is gone; reports come in all the time.
-    const killed = spawn(EXECUTABLE, ["retention", "run", "--plan", plan, ...on], { stdio: "ignore", env: {} });
+    // Kills the run as soon as it has deleted something. Reports keep arriving.
+    const killed = spawn(EXECUTABLE, ["retention", "run", "--plan", plan, ...options], { stdio: "ignore", env: {} });
     const ended = once(killed, "close");
     let reported = 0;
     do {
       assert.is(await report(`new-${(reported += 1)}`), 201);
-    } while (count(data, "SELECT count(*) FROM tombstones") === 0);
+    } while (queryCount(data, "SELECT count(*) FROM tombstones") === 0);
     killed.kill("SIGKILL");
     await ended;
-    const gone = count(data, "SELECT count(*) FROM tombstones");
+    const gone = queryCount(data, "SELECT count(*) FROM tombstones");
     assert.ok(gone > 0 && gone < TRAILS, `${gone}`);
     assert.is(
-      count(data, "SELECT count(*) FROM trails WHERE name LIKE 'old-%'"),
+      queryCount(data, "SELECT count(*) FROM trails WHERE name LIKE 'old-%'"),
       TRAILS - gone,
-      "each is there whole, or gone with a tombstone",
+      "each trail is either complete, or deleted with a tombstone",
     );
-    assert.is(count(data, "SELECT count(*) FROM audit_log WHERE event = 'trail.deleted'"), gone);
+    assert.is(queryCount(data, "SELECT count(*) FROM audit_log WHERE event = 'trail.deleted'"), gone);
 
     let running = true;
-    const second = run(["retention", "run", "--plan", plan, ...on]).finally(() => (running = false));
+    const second = run(["retention", "run", "--plan", plan, ...options]).finally(() => (running = false));
     while (running) assert.is(await report(`new-${(reported += 1)}`), 201);
-    assert.equal(json(await second), { plan, trails: TRAILS - gone, stripped: 0, kept: 0, finished: true });
-    assert.is(count(data, "SELECT count(*) FROM trails"), reported);
-    assert.is(count(data, "SELECT trail_count FROM flows WHERE name = 'build'"), reported);
-    assert.is(json(await run(["retention", "deleted", "--org", "acme", "--limit", "700", ...on])).deleted.length, 700);
+    assert.equal(parseOutput(await second), { plan, trails: TRAILS - gone, stripped: 0, kept: 0, finished: true });
+    assert.is(queryCount(data, "SELECT count(*) FROM trails"), reported);
+    assert.is(queryCount(data, "SELECT trail_count FROM flows WHERE name = 'build'"), reported);
+    assert.is(
+      parseOutput(await run(["retention", "deleted", "--org", "acme", "--limit", "700", ...options])).deleted.length,
+      700,
+    );
 
     const refused = await run(["vacuum", "--data", data]);
     assert.equal({ code: refused.code, stdout: refused.stdout }, { code: 4, stdout: "" });
     await server.stop();
     const before = statSync(join(data, "assay.db")).size;
-    const sizes = json(await run(["vacuum", ...on]));
+    const sizes = parseOutput(await run(["vacuum", ...options]));
     assert.equal(sizes, { bytes_before: before, bytes_after: statSync(join(data, "assay.db")).size });
     assert.ok(sizes.bytes_after < before, JSON.stringify(sizes));
-    assert.is(count(data, "SELECT count(*) FROM trails"), reported);
+    assert.is(queryCount(data, "SELECT count(*) FROM trails"), reported);
     const again = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     assert.equal(await again.stop(), { code: 0, signal: null });
   }));
 
-test("with --checkpoints external the server leaves the log to somebody else, also when it stops", () =>
+test("with --checkpoints external the server leaves the write-ahead log alone, also when it stops", () =>
   inDirectory(async (data) => {
-    const key = await given(data);
-    // Whoever empties the log has the database open, before the server and after it.
-    const engine = openDatabase(data, 1);
-    engine.pragma("wal_autocheckpoint = 0");
-    engine.pragma("wal_checkpoint(TRUNCATE)");
+    const key = await createExpiredTrails(data);
+    // The process that runs checkpoints has the database open before the server starts and after it stops.
+    const checkpointer = openDatabase(data, 1);
+    checkpointer.pragma("wal_autocheckpoint = 0");
+    checkpointer.pragma("wal_checkpoint(TRUNCATE)");
     const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--checkpoints", "external"]);
     for (let n = 0; n < 100; n += 1) {
       const form = new FormData();
@@ -157,13 +161,15 @@ test("with --checkpoints external the server leaves the log to somebody else, al
     }
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
     assert.ok(existsSync(join(data, "assay.db-wal")), readdirSync(data).join());
-    const [{ log, checkpointed }] = engine.pragma("wal_checkpoint(NOOP)") as [{ log: number; checkpointed: number }];
+    const [{ log, checkpointed }] = checkpointer.pragma("wal_checkpoint(NOOP)") as [
+      { log: number; checkpointed: number },
+    ];
     assert.ok(log > 100 && checkpointed === 0, `${log} ${checkpointed}`);
-    engine.close();
-    assert.is(count(data, "SELECT count(*) FROM trails WHERE name LIKE 'new-%'"), 100);
+    checkpointer.close();
+    assert.is(queryCount(data, "SELECT count(*) FROM trails WHERE name LIKE 'new-%'"), 100);
   }));
 
-test("the topics are in the executable", async () => {
+test("help prints the topics retention and space", async () => {
   for (const topic of ["retention", "space"])
     assert.match((await run(["help", topic])).stdout, /# (Retention|Space): /);
 });

@@ -1,5 +1,5 @@
-// The packaged executable takes over the databases of all released schemas, verifies them, tells of damage, judges the
-// installation, and leaves a database of a later schema alone.
+// The packaged executable migrates the databases of all released schemas, verifies them, reports damage, checks the
+// installation, and leaves a database of a later schema unchanged.
 
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -10,9 +10,9 @@ import { age, BASE_URL, fixtureVersions, lost, MOVES, place } from "../upgrades/
 import { createClient } from "./client.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 
-const test = suite("executable, upgrades");
+const test = suite("binary/upgrades");
 
-test("every released schema comes to the present, answers as it did and is whole", () =>
+test("migrates every released schema, which gives the same responses as before and passes verify", () =>
   inDirectory(async (home) => {
     for (const version of fixtureVersions()) {
       const data = join(home, `schema-${version}`);
@@ -48,7 +48,7 @@ test("every released schema comes to the present, answers as it did and is whole
     }
   }));
 
-test("damage ends with 5, and a later schema with 3 and no byte changed", () =>
+test("damage gives exit code 5; a later schema gives exit code 3, and no byte of it changes", () =>
   inDirectory(async (home) => {
     const data = join(home, "data");
     place(3, data);
@@ -86,10 +86,10 @@ test("damage ends with 5, and a later schema with 3 and no byte changed", () =>
   }));
 
 const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
-const mayMount = spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], { env: { PATH } }).status === 0;
-if (!mayMount) console.log("skipped: this process may not make a mount namespace (unshare -m)");
+const canMount = spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], { env: { PATH } }).status === 0;
+if (!canMount) console.log("skipped: this process may not create a mount namespace (unshare -m)");
 
-(mayMount ? test : test.skip)("a copy that nobody can write to is verified and judged where it lies", () =>
+(canMount ? test : test.skip)("verify and doctor work on a read-only copy", () =>
   inDirectory(async (home) => {
     const data = join(home, "data");
     place(3, data);
@@ -97,17 +97,17 @@ if (!mayMount) console.log("skipped: this process may not make a mount namespace
     assert.is((await run(["member", "list", "--org", "acme", "--data", data])).code, 0);
     const script =
       'exec 9<"$1" && mount --bind "$2" /mnt && mount -o remount,bind,ro /mnt && shift 2 && exec /proc/self/fd/9 "$@"';
-    const locked = (...words: string[]) =>
+    const runReadOnly = (...words: string[]) =>
       run(["-m", "sh", "-c", script, "sh", EXECUTABLE, data, ...words, "--data", "/mnt"], {
         executable: "/usr/bin/unshare",
         env: { PATH },
       });
-    const verified = await locked("verify");
+    const verified = await runReadOnly("verify");
     assert.is(verified.code, 0, verified.stdout + verified.stderr);
-    const judged = await locked("doctor", "--listen", "127.0.0.1:0");
-    assert.is(judged.code, 1);
-    assert.match(judged.stdout, /FAIL {2}file system +\S+ at \/mnt from \S+ is mounted read-only\n/);
-    assert.match(judged.stdout, /ok {4}database +schema /);
+    const doctor = await runReadOnly("doctor", "--listen", "127.0.0.1:0");
+    assert.is(doctor.code, 1);
+    assert.match(doctor.stdout, /FAIL {2}file system +\S+ at \/mnt from \S+ is mounted read-only\n/);
+    assert.match(doctor.stdout, /ok {4}database +schema /);
   }),
 );
 

@@ -1,6 +1,6 @@
-// Evidence on S3-compatible storage by the executable: with the client library that is packed into it, moved there and
-// back, killed in the middle, and taken over by a second machine from a copy of the database that was made while the
-// first one ran.
+// Evidence on S3-compatible storage through the executable: with the client library that is packed into it, moved there
+// and back, killed in the middle, and taken over by a second machine from a copy of the database that was made while
+// the first one ran.
 
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -32,7 +32,7 @@ const EVIDENCE = "/attestations/acme/payments/trail/release-1";
 const LARGE = 9 * 1_048_576;
 
 let storage: Storage;
-const test = suite("binary: vault");
+const test = suite("binary/vault");
 test.before(async () => {
   storage = await startStorage();
 });
@@ -41,24 +41,24 @@ test.after(async () => {
   removeRoots();
 });
 
-const environment = (): Record<string, string> => ({
+const s3Environment = (): Record<string, string> => ({
   ASSAY_S3_ENDPOINT: storage.endpoint,
   ASSAY_S3_ACCESS_KEY: KEYS.accessKey,
   ASSAY_S3_SECRET_KEY: KEYS.secretKey,
 });
 
-/** A server on `data`, with its evidence at `place` (null: in the data directory), and a trail to report to. */
-async function serving(
+/** Serves `data` with its evidence at `location` (null: in the data directory), and creates a trail to report to. */
+async function serve(
   data: string,
-  place: string | null,
+  location: string | null,
   ...more: string[]
 ): Promise<{ server: Running; client: Client }> {
   const apply = `${data}.yml`;
   writeFileSync(apply, APPLY);
   const words = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", apply, ...more];
   const server = await start(
-    place === null ? words : [...words, "--evidence-store", place],
-    place === null ? {} : { env: environment() },
+    location === null ? words : [...words, "--evidence-store", location],
+    location === null ? {} : { env: s3Environment() },
   );
   const client = createClient(server.url, KEY);
   await client.form("PUT", "/flows/acme/template_file", "data_json", { name: "payments", description: "" });
@@ -75,8 +75,8 @@ const report = (client: Client, name: string, content: Buffer) =>
     { part: "attachment_file", name: "report.bin", content },
   );
 
-/** Name -> SHA-256 of what the server gives as the evidence of every attestation; a failing download fails. */
-async function downloads(client: Client): Promise<Record<string, string>> {
+/** Downloads the evidence of every attestation. Returns the SHA-256 of each by attestation name. */
+async function downloadAll(client: Client): Promise<Record<string, string>> {
   const { data } = await expectStatus(client.json("GET", "/attestations/acme?per_page=100"), 200);
   const found: Record<string, string> = {};
   for (const { attestation_name, attestation_id } of data) {
@@ -87,7 +87,7 @@ async function downloads(client: Client): Promise<Record<string, string>> {
   return found;
 }
 
-test("uploads, downloads, ranges and packages go through the storage, and evidence moves there and back", () =>
+test("uploads, downloads, ranges and audit packages use the storage, and evidence moves there and back", () =>
   inDirectory(async (directory) => {
     const [data, place] = [join(directory, "data"), `s3://${BUCKET}/moving`];
     const contents: Record<string, Buffer> = {
@@ -96,11 +96,11 @@ test("uploads, downloads, ranges and packages go through the storage, and eviden
       large: contentOf(LARGE, 3),
     };
     const expected = Object.fromEntries(Object.entries(contents).map(([name, content]) => [name, digestOf(content)]));
-    const first = await serving(data, place);
+    const first = await serve(data, place);
     for (const [name, content] of Object.entries(contents))
       await expectStatus(report(first.client, name, content), 201);
     assert.equal(readdirSync(join(data, "evidence")), []);
-    assert.equal(await downloads(first.client), expected);
+    assert.equal(await downloadAll(first.client), expected);
     const {
       data: [{ attestation_id }],
     } = await expectStatus(first.client.json("GET", "/attestations/acme?per_page=1"), 200);
@@ -110,17 +110,17 @@ test("uploads, downloads, ranges and packages go through the storage, and eviden
     assert.equal(
       {
         status: part.status,
-        equals: Buffer.from(await part.arrayBuffer()).equals(
+        isRequestedRange: Buffer.from(await part.arrayBuffer()).equals(
           (contents["large"] as Buffer).subarray(8_388_600, 8_388_621),
         ),
       },
-      { status: 206, equals: true },
+      { status: 206, isRequestedRange: true },
     );
-    const there = (await first.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes;
-    await unpack(there);
+    const packageFromStorage = (await first.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes;
+    await unpack(packageFromStorage);
     assert.is((await first.server.stop()).code, 0);
 
-    const env = environment();
+    const env = s3Environment();
     const back = await run(["vault", "migrate", "--to", "directory", "--data", data, "--remove-source", "--json"], {
       env,
     });
@@ -131,10 +131,10 @@ test("uploads, downloads, ranges and packages go through the storage, and eviden
     const refused = await run(["serve", "--data", data, "--listen", "127.0.0.1:0", "--evidence-store", place], { env });
     assert.is(refused.code, 1);
     assert.match(refused.stderr, "assay vault migrate --to");
-    const second = await serving(data, null);
-    assert.equal(await downloads(second.client), expected);
+    const second = await serve(data, null);
+    assert.equal(await downloadAll(second.client), expected);
     await unpack((await second.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes);
-    // Beside the server everything but the last file is copied; the move itself has that one left.
+    // Copying beside the server leaves only the file uploaded afterwards to the migration itself.
     assert.is(
       JSON.parse((await run(["vault", "copy", "--to", place, "--data", data, "--json"], { env })).stdout).copied,
       3,
@@ -148,15 +148,15 @@ test("uploads, downloads, ranges and packages go through the storage, and eviden
       ).copied,
       1,
     );
-    const third = await serving(data, place);
-    assert.equal(await downloads(third.client), { ...expected, last: digestOf(contentOf(500, 4)) });
+    const third = await serve(data, place);
+    assert.equal(await downloadAll(third.client), { ...expected, last: digestOf(contentOf(500, 4)) });
     await third.server.stop();
   }));
 
-test("a backup of the server and one by hand have the evidence of the storage, and verify reads it there", () =>
+test("scheduled and manual backups contain the evidence of the storage, and verify reads it there", () =>
   inDirectory(async (directory) => {
-    const [data, place, env] = [join(directory, "data"), `s3://${BUCKET}/saved`, environment()];
-    const { server, client } = await serving(data, place, "--backup-every", "24h");
+    const [data, place, env] = [join(directory, "data"), `s3://${BUCKET}/saved`, s3Environment()];
+    const { server, client } = await serve(data, place, "--backup-every", "24h");
     const digests: string[] = [];
     for (const size of [10, 300_000, LARGE]) {
       await expectStatus(report(client, `report-${size}`, contentOf(size, 50)), 201);
@@ -180,15 +180,15 @@ test("a backup of the server and one by hand have the evidence of the storage, a
     }
   }));
 
-test("a server that is killed while evidence is on its way leaves no row without its object", () =>
+test("a server that is killed during an upload leaves no row without its object", () =>
   inDirectory(async (directory) => {
     const [data, place] = [join(directory, "data"), `s3://${BUCKET}/killed`];
-    const kept: Record<string, string> = {};
-    // Killed with the upload on its way, and with it stored but not looked at.
+    const expected: Record<string, string> = {};
+    // Killed during the upload, and after it but before its check.
     for (const [round, moment] of ["PUT", "HEAD"].entries()) {
-      const { server, client } = await serving(data, place);
-      await expectStatus(report(client, `kept-${round}`, contentOf(1000, round)), 201);
-      kept[`kept-${round}`] = digestOf(contentOf(1000, round));
+      const { server, client } = await serve(data, place);
+      await expectStatus(report(client, `stored-${round}`, contentOf(1000, round)), 201);
+      expected[`stored-${round}`] = digestOf(contentOf(1000, round));
       let puts = 0;
       const end = storage.breaks((incoming, _, pass) => {
         if (incoming.method === "PUT") puts += 1;
@@ -203,16 +203,16 @@ test("a server that is killed while evidence is on its way leaves no row without
       end();
       assert.is(outcome, "cut");
     }
-    const { server, client } = await serving(data, place);
-    assert.equal(await downloads(client), kept);
+    const { server, client } = await serve(data, place);
+    assert.equal(await downloadAll(client), expected);
     assert.equal(readdirSync(join(data, "staging")), []);
     await server.stop();
   }));
 
-test("a move that is killed at any request is complete in one place, and goes on", () =>
+test("a migration killed at any request leaves all evidence in the recorded location, and can be resumed", () =>
   inDirectory(async (directory) => {
     const [data, place] = [join(directory, "data"), `s3://${BUCKET}/interrupted`];
-    const { server, client } = await serving(data, null);
+    const { server, client } = await serve(data, null);
     const expected: Record<string, string> = {};
     for (let n = 0; n < 6; n += 1) {
       await expectStatus(report(client, `report-${n}`, contentOf(2000, n)), 201);
@@ -232,8 +232,8 @@ test("a move that is killed at any request is complete in one place, and goes on
       "--s3-secret-key",
       KEYS.secretKey,
     ];
-    // At the first file, among the uploads, and while all files are looked at once more: seven requests copy a file,
-    // two pass over one.
+    // At the first file, among the uploads, and while all files are checked once more: copying a file takes seven
+    // requests, skipping one takes two.
     for (const moment of [2, 20, 30]) {
       let seen = 0;
       const child = spawn(EXECUTABLE, [...words, "--s3-endpoint", storage.endpoint], { env: {}, stdio: "ignore" });
@@ -260,41 +260,40 @@ test("a move that is killed at any request is complete in one place, and goes on
     }
     const last = await run([...words, "--s3-endpoint", storage.endpoint]);
     assert.is(last.code, 0, last.stderr);
-    const { server: moved, client: reading } = await serving(data, place);
-    assert.equal(await downloads(reading), expected);
+    const { server: moved, client: reading } = await serve(data, place);
+    assert.equal(await downloadAll(reading), expected);
     await moved.stop();
   }));
 
-test("a second machine takes over from a copy of database and log, with the evidence on the storage", () =>
+test("a second machine takes over from a copy of the database and its log, with evidence on the storage", () =>
   inDirectory(async (directory) => {
     const [a, b, place] = [join(directory, "a"), join(directory, "b"), `s3://${BUCKET}/standby`];
-    const { server, client } = await serving(a, place, "--checkpoints", "external");
+    const { server, client } = await serve(a, place, "--checkpoints", "external");
     await expectStatus(report(client, "before", contentOf(3000, 20)), 201);
 
-    // What Litestream does to a database: tables of its own, a read transaction that stays open so that nobody starts
-    // the log anew, a row of its own now and then, checkpoints between two read transactions, and copies of the main
-    // file and the log.
+    // Imitates Litestream: tables of its own, a long read transaction that prevents the log from restarting, an
+    // occasional row of its own, checkpoints between two read transactions, and copies of the main file and the log.
     const replica = new Database(join(a, "assay.db"), { nativeBinding: loadAddon(a) as unknown as string });
     replica.exec("CREATE TABLE IF NOT EXISTS _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)");
     replica.exec("CREATE TABLE IF NOT EXISTS _litestream_lock (id INTEGER)");
-    const mark = (): void =>
+    const writeSequence = (): void =>
       void replica.exec(
         "INSERT INTO _litestream_seq (id, seq) VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET seq = seq + 1",
       );
-    const hold = (): void => void replica.exec("BEGIN; SELECT count(1) FROM _litestream_seq");
+    const holdRead = (): void => void replica.exec("BEGIN; SELECT count(1) FROM _litestream_seq");
     const acknowledged: Record<string, string> = { before: digestOf(contentOf(3000, 20)) };
-    mark();
-    hold();
+    writeSequence();
+    holdRead();
     for (let n = 0; n < 12; n += 1) {
       await expectStatus(report(client, `report-${n}`, contentOf(2000, 30 + n)), 201);
       acknowledged[`report-${n}`] = digestOf(contentOf(2000, 30 + n));
       if (n % 4 !== 3) continue;
       replica.exec("ROLLBACK");
       replica.pragma(n === 7 ? "wal_checkpoint(TRUNCATE)" : "wal_checkpoint(PASSIVE)");
-      mark();
-      hold();
+      writeSequence();
+      holdRead();
     }
-    // The copy; what is acknowledged afterwards is what a loss of the machine costs.
+    // Losing the machine costs whatever is acknowledged after this copy.
     mkdirSync(b, { mode: 0o700 });
     for (const file of ["assay.db", "assay.db-wal"]) copyFileSync(join(a, file), join(b, file));
     await expectStatus(report(client, "after-the-copy", contentOf(100, 99)), 201);
@@ -302,21 +301,21 @@ test("a second machine takes over from a copy of database and log, with the evid
     replica.close();
     rmSync(a, { recursive: true });
 
-    const status = await run(["vault", "status", "--data", b, "--json"], { env: environment() });
+    const status = await run(["vault", "status", "--data", b, "--json"], { env: s3Environment() });
     assert.equal(
       { code: status.code, place: JSON.parse(status.stdout).place, files: JSON.parse(status.stdout).files },
       { code: 0, place, files: 13 },
     );
-    const taken = await serving(b, place, "--checkpoints", "external");
-    assert.equal(await downloads(taken.client), acknowledged);
+    const taken = await serve(b, place, "--checkpoints", "external");
+    assert.equal(await downloadAll(taken.client), acknowledged);
     await expectStatus(report(taken.client, "on-b", contentOf(100, 98)), 201);
     await unpack((await taken.client.json("GET", "/trails/acme/payments/release-1/audit_package")).bytes);
     assert.is((await taken.server.stop()).code, 0);
-    // It starts again with these tables in it, and no command minds them.
-    const again = await serving(b, place);
-    assert.is(Object.keys(await downloads(again.client)).length, 14);
+    // Litestream's tables disturb neither another start nor any command.
+    const again = await serve(b, place);
+    assert.is(Object.keys(await downloadAll(again.client)).length, 14);
     await again.server.stop();
-    assert.is((await run(["vault", "migrate", "--to", "directory", "--data", b], { env: environment() })).code, 0);
+    assert.is((await run(["vault", "migrate", "--to", "directory", "--data", b], { env: s3Environment() })).code, 0);
     assert.ok(existsSync(join(b, "evidence")));
   }));
 
