@@ -1,6 +1,6 @@
 /* Fails system calls on files according to a control file, one rule per line: CALL SUBSTRING ERRNO, for instance
- * "fsync assay.db-wal 5". Loaded with LD_PRELOAD; every other call passes through. $FAULTS names the control file, which
- * is read again for each call. */
+ * "fsync assay.db-wal 5". Loaded with LD_PRELOAD; every other call passes through. $FAULTS names the control file,
+ * which is read again for each call. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

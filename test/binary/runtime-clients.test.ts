@@ -1,5 +1,5 @@
-// What the clients of the runtime part rely on (wire-contract 9 to 13 and 25), through the executable: reports of every
-// type, the CLI's reads, Terraform's rules for an empty plan, and who may do what.
+// What the clients of the runtime API rely on (wire-contract 9 to 13 and 25), through the executable: reports of every
+// type, the CLI's reads, Terraform's rules for an empty plan, and permissions.
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -35,14 +35,14 @@ const owner = {
 };
 const arn = "arn:aws:ecs:eu-north-1:1:task/shop/7";
 
-/** One report of each type, and what its snapshot tells beside the digests. */
-const REPORTS: Record<string, { report: Json[]; told?: Json; more?: Json }> = {
+/** One report of each type. `shown` is what its snapshot shows beside the digests, `more` what its body has as well. */
+const REPORTS: Record<string, { report: Json[]; shown?: Json; more?: Json }> = {
   K8S: {
     report: [
       { ...digests("web"), podName: "web-1", namespace: "shop", owners: [owner] },
       { ...digests("web"), podName: "web-2", namespace: "shop", owners: null },
     ],
-    told: {
+    shown: {
       pods: {
         "web-1": { namespace: "shop", creationTimestamp: STARTED_AT, owners: [owner] },
         "web-2": { namespace: "shop", creationTimestamp: STARTED_AT, owners: null },
@@ -51,7 +51,7 @@ const REPORTS: Record<string, { report: Json[]; told?: Json; more?: Json }> = {
   },
   ECS: {
     report: [{ ...digests("web"), taskArn: arn, cluster_name: "shop", service_name: "web" }],
-    told: { ecs_context: { task_arn: arn, cluster_name: "shop", service_name: "web" } },
+    shown: { ecs_context: { task_arn: arn, cluster_name: "shop", service_name: "web" } },
   },
   S3: { report: [digests("web")] },
   lambda: { report: [digests("web")] },
@@ -67,7 +67,7 @@ const REPORTS: Record<string, { report: Json[]; told?: Json; more?: Json }> = {
         digests_source: "acr",
       },
     ],
-    told: { creationTimestamp: [0] },
+    shown: { creationTimestamp: [0] },
   },
   "cloud-run": {
     report: [{ ...digests("web"), kind: "service", serviceName: "web", revisionName: "web-00004" }],
@@ -75,16 +75,16 @@ const REPORTS: Record<string, { report: Json[]; told?: Json; more?: Json }> = {
   },
 };
 
-test("every type of report, its items and its refusals", async () => {
+test("accepts every type of report, and refuses other types and malformed items", async () => {
   await server.createEnvironment("all-types", "logical");
-  for (const [type, { report: artifacts, told: tells = {}, more = {} }] of Object.entries(REPORTS)) {
+  for (const [type, { report: artifacts, shown: extra = {}, more = {} }] of Object.entries(REPORTS)) {
     const name = `of-${type}`;
     await server.createEnvironment(name, type);
     const path = `/environments/acme/${name}/report/${type}`;
     const report = async (items: unknown, status: number) =>
       assert.is(await expectStatus(server.json("PUT", path, { artifacts: items, ...more }), status), "OK");
     const other = type === "S3" ? "docker" : "S3";
-    const refuseAll = async (): Promise<void> => {
+    const expectRefusals = async (): Promise<void> => {
       await server.expectRefusal(
         "PUT",
         `/environments/acme/${name}/report/${other}`,
@@ -96,7 +96,8 @@ test("every type of report, its items and its refusals", async () => {
         "PUT",
         `/environments/acme/all-types/report/${type}`,
         400,
-        `Environment 'all-types' is of type 'logical' and takes no reports, so not of type '${type}' either: report to its members`,
+        `Environment 'all-types' is of type 'logical' and takes no reports, so not of type '${type}' either: ` +
+          "report to its members",
         { artifacts },
       );
       await server.expectRefusal(
@@ -131,7 +132,7 @@ test("every type of report, its items and its refusals", async () => {
         "Input payload validation failed",
       );
     };
-    await refuseAll();
+    await expectRefusals();
     assert.equal(
       {
         count: await server.countSnapshots(name),
@@ -143,13 +144,13 @@ test("every type of report, its items and its refusals", async () => {
 
     await report(artifacts, 201);
     const {
-      artifacts: [shown, ...others],
+      artifacts: [first, ...others],
       type: shownType,
     } = await server.readSnapshot(name);
     assert.equal(
-      { shown, others, shownType },
+      { artifact: first, others, shownType },
       {
-        shown: {
+        artifact: {
           name: "web",
           fingerprint: fingerprintOf("web"),
           compliant: null,
@@ -168,23 +169,27 @@ test("every type of report, its items and its refusals", async () => {
           deployment_diff: null,
           commit_lead_time: null,
           flows: [],
-          ...tells,
+          ...extra,
         },
         others: [],
         shownType: type,
       },
       type,
     );
-    const { last_reported_at: first, last_changed_at: changed } = await server.read(`/environments/acme/${name}`);
+    const { last_reported_at: firstReportedAt, last_changed_at: changedAt } = await server.read(
+      `/environments/acme/${name}`,
+    );
     await report(artifacts, 200);
-    const { last_reported_at: second, last_changed_at: stillChanged } = await server.read(`/environments/acme/${name}`);
-    assert.ok(second > first, type);
-    assert.is(stillChanged, changed);
+    const { last_reported_at: secondReportedAt, last_changed_at: stillChangedAt } = await server.read(
+      `/environments/acme/${name}`,
+    );
+    assert.ok(secondReportedAt > firstReportedAt, type);
+    assert.is(stillChangedAt, changedAt);
 
     const unresolved = artifacts.map((item) => ({ ...item, digests: { web: "" } }));
     for (const status of [201, 200]) await report(unresolved, status);
     for (const status of [201, 200]) await report([], status);
-    await refuseAll();
+    await expectRefusals();
     assert.equal(
       summarizeEvents(await server.read(`/environments/acme/${name}/events?reverse=true`)).map((event: any) => [
         event[0],
@@ -204,7 +209,7 @@ test("every type of report, its items and its refusals", async () => {
   }
 });
 
-test("reports that are large and reports that are too large", async () => {
+test("accepts a report of 100,000 artifacts and refuses a body above the limit", async () => {
   await server.createEnvironment("large", "server");
   const all = Array.from({ length: 100_000 }, (_, place) => ({
     digests: { [`/srv/${place}`]: place.toString(16).padStart(64, "0") },
@@ -233,7 +238,7 @@ test("reports that are large and reports that are too large", async () => {
   );
 });
 
-test("an environment that the CLI creates by itself", async () => {
+test("the CLI can create an environment and report to it with the snapshotter role", async () => {
   const cli = server.as("snapshotter");
   assert.equal(await expectStatus(cli.json("GET", "/environments/acme/auto-prod"), 404), {
     message: "Environment named 'auto-prod' does not exist for organization 'acme'",
@@ -274,7 +279,7 @@ test("an environment that the CLI creates by itself", async () => {
   assert.is((await server.readSnapshot("auto-prod")).user_name, "snapshotter");
 });
 
-test("logs, lists and differences as the CLI asks for them", async () => {
+test("gives the CLI lists, events and differences, with its intervals and paging", async () => {
   await server.createEnvironment("cli-prod", "docker");
   const reports = [{ "web:1": "web-1" }, { "web:2": "web-2" }, { "web:2": "web-2", "db:1": "db-1" }, {}];
   for (const report of reports)
@@ -299,8 +304,8 @@ test("logs, lists and differences as the CLI asks for them", async () => {
   });
   const [latest, before] = await list("");
   assert.equal(
-    { "latest.to": latest?.["to"], "before.to": before?.["to"], "before.duration": before?.["duration"] },
-    { "latest.to": 0, "before.to": latest?.["from"], "before.duration": latest?.["from"] - before?.["from"] },
+    { latestTo: latest?.["to"], beforeTo: before?.["to"], beforeDuration: before?.["duration"] },
+    { latestTo: 0, beforeTo: latest?.["from"], beforeDuration: latest?.["from"] - before?.["from"] },
   );
 
   const log = (interval: string, page: number, reverse = false) =>
@@ -324,7 +329,7 @@ test("logs, lists and differences as the CLI asks for them", async () => {
   assert.match(second.headers.get("Link") ?? "", `<${root}?`);
   const whole = await log("1..2", 1);
   assert.equal(headers(whole), ["3", "3", "1", "1"]);
-  // `interval` is deprecated: its Link says so, and none leads to another page.
+  // `interval` is deprecated: the Link header says so, and leads to no other page.
   assert.not.match(whole.headers.get("Link") ?? "", /rel="(?:first|prev|next|last)"/);
   assert.equal(
     (await log("~0..NOW", 1, true)).body.map((event: Json) => [event["snapshot_index"], event["description"]]),
@@ -360,10 +365,10 @@ test("logs, lists and differences as the CLI asks for them", async () => {
       "not-changed": none,
     });
   const diff = (one: string, two: string): string => `/env-diff/acme?snappish1=${one}&snappish2=${two}`;
-  const nowhere = (label: string, index: number) =>
+  const unresolved = (label: string, index: number) =>
     `Org: 'acme'. Snapshot '${label}' resolves to 'cli-prod#${index}'. len(snapshots) == 4. Indexes are 1-based`;
-  await server.expectRefusal("GET", diff("cli-prod~4", "cli-prod%239"), 404, nowhere("cli-prod~4", 0));
-  await server.expectRefusal("GET", diff("cli-prod", "cli-prod%239"), 404, nowhere("cli-prod#9", 9));
+  await server.expectRefusal("GET", diff("cli-prod~4", "cli-prod%239"), 404, unresolved("cli-prod~4", 0));
+  await server.expectRefusal("GET", diff("cli-prod", "cli-prod%239"), 404, unresolved("cli-prod#9", 9));
   await server.expectRefusal(
     "GET",
     diff("cli-prod", "cli-none"),
@@ -380,21 +385,21 @@ test("logs, lists and differences as the CLI asks for them", async () => {
     empty.replace("'cli-empty'", "'cli-empty#-1'"),
   );
 
-  // Lists of parameters come repeated from the CLI and joined by commas from the MCP server.
+  // The CLI repeats a list parameter, the MCP server joins its values with commas.
   const names = async (query: string): Promise<unknown[]> =>
     (await server.read(`/environments/acme?name=CLI-&${query}`)).map(({ name }: Json) => name);
   await server.createEnvironment("cli-k8s", "K8S");
   await server.createEnvironment("cli-group", "logical");
   assert.equal(
     {
-      "names type=K8S&type=logical": await names("type=K8S&type=logical"),
-      "names type=K8S,logical": await names("type=K8S,logical"),
-      "names sort=name&sort_direction=desc&type=docker": await names("sort=name&sort_direction=desc&type=docker"),
+      repeated: await names("type=K8S&type=logical"),
+      joined: await names("type=K8S,logical"),
+      sorted: await names("sort=name&sort_direction=desc&type=docker"),
     },
     {
-      "names type=K8S&type=logical": ["cli-group", "cli-k8s"],
-      "names type=K8S,logical": ["cli-group", "cli-k8s"],
-      "names sort=name&sort_direction=desc&type=docker": ["cli-prod", "cli-empty"],
+      repeated: ["cli-group", "cli-k8s"],
+      joined: ["cli-group", "cli-k8s"],
+      sorted: ["cli-prod", "cli-empty"],
     },
   );
   const { environments, ...counts } = await server.read("/environments/acme?name=cli-&page=2&per_page=3");
@@ -404,7 +409,7 @@ test("logs, lists and differences as the CLI asks for them", async () => {
   );
 });
 
-test("Terraform reads back what it sent", async () => {
+test("gives Terraform back what it sent, so that its plan is empty", async () => {
   const { json, form } = server.as("member", "terraform");
   const ok = async (method: Method, path: string, status: number, body?: unknown) =>
     assert.is(await expectStatus(json(method, path, body), status), "OK");
@@ -444,7 +449,7 @@ test("Terraform reads back what it sent", async () => {
     description: "Production",
     tags,
   });
-  // An empty description clears with PATCH and leaves with PUT.
+  // An empty description clears the description with PATCH and leaves it alone with PUT.
   await ok("PUT", "/environments/acme", 201, sent);
   assert.equal(
     { description: (await read("tf-prod"))["description"], tags: (await read("tf-prod"))["tags"] },
@@ -513,7 +518,7 @@ test("Terraform reads back what it sent", async () => {
   );
   assert.equal((await read("tf-all"))["included_environments"], []);
 
-  // Without a body and without a content type; then the name is free, for another type too.
+  // Archiving needs neither body nor content type. Afterwards the name is free, also for another type.
   await ok("PUT", "/environments/acme/tf-prod/archive", 200);
   assert.equal(await expectStatus(json("GET", "/environments/acme/tf-prod"), 404), {
     message: "Environment named 'tf-prod' has been archived for organization 'acme'",
@@ -522,7 +527,7 @@ test("Terraform reads back what it sent", async () => {
   assert.equal(normalize(await read("tf-prod")), { ...base, ...sent, type: "lambda", policies: [] });
 });
 
-test("who may do what", async () => {
+test("grants every role its requests and refuses all others with 403", async () => {
   await server.createEnvironment("may-prod", "docker");
   await server.createEnvironment("may-all", "logical", { included_environments: ["may-prod"] });
   await server.putPolicy("may-policy", PROVENANCE_POLICY);
@@ -569,17 +574,17 @@ test("who may do what", async () => {
     }
   };
   const gets = reads.map((path): Request => ["GET", path]);
-  const settled = async () => [
+  const readState = async () => [
     await server.read("/environments/acme/may-prod"),
     await server.readSnapshot("may-prod"),
     await server.read("/environments/acme/may-all"),
   ];
-  const before = await settled();
+  const before = await readState();
   await refused("snapshotter", writing);
   await refused("reader", [...reporting, ...writing]);
   await refused("stranger", [...gets, ...reporting, ...writing]);
-  await refused("stranger", [...gets, ...reporting, ...writing], "nobody-has-this");
-  assert.equal(await settled(), before);
+  await refused("stranger", [...gets, ...reporting, ...writing], "no-such-organization");
+  assert.equal(await readState(), before);
   for (const path of reads) {
     const found = path.startsWith("/asserts") ? 404 : 200;
     for (const role of ["snapshotter", "reader", "admin"] as const)
@@ -588,7 +593,7 @@ test("who may do what", async () => {
   for (const [[method, path, body], status] of reporting.map((request, place) => [request, [201, 200][place]] as const))
     assert.is((await server.as("snapshotter").json(method, path.replace("{org}", "acme"), body)).status, status, path);
 
-  // A public organization: everybody with a key reads, nobody else writes, and without a key there is nothing.
+  // A public organization: any valid key may read it, only its members may write, and an invalid key gets 401.
   const owner = server.as("publisher");
   await expectStatus(
     owner.json("PUT", "/environments/open", { name: "may-prod", type: "docker", description: "" }),

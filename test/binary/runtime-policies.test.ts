@@ -1,4 +1,4 @@
-// What policies make of what runs: exceptions, tags in expressions, several policies, new versions.
+// How policies evaluate what runs: exceptions, tags in expressions, several policies, new versions.
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -21,7 +21,7 @@ let server: RuntimeServer;
 test.before(async () => void (server = await startRuntimeServer()));
 test.after(() => server.close());
 
-test("exceptions and tags decide, each for its own artifact and flow", async () => {
+test("exceptions and tags apply only to their own artifact and flow", async () => {
   for (const flow of ["ex-a", "ex-b", "ex-c"])
     await server.createFlow(flow, flow === "ex-b" ? undefined : SCAN_TEMPLATE);
   for (const flow of ["ex-a", "ex-b"])
@@ -51,7 +51,7 @@ test("exceptions and tags decide, each for its own artifact and flow", async () 
     "vendor/tool:1": "ex-vendor",
   });
   const report = (status: 200 | 201) => server.report("ex-prod", "docker", running, status);
-  const decided = async (name: string): Promise<unknown[]> => {
+  const readRules = async (name: string): Promise<unknown[]> => {
     const { policy_decisions } = (await server.readSnapshot("ex-prod")).artifacts.find(
       (one: Json) => one["name"] === name,
     );
@@ -63,7 +63,11 @@ test("exceptions and tags decide, each for its own artifact and flow", async () 
     ]);
   };
   const provenance = ["provenance", true, false, "ex-a: rule_satisfied", "ex-b: rule_satisfied"];
-  const waived = (...flows: (string | null)[]) => [null, true, ...flows.map((flow) => `${flow}: rule_not_applicable`)];
+  const notApplicable = (...flows: (string | null)[]) => [
+    null,
+    true,
+    ...flows.map((flow) => `${flow}: rule_not_applicable`),
+  ];
 
   await report(201);
   assert.equal(await server.readAnnotations("ex-prod"), [
@@ -72,20 +76,20 @@ test("exceptions and tags decide, each for its own artifact and flow", async () 
     ["stranger/tool:1", "started-non-compliant", false],
     ["vendor/tool:1", "started-compliant", true],
   ]);
-  assert.equal(await decided("ex-app:1"), [
+  assert.equal(await readRules("ex-app:1"), [
     provenance,
     ["trail-compliance", false, false, "ex-a: non_compliant_in_trail", "ex-b: rule_satisfied"],
-    ["attestation", ...waived("ex-a", "ex-b")],
+    ["attestation", ...notApplicable("ex-a", "ex-b")],
   ]);
-  assert.equal(await decided("vendor/tool:1"), [
-    ["provenance", ...waived(null)],
-    ["trail-compliance", ...waived(null)],
-    ["attestation", ...waived(null)],
+  assert.equal(await readRules("vendor/tool:1"), [
+    ["provenance", ...notApplicable(null)],
+    ["trail-compliance", ...notApplicable(null)],
+    ["attestation", ...notApplicable(null)],
   ]);
-  assert.equal(await decided("stranger/tool:1"), [
+  assert.equal(await readRules("stranger/tool:1"), [
     ["provenance", false, false, "null: missing_provenance"],
     ["trail-compliance", false, false, "null: no_provenance"],
-    ["attestation", ...waived(null)],
+    ["attestation", ...notApplicable(null)],
   ]);
 
   const tag = (flow: string, set_tags: Json | null, remove_tags: string[] | null = null) =>
@@ -99,26 +103,26 @@ test("exceptions and tags decide, each for its own artifact and flow", async () 
     ["stranger/tool:1", "unchanged", false],
     ["vendor/tool:1", "unchanged", true],
   ]);
-  assert.equal((await decided("ex-app:1"))[1], [
+  assert.equal((await readRules("ex-app:1"))[1], [
     "trail-compliance",
     true,
     false,
     "ex-a: rule_not_applicable",
     "ex-b: rule_satisfied",
   ]);
-  assert.equal((await decided("ex-other:1"))[1], ["trail-compliance", false, false, "ex-c: non_compliant_in_trail"]);
+  assert.equal((await readRules("ex-other:1"))[1], ["trail-compliance", false, false, "ex-c: non_compliant_in_trail"]);
 
-  // A key with a dot, on the other of its flows; the same tag asks nothing of an artifact of another name.
+  // A tag key with a dot, on the artifact's other flow. The same tag requires nothing of an artifact of another name.
   await tag("ex-b", { "data.owner": "payments" }, []);
   await tag("ex-c", { "data.owner": "payments" }, []);
   await report(201);
-  assert.equal(await decided("ex-app:1"), [
+  assert.equal(await readRules("ex-app:1"), [
     provenance,
     ["trail-compliance", true, false, "ex-a: rule_not_applicable", "ex-b: rule_satisfied"],
     ["attestation", false, false, "ex-a: rule_not_applicable", "ex-b: missing_attestation"],
   ]);
-  assert.equal((await decided("ex-other:1"))[2], ["attestation", ...waived("ex-c")]);
-  // In the trail of the flow that it was not asked for in, it does not count.
+  assert.equal((await readRules("ex-other:1"))[2], ["attestation", ...notApplicable("ex-c")]);
+  // An attestation in the flow that does not require it does not count.
   await server.attest({ flow: "ex-a", trail: "ex-1", name: "review" });
   await report(201);
   assert.equal((await server.readAnnotations("ex-prod"))[0], ["ex-app:1", "updated-provenance", false]);
@@ -132,7 +136,7 @@ test("exceptions and tags decide, each for its own artifact and flow", async () 
   assert.is(await server.countSnapshots("ex-prod"), 6);
 });
 
-test("of two policies one fails", async () => {
+test("an environment with two policies fails when one of them fails", async () => {
   const scan = (rules: string) => policyYaml(`  attestations:${rules}\n`);
   const SCAN = scan("\n    - type: generic\n      name: scan\n");
   await server.createFlow("two");
@@ -160,11 +164,12 @@ test("of two policies one fails", async () => {
     ],
   );
   assert.equal(artifact.reasons_for_incompliance, [
-    "Policy 'two-scan' requires a compliant generic attestation named 'scan', but none was reported in trail 'two-1' of flow 'two'.",
+    "Policy 'two-scan' requires a compliant generic attestation named 'scan', " +
+      "but none was reported in trail 'two-1' of flow 'two'.",
   ]);
 
-  // The verdict for the admission webhook, in each scope.
-  const ask = (query: string): Promise<Json> =>
+  // The verdict that the admission webhook reads, in each scope.
+  const readAssertion = (query: string): Promise<Json> =>
     expectStatus(
       server.as("member", "webhook").json("GET", `/asserts/acme/fingerprint/${fingerprintOf("two-1")}${query}`),
       200,
@@ -177,20 +182,20 @@ test("of two policies one fails", async () => {
     allow_listing,
   });
   const decisions = artifact.policy_decisions;
-  assert.equal(verdict(await ask("?environment_name=two-prod")), {
+  assert.equal(verdict(await readAssertion("?environment_name=two-prod")), {
     scope: "environment",
     compliant: false,
     environment: "two-prod",
     policy_evaluations: decisions,
     allow_listing: null,
   });
-  const named = await ask("?policy_name=two-scan&policy_name=two-provenance");
+  const named = await readAssertion("?policy_name=two-scan&policy_name=two-provenance");
   assert.equal(
     { scope: named["scope"], compliant: named["compliant"], policy_evaluations: named["policy_evaluations"] },
     { scope: "policy", compliant: false, policy_evaluations: decisions.toReversed() },
   );
-  assert.equal((await ask("?policy_name=two-provenance"))["compliant"], true);
-  const inFlow = await ask("");
+  assert.equal((await readAssertion("?policy_name=two-provenance"))["compliant"], true);
+  const inFlow = await readAssertion("");
   assert.equal(
     {
       scope: inFlow["scope"],
@@ -231,7 +236,7 @@ test("of two policies one fails", async () => {
       policy_names: ["two-provenance", "two-none"],
     });
   assert.equal((await server.read("/environments/acme/two-prod")).policies, ["two-provenance", "two-scan"]);
-  // Two more satisfied rules flip nothing; the snapshot is made all the same.
+  // Attaching one more satisfied policy changes no verdict, and still records a snapshot.
   await server.putPolicy("two-more", PROVENANCE_POLICY);
   await server.expectOk("POST", path, { policy_names: ["two-more"] });
   await server.expectOk("DELETE", `${path}?policy_names=two-more`);
@@ -240,7 +245,7 @@ test("of two policies one fails", async () => {
     { annotated: [["two:1", "unchanged", false]], count: 5 },
   );
 
-  // A version is evaluated by the job queue; the same text is no version.
+  // The job queue re-evaluates after a new version. Sending the same text again does not create a version.
   await server.putPolicy("two-scan", SCAN, 200);
   assert.equal(
     (await server.read("/policies/acme/two-scan")).versions.map(({ version }: Json) => version),
@@ -251,13 +256,13 @@ test("of two policies one fails", async () => {
   const flipped = await server.readSnapshot("two-prod");
   assert.equal(
     {
-      shown: summarizeArtifacts(flipped),
+      artifacts: summarizeArtifacts(flipped),
       policies: policies(flipped),
       index: flipped.index,
       user_name: flipped.user_name,
     },
     {
-      shown: [["two:1", "became-compliant", true]],
+      artifacts: [["two:1", "became-compliant", true]],
       policies: [
         ["two-provenance", 1, []],
         ["two-scan", 2, []],
@@ -277,26 +282,26 @@ test("of two policies one fails", async () => {
       compliant: unknown.compliant,
       artifact_compliance_count: unknown.artifact_compliance_count,
       applied_policies: unknown.applied_policies,
-      shown: summarizeArtifacts(unknown),
+      artifacts: summarizeArtifacts(unknown),
     },
     {
       compliant: false,
       artifact_compliance_count: { true: 0, false: 0, null: 1 },
       applied_policies: [],
-      shown: [["two:1", "unchanged", null]],
+      artifacts: [["two:1", "unchanged", null]],
     },
   );
   assert.equal(
     {
       state: await server.readState("two-prod"),
-      compliant: (await ask("?environment_name=two-prod"))["compliant"],
+      compliant: (await readAssertion("?environment_name=two-prod"))["compliant"],
       count: await server.countSnapshots("two-prod"),
     },
     { state: null, compliant: true, count: 7 },
   );
 });
 
-test("the next report sees every change of the facts, and nothing else", async () => {
+test("the next report re-evaluates after every change that matters, and after no other", async () => {
   for (const flow of ["fact-a", "fact-b", "fact-sibling"])
     await server.createFlow(flow, flow === "fact-a" ? SCAN_TEMPLATE : undefined);
   const build = { flow: "fact-a", trail: "t1", name: "fact:1", label: "fact" };
@@ -304,7 +309,9 @@ test("the next report sees every change of the facts, and nothing else", async (
   await server.putPolicy(
     "fact-policy",
     policyYaml(
-      "  provenance: {required: true}\n  trail-compliance:\n    required: true\n    exceptions:\n      - if: ${{ flow.name == 'fact-waived' }}\n",
+      "  provenance: {required: true}\n" +
+        "  trail-compliance:\n    required: true\n    exceptions:\n" +
+        "      - if: ${{ flow.name == 'fact-waived' }}\n",
     ),
   );
   await server.createEnvironment("fact-prod", "docker", { policies: ["fact-policy"] });
@@ -335,23 +342,28 @@ test("the next report sees every change of the facts, and nothing else", async (
         ),
       200,
     );
-  const demanding = SCAN_TEMPLATE.replace("name: scan", "name: proof");
+  const PROOF_TEMPLATE = SCAN_TEMPLATE.replace("name: scan", "name: proof");
   const running = reportItems({ "fact:1": "fact" });
 
   const steps: [what: string, change: () => Promise<unknown>, annotation: string | null, compliant: boolean][] = [
-    ["the start", async () => undefined, "started-non-compliant", false],
+    ["the first report", async () => undefined, "started-non-compliant", false],
     ["an attestation", () => server.attest({ ...build, name: "scan" }), "became-compliant", true],
-    ["nothing", async () => undefined, null, true],
+    ["no change", async () => undefined, null, true],
     ["an override", () => override("scan", false, { artifact_fingerprint }), "became-non-compliant", false],
     ["the same attestation again", () => server.attest({ ...build, name: "scan" }), "became-compliant", true],
     [
-      "an unexpected one that fails, on the trail",
+      "a failing attestation of the trail that no template expects",
       () => server.attest({ flow: "fact-a", trail: "t1", name: "licences", is_compliant: false }),
       "became-non-compliant",
       false,
     ],
     ["its override", () => override("licences", true, {}), "became-compliant", true],
-    ["one that nobody asked for", () => server.attest({ ...build, name: "docs" }), "updated-provenance", true],
+    [
+      "a compliant attestation that nothing requires",
+      () => server.attest({ ...build, name: "docs" }),
+      "updated-provenance",
+      true,
+    ],
     [
       "a sibling in the trail, and its attestation",
       async () => {
@@ -361,9 +373,9 @@ test("the next report sees every change of the facts, and nothing else", async (
       null,
       true,
     ],
-    ["words about the trail", () => begin("t1", { description: "Words", user_data: { by: "ci" } }), null, true],
+    ["a description of the trail", () => begin("t1", { description: "Words", user_data: { by: "ci" } }), null, true],
     [
-      "another template of the flow",
+      "a new template of the flow",
       () =>
         expectStatus(
           server
@@ -373,17 +385,17 @@ test("the next report sees every change of the facts, and nothing else", async (
               "/flows/acme/template_file",
               "data_json",
               { name: "fact-a", description: "" },
-              { part: "template_file", name: "t.yml", content: demanding },
+              { part: "template_file", name: "t.yml", content: PROOF_TEMPLATE },
             ),
           200,
         ),
       null,
       true,
     ],
-    ["another template of the trail", () => begin("t1", {}, demanding), "became-non-compliant", false],
-    ["what that asks for", () => server.attest({ ...build, name: "proof" }), "became-compliant", true],
+    ["a new template of the trail", () => begin("t1", {}, PROOF_TEMPLATE), "became-non-compliant", false],
+    ["the attestation that it expects", () => server.attest({ ...build, name: "proof" }), "became-compliant", true],
     [
-      "a later record, in another trail",
+      "a later report of the artifact, in another trail",
       () => server.reportArtifact({ ...build, trail: "t2" }),
       "became-non-compliant",
       false,
@@ -398,7 +410,7 @@ test("the next report sees every change of the facts, and nothing else", async (
     ],
     ["the archiving of that flow", () => server.archive("/flows/acme/fact-b"), null, false],
     [
-      "tags that no policy asks about",
+      "tags that no policy reads",
       () => server.expectOk("PATCH", "/tags/acme/environment/fact-prod", { set_tags: { team: "a" }, remove_tags: [] }),
       null,
       false,
@@ -425,7 +437,7 @@ test("the next report sees every change of the facts, and nothing else", async (
       assert.equal(await server.readAnnotations("fact-prod"), [["fact:1", annotation, compliant]], what);
   }
 
-  // Policies and answers know a flow by the name that it has now.
+  // Policies and responses use the current name of a flow.
   await server.createFlow("fact-c", SCAN_TEMPLATE);
   await server.reportArtifact({ flow: "fact-c", trail: "t", name: "named:1", label: "fact-named" });
   await server.createEnvironment("fact-named", "docker", { policies: ["fact-policy"] });

@@ -1,5 +1,5 @@
-// Requests at the same time on one environment, through the executable: whatever wins, the history has no gaps, every
-// answer is one of those that each request alone could have had, and what was acknowledged survives a kill.
+// Concurrent requests on one environment, through the executable: in whichever order they run, the history has no gaps,
+// every response is one that the request could have had alone, and what was acknowledged survives a kill.
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -24,51 +24,51 @@ const SETS = [
   { "app:1": "race-1", shared: "race-shared" },
   { "app:2": "race-2", shared: "race-shared" },
 ];
-const send = (environment: string, place: number): Promise<ApiResponse> =>
+const sendReport = (environment: string, index: number): Promise<ApiResponse> =>
   server.json("PUT", `/environments/acme/${environment}/report/docker`, {
-    artifacts: reportItems(SETS[place % 2] as Record<string, string>),
+    artifacts: reportItems(SETS[index % 2] as Record<string, string>),
   });
-const many = <T>(count: number, make: (place: number) => Promise<T>): Promise<T[]> =>
-  Promise.all(Array.from({ length: count }, (_, place) => make(place)));
-const made = (answers: ApiResponse[]): number => answers.filter(({ status }) => status === 201).length;
-const running = ({ artifacts }: Json): string[] =>
+const runMany = <T>(count: number, make: (index: number) => Promise<T>): Promise<T[]> =>
+  Promise.all(Array.from({ length: count }, (_, index) => make(index)));
+const countCreated = (answers: ApiResponse[]): number => answers.filter(({ status }) => status === 201).length;
+const runningNames = ({ artifacts }: Json): string[] =>
   artifacts.filter(({ annotation }: Json) => annotation.now > 0).map(({ name }: Json) => name);
 
 /**
- * Snapshots 1 to n without a gap, in time; after the first, each runs the other of the two sets than the one before,
- * unless policies made it.
+ * Expects snapshots 1 to n without a gap in index or time. Each snapshot after the first runs the other set than the
+ * one before it, unless policy changes made snapshots too (`alternating` false).
  */
-async function whole(environment: string, count: number, alternating = true): Promise<void> {
+async function expectHistory(environment: string, count: number, { alternating = true } = {}): Promise<void> {
   const list: Json[] = await server.read(`/snapshots/acme/${environment}?interval=&page=1&per_page=1000&reverse=true`);
   assert.equal(
     list.map(({ index }) => index),
-    Array.from({ length: count }, (_, place) => place + 1),
+    Array.from({ length: count }, (_, index) => index + 1),
     environment,
   );
-  list.forEach(({ from, to }, place) =>
-    assert.is(to, list[place + 1]?.["from"] ?? 0, `${environment}#${place + 1} from ${from}`),
-  );
+  for (const [position, { from, to }] of list.entries())
+    assert.is(to, list[position + 1]?.["from"] ?? 0, `${environment}#${position + 1} from ${from}`);
   const sets = await Promise.all(
-    list.map(async ({ index }) => running(await server.readSnapshot(environment, `${index}`)).join()),
+    list.map(async ({ index }) => runningNames(await server.readSnapshot(environment, `${index}`)).join()),
   );
   assert.ok(
     sets.every((set) => SETS.some((one) => Object.keys(one).join() === set)),
     sets.join(" "),
   );
   if (alternating)
-    sets.slice(1).forEach((set, place) => assert.is.not(set, sets[place], `${environment}#${place + 2}`));
+    for (const [position, set] of sets.slice(1).entries())
+      assert.is.not(set, sets[position], `${environment}#${position + 2}`);
 }
 
-test("many reports at once make one history, and a group above them one more", async () => {
+test("concurrent reports make one history per environment, and one for their logical environment", async () => {
   await server.createFlow("race");
   for (const label of ["race-1", "race-shared"])
     await server.reportArtifact({ flow: "race", trail: "t", name: label, label, reference: label });
   await server.putPolicy("race-policy", PROVENANCE_POLICY);
   const members = ["race-a", "race-b"];
-  // The same PUT at the same time, as two pipelines send it.
-  const creating = await many(8, (place) =>
+  // The same PUT several times at once, as concurrent pipelines send it.
+  const creating = await runMany(8, (index) =>
     server.json("PUT", "/environments/acme", {
-      name: members[place % 2],
+      name: members[index % 2],
       type: "docker",
       description: "",
       policies: ["race-policy"],
@@ -80,24 +80,27 @@ test("many reports at once make one history, and a group above them one more", a
   );
   await server.createEnvironment("race-all", "logical", { included_environments: members });
 
-  const answers = await many(40, (place) => send(members[place < 20 ? 0 : 1] as string, place));
+  const answers = await runMany(40, (index) => sendReport(members[index < 20 ? 0 : 1] as string, index));
   for (const { status, body } of answers)
     assert.ok((status === 200 || status === 201) && body === "OK", `${status} ${JSON.stringify(body)}`);
-  const counts = [made(answers.slice(0, 20)), made(answers.slice(20))] as const;
-  await whole("race-a", counts[0]);
-  await whole("race-b", counts[1]);
+  const counts = [countCreated(answers.slice(0, 20)), countCreated(answers.slice(20))] as const;
+  await expectHistory("race-a", counts[0]);
+  await expectHistory("race-b", counts[1]);
   const list: Json[] = await server.read("/snapshots/acme/race-all?interval=&page=1&per_page=1000&reverse=true");
   assert.equal(
     list.map(({ index }) => index),
-    Array.from({ length: counts[0] + counts[1] }, (_, place) => place + 1),
+    Array.from({ length: counts[0] + counts[1] }, (_, index) => index + 1),
   );
   for (const member of members)
-    assert.is(await server.readState(member), running(await server.readSnapshot(member)).includes("app:1"));
-  const both = [...running(await server.readSnapshot("race-a")), ...running(await server.readSnapshot("race-b"))];
-  assert.equal(running(await server.readSnapshot("race-all")), both);
+    assert.is(await server.readState(member), runningNames(await server.readSnapshot(member)).includes("app:1"));
+  const both = [
+    ...runningNames(await server.readSnapshot("race-a")),
+    ...runningNames(await server.readSnapshot("race-b")),
+  ];
+  assert.equal(runningNames(await server.readSnapshot("race-all")), both);
 });
 
-test("renames, policies and allowlisting while reports arrive", async () => {
+test("renames, policy changes and allowlisting take effect while reports arrive", async () => {
   await server.createEnvironment("busy", "docker");
   for (const name of ["busy-one", "busy-two"]) await server.putPolicy(name, PROVENANCE_POLICY);
   const paths = "/environments/acme/busy/policies";
@@ -112,9 +115,9 @@ test("renames, policies and allowlisting while reports arrive", async () => {
     server.json("PATCH", "/tags/acme/environment/busy", { set_tags: { busy: "1" }, remove_tags: null }),
   ];
   const [before, changed, after] = await Promise.all([
-    many(10, (place) => send("busy", place)),
+    runMany(10, (index) => sendReport("busy", index)),
     Promise.all(changes()),
-    many(10, (place) => send("busy", place)),
+    runMany(10, (index) => sendReport("busy", index)),
   ]);
   for (const { status, body } of [...before, ...after])
     assert.ok((status === 200 || status === 201) && body === "OK", `${status} ${JSON.stringify(body)}`);
@@ -125,11 +128,11 @@ test("renames, policies and allowlisting while reports arrive", async () => {
   const { name, description, tags, policies } = await server.read("/environments/acme/busy");
   assert.equal({ name, description, tags }, { name: "busy-now", description: "busy", tags: { busy: "1" } });
   assert.ok(policies.includes("busy-two"));
-  await whole("busy-now", await server.countSnapshots("busy"), false);
+  await expectHistory("busy-now", await server.countSnapshots("busy"), { alternating: false });
 
-  // Versions at the same time: one after the other, and the last one is what the environment is held to in the end.
-  const versions = await many(4, (place) =>
-    server.putPolicy("busy-two", policyYaml(`  provenance: {required: ${place % 2 === 0}} # ${place}\n`), 200),
+  // Concurrent versions are numbered one after the other, and the environment is finally evaluated under the last one.
+  const versions = await runMany(4, (index) =>
+    server.putPolicy("busy-two", policyYaml(`  provenance: {required: ${index % 2 === 0}} # ${index}\n`), 200),
   );
   assert.equal(versions.map(({ versions: of }) => of.length).toSorted(), [2, 3, 4, 5]);
   const latest = (await server.read("/policies/acme/busy-two")).versions.at(-1);
@@ -142,15 +145,15 @@ test("renames, policies and allowlisting while reports arrive", async () => {
   assert.equal({ version: latest.version, state: await server.readState("busy") }, { version: 5, state: expected });
 });
 
-test("archiving while reports arrive", async () => {
+test("archiving takes effect once while reports arrive, and loses no recorded snapshot", async () => {
   await server.createEnvironment("going", "docker");
   await server.createEnvironment("going-group", "logical", { included_environments: ["going"] });
   const gone = { message: "Environment named 'going' has been archived for organization 'acme'" };
-  await send("going", 0);
+  await sendReport("going", 0);
   const [before, archiving, after] = await Promise.all([
-    many(10, (place) => send("going", place + 1)),
-    many(2, () => server.json("PUT", "/environments/acme/going/archive", null)),
-    many(10, (place) => send("going", place)),
+    runMany(10, (index) => sendReport("going", index + 1)),
+    runMany(2, () => server.json("PUT", "/environments/acme/going/archive", null)),
+    runMany(10, (index) => sendReport("going", index)),
   ]);
   const answers = [...before, ...after];
   for (const { status, body } of answers) assert.equal(body, status === 404 ? gone : "OK", `${status}`);
@@ -159,31 +162,31 @@ test("archiving while reports arrive", async () => {
     [200, "OK"],
     [404, gone],
   ]);
-  const { status, body } = await send("going", 0);
+  const { status, body } = await sendReport("going", 0);
   assert.equal({ status, body }, { status: 404, body: gone });
   const group = await server.read("/environments/acme/going-group");
   assert.equal(
     { included_environments: group.included_environments, count: await server.countSnapshots("going-group") },
-    { included_environments: [], count: made(answers) + 1 },
+    { included_environments: [], count: countCreated(answers) + 1 },
   );
   const { environment_name } = (await server.readSnapshot("going-group", "1")).artifacts[0];
   assert.match(environment_name, /^going-archived-at-\d+$/);
-  await whole(environment_name, made(answers) + 1);
-  // The name is free at once.
+  await expectHistory(environment_name, countCreated(answers) + 1);
+  // The name is free immediately.
   await server.createEnvironment("going", "docker");
-  assert.is((await send("going", 0)).status, 201);
+  assert.is((await sendReport("going", 0)).status, 201);
   assert.is(await server.countSnapshots("going"), 1);
 });
 
-/** So many that a thread of its own evaluates and records them. */
+/** The items of a report so large that a worker thread evaluates and records it. */
 const thousands = (tag: string): Json[] =>
   reportItems(
     Object.fromEntries(
-      Array.from({ length: 3000 }, (_, place) => [`/srv/${tag}/${String(place).padStart(4, "0")}`, `${place}`]),
+      Array.from({ length: 3000 }, (_, index) => [`/srv/${tag}/${String(index).padStart(4, "0")}`, `${index}`]),
     ),
   );
 
-test("changes while a large report is recorded", async () => {
+test("changes take effect while a large report is being recorded", async () => {
   await server.putPolicy("heavy-policy", PROVENANCE_POLICY);
   await server.createEnvironment("heavy", "server");
   await server.createEnvironment("heavy-group", "logical", { included_environments: ["heavy"] });
@@ -193,15 +196,15 @@ test("changes while a large report is recorded", async () => {
   const paths = "/environments/acme/heavy/policies";
   await server.report("heavy", "server", one, 201);
   await server.expectOk("POST", paths, { policy_names: ["heavy-policy"] });
-  // Answered when the snapshot is there, however long that took.
+  // The request is answered only after the snapshot is recorded.
   assert.equal(
     {
-      "count heavy": await server.countSnapshots("heavy"),
-      "state heavy": await server.readState("heavy"),
-      "count heavy-group": await server.countSnapshots("heavy-group"),
-      "state heavy-group": await server.readState("heavy-group"),
+      environmentSnapshots: await server.countSnapshots("heavy"),
+      environmentState: await server.readState("heavy"),
+      groupSnapshots: await server.countSnapshots("heavy-group"),
+      groupState: await server.readState("heavy-group"),
     },
-    { "count heavy": 2, "state heavy": false, "count heavy-group": 2, "state heavy-group": false },
+    { environmentSnapshots: 2, environmentState: false, groupSnapshots: 2, groupState: false },
   );
   const answers = await Promise.all([
     report(two),
@@ -214,7 +217,7 @@ test("changes while a large report is recorded", async () => {
     answers.map(({ body }) => body),
     answers.map(() => "OK"),
   );
-  // Nobody knows which of the reports arrives last; what the one before it said already is no snapshot.
+  // The order in which the reports arrive is undefined. One that repeats the previous report makes no snapshot.
   const [first, renaming, second, detaching, third] = answers.map(({ status }) => status);
   assert.equal({ renaming, detaching }, { renaming: 200, detaching: 200 });
   const statuses = [first, second, third];
@@ -231,13 +234,13 @@ test("changes while a large report is recorded", async () => {
   const named = (artifacts: readonly Json[]): string =>
     JSON.stringify(artifacts.map(({ digests }) => Object.keys(digests)[0]));
   assert.ok(
-    [named(one), named(two)].includes(JSON.stringify(running(latest))),
-    "what runs is what one report said, all of it",
+    [named(one), named(two)].includes(JSON.stringify(runningNames(latest))),
+    "the snapshot is exactly one of the reports",
   );
   const list: Json[] = await server.read("/snapshots/acme/heavy?interval=&page=1&per_page=1000&reverse=true");
   assert.equal(
     list.map(({ index }) => index),
-    list.map((_, place) => place + 1),
+    list.map((_, index) => index + 1),
   );
   assert.is(await server.countSnapshots("heavy-group"), list.length);
 
@@ -252,7 +255,7 @@ test("changes while a large report is recorded", async () => {
   assert.is(await server.countSnapshots("heavy-group"), list.length + (late.status === 201 ? 1 : 0));
 });
 
-test("facts that change while a report is recorded are seen by the next one", async () => {
+test("the next report sees changes made while a report was being recorded", async () => {
   await server.createFlow("seen", SCAN_TEMPLATE);
   await server.putPolicy("seen-policy", TRAIL_POLICY);
   for (const [round, size] of [1, 1, 500, 500, 2000].entries()) {
@@ -279,8 +282,8 @@ test("facts that change while a report is recorded are seen by the next one", as
   }
 });
 
-test("every reporter at the same second, with more than the main thread records by itself", async () => {
-  const names = Array.from({ length: 24 }, (_, place) => `fleet-${place}`);
+test("accepts 24 reports at once, each too large for the main thread to record", async () => {
+  const names = Array.from({ length: 24 }, (_, index) => `fleet-${index}`);
   for (const name of names) await server.createEnvironment(name, "server");
   const artifacts = thousands("fleet").slice(0, 100);
   const answers = await Promise.all(
@@ -296,7 +299,7 @@ test("every reporter at the same second, with more than the main thread records 
   );
 });
 
-test("a new version of a policy reaches its environments after a kill too", async () => {
+test("a new policy version is applied to its environments even after a kill", async () => {
   const names = ["queued-1", "queued-2", "queued-3"];
   await server.putPolicy("queued-policy", PROVENANCE_POLICY);
   for (const name of names) {
@@ -308,24 +311,24 @@ test("a new version of a policy reaches its environments after a kill too", asyn
   const states = () => Promise.all(names.map((name) => server.readState(name)));
   await server.waitUntil(async () => !(await states()).includes(false));
   assert.equal(
-    { states: await states(), Promise: await Promise.all(names.map((name) => server.countSnapshots(name))) },
-    { states: [true, true, true], Promise: [2, 2, 2] },
+    { states: await states(), counts: await Promise.all(names.map((name) => server.countSnapshots(name))) },
+    { states: [true, true, true], counts: [2, 2, 2] },
   );
 });
 
-test("what was acknowledged before a kill is there after it", async () => {
+test("keeps everything acknowledged before a kill", async () => {
   await server.createEnvironment("killed", "docker");
-  await send("killed", 0);
+  await sendReport("killed", 0);
   let acknowledged = 1;
   let sent = 0;
-  const sending = many(3, async (lane) => {
+  const sending = runMany(3, async (lane) => {
     try {
-      for (let place = lane; place < 10_000; place += 1) {
+      for (let index = lane; index < 10_000; index += 1) {
         sent += 1;
-        if ((await send("killed", place)).status === 201) acknowledged += 1;
+        if ((await sendReport("killed", index)).status === 201) acknowledged += 1;
       }
     } catch {
-      // The connection broke: nobody knows what became of this one.
+      // The connection broke: whether this report was recorded is unknown.
     }
   });
   await server.waitUntil(async () => (await server.countSnapshots("killed")) >= 20);
@@ -337,15 +340,15 @@ test("what was acknowledged before a kill is there after it", async () => {
     count >= acknowledged && count <= acknowledged + 3,
     `${count} snapshots of ${acknowledged} acknowledged, ${sent} sent`,
   );
-  await whole("killed", count);
-  const last = running(await server.readSnapshot("killed")).includes("app:1") ? 0 : 1;
+  await expectHistory("killed", count);
+  const last = runningNames(await server.readSnapshot("killed")).includes("app:1") ? 0 : 1;
   assert.equal(
     {
-      'send("killed", last).status': (await send("killed", last)).status,
-      'send("killed", last + 1).status': (await send("killed", last + 1)).status,
-      'count("killed")': await server.countSnapshots("killed"),
+      repeated: (await sendReport("killed", last)).status,
+      changed: (await sendReport("killed", last + 1)).status,
+      snapshots: await server.countSnapshots("killed"),
     },
-    { 'send("killed", last).status': 200, 'send("killed", last + 1).status': 201, 'count("killed")': count + 1 },
+    { repeated: 200, changed: 201, snapshots: count + 1 },
   );
 });
 

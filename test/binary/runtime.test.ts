@@ -1,5 +1,5 @@
-// From a build to what runs, through the executable and over real HTTP: flow, trail, artifact, attestation, policy,
-// environment, report, snapshot. Every scenario has names of its own in one organization of one server.
+// From a build to what runs, through the executable and real HTTP: flow, trail, artifact, attestation, policy,
+// environment, report, snapshot. All tests share one organization of one server, each with names of its own.
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -36,7 +36,7 @@ const pod = (name: string, labels: Record<string, string>): Json => ({
   creationTimestamp: STARTED_AT,
   digests: Object.fromEntries(Object.entries(labels).map(([image, label]) => [image, fingerprintOf(label)])),
 });
-test("a late attestation turns what runs compliant, at the next report", async () => {
+test("a late attestation makes what runs compliant at the next report", async () => {
   await server.createFlow("late", SCAN_TEMPLATE);
   await server.reportArtifact({ flow: "late", trail: "late-1", name: "registry.example.com/late:1", label: "late-1" });
   await server.putPolicy("late-policy", TRAIL_POLICY);
@@ -49,8 +49,9 @@ test("a late attestation turns what runs compliant, at the next report", async (
   await server.report("late-prod", "K8S", pods, 201);
 
   const reason =
-    "Policy 'late-policy' requires compliance in the trail, but the artifact is INCOMPLETE in trail 'late-1' of flow 'late'.";
-  const kept = () => ({ namespace: "shop", creationTimestamp: STARTED_AT, owners: null });
+    "Policy 'late-policy' requires compliance in the trail, " +
+    "but the artifact is INCOMPLETE in trail 'late-1' of flow 'late'.";
+  const podDetails = () => ({ namespace: "shop", creationTimestamp: STARTED_AT, owners: null });
   const html_url = `${PAGES}/flows/late/artifacts/${fingerprintOf("late-1")}?artifact_id=<id>`;
   const commit_url = `https://github.com/acme/shop/commit/${commitOf("late-1")}`;
   const origin = {
@@ -61,7 +62,7 @@ test("a late attestation turns what runs compliant, at the next report", async (
     deployment_diff: null,
     commit_lead_time: STARTED_AT - COMMITTED_AT,
   };
-  const boolean = (required: boolean) => ({ required, exceptions: [] });
+  const rule = (required: boolean) => ({ required, exceptions: [] });
   const context = { flow_name: "late", trail_name: "late-1", artifact_status: null };
   const decision = (compliant: boolean): Json => ({
     policy_name: "late-policy",
@@ -69,13 +70,13 @@ test("a late attestation turns what runs compliant, at the next report", async (
     status: compliant ? "COMPLIANT" : "NON-COMPLIANT",
     rule_evaluations: [
       {
-        rule: { type: "provenance", definition: boolean(false) },
+        rule: { type: "provenance", definition: rule(false) },
         satisfied: null,
         ignored: true,
         resolutions: [{ type: "rule_not_applicable", context }],
       },
       {
-        rule: { type: "trail-compliance", definition: boolean(true) },
+        rule: { type: "trail-compliance", definition: rule(true) },
         satisfied: compliant,
         ignored: false,
         resolutions: [
@@ -95,7 +96,7 @@ test("a late attestation turns what runs compliant, at the next report", async (
     deployments: [],
     reasons_for_incompliance: [reason],
     creationTimestamp: [STARTED_AT, STARTED_AT],
-    pods: { "late-a": kept(), "late-b": kept() },
+    pods: { "late-a": podDetails(), "late-b": podDetails() },
     ecs_context: null,
     policy_decisions: [decision(false)],
     flow_name: "late",
@@ -141,7 +142,7 @@ test("a late attestation turns what runs compliant, at the next report", async (
         failing_artifacts: [{ name: "registry.example.com/late:1", fingerprint: fingerprintOf("late-1") }],
         policy_dump: {
           schema_version: "1",
-          artifacts: { provenance: boolean(false), trail_compliance: boolean(true), attestations: [] },
+          artifacts: { provenance: rule(false), trail_compliance: rule(true), attestations: [] },
         },
       },
     ],
@@ -149,15 +150,15 @@ test("a late attestation turns what runs compliant, at the next report", async (
   assert.equal(normalize(await server.readSnapshot("late-prod")), first);
   assert.is(await server.readState("late-prod"), false);
 
-  // The attestation alone changes nothing that is recorded.
+  // The attestation alone changes nothing recorded.
   await server.attest({ flow: "late", trail: "late-1", label: "late-1", name: "scan" });
   assert.equal(
     {
-      normal: normalize(await server.readSnapshot("late-prod")),
+      snapshot: normalize(await server.readSnapshot("late-prod")),
       count: await server.countSnapshots("late-prod"),
       state: await server.readState("late-prod"),
     },
-    { normal: first, count: 1, state: false },
+    { snapshot: first, count: 1, state: false },
   );
   await server.report("late-prod", "K8S", pods, 201);
   const flows = [{ ...artifact.flows[0], artifact_compliance_in_flow: true, flow_reasons_for_non_compliance: [] }];
@@ -222,7 +223,7 @@ test("a late attestation turns what runs compliant, at the next report", async (
   );
 });
 
-test("an incident is traced to a commit", async () => {
+test("an incident can be traced to a commit", async () => {
   await server.createFlow("shop");
   await server.createEnvironment("shop-prod", "K8S");
   const version = (number: string) =>
@@ -272,16 +273,16 @@ test("an incident is traced to a commit", async () => {
     assert.equal(await commits(expression), [commitOf("queue-1"), commitOf("shop-2")], expression);
   for (const expression of ["-2", "1", "%231", "~1"])
     assert.equal(await commits(expression), [commitOf("queue-1"), commitOf("shop-1")], expression);
-  const nowhere = (label: string, index: number) =>
+  const unresolved = (label: string, index: number) =>
     `Org: 'acme'. Snapshot '${label}' resolves to 'shop-prod#${index}'. len(snapshots) == 2. Indexes are 1-based`;
   await server.expectRefusal(
     "GET",
     "/snapshots/acme/shop-prod/@%7B2.hours.ago%7D",
     404,
-    nowhere("shop-prod@{2.hours.ago}", 0),
+    unresolved("shop-prod@{2.hours.ago}", 0),
   );
-  await server.expectRefusal("GET", "/snapshots/acme/shop-prod/~2", 404, nowhere("shop-prod~2", 0));
-  await server.expectRefusal("GET", "/snapshots/acme/shop-prod/%233", 404, nowhere("shop-prod#3", 3));
+  await server.expectRefusal("GET", "/snapshots/acme/shop-prod/~2", 404, unresolved("shop-prod~2", 0));
+  await server.expectRefusal("GET", "/snapshots/acme/shop-prod/%233", 404, unresolved("shop-prod#3", 3));
   await server.expectInvalid("GET", "/snapshots/acme/shop-prod/@%7Byesterday%7D", {
     snapshot_expression: "Input should be a valid snapshot expression [input: @{yesterday}]",
   });
@@ -307,7 +308,7 @@ test("an incident is traced to a commit", async () => {
     previous_template_reference_name: "app",
   });
   const deployment = await server.read(`/deployments/acme/shop-prod/${fingerprintOf("shop-2")}`);
-  const place = (self: string, html: string) => ({ self: { href: self }, html: { href: html } });
+  const links = (self: string, html: string) => ({ self: { href: self }, html: { href: html } });
   assert.equal(normalize(deployment), {
     environment_name: "shop-prod",
     fingerprint: fingerprintOf("shop-2"),
@@ -333,9 +334,9 @@ test("an incident is traced to a commit", async () => {
       diff_url,
     },
     _links: {
-      environment: place(`${API}/environments/acme/shop-prod`, `${PAGES}/environments/shop-prod`),
-      snapshot: place(`${API}/snapshots/acme/shop-prod/2`, `${PAGES}/environments/shop-prod/2`),
-      artifact: place(
+      environment: links(`${API}/environments/acme/shop-prod`, `${PAGES}/environments/shop-prod`),
+      snapshot: links(`${API}/snapshots/acme/shop-prod/2`, `${PAGES}/environments/shop-prod/2`),
+      artifact: links(
         `${API}/artifacts/acme/shop/fingerprint/${fingerprintOf("shop-2")}`,
         normalize(replacement.html_url),
       ),
@@ -344,18 +345,18 @@ test("an incident is traced to a commit", async () => {
   assert.is((await server.read("/flows/acme/shop")).last_deployment_at, latter.timestamp);
   const { total, daily } = await server.read("/environments/acme/shop-prod/deployment_frequency?flow_id=shop");
   assert.equal(
-    { total, "daily.length": daily.length, reduce: daily.reduce((sum: number, day: Json) => sum + day["count"], 0) },
-    { total: 3, "daily.length": 28, reduce: 3 },
+    { total, days: daily.length, sum: daily.reduce((sum: number, day: Json) => sum + day["count"], 0) },
+    { total: 3, days: 28, sum: 3 },
   );
   const { deployments, ...page } = await server.read(
     "/deployments/acme?env_name=shop-prod&page=1&per_page=15&repo_name=acme%2Fshop-front",
   );
   assert.equal(
-    { page, "deployments[0]": deployments[0], deployments: deployments.map((one: Json) => one["artifact_name"]) },
+    { page, latest: deployments[0], names: deployments.map((one: Json) => one["artifact_name"]) },
     {
       page: { page: 1, per_page: 15, total_pages: 1, total_count: 2 },
-      "deployments[0]": deployment,
-      deployments: ["shop:2", "shop:1"],
+      latest: deployment,
+      names: ["shop:2", "shop:1"],
     },
   );
 
@@ -442,13 +443,16 @@ test("an incident is traced to a commit", async () => {
     },
   );
   assert.equal(log.bytes.toString().split("\r\n"), [
-    "timestamp,time,environment,snapshot_index,event_type,description,artifact_name,artifact_fingerprint,compliance,flows,git_commit,commit_url,reported_by",
-    `${exited},${new Date(exited * 1000).toISOString()},shop-prod,2,exited,1 instance stopped running (from 1 to 0),shop:1,${fingerprintOf("shop-1")},UNKNOWN,shop,${commitOf("shop-1")},${url}/commit/${commitOf("shop-1")},${MEMBER}`,
+    "timestamp,time,environment,snapshot_index,event_type,description,artifact_name,artifact_fingerprint,compliance," +
+      "flows,git_commit,commit_url,reported_by",
+    `${exited},${new Date(exited * 1000).toISOString()},shop-prod,2,exited,1 instance stopped running (from 1 to 0),` +
+      `shop:1,${fingerprintOf("shop-1")},UNKNOWN,shop,` +
+      `${commitOf("shop-1")},${url}/commit/${commitOf("shop-1")},${MEMBER}`,
     "",
   ]);
 });
 
-test("blue and green swap below one logical environment", async () => {
+test("blue and green environments swap within one logical environment", async () => {
   await server.createFlow("bg");
   for (const version of ["1", "2"])
     await server.reportArtifact({ flow: "bg", trail: `bg-${version}`, name: `bg:${version}`, label: `bg-${version}` });
@@ -465,22 +469,22 @@ test("blue and green swap below one logical environment", async () => {
   await server.expectOk("POST", "/environments/acme/bg-blue/policies", { policy_names: ["bg-provenance"] });
   assert.equal(
     {
-      "count bg-blue": await server.countSnapshots("bg-blue"),
-      "count bg-all": await server.countSnapshots("bg-all"),
-      "state bg-blue": await server.readState("bg-blue"),
-      "state bg-all": await server.readState("bg-all"),
+      blueSnapshots: await server.countSnapshots("bg-blue"),
+      allSnapshots: await server.countSnapshots("bg-all"),
+      blueState: await server.readState("bg-blue"),
+      allState: await server.readState("bg-all"),
     },
-    { "count bg-blue": 2, "count bg-all": 2, "state bg-blue": true, "state bg-all": null },
+    { blueSnapshots: 2, allSnapshots: 2, blueState: true, allState: null },
   );
   await server.expectOk("POST", "/environments/acme/bg-green/policies", { policy_names: ["bg-provenance"] });
-  // A policy does not make a verdict on what was never reported.
+  // A policy gives no verdict on an environment without reports.
   assert.equal(
     {
-      "count bg-green": await server.countSnapshots("bg-green"),
-      "count bg-all": await server.countSnapshots("bg-all"),
-      "state bg-all": await server.readState("bg-all"),
+      greenSnapshots: await server.countSnapshots("bg-green"),
+      allSnapshots: await server.countSnapshots("bg-all"),
+      allState: await server.readState("bg-all"),
     },
-    { "count bg-green": 0, "count bg-all": 2, "state bg-all": null },
+    { greenSnapshots: 0, allSnapshots: 2, allState: null },
   );
   await server.reportServer("bg-green", { "/srv/app": "bg-2" }, 201);
   assert.equal(
@@ -488,7 +492,7 @@ test("blue and green swap below one logical environment", async () => {
     { count: 3, state: true },
   );
 
-  // The swap, and something that nobody built in between.
+  // The swap, with an unknown artifact running in between.
   await server.reportServer("bg-blue", { "/srv/app": "bg-rogue" }, 201);
   const merged = await server.readSnapshot("bg-all");
   assert.equal(
@@ -500,7 +504,7 @@ test("blue and green swap below one logical environment", async () => {
     },
     { index: 4, type: "logical", compliant: false, artifact_compliance_count: { true: 1, false: 1, null: 0 } },
   );
-  const whole = ({ artifacts }: Json) =>
+  const detailsOf = ({ artifacts }: Json) =>
     artifacts.map((one: Json) => [
       one["environment_name"],
       one["name"],
@@ -509,10 +513,10 @@ test("blue and green swap below one logical environment", async () => {
       one["compliant"],
     ]);
   const unchanged = { type: "unchanged", was: 1, now: 1 };
-  const byFingerprint = (rows: any[][]) => rows.toSorted(([, , a], [, , b]) => (a < b ? -1 : 1));
+  const sortByFingerprint = (rows: any[][]) => rows.toSorted(([, , a], [, , b]) => (a < b ? -1 : 1));
   assert.equal(
-    byFingerprint(whole(merged)),
-    byFingerprint([
+    sortByFingerprint(detailsOf(merged)),
+    sortByFingerprint([
       ["bg-blue", "/srv/app", fingerprintOf("bg-rogue"), { type: "started-non-compliant", was: 0, now: 1 }, false],
       ["bg-blue", "/srv/app", fingerprintOf("bg-1"), { type: "exited", was: 1, now: 0 }, true],
       ["bg-green", "/srv/app", fingerprintOf("bg-2"), unchanged, true],
@@ -530,40 +534,40 @@ test("blue and green swap below one logical environment", async () => {
     { count: 6, state: true },
   );
   assert.equal(
-    whole(await server.readSnapshot("bg-all", "6")).filter((row: any[]) => row[3].now > 0),
+    detailsOf(await server.readSnapshot("bg-all", "6")).filter((row: any[]) => row[3].now > 0),
     [
       ["bg-blue", "/srv/app", fingerprintOf("bg-2"), unchanged, true],
       ["bg-green", "/srv/app", fingerprintOf("bg-1"), { type: "started-compliant", was: 0, now: 1 }, true],
     ],
   );
-  // What runs in one colour and not in the other, and what the group lost and won.
+  // The difference between the colours, and between two snapshots of the logical environment.
   const fingerprints = ({ artifacts }: Json): string[] => artifacts.map((one: Json) => one["fingerprint"]);
   const colours = await server.read("/env-diff/acme?snappish1=bg-blue&snappish2=bg-green");
   assert.equal(
     {
-      "snappish1.snapshot_id": colours.snappish1.snapshot_id,
-      "fingerprints snappish1": fingerprints(colours.snappish1),
-      "snappish2.snapshot_id": colours.snappish2.snapshot_id,
-      "fingerprints snappish2": fingerprints(colours.snappish2),
+      firstSnapshot: colours.snappish1.snapshot_id,
+      onlyInFirst: fingerprints(colours.snappish1),
+      secondSnapshot: colours.snappish2.snapshot_id,
+      onlyInSecond: fingerprints(colours.snappish2),
     },
     {
-      "snappish1.snapshot_id": "bg-blue#4",
-      "fingerprints snappish1": [fingerprintOf("bg-2")],
-      "snappish2.snapshot_id": "bg-green#2",
-      "fingerprints snappish2": [fingerprintOf("bg-1")],
+      firstSnapshot: "bg-blue#4",
+      onlyInFirst: [fingerprintOf("bg-2")],
+      secondSnapshot: "bg-green#2",
+      onlyInSecond: [fingerprintOf("bg-1")],
     },
   );
   const groups = await server.read("/env-diff/acme?snappish1=bg-all%234&snappish2=bg-all");
   assert.equal(
     {
-      "fingerprints snappish1": fingerprints(groups.snappish1),
-      "fingerprints snappish2": fingerprints(groups.snappish2),
-      "fingerprints not-changed": fingerprints(groups["not-changed"]),
+      onlyInFirst: fingerprints(groups.snappish1),
+      onlyInSecond: fingerprints(groups.snappish2),
+      unchanged: fingerprints(groups["not-changed"]),
     },
     {
-      "fingerprints snappish1": [fingerprintOf("bg-rogue")],
-      "fingerprints snappish2": [fingerprintOf("bg-1")],
-      "fingerprints not-changed": [fingerprintOf("bg-2")],
+      onlyInFirst: [fingerprintOf("bg-rogue")],
+      onlyInSecond: [fingerprintOf("bg-1")],
+      unchanged: [fingerprintOf("bg-2")],
     },
   );
   const build = await server.read(`/artifacts/acme/bg/fingerprint/${fingerprintOf("bg-1")}`);
@@ -582,7 +586,7 @@ test("blue and green swap below one logical environment", async () => {
     ],
   );
 
-  // The old name goes on working, and the group shows the new one.
+  // The old name still works, and the logical environment shows the new one.
   await server.expectInvalid(
     "PUT",
     "/environments/acme/bg-green/rename",
@@ -601,7 +605,7 @@ test("blue and green swap below one logical environment", async () => {
   assert.equal(await server.read("/environments/acme/bg-green"), await server.read("/environments/acme/bg-live"));
   assert.equal((await server.read("/environments/acme/bg-all")).included_environments, ["bg-blue", "bg-live"]);
   assert.equal(
-    whole(await server.readSnapshot("bg-all", "4"))
+    detailsOf(await server.readSnapshot("bg-all", "4"))
       .map(([name]: any[]) => name)
       .toSorted(),
     ["bg-blue", "bg-blue", "bg-live"],
@@ -615,7 +619,7 @@ test("blue and green swap below one logical environment", async () => {
   );
   await server.reportServer("bg-canary", { "/srv/canary": "bg-2" }, 201);
   assert.equal(
-    whole(await server.readSnapshot("bg-all")).map(([environment, name]: any[]) => [environment, name]),
+    detailsOf(await server.readSnapshot("bg-all")).map(([environment, name]: any[]) => [environment, name]),
     [
       ["bg-blue", "/srv/app"],
       ["bg-live", "/srv/app"],
@@ -646,10 +650,10 @@ test("blue and green swap below one logical environment", async () => {
   const archived = "Environment named 'bg-blue' has been archived for organization 'acme'";
   await server.expectRefusal("GET", "/environments/acme/bg-blue", 404, archived);
   await server.expectRefusal("PUT", "/environments/acme/bg-blue/report/server", 404, archived, { artifacts: [] });
-  assert.equal(whole(await server.readSnapshot("bg-all", "4"))[0][0].replace(/\d+$/, "N"), "bg-blue-archived-at-N");
+  assert.equal(detailsOf(await server.readSnapshot("bg-all", "4"))[0][0].replace(/\d+$/, "N"), "bg-blue-archived-at-N");
   await server.reportServer("bg-canary", {}, 201);
   assert.equal(
-    whole(await server.readSnapshot("bg-all")).map(([environment, , , { type }]: any[]) => [environment, type]),
+    detailsOf(await server.readSnapshot("bg-all")).map(([environment, , , { type }]: any[]) => [environment, type]),
     [
       ["bg-live", "unchanged"],
       ["bg-canary", "exited"],
@@ -657,7 +661,7 @@ test("blue and green swap below one logical environment", async () => {
   );
   assert.is(await server.countSnapshots("bg-all"), 8);
   assert.equal((await server.read("/policies/acme/bg-provenance")).consuming_envs, ["bg-live"]);
-  // Everything that was recorded is still there to be read, under the suffixed name, and nothing there can be changed.
+  // Under the suffixed name everything recorded can still be read, and nothing can be changed.
   const [{ environment_name: suffixed }] = (await server.readSnapshot("bg-all", "4")).artifacts;
   assert.equal(
     {
@@ -696,7 +700,7 @@ test("blue and green swap below one logical environment", async () => {
   );
 });
 
-test("a server drifts from what was built", async () => {
+test("reports a server that drifts from what was built, and allowlists artifacts", async () => {
   await server.createFlow("drift");
   await server.reportArtifact({ flow: "drift", trail: "drift-1", name: "app.jar", label: "drift-app" });
   await server.reportArtifact({
@@ -719,7 +723,7 @@ test("a server drifts from what was built", async () => {
   assert.ok(after.last_reported_at > before.last_reported_at);
   assert.equal({ ...after, last_reported_at: null }, { ...before, last_reported_at: null });
 
-  // The same names with another content, and a name that was never there.
+  // The same names with different content, and a new name.
   const drifted = { "/opt/app.jar": "drift-tampered", "/opt/lib.jar": "drift-lib", "/opt/miner": "drift-miner" };
   await server.reportServer("drift-prod", drifted, 201);
   const reason = "Policy 'drift-provenance' requires provenance, but the artifact was not reported to any flow.";
@@ -810,11 +814,11 @@ test("a server drifts from what was built", async () => {
     entry("drift-tampered", "app.jar", "Patched by hand"),
     entry("drift-miner", "miner", "Measures the load, agreed with operations"),
   ]);
-  // Allowed there and nowhere else.
+  // Allowed in that environment only.
   await server.reportServer("drift-other", { "/opt/miner": "drift-miner" }, 201);
   assert.equal(await server.readAnnotations("drift-other"), [["/opt/miner", "started-non-compliant", false]]);
 
-  // Another number of instances waits for a snapshot that is made for another reason.
+  // A change of the instance count alone makes no snapshot; the next snapshot shows it.
   const twice = [...reportItems(drifted), ...reportItems({ "/opt/lib.jar": "drift-lib" }, STARTED_AT + 7)];
   await server.report("drift-prod", "server", twice, 200);
   await server.report("drift-prod", "server", [...twice, ...reportItems({ "/opt/new": "drift-lib" })], 201);
@@ -853,7 +857,7 @@ test("a server drifts from what was built", async () => {
   );
 });
 
-test("after a kill and after a stop everything reads the same", async () => {
+test("gives the same responses after a kill and after a stop", async () => {
   await server.createFlow("kept");
   await server.reportArtifact({ flow: "kept", trail: "kept-1", name: "kept:1", label: "kept-1" });
   await server.putPolicy("kept-policy", PROVENANCE_POLICY);
