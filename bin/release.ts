@@ -51,7 +51,7 @@ export function releaseFiles(root: string, executable: Buffer, ask: (args: reado
 
 /** The README without its chapter on the source, and with the guide where the archive has it. */
 const releasedReadme = (text: string): string =>
-  text.replace(/\n## Working on it\n[^]*$/, "").replaceAll("](src/guide/", "](guide/");
+  text.replace(/\n## Development\n[^]*$/, "").replaceAll("](src/guide/", "](guide/");
 
 /** As `sha256sum --check` reads them. */
 function checksums(files: readonly Packed[]): string {
