@@ -299,9 +299,9 @@ test("answers headers that arrive too slowly with 408, with and without TLS", ()
   }));
 
 test("help prints the topics tls and proxies", () => {
-  for (const topic of ["tls", "proxies"]) {
+  for (const [topic, title] of Object.entries({ tls: "TLS", proxies: "Proxies" })) {
     const { status, stdout } = spawnSync(EXECUTABLE, ["help", topic], { encoding: "utf8", env: {} });
-    assert.equal({ status, hasHeading: stdout.startsWith(`# ${topic}: `) }, { status: 0, hasHeading: true }, topic);
+    assert.equal({ status, hasHeading: stdout.startsWith(`# ${title}: `) }, { status: 0, hasHeading: true }, topic);
   }
 });
 
