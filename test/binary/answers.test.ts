@@ -113,8 +113,8 @@ test("serves no metrics without either option, and names a metrics address that 
     assert.is(code, 1);
     assert.match(
       stderr,
-      `assay: cannot listen on 127.0.0.1:${port}: another program listens there; ` +
-        "choose another port with --metrics-listen HOST:PORT or ASSAY_METRICS_LISTEN",
+      `assay: cannot listen on 127.0.0.1:${port}: another program is using the port; ` +
+        "choose another with --metrics-listen HOST:PORT or ASSAY_METRICS_LISTEN",
     );
   }));
 

@@ -51,11 +51,11 @@ test("a slow TLS upload survives good and bad certificate reloads, and SIGTERM w
 
     writeCertificate(directory, SECOND);
     process.kill(running.pid, "SIGHUP");
-    await running.wrote(/"msg":"the certificate was read again/);
+    await running.wrote(/"msg":"certificate reloaded/);
     assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
     writeCertificate(directory, { ...SECOND, key: FIRST.key });
     process.kill(running.pid, "SIGHUP");
-    await running.wrote(/cannot be used: the one in use stays/);
+    await running.wrote(/cannot be used; the current one stays in use/);
     assert.is(await fingerprintAt(url), fingerprintOf(SECOND));
     assert.is((await ask(url, { method: "PUT", path: "/api/v2/flows/acme", key, body: flow("other") })).status, 201);
 

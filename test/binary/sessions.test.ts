@@ -146,7 +146,7 @@ testAtTerminal("a password typed at a terminal is not echoed", () =>
     );
     assert.is(
       await typeAnswers("half of it\u0003"),
-      "New password of ops: \nassay: nothing was changed: no password was given\n",
+      "New password of ops: \nassay: nothing was changed: no password was entered\n",
     );
     const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     assert.is((await createBrowser(server.url).login("ops", "correct horse battery")).status, 303);

@@ -56,7 +56,7 @@ for (const version of fixtureVersions()) {
       ]);
       const url = /listening on (http:\/\/[^\s"]+)/.exec(await server.wrote(/listening on/))?.[1] ?? "";
       try {
-        assert.is(readHeader(join(data, "assay.db"))?.schemaVersion, schemaVersion());
+        assert.is(readFileHeader(join(data, "assay.db"))?.schemaVersion, schemaVersion());
         const client = createClient(url, key);
         const problems: string[] = [];
         for (const [path, answer] of Object.entries(answers)) {
