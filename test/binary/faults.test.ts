@@ -278,8 +278,8 @@ systemCalls.after(() => rmSync(join(shim, ".."), { recursive: true, force: true 
 
 const [EIO, EACCES, ENOSPC, EROFS] = [5, 13, 28, 30];
 /**
- * Each fault with the statuses of which one must refuse the first write. From then on the server is in read-only mode
- * until the storage works again.
+ * Each fault, and the statuses that may refuse the first write. From then on the server is in read-only mode until the
+ * storage works again.
  */
 const CASES: readonly { what: string; rules: string; statuses: readonly number[] }[] = [
   { what: "the write-ahead log cannot be synced", rules: `fsync assay.db-wal ${EIO}`, statuses: [503, 507] },

@@ -1,5 +1,4 @@
-// The executable on data most of which has expired: retention beside a server that keeps writing, and the space that it
-// frees.
+// The executable on mostly expired data: retention beside a server that keeps writing, and the space that it frees.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
