@@ -341,7 +341,10 @@ test("and so is one whose rows name rows that are not there", async () => {
   db.pragma("journal_mode = DELETE");
   const content = db.serialize();
   db.close();
-  assert.match((await refused(withDatabase(content))).message, /a row of trails refers to a row of flows that does not exist/);
+  assert.match(
+    (await refused(withDatabase(content))).message,
+    /a row of trails refers to a row of flows that does not exist/,
+  );
 });
 
 test("later formats and schemas are refused before anything is unpacked", async () => {

@@ -40,21 +40,21 @@ test("a new password ends all sessions and starts one; the old password and cook
   assert.is.not(browser.cookies.get("assay"), old);
   assert.is.not(await browser.readApiCsrfToken(), token);
   assert.is(
-    saidBy(await browser.get("/account?done=password")),
+    messageOf(await browser.get("/account?done=password")),
     "Your password was changed. All your other sessions were ended.",
   );
   assert.equal(
     {
       browser: await isIn(browser),
       other: await isIn(other),
-      oldCookie: await isIn(browserOf(server.url, { Cookie: `assay=${old}` })),
+      oldCookie: await isIn(createBrowser(server.url, { Cookie: `assay=${old}` })),
     },
     { browser: true, other: false, oldCookie: false },
   );
   assert.equal(
     {
-      oldPassword: (await browserOf(server.url).login(name, PASSWORD)).status,
-      newPassword: (await browserOf(server.url).login(name, NEW)).status,
+      oldPassword: (await createBrowser(server.url).login(name, PASSWORD)).status,
+      newPassword: (await createBrowser(server.url).login(name, NEW)).status,
     },
     { oldPassword: 403, newPassword: 303 },
   );
@@ -95,11 +95,11 @@ test("users see and end their own sessions", async () => {
   const other = createBrowser(server.url, { "User-Agent": "Browser/2" });
   await other.login(name, PASSWORD);
   const stranger = (await given()).browser;
-  const page = shown(await browser.get("/account"));
+  const page = visibleText(await browser.get("/account"));
   assert.match(page, /127\.0\.0\.1 Browser\/1 <b> password .* this session .*127\.0\.0\.1 Browser\/2 password .* End /);
   const idOf = async (one: Browser) =>
     server.store.sessions.findHolder(cookieDigest(one.cookies.get("assay") as string))?.public_id ?? "";
-  assert.is((await browser.fill("/account/session", { id: await idOf(stranger) }, "/account")).status, 303);
+  assert.is((await browser.submitForm("/account/session", { id: await idOf(stranger) }, "/account")).status, 303);
   assert.ok(await isIn(stranger), "a session of another user");
   assert.is(
     (await other.post("/account/session", { csrf: await stranger.readCsrfToken("/account"), id: await idOf(browser) }))
@@ -168,7 +168,7 @@ test("rotates a cookie every hour; the old value works for a moment, and ends th
   );
   const next = browser.cookies.get("assay") as string;
   assert.is.not(next, old);
-  assert.is(await browser.apiToken(), token, "an open page continues to work");
+  assert.is(await browser.readApiCsrfToken(), token, "an open page continues to work");
   const beside = await thief.get("/account");
   assert.equal(
     { status: beside.status, getSetCookie: beside.headers.getSetCookie() },

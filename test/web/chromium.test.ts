@@ -249,7 +249,7 @@ inBrowser("where the document cannot be had, the page says so", async () => {
 
 inBrowser("a user signs in, tries a write operation without a key, changes the password and signs out", async () => {
   const { org } = server.given.org({ name: "login-org" });
-  await givePassword(server, `${org}-admin`);
+  await setPassword(server, `${org}-admin`);
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
   const complaints: string[] = [];
   try {

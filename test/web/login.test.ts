@@ -47,7 +47,7 @@ test("signing in starts a session and shows the account; signing out ends it on 
 
   const account = await browser.get("/account");
   assert.is(account.status, 200);
-  assert.match(shown(account), new RegExp(`Login name ${name} .*Name Role ${org} admin .*this session`));
+  assert.match(visibleText(account), new RegExp(`Login name ${name} .*Name Role ${org} admin .*this session`));
   assert.equal(await browser.get("/").then(({ status, location }) => [status, location]), [303, "./account"]);
   assert.equal(await browser.get("/login?next=/api/v2/doc/").then(({ location }) => location), "./api/v2/doc/");
   const [started, ...more] = audit("session.started", name);
@@ -169,7 +169,7 @@ test("limits failed logins per account and per address", async () => {
     const browser = createBrowser(other.url);
     for (let count = 0; count < 9; count += 1) assert.is((await browser.login("ann", "wrong")).status, 403);
     // A successful login does not reset the count of the address.
-    assert.is((await browserOf(other.url).login("ann", PASSWORD)).status, 303);
+    assert.is((await createBrowser(other.url).login("ann", PASSWORD)).status, 303);
     assert.is((await browser.login("bob", "wrong")).status, 403);
     const refused = await browser.login("bob", PASSWORD);
     assert.is(refused.status, 429);
@@ -224,7 +224,7 @@ test("refuses a form from another site, whatever it contains", async () => {
   await strange((browser) => browser.post("/login", fields));
   await strange((browser) => browser.post("/login", { ...fields, csrf: "" }));
   await strange(async (browser) => {
-    await browser.tokenOf("/login");
+    await browser.readCsrfToken("/login");
     return browser.post("/login", { ...fields, csrf: "A".repeat(43) });
   });
   for (const origin of [
@@ -305,7 +305,7 @@ test("pages find their root behind any path of a proxy", () => {
 });
 
 test("values in a page are escaped", async () => {
-  const browser = browserOf(server.url);
+  const browser = createBrowser(server.url);
   const { text } = await browser.login(`"><script>alert('x')</script>&`, "wrong");
   assert.not.match(text, /<script/);
   assert.match(text, /value="&#34;&#62;&#60;script&#62;alert\(&#39;x&#39;\)&#60;\/script&#62;&#38;"/);
@@ -320,7 +320,7 @@ test("over TLS the cookie is bound to this host and to TLS", async () => {
     const [cookie = ""] = answer.headers.getSetCookie().filter((line) => line.startsWith("__Host-assay="));
     assert.match(cookie, /^__Host-assay=[\w-]{43}; path=\/; samesite=lax; secure; httponly$/);
     assert.is((await browser.get("/account")).status, 200);
-    const plain = browserOf(other.url, { Cookie: `assay=${browser.cookies.get("__Host-assay")}` });
+    const plain = createBrowser(other.url, { Cookie: `assay=${browser.cookies.get("__Host-assay")}` });
     assert.is((await plain.get("/account")).status, 303, "a cookie without the prefix is not accepted");
   } finally {
     await other.stop();
@@ -359,7 +359,7 @@ test("refuses logins beyond the queue with a request to retry", async () => {
     );
     assert.equal([...new Set(statuses)].sort(), [200, "unavailable"].sort());
     assert.is(statuses.filter((status) => status === 200).length, 33);
-    assert.is((await browserOf(other.url).login("ann", PASSWORD)).status, 303, "later logins succeed");
+    assert.is((await createBrowser(other.url).login("ann", PASSWORD)).status, 303, "later logins succeed");
   } finally {
     await other.stop();
   }

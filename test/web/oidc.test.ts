@@ -62,7 +62,7 @@ async function given(options: Given, body: (world: OidcWorld) => Promise<void>):
   });
   const server = await startServer({ baseUrl, logins: { provider, mapping: parseGroupRoles(ROLES) ?? [] } });
   for (const name of ["acme", "beta"]) server.given.org({ name });
-  const browser = (): Browser => browserOf(server.url);
+  const browser = (): Browser => createBrowser(server.url);
   /** Signs in at the provider, up to the redirect back to the server. */
   const begin = async (one: Browser, next = ""): Promise<string> => {
     const { status, location } = await one.get(`/login/oidc${next}`);
@@ -114,7 +114,7 @@ for (const inToken of [true, false])
         { status: 303, location: "../../api/v2/doc/" },
       );
       assert.match(
-        shown(await first.get("/account")),
+        visibleText(await first.get("/account")),
         new RegExp(
           "^Ann B\\. Login name Ann\\.B E-mail ann@example\\.com Sign out .*OpenID Connect.*" +
             "Password You have no password on this server",
@@ -244,7 +244,7 @@ test("a response is valid once, in the browser that started the login", () =>
   given({}, async ({ oidc, browser, begin, server }) => {
     oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["devs"] };
     const expect = async (page: Promise<Page>, status: number, said: string) =>
-      assert.equal(await page.then((answer) => [answer.status, saidBy(answer)]), [status, said]);
+      assert.equal(await page.then((answer) => [answer.status, messageOf(answer)]), [status, said]);
     // Another browser, with and without a login in progress.
     const callback = await begin(browser());
     await expect(browser().get(callback), 400, NOT_BEGUN);
@@ -258,7 +258,7 @@ test("a response is valid once, in the browser that started the login", () =>
     assert.is((await mine.get(answer)).status, 303);
     assert.not.ok(mine.cookies.has("assay-oidc"));
     await expect(mine.get(answer), 400, NOT_BEGUN);
-    await expect(browserOf(server.url, { Cookie: `assay-oidc=${pending}` }).get(answer), 403, REFUSED);
+    await expect(createBrowser(server.url, { Cookie: `assay-oidc=${pending}` }).get(answer), 403, REFUSED);
 
     for (const change of [{ state: "another" }, { nonce: "another" }, { verifier: "x".repeat(43) }]) {
       const one = browser();
@@ -435,7 +435,7 @@ test("a refusal by challenge is logged with its error code and description", () 
     const challenge = "server responded with a challenge in the WWW-Authenticate HTTP Header";
     const hint = "; this server authenticated with client_secret_basic, see oidc-client-auth";
     const answer = await login();
-    assert.equal({ status: answer.status, saidBy: saidBy(answer) }, { status: 403, saidBy: REFUSED });
+    assert.equal({ status: answer.status, messageOf: messageOf(answer) }, { status: 403, messageOf: REFUSED });
     // Like Keycloak: the challenge has no code, but the body has.
     oidc.state.refuse = (response) =>
       void response

@@ -56,9 +56,9 @@ const rows = ({ db }: TestServer) =>
 
 test("the token creates the first organization with its admin, who is signed in", () =>
   given(async ({ server, setup, token }) => {
-    const browser = browserOf(server.url);
+    const browser = createBrowser(server.url);
     assert.match((await browser.get("/login")).text, /<a href="\.\/setup">Create the first administrator<\/a>/);
-    const answer = await browser.fill("/setup", fieldsOf(`  ${token}\n`));
+    const answer = await browser.submitForm("/setup", fieldsOf(`  ${token}\n`));
     assert.equal({ status: answer.status, location: answer.location }, { status: 303, location: "./account" });
     assert.match(
       visibleText(await browser.get("/account")),
