@@ -4,6 +4,7 @@ import type { AssayOperation } from "./context.ts";
 import * as accountsApiKeys from "./accounts/api-keys.ts";
 import * as accountsMembershipAuditLog from "./accounts/membership-audit-log.ts";
 import * as accountsOrganizations from "./accounts/organizations.ts";
+import * as accountsPrincipal from "./accounts/principal.ts";
 import * as accountsServiceAccounts from "./accounts/service-accounts.ts";
 import * as accountsUsers from "./accounts/users.ts";
 import * as attestationsCustomAttestationTypes from "./attestations/custom-attestation-types.ts";
@@ -55,6 +56,7 @@ const resources: readonly object[] = [
   accountsApiKeys,
   accountsMembershipAuditLog,
   accountsOrganizations,
+  accountsPrincipal,
   accountsServiceAccounts,
   accountsUsers,
   attestationsCustomAttestationTypes,
