@@ -42,7 +42,7 @@ export const DOCUMENT: Omit<DocumentFacts, "serverUrl"> = {
     Snapshots: "What ran in an environment from one change to the next.",
     Tags: "Key-value pairs on flows, environments, repositories and controls.",
     Trails: "Runs of a flow: their history, and whether they are compliant.",
-    User: "The caller's default organization.",
+    User: "The principal of a request, and its default organization.",
     Webhooks: "Signed webhooks of other products, recorded as flows, trails and attestations.",
   },
   webhooks: OUTGOING_WEBHOOKS,

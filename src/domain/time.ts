@@ -88,3 +88,7 @@ export function* iterateByTime<T extends { timestamp: number }>(one: Iterable<T>
   }
   yield* other.slice(next);
 }
+
+/** Clients accept whole seconds only. An old record may hold any number; one beyond every clock counts as no expiry. */
+export const toWholeSeconds = (seconds: number): number =>
+  Number.isSafeInteger(Math.floor(seconds)) ? Math.floor(seconds) : 0;

@@ -5,7 +5,7 @@
  */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { MAX_EXPIRY_S } from "../../domain/time.ts";
+import { toWholeSeconds, MAX_EXPIRY_S } from "../../domain/time.ts";
 import { badRequest, forbidden, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, json, optionalJson } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Maybe, Message, named } from "../../http/schema.ts";
@@ -92,10 +92,6 @@ const ApiKeyRotatedResponse = named(
     grace_period_expires_at: GraceEnd,
   }),
 );
-
-/** Clients accept whole seconds only. An old record may hold any number; one beyond every clock counts as no expiry. */
-const toWholeSeconds = (seconds: number): number =>
-  Number.isSafeInteger(Math.floor(seconds)) ? Math.floor(seconds) : 0;
 
 const presentKey = ({ public_id: id, description, created_at, expires_at }: ApiKeyRow) => ({
   id,

@@ -5,12 +5,12 @@ import { unauthenticated } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
 import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
-import { actingSession } from "../../store/accounts/sessions.ts";
+import { parseSessionActorId } from "../../store/accounts/sessions.ts";
 import type { SessionRow } from "../../store/accounts/sessions.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { NoQuery } from "../paths.ts";
-import { wholeSeconds } from "./api-keys.ts";
+import { toWholeSeconds } from "../../domain/time.ts";
 
 const PrincipalResponse = named(
   "PrincipalResponse",
@@ -37,7 +37,7 @@ const presentKey = (row: ApiKeyRow): Credential => ({
   id: row.public_id,
   description: row.description,
   created_at: row.created_at,
-  expires_at: wholeSeconds(row.grace_period_expires_at ?? row.expires_at) || null,
+  expires_at: toWholeSeconds(row.grace_period_expires_at ?? row.expires_at) || null,
 });
 
 const presentSession = (row: SessionRow): Credential => ({
@@ -45,12 +45,12 @@ const presentSession = (row: SessionRow): Credential => ({
   id: row.public_id,
   description: null,
   created_at: row.created_at,
-  expires_at: wholeSeconds(row.expires_at) || null,
+  expires_at: toWholeSeconds(row.expires_at) || null,
 });
 
 /** @throws AppError 401 when the credential ended after it was authenticated: a command may have revoked it. */
 function requireCredential({ store, principal }: OperationContext): Credential {
-  const sessionId = actingSession(principal.keyPublicId);
+  const sessionId = parseSessionActorId(principal.keyPublicId);
   if (sessionId === null) {
     const key = store.apiKeys.findUnrevoked(principal.keyPublicId);
     if (key) return presentKey(key);

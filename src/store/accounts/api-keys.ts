@@ -175,6 +175,8 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
     create,
     /** The record of a key in any state, with its owner; null when it was never stored. */
     find: (digest: Buffer) => anyByDigest.get(digest) ?? null,
+    /** The key with this public id, expired or not; null when it is unknown or revoked. */
+    findUnrevoked: (publicId: string): ApiKeyRow | null => unrevoked.get(publicId) ?? null,
     /** All keys of an owner, oldest first, inactive ones included. */
     listByOwner: (owner: KeyOwner): ApiKeyRow[] =>
       "userId" in owner ? byUser.all(owner.userId) : byAccount.all(owner.serviceAccountId),

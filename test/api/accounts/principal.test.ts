@@ -46,8 +46,8 @@ function givenSession(userId: number, lifetime = 24 * HOUR): { id: string; cooki
     method: "password",
     address: "a",
     userAgent: "b",
-    idle: HOUR,
-    lifetime,
+    idleTimeoutS: HOUR,
+    lifetimeS: lifetime,
   });
   return { id, cookie, createdAt: server.store.sessions.find(id)?.created_at as number };
 }
@@ -217,15 +217,15 @@ test("a credential that ends between authentication and the read is refused", as
   const { userId } = givenUser();
   const { apiKeys, sessions } = server.store;
   const [key, session] = [givenKey(userId), givenSession(userId)];
-  const [useKey, useSession] = [apiKeys.use, sessions.use];
+  const [useKey, useSession] = [apiKeys.recordUse, sessions.recordUse];
   try {
-    apiKeys.use = (holder) => useKey(holder) && apiKeys.revoke(holder.key_public_id);
-    sessions.use = (holder) => useSession(holder) && sessions.end(holder.public_id);
+    apiKeys.recordUse = (holder) => useKey(holder) && apiKeys.revoke(holder.key_public_id);
+    sessions.recordUse = (holder) => useSession(holder) && sessions.end(holder.public_id);
     await refused(byKey(key.key), "key");
     await refused(bySession(session.cookie), "session");
   } finally {
-    apiKeys.use = useKey;
-    sessions.use = useSession;
+    apiKeys.recordUse = useKey;
+    sessions.recordUse = useSession;
   }
 });
 
