@@ -47,9 +47,9 @@ export class AppError extends Error {
 }
 
 /** The message of every validation error (semantics 9). */
-export const VALIDATION_MESSAGE = "Input payload validation failed";
+const VALIDATION_MESSAGE = "Input payload validation failed";
 /** The text of every 403 below an organization, whether the organization exists or not (messages 3). */
-export const ACCESS_MESSAGE = "You don't have permission to access this resource";
+const ACCESS_MESSAGE = "You don't have permission to access this resource";
 
 /** 400 with one text per field. `fields` must not be empty. */
 export const invalid = (fields: FieldErrors, internal?: unknown): AppError =>
@@ -130,7 +130,7 @@ export const tooManyRequests = (what: string, retryAfter: number): AppError =>
 
 /** 507: the server is in read-only mode, reads go on. `reason` is for client and operator. */
 export const readOnly = (reason: string): AppError =>
-  new AppError("no_space", `The server takes no changes at the moment: ${reason}. Nothing was stored`, {
+  new AppError("no_space", `The server is in read-only mode: ${reason}. Nothing was stored`, {
     headers: { "Retry-After": "60" },
   });
 

@@ -12,7 +12,7 @@ import type { LogLevel } from "./config/types.ts";
 export type Logger = PinoLogger;
 
 /** Where log lines go. Each call of `write` gets one line, line feed included. */
-export type LogDestination = { write(line: string): void };
+type LogDestination = { write(line: string): void };
 
 /**
  * Creates a logger that writes to stdout, synchronously, unless a destination is given. A line has `level` as a word,

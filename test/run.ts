@@ -184,10 +184,13 @@ async function runGroup(files: readonly string[]): Promise<void> {
   process.exit(0);
 }
 
-/** Processor time of this process and of the child processes that ended, in seconds; 0 where the system does not say. */
+/**
+ * Processor time of this process and of the child processes that ended, in seconds; 0 where the system does not say.
+ */
 function processorSeconds(): number {
   try {
-    // proc(5): utime, stime, cutime and cstime are fields 14 to 17, in ticks of 10 ms; the name in field 2 may hold spaces.
+    // proc(5): utime, stime, cutime and cstime are fields 14 to 17, in ticks of 10 ms; the name in field 2 may hold
+    // spaces.
     const fields = readFileSync("/proc/self/stat", "utf8")
       .replace(/^.*\) /s, "")
       .split(" ");

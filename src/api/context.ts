@@ -88,9 +88,9 @@ export type LargeReportRecorder = {
   }): Promise<Recorded>;
 };
 
-export type Recorded = { planned: boolean; index: number | null };
+type Recorded = { planned: boolean; index: number | null };
 
-export type Jobs = {
+type Jobs = {
   /** Resolves when the job is done, or after `timeoutS` seconds. */
   waitFor(id: number, timeoutS: number): Promise<void>;
 };

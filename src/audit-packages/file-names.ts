@@ -14,7 +14,7 @@ const UNSAFE = /[/\\<>:"|?*\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cn}]|\p{Surrogate}/g
 const WINDOWS_DEVICE = /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i;
 
 /** An uploaded name as one safe path component. */
-export function safeFileName(name: string): string {
+function safeFileName(name: string): string {
   const safe = name
     .normalize("NFC")
     .replace(UNSAFE, "_")

@@ -12,4 +12,4 @@ export function formatBytes(bytes: number): string {
 }
 
 /** A count with its noun, for nouns whose plural ends in "s". */
-export const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+export const pluralize = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;

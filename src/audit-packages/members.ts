@@ -11,7 +11,7 @@ import type { Spool } from "./spool.ts";
  * `sha256` in hex. `mtime`: epoch seconds, null for the time of the package. `offset`: position in the spool, null for
  * evidence, which is read by its digest.
  */
-export type PackageMember = { name: string; size: number; sha256: string; mtime: number | null; offset: number | null };
+type PackageMember = { name: string; size: number; sha256: string; mtime: number | null; offset: number | null };
 
 export type Members = {
   /** Adds a text member. */

@@ -124,7 +124,7 @@ type OpenOrder = { id: number; request: PackageRequest; credits: number };
 
 function open({ id, request, credits }: OpenOrder, files: EvidenceFiles): void {
   const chunks = intoChunks(generate(request, files));
-  // Makes the first chunk now: only a generator that has started runs its `finally` when it is told to return. No
+  // Makes the first chunk now: only a generator that has started runs its `finally` when it is asked to return. No
   // package begins with evidence, so the first chunk is never empty.
   const ready = nextChunk(chunks);
   if (ready === null) throw new Error("the package is empty");

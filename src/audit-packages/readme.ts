@@ -1,5 +1,5 @@
 /** README.txt of a package, for readers who do not know Assay. */
-import { formatBytes, formatCount, formatTime } from "./format.ts";
+import { formatBytes, pluralize, formatTime } from "./format.ts";
 import type { About, AuditReport } from "./report.ts";
 
 /** @param pdfName member name of the readable report */
@@ -32,10 +32,10 @@ const titleLines = (about: About): string[] => [
 
 function contentLines({ about, asOf, events, evidence, artifacts, attestations }: AuditReport): string[] {
   const counts = [
-    ...(about.kind === "trail" ? [formatCount(events, "event")] : []),
-    formatCount(artifacts.total, "artifact record"),
-    formatCount(attestations.total, "attestation"),
-    `${formatCount(evidence.files, "evidence file")} (${formatBytes(evidence.bytes)})`,
+    ...(about.kind === "trail" ? [pluralize(events, "event")] : []),
+    pluralize(artifacts.total, "artifact record"),
+    pluralize(attestations.total, "attestation"),
+    `${pluralize(evidence.files, "evidence file")} (${formatBytes(evidence.bytes)})`,
   ];
   return [
     `This package covers everything recorded up to ${formatTime(asOf)}: ${counts.join(", ")}.`,

@@ -28,7 +28,7 @@ const isFacts = hasMembers<Facts>("flows");
 const isVerdictList = isListOf(hasMembers<StoredVerdict>("policy", "version_id", "version", "status", "rules"));
 
 /** A JSON column that is passed on without being interpreted; null where it is damaged. */
-export const readAnyJson = (json: string | null): unknown => readStoredJsonOrNull(json, isAnyJson);
+const readAnyJson = (json: string | null): unknown => readStoredJsonOrNull(json, isAnyJson);
 /** A column with a list of texts; null where it is damaged. */
 export const readTexts = (json: string | null): string[] | null => readStoredJsonOrNull(json, isListOf(isText));
 

@@ -63,7 +63,7 @@ export type ReportAttestation = {
 };
 
 export type ReportRun = RunRecord;
-export type ReportAllowance = {
+type ReportAllowance = {
   environment: string;
   artifact: string;
   fingerprint: string;

@@ -12,7 +12,7 @@ import type { PasswordHasher } from "./password-hashing.ts";
 /**
  * Limits failed attempts by key; see http/rate-limiter.ts. `take` and `peek` return seconds to wait, 0 when allowed.
  */
-export type AttemptLimiter = { take(key: string): number; peek(key: string): number; reset(key: string): void };
+type AttemptLimiter = { take(key: string): number; peek(key: string): number; reset(key: string): void };
 
 export type LoginDependencies = {
   store: Store;

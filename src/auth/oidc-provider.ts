@@ -12,7 +12,7 @@ import { unavailable } from "../errors.ts";
 /** How this server authenticates to the provider; `auto` chooses from the methods in the provider's metadata. */
 export type ClientAuthentication = "basic" | "post" | "auto";
 
-export type OidcSettings = {
+type OidcSettings = {
   issuer: string;
   clientId: string;
   clientSecret: string;
@@ -52,7 +52,7 @@ const METADATA_MAX_AGE_S = 3600;
 /** Characters of the provider's texts that are logged. */
 const MAX_LOGGED_CHARS = 500;
 
-export type OidcDependencies = {
+type OidcDependencies = {
   /** Makes requests; see createFetch. */
   fetch(url: string, options: object): Promise<Response>;
   /** Epoch seconds. */

@@ -11,7 +11,7 @@ import type { PasswordHash } from "../store/accounts/passwords.ts";
 type Parameters = Pick<PasswordHash, "cost" | "block_size" | "parallelism">;
 
 /** The minimum that OWASP recommends for scrypt (Password Storage Cheat Sheet, 2025). */
-export const SCRYPT_PARAMETERS: Parameters = { cost: 2 ** 17, block_size: 8, parallelism: 1 };
+const SCRYPT_PARAMETERS: Parameters = { cost: 2 ** 17, block_size: 8, parallelism: 1 };
 
 /** Queued logins: the last one takes eight seconds, which is about how long people wait for a page. */
 const MAX_QUEUED = 32;

@@ -45,7 +45,7 @@ export type Positionals = {
 };
 
 /** With problems, `args` still holds everything that parsed, so that the caller can look for further problems. */
-export type ArgsResult = { args: Args; problems: readonly string[] };
+type ArgsResult = { args: Args; problems: readonly string[] };
 
 const SHORT_NAMES: ReadonlyMap<string, string> = new Map([["h", "help"]]);
 

@@ -129,7 +129,7 @@ export async function withDataReadOnly<T>(directory: string, work: (db: Db) => P
  * Whether the database consists of its main file alone and no server has it open, so that it may be opened as
  * immutable.
  */
-export const isQuiescent = (directory: string): boolean =>
+const isQuiescent = (directory: string): boolean =>
   (statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0) === 0 && !isServed(directory);
 
 /** Identifies the state of a file: any write changes it. */

@@ -1,6 +1,6 @@
 /**
- * AccountChanges made by the operator from the command line. Every change in cli/ goes through this module, which appends its
- * audit entry in the same transaction; the one exception is retention, whose store makes its changes.
+ * AccountChanges made by the operator from the command line. Every change in cli/ goes through this module, which
+ * appends its audit entry in the same transaction; the one exception is retention, whose store makes its changes.
  */
 import type { Role } from "../domain/access.ts";
 import { createAccountChanges } from "../auth/account-changes.ts";

@@ -4,7 +4,7 @@ import { SingleBar } from "cli-progress";
 import { MB } from "../domain/text/units.ts";
 import type { Io } from "./framework.ts";
 
-export type Progress = {
+type Progress = {
   /** Starts the next stage with its label and its total in `unit`, and ends the previous stage. */
   begin(what: string, total: number, unit?: "bytes" | "files"): void;
   /** Sets the completed amount of the stage, from 0 to its total. */

@@ -25,7 +25,7 @@ export function parseListenAddress(text: string): Listen | ListenPath | null {
 }
 
 /** The operating system has 108 bytes for the path of a Unix socket, one of them for its terminator. */
-export const MAX_SOCKET_PATH_BYTES = 107;
+const MAX_SOCKET_PATH_BYTES = 107;
 
 /** Whether a text is a host name or an IPv4 address. A name whose last label is a number is a mistyped address. */
 function isHost(name: string): boolean {

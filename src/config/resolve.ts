@@ -19,9 +19,7 @@ import type { Listen, ListenPath } from "./types.ts";
 /** The source of each option's value: "flag --x", "variable ASSAY_X", "file NAME line N" or "default". */
 export type ConfigSources = { readonly [K in OptionName]: string };
 
-export type ResolvedConfig =
-  | { config: Config; sources: ConfigSources; problems: null }
-  | { config: null; problems: string[] };
+type ResolvedConfig = { config: Config; sources: ConfigSources; problems: null } | { config: null; problems: string[] };
 
 type Flags = Readonly<Record<string, string>>;
 type Environment = Readonly<Record<string, string | undefined>>;

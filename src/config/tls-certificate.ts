@@ -51,7 +51,7 @@ const joinLines = (name: string | undefined): string => (name ?? "").split("\n")
 /** Whole days until a certificate expires: 0 on its last day, negative after it. */
 export const daysLeft = ({ validTo }: CertificateFacts, now: number): number => Math.floor((validTo - now) / 86_400);
 
-export type KeyPairCheck = {
+type KeyPairCheck = {
   /** Why the pair cannot serve; empty if it can. */
   problems: readonly string[];
   /** Problems that clients will have, although the server can start. */

@@ -4,14 +4,11 @@ import { Closed, named, Nullable, OneOf } from "../http/schema.ts";
 
 export const PolicyExpression = named("PolicyExpression", Closed({ text: Type.String() }));
 
-export const ConditionalRule = named("ConditionalRule", Closed({ if: Nullable(PolicyExpression) }));
+const ConditionalRule = named("ConditionalRule", Closed({ if: Nullable(PolicyExpression) }));
 
-export const BooleanRule = named(
-  "BooleanRule",
-  Closed({ required: Type.Boolean(), exceptions: Type.Array(ConditionalRule) }),
-);
+const BooleanRule = named("BooleanRule", Closed({ required: Type.Boolean(), exceptions: Type.Array(ConditionalRule) }));
 
-export const RequiredAttestationRule = named(
+const RequiredAttestationRule = named(
   "RequiredAttestationRule",
   Closed({
     if: Nullable(PolicyExpression),
@@ -22,7 +19,7 @@ export const RequiredAttestationRule = named(
   }),
 );
 
-export const PolicyRuleDefinition = named(
+const PolicyRuleDefinition = named(
   "PolicyRuleDefinition",
   Closed({
     type: OneOf(["provenance", "trail-compliance", "attestation"]),
@@ -30,7 +27,7 @@ export const PolicyRuleDefinition = named(
   }),
 );
 
-export const RuleResolutionContext = named(
+const RuleResolutionContext = named(
   "RuleResolutionContext",
   Closed({
     flow_name: Nullable(Type.String()),
@@ -43,7 +40,7 @@ export const RuleResolutionContext = named(
   }),
 );
 
-export const RuleResolution = named(
+const RuleResolution = named(
   "RuleResolution",
   Closed({
     type: OneOf([

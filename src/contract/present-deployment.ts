@@ -12,7 +12,7 @@ import type { PresenterContext } from "./presenter-context.ts";
 import { UNREADABLE } from "./placeholders.ts";
 import { buildCompareUrl } from "../domain/network/urls.ts";
 
-export const ReplacedArtifact = named(
+const ReplacedArtifact = named(
   "ReplacedArtifact",
   Closed({
     fingerprint: Type.String(),
@@ -83,7 +83,7 @@ export function presentDeployment(
 }
 
 /** The artifact that ran before; null when there was none, or when its record is gone. */
-export function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | null {
+function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | null {
   if (
     row.previous_fingerprint === null ||
     row.previous_name === null ||
@@ -105,7 +105,7 @@ export function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtif
 }
 
 /** The page that compares the commit with that of the replaced artifact; null unless both are known. */
-export function diffUrl({
+function diffUrl({
   git_commit,
   commit_url,
   repo_url,

@@ -84,7 +84,7 @@ export const GitCommit = named(
     }),
   ),
 );
-export type GitCommitInput = Static<typeof GitCommit>;
+type GitCommitInput = Static<typeof GitCommit>;
 
 export const GitCommitInfo = named(
   "GitCommitInfo",
@@ -103,7 +103,7 @@ export const GitCommitInfo = named(
 );
 export type GitCommitInfoValue = Static<typeof GitCommitInfo>;
 
-export const REPO_PROVIDERS = [
+const REPO_PROVIDERS = [
   "github",
   "gitlab",
   "bitbucket",
@@ -133,7 +133,7 @@ export const RepoInfoPostInput = named(
     }),
   ),
 );
-export type RepoInfoInput = Static<typeof RepoInfoPostInput>;
+type RepoInfoInput = Static<typeof RepoInfoPostInput>;
 
 export const RepoInfoResponse = named(
   "RepoInfoResponse",

@@ -18,7 +18,7 @@ type Grant = {
   readonly outsiders: boolean;
 };
 
-export const PERMISSIONS = {
+const PERMISSIONS = {
   "org:read": { roles: ALL_ROLES, outsiders: true },
   "org:settings": { roles: ["admin"], outsiders: false },
   "flow:read": { roles: ALL_ROLES, outsiders: true },

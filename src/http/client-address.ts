@@ -13,7 +13,7 @@ import { createRangeMatcher, normalizeAddress } from "../domain/network/ip-range
 /** The proxies that the operator trusts: ranges of addresses, and every process that can open the Unix socket. */
 export type TrustedProxies = { includes(address: string): boolean; unix: boolean };
 
-export type Peer = {
+type Peer = {
   /**
    * The client's IP address in its normal form; `unix` for a client at a Unix socket that no proxy describes, `unknown`
    * if the connection is closed already.

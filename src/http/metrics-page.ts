@@ -5,7 +5,7 @@ import { equalsInConstantTime, parseCredential } from "./authenticate.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import { recordForLog } from "./request-log.ts";
 
-export type MetricsSource = { collect(): Promise<string>; readonly contentType: string };
+type MetricsSource = { collect(): Promise<string>; readonly contentType: string };
 
 /**
  * @param key the token that opens the page, as bearer token or as user name of basic authentication. Requests without

@@ -63,7 +63,7 @@ export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
  * - `unlisted`: served but not published, for spellings that only old clients use.
  * - `removed`: authenticated and authorized as before, then answered with 410.
  */
-export type OperationStatus = "current" | "unlisted" | "removed";
+type OperationStatus = "current" | "unlisted" | "removed";
 
 /** A JSON body. Declare one with `json(schema)` or `optionalJson(schema)`. */
 export type JsonBody<T extends TSchema = TSchema> = {
@@ -99,9 +99,9 @@ export type FormBody<T extends TSchema = TSchema> = {
 };
 
 /** No body is expected. One that arrives anyway is discarded: clients send `null` or nothing with archive calls. */
-export type NoBody = { kind: "none" };
+type NoBody = { kind: "none" };
 
-export type Body = JsonBody | FormBody | NoBody;
+type Body = JsonBody | FormBody | NoBody;
 
 /** The file part of a form: a staged evidence file, or a file in memory. */
 export type UploadedFile = {
@@ -208,7 +208,7 @@ export type Signature = {
   requires: OrgPermission;
 };
 
-export type Operation<
+type Operation<
   Context,
   P extends TObject = TObject,
   Q extends TObject = TObject,

@@ -9,7 +9,7 @@
  * callers bound the length of those that come from outside.
  */
 
-export type RateLimiter = {
+type RateLimiter = {
   /**
    * Takes an attempt. To limit failures, take before the attempt and `reset` after a success, so that concurrent
    * attempts count too.

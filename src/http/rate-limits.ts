@@ -8,7 +8,7 @@ import { createRateLimiter } from "./rate-limiter.ts";
 export type RateLimits = {
   /**
    * Counts a request of a client.
-   * @param address not counted unless it is an IP address: clients behind a Unix socket cannot be told apart
+   * @param address not counted unless it is an IP address: clients behind a Unix socket cannot be distinguished
    * @throws AppError 429.
    */
   countAddress(address: string): void;

@@ -1,5 +1,5 @@
 /**
- * The JSON answer of a read: sent with a validator, so that a client that has it already gets 304 without a body, and
+ * The JSON answer of a read: sent with a validator, so that a client with a current copy gets 304 without a body, and
  * compressed for clients that accept gzip. Only 200 answers of reads come here. Answers of writes are small, and some
  * contain a secret, whose compression together with text of the caller would leak it through the length. Files have
  * validators of their own and are never compressed here (response.ts).
@@ -43,7 +43,7 @@ export const createRepresentation = (text: string | Buffer): Representation => (
 export const charactersOf = ({ text, gzipped }: Representation): number =>
   text.length + (Buffer.isBuffer(gzipped) ? gzipped.length : 0);
 
-/** Answers a read with 200, or with 304 if the client has it already. HEAD describes the uncompressed body. */
+/** Answers a read with 200, or with 304 if the copy of the client is current. HEAD describes the uncompressed body. */
 export async function sendRepresentation(ctx: Koa.Context, representation: Representation): Promise<void> {
   const { text, etag } = representation;
   const isKnown = etagMatches(ctx.req.headers["if-none-match"], etag);

@@ -1,3 +1,4 @@
+/** Mounts operations as routes under `/api/v2` and its alias `/api/fastapi`; the most specific pattern answers. */
 import Router from "@koa/router";
 import type Koa from "koa";
 import { methodNotAllowed, routeNotFound } from "../errors.ts";

@@ -27,7 +27,7 @@ export type JobHandler = (payload: unknown, attempt: number) => Promise<void | S
  */
 export type Settlement = () => number | null;
 
-export type JobRunnerOptions = {
+type JobRunnerOptions = {
   store: Pick<Store, "jobs">;
   writer: Pick<GroupCommitWriter, "run">;
   /** Epoch seconds. */

@@ -8,7 +8,7 @@ import type { Logger } from "../log.ts";
 import type { WalReader } from "../store/db/wal.ts";
 
 /** The write-ahead log of a data directory, see store/db/wal.ts. */
-export type WalFile = { bytes(): number; readers(): WalReader[] };
+type WalFile = { bytes(): number; readers(): WalReader[] };
 
 export type CheckpointLimits = {
   /** From a length of so many bytes on, how many milliseconds a checkpoint waits for readers. */

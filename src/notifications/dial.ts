@@ -3,7 +3,7 @@ import { connect, isIP } from "node:net";
 import type { Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 
-export type DialTarget = {
+type DialTarget = {
   /** The host's name, or its only address. TLS verifies the certificate against it. */
   host: string;
   port: number;

@@ -16,7 +16,7 @@ import type { Resolve } from "./resolver.ts";
 
 export type MailSettings = { server: MailServer; from: Mailbox; tls: MailTls };
 
-export type MailClientOptions = {
+type MailClientOptions = {
   resolve: Resolve;
   settings: MailSettings;
   /** CA certificates in PEM; null for those of Node. */
@@ -25,7 +25,7 @@ export type MailClientOptions = {
   now(): number;
 };
 
-export type OutgoingMail = { id: string; emails: readonly string[]; subject: string; text: string; html: string };
+type OutgoingMail = { id: string; emails: readonly string[]; subject: string; text: string; html: string };
 
 /** Time limit of an attempt. Mail servers inspect a message before they accept it, and some delay their greeting. */
 export const MAIL_TIMEOUT_S = 60;

@@ -5,7 +5,7 @@
  * hardly be answered differently. `hopeless` can succeed only after a change on this server. `stopped` was cut short by
  * the end of this process and says nothing about the message.
  */
-export type Result = "accepted" | "failed" | "refused" | "hopeless" | "stopped";
+type Result = "accepted" | "failed" | "refused" | "hopeless" | "stopped";
 
 export type Outcome = {
   result: Result;
@@ -22,7 +22,7 @@ export type Outcome = {
   detail: string | null;
   /** Seconds for which the receiver asked for no further requests; null when it did not. */
   retryAfter: number | null;
-  /** The recipients of an e-mail that have not accepted it and still may; null: all of them, or it is no e-mail. */
+  /** The recipients of an e-mail that have not accepted it and still may; null: all of them, or it is not an e-mail. */
   pendingRecipients: readonly string[] | null;
 };
 
@@ -42,7 +42,7 @@ export const TIMED_OUT = Symbol("timed out");
 export const STOPPED = Symbol("stopped");
 
 /** Whom an attempt contacts, as people call it, such as "mail server"; and what is known of the attempt so far. */
-export type AttemptPeer = { name: string; address: string | null };
+type AttemptPeer = { name: string; address: string | null };
 
 /** The outcome of an attempt that was aborted for `reason`. */
 export const abortedOutcome = (reason: unknown, { name, address }: AttemptPeer, timeoutS: number): Outcome =>

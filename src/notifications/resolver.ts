@@ -10,7 +10,7 @@ import { isIP } from "node:net";
 /** Resolves a name to all of its addresses, at least one. Rejects when there are none, and soon after the signal. */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<readonly string[]>;
 
-export type ResolverOptions = {
+type ResolverOptions = {
   /** A file like /etc/hosts; a missing one counts as empty. */
   hostsFile?: string;
   /** Addresses with ports; those of the system unless given. */

@@ -15,7 +15,7 @@ import { abortedOutcome, connectionOutcome, outcome } from "./outcome.ts";
 import type { Outcome } from "./outcome.ts";
 import type { Resolve } from "./resolver.ts";
 
-export type WebhookClientOptions = {
+type WebhookClientOptions = {
   resolve: Resolve;
   /** The address ranges that the operator allows (webhook-allow). */
   allow: readonly string[];
@@ -25,7 +25,7 @@ export type WebhookClientOptions = {
   now(): number;
 };
 
-export type WebhookRequest = { url: string; headers: Readonly<Record<string, string>>; body: string };
+type WebhookRequest = { url: string; headers: Readonly<Record<string, string>>; body: string };
 
 /**
  * Time limit of an attempt, from the lookup to the response, redirects included. Receivers answer at once, work later.

@@ -67,7 +67,7 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   >;
   /** The public URL, without a trailing slash. */
   baseUrl: string;
-  /** Whether a scheme or host forwarded by a trusted proxy overrides `baseUrl`: only when nobody configured one. */
+  /** Whether a scheme or host forwarded by a trusted proxy overrides `baseUrl`: only if none is configured. */
   followsProxies?: boolean;
   /** Path below which everything is served, without a trailing slash; null for the root. */
   basePath?: string | null;

@@ -11,7 +11,7 @@ import type { Config } from "../config/options.ts";
 import type { Logger } from "../log.ts";
 
 /** A complete backup: its file name, its size in bytes, and the time in its name, in epoch seconds. */
-export type BackupFile = { file: string; time: number; bytes: number };
+type BackupFile = { file: string; time: number; bytes: number };
 
 /** Matches the names of complete backups. */
 const COMPLETE_NAME = /^assay-backup-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.tar$/;
@@ -95,7 +95,7 @@ type ScheduledBackupOrder = {
   at: number;
 };
 
-export type ScheduleOptions = {
+type ScheduleOptions = {
   directory: string;
   /**
    * Whether the directory lies in the data directory and may be created. One that the operator configured may be on a

@@ -6,8 +6,8 @@
  *   error. New snapshots carry the clock's time, and later ones are again correct once the clock is (domain/clock.ts).
  * - behind: records get times before those of existing ones, and keys expire too late.
  *
- * A wrong clock cannot be told from a server that was stopped for two days. So a clock that then runs for a day without
- * a jump is accepted; if it jumps back after all, that is noticed too (`disprovesJump`).
+ * A wrong clock cannot be distinguished from a server that was stopped for two days. So a clock that then runs for a
+ * day without a jump is accepted; if it jumps back after all, that is noticed too (`disprovesJump`).
  */
 import { classifyClock, MAX_CLOCK_ERROR_S } from "../domain/clock.ts";
 import type { ClockState } from "../domain/clock.ts";

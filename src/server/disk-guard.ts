@@ -50,7 +50,7 @@ const STORAGE_FAILURE_CODES = new Set([
   "SQLITE_NOTADB",
 ]);
 
-export type DiskGuardDependencies = {
+type DiskGuardDependencies = {
   reserveBytes: number;
   /** Measures the free space of the data directory, in bytes. */
   measureFreeBytes(): Promise<number>;

@@ -7,7 +7,7 @@ import { DELIVER, DELIVER_MAIL } from "../store/notifications/outbox.ts";
 import type { DeliverPayload } from "../store/notifications/outbox.ts";
 import type { NotifyPayload } from "../store/notifications/triggers.ts";
 
-export type JobFunctions = {
+type JobFunctions = {
   /**
    * Re-evaluates the latest snapshot of an environment and adds a new one when a verdict changes (semantics 5.5, 6.4).
    */

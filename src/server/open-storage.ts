@@ -42,7 +42,7 @@ export type ServeOptions = {
   beforeListening?: (data: { db: Db; store: Store }) => void;
 };
 
-export type CloseReason = "stop" | "failed start";
+type CloseReason = "stop" | "failed start";
 type Closer = (reason: CloseReason) => unknown;
 
 /** A part of a running server, opened as a whole and closed as a whole. */

@@ -5,7 +5,7 @@ import { schemaVersion } from "../store/db/database.ts";
 import type { Db } from "../store/db/types.ts";
 import type { ClockReport } from "./clock-watch.ts";
 
-export type ReadinessParts = {
+type ReadinessParts = {
   db: Db;
   /** Why the disk cannot be read, as the end of a sentence; null when it can. See storage-probe.ts. */
   storageProblem(): Promise<string | null>;

@@ -66,7 +66,7 @@ const VACUUM_INTERVAL_MS = 10_000;
 /** How often the server checks whether a backup is due, which lists one directory. */
 const BACKUP_CHECK_INTERVAL_MS = 10_000;
 
-export type SchedulerDependencies = {
+type SchedulerDependencies = {
   directory: string;
   backups: ScheduledBackups;
   diskGuard: DiskGuard;
@@ -214,7 +214,10 @@ export async function flushLastUsed({
   });
 }
 
-/** Runs a task now and at its interval, never twice at a time. A failure is logged, and the next turn tries again. */
+/**
+ * Runs a task now and at its interval, never twice at a time. A failure is logged, and the task runs again at its next
+ * interval.
+ */
 function runEvery({ name, intervalMs, run }: Task, logger: Logger): () => void {
   let isRunning = false;
   let isStopped = false;

@@ -40,7 +40,7 @@ const NOTIFY_PROGRAMS = ["/usr/bin/systemd-notify", "/bin/systemd-notify"] as co
 /** A notification that hangs must not delay a stop. */
 const NOTIFY_TIMEOUT_MS = 5_000;
 
-export type SdNotifierOptions = {
+type SdNotifierOptions = {
   /** NOTIFY_SOCKET of the environment; undefined: no notification is sent. */
   socket: string | undefined;
   pid: number;

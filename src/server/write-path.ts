@@ -20,7 +20,7 @@ import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { jobHandlers, PARALLEL_BY_KIND } from "./job-handlers.ts";
 import type { Metrics } from "./metrics.ts";
 
-export type WritePathDependencies = {
+type WritePathDependencies = {
   db: Db;
   store: Store;
   /** Epoch seconds. */

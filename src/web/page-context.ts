@@ -22,7 +22,7 @@ export type PageContext = {
   limits: BodyLimits;
   /** The public address, without a trailing slash. */
   baseUrl: string;
-  /** The session of this browser and its user; null when nobody is signed in. */
+  /** The session of this browser and its user; null without one. */
   holderOf(ctx: Koa.Context): SessionHolder | null;
   warn(facts: Readonly<Record<string, unknown>>, text: string): void;
 };

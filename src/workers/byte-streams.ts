@@ -17,14 +17,14 @@ export type StreamReport<Reason> =
   | { type: "chunk"; id: number; bytes: Uint8Array<ArrayBuffer>; last: boolean }
   | { type: "failed"; id: number; reason: Reason };
 
-export type StreamOptions = {
+type StreamOptions = {
   /** Cancels the stream, even before it is opened; `open` then rejects with the signal's reason. */
   signal?: AbortSignal;
   /** Milliseconds without progress after which the stream fails with StalledError; unlimited by default. */
   stallTimeoutMs?: number;
 };
 
-export type ByteStreams<Request> = {
+type ByteStreams<Request> = {
   /** Resolves once the thread has opened the stream. Rejects with the result of `toError` for the thread's reason. */
   open(request: Request, options?: StreamOptions): Promise<Readable>;
   /** Fails all streams that have not received all their chunks, stops the thread, and refuses further `open` calls. */

@@ -1,3 +1,4 @@
+/** Bounds how many tasks run at once, where each would hold memory or a thread. */
 export type ConcurrencyLimit = {
   /** Runs `task` as soon as fewer than the limit are running. */
   run<T>(task: () => Promise<T>): Promise<T>;

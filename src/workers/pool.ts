@@ -7,7 +7,7 @@
 import type { Transferable, Worker } from "node:worker_threads";
 import type { TaskOrder, TaskReply, TaskReport } from "./task-protocol.ts";
 
-export type TaskOptions = {
+type TaskOptions = {
   /** Milliseconds from the call of `run`, including time in the queue; below 2^31, the limit of timers. */
   deadlineMs: number;
   /**
@@ -119,7 +119,7 @@ type Thread<Input, Output> = {
   idleTimer: NodeJS.Timeout | null;
 };
 
-export type PoolOptions = {
+type PoolOptions = {
   /** Used in error texts. */
   name: string;
   /** Most threads; they start on demand. */

@@ -176,7 +176,7 @@ testFullDisk("below the reserve it refuses writes with 507, serves reads, and re
     assert.match(
       refused.body.message,
       new RegExp(
-        "^The server takes no changes at the moment: the disk of the data directory has 1[0-2] MB left, " +
+        "^The server is in read-only mode: the disk of the data directory has 1[0-2] MB left, " +
           "and below 16 MB \\(disk-reserve\\) only reads are served\\. Nothing was stored$",
       ),
     );

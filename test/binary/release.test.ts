@@ -210,7 +210,7 @@ test("releases with a control, a policy that requires it, notifications, inbound
       200,
     );
     const [flag] = await read("/attestations/acme/launch-darkly-production/trail/new-cart/flag-change");
-    assert.is(flag.description, "Somebody turned on the flag New cart");
+    assert.is(flag.description, "Someone turned on the flag New cart");
 
     // Search, builds and deployments find all of it.
     const repo = await read(`/repos/acme/${REPO.name}`);

@@ -233,7 +233,8 @@ sources("a number or boolean in the file is taken as it is written", () => {
 sources("a command may replace defaults and demand values", () => {
   assert.is(configOf({ defaults: { data: ".assay-dev" }, required: ["data"] }).data, ".assay-dev");
   assert.equal(resolve({ required: ["data"] }).problems, [
-    "data is not set: give the path of a directory with --data DIRECTORY or ASSAY_DATA or the key data of the configuration file",
+    "data is not set: give the path of a directory with --data DIRECTORY or ASSAY_DATA or the key data of " +
+      "the configuration file",
   ]);
   assert.equal(resolve({ required: ["data"], flags: { data: "" } }).problems, [
     'data (flag --data): "" is not accepted, give the path of a directory',
@@ -259,12 +260,14 @@ mistakes("all at once, from all sources, also where a stronger source wins", () 
     fileName: "assay.yaml",
   });
   const listen =
-    "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 means any free port, or unix:/PATH with a path of at most 107 bytes";
+    "HOST:PORT or [IPv6]:PORT with a port from 0 to 65535, where 0 means any free port, or unix:/PATH with a " +
+    "path of at most 107 bytes";
   assert.equal(problems, [
     `listen (flag --listen): "nowhere" is not accepted, give ${listen}`,
     'log-level (flag --log-level): "loud" is not accepted, give trace, debug, info, warn, error or fatal',
     `listen (variable ASSAY_LISTEN): "h:99999" is not accepted, give ${listen}`,
-    'evidence-limit (variable ASSAY_EVIDENCE_LIMIT): "100" is not accepted, give a size such as 100MB or 5GB, from 1B to 1024TB',
+    'evidence-limit (variable ASSAY_EVIDENCE_LIMIT): "100" is not accepted, give a size such as 100MB or ' +
+      "5GB, from 1B to 1024TB",
     'stall-timeout (file assay.yaml line 2): "soon" is not accepted, give a duration such as 60s, from 1s to 1h',
     'form-limit (file assay.yaml line 3): "9MB" is not accepted, give a size such as 32MB, from 10MB to 256MB',
   ]);
@@ -374,7 +377,8 @@ mistakes("files that are no mapping or no YAML", () => {
 
 mistakes("headers may not take longer than the whole request", () => {
   assert.equal(resolve({ flags: { "request-timeout": "10s" } }).problems, [
-    "header-timeout (default) is 30 seconds and request-timeout (flag --request-timeout) 10 seconds: give a header-timeout that is not longer",
+    "header-timeout (default) is 30 seconds and request-timeout (flag --request-timeout) 10 seconds: give a " +
+      "header-timeout that is not longer",
   ]);
   assert.is(resolve({ flags: { "request-timeout": "30s" } }).problems, null);
   assert.is(resolve({ flags: { "request-timeout": "10s", "header-timeout": "x" } }).problems?.length, 1);
@@ -823,7 +827,8 @@ shown("the help has one line per option with its default and variable", () => {
   assert.is(lines.length, Object.keys(DEFAULTS).length);
   assert.is(
     lines[1],
-    "  --listen HOST:PORT               Address to listen on, or unix:/PATH of a socket (default 127.0.0.1:8001; ASSAY_LISTEN)",
+    "  --listen HOST:PORT               Address to listen on, or unix:/PATH of a socket (default " +
+      "127.0.0.1:8001; ASSAY_LISTEN)",
   );
   assert.is(lines[0], "  --data DIRECTORY                 Directory of the database and the evidence (ASSAY_DATA)");
 });
@@ -856,7 +861,8 @@ shown("what is missing is told for everything at once", () => {
   };
   assert.equal(findMissingOptions(configOf({ flags })), [
     "tls-cert and tls-key belong together: give --tls-cert FILE or ASSAY_TLS_CERT too",
-    "oidc-issuer, oidc-client-id and oidc-client-secret belong together: give --oidc-client-secret SECRET or ASSAY_OIDC_CLIENT_SECRET too",
+    "oidc-issuer, oidc-client-id and oidc-client-secret belong together: give --oidc-client-secret SECRET or " +
+      "ASSAY_OIDC_CLIENT_SECRET too",
     "s3-endpoint has no effect without evidence-store: give --evidence-store URL or ASSAY_EVIDENCE_STORE too",
   ]);
 });

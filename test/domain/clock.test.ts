@@ -24,12 +24,16 @@ const never = (): never => {
   throw new Error("the record is read although the clock is not far behind");
 };
 
-test("the time of a snapshot is that of the clock, and not before the last one as long as the clock is a day behind at most", () => {
-  assert.is(chooseSnapshotTime(T, null, never), T);
-  assert.is(chooseSnapshotTime(T, T - 1, never), T);
-  assert.is(chooseSnapshotTime(T, T + 1, never), T + 1, "a step back of a second");
-  assert.is(chooseSnapshotTime(T, T + DAY, never), T + DAY);
-});
+test(
+  "the time of a snapshot is that of the clock, and not before the last one as long as the clock is a day " +
+    "behind at most",
+  () => {
+    assert.is(chooseSnapshotTime(T, null, never), T);
+    assert.is(chooseSnapshotTime(T, T - 1, never), T);
+    assert.is(chooseSnapshotTime(T, T + 1, never), T + 1, "a step back of a second");
+    assert.is(chooseSnapshotTime(T, T + DAY, never), T + DAY);
+  },
+);
 
 const untouched: ClockRecord = { goodAt: T, jumpFrom: null, jumpTo: null, isOpen: false };
 const open: ClockRecord = { goodAt: T, jumpFrom: T, jumpTo: T + YEARS, isOpen: true };

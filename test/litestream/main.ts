@@ -47,7 +47,8 @@ type Machine = {
 const litestream = findTool("litestream");
 if (litestream === null) {
   console.log(
-    "skipped: there is no litestream on PATH or in .build/tools; make litestream builds it where there is a Go tool chain",
+    "skipped: there is no litestream on PATH or in .build/tools; make litestream builds it where there is a " +
+      "Go tool chain",
   );
   process.exit(0);
 }
@@ -81,7 +82,8 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   const apply = join(a.home, "apply.yaml");
   writeFileSync(
     apply,
-    `organizations:\n  - name: acme\n    service_accounts:\n      - {name: ci, privilege: member, api_keys: [{description: ci, key: "${CI_KEY}"}]}\n`,
+    `organizations:\n  - name: acme\n    service_accounts:\n      - {name: ci, privilege: member, api_keys: ` +
+      `[{description: ci, key: "${CI_KEY}"}]}\n`,
   );
   const onA = await start(["serve", "--config", a.config, "--bootstrap", apply], { env: ENVIRONMENT });
   const replicating = replicate(a);
@@ -119,7 +121,14 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   const lost: Acknowledged[] = [];
   for (const write of acknowledged) if (!(await isThere(standby, write))) lost.push(write);
   const oldest = Math.max(0, ...lost.map(({ at }) => killed - at));
-  const figures = `${acknowledged.length} writes acknowledged in ${LOAD_MS / 1_000} s, ${lost.length} lost, the oldest of them ${(oldest / 1_000).toFixed(2)} s before the kill; restore ${(restored / 1_000).toFixed(2)} s`;
+  const figures =
+    `${acknowledged.length} writes acknowledged in ${LOAD_MS / 1_000} s, ${lost.length} lost, the oldest of ` +
+    `` +
+    `` +
+    `` +
+    `` +
+    `` +
+    `them ${(oldest / 1_000).toFixed(2)} s before the kill; restore ${(restored / 1_000).toFixed(2)} s`;
   console.log(`${kind}: ${figures}`);
   if (acknowledged.length < 50)
     throw new Error(`only ${acknowledged.length} writes were acknowledged, which proves nothing`);

@@ -28,12 +28,16 @@ export function optionsPage(): string {
   const rows = OPTION_ROWS.map(
     ({ flag, placeholder, variable, key, default: preset, description, accepts, secret }) => {
       const names = [code(`--${flag} ${placeholder}`), code(variable), ...(key === null ? [] : [code(key)])].join(" ");
-      return `| ${names} | ${preset === null ? "" : code(preset)} | ${cell(`${description}${secret ? " (secret)" : ""}; takes ${accepts}`)} |`;
+      return (
+        `| ${names} | ${preset === null ? "" : code(preset)} ` +
+        `| ${cell(`${description}${secret ? " (secret)" : ""}; takes ${accepts}`)} |`
+      );
     },
   );
   return `# Options: everything that can be set
 
-Each is a flag, a variable or a key of the YAML file: \`assay help configuration\`. \`assay config explain OPTION\` describes one.
+Each is a flag, a variable or a key of the YAML file: \`assay help configuration\`.
+\`assay config explain OPTION\` describes one.
 
 | flag, variable, key | default | meaning |
 |---|---|---|
@@ -46,7 +50,10 @@ export function usualOptions(): string {
   const rows = USUAL.map((name) => {
     const row = OPTION_ROWS.find(({ flag }) => flag === name);
     if (!row) throw new Error(`there is no option ${name}`);
-    return `| ${code(`--${row.flag} ${row.placeholder}`)} | ${code(row.variable)} | ${cell(row.description)}${row.default === null ? "" : ` (${row.default})`} |`;
+    return (
+      `| ${code(`--${row.flag} ${row.placeholder}`)} | ${code(row.variable)} ` +
+      `| ${cell(row.description)}${row.default === null ? "" : ` (${row.default})`} |`
+    );
   });
   return ["| flag | variable | meaning |", "|---|---|---|", ...rows].join("\n");
 }
@@ -58,9 +65,9 @@ export function commandsPage(): string {
   );
   return `# Commands: everything the program can do
 
-\`assay help COMMAND\` describes one command. Every command takes \`--help\`, and \`--json\` for scripts. Commands that need a data directory
-take \`--data DIRECTORY\` or \`ASSAY_DATA\`. All but \`assay serve\`, \`assay dev\` and \`assay init\` work while the server runs, unless
-their help says otherwise.
+\`assay help COMMAND\` describes one command. Every command takes \`--help\`, and \`--json\` for scripts.
+Commands that need a data directory take \`--data DIRECTORY\` or \`ASSAY_DATA\`.
+All but \`assay serve\`, \`assay dev\` and \`assay init\` work while the server runs, unless their help says otherwise.
 
 | command | purpose |
 |---|---|

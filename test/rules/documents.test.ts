@@ -1,5 +1,5 @@
 /** Documents say what the code says, and their links and commands exist. */
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, globSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -45,6 +45,37 @@ test("the README fits on a screen or two", () => {
   assert.ok(readDocument("README.md").split("\n").length <= 80);
 });
 
+/** The pages about the inside, and the procedures that stand beside what they change. */
+const forDevelopers = [
+  "src/README.md",
+  "test/README.md",
+  "bin/README.md",
+  "src/store/migrations/README.md",
+  ...globSync("src/docs/*.md", { cwd: ROOT }),
+];
+
+test("src/README.md is read in ten minutes", () => {
+  assert.ok(readDocument("src/README.md").split("\n").length <= 91);
+});
+
+test(
+  "every folder of src/ has a line in src/README.md, and every file that the pages for developers name " + "exists",
+  () => {
+    const areas = globSync("src/*", { cwd: ROOT })
+      .map((path) => path.slice("src/".length))
+      .filter((name) => name !== "README.md");
+    const tree = readDocument("src/README.md");
+    const missing = areas.filter((name) => !tree.includes(name.endsWith(".ts") ? `    ${name}` : `${name}/  `));
+    const gone = forDevelopers.flatMap((path) =>
+      [...readDocument(path).matchAll(/`((?:[a-z-]+\/)+[a-z-]+(?:\.[a-z]+)+|[a-z][a-z-]*\.ts)`/g)]
+        .map((match) => match[1] as string)
+        .filter((name) => globSync([name, `src/**/${name}`, `${dirname(path)}/${name}`], { cwd: ROOT }).length === 0)
+        .map((name) => `${path}: ${name}`),
+    );
+    assert.equal({ missing, gone }, { missing: [], gone: [] });
+  },
+);
+
 const guide = topicsOfGuide().map((name) => `src/guide/${name}.md`);
 
 test("every page of the guide begins with its topic and is no longer than somebody on call reads", () => {
@@ -56,7 +87,7 @@ test("every page of the guide begins with its topic and is no longer than somebo
 });
 
 test("links between documents lead somewhere", () => {
-  const broken = ["README.md", "src/README.md", "CHANGELOG.md", ...guide].flatMap((path) =>
+  const broken = ["README.md", "CHANGELOG.md", ...forDevelopers, ...guide].flatMap((path) =>
     linksOf(readDocument(path))
       .filter((link) => !existsSync(join(ROOT, dirname(path), link)))
       .map((link) => `${path}: ${link}`),

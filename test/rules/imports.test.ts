@@ -20,7 +20,8 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["diagnostics", "evidence config store domain"],
   [
     "server",
-    "web api audit-packages contract auth notifications jobs http backup evidence log.ts config store workers domain errors.ts assets.ts clock.ts",
+    "web api audit-packages contract auth notifications jobs http backup evidence log.ts config store " +
+      "workers domain errors.ts assets.ts clock.ts",
   ],
   ["web", "auth http store domain errors.ts assets.ts"],
   ["api", "audit-packages contract http store workers json domain errors.ts"],

@@ -1,4 +1,6 @@
-/** src/api/index.ts names every file of src/api/ that exports an operation: it is derived, and `make golden` writes it. */
+/**
+ * src/api/index.ts names every file of src/api/ that exports an operation: it is derived, and `make golden` writes it.
+ */
 import { globSync } from "node:fs";
 import { join, sep } from "node:path";
 import { suite } from "uvu";

@@ -76,13 +76,16 @@ test("bodies and queries are closed, and examples fit them", () => {
   }
 });
 
-test("what is below /controls/ belongs to the feature, nothing else does, and a feature is one of an organization", () => {
-  for (const operation of all) {
-    assert.is(operation.feature ?? null, operation.path.startsWith("/controls/") ? "controls" : null, operation.id);
-    if (operation.feature)
-      assert.ok(isOrgPermission(operation.permission) && FEATURES.includes(operation.feature), operation.id);
-  }
-});
+test(
+  "what is below /controls/ belongs to the feature, nothing else does, and a feature is one of an " + "organization",
+  () => {
+    for (const operation of all) {
+      assert.is(operation.feature ?? null, operation.path.startsWith("/controls/") ? "controls" : null, operation.id);
+      if (operation.feature)
+        assert.ok(isOrgPermission(operation.permission) && FEATURES.includes(operation.feature), operation.id);
+    }
+  },
+);
 
 test("no query parameter may be null: an empty text would become null", () => {
   for (const operation of all) assert.not.match(JSON.stringify(operation.query), /"null"/, operation.id);
@@ -145,9 +148,11 @@ test("the permission matrix is the golden", () => {
         ? allows(permission, { role: null, isPublic: true })
         : allows(permission, { role: column as (typeof ROLES)[number], isPublic: false });
     };
-    return `${operation.id.padEnd(36)} ${operation.permission.padEnd(18)} ${columns.map((column) => (cell(column) ? "yes" : "-").padEnd(12)).join("")}${operation.feature ?? ""}`.trimEnd();
+    const cells = columns.map((column) => (cell(column) ? "yes" : "-").padEnd(12)).join("");
+    return `${operation.id.padEnd(36)} ${operation.permission.padEnd(18)} ${cells}${operation.feature ?? ""}`.trimEnd();
   });
-  const head = `${"operation".padEnd(36)} ${"permission".padEnd(18)} ${columns.map((column) => column.padEnd(12)).join("")}feature`;
+  const titles = columns.map((column) => column.padEnd(12)).join("");
+  const head = `${"operation".padEnd(36)} ${"permission".padEnd(18)} ${titles}feature`;
   matchesGolden("permissions.txt", [head, ...rows, ""].join("\n"));
 });
 

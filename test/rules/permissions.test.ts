@@ -81,27 +81,31 @@ test("each operation answers each role as the table says", async () => {
   }
 });
 
-test("an operation of a feature that is switched off answers every role like a missing permission, before anything is looked at or read", async () => {
-  for (const isPublic of [false, true]) {
-    const { org } = server.given.org({ public: isPublic, controls: false });
-    const keys = ROLES.flatMap((role) => [server.given.user(org, role), server.given.serviceAccount(org, role)]);
-    const rows = () => server.db.prepare("SELECT count(*) FROM audit_log").pluck().get();
-    const before = rows();
-    for (const operation of operations.filter(({ feature }) => feature)) {
-      const path = pathFor(operation.path, operation.example.params ?? {}, org);
-      for (const key of [...keys, server.given.user(org, null)])
-        for (const more of [
-          {},
-          operation.body.kind === "none" ? {} : { raw: "{no json", headers: { "Content-Type": "application/json" } },
-        ]) {
-          const answer = await server.call(operation.method, path, { key, ...more });
-          assert.equal({ status: answer.status, body: answer.body }, { status: 403, body: DENIED }, operation.id);
-        }
-      assert.is((await server.call(operation.method, path)).status, 401, `${operation.id} without a key`);
+test(
+  "an operation of a feature that is switched off answers every role like a missing permission, before " +
+    "anything is looked at or read",
+  async () => {
+    for (const isPublic of [false, true]) {
+      const { org } = server.given.org({ public: isPublic, controls: false });
+      const keys = ROLES.flatMap((role) => [server.given.user(org, role), server.given.serviceAccount(org, role)]);
+      const rows = () => server.db.prepare("SELECT count(*) FROM audit_log").pluck().get();
+      const before = rows();
+      for (const operation of operations.filter(({ feature }) => feature)) {
+        const path = pathFor(operation.path, operation.example.params ?? {}, org);
+        for (const key of [...keys, server.given.user(org, null)])
+          for (const more of [
+            {},
+            operation.body.kind === "none" ? {} : { raw: "{no json", headers: { "Content-Type": "application/json" } },
+          ]) {
+            const answer = await server.call(operation.method, path, { key, ...more });
+            assert.equal({ status: answer.status, body: answer.body }, { status: 403, body: DENIED }, operation.id);
+          }
+        assert.is((await server.call(operation.method, path)).status, 401, `${operation.id} without a key`);
+      }
+      assert.is(rows(), before);
     }
-    assert.is(rows(), before);
-  }
-});
+  },
+);
 
 test("a refused call leaves nothing but its log line", async () => {
   const { org } = server.given.org();

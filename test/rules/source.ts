@@ -5,7 +5,10 @@ import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-export type SourceFile = { path: string; text: string; imports: string[] };
+/**
+ * `imports`: what the file imports, our own by path from the root. `resolve` gives that path for a relative specifier.
+ */
+export type SourceFile = { path: string; text: string; imports: string[]; resolve(specifier: string): string };
 
 export function sourceFiles(folder: string): SourceFile[] {
   return readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
@@ -18,10 +21,11 @@ export function sourceFiles(folder: string): SourceFile[] {
         ...text.matchAll(/^import "([^"]+)";/gm),
         ...text.matchAll(/\bimport\("([^"]+)"\)/g),
       ];
+      const resolve = (specifier: string): string => relative(".", normalize(join(dirname(path), specifier)));
       const imports = specifiers.map((match) => {
         const name = match[1] as string;
-        return name.startsWith(".") ? relative(".", normalize(join(dirname(path), name))) : name;
+        return name.startsWith(".") ? resolve(name) : name;
       });
-      return { path, text, imports };
+      return { path, text, imports, resolve };
     });
 }

@@ -20,8 +20,8 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "src/cli/help-search.ts ...details": "lines of a help text",
   "src/cli/help-search.ts ...own.flatMap(([flag, option]) => [flag, option.description])": "options of a command",
   "src/cli/commands/key.ts ...ends": "two times",
-  "src/cli/install/systemd-unit.ts ...credentials.map(({ name, path }) => `LoadCredential=${name}:${quoteUnitPath(path)}`)":
-    "one for each option that is a secret",
+  ["src/cli/install/systemd-unit.ts ...credentials.map(({ name, path }) => " +
+    "`LoadCredential=${name}:${quoteUnitPath(path)}`)"]: "one for each option that is a secret",
   "src/cli/commands/verify.ts ...results.map(({ name }) => name.length)": "one for each check",
   "src/config/resolve.ts ...heads.map((head) => head.length)": "one for each option",
   "src/http/security-headers.ts ...TRANSPORT_SECURITY": "a header and its value",
@@ -69,7 +69,8 @@ function spreadsIn(text: string): string[] {
 
 test("the search finds spread arguments and calls of apply, and nothing else", () => {
   const text =
-    "const a: number = Math.max(...list);\nnew Set<string>(...(b as string[]));\nf.apply(null, list);\nconst c = [...list, { ...d }];\nfunction g(...rest: number[]) {}";
+    "const a: number = Math.max(...list);\nnew Set<string>(...(b as string[]));\nf.apply(null, list);\nconst " +
+    "c = [...list, { ...d }];\nfunction g(...rest: number[]) {}";
   assert.equal(spreadsIn(text), ["...list", "...b", "f.apply(null, list)"]);
 });
 

@@ -60,7 +60,7 @@ deciding("refuses changes below the reserve until a tenth more is free", async (
   assert.is(refused?.code, "no_space");
   assert.is(
     refused?.message,
-    "The server takes no changes at the moment: the disk of the data directory has 99 MB free, less than the " +
+    "The server is in read-only mode: the disk of the data directory has 99 MB free, less than the " +
       "reserve of 100 MB (disk-reserve). Nothing was stored",
   );
   assert.equal(refused?.headers, { "Retry-After": "60" });
@@ -147,7 +147,7 @@ deciding("translates errors of the storage, and no others", () => {
     {
       code: "no_space",
       message:
-        "The server takes no changes at the moment: the disk of the data directory has no space left (ENOSPC). " +
+        "The server is in read-only mode: the disk of the data directory has no space left (ENOSPC). " +
         "Nothing was stored",
     },
   );
@@ -208,7 +208,7 @@ serving(
     const before = rows();
     const expectedBody = {
       message:
-        "The server takes no changes at the moment: the disk of the data directory has 0 MB free, less than the " +
+        "The server is in read-only mode: the disk of the data directory has 0 MB free, less than the " +
         "reserve of 0 MB (disk-reserve). Nothing was stored",
     };
     const changes = operations.filter(
@@ -276,7 +276,7 @@ serving("refuses a batch that fails on storage, and all changes until a test wri
       status: 507,
       body: {
         message:
-          "The server takes no changes at the moment: the last write failed (SQLITE_FULL); a test write follows in " +
+          "The server is in read-only mode: the last write failed (SQLITE_FULL); a test write follows in " +
           "a few seconds. Nothing was stored",
       },
     },

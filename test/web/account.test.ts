@@ -217,7 +217,7 @@ test("in read-only mode pages are shown, and the login says why it is refused", 
     );
     const refused = await createBrowser(other.url).login(name, PASSWORD);
     assert.is(refused.status, 507);
-    assert.match(messageOf(refused) ?? "", /^The server takes no changes at the moment: .*Nothing was stored\.$/);
+    assert.match(messageOf(refused) ?? "", /^The server is in read-only mode: .*Nothing was stored\.$/);
   } finally {
     await other.stop();
   }

@@ -19,7 +19,8 @@ test.after(() => documents.close());
 
 const TEMPLATE = "trail:\n  attestations:\n  - {name: scan, type: snyk}\n";
 const POLICY =
-  "_schema: /v1\nartifacts:\n  attestations:\n  - {type: junit, if: \"flow.name == 'a' or matches(artifact.name, '^b')\"}\n  - {type: decision, for_control: C-1}\n";
+  "_schema: /v1\nartifacts:\n  attestations:\n  - {type: junit, if: \"flow.name == 'a' or " +
+  "matches(artifact.name, '^b')\"}\n  - {type: decision, for_control: C-1}\n";
 /** The text with blanks behind it until it is of that size. */
 const padded = (text: string, size: number): Buffer => Buffer.from(text + "\n".repeat(size - Buffer.byteLength(text)));
 

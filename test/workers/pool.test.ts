@@ -261,28 +261,31 @@ test("a thread that cannot be started fails one task per attempt", async () => {
   await pool.close();
 });
 
-test("an allowance counts from the moment that a thread begins: waiting for one and starting one cost nothing of it", async () => {
-  const { pool, hold, started } = givenPool();
-  const first = await hold("first");
-  const waiting = pool.run({ kind: "echo", value: "waited" }, { deadlineMs: AMPLE, allowanceMs: 300 });
-  const stuck = rejection(pool.run({ kind: "loop" }, { deadlineMs: AMPLE, allowanceMs: 20 }));
-  const afterwards = pool.run({ kind: "echo", value: "new thread" }, { deadlineMs: AMPLE, allowanceMs: AMPLE });
-  // The first task is held for longer than the allowance of the second.
-  const clock = givenPool();
-  await rejection(clock.pool.run({ kind: "loop" }, { deadlineMs: 400 }));
-  await clock.pool.close();
-  first.release();
-  assert.is(await waiting, "waited");
-  const error = await stuck;
-  assert.instance(error, DeadlineError);
-  assert.equal(
-    { message: error.message, started: (error as DeadlineError).started },
-    { message: "test pool: not finished after 20 ms", started: true },
-  );
-  assert.is(await afterwards, "new thread");
-  assert.is(started.length, 2);
-  await pool.close();
-});
+test(
+  "an allowance counts from the moment that a thread begins: waiting for one and starting one cost nothing " + "of it",
+  async () => {
+    const { pool, hold, started } = givenPool();
+    const first = await hold("first");
+    const waiting = pool.run({ kind: "echo", value: "waited" }, { deadlineMs: AMPLE, allowanceMs: 300 });
+    const stuck = rejection(pool.run({ kind: "loop" }, { deadlineMs: AMPLE, allowanceMs: 20 }));
+    const afterwards = pool.run({ kind: "echo", value: "new thread" }, { deadlineMs: AMPLE, allowanceMs: AMPLE });
+    // The first task is held for longer than the allowance of the second.
+    const clock = givenPool();
+    await rejection(clock.pool.run({ kind: "loop" }, { deadlineMs: 400 }));
+    await clock.pool.close();
+    first.release();
+    assert.is(await waiting, "waited");
+    const error = await stuck;
+    assert.instance(error, DeadlineError);
+    assert.equal(
+      { message: error.message, started: (error as DeadlineError).started },
+      { message: "test pool: not finished after 20 ms", started: true },
+    );
+    assert.is(await afterwards, "new thread");
+    assert.is(started.length, 2);
+    await pool.close();
+  },
+);
 
 test("a task with an allowance whose turn does not come before its deadline did not start", async () => {
   const { pool, hold } = givenPool();

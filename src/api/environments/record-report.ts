@@ -11,10 +11,10 @@ import { readReport } from "../../contract/report-shapes.ts";
 import type { Actor } from "../../store/actor.ts";
 
 /** A report to an environment: its name, and the type in the path of the operation. */
-export type ReportTarget = { name: string; type: PhysicalType };
+type ReportTarget = { name: string; type: PhysicalType };
 
 /** A report that was read but not yet recorded on this thread. */
-export type PreparedReport = {
+type PreparedReport = {
   artifacts: readonly ReportedArtifact[];
   digest: string;
   /** The current state to compare with; null when the digest alone shows that nothing changed. */

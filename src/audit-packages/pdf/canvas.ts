@@ -35,7 +35,7 @@ const RULE_PT = 0.6;
 /** More lines than any caller's text has. */
 const UNLIMITED_LINES = 1_000;
 
-export type LayoutOptions = { style?: Style; size?: number; width?: number; maxLines?: number };
+type LayoutOptions = { style?: Style; size?: number; width?: number; maxLines?: number };
 
 export type Canvas = ReturnType<typeof createCanvas>;
 

@@ -1,5 +1,5 @@
 /** The sections of the report on where artifacts ran, and on the allowlist. */
-import { formatCount, formatTime } from "../format.ts";
+import { pluralize, formatTime } from "../format.ts";
 import type { AuditReport, ReportRun } from "../report.ts";
 import { COLOR } from "./canvas.ts";
 import type { Cell, Sheet } from "./sheet.ts";
@@ -28,7 +28,7 @@ function drawRun(sheet: Sheet, run: ReportRun): void {
   sheet.titleWithBadge(title, stateBadge(run.verdict));
   sheet.facts([
     ["Fingerprint", artifact.fingerprint || "not resolved", "mono"],
-    ["Snapshots", `${describeSnapshots(run)}, ${run.event.type}, ${formatCount(run.event.instances, "instance")}`],
+    ["Snapshots", `${describeSnapshots(run)}, ${run.event.type}, ${pluralize(run.event.instances, "instance")}`],
     ["Time", `${formatTime(first.timestamp)}${last?.ended_at ? ` to ${formatTime(last.ended_at)}` : ""}`],
     ["Allowlist", run.allowlist_entry === null ? null : "allowed regardless of the policies"],
     ["Policies", describeMissingPolicies(policies)],

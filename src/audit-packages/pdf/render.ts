@@ -1,5 +1,5 @@
 /** The readable report of a package: the first thing an auditor reads, and perhaps the only one. */
-import { formatBytes, formatCount, formatTime } from "../format.ts";
+import { formatBytes, pluralize, formatTime } from "../format.ts";
 import type { AuditReport, ReportTrail } from "../report.ts";
 import { COLOR } from "./canvas.ts";
 import { drawTrailChecklists } from "./checklist.ts";
@@ -97,7 +97,7 @@ function drawTrailFacts(sheet: Sheet, { about, asOf, events }: AuditReport, trai
       ["Started", trail ? `${formatTime(trail.createdAt)} by ${trail.createdBy}` : null],
       ["Last changed", trail ? formatTime(trail.changedAt) : null],
       ["Records up to", formatTime(asOf)],
-      ["History", formatCount(events, "event")],
+      ["History", pluralize(events, "event")],
       ["Page", about.url],
     ],
     { maxLines: 6 },
@@ -126,11 +126,11 @@ function warnOfOmittedEvidence(sheet: Sheet, { omitted: { items, total } }: Audi
 function drawAboutThisReport(sheet: Sheet, { evidence, attestations, artifacts, deployments }: AuditReport): void {
   sheet.heading("About this report");
   const counts = [
-    formatCount(artifacts.total, "artifact record"),
-    formatCount(attestations.total, "attestation"),
-    formatCount(deployments, "deployment"),
+    pluralize(artifacts.total, "artifact record"),
+    pluralize(attestations.total, "attestation"),
+    pluralize(deployments, "deployment"),
   ].join(", ");
-  const files = `${formatCount(evidence.files, "evidence file")} (${formatBytes(evidence.bytes)})`;
+  const files = `${pluralize(evidence.files, "evidence file")} (${formatBytes(evidence.bytes)})`;
   sheet.text(
     `This report was made from records that were read at the same moment: ${counts} and ${files}. ` +
       "Times are in UTC. The audit package it belongs to has the complete records, the evidence, the texts of " +

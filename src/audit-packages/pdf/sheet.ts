@@ -11,10 +11,10 @@ export type { Color } from "./canvas.ts";
 export type { Cell } from "./table.ts";
 
 /** Lengths in points; `indent` from the left margin. */
-export type TextOptions = { style?: Style; size?: number; color?: Color; indent?: number; maxLines?: number };
+type TextOptions = { style?: Style; size?: number; color?: Color; indent?: number; maxLines?: number };
 
 /** A name and a value; facts without a value are not drawn. */
-export type Fact = readonly [name: string, value: string | null, style?: Style];
+type Fact = readonly [name: string, value: string | null, style?: Style];
 
 export type Sheet = ReturnType<typeof createSheet>;
 

@@ -8,7 +8,7 @@ import { facesFor } from "./fonts.ts";
 import type { Face, Style } from "./fonts.ts";
 
 /** A part of a line. `script`: a right-to-left script; null for all others, which are treated alike. */
-export type TextRun = { text: string; face: Face; script: string | null; width: number };
+type TextRun = { text: string; face: Face; script: string | null; width: number };
 export type Line = TextRun[];
 /** The width in points of a text in one font. @param size text height in points */
 export type Measure = (run: Pick<TextRun, "text" | "face" | "script">, size: number) => number;

@@ -48,7 +48,7 @@ export type ServiceAccountPlan = {
   place: SourcePosition;
 };
 
-export type MemberPlan = { user: string; role: Role; place: SourcePosition };
+type MemberPlan = { user: string; role: Role; place: SourcePosition };
 
 export type OrganizationPlan = {
   name: string;
@@ -71,7 +71,7 @@ export type UserPlan = {
 /** The content of an apply file. Each `place` is the position of an entry in the file. */
 export type ApplyPlan = { organizations: readonly OrganizationPlan[]; users: readonly UserPlan[] };
 
-export type ApplyFileResult = { plan: ApplyPlan; problems: null } | { plan: null; problems: string[] };
+type ApplyFileResult = { plan: ApplyPlan; problems: null } | { plan: null; problems: string[] };
 
 /** Describes a valid name of an organization or a user. */
 export const NAME_RULE = "a name of letters, digits and - _ . ~ that begins with a letter or a digit";
@@ -100,7 +100,7 @@ export function isKeyDescription(value: string): boolean {
 }
 
 /** The description of keys that have none: keys are identified by it, and the API requires one (semantics 1.6). */
-export const DEFAULT_KEY_DESCRIPTION = "from an apply file";
+const DEFAULT_KEY_DESCRIPTION = "from an apply file";
 
 /** Later mistakes mostly follow from the first ones, so a longer list would only bury those. */
 const MAX_PROBLEMS = 100;
@@ -162,7 +162,11 @@ const KEY = text(
 
 const API_KEYS = list(
   record<{ description: string; key: string | null; expires_at: number }, ApiKeyPlan>(
-    { description: DESCRIPTION, key: optional<string | null>(KEY, null), expires_at: optional(EXPIRES_AT, 0) },
+    {
+      description: DESCRIPTION,
+      key: optional<string | null>(KEY, { value: null }),
+      expires_at: optional(EXPIRES_AT, { value: 0 }),
+    },
     (fields, place) => ({ description: fields.description, key: fields.key, expiresAt: fields.expires_at, place }),
   ),
   (key) => key.description,
@@ -170,7 +174,7 @@ const API_KEYS = list(
 
 const SERVICE_ACCOUNTS = list(
   record<{ name: string; privilege: Role; api_keys: readonly ApiKeyPlan[] }, ServiceAccountPlan>(
-    { name: ACCOUNT_NAME, privilege: optional(ROLE, "reader"), api_keys: optional(API_KEYS, []) },
+    { name: ACCOUNT_NAME, privilege: optional(ROLE, { value: "reader" }), api_keys: optional(API_KEYS, { value: [] }) },
     (fields, place) => ({ name: fields.name, privilege: fields.privilege, apiKeys: fields.api_keys, place }),
   ),
   (account) => account.name,
@@ -192,16 +196,18 @@ const ORGANIZATIONS = list(
   record<OrganizationFields, OrganizationPlan>(
     {
       name: NAME,
-      kind: optional(choice<"shared" | "personal">(["shared", "personal"]), "shared"),
-      public: optional(YES_NO, false),
+      kind: optional(choice<"shared" | "personal">(["shared", "personal"]), { value: "shared" }),
+      public: optional(YES_NO, { value: false }),
       features: optional(
-        record<{ controls: boolean }>({ controls: optional(YES_NO, true) }, (fields) => fields),
+        record<{ controls: boolean }>({ controls: optional(YES_NO, { value: true }) }, (fields) => fields),
         {
-          controls: true,
+          value: {
+            controls: true,
+          },
         },
       ),
-      members: optional(MEMBERS, []),
-      service_accounts: optional(SERVICE_ACCOUNTS, []),
+      members: optional(MEMBERS, { value: [] }),
+      service_accounts: optional(SERVICE_ACCOUNTS, { value: [] }),
     },
     ({ service_accounts, ...fields }, place) => ({ ...fields, serviceAccounts: service_accounts, place }),
   ),
@@ -212,9 +218,9 @@ const USERS = list(
   record<{ name: string; display_name: string; email: string | null; api_keys: readonly ApiKeyPlan[] }, UserPlan>(
     {
       name: NAME,
-      display_name: optional(DISPLAY_NAME, ""),
-      email: optional(nullable(EMAIL), null),
-      api_keys: optional(API_KEYS, []),
+      display_name: optional(DISPLAY_NAME, { value: "" }),
+      email: optional(nullable(EMAIL), { value: null }),
+      api_keys: optional(API_KEYS, { value: [] }),
     },
     ({ display_name, api_keys, ...fields }, place) => ({
       ...fields,
@@ -227,7 +233,7 @@ const USERS = list(
 );
 
 const PLAN = record<ApplyPlan>(
-  { organizations: optional(ORGANIZATIONS, []), users: optional(USERS, []) },
+  { organizations: optional(ORGANIZATIONS, { value: [] }), users: optional(USERS, { value: [] }) },
   (fields) => fields,
 );
 

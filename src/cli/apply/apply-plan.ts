@@ -29,7 +29,7 @@ export type Change = {
   key: string | null;
 };
 
-export type ApplyResult = { changes: Change[]; problems: null } | { changes: null; problems: string[] };
+type ApplyResult = { changes: Change[]; problems: null } | { changes: null; problems: string[] };
 
 /**
  * Applies `plan`; call it inside a transaction. `operation` names the command in the audit log, `now` is epoch seconds.

@@ -15,7 +15,7 @@ export type Reading = { place(node: unknown): SourcePosition; refuse(place: Sour
  * finds further mistakes; the plan is discarded then. Blank texts are empty, which the checks for duplicates ignore.
  * `where` names the node: organizations[0].members[1].role. `absent` holds the default of an optional field.
  */
-export type Reader<T> = {
+type Reader<T> = {
   read(reading: Reading, node: unknown, where: string): T;
   blank: T;
   absent?: { value: T };
@@ -34,8 +34,9 @@ export function unlessEmpty(reader: Reader<string>, value: string): Reader<strin
 }
 
 /** A field that may be absent and then has `value`. */
-export function optional<T>(reader: Reader<T>, value: NoInfer<T>): Reader<T> {
-  return { ...reader, absent: { value } };
+/** A field that may be absent, and then has this value. */
+export function optional<T>(reader: Reader<T>, absent: { value: NoInfer<T> }): Reader<T> {
+  return { ...reader, absent };
 }
 
 export function nullable<T>(reader: Reader<T>): Reader<T | null> {

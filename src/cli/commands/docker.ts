@@ -71,7 +71,7 @@ export const docker: Command = {
   },
 };
 
-export type Library = { readonly from: string; readonly to: string };
+type Library = { readonly from: string; readonly to: string };
 
 /**
  * Parses the shared libraries of a process from its /proc/self/maps: the file of each, and the path where the loader

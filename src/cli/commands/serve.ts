@@ -89,7 +89,7 @@ function announceSetup({ setup, baseUrl }: Instance): Announcement {
   };
 }
 
-export type ServerRules = {
+type ServerRules = {
   configuration?: ConfigurationRules | undefined;
   checkResponses: boolean;
   /** Runs on the opened store before the bootstrap file is applied and before clients can connect. */
@@ -239,7 +239,7 @@ export async function readApplyFile(io: Io, name: string): Promise<ApplyPlan> {
 }
 
 /** A plan with the name of its file, for messages, and the command that applies it, for the audit log. */
-export type NamedPlan = { plan: ApplyPlan; name: string; operation: string };
+type NamedPlan = { plan: ApplyPlan; name: string; operation: string };
 
 /**
  * Applies a plan in one transaction.

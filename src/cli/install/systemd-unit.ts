@@ -5,7 +5,7 @@
 import { MALLOC_SETTINGS } from "../malloc.ts";
 import { EXIT } from "../framework.ts";
 
-export type UnitSettings = {
+type UnitSettings = {
   /** The absolute path of the executable. */
   executable: string;
   /**

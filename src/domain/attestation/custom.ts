@@ -23,7 +23,7 @@ export type ExpressionRun = {
 export type RuleOutcome = { rule: string; reason: string | null };
 
 /** A labelled value of a summary. `error` says why the value is missing, null when it is present. */
-export type SummaryRow = { name: string; value: unknown; error: string | null };
+type SummaryRow = { name: string; value: unknown; error: string | null };
 /** One group per element of an array, one group for any other data; `left_out` counts elements beyond the limit. */
 export type Summary = { groups: SummaryRow[][]; left_out: number };
 

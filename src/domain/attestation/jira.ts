@@ -2,7 +2,7 @@ import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** An issue that the commit references, and whether it exists in Jira (wire-contract 28). */
-export type JiraItem = {
+type JiraItem = {
   issue_id: string;
   issue_url: string;
   issue_exists: boolean;
@@ -10,7 +10,7 @@ export type JiraItem = {
 };
 
 /** The part of a Jira report that its verdict depends on (wire-contract 6.1). */
-export type JiraPayload = { jira_results: readonly JiraItem[] };
+type JiraPayload = { jira_results: readonly JiraItem[] };
 
 /** Compliant when at least one issue is referenced and all of them exist (semantics 3.3). */
 export function evaluateJira({ jira_results: items }: JiraPayload): AttestationVerdict {

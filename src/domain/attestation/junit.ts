@@ -2,7 +2,7 @@ import { formatCount, verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** A suite of a JUnit report; `duration` in seconds, `timestamp` in epoch seconds (wire-contract 28). */
-export type JunitSuite = {
+type JunitSuite = {
   name: string;
   failures: number;
   errors: number;
@@ -13,7 +13,7 @@ export type JunitSuite = {
 };
 
 /** The part of a JUnit report that its verdict depends on (wire-contract 6.1). */
-export type JunitPayload = { junit_results: readonly JunitSuite[] };
+type JunitPayload = { junit_results: readonly JunitSuite[] };
 
 /**
  * Compliant without failures and errors; skipped tests do not matter (semantics 3.3). Every suite is checked instead of

@@ -4,7 +4,7 @@
 // types (`custom`, `custom:<name>`, `custom:<name>`).
 import { CUSTOM_TYPE_NAME, matches } from "../names.ts";
 
-export type Kind = {
+type Kind = {
   /** Last path segment of the report operation (wire-contract 6.1). */
   readonly segment: string;
   /** Word in templates, policies and filters; null for overrides, which no template can require. */
@@ -27,7 +27,7 @@ export const KINDS: readonly Kind[] = [
 ];
 
 /** The words of the built-in types in templates, policies and filters. */
-export const BUILT_IN_WORDS: readonly string[] = KINDS.flatMap((kind) =>
+const BUILT_IN_WORDS: readonly string[] = KINDS.flatMap((kind) =>
   kind.word === null || kind.word === "custom" ? [] : [kind.word],
 );
 
@@ -38,7 +38,7 @@ export const ANY_TYPE = "*";
 export const DECISION_LABEL = "system:decision";
 
 /** Pattern of `custom:<name>`; part of TYPE_WORD and of the served schemas. */
-export const CUSTOM_TYPE_WORD = CUSTOM_TYPE_NAME.replace("^", "^custom:");
+const CUSTOM_TYPE_WORD = CUSTOM_TYPE_NAME.replace("^", "^custom:");
 
 /** Pattern of every type word that a template or policy may use, including `*` (semantics 2.1). */
 export const TYPE_WORD = String.raw`^(?:${BUILT_IN_WORDS.join("|")}|\*|${CUSTOM_TYPE_WORD.slice(1, -1)})$`;

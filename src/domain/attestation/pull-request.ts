@@ -2,10 +2,10 @@ import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** The reduced form that older clients send (semantics 3.3). */
-export type PullRequestV1 = { url: string; state: string; merge_commit: string; approvers?: readonly string[] | null };
+type PullRequestV1 = { url: string; state: string; merge_commit: string; approvers?: readonly string[] | null };
 
 /** A commit of a pull request; `timestamp` in epoch seconds (wire-contract 28). */
-export type PullRequestCommit = {
+type PullRequestCommit = {
   sha1: string;
   message?: string | null;
   author?: string | null;
@@ -19,10 +19,10 @@ export type PullRequestCommit = {
 };
 
 /** An approver; plain text in the old form. */
-export type PullRequestApprover = string | { username: string; state?: string | null; timestamp?: number | null };
+type PullRequestApprover = string | { username: string; state?: string | null; timestamp?: number | null };
 
 /** The current form (wire-contract 28). Times in epoch seconds; `author` may be empty. */
-export type PullRequestV2 = {
+type PullRequestV2 = {
   url: string;
   state: string;
   author: string;
@@ -37,7 +37,7 @@ export type PullRequestV2 = {
 };
 
 /** The part of a pull request report that its verdict depends on (wire-contract 6.1). */
-export type PullRequestPayload = {
+type PullRequestPayload = {
   git_provider: "github" | "gitlab" | "bitbucket" | "azure";
   pull_requests: readonly (PullRequestV1 | PullRequestV2)[];
 };

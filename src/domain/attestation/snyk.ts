@@ -2,7 +2,7 @@ import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** One issue found by a scan (wire-contract 28). */
-export type SnykIssue = {
+type SnykIssue = {
   id: string;
   message: string;
   locations?: readonly { uri: string; lines?: string }[];
@@ -10,7 +10,7 @@ export type SnykIssue = {
 };
 
 /** One scan of a project (wire-contract 28). The lists are samples; only the counts decide the verdict. */
-export type SnykResult = {
+type SnykResult = {
   low_count: number;
   medium_count: number;
   high_count: number;
@@ -20,7 +20,7 @@ export type SnykResult = {
 };
 
 /** The part of a Snyk report that its verdict depends on (wire-contract 6.1). */
-export type SnykPayload = {
+type SnykPayload = {
   snyk_results: { schema_version?: number; tool: { name: string; version: string }; results: readonly SnykResult[] };
 };
 

@@ -2,7 +2,7 @@ import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
 /** A condition of a quality gate (wire-contract 28). */
-export type SonarCondition = {
+type SonarCondition = {
   metric: string;
   errorThreshold: string;
   operator: string;
@@ -12,7 +12,7 @@ export type SonarCondition = {
 };
 
 /** A scan in SonarQube's own camelCase; further keys are stored and do not affect the verdict (wire-contract 28). */
-export type SonarResults = {
+type SonarResults = {
   serverUrl?: string | null;
   taskId?: string | null;
   status?: string | null;
@@ -25,7 +25,7 @@ export type SonarResults = {
 };
 
 /** The part of a Sonar report that its verdict depends on (wire-contract 6.1). */
-export type SonarPayload = { sonar_results: SonarResults };
+type SonarPayload = { sonar_results: SonarResults };
 
 /** Status of a passed quality gate: in SonarQube's API and in its webhooks (semantics 13, row 24). */
 const PASSED: readonly string[] = ["OK", "PASSED"];

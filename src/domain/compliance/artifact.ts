@@ -12,7 +12,7 @@ import { buildAttestationStatuses, collectCauses } from "./attestation.ts";
 export type State = "COMPLIANT" | "NON-COMPLIANT" | "INCOMPLETE";
 
 /** A verdict with its reasons in plain English: failures first, then missing entries; empty exactly when COMPLIANT. */
-export type Verdict = { state: State; reasons: string[] };
+type Verdict = { state: State; reasons: string[] };
 
 /** Combines causes into a verdict: the one rule for artifacts and trails alike (semantics 4.2, 4.3). */
 export function combineCauses(levels: readonly Causes[]): Verdict {

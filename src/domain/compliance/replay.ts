@@ -13,7 +13,7 @@ import {
 import type { Facts, Evaluation, StoredVerdict } from "./environment.ts";
 
 /** A stored evaluation with its artifact. */
-export type StoredEvaluation = {
+type StoredEvaluation = {
   artifact: { name: string; fingerprint: string };
   facts: Facts;
   allowlisted: boolean;
@@ -24,7 +24,7 @@ export type StoredEvaluation = {
  * The result of a replay. `differences` are in plain English, of verdicts with their resolutions and attestations,
  * compliance and reasons; empty when all are the same.
  */
-export type Replay = { evaluation: Evaluation; same: boolean; differences: string[] };
+type Replay = { evaluation: Evaluation; same: boolean; differences: string[] };
 
 /**
  * Evaluates again, each verdict under the evaluation rules that produced it.
@@ -85,11 +85,11 @@ function formatRule({ satisfied, resolutions }: StoredVerdict["rules"][number]):
 }
 
 /** Number of running artifacts by verdict. */
-export type ReplayCounts = { compliant: number; nonCompliant: number; unknown: number };
+type ReplayCounts = { compliant: number; nonCompliant: number; unknown: number };
 export type SnapshotVerdict = ReplayCounts & { verdict: boolean | null };
 
 /** A running artifact. `versionIds` are the policy versions of its evaluation, null when they cannot be read. */
-export type RunningVerdict = {
+type RunningVerdict = {
   name: string;
   fingerprint: string;
   compliant: boolean | null;

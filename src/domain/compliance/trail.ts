@@ -28,7 +28,7 @@ export type TrailFacts = {
 };
 
 /** One value of `artifacts_statuses`: the entries at artifact level and their verdict (semantics 4.2). */
-export type ArtifactStatus = {
+type ArtifactStatus = {
   artifact_fingerprint: string | null;
   artifact_id: string | null;
   status: State | "MISSING";
@@ -49,7 +49,7 @@ export type TrailStatus = {
   flow_template_id: string;
 };
 
-export type TrailEvaluation = {
+type TrailEvaluation = {
   compliance_status: TrailStatus;
   /** Reasons of the trail's status, see Verdict. */
   reasons: string[];

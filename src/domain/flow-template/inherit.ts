@@ -15,7 +15,7 @@ export type InheritanceInput = {
  * trail takes the flow's current one; `replaced`: an existing trail gets its own; `kept`: an explicit template stays,
  * because the request has none.
  */
-export type InheritanceOutcome = "inherited" | "given" | "re-inherited" | "replaced" | "kept";
+type InheritanceOutcome = "inherited" | "given" | "re-inherited" | "replaced" | "kept";
 
 export type Inheritance = {
   outcome: InheritanceOutcome;

@@ -12,14 +12,14 @@ import type { SourcePosition } from "../text/source-position.ts";
 import type { YamlLimits, YamlProblem, YamlText } from "../text/yaml.ts";
 
 export type TemplateAttestation = { name: string; type: string };
-export type TemplateArtifact = { name: string; attestations: TemplateAttestation[] };
+type TemplateArtifact = { name: string; attestations: TemplateAttestation[] };
 /** The expectations of a flow or trail. Lists keep the order of the text, which is the order of status entries. */
 export type Template = {
   version: 1;
   trail: { attestations: TemplateAttestation[]; artifacts: TemplateArtifact[] };
 };
 /** A mistake in a template. `line` and `column` start at 1; `location` is a dotted path or `template_file`. */
-export type TemplateProblem = { location: string; problem: string } & SourcePosition;
+type TemplateProblem = { location: string; problem: string } & SourcePosition;
 
 /** The template of a flow created without one (semantics 2.1). */
 export const EMPTY_TEMPLATE_TEXT = "version: 1";

@@ -6,7 +6,7 @@
 import { FLOW_NAME, TRAIL_NAME, matches } from "../names.ts";
 
 /** The fields of the webhook that are evaluated here; the whole body is recorded. */
-export type FlagWebhook = {
+type FlagWebhook = {
   name?: string | null;
   titleVerb?: string | null;
   comment?: string | null;
@@ -16,7 +16,7 @@ export type FlagWebhook = {
 };
 
 /** The keys of a flag in an environment of a project, and the flow and trail that record its changes. */
-export type FlagLocation = { project: string; environment: string; flag: string; flow: string; trail: string };
+type FlagLocation = { project: string; environment: string; flag: string; flow: string; trail: string };
 
 /** Each environment has one flow of flags, named after it. */
 const FLOW_PREFIX = "launch-darkly-";

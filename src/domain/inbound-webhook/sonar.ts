@@ -32,7 +32,7 @@ export type SonarWebhook = {
 };
 
 /** Where a scan is recorded. The descriptions are for a flow or trail that has to be created. */
-export type ScanLocation = {
+type ScanLocation = {
   flow: string;
   flowDescription: string;
   trail: string;

@@ -6,7 +6,7 @@
 
 export const MIN_PASSWORD_CHARS = 12;
 /** Bytes of UTF-8. Longer passwords only cost work before the user is authenticated. */
-export const MAX_PASSWORD_BYTES = 1024;
+const MAX_PASSWORD_BYTES = 1024;
 
 /** The normalized form of a password, which is hashed; null for a text that cannot be typed and so cannot be one. */
 export function normalizePassword(text: string): string | null {

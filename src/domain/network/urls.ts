@@ -117,7 +117,7 @@ function browseUrl(host: string, remotePath: string): string | null {
 }
 
 /** A reported commit: its id, its page, and the page of its repository, null when unknown. */
-export type CommitLocation = { sha: string; commitUrl: string; repoUrl: string | null };
+type CommitLocation = { sha: string; commitUrl: string; repoUrl: string | null };
 
 type Forge = "github" | "gitlab" | "bitbucket";
 

@@ -14,8 +14,8 @@ export type NotificationMessage = {
   footer: string;
 };
 
-export type ChatBody = Readonly<Record<string, unknown>>;
-export type MailText = { subject: string; text: string; html: string };
+type ChatBody = Readonly<Record<string, unknown>>;
+type MailText = { subject: string; text: string; html: string };
 
 /** Lines of a message, which stays readable even if ten thousand artifacts start with one snapshot. */
 export const MAX_LINES = 20;

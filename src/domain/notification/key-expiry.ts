@@ -8,7 +8,6 @@ import type { Payload } from "./webhook.ts";
 
 /** Kinds of notifications that the server sends without an action. */
 export const NOTIFICATION_TYPES = ["api_key_expiry"] as const;
-export type NotificationType = (typeof NOTIFICATION_TYPES)[number];
 
 /**
  * The warnings, each sent once per expiry of a key: due while at most `days` and more than `until` days are left, so a

@@ -13,7 +13,7 @@ export type RenderedMessage =
   | { type: "EMAIL"; emails: readonly string[]; subject: string; text: string; html: string };
 
 /** Targets that people read. */
-export type PeopleTarget = Exclude<Target, { type: "WEBHOOK" }>;
+type PeopleTarget = Exclude<Target, { type: "WEBHOOK" }>;
 
 /** Renders a message for a target that people read. */
 export const renderForPeople = (target: PeopleTarget, message: NotificationMessage): RenderedMessage =>
@@ -55,7 +55,7 @@ export const composeEventMessage = (
   });
 
 /** The events of one trigger in a snapshot: the first of them, and their total number. */
-export type SnapshotEvents = {
+type SnapshotEvents = {
   trigger: ArtifactTrigger;
   events: readonly ArtifactEvent[];
   total: number;

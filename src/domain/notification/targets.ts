@@ -3,7 +3,7 @@
 import { isObject, isText } from "../stored-json.ts";
 import type { Guard } from "../stored-json.ts";
 
-export type ChannelContext = { channel_id: string; channel_name: string; team_id: string };
+type ChannelContext = { channel_id: string; channel_name: string; team_id: string };
 
 /** Targets that messages are sent to. `context` names the channel of a chat; it is stored and not used. */
 export type Target =

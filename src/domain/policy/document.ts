@@ -69,12 +69,12 @@ export function controlReferencesOf(policy: PolicyDocument): readonly ControlRef
 }
 
 /** An expression in responses: trimmed and without its wrapper. */
-export type ExpressionText = { text: string };
+type ExpressionText = { text: string };
 
 type DumpedBooleanRule = { required: boolean; exceptions: { if_condition: ExpressionText | null }[] };
 
 /** The `policy_dump` of snapshots. */
-export type PolicyDump = {
+type PolicyDump = {
   schema_version: "1";
   artifacts: {
     provenance: DumpedBooleanRule;

@@ -63,7 +63,7 @@ export type ResolutionType =
   | "rule_not_applicable";
 
 /** As in responses: only rules for a control have `for_control`, only failed expressions an `evaluation_error`. */
-export type ResolutionContext = {
+type ResolutionContext = {
   flow_name: string | null;
   trail_name: string | null;
   artifact_status: string | null;
@@ -88,7 +88,7 @@ export type RuleVerdict = {
 export type PolicyVerdict = { status: "COMPLIANT" | "NON-COMPLIANT"; rules: RuleVerdict[] };
 
 /** An entry of `rule_evaluations` in responses to asserts and in snapshots (wire-contract 8). */
-export type RuleEvaluation = {
+type RuleEvaluation = {
   rule: RuleDefinition;
   satisfied: boolean | null;
   ignored: boolean;

@@ -4,7 +4,7 @@
  */
 import { formatCodePoint, excerpt } from "../text/excerpt.ts";
 
-export type TokenKind = "string" | "number" | "word" | "tag" | "symbol" | "end";
+type TokenKind = "string" | "number" | "word" | "tag" | "symbol" | "end";
 
 /** `text` is the content: a string without quotes, a tag without `flow.tags.`; `at` is the offset in code units. */
 export type Token = { kind: TokenKind; text: string; at: number };

@@ -14,12 +14,12 @@ import { tokenize } from "./lexer.ts";
 import type { ExpressionProblem, Token } from "./lexer.ts";
 
 /** Nested parentheses, `not` and lists. Ten levels are already unreadable; recursion is safe far beyond fifty. */
-export const MAX_NESTING = 50;
+const MAX_NESTING = 50;
 
 /** UTF-16 code units of one expression: room for 900 fingerprints. */
 export const MAX_EXPRESSION_CHARS = 65_536;
 /** Names, texts, numbers and lists in one expression. */
-export const MAX_EXPRESSION_TERMS = 5_000;
+const MAX_EXPRESSION_TERMS = 5_000;
 
 /** The same for all expressions of a policy together, each counted every time it is used. */
 const MAX_POLICY_CHARS = 262_144;

@@ -4,7 +4,7 @@
  * one name with two fingerprints.
  */
 
-/** Why the environment is evaluated again. `report`: a new report; `policies`: a policy was attached or detached. */
+/** Why the environment is re-evaluated. `report`: a new report; `policies`: a policy was attached or detached. */
 export type Cause = "report" | "policies" | "policy_version" | "allowlist";
 
 /** A running artifact. `provenance` is a text that differs when the provenance does (compliance/environment.ts). */
@@ -35,7 +35,7 @@ export type AnnotatedArtifact<T extends RunningArtifact> = {
   now: number;
 };
 
-export type Comparison<Before extends RunningArtifact, After extends RunningArtifact> = {
+type Comparison<Before extends RunningArtifact, After extends RunningArtifact> = {
   /** Whether the change makes a new snapshot. */
   snapshot: boolean;
   /** Everything that runs afterwards, in the given order. */

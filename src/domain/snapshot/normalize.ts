@@ -4,9 +4,9 @@
  */
 
 /** An owner of a pod, as reported. */
-export type PodOwner = Readonly<Record<string, unknown>>;
-export type Pod = { namespace: string; creationTimestamp: number; owners: readonly PodOwner[] | null };
-export type EcsContext = { task_arn: string; cluster_name: string | null; service_name: string | null };
+type PodOwner = Readonly<Record<string, unknown>>;
+type Pod = { namespace: string; creationTimestamp: number; owners: readonly PodOwner[] | null };
+type EcsContext = { task_arn: string; cluster_name: string | null; service_name: string | null };
 
 /**
  * Stored as instances_json. `created` has the start of each instance in epoch seconds, ascending; the other members

@@ -6,22 +6,22 @@
 import { RE2JS } from "re2js";
 
 /** Longest pattern, in UTF-16 code units: room for an alternation of dozens of image names. */
-export const MAX_PATTERN_CHARS = 1_000;
+const MAX_PATTERN_CHARS = 1_000;
 
 /**
  * Largest compiled program, in RE2 instructions. Running 2,500 of them over 500 characters took about 30 ms in the
  * worst case measured; patterns like `[0-9a-f]{64}` need less than a hundred.
  */
-export const MAX_PROGRAM_INSTRUCTIONS = 2_500;
+const MAX_PROGRAM_INSTRUCTIONS = 2_500;
 
 /** Effort of compiling one pattern, in units of about 2 microseconds (see estimateEffort): 20 milliseconds. */
-export const MAX_EFFORT = 10_000;
+const MAX_EFFORT = 10_000;
 
 /** A compiled pattern. `find` searches anywhere in the text; `size` is the program size in RE2 instructions. */
 export type Regex = { find(text: string): boolean; size: number };
 
 /** A refused pattern: one sentence without a full stop. */
-export type RegexProblem = { problem: string };
+type RegexProblem = { problem: string };
 
 /**
  * Compiles an RE2 pattern for unanchored search (semantics 5.2). Never throws: returns a problem for a pattern that RE2

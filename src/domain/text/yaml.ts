@@ -18,16 +18,7 @@ import type { SourcePosition } from "./source-position.ts";
  * `alias`: not YAML after a `*` that was probably not meant as an alias. `documents`: a second document. `tag`: an
  * unknown tag. `anchor`: an alias without an anchor. `plain`: refused in plain files.
  */
-export type YamlProblemKind =
-  | "size"
-  | "nesting"
-  | "character"
-  | "syntax"
-  | "alias"
-  | "documents"
-  | "tag"
-  | "anchor"
-  | "plain";
+type YamlProblemKind = "size" | "nesting" | "character" | "syntax" | "alias" | "documents" | "tag" | "anchor" | "plain";
 
 /** `text` is one line without a full stop. */
 export type YamlProblem = SourcePosition & { kind: YamlProblemKind; text: string };
@@ -55,7 +46,7 @@ export type YamlLimits = {
  * change the meaning of a plain value, and repeated keys. No message quotes the text of such a file except for keys,
  * because it may contain secrets.
  */
-export type YamlOptions = { limits: YamlLimits; plain?: boolean };
+type YamlOptions = { limits: YamlLimits; plain?: boolean };
 
 /** The options for operators' files, which have pages, not megabytes, and nest five levels deep. */
 export const OPERATOR_FILE: YamlOptions = {

@@ -50,7 +50,7 @@ export const hasBody = (request: IncomingMessage): boolean =>
 export type BodyIntake = { budget: BodyBudget; owner: string };
 
 /** A JSON body that is not parsed yet. `lease`: of a large body, to be released when its bytes are no longer held. */
-export type ReceivedBody = { bytes: Buffer; lease: BodyLease | null };
+type ReceivedBody = { bytes: Buffer; lease: BodyLease | null };
 
 /**
  * Receives a JSON body within its bounds; null if there is none. A large body waits, unread, until the budget has room
@@ -159,7 +159,7 @@ export function sendContinue(ctx: Koa.Context): void {
 }
 
 /** 408 for a body that stopped arriving. */
-export const bodyStalled = (seconds: number): AppError =>
+const bodyStalled = (seconds: number): AppError =>
   requestTimeout(`The request body did not arrive in time: nothing was received for ${seconds} seconds`);
 
 /** 408 for a body that arrives so slowly that it blocks others that wait for the budget. */

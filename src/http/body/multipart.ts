@@ -273,7 +273,7 @@ function classifyPart({ form }: Upload, name: string | undefined, what: string):
   throw invalid({ [name.toWellFormed()]: `Extra inputs are not permitted [input: ${what}]` });
 }
 
-export type FormContent = {
+type FormContent = {
   /** The unparsed JSON part. */
   json: Buffer;
   file: UploadedFile | null;

@@ -57,7 +57,7 @@ export type LapsePayload = { key_id: string; entry: AuditEntry };
  * A key to store. `expiresAt` is 0 for a key that never expires; `creatingUserId` is the public id of the user who
  * creates it, absent for other creators.
  */
-export type NewKey = { digest: Buffer; description: string; expiresAt: number; creatingUserId?: string | null };
+type NewKey = { digest: Buffer; description: string; expiresAt: number; creatingUserId?: string | null };
 
 export type KeyOwner = { userId: number } | { serviceAccountId: number };
 

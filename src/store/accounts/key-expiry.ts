@@ -26,7 +26,7 @@ export type EndingKeyRow = {
   org: string | null;
 };
 
-export type DueWarning = { key: EndingKeyRow; days: number };
+type DueWarning = { key: EndingKeyRow; days: number };
 
 export function keyExpiryStore(db: Db, { now }: Pick<SchemaSources, "now">) {
   // Keys that a rotation replaced expire on purpose.

@@ -20,7 +20,7 @@ export type MembershipEventRow = {
   source: (typeof MEMBERSHIP_SOURCES)[number];
 };
 
-export type MembershipEventFilter = {
+type MembershipEventFilter = {
   /** Part of a name of the user or of the author, ignoring case; empty matches all. */
   search: string;
   /** null: any. */
@@ -34,7 +34,7 @@ export type MembershipEventFilter = {
 };
 
 export const MEMBERSHIP_ORDERS = ["when", "user", "role", "changed_by", "source"] as const;
-export type MembershipOrder = { by: (typeof MEMBERSHIP_ORDERS)[number]; direction: "asc" | "desc" };
+type MembershipOrder = { by: (typeof MEMBERSHIP_ORDERS)[number]; direction: "asc" | "desc" };
 
 /** The text that a search looks in. Names hold no line feed, so a match never spans two of them. */
 export const membershipSearchText = (...names: readonly string[]): string => names.join("\n").toLowerCase();

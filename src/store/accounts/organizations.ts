@@ -15,7 +15,7 @@ export type OrganizationRow = {
   last_modified_at: number;
 };
 
-export type MemberRow = {
+type MemberRow = {
   user_id: number;
   name: string;
   display_name: string;

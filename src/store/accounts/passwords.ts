@@ -2,7 +2,7 @@
 import type { Db, SchemaSources } from "../db/types.ts";
 
 export type PasswordHash = { hash: Buffer; salt: Buffer; cost: number; block_size: number; parallelism: number };
-export type PasswordRow = PasswordHash & { set_at: number };
+type PasswordRow = PasswordHash & { set_at: number };
 
 export function passwordStore(db: Db, { now }: SchemaSources) {
   const byUser = db.prepare<[number], PasswordRow>(

@@ -4,7 +4,7 @@ import { LISTED_ATTESTATIONS } from "./attestation-rows.ts";
 import type { PlacedAttestationRow } from "./attestation-rows.ts";
 
 /** A time span in epoch seconds, both ends included; null: unbounded. */
-export type Span = { from: number | null; to: number | null };
+type Span = { from: number | null; to: number | null };
 
 export function attestationListStore(db: Db) {
   const byTrail = db.prepare<[number, string], PlacedAttestationRow>(

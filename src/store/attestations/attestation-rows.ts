@@ -79,7 +79,7 @@ export const FIELDS = [
 export const COLUMNS = ["id", "public_id", ...FIELDS];
 
 /** Columns whose size a client controls. */
-export const LARGE = [
+const LARGE = [
   "target_artifacts_json",
   "git_commit_info_json",
   "repo_info_json",

@@ -15,7 +15,7 @@ import { LISTED_ATTESTATIONS, COLUMNS, placed, FIELDS } from "./attestation-rows
 import type { NewAttestation, PlacedAttestationRow, AttestationRow } from "./attestation-rows.ts";
 
 /** A record that can be bound to an artifact; `attestationId` is its id as text. */
-export type BindingCandidate = ArtifactAttestation & { id: number; name: string };
+type BindingCandidate = ArtifactAttestation & { id: number; name: string };
 /** The start of every query for whole records. The alias of the record is `att`. */
 export const PLACED_ATTESTATIONS = placed(COLUMNS.map((column) => `att.${column}`).join(", "));
 /** The artifact_id of the trail's own rows in current_attestations. */

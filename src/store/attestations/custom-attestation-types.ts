@@ -41,7 +41,7 @@ export type CustomTypeVersionRow = {
   summary_json: string | null;
 };
 
-export type CustomTypePut = Pick<CustomTypeRow, "name" | "description"> &
+type CustomTypePut = Pick<CustomTypeRow, "name" | "description"> &
   Pick<CustomTypeVersionRow, "schema_json" | "content_type" | "rules_json" | "summary_json"> & {
     /** The display name of the caller. */
     user: string;

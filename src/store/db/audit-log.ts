@@ -13,7 +13,7 @@ export type AuditEntry = {
   detail: Readonly<Record<string, unknown>> | null;
 };
 
-export type AuditRow = {
+type AuditRow = {
   id: number;
   timestamp: number;
   organization_id: number | null;

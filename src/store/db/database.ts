@@ -69,7 +69,7 @@ export function refuseUnfinishedRestore(directory: string): void {
     throw new UnfinishedRestoreError(directory);
 }
 
-export type Migration = { version: number; name: string; sql: string };
+type Migration = { version: number; name: string; sql: string };
 
 /** All migrations in order; the N-th one leads to schema version N. */
 export function migrations(): Migration[] {
@@ -91,7 +91,7 @@ export type UpgradeStep =
   | { step: "migrated"; version: number; name: string }
   | { step: "done"; from: number; to: number };
 
-export type OpenOptions = {
+type OpenOptions = {
   /** Every migration up to the current schema; tests pass others than those of this program. */
   steps?: readonly Migration[];
   /** Called for each step of an upgrade; never for a database that is new or current. */
@@ -264,7 +264,7 @@ export function readFileHeader(file: string): FileHeader | null {
   }
   if (size === 0) return null;
   if (size < 100 || header.toString("latin1", 0, 15) !== "SQLite format 3")
-    throw new ForeignDatabaseError(file, "it is no SQLite database");
+    throw new ForeignDatabaseError(file, "it is not an SQLite database");
   const field = (at: number): number => header.readUInt32BE(at);
   // The format encodes a page of 65,536 bytes as 1.
   const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);

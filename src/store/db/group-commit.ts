@@ -22,7 +22,7 @@ export type WriteGuard = {
 
 const OPEN: WriteGuard = { ensureWritable: () => undefined, reportFailure: () => undefined };
 
-export type WriterOptions = {
+type WriterOptions = {
   /** Called after every batch with its size and duration, and whether it was committed. */
   onBatch?: (size: number, milliseconds: number, committed: boolean) => void;
   /** Monotonic time in milliseconds. */
@@ -31,7 +31,7 @@ export type WriterOptions = {
 };
 
 /** `bypassGuard`: run even while the guard refuses writes, to probe whether writing works again. */
-export type WriteOptions = { bypassGuard?: boolean };
+type WriteOptions = { bypassGuard?: boolean };
 
 type Job = {
   work: () => unknown;

@@ -4,7 +4,7 @@ import type { Db } from "./types.ts";
 /**
  * Page counts of the database file. `bytes`: the size of one page. `isIncremental`: whether `reclaim` has an effect.
  */
-export type PageCounts = { total: number; free: number; bytes: number; isIncremental: boolean };
+type PageCounts = { total: number; free: number; bytes: number; isIncremental: boolean };
 
 /** Value of the pragma auto_vacuum for INCREMENTAL. */
 const INCREMENTAL = 2;

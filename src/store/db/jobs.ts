@@ -23,7 +23,7 @@ export type JobRow = {
 };
 
 /** A lease of a job. Each lease raises the number of attempts, which identifies it. */
-export type Lease = Pick<JobRow, "id" | "attempts">;
+type Lease = Pick<JobRow, "id" | "attempts">;
 
 const COLUMNS = "id, kind, payload_json, created_at, due_at, leased_until, attempts, last_error";
 
@@ -124,7 +124,7 @@ export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
     },
     /** Extends a lease. @returns false when the job is done or leased to another worker. */
     renew: ({ id, attempts }: Lease, until: number): boolean => extend.run(until, id, attempts).changes > 0,
-    /** Deletes a job whose work is done, whoever holds its lease. */
+    /** Deletes a job whose work is done, also under the lease of another worker. */
     complete: (id: number): void => void remove.run(id),
     /**
      * Records a failed attempt; the job is due again at `dueAt`. No effect when it is done or leased to another worker.

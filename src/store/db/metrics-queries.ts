@@ -1,20 +1,20 @@
 /** Sizes and queue lengths for the metrics endpoint: each query is cheap enough to run on every scrape. */
 import type { Db } from "./types.ts";
 
-export type JobMetrics = {
+type JobMetrics = {
   kind: string;
   count: number;
   /** The earliest due time among them, epoch seconds. */
   due_at: number;
 };
-export type DeliveryMetrics = {
+type DeliveryMetrics = {
   waiting: number;
   dead: number;
   /** When the oldest waiting delivery was added, epoch seconds; null when none waits. */
   oldest: number | null;
 };
 /** Evidence files that attestations name, each counted once, and their total size in bytes. */
-export type EvidenceMetrics = { files: number; bytes: number };
+type EvidenceMetrics = { files: number; bytes: number };
 
 export function metricsStore(db: Db) {
   const pragma = (name: string) => db.prepare<[], number>(`PRAGMA ${name}`).pluck();

@@ -3,7 +3,7 @@
  * rows. Flows and environments have a table each, and a table of aliases each, of the same shape.
  *
  * Invariants: `name` is unique in the organization among active and archived rows, because archiving appends a suffix
- * to it. A name is never both a current name and an alias: whoever takes a name deletes its alias. Aliases of an
+ * to it. A name is never both a current name and an alias: taking a name deletes its alias. Aliases of an
  * archived row remain, so that a request for a former name gets the right error, but they no longer resolve.
  */
 import { formatArchivedName } from "../../domain/time.ts";
@@ -18,7 +18,7 @@ type OrganizationKey = { id: number; name: string };
  * `table`, `aliases` and `owner` are identifiers of schema.sql; `columns` are the columns of a row, qualified by `as`;
  * `kind` begins the error messages.
  */
-export type NameTable = {
+type NameTable = {
   table: string;
   as: string;
   columns: string;

@@ -66,7 +66,7 @@ export function backUpBeforeMigration(
 }
 
 /** The files of a directory that are copies superseded by `newest`. */
-export function listSuperseded(names: readonly string[], newest: string): string[] {
+function listSuperseded(names: readonly string[], newest: string): string[] {
   const upgradeOf = (name: string): string => /^assay-schema-\d+-before-\d+/.exec(name)?.[0] ?? "";
   const stampOf = (name: string): string => COPY.exec(name)?.[3] ?? "";
   const copies = names.filter((name) => COPY.test(name) && name !== newest);

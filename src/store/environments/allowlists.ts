@@ -37,7 +37,7 @@ const COLUMNS = [
   .map((name) => `al.${name}`)
   .join(", ");
 
-export type AllowlistParts = {
+type AllowlistParts = {
   staleness: ReturnType<typeof staleArtifactStore>;
   triggers: ReturnType<typeof triggerStore>;
 };

@@ -25,7 +25,7 @@ type RecordRow = {
   report_number: number;
 };
 
-export type FactParts = { attestations: ReturnType<typeof attestationStore>; flows: ReturnType<typeof flowStore> };
+type FactParts = { attestations: ReturnType<typeof attestationStore>; flows: ReturnType<typeof flowStore> };
 
 export function complianceFactStore(db: Db, { attestations, flows }: FactParts) {
   const records = db.prepare<[number, string], RecordRow>(

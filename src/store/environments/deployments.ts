@@ -45,7 +45,7 @@ export type DeploymentRow = {
 };
 
 /** A deployment as a chart shows it. */
-export type DeploymentPoint = {
+type DeploymentPoint = {
   environment_id: number;
   /** Epoch seconds. */
   deployed_at: number;

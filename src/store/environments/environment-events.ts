@@ -53,7 +53,7 @@ export type Exit = {
 };
 
 /** The record of what runs in place of an artifact that exited. */
-export type SuccessorRow = { git_commit: string; commit_url: string; repo_url: string | null };
+type SuccessorRow = { git_commit: string; commit_url: string; repo_url: string | null };
 
 /** A record of an artifact as events refer to it. */
 type EventRecordRow = {

@@ -28,7 +28,7 @@ export type EnvironmentView = {
   members_json: string | null;
 };
 
-export type EnvironmentFilter = {
+type EnvironmentFilter = {
   /** Part of the name, ignoring case; empty matches all. */
   search: string;
   /** Any of these; null: any type. */
@@ -36,7 +36,7 @@ export type EnvironmentFilter = {
   /** All of these. */
   tags: readonly TagFilter[];
 };
-export type EnvironmentOrder = { by: "name" | "last_modified_at" | "last_changed_at"; direction: "asc" | "desc" };
+type EnvironmentOrder = { by: "name" | "last_modified_at" | "last_changed_at"; direction: "asc" | "desc" };
 
 const MEMBERS = `environment_members AS em JOIN environments AS member ON member.id = em.member_id
        WHERE em.logical_id = env.id`;

@@ -52,8 +52,8 @@ export type EnvironmentRow = {
 };
 
 /** The settings of an environment besides its name and type. */
-export type EnvironmentFields = { description: string; includeScaling: boolean; requireProvenance: boolean };
-export type PolicyKey = { id: number; name: string };
+type EnvironmentFields = { description: string; includeScaling: boolean; requireProvenance: boolean };
+type PolicyKey = { id: number; name: string };
 
 const COLUMN_NAMES = [
   "id",

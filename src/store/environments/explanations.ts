@@ -26,7 +26,7 @@ import type {
 } from "./explanation-types.ts";
 import type { EvaluatedArtifactRow, SnapshotRow, snapshotStore } from "./snapshots.ts";
 
-export type ExplanationParts = {
+type ExplanationParts = {
   environments: ReturnType<typeof environmentStore>;
   flows: ReturnType<typeof flowStore>;
   policies: ReturnType<typeof policyStore>;

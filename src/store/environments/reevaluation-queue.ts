@@ -17,7 +17,7 @@ export type ReevaluatePayload = {
   user_name: string;
 };
 
-export type ReevaluationParts = { jobs: ReturnType<typeof jobStore>; staleness: ReturnType<typeof staleArtifactStore> };
+type ReevaluationParts = { jobs: ReturnType<typeof jobStore>; staleness: ReturnType<typeof staleArtifactStore> };
 
 export function reevaluationQueue(db: Db, { jobs, staleness }: ReevaluationParts) {
   const environmentsOf = db.prepare<[number], { id: number; snapshot_count: number }>(

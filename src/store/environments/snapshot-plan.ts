@@ -14,7 +14,7 @@ import type { complianceFactStore } from "./compliance-facts.ts";
 import type { OpenRow, Present, Survey } from "./snapshot-survey.ts";
 
 /** An evaluation as its row stores it. */
-export type EvaluationRow = { facts_json: string; verdicts_json: string; allowlist_id: number | null };
+type EvaluationRow = { facts_json: string; verdicts_json: string; allowlist_id: number | null };
 
 /** `previous`: the evaluation that the artifact had so far; `earlier`: its facts, null when they are damaged. */
 export type RunningEvaluation = Evaluation & {

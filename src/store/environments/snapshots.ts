@@ -42,7 +42,7 @@ export type SnapshotRow = {
 /** The annotations that this program writes, and those that only old data has. */
 export type StoredAnnotation = Annotation | "started" | "changed" | "scaled";
 
-export type SnapshotArtifactRow = {
+type SnapshotArtifactRow = {
   id: number;
   environment_id: number;
   first_index: number;

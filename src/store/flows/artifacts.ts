@@ -11,7 +11,7 @@ import type { buildStore } from "./builds.ts";
 import { selectWithStubs } from "../db/large-json.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type ArtifactRow = {
+type ArtifactRow = {
   id: number;
   public_id: string;
   organization_id: number;

@@ -16,7 +16,7 @@ export type PackageSubject =
   | { kind: "artifact"; flowId: number; fingerprint: string };
 
 /** An attached file, once for each name it was uploaded under. `reported_at`: its first report, epoch seconds. */
-export type EvidenceRow = { digest: string; filename: string | null; size: number; reported_at: number };
+type EvidenceRow = { digest: string; filename: string | null; size: number; reported_at: number };
 
 /**
  * Columns of a record that responses do not show. `original_id`: public id of the record that an override was made for.
@@ -44,7 +44,7 @@ export type RunRow = EvaluatedArtifactRow & {
   allowlist_public_id: string | null;
 };
 
-export type PackagedAllowlistRow = {
+type PackagedAllowlistRow = {
   public_id: string;
   environment_name: string;
   fingerprint: string;

@@ -37,7 +37,7 @@ export type FlowRow = {
 /** A flow in a list. `template` is null only for a damaged row; `tags_json` is a JSON object of strings. */
 export type FlowListRow = FlowRow & { template: string | null; tags_json: string };
 
-export type FlowFields = {
+type FlowFields = {
   name: string;
   description: string;
   visibility: Visibility;
@@ -45,14 +45,14 @@ export type FlowFields = {
   repoUrl: string | null;
 };
 
-export type FlowFilter = {
+type FlowFilter = {
   /** Part of the name; empty matches all. */
   search: string;
   caseSensitive: boolean;
   /** All of these. */
   tags: readonly TagFilter[];
 };
-export type FlowOrder = { by: "name" | "latest_activity"; direction: "asc" | "desc" };
+type FlowOrder = { by: "name" | "latest_activity"; direction: "asc" | "desc" };
 
 const COLUMN_NAMES = [
   "id",

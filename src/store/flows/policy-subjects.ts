@@ -5,7 +5,7 @@ import type { artifactStore, PlacedArtifactRow } from "./artifacts.ts";
 import type { attestationStore } from "../attestations/attestations.ts";
 import type { flowStore } from "./flows.ts";
 
-export type SubjectParts = {
+type SubjectParts = {
   artifacts: ReturnType<typeof artifactStore>;
   attestations: ReturnType<typeof attestationStore>;
   flows: ReturnType<typeof flowStore>;

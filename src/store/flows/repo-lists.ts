@@ -28,7 +28,7 @@ export type RepoFilter = RepoFacets & {
   /** Part of the name, ignoring case. */
   search: string | null;
 };
-export type RepoFilterOptions = { providers: string[]; vcsInstances: string[]; namespaces: string[] };
+type RepoFilterOptions = { providers: string[]; vcsInstances: string[]; namespaces: string[] };
 
 const OF_PROVIDER = "(@provider IS NULL OR r.provider = @provider)";
 const OF_INSTANCE = "(@instance IS NULL OR r.vcs_instance = @instance)";

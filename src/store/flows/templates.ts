@@ -12,7 +12,7 @@ import { parseTemplate } from "../../domain/flow-template/template.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type TemplateRow = { id: number; public_id: string; content: string };
+type TemplateRow = { id: number; public_id: string; content: string };
 
 /** The source of a parsed template: its stored parsed form if it has one, else the text. */
 type ParsedRow = { public_id: string; parsed_json: string | null; content: string | null };

@@ -16,7 +16,7 @@ import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import type { templateStore } from "./templates.ts";
 import type { Db } from "../db/types.ts";
 
-export type EvaluationParts = {
+type EvaluationParts = {
   artifacts: ReturnType<typeof artifactStore>;
   attestations: ReturnType<typeof attestationStore>;
   templates: ReturnType<typeof templateStore>;

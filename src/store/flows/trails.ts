@@ -45,7 +45,7 @@ export type TrailFields = Pick<
   | "template_inherited"
 >;
 
-export const TRAIL_COLUMNS =
+const TRAIL_COLUMNS =
   "id, public_id, organization_id, flow_id, name, description, git_commit_info_json, origin_url, external_urls_json, " +
   "user_data_json, template_id, template_inherited, created_by, created_at, last_modified_at, state, " +
   "compliance_json, reasons_json";

@@ -34,7 +34,7 @@ export type AttemptRow = {
   error: string | null;
 };
 
-export type DeliveryFilter = {
+type DeliveryFilter = {
   organizationId: number | null;
   state: DeliveryState | null;
   /** Together with `organizationId` only: the name of an existing action. */

@@ -57,8 +57,8 @@ type RecordRow = {
  * `member` is then its name.
  */
 type Source = { environmentId: number; index: number; member: string | null };
-export type SnapshotFacts = { moment: SnapshotRef; lastKnown: boolean | null; nonCompliant: number; source: Source };
-export type KeyedEvent = ArtifactEvent & { id: number };
+type SnapshotFacts = { moment: SnapshotRef; lastKnown: boolean | null; nonCompliant: number; source: Source };
+type KeyedEvent = ArtifactEvent & { id: number };
 
 const EVENTS = "sa.environment_id = ? AND sa.first_index = ? AND sa.annotation <> 'unchanged'";
 /** As domain/notification/triggers.ts defines them, for the annotations that are still written. */

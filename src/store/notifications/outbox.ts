@@ -13,7 +13,7 @@ import type { RenderedMessage } from "../../domain/notification/render.ts";
 import type { jobStore } from "../db/jobs.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type NewDelivery = {
+type NewDelivery = {
   organizationId: number;
   /** `target N`, or another name where there is no target. */
   queue: string;
@@ -46,7 +46,7 @@ export type WaitingDelivery = {
 };
 
 /** An attempt, for the delivery log. `error` null: the recipient accepted the message. */
-export type Attempt = {
+type Attempt = {
   startedAt: number;
   seconds: number;
   address: string | null;

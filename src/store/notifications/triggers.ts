@@ -13,7 +13,7 @@ import type { jobStore } from "../db/jobs.ts";
 import type { Db } from "../db/types.ts";
 
 /** A change, by the ids of its rows. `at`: epoch seconds; `index`: that of the snapshot, or of the latest one then. */
-export type ChangeRef =
+type ChangeRef =
   | { type: "snapshot"; environment_id: number; index: number; at: number }
   | { type: "allowed"; environment_id: number; index: number; at: number; allowlist_id: number }
   | { type: "trail"; flow_id: number; trail_id: number; at: number; by: string }

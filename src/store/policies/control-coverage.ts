@@ -2,7 +2,7 @@
 import type { EnvironmentType } from "../environments/environments.ts";
 import type { Db } from "../db/types.ts";
 
-export type CoverageRow = {
+type CoverageRow = {
   name: string;
   type: EnvironmentType;
   covered: 0 | 1;
@@ -10,7 +10,7 @@ export type CoverageRow = {
   policies_json: string;
 };
 
-export type CoverageFilter = {
+type CoverageFilter = {
   /** Part of the name, ignoring case; empty matches all. */
   search: string;
   /** Only covered ones, or only others; null: both. */
@@ -31,7 +31,7 @@ const LISTED = `${COUNTED} AND instr(lower(env.name), lower(@search)) > 0
 
 type Key = { organization: number; control: number };
 /** A control of an organization, by their ids. */
-export type ControlKey = { organizationId: number; controlId: number };
+type ControlKey = { organizationId: number; controlId: number };
 type ListParameters = Key & { search: string; covered: 0 | 1 | null };
 
 export function controlCoverageStore(db: Db) {

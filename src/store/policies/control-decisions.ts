@@ -4,7 +4,7 @@ import type { Db } from "../db/types.ts";
 import { LISTED_ATTESTATIONS } from "../attestations/attestation-rows.ts";
 import type { PlacedAttestationRow } from "../attestations/attestation-rows.ts";
 
-export type DecisionFilter = {
+type DecisionFilter = {
   isCompliant: boolean | null;
   /** Epoch seconds, inclusive. */
   from: number | null;
@@ -14,7 +14,7 @@ export type DecisionFilter = {
 };
 
 /** The artifact that a decision is about. */
-export type DecidedArtifact = { filename: string; fingerprint: string };
+type DecidedArtifact = { filename: string; fingerprint: string };
 
 /**
  * The index of the control contains every column of this, so that only the records of a page are read. The unary plus
@@ -35,7 +35,7 @@ type Parameters = {
 };
 
 /** A control of an organization. `control` is its identifier. */
-export type DecisionKey = { organizationId: number; control: string };
+type DecisionKey = { organizationId: number; control: string };
 
 export function controlDecisionStore(db: Db) {
   const listing = (order: string) =>

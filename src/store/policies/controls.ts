@@ -35,7 +35,7 @@ export type ControlRow = {
 /** A control in a list; `tags_json` is a JSON object of strings. */
 export type ControlListRow = ControlRow & { tags_json: string };
 
-export type ControlStatus = "created" | "edited" | "archived" | "unarchived";
+type ControlStatus = "created" | "edited" | "archived" | "unarchived";
 
 /** A control as it was from `timestamp` until the next version. */
 export type ControlVersionRow = {
@@ -49,9 +49,9 @@ export type ControlVersionRow = {
   created_by: string;
 };
 
-export type ControlFields = { name: string; description: string | null; links: ControlLinks };
+type ControlFields = { name: string; description: string | null; links: ControlLinks };
 
-export type ControlFilter = {
+type ControlFilter = {
   /** Part of the name or the identifier, ignoring case; empty matches all. */
   search: string;
   /** Only archived ones, or only active ones. */

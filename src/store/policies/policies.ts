@@ -25,7 +25,7 @@ export type PolicyRow = {
   last_modified_at: number;
 };
 
-export type PolicyVersionRow = {
+type PolicyVersionRow = {
   id: number;
   policy_id: number;
   /** 1 for the oldest. */
@@ -38,14 +38,14 @@ export type PolicyVersionRow = {
 };
 
 /** A version with the size of its text in bytes in place of the text. */
-export type VersionSize = Pick<PolicyVersionRow, "id" | "version" | "comment" | "timestamp" | "created_by"> & {
+type VersionSize = Pick<PolicyVersionRow, "id" | "version" | "comment" | "timestamp" | "created_by"> & {
   bytes: number;
 };
 
 /** A policy attached to an environment, at the version that applies there. */
-export type PolicyInForce = { policy_name: string; version_id: number; version: number };
+type PolicyInForce = { policy_name: string; version_id: number; version: number };
 
-export type PolicyEventType = "creation" | "metadata_update" | "new_version" | "renaming" | "archiving";
+type PolicyEventType = "creation" | "metadata_update" | "new_version" | "renaming" | "archiving";
 
 export type PolicyEventRow = {
   id: number;
@@ -57,7 +57,7 @@ export type PolicyEventRow = {
   data_json: string | null;
 };
 
-export type PolicyPut = {
+type PolicyPut = {
   name: string;
   description: string;
   /** The display name of the caller. */
@@ -73,7 +73,7 @@ export type PolicyPut = {
 /**
  * The effect of a put. `described`: the description changed. `version`: the version it added; null when it added none.
  */
-export type PolicyPutResult = {
+type PolicyPutResult = {
   policy: PolicyRow;
   created: boolean;
   described: boolean;

@@ -23,7 +23,7 @@ import type { RetentionRuleRow, retentionRuleStore } from "./retention-rules.ts"
 import type { Db } from "../db/types.ts";
 
 /** Why an expired trail is kept. */
-export type KeptBecause = "held" | "ran" | "referenced" | "shared";
+type KeptBecause = "held" | "ran" | "referenced" | "shared";
 export type RetentionAction = "trail" | "evidence";
 
 /** An expired trail. `kept` null: it, or its files, will be deleted. `last_event` in epoch seconds. */

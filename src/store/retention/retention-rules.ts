@@ -6,7 +6,7 @@ import { hash } from "node:crypto";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 /** Days after the last event of a trail; null: never. */
-export type RetentionDays = { trails: number | null; evidence: number | null };
+type RetentionDays = { trails: number | null; evidence: number | null };
 
 /** `flow_id` and `flow_name` are null for the rule of an organization. */
 export type RetentionRuleRow = {

@@ -15,7 +15,7 @@ import { retentionDeleter } from "./retention-deletion.ts";
 import type { RetentionNote, DueTrailRow } from "./retention-deletion.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type RetentionRunRow = {
+type RetentionRunRow = {
   id: number;
   public_id: string;
   plan: string;

@@ -23,7 +23,7 @@ import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from 
 import type { Pool } from "../pool.ts";
 
 /** Schemas and expressions have separate threads, because they need stacks of different sizes. */
-export type AttestationTypePools = {
+type AttestationTypePools = {
   schemas: Pool<SchemaTask, SandboxResult>;
   expressions: Pool<JqTask, SandboxResult>;
 };
@@ -40,7 +40,7 @@ export type TypeDefinition = {
 export type TypeEvaluation = { mismatch: string } | { outcomes: RuleOutcome[]; summary: Summary | null };
 
 /** The data of a report, a value or a JsonText, and the time that expressions see, in epoch seconds. */
-export type ReportedData = { data: unknown; now: number };
+type ReportedData = { data: unknown; now: number };
 
 export type AttestationTypes = {
   /**

@@ -352,7 +352,7 @@ test("checks the database: older and newer schema, foreign file, empty file, log
     truncateSync(join(data, "assay.db"), 0);
     assert.match(describeCheck((await checksOf(data))["database"]), /^warn: is empty/);
     writeFileSync(join(data, "assay.db"), "x".repeat(8192));
-    assert.match(describeCheck((await checksOf(data))["database"]), /^fail: .* it is no SQLite database$/);
+    assert.match(describeCheck((await checksOf(data))["database"]), /^fail: .* it is not an SQLite database$/);
   });
   await installed(async (data) => {
     age(data, 99);

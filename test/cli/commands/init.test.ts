@@ -164,7 +164,7 @@ test("resolves the data directory from every source and refuses unusable ones", 
     assert.is(refused.code, 1);
     assert.is(
       refused.err,
-      `assay: ${join(foreign, "assay.db")} is not a database of Assay: it is no SQLite database\n`,
+      `assay: ${join(foreign, "assay.db")} is not a database of Assay: it is not an SQLite database\n`,
     );
   }));
 

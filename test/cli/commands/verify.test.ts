@@ -440,7 +440,7 @@ test("finds a damaged page and a missing first page", async () => {
     writeFileSync(join(data, "assay.db"), bytes);
     const { code, out } = await cli(["verify", "--data", data]);
     assert.is(code, 5);
-    assert.match(out, /^DAMAGE {2}integrity .*\n +assay\.db: .* it is no SQLite database\n/);
+    assert.match(out, /^DAMAGE {2}integrity .*\n +assay\.db: .* it is not an SQLite database\n/);
   });
   await inCopy(async (data) => {
     truncateSync(join(data, "assay.db"), statSync(join(data, "assay.db")).size / 2);

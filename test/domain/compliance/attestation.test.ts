@@ -91,23 +91,27 @@ test("without a template everything is unexpected", () => {
   assert.equal(buildAttestationStatuses([], []), []);
 });
 
-test("an override shows both ids and the original's type (decision 53), and fills a slot never reported (decision 12)", () => {
-  const overridden = fact("a", "snyk", true, "over");
-  const neverReported = { ...fact("b", "custom", true, "over2"), attestationId: null };
-  assert.equal(
-    buildAttestationStatuses(
+test(
+  "an override shows both ids and the original's type (decision 53), and fills a slot never reported " +
+    "(decision 12)",
+  () => {
+    const overridden = fact("a", "snyk", true, "over");
+    const neverReported = { ...fact("b", "custom", true, "over2"), attestationId: null };
+    assert.equal(
+      buildAttestationStatuses(
+        [
+          { name: "a", type: "snyk" },
+          { name: "b", type: "custom:x" },
+        ],
+        [overridden, neverReported],
+      ),
       [
-        { name: "a", type: "snyk" },
-        { name: "b", type: "custom:x" },
+        { ...complete("a", "snyk", true, false), overridden_attestation_id: "over" },
+        { ...complete("b", "custom", true, false), attestation_id: null, overridden_attestation_id: "over2" },
       ],
-      [overridden, neverReported],
-    ),
-    [
-      { ...complete("a", "snyk", true, false), overridden_attestation_id: "over" },
-      { ...complete("b", "custom", true, false), attestation_id: null, overridden_attestation_id: "over2" },
-    ],
-  );
-});
+    );
+  },
+);
 
 test("causes are named one by one", () => {
   const entries = buildAttestationStatuses(

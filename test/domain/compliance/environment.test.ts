@@ -65,7 +65,8 @@ const WAIVED = policy("waived", "{provenance: {required: true, exceptions: [{if:
 const NONE = policy("none", "{}");
 const FAILING = policy(
   "failing",
-  "{provenance: {required: true, exceptions: [{if: flow == 'x'}]}, attestations: [{type: decision, for_control: SDLC-1, if: flow != 'x'}]}",
+  "{provenance: {required: true, exceptions: [{if: flow == 'x'}]}, attestations: [{type: decision, " +
+    "for_control: SDLC-1, if: flow != 'x'}]}",
 );
 const ALL = [PROVENANCE, TRAIL, JUNIT, CONTROL, TAGGED, WAIVED, NONE];
 
@@ -205,7 +206,8 @@ test("one sentence for each failure, by policy", () => {
     }).reasons,
     [
       "Policy 'provenance' requires provenance, but the artifact was not reported to any flow.",
-      "Policy 'junit' requires a compliant junit attestation named 'unit', but the artifact was not reported to any flow.",
+      "Policy 'junit' requires a compliant junit attestation named 'unit', but the artifact was not reported " +
+        "to any flow.",
     ],
   );
   assert.is(
@@ -308,7 +310,8 @@ test("an expression that fails is kept with its error", () => {
 test("expressions see the name under which the artifact runs, and the flow's own where it has none", () => {
   const own = policy(
     "own",
-    "{provenance: {required: true, exceptions: [{if: artifact.name == 'web.tar'}]}, attestations: [{type: junit, if: artifact.name == 'web.tar'}]}",
+    "{provenance: {required: true, exceptions: [{if: artifact.name == 'web.tar'}]}, attestations: [{type: " +
+      "junit, if: artifact.name == 'web.tar'}]}",
   );
   const facts: Facts = { flows: [reported("build")] };
   assert.is(

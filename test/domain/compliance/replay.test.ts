@@ -93,7 +93,8 @@ test("the order of keys is no difference", () => {
 });
 
 const JUDGED =
-  "Policy 'tests' requires a compliant junit attestation named 'unit', but the one in trail 't1' of flow 'build' is not compliant.";
+  "Policy 'tests' requires a compliant junit attestation named 'unit', but the one in trail 't1' of flow " +
+  "'build' is not compliant.";
 
 test("every change of what is stored is told", () => {
   const differences = (kept: Evaluation, facts: Facts = BAD, allowlisted = false): string[] => {
@@ -109,7 +110,8 @@ test("every change of what is stored is told", () => {
   };
   assert.equal(differences(kept, GOOD), [
     "policy 'tests' version 1 is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT",
-    "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by id-1), but re-evaluates to satisfied (rule_satisfied in flow 1 by id-1)",
+    "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by " +
+      "id-1), but re-evaluates to satisfied (rule_satisfied in flow 1 by id-1)",
     "the artifact is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT",
     `the stored reasons are "${JUDGED}", but re-evaluation gives none`,
   ]);
@@ -125,14 +127,16 @@ test("every change of what is stored is told", () => {
   assert.equal(
     differences(changed((copy) => void (copy.verdicts[0].rules[2].resolutions[0].attestations = ["id-2"]))),
     [
-      "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by id-2), but re-evaluates to not satisfied (non_compliant_attestation in flow 1 by id-1)",
+      "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by " +
+        "id-2), but re-evaluates to not satisfied (non_compliant_attestation in flow 1 by id-1)",
     ],
   );
   assert.equal(differences(changed((copy) => void copy.verdicts[0].rules.pop())), [
     "policy 'tests' version 1 is stored with 2 rules, but has 3",
   ]);
   assert.equal(differences(changed((copy) => void (copy.verdicts[0].rules[1].satisfied = true))), [
-    "rule 2 of policy 'tests' version 1 is stored as satisfied (rule_not_applicable in flow 1), but re-evaluates to not applicable (rule_not_applicable in flow 1)",
+    "rule 2 of policy 'tests' version 1 is stored as satisfied (rule_not_applicable in flow 1), but " +
+      "re-evaluates to not applicable (rule_not_applicable in flow 1)",
   ]);
   assert.equal(differences(changed((copy) => void (copy.verdicts = []))).slice(0, 1), [
     "the artifact is stored as NON-COMPLIANT, but re-evaluates to UNKNOWN",
@@ -145,7 +149,8 @@ test("a condition that failed is compared with its error", () => {
   assert.ok(error);
   kept.verdicts[0].rules[2].resolutions[0].error = "another";
   assert.equal(replay({ artifact: ARTIFACT, facts: GOOD, allowlisted: false, stored: kept }, documentOf).differences, [
-    `rule 3 of policy 'fails' version 2 is stored as not satisfied (missing_attestation in flow 1 failing: another), but re-evaluates to not satisfied (missing_attestation in flow 1 failing: ${error})`,
+    `rule 3 of policy 'fails' version 2 is stored as not satisfied (missing_attestation in flow 1 failing: ` +
+      `another), but re-evaluates to not satisfied (missing_attestation in flow 1 failing: ${error})`,
   ]);
 });
 
@@ -210,7 +215,8 @@ test("evaluation rules that this program does not have are an error, not a verdi
     assert.throws(
       () => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored: kept }, documentOf),
       new RegExp(
-        `policy 'trail' version 3 names version ${rules_version} of the evaluation rules; this program has versions 1 to 2`,
+        `policy 'trail' version 3 names version ${rules_version} of the evaluation rules; this program has ` +
+          `versions 1 to 2`,
       ),
     );
   }

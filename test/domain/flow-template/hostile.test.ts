@@ -39,7 +39,8 @@ const hostile: [what: string, text: string, problem: string][] = [
   ],
   [
     "aliases that multiply",
-    `trail:\n  attestations: &all\n${attestations(3000)}  artifacts:\n${lines(3000, (index) => `  - {name: x${index}, attestations: *all}\n`)}`,
+    `trail:\n  attestations: &all\n${attestations(3000)}  ` +
+      `artifacts:\n${lines(3000, (index) => `  - {name: x${index}, attestations: *all}\n`)}`,
     "Template has more than 2000 entries",
   ],
   [
@@ -81,7 +82,9 @@ for (const [what, text, problem] of hostile) {
 }
 
 test("an alias bomb of the usual kind is not unpacked", () => {
-  const bomb = `a: &a0 [x]\n${lines(60, (index) => `a${index}: &a${index + 1} [*a${index}, *a${index}]\n`)}trail: {attestations: *a60}`;
+  const bomb =
+    `a: &a0 [x]\n${lines(60, (index) => `a${index}: &a${index + 1} [*a${index}, *a${index}]\n`)}trail: ` +
+    `{attestations: *a60}`;
   assert.is(parseTemplate(bomb).problems?.at(-1)?.location, "trail.attestations.1");
 });
 
@@ -116,7 +119,8 @@ test("padding is cut off only where it is a comment", () => {
 
 test("whatever is done to a template, it is either read or refused in the promised form", () => {
   const seed =
-    "version: 1\ntrail:\n  attestations: &x\n  - {name: a, type: '*'}\n  - name: b\n    type: custom:c # d\n  artifacts:\n  - name: \"e\"\n    attestations: *x\n";
+    "version: 1\ntrail:\n  attestations: &x\n  - {name: a, type: '*'}\n  - name: b\n    type: custom:c # d\n " +
+    ' artifacts:\n  - name: "e"\n    attestations: *x\n';
   const pieces = [
     "\n",
     " ",

@@ -26,7 +26,8 @@ const refusal = (...problems: string[]): string =>
   [`${problems.length} validation errors for Template`, ...problems].join("\n");
 
 const TYPES =
-  "Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'custom:<type-name>' or '*'";
+  "Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', " +
+  "'custom:<type-name>' or '*'";
 const whole = `
 version: 1
 trail:
@@ -152,7 +153,8 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   [
     'trail: {artifacts: [{name: "a\\n"}]}',
     refusal(
-      "trail.artifacts.0.name\n  String should match pattern '^[a-zA-Z0-9\\-_]+$' [input: a\\u000a] (line 1, column 28)",
+      "trail.artifacts.0.name\n  String should match pattern '^[a-zA-Z0-9\\-_]+$' [input: a\\u000a] (line 1, " +
+        "column 28)",
     ),
   ],
   [
@@ -201,7 +203,8 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
     true,
   ],
   [
-    "trail: {artifacts: [{name: x, attestations: [{name: a, type: snyk}]}, {name: y, attestations: [{name: a, type: snyk}]}]}",
+    "trail: {artifacts: [{name: x, attestations: [{name: a, type: snyk}]}, {name: y, attestations: [{name: " +
+      "a, type: snyk}]}]}",
     trailOf(
       [],
       ["x", "y"].map((name) => ({ name, attestations: [{ name: "a", type: "snyk" }] })),
@@ -229,7 +232,8 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   [
     "a: [",
     refusal(
-      "template_file\n  Not YAML: Flow sequence in block collection must be sufficiently indented and end with a ] (line 1, column 5)",
+      "template_file\n  Not YAML: Flow sequence in block collection must be sufficiently indented and end with " +
+        "a ] (line 1, column 5)",
     ),
     true,
   ],
@@ -246,7 +250,8 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   [
     "trail:\n  attestations:\n  - name: x\n    type: *\n",
     refusal(
-      'template_file\n  Not YAML: Alias cannot be an empty string (to accept any type write "*" in quotes) (line 4, column 11)',
+      'template_file\n  Not YAML: Alias cannot be an empty string (to accept any type write "*" in quotes) ' +
+        "(line 4, column 11)",
     ),
     true,
   ],

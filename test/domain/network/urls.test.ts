@@ -124,9 +124,13 @@ for (const [text, linkable, remote] of [
   ["\u00a0javascript:x", false, false],
   ["\ufeff \u200bjavascript:x", false, false],
 ] as const)
-  test(`${JSON.stringify(text)} may ${linkable ? "" : "not "}become a link, and is ${remote ? "" : "not "}taken for a repository`, () => {
-    assert.equal({ linkable: isLinkable(text), remote: isGitRemote(text) }, { linkable, remote });
-  });
+  test(
+    `${JSON.stringify(text)} may ${linkable ? "" : "not "}become a link, and is ${remote ? "" : "not "}taken ` +
+      `for a repository`,
+    () => {
+      assert.equal({ linkable: isLinkable(text), remote: isGitRemote(text) }, { linkable, remote });
+    },
+  );
 
 test("checking a URL takes linear time", () => {
   for (const text of ["a.", "a-", ".", ":", " ", "\t", "a@", "1"])

@@ -76,7 +76,9 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
     type: "EMAIL",
     emails: ["a@x.org"],
     subject: "prod: non-compliant",
-    text: `prod: non-compliant\n\n- Environment prod is non-compliant: 3 artifacts are not compliant\n\nSnapshot 42 of prod: ${PAGE}\n\nSent by action alerts (number 7) of organization acme.\n`,
+    text:
+      `prod: non-compliant\n\n- Environment prod is non-compliant: 3 artifacts are not compliant\n\nSnapshot ` +
+      `42 of prod: ${PAGE}\n\nSent by action alerts (number 7) of organization acme.\n`,
     html: [
       "<!doctype html><html><body>",
       "<h3>prod: non-compliant</h3>",
@@ -89,7 +91,8 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
 });
 
 test("what users wrote makes no markup, no mention, no link and no header", () => {
-  const hostile = `<img src=x onerror="alert('1')">&<!channel><https://evil.test|click>\r\nBcc: eve@evil.test\u2028*bold*`;
+  const hostile =
+    `<img src=x onerror="alert('1')">&<!channel><https://evil.test|click>\r\nBcc: ` + `eve@evil.test\u2028*bold*`;
   const notice = createArtifactEvent(started(hostile), AT, moment);
   const told = composeEventMessage(notice, { ...sender, action: hostile }, links);
   const chat = JSON.stringify(renderChatBody(told));
@@ -182,7 +185,8 @@ test("keys that end", () => {
     org: "acme",
     event_type: "API_KEY_EXPIRY",
     description:
-      "The API key of service account ci-bot in organization acme (CI <main>) expires in 3 days, on 2023-11-17 22:13 UTC",
+      "The API key of service account ci-bot in organization acme (CI <main>) expires in 3 days, on 2023-11-17 " +
+      "22:13 UTC",
     api_key: { id: "k-1", description: "CI <main>", service_account: "ci-bot", expires_at: "1700259200" },
   });
   const mine = composeExpiryMessage(

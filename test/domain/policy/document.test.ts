@@ -116,7 +116,8 @@ const SAME: [string, string][] = [
   ["core schema booleans", "_schema: /v1\nartifacts: {provenance: {required: TRUE}}"],
   [
     "an anchor and an alias",
-    '_schema: /v1\nartifacts:\n  provenance: &r {required: true, exceptions: [{if: &c "exists(flow)"}, {if: *c}]}\n  trail-compliance: *r\n',
+    '_schema: /v1\nartifacts:\n  provenance: &r {required: true, exceptions: [{if: &c "exists(flow)"}, {if: ' +
+      "*c}]}\n  trail-compliance: *r\n",
   ],
   [
     "an anchor used again and again",
@@ -254,7 +255,8 @@ artifacts:
   ],
   [
     "booleans that are texts or numbers",
-    `${S}artifacts:\n  provenance: {required: yes}\n  trail-compliance: {required: "true"}\n  attestations:\n  - {type: junit, must_be_compliant: 1}\n  - {type: junit, must_be_compliant: null}\n`,
+    `${S}artifacts:\n  provenance: {required: yes}\n  trail-compliance: {required: "true"}\n  ` +
+      `attestations:\n  - {type: junit, must_be_compliant: 1}\n  - {type: junit, must_be_compliant: null}\n`,
     [
       "3:26 artifacts.provenance.required: Input should be a valid boolean, true or false [input: yes]",
       "4:32 artifacts.trail-compliance.required: Input should be a valid boolean, true or false [input: true]",
@@ -290,18 +292,23 @@ artifacts:
       "5:14 artifacts.attestations.1.type: Input should be a valid string [input: null]",
       ...[["6:14", 2, "pull-request"]].map(
         ([at, n, v]) =>
-          `${at} artifacts.attestations.${n}.type: Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', '*' or 'custom:<name>' [input: ${v}]`,
+          `${at} artifacts.attestations.${n}.type: Input should be 'generic', 'junit', 'snyk', 'pull_request', ` +
+          `'jira', 'sonar', 'decision', '*' or 'custom:<name>' [input: ${v}]`,
       ),
-      "7:14 artifacts.attestations.3.type: String should match pattern '^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:]",
-      "8:14 artifacts.attestations.4.type: String should match pattern '^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:-x]",
-      "9:14 artifacts.attestations.5.type: String should match pattern '^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:a b]",
+      "7:14 artifacts.attestations.3.type: String should match pattern " +
+        "'^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:]",
+      "8:14 artifacts.attestations.4.type: String should match pattern " +
+        "'^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:-x]",
+      "9:14 artifacts.attestations.5.type: String should match pattern " +
+        "'^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:a b]",
       ...[
         ["10:14", 6, "system:decision"],
         ["11:14", 7, "artifact"],
         ["12:14", 8, "Generic"],
       ].map(
         ([at, n, v]) =>
-          `${at} artifacts.attestations.${n}.type: Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', '*' or 'custom:<name>' [input: ${v}]`,
+          `${at} artifacts.attestations.${n}.type: Input should be 'generic', 'junit', 'snyk', 'pull_request', ` +
+          `'jira', 'sonar', 'decision', '*' or 'custom:<name>' [input: ${v}]`,
       ),
       "13:27 artifacts.attestations.9.name: Input should be a valid string [input: null]",
       "14:27 artifacts.attestations.10.name: Input should be a valid string [input: 12]",
@@ -313,13 +320,16 @@ artifacts:
     "type and name both *",
     `${S}artifacts:\n  attestations:\n  - type: "*"\n  - {type: "*", name: "*"}\n`,
     [
-      "4:5 artifacts.attestations.0: a rule with type '*' and name '*' would accept any attestation; give a type or a name",
-      "5:5 artifacts.attestations.1: a rule with type '*' and name '*' would accept any attestation; give a type or a name",
+      "4:5 artifacts.attestations.0: a rule with type '*' and name '*' would accept any attestation; give a " +
+        "type or a name",
+      "5:5 artifacts.attestations.1: a rule with type '*' and name '*' would accept any attestation; give a " +
+        "type or a name",
     ],
   ],
   [
     "for_control without decision",
-    `${S}artifacts:\n  attestations:\n  - {type: junit, for_control: C-1}\n  - {type: "*", name: a, for_control: C-1}\n  - {type: decision, for_control: 5}\n  - {type: decision, for_control: ""}\n`,
+    `${S}artifacts:\n  attestations:\n  - {type: junit, for_control: C-1}\n  - {type: "*", name: a, ` +
+      `for_control: C-1}\n  - {type: decision, for_control: 5}\n  - {type: decision, for_control: ""}\n`,
     [
       "4:32 artifacts.attestations.0.for_control: for_control is only allowed with type 'decision' [input: C-1]",
       "5:39 artifacts.attestations.1.for_control: for_control is only allowed with type 'decision' [input: C-1]",
@@ -334,7 +344,8 @@ artifacts:
   ],
   [
     "conditions that are no texts",
-    `${S}artifacts:\n  attestations:\n  - {type: junit, if: true}\n  - {type: junit, if: [a]}\n  - {type: junit, if: ""}\n`,
+    `${S}artifacts:\n  attestations:\n  - {type: junit, if: true}\n  - {type: junit, if: [a]}\n  - {type: ` +
+      `junit, if: ""}\n`,
     [
       "4:23 artifacts.attestations.0.if: Input should be a valid string [input: true]",
       "5:23 artifacts.attestations.1.if: Input should be a valid string [input: [...]]",
@@ -367,7 +378,8 @@ artifacts:
   ],
   [
     "too many rules",
-    `${S}artifacts:\n  attestations: [${"{type: junit},".repeat(1_001)}]\n  provenance: {exceptions: [${"{},".repeat(1_001)}]}`,
+    `${S}artifacts:\n  attestations: [${"{type: junit},".repeat(1_001)}]\n  provenance: {exceptions: ` +
+      `[${"{},".repeat(1_001)}]}`,
     [
       "3:17 artifacts.attestations: a policy may have at most 250 attestation rules",
       "4:28 artifacts.provenance.exceptions: a policy may have at most 1000 exceptions in a rule",

@@ -672,7 +672,8 @@ wire("whole, with every kind of rule, for two flows", () => {
   const verdict = judge(
     `{provenance: {required: true, exceptions: [{if: "\${{ flow.name == 'zzz' }}"}, {if: null}]},
       trail-compliance: {required: true, exceptions: [{if: flow.name == 'b'}]},
-      attestations: [{type: decision, name: go, for_control: C-1, if: exists(flow)}, {type: junit, must_be_compliant: false}]}`,
+      attestations: [{type: decision, name: go, for_control: C-1, if: exists(flow)},
+        {type: junit, must_be_compliant: false}]}`,
     [flow("a", { artifactState: BAD }), flow("b", { candidates: [record()] }), legacy("c", "INCOMPLETE")],
   );
   const at = (name: string): object => ({
@@ -805,7 +806,8 @@ wire("judging the same facts twice gives the same verdict, and leaves them as th
   };
   const before = structuredClone(subject);
   const document = policy(
-    "{provenance: {required: true, exceptions: [{if: \"matches(flow.name, 'a')\"}]}, attestations: [{type: junit, name: unit}]}",
+    "{provenance: {required: true, exceptions: [{if: \"matches(flow.name, 'a')\"}]}, attestations: [{type: " +
+      "junit, name: unit}]}",
   );
   assert.equal(evaluatePolicy(document, subject), evaluatePolicy(document, subject));
   assert.equal(subject, before);
@@ -859,14 +861,16 @@ const SENTENCES: [artifacts: string, flows: FlowFacts[], sentences: string[]][] 
     "{trail-compliance: {required: true}}",
     [legacy("a", BAD)],
     [
-      "Policy 'prod' requires compliance in the trail, but the artifact was reported to flow 'a' without a trail and is NON-COMPLIANT there.",
+      "Policy 'prod' requires compliance in the trail, but the artifact was reported to flow 'a' without a " +
+        "trail and is NON-COMPLIANT there.",
     ],
   ],
   [
     "{attestations: [{type: junit}]}",
     [legacy("a")],
     [
-      "Policy 'prod' requires a compliant junit attestation, but the artifact was reported to flow 'a' without a trail.",
+      "Policy 'prod' requires a compliant junit attestation, but the artifact was reported to flow 'a' without " +
+        "a trail.",
     ],
   ],
   [
@@ -883,7 +887,8 @@ const SENTENCES: [artifacts: string, flows: FlowFacts[], sentences: string[]][] 
     "{attestations: [{type: '*', name: unit}]}",
     FACTS,
     [
-      "Policy 'prod' requires a compliant attestation named 'unit', but the one in trail 'a-trail' of flow 'a' is not compliant.",
+      "Policy 'prod' requires a compliant attestation named 'unit', but the one in trail 'a-trail' of flow 'a' " +
+        "is not compliant.",
     ],
   ],
   [
@@ -895,28 +900,32 @@ const SENTENCES: [artifacts: string, flows: FlowFacts[], sentences: string[]][] 
     "{attestations: [{type: decision, name: go, for_control: C-1}]}",
     FACTS,
     [
-      "Policy 'prod' requires a compliant decision named 'go' for control 'C-1', but none was reported in trail 'a-trail' of flow 'a'.",
+      "Policy 'prod' requires a compliant decision named 'go' for control 'C-1', but none was reported in " +
+        "trail 'a-trail' of flow 'a'.",
     ],
   ],
   [
     "{attestations: [{type: decision, for_control: C-1}]}",
     [flow("a", { candidates: [record({ type: "system:decision", control: "C-1", isCompliant: false })] })],
     [
-      "Policy 'prod' requires a compliant decision for control 'C-1', but the one in trail 'a-trail' of flow 'a' is not compliant.",
+      "Policy 'prod' requires a compliant decision for control 'C-1', but the one in trail 'a-trail' of flow " +
+        "'a' is not compliant.",
     ],
   ],
   [
     "{attestations: [{type: junit, if: flow.name}]}",
     FACTS,
     [
-      "Policy 'prod' requires a compliant junit attestation, but its condition failed for flow 'a': the expression is the text 'a', not true or false (at character 1 of: flow.name).",
+      "Policy 'prod' requires a compliant junit attestation, but its condition failed for flow 'a': the " +
+        "expression is the text 'a', not true or false (at character 1 of: flow.name).",
     ],
   ],
   [
     "{provenance: {required: true, exceptions: [{if: flow}]}}",
     [],
     [
-      "Policy 'prod' requires provenance, but its condition failed for an artifact without provenance: the expression is flow itself, not true or false (at character 1 of: flow).",
+      "Policy 'prod' requires provenance, but its condition failed for an artifact without provenance: the " +
+        "expression is flow itself, not true or false (at character 1 of: flow).",
     ],
   ],
   [
@@ -944,7 +953,8 @@ const RULES: [artifacts: string, flows: FlowFacts[], lines: string[]][] = [
     ],
   ],
   [
-    "{provenance: {required: true, exceptions: [{if: flow.name == 'x'}, {if: null}, {if: flow.name == 'y'}]}, trail-compliance: {required: true, exceptions: [{if: null}]}}",
+    "{provenance: {required: true, exceptions: [{if: flow.name == 'x'}, {if: null}, {if: flow.name == " +
+      "'y'}]}, trail-compliance: {required: true, exceptions: [{if: null}]}}",
     [flow("a")],
     [
       "requires provenance, except if flow.name == 'x' or if flow.name == 'y': the artifact was reported to flow 'a'",
@@ -972,7 +982,8 @@ const ATTESTED: [rule: string, flows: FlowFacts[], line: string][] = [
   [
     "{type: junit, name: unit, if: flow.name == 'a'}",
     [flow("a", { candidates: [record()] })],
-    "requires a compliant junit attestation named 'unit', if flow.name == 'a': a compliant one is in trail 'a-trail' of flow 'a'",
+    "requires a compliant junit attestation named 'unit', if flow.name == 'a': a compliant one is in trail " +
+      "'a-trail' of flow 'a'",
   ],
   [
     "{type: junit, if: flow.name == 'b'}",

@@ -62,21 +62,24 @@ const REFUSED: [source: string, at: number, problem: string][] = [
   [
     "flow.name == x",
     13,
-    "unknown name 'x'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; put texts in quotes",
+    "unknown name 'x'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and " +
+      "flow.tags.<key>; put texts in quotes",
   ],
   ["flow.tags == 'x'", 0, "flow.tags needs a key, as in flow.tags.team"],
   ["flow.tags. == 'x'", 0, "'flow.tags.' is neither a number nor a known name"],
   [
     "flow.tags._x == 'x'",
     0,
-    "unknown name 'flow.tags._x'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; put texts in quotes",
+    "unknown name 'flow.tags._x'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint " +
+      "and flow.tags.<key>; put texts in quotes",
   ],
   ["flow.name-x == 'x'", 0, "'flow.name-x' is neither a number nor a known name"],
   ["12abc == 1", 0, "'12abc' is neither a number nor a known name"],
   [
     "trail.name == 'x'",
     0,
-    "unknown name 'trail.name'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; put texts in quotes",
+    "unknown name 'trail.name'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and " +
+      "flow.tags.<key>; put texts in quotes",
   ],
   ["1 < 2 < 3", 6, "comparisons cannot be chained; use parentheses"],
   ["'a' not in ['a']", 4, "unexpected 'not'; write not (a in [b])"],
@@ -107,7 +110,8 @@ const REFUSED: [source: string, at: number, problem: string][] = [
   [
     "contains(flow.name, 'x')",
     0,
-    "unknown name 'contains'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and flow.tags.<key>; put texts in quotes",
+    "unknown name 'contains'; known are flow, flow.name, artifact, artifact.name, artifact.fingerprint and " +
+      "flow.tags.<key>; put texts in quotes",
   ],
   [`${"(".repeat(51)}true${")".repeat(51)}`, 51, "the expression nests deeper than 50 levels"],
   [`${"not ".repeat(51)}true`, 204, "the expression nests deeper than 50 levels"],

@@ -86,7 +86,9 @@ bounds("an alias bomb ends where the schema ends", () => {
 });
 
 bounds("an alias used over and over counts its expression each time", () => {
-  const text = `${S}artifacts: {attestations: [&a {type: junit, if: "flow.name in [${"'x',".repeat(1_000)}'x']"},${"*a,".repeat(200)}]}`;
+  const text =
+    `${S}artifacts: {attestations: [&a {type: junit, if: "flow.name in ` +
+    `[${"'x',".repeat(1_000)}'x']"},${"*a,".repeat(200)}]}`;
   assert.match(firstProblem(text), /the expressions of one policy may have 10000 terms together/);
 });
 

@@ -93,7 +93,7 @@ test("refuses a newer database untouched, naming both versions", () => {
 test("refuses files that are not databases of Assay", () => {
   inDirectory((directory) => {
     writeFileSync(join(directory, "assay.db"), "x".repeat(200));
-    assert.throws(() => openDatabase(directory, NOW), /is not a database of Assay: it is no SQLite database/);
+    assert.throws(() => openDatabase(directory, NOW), /is not a database of Assay: it is not an SQLite database/);
   });
   inDirectory((directory) => {
     const other = new Database(join(directory, "assay.db"), { nativeBinding: loadAddon() as unknown as string });

@@ -165,42 +165,45 @@ test("a schema that cannot be got through in time lets nothing pass", async () =
   });
 });
 
-test("a summary is a group of labelled values in their order, with what went wrong in the place of a value", async () => {
-  assert.equal(
-    await summaryOf(
+test(
+  "a summary is a group of labelled values in their order, with what went wrong in the place of a " + "value",
+  async () => {
+    assert.equal(
+      await summaryOf(
+        {
+          Tests: ".tests",
+          Share: '"\\(.percent) %"',
+          Report: ".url",
+          Nothing: "empty",
+          Both: "1, 2",
+          Wrong: ".tests.a",
+          Mine: "error({a: 1})",
+          Long: '"x" * 3000',
+        },
+        {
+          tests: 12,
+          percent: 91.5,
+          url: "https://ci.test/7",
+        },
+      ),
       {
-        Tests: ".tests",
-        Share: '"\\(.percent) %"',
-        Report: ".url",
-        Nothing: "empty",
-        Both: "1, 2",
-        Wrong: ".tests.a",
-        Mine: "error({a: 1})",
-        Long: '"x" * 3000',
-      },
-      {
-        tests: 12,
-        percent: 91.5,
-        url: "https://ci.test/7",
-      },
-    ),
-    {
-      groups: [
-        [
-          { name: "Tests", value: 12, error: null },
-          { name: "Share", value: "91.5 %", error: null },
-          { name: "Report", value: "https://ci.test/7", error: null },
-          { name: "Nothing", value: null, error: "gives no output" },
-          { name: "Both", value: null, error: "gives several outputs" },
-          { name: "Wrong", value: null, error: 'Cannot index number with string "a"' },
-          { name: "Mine", value: null, error: '{"a":1}' },
-          { name: "Long", value: null, error: "the value is longer than 2000 characters" },
+        groups: [
+          [
+            { name: "Tests", value: 12, error: null },
+            { name: "Share", value: "91.5 %", error: null },
+            { name: "Report", value: "https://ci.test/7", error: null },
+            { name: "Nothing", value: null, error: "gives no output" },
+            { name: "Both", value: null, error: "gives several outputs" },
+            { name: "Wrong", value: null, error: 'Cannot index number with string "a"' },
+            { name: "Mine", value: null, error: '{"a":1}' },
+            { name: "Long", value: null, error: "the value is longer than 2000 characters" },
+          ],
         ],
-      ],
-      left_out: 0,
-    },
-  );
-});
+        left_out: 0,
+      },
+    );
+  },
+);
 
 test("an array has a group for each element, up to a hundred", async () => {
   const rows = (data: unknown[]) => data.map((value) => [{ name: "n", value, error: null }]);
@@ -255,41 +258,48 @@ test("an expression of a summary without end costs the summary and not the verdi
   });
 });
 
-test("a definition is compiled, not run; everything that does not compile is told at once, with jq's own words", async () => {
-  const check = (more: Partial<TypeDefinition>) => types.check("org", define(more));
-  assert.equal(await check({}), {});
-  assert.equal(
-    await check({
-      schema: '{"type":"object"}',
-      rules: ["def f: f; f", "error", "[range(1e9)]"],
-      summary: [{ name: "a", expression: "error" }],
-    }),
-    {},
-  );
-  assert.equal(
-    await check({
-      schema: '{"type":1}',
-      rules: ["true", ".a ==", "nothing", "# only a comment", 'import "a" as a; true'],
-      summary: [
-        { name: "ok", expression: "." },
-        { name: "two", expression: ".a)|(.b" },
-      ],
-    }),
-    {
-      type_schema:
-        "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
-      "evaluator.rules.1":
-        "Rule is not a valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at <top-level>, line 1: .a ==",
-      "evaluator.rules.2":
-        "Rule is not a valid jq expression: nothing/0 is not defined at <top-level>, line 1: nothing",
-      "evaluator.rules.3": 'Rule is not a valid jq expression: Top-level program not given (try ".")',
-      "evaluator.rules.4":
-        "Rule is not a valid jq expression: module not found: a (Could not expand ~/.jq. (Could not find home directory.))",
-      "summary.1.expression":
-        "Expression is not a valid jq expression: syntax error, unexpected INVALID_CHARACTER, expecting end of file (Unix shell quoting issues?) at <top-level>, line 1: .a)|(.b",
-    },
-  );
-});
+test(
+  "a definition is compiled, not run; everything that does not compile is told at once, with jq's own " + "words",
+  async () => {
+    const check = (more: Partial<TypeDefinition>) => types.check("org", define(more));
+    assert.equal(await check({}), {});
+    assert.equal(
+      await check({
+        schema: '{"type":"object"}',
+        rules: ["def f: f; f", "error", "[range(1e9)]"],
+        summary: [{ name: "a", expression: "error" }],
+      }),
+      {},
+    );
+    assert.equal(
+      await check({
+        schema: '{"type":1}',
+        rules: ["true", ".a ==", "nothing", "# only a comment", 'import "a" as a; true'],
+        summary: [
+          { name: "ok", expression: "." },
+          { name: "two", expression: ".a)|(.b" },
+        ],
+      }),
+      {
+        type_schema:
+          "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed " +
+          "values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
+        "evaluator.rules.1":
+          "Rule is not a valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at " +
+          "<top-level>, line 1: .a ==",
+        "evaluator.rules.2":
+          "Rule is not a valid jq expression: nothing/0 is not defined at <top-level>, line 1: nothing",
+        "evaluator.rules.3": 'Rule is not a valid jq expression: Top-level program not given (try ".")',
+        "evaluator.rules.4":
+          "Rule is not a valid jq expression: module not found: a (Could not expand ~/.jq. (Could not find home " +
+          "directory.))",
+        "summary.1.expression":
+          "Expression is not a valid jq expression: syntax error, unexpected INVALID_CHARACTER, expecting end of " +
+          "file (Unix shell quoting issues?) at <top-level>, line 1: .a)|(.b",
+      },
+    );
+  },
+);
 
 test("a server that is too busy gives no verdict and asks to come again; a mistake of ours stays one", async () => {
   for (const trouble of [

@@ -41,32 +41,35 @@ for (const [expression, expected] of [
   test(`\`${expression}\` gives ${expected.join(" and ") || "nothing"}`, async () =>
     assert.equal(await outputs(expression), expected));
 
-test("an expression sees no environment, no files, no other input and no clock but the time that it is given", async () => {
-  for (const [expression, expected] of [
-    ["$ENV, env", ["{}", "{}"]],
-    ["env.PATH, env.HOME", ["null", "null"]],
-    ["[inputs]", ["[]"]],
-    ["[limit(1; inputs)] | length", ["0"]],
-    ["now", [String(NOW)]],
-    ["now | localtime | mktime", [String(NOW)]],
-    ['now | strflocaltime("%Y-%m-%d %H:%M")', ['"2023-11-14 22:13"']],
-    ["$ARGS", ['{"positional":[],"named":{}}']],
-    ["input_filename", ['"<stdin>"']],
-    ['try input catch "none"', ['"none"']],
-  ] as const)
-    assert.equal(await outputs(expression), expected, expression);
-  for (const expression of [
-    'import "a" as a; .',
-    'include "a"; .',
-    'import "/etc/passwd" as $data; .',
-    'import "a" as $data {search: "/"}; .',
-  ]) {
-    const { outputs, status, diagnostics } = await run(expression);
-    assert.equal({ outputs, status }, { outputs: [], status: 3 }, expression);
-    assert.match(diagnostics, "module not found");
-  }
-  assert.match((await run('"a" | modulemeta')).diagnostics, "module not found");
-});
+test(
+  "an expression sees no environment, no files, no other input and no clock but the time that it is " + "given",
+  async () => {
+    for (const [expression, expected] of [
+      ["$ENV, env", ["{}", "{}"]],
+      ["env.PATH, env.HOME", ["null", "null"]],
+      ["[inputs]", ["[]"]],
+      ["[limit(1; inputs)] | length", ["0"]],
+      ["now", [String(NOW)]],
+      ["now | localtime | mktime", [String(NOW)]],
+      ['now | strflocaltime("%Y-%m-%d %H:%M")', ['"2023-11-14 22:13"']],
+      ["$ARGS", ['{"positional":[],"named":{}}']],
+      ["input_filename", ['"<stdin>"']],
+      ['try input catch "none"', ['"none"']],
+    ] as const)
+      assert.equal(await outputs(expression), expected, expression);
+    for (const expression of [
+      'import "a" as a; .',
+      'include "a"; .',
+      'import "/etc/passwd" as $data; .',
+      'import "a" as $data {search: "/"}; .',
+    ]) {
+      const { outputs, status, diagnostics } = await run(expression);
+      assert.equal({ outputs, status }, { outputs: [], status: 3 }, expression);
+      assert.match(diagnostics, "module not found");
+    }
+    assert.match((await run('"a" | modulemeta')).diagnostics, "module not found");
+  },
+);
 
 test("what one run leaves is not there in the next, also after one that was broken off", async () => {
   for (const expression of ["[range(1e9)]", "reduce range(2e5) as $i (0; [.])", "range(1e9)"]) {
