@@ -108,7 +108,7 @@ test("users sign in through an OpenID provider, and are refused once they are di
       assert.is((await browser.get("/account")).status, 303);
       assert.match(
         messageOf(await login()) ?? "",
-        /^You signed in with the provider, but none of your groups has a role here/,
+        /^The login provider accepted you, but none of your groups has a role here/,
       );
       await server.stop();
     } finally {

@@ -19,7 +19,7 @@ test("migrates every released schema, which gives the same responses as before a
       const { key, answers } = place(version, data);
       const early = await run(["verify", "--data", data]);
       assert.is(early.code, 1);
-      assert.match(early.stderr, new RegExp(`has schema version ${version}, and this program works with \\d+`));
+      assert.match(early.stderr, new RegExp(`has schema version ${version}, but this program needs version \\d+`));
       const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--base-url", BASE_URL]);
       const client = createClient(server.url, key);
       const problems: string[] = [];

@@ -70,7 +70,7 @@ test("a refused password changes nothing", async () => {
   const before = server.store.passwords.find(id);
   for (const [fields, status, said] of [
     [change("wrong"), 403, "Your password was not changed: the current password is wrong."],
-    [change(PASSWORD, "short"), 400, "Your password was not changed: a password has at least 12 characters."],
+    [change(PASSWORD, "short"), 400, "Your password was not changed: a password must have at least 12 characters."],
     [change(PASSWORD, NEW, `${NEW}!`), 400, "Your password was not changed: the two new passwords differ."],
     [{ ...change(), csrf: "wrong" }, 403, "This form has expired, or was not sent from this page. Please try again."],
     [{ ...change(), csrf: "" }, 403, "This form has expired, or was not sent from this page. Please try again."],

@@ -161,7 +161,7 @@ test("a refused claim leaves nothing behind, and the token stays valid", () =>
       [
         fieldsOf(token, { password: "short", again: "short" }),
         400,
-        "No administrator was created: a password has at least 12 characters.",
+        "No administrator was created: a password must have at least 12 characters.",
       ],
       [fieldsOf(token, { csrf: "" }), 403, "This form has expired, or was not sent from this page. Please try again."],
     ] as const) {

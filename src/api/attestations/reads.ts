@@ -71,9 +71,9 @@ export const getAttestations = operation({
   params: OrgPath,
   query: Closed({
     attestation_id: Type.Optional(Type.String({ description: "Only the record with this id" })),
-    name: Type.Optional(Type.String({ description: "Exact name; not with `name_regex`" })),
+    name: Type.Optional(Type.String({ description: "Exact name; not together with `name_regex`" })),
     name_regex: Type.Optional(
-      Type.String({ description: "RE2 expression that matches part of the name; not with `name`" }),
+      Type.String({ description: "RE2 expression that matches part of the name; not together with `name`" }),
     ),
     flow: Repeated(Type.String(), { description: "Names of flows; any may match" }),
     type: Repeated(TypeWord, { description: "Built-in kinds, `decision`, `override` or `custom:NAME`; any may match" }),

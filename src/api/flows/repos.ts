@@ -181,8 +181,8 @@ export const listRepos = operation({
   params: OrgPath,
   query: Closed({
     ...PAGING.query,
-    name: Type.Optional(Type.String({ description: "The whole name; not with `search`" })),
-    search: Type.Optional(Type.String({ description: "Part of the name, case-insensitive; not with `name`" })),
+    name: Type.Optional(Type.String({ description: "The whole name; not together with `search`" })),
+    search: Type.Optional(Type.String({ description: "Part of the name, case-insensitive; not together with `name`" })),
     repo_id: Type.Optional(Type.String({ description: "Id at the code host" })),
     ...Facets,
     sort_direction: Type.Optional(OneOf(["asc", "desc"], { default: "asc" })),
