@@ -6,7 +6,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { operations } from "../../src/api/index.ts";
+
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 
@@ -278,6 +278,5 @@ test("no component has a name that generators give to something else", () => {
   );
   assert.equal([...new Set(names)], names);
 });
-
 
 test.run();
