@@ -93,7 +93,7 @@ test("a type can be created and read back, and one that does not compile is refu
         "(type_schema.type: must be equal to one of the allowed values: " +
         "'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
       "evaluator.rules.0":
-        "Rule is no valid jq expression: syntax error, unexpected end of file " +
+        "Rule is not a valid jq expression: syntax error, unexpected end of file " +
         "(Unix shell quoting issues?) at <top-level>, line 1: .a ==",
     },
   );

@@ -55,6 +55,9 @@ const START_TIMEOUT_MS = 30_000;
 // The server gives up on open requests sooner than this, so a process that still runs then hangs.
 const STOP_TIMEOUT_MS = 30_000;
 
+/** A line that a test waits for comes within seconds; a text that was reworded never comes. */
+const WRITE_TIMEOUT_MS = 90_000;
+
 const LISTENING = /listening on ((?:https?:\/\/|unix:|fd:)[^\s"]+)/;
 
 const children = new Set<ChildProcess>();
@@ -80,6 +83,10 @@ export function start(args: readonly string[], options: Options = {}): Promise<R
       };
       output.onChange(check);
       check();
+      setTimeout(
+        () => reject(new Error(`assay ${args.join(" ")} did not write ${pattern}; its output:\n${output.all()}`)),
+        WRITE_TIMEOUT_MS,
+      ).unref();
       void exited.then(() =>
         reject(new Error(`assay ${args.join(" ")} ended without writing ${pattern}; its output:\n${output.all()}`)),
       );

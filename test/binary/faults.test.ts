@@ -102,8 +102,8 @@ const keyOf = (init: { code: number | null; stdout: string; stderr: string }): s
 };
 
 const INIT = ["init", "--org", "acme", "--user", "ops"];
-const ENTERED_READ_ONLY = /"reason":"([^"]*)"[^\n]*taking no changes, only reads/;
-const LEFT_READ_ONLY = /taking changes again/;
+const ENTERED_READ_ONLY = /"reason":"([^"]*)"[^\n]*entered read-only mode/;
+const LEFT_READ_ONLY = /left read-only mode/;
 
 // ---- a full disk
 
@@ -326,7 +326,7 @@ testFaults("each fault refuses the write and leaves nothing of it, reads still w
       assert.is(second.status, 507, `${what}: ${second.bytes}`);
       await expectEvidence(client, data, acknowledged);
       writeFileSync(control, "");
-      await server.wrote(new RegExp(`(?:taking changes again[^]*){${index + 1}}`));
+      await server.wrote(new RegExp(`(?:left read-only mode[^]*){${index + 1}}`));
       const name = `accepted-${index}`;
       await expectStatus(attest(client, name, 400_000), 201);
       acknowledged.set(name, 400_000);
@@ -335,7 +335,7 @@ testFaults("each fault refuses the write and leaves nothing of it, reads still w
     assert.equal(readdirSync(join(data, "staging")), []);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
     // It logs each transition once per fault.
-    for (const line of ["taking no changes, only reads", "taking changes again"])
+    for (const line of ["entered read-only mode", "left read-only mode"])
       assert.is(server.output().split(line).length - 1, CASES.length, line);
     expectDatabase(data, [...acknowledged.keys()]);
   }),

@@ -76,7 +76,7 @@ test("SIGHUP without a certificate does no harm, and a certificate with another 
     const data = join(directory, "data");
     const running = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     process.kill(running.pid, "SIGHUP");
-    await running.wrote(/there is nothing to read again/);
+    await running.wrote(/there is nothing to reload/);
     assert.is((await ask(running.url, { path: "/ready" })).status, 200);
     assert.is((await running.stop()).code, 0);
     const { code, stdout, stderr } = await run([

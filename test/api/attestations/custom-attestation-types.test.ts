@@ -210,7 +210,7 @@ test("refuses what does not compile, invalid shapes and unauthorized callers, an
   const name = (value: string) => ({
     name: String.raw`String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$' [input: ${value}]`,
   });
-  const jq = "Rule is no valid jq expression: ";
+  const jq = "Rule is not a valid jq expression: ";
   const endOfFile = "syntax error, unexpected end of file (Unix shell quoting issues?)";
   for (const [json, errors] of [
     [{}, { name: "Field required" }],
@@ -243,7 +243,7 @@ test("refuses what does not compile, invalid shapes and unauthorized callers, an
       { name: "here", evaluator: { rules: ["$nothing"] }, summary: [{ name: "a", expression: "{" }] },
       {
         "evaluator.rules.0": `${jq}$nothing is not defined at <top-level>, line 1: $nothing`,
-        "summary.0.expression": `Expression is no valid jq expression: ${endOfFile} at <top-level>, line 1: {`,
+        "summary.0.expression": `Expression is not a valid jq expression: ${endOfFile} at <top-level>, line 1: {`,
       },
     ],
   ] as const) {

@@ -279,8 +279,8 @@ test("a server backs up evidence on the storage, and logs when it does not respo
   await elsewhere(async ({ directory, place, env, down }) => {
     const words = ["serve", "--listen", "127.0.0.1:0", "--evidence-store", place, "--backup-every", "24h"];
     const dead = start(words, { env: down });
-    const text = await dead.wrote(/"msg":"no backup could be made/);
-    const { error } = JSON.parse(text.split("\n").find((line) => line.includes("no backup could be made")) ?? "{}");
+    const text = await dead.wrote(/"msg":"the backup failed/);
+    const { error } = JSON.parse(text.split("\n").find((line) => line.includes("the backup failed")) ?? "{}");
     assert.match(error, /^the .*(gives no answer|does not respond): .*ECONNREFUSED/);
     const stopped = await dead.stop();
     assert.equal(
