@@ -35,9 +35,9 @@ import { openStore } from "../src/store/index.ts";
 import type { ClockReport } from "../src/server/clock-watch.ts";
 import { createReadiness } from "../src/server/readiness.ts";
 import { createDiskGuard } from "../src/server/disk-guard.ts";
-import type { S3Vault } from "../src/evidence/s3-store.ts";
+import type { S3Store } from "../src/evidence/s3-store.ts";
 import { createConcurrencyLimit } from "../src/workers/concurrency-limit.ts";
-import { openVault } from "../src/evidence/local-store.ts";
+import { openLocalStore } from "../src/evidence/local-store.ts";
 import { createEvidenceReader } from "../src/evidence/reader.ts";
 import { createPackageMaker } from "../src/audit-packages/package-maker.ts";
 import type { Db } from "../src/store/db/types.ts";
@@ -101,7 +101,7 @@ export type ServerOptions = {
   /** No metrics unless given. */
   metrics?: AppDependencies["metrics"];
   /** Opens remote evidence storage in place of the local directory. */
-  openRemoteEvidence?: (staging: string) => S3Vault;
+  openRemoteEvidence?: (staging: string) => S3Store;
 };
 
 export async function startServer(options: ServerOptions = {}) {
@@ -122,7 +122,7 @@ export async function startServer(options: ServerOptions = {}) {
   const db = options.wrapDatabase?.(opened) ?? opened;
   const store = openStore(db, sources);
   const remote = options.openRemoteEvidence?.(staging) ?? null;
-  const vault = remote ?? openVault({ directory: evidenceRoot, staging, ids: newPublicId });
+  const evidenceStore = remote ?? openLocalStore({ directory: evidenceRoot, staging, ids: newPublicId });
   const reader = remote ?? createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
   const customTypes = openCustomTypes();
   const largeJson = openLargeJson(createConcurrencyLimit(1));
@@ -175,7 +175,7 @@ export async function startServer(options: ServerOptions = {}) {
       readOnlyReason: diskGuard.readOnlyReason,
       clock: () => disk.clock,
     }),
-    evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
+    evidence: { ...evidenceStore, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     largeJson,
     documents,
@@ -476,7 +476,7 @@ export async function startServer(options: ServerOptions = {}) {
     passwords,
     diskGuard,
     disk,
-    vault,
+    evidenceStore: evidenceStore,
     directory,
     clock,
     lines,
@@ -496,7 +496,7 @@ export async function startServer(options: ServerOptions = {}) {
       await customTypes.close();
       await largeJson.close();
       await documents.close();
-      await vault.close();
+      await evidenceStore.close();
       db.close();
       if (options.directory === undefined) rmSync(directory, { recursive: true, force: true });
     },

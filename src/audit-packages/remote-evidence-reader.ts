@@ -12,7 +12,7 @@ import type { RemoteFailure, RemoteFile, RemoteReply, RemoteRequest } from "./re
 export type RemoteEvidence = {
   open(request: { digest: string; size: number }): Promise<Readable>;
   /** The file as stored; null when there is none. */
-  look(digest: string): Promise<RemoteFile | null>;
+  stat(digest: string): Promise<RemoteFile | null>;
 };
 
 /** Concurrent metadata requests: a package of a thousand files starts after a second or two. */
@@ -75,7 +75,7 @@ async function describeFiles(evidence: RemoteEvidence, digests: readonly string[
   const remaining = digests.entries();
   await Promise.all(
     Array.from({ length: MAX_CONCURRENT_DESCRIPTIONS }, async () => {
-      for (const [index, digest] of remaining) files[index] = await evidence.look(digest);
+      for (const [index, digest] of remaining) files[index] = await evidence.stat(digest);
     }),
   );
   return files;

@@ -1,15 +1,15 @@
 // The main thread's side of scheduled backups: one thread for each, which ends with it.
 import type { Worker } from "node:worker_threads";
 import { BackupError, IncompleteEvidenceError } from "./make.ts";
-import type { BackupNews, BackupWorkerData } from "./backup-worker.ts";
-import type { MadeBackup } from "./make.ts";
+import type { BackupOutcome, BackupWorkerData } from "./backup-worker.ts";
+import type { BackupSummary } from "./make.ts";
 
 export type BackupMaker = {
   /**
    * Makes one backup. Rejects with IncompleteEvidenceError, BackupError, or an error that has name and `code` of the
    * one in the thread.
    */
-  make(order: BackupWorkerData): Promise<MadeBackup>;
+  make(order: BackupWorkerData): Promise<BackupSummary>;
   /**
    * Stops what is under way. Waits for it for a few seconds: a thread that syncs gigabytes looks up only afterwards.
    */
@@ -17,7 +17,7 @@ export type BackupMaker = {
 };
 
 /** Milliseconds. */
-const PATIENCE = 20_000;
+const CLOSE_TIMEOUT_MS = 20_000;
 
 export function createBackupMaker({
   start,
@@ -28,10 +28,10 @@ export function createBackupMaker({
   return {
     async make(order) {
       const worker = start({ workerData: order });
-      let news: BackupNews | null = null;
+      let news: BackupOutcome | null = null;
       let cause: unknown = null;
       const ended = new Promise<void>((resolve) => {
-        worker.on("message", (told: BackupNews) => (news = told));
+        worker.on("message", (told: BackupOutcome) => (news = told));
         worker.on("error", (error) => (cause = error));
         worker.on("exit", () => resolve());
       });
@@ -39,7 +39,7 @@ export function createBackupMaker({
       running.add(one);
       await ended;
       running.delete(one);
-      const told = news as BackupNews | null;
+      const told = news as BackupOutcome | null;
       if (told === null) throw new Error("the thread that makes backups ended", { cause });
       if ("made" in told) return told.made;
       const { name, message, problems, code } = told.failed;
@@ -49,7 +49,7 @@ export function createBackupMaker({
     },
     async close() {
       for (const { worker } of running) worker.postMessage("stop");
-      const patience = new Promise<void>((resolve) => setTimeout(resolve, PATIENCE).unref());
+      const patience = new Promise<void>((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
       await Promise.race([Promise.all([...running].map(({ ended }) => ended)), patience]);
       for (const { worker } of running) void worker.terminate();
     },

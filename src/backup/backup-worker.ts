@@ -2,11 +2,11 @@
 // message tells it to stop, which leaves nothing behind.
 import { randomUUID } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
-import { checkFile } from "./check.ts";
+import { checkArchiveFile } from "./check.ts";
 import { IncompleteEvidenceError, makeBackup } from "./make.ts";
-import { openPlace } from "../evidence/location.ts";
-import type { EvidenceHome } from "../evidence/location.ts";
-import type { MadeBackup } from "./make.ts";
+import { openEvidenceStore } from "../evidence/location.ts";
+import type { EvidenceStoreConfig } from "../evidence/location.ts";
+import type { BackupSummary } from "./make.ts";
 
 /**
  * What the thread is started with: the data directory, where its evidence is, what is to be written where, and the time
@@ -14,7 +14,7 @@ import type { MadeBackup } from "./make.ts";
  */
 export type BackupWorkerData = {
   directory: string;
-  home: EvidenceHome;
+  evidence: EvidenceStoreConfig;
   file: string;
   partial: string;
   allowMissing: boolean;
@@ -24,13 +24,13 @@ export type BackupWorkerData = {
 };
 
 /** `problems`: of IncompleteEvidenceError. `code` is the errno name where the operating system refused. */
-export type BackupNews =
-  | { made: MadeBackup }
+export type BackupOutcome =
+  | { made: BackupSummary }
   | { failed: { name: string; message: string; problems: readonly string[]; code: string | null } };
 
 const port = parentPort;
 if (port === null) throw new Error("this file runs as a worker thread only");
-const { directory, home, file, partial, allowMissing, reserve, program, at } = workerData as BackupWorkerData;
+const { directory, evidence: home, file, partial, allowMissing, reserve, program, at } = workerData as BackupWorkerData;
 const stop = new AbortController();
 port.once("message", () => stop.abort(new Error("the server stops")));
 
@@ -41,15 +41,15 @@ void makeBackup({
   program,
   target: { file, partial, overwrite: false },
   // The place of the server, with which the database agrees as long as it runs.
-  evidence: async () => (await openPlace(home, randomUUID)).vault,
+  evidence: async () => (await openEvidenceStore(home, randomUUID)).store,
   now: () => at,
   signal: stop.signal,
-  watch: { begin: () => undefined, reach: () => undefined },
+  progress: { begin: () => undefined, reach: () => undefined },
   // Whoever relies on it without ever looking at it needs one that was read back.
-  check: (path) => checkFile(path, stop.signal),
+  check: (path) => checkArchiveFile(path, stop.signal),
 })
   .then(
-    ({ manifest: { database, files }, bytes, sha256 }): BackupNews => ({
+    ({ manifest: { database, files }, bytes, sha256 }): BackupOutcome => ({
       made: {
         bytes,
         sha256,
@@ -58,7 +58,7 @@ void makeBackup({
         missing: files.missing.length,
       },
     }),
-    (error: Error & { code?: unknown }): BackupNews => ({
+    (error: Error & { code?: unknown }): BackupOutcome => ({
       failed: {
         name: error.name,
         message: error.message,

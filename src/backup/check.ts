@@ -1,7 +1,7 @@
 /** Whether an archive is whole, without unpacking it. */
 import { createReadStream } from "node:fs";
 import type { Manifest } from "./format.ts";
-import { readBackup, unpacked } from "./read.ts";
+import { readBackup, decompress } from "./read.ts";
 
 /**
  * Reads an archive to its end and compares every size, hash and count in it; the database itself is not looked into.
@@ -11,7 +11,7 @@ export async function checkArchive(source: AsyncIterable<Uint8Array>, signal: Ab
   const through = async (content: AsyncIterable<Buffer>): Promise<void> => {
     for await (const _ of content) signal.throwIfAborted();
   };
-  return readBackup(unpacked(source), {
+  return readBackup(decompress(source), {
     head: () => undefined,
     database: through,
     evidence: (_, content) => through(content),
@@ -19,5 +19,5 @@ export async function checkArchive(source: AsyncIterable<Uint8Array>, signal: Ab
 }
 
 /** The same for a file. */
-export const checkFile = async (path: string, signal: AbortSignal): Promise<void> =>
+export const checkArchiveFile = async (path: string, signal: AbortSignal): Promise<void> =>
   void (await checkArchive(createReadStream(path, { highWaterMark: 256 * 1024 }), signal));

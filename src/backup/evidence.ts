@@ -1,20 +1,20 @@
 /** What rows name, compared with what a vault has. */
 import { listEvidenceReferences } from "../store/db/database-copy.ts";
 import type { EvidenceReference } from "../store/db/database-copy.ts";
-import type { Vault } from "../evidence/local-store.ts";
+import type { EvidenceStore } from "../evidence/local-store.ts";
 import type { Db } from "../store/db/types.ts";
 
 /** Evidence that a row names and the vault has not, or not of that size; `problem` says so. */
-export type Astray = EvidenceReference & { problem: string };
+export type EvidenceMismatch = EvidenceReference & { problem: string };
 
 /**
  * Compares all references of a copy of the database with the list of the vault, in one pass over both. Calls `found`
  * for each that is astray, and `looked` with the number of those looked at; resolves to how many there are.
  */
-export async function astray(
+export async function compareEvidence(
   copy: Db,
-  vault: Pick<Vault, "list">,
-  found: (one: Astray) => void,
+  vault: Pick<EvidenceStore, "list">,
+  found: (one: EvidenceMismatch) => void,
   looked: (count: number) => void = () => undefined,
 ): Promise<number> {
   const files = vault.list()[Symbol.asyncIterator]();

@@ -12,7 +12,7 @@
  * proves anything.
  */
 import { createHash } from "node:crypto";
-import { placeOf } from "../evidence/layout.ts";
+import { splitDigest } from "../evidence/layout.ts";
 
 /** Archives of a later format are refused; those of this one and earlier are read. */
 export const FORMAT_VERSION = 1;
@@ -25,7 +25,7 @@ export const MEMBER = {
 } as const;
 
 /** The largest head or manifest that is read, in bytes. */
-export const LARGEST_TEXT = 64 * 1_048_576;
+export const MAX_TEXT_BYTES = 64 * 1_048_576;
 
 /** What an archive begins with. `created_at` is in UTC and has whole seconds. `evidence`: whether evidence is in it. */
 export type Head = {
@@ -58,13 +58,13 @@ export class NewerBackupError extends Error {
 }
 
 /** The name of the member with that evidence. */
-export function evidenceMember(digest: string): string {
-  const { shard, name } = placeOf(digest);
+export function evidenceMemberName(digest: string): string {
+  const { shard, name } = splitDigest(digest);
   return `evidence/${shard}/${name}`;
 }
 
 /** The digest that an evidence member is named after; null for every other name. */
-export function evidenceOf(member: string): string | null {
+export function digestOfMember(member: string): string | null {
   const match = /^evidence\/([0-9a-f]{2})\/([0-9a-f]{62})$/.exec(member);
   return match ? `${match[1]}${match[2]}` : null;
 }
@@ -75,10 +75,10 @@ export const sha256 = (bytes: Uint8Array | string): string => createHash("sha256
 export const sumsLine = (digest: string, member: string): string => `${digest}  ${member}\n`;
 
 /** The time of all members, in epoch seconds. */
-export const timeOf = ({ created_at }: Head): number => Date.parse(created_at) / 1000;
+export const creationTimeOf = ({ created_at }: Head): number => Date.parse(created_at) / 1000;
 
 /** A time in epoch seconds as archives tell it. */
-export const stampOf = (seconds: number): string =>
+export const formatCreationTime = (seconds: number): string =>
   new Date(Math.floor(seconds) * 1000).toISOString().replace(".000Z", "Z");
 
 const textOf = (value: object): string => `${JSON.stringify(value, null, 2)}\n`;

@@ -37,22 +37,25 @@ import { findRecordedLocation } from "../store/flows/evidence-location.ts";
 import { DataDirectoryInUseError, lockEvidence } from "../store/db/data-directory-lock.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
 import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } from "../evidence/errors.ts";
-import type { Vault } from "../evidence/local-store.ts";
+import type { EvidenceStore } from "../evidence/local-store.ts";
 import { countReleasedBytes } from "../workers/memory-reclaim.ts";
 import { syncPath } from "./durable.ts";
-import { astray } from "./evidence.ts";
+import { compareEvidence } from "./evidence.ts";
 import type { Head, Manifest } from "./format.ts";
-import { archiveBytes } from "./write.ts";
+import { generateArchive } from "./write.ts";
 import type { Db } from "../store/db/types.ts";
 
 /** Told of the parts of the work, in bytes or files. */
-export type Watch = { begin(what: string, total: number, unit?: "bytes" | "files"): void; reach(done: number): void };
+export type ProgressListener = {
+  begin(what: string, total: number, unit?: "bytes" | "files"): void;
+  reach(done: number): void;
+};
 
 type FileTarget = { file: string; partial?: string; overwrite: boolean };
 
-export type BackupVault = Pick<Vault, "list" | "read" | "verify" | "close">;
+export type BackupEvidence = Pick<EvidenceStore, "list" | "read" | "verify" | "close">;
 
-export type BackupOrder = {
+export type BackupOptions = {
   /** The data directory. */
   directory: string;
   /**
@@ -64,7 +67,7 @@ export type BackupOrder = {
    * Opens the evidence that goes into it, at the place that the database records (`recordedPlaceIn`); it is closed at
    * the end. Null: the database alone.
    */
-  evidence: ((recorded: string | null) => Promise<BackupVault>) | null;
+  evidence: ((recorded: string | null) => Promise<BackupEvidence>) | null;
   /** Whether evidence that is missing or damaged is left out; otherwise it is the end of the backup. */
   allowMissing: boolean;
   /** Bytes that stay free where the data directory is. */
@@ -73,13 +76,13 @@ export type BackupOrder = {
   /** Epoch seconds. */
   now(): number;
   signal: AbortSignal;
-  watch: Watch;
+  progress: ProgressListener;
   /** Runs on the complete archive before it gets its name; what it throws ends the backup. */
   check?: (partial: string) => Promise<void>;
 };
 
 /** `bytes` and `sha256` of the archive as it was written. */
-export type Backup = { manifest: Manifest; bytes: number; sha256: string };
+export type BackupResult = { manifest: Manifest; bytes: number; sha256: string };
 
 /** A backup that cannot be made, in words for the operator. */
 export class BackupError extends Error {
@@ -100,21 +103,21 @@ export class IncompleteEvidenceError extends Error {
 }
 
 /** Milliseconds that a backup waits for another one or a sweep to end, and between two looks. */
-const PATIENCE = 60_000;
-const LOOK = 250;
+const LOCK_TIMEOUT_MS = 60_000;
+const LOCK_POLL_INTERVAL_MS = 250;
 /** How many problems are told. */
-const TOLD = 20;
+const MAX_LISTED_PROBLEMS = 20;
 /** Bytes that are written at once. */
-const BLOCK = 256 * 1024;
+const BLOCK_BYTES = 256 * 1024;
 /** Bytes between two syncs: all of them at the end would keep everybody else from the disk. */
-const SYNC_EVERY = 64 * MB;
+const SYNC_INTERVAL_BYTES = 64 * MB;
 
 /**
  * @throws BackupError, IncompleteEvidenceError, DamagedDatabaseError, DataDirectoryInUseError, what openAsIs and
  * `evidence` throw, what the
  *   signal was aborted with, what the operating system refuses. Nothing is left of the backup then.
  */
-export async function makeBackup(order: BackupOrder): Promise<Backup> {
+export async function makeBackup(order: BackupOptions): Promise<BackupResult> {
   const { directory, target } = order;
   if ("file" in target) await refuseTarget(target);
   // Before anything is made beside a database that is not ours to touch.
@@ -147,15 +150,15 @@ export async function makeBackup(order: BackupOrder): Promise<Backup> {
 }
 
 /** The right to rely on evidence. @throws DataDirectoryInUseError after a minute. */
-async function waitFor({ directory, signal }: BackupOrder): Promise<Lock> {
-  for (let waited = 0; ; waited += LOOK) {
+async function waitFor({ directory, signal }: BackupOptions): Promise<Lock> {
+  for (let waited = 0; ; waited += LOCK_POLL_INTERVAL_MS) {
     const lock = lockEvidence(directory);
     if (lock) return lock;
-    if (waited >= PATIENCE)
+    if (waited >= LOCK_TIMEOUT_MS)
       throw new DataDirectoryInUseError(
         `another backup of ${directory} is being made, or evidence is being removed; try again when that is done`,
       );
-    await pause(LOOK, undefined, { signal });
+    await pause(LOCK_POLL_INTERVAL_MS, undefined, { signal });
   }
 }
 
@@ -175,7 +178,7 @@ async function refuseTarget({ file, overwrite }: FileTarget): Promise<void> {
  * @throws BackupError
  */
 async function requireRoom(
-  { directory, target, evidence, reserve }: BackupOrder,
+  { directory, target, evidence, reserve }: BackupOptions,
   db: Db,
   parent: string,
 ): Promise<void> {
@@ -198,8 +201,8 @@ const megabytes = (bytes: number): string => `${Math.ceil(bytes / MB)} MB`;
 /** A complete copy of the database of the moment `at`: a file without a name, and a connection to it. */
 type Copy = { at: number; file: FileHandle; bytes: number; contents: CopyContents; lines: Db };
 
-async function copyOf(order: BackupOrder, partial: string): Promise<Copy> {
-  const { directory, signal, watch, now } = order;
+async function copyOf(order: BackupOptions, partial: string): Promise<Copy> {
+  const { directory, signal, progress: watch, now } = order;
   const name = `${partial}-db`;
   const db = openUnmigrated(directory);
   try {
@@ -228,18 +231,18 @@ async function removeCopy(name: string): Promise<void> {
 }
 
 async function writeArchive(
-  order: BackupOrder,
+  order: BackupOptions,
   { at, file: copy, bytes, contents, lines }: Copy,
-  vault: BackupVault | null,
-): Promise<Backup> {
-  const { target, program, watch, signal } = order;
+  vault: BackupEvidence | null,
+): Promise<BackupResult> {
+  const { target, program, progress: watch, signal } = order;
   const missing = vault ? await missingOf(order, lines, vault) : new Set<string>();
   let manifest: Manifest | null = null;
   const evidence = vault && { references: () => listEvidenceReferences(lines), missing, vault };
   const parts = { at, program, database: { copy, bytes, contents }, evidence };
   let done = 0;
   const archive = async function* (): AsyncGenerator<Uint8Array> {
-    const pieces = archiveBytes(parts);
+    const pieces = generateArchive(parts);
     for (let step = await pieces.next(); ; step = await pieces.next()) {
       signal.throwIfAborted();
       if (step.done) return void (manifest = step.value);
@@ -265,26 +268,26 @@ async function writeArchive(
  * @throws IncompleteEvidenceError unless it may be left out.
  */
 async function missingOf(
-  { allowMissing, watch, signal }: BackupOrder,
+  { allowMissing, progress: watch, signal }: BackupOptions,
   lines: Db,
-  vault: BackupVault,
+  vault: BackupEvidence,
 ): Promise<Set<string>> {
   const missing = new Set<string>();
   const problems: string[] = [];
   watch.begin("looking for evidence", countEvidenceReferences(lines).files, "files");
-  await astray(
+  await compareEvidence(
     lines,
     vault,
     ({ digest, problem }) => {
       missing.add(digest);
-      if (problems.length < TOLD) problems.push(problem);
+      if (problems.length < MAX_LISTED_PROBLEMS) problems.push(problem);
     },
     (count) => {
       signal.throwIfAborted();
       watch.reach(count);
     },
   );
-  if (missing.size > TOLD) problems.push(`and ${missing.size - TOLD} more`);
+  if (missing.size > MAX_LISTED_PROBLEMS) problems.push(`and ${missing.size - MAX_LISTED_PROBLEMS} more`);
   if (missing.size > 0 && !allowMissing) throw new IncompleteEvidenceError(problems);
   if (!allowMissing) return missing;
   for (const { digest } of listEvidenceReferences(lines)) {
@@ -296,17 +299,17 @@ async function missingOf(
 
 /** Puts pieces together to blocks, each in memory of its own: members of a few bytes would be three writes each. */
 async function* gathered(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let block = Buffer.allocUnsafe(BLOCK);
+  let block = Buffer.allocUnsafe(BLOCK_BYTES);
   let filled = 0;
   for await (const piece of pieces) {
     for (let taken = 0; taken < piece.length; ) {
-      const part = piece.subarray(taken, taken + BLOCK - filled);
+      const part = piece.subarray(taken, taken + BLOCK_BYTES - filled);
       block.set(part, filled);
       filled += part.length;
       taken += part.length;
-      if (filled < BLOCK) continue;
+      if (filled < BLOCK_BYTES) continue;
       yield block;
-      block = Buffer.allocUnsafe(BLOCK);
+      block = Buffer.allocUnsafe(BLOCK_BYTES);
       filled = 0;
     }
   }
@@ -329,7 +332,7 @@ async function hashed(pieces: AsyncIterable<Uint8Array>, take: (piece: Uint8Arra
 }
 
 async function writeFile(
-  { check }: BackupOrder,
+  { check }: BackupOptions,
   target: FileTarget,
   archive: AsyncIterable<Uint8Array>,
 ): Promise<Written> {
@@ -342,7 +345,7 @@ async function writeFile(
     let unsynced = 0;
     const take = async (piece: Uint8Array): Promise<void> => {
       for (let done = 0; done < piece.length; ) done += (await file.write(piece, done)).bytesWritten;
-      if ((unsynced += piece.length) < SYNC_EVERY) return;
+      if ((unsynced += piece.length) < SYNC_INTERVAL_BYTES) return;
       unsynced = 0;
       await file.datasync();
     };
@@ -372,4 +375,4 @@ async function writeFile(
 }
 
 /** What was made: sizes in bytes, and how many rows, files, and files that are missing in it. */
-export type MadeBackup = { bytes: number; sha256: string; rows: number; files: number; missing: number };
+export type BackupSummary = { bytes: number; sha256: string; rows: number; files: number; missing: number };

@@ -5,21 +5,21 @@ import { pipeline } from "node:stream/promises";
 import { Readable } from "node:stream";
 import {
   DamagedBackupError,
-  LARGEST_TEXT,
+  MAX_TEXT_BYTES,
   MEMBER,
-  evidenceOf,
+  digestOfMember,
   parseHead,
   parseManifest,
   sha256,
   sumsLine,
-  timeOf,
+  creationTimeOf,
 } from "./format.ts";
 import type { Head, Manifest } from "./format.ts";
-import { members } from "./untar.ts";
+import { readTarMembers } from "./untar.ts";
 import type { TarMember } from "./untar.ts";
 
 /** What is done with the contents. Each takes them to their end; what it throws ends the reading. */
-export type Receiver = {
+export type BackupReceiver = {
   /** Before anything else is read. */
   head(head: Head): void;
   database(content: AsyncIterable<Buffer>, size: number): Promise<void>;
@@ -31,7 +31,7 @@ export type Receiver = {
  * them, contents, sums and counts.
  * @throws DamagedBackupError, NewerBackupError, what the receiver and the source throw.
  */
-export async function readBackup(source: AsyncIterable<Uint8Array>, receiver: Receiver): Promise<Manifest> {
+export async function readBackup(source: AsyncIterable<Uint8Array>, receiver: BackupReceiver): Promise<Manifest> {
   const sums = createHash("sha256");
   let sumsBytes = 0;
   const files = { count: 0, bytes: 0 };
@@ -45,14 +45,14 @@ export async function readBackup(source: AsyncIterable<Uint8Array>, receiver: Re
     sumsBytes += line.length;
   };
 
-  for await (const member of members(source)) {
-    const digest = head === null ? null : evidenceOf(member.name);
-    if (head !== null && member.mtime !== timeOf(head))
+  for await (const member of readTarMembers(source)) {
+    const digest = head === null ? null : digestOfMember(member.name);
+    if (head !== null && member.mtime !== creationTimeOf(head))
       throw new DamagedBackupError(`${member.name} has another time than the backup`);
     if (head === null) {
       const bytes = await textOf(member, MEMBER.head);
       head = parseHead(bytes);
-      if (member.mtime !== timeOf(head))
+      if (member.mtime !== creationTimeOf(head))
         throw new DamagedBackupError(`${member.name} has another time than the backup`);
       note(sha256(bytes), member);
       receiver.head(head);
@@ -103,7 +103,7 @@ function expect({ name }: TarMember, wanted: string): void {
 
 async function textOf(member: TarMember, name: string): Promise<Buffer> {
   expect(member, name);
-  if (member.size > LARGEST_TEXT) throw new DamagedBackupError(`${name} is too large`);
+  if (member.size > MAX_TEXT_BYTES) throw new DamagedBackupError(`${name} is too large`);
   const blocks: Buffer[] = [];
   for await (const block of member.content) blocks.push(block);
   return Buffer.concat(blocks);
@@ -121,16 +121,16 @@ function hashing({ content }: TarMember): { content: AsyncIterable<Buffer>; dige
 }
 
 /** The first bytes of gzip. */
-const GZIP = Buffer.from([0x1f, 0x8b]);
+const GZIP_MAGIC = Buffer.from([0x1f, 0x8b]);
 
 /**
  * The archive in what was stored, which may be compressed: its first bytes tell.
  * @throws DamagedBackupError for compressed bytes that are not whole.
  */
-export async function* unpacked(stored: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* decompress(stored: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void, undefined> {
   const chunks = stored[Symbol.asyncIterator]();
   let start = Buffer.alloc(0);
-  while (start.length < GZIP.length) {
+  while (start.length < GZIP_MAGIC.length) {
     const { value, done } = await chunks.next();
     if (done) break;
     start = Buffer.concat([start, value]);
@@ -139,7 +139,7 @@ export async function* unpacked(stored: AsyncIterable<Uint8Array>): AsyncGenerat
     if (start.length > 0) yield start;
     for (let step = await chunks.next(); !step.done; step = await chunks.next()) yield step.value;
   };
-  if (!start.subarray(0, 2).equals(GZIP)) return void (yield* whole());
+  if (!start.subarray(0, 2).equals(GZIP_MAGIC)) return void (yield* whole());
 
   let bytes = 0;
   const counted = async function* (): AsyncGenerator<Uint8Array> {

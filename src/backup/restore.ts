@@ -16,17 +16,17 @@ import { NewerDatabaseError, UNFINISHED_RESTORE, openCopy, schemaVersion } from 
 import { freeBytes } from "../store/db/disk-space.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
-import { openVault } from "../evidence/local-store.ts";
-import type { Staged, Vault } from "../evidence/local-store.ts";
+import { openLocalStore } from "../evidence/local-store.ts";
+import type { Staged, EvidenceStore } from "../evidence/local-store.ts";
 import { countReleasedBytes } from "../workers/memory-reclaim.ts";
 import { syncPath } from "./durable.ts";
-import { astray } from "./evidence.ts";
+import { compareEvidence } from "./evidence.ts";
 import { DamagedBackupError } from "./format.ts";
 import type { Head, Manifest } from "./format.ts";
-import type { Watch } from "./make.ts";
-import { readBackup, unpacked } from "./read.ts";
+import type { ProgressListener } from "./make.ts";
+import { readBackup, decompress } from "./read.ts";
 
-export type RestoreOrder = {
+export type RestoreOptions = {
   /** The data directory to make, an absolute path: it is missing or empty. */
   directory: string;
   /** The stored bytes, compressed or not, and how many they are; null where nobody knows. */
@@ -36,7 +36,7 @@ export type RestoreOrder = {
   withoutEvidence: boolean;
   allowMissing: boolean;
   signal: AbortSignal;
-  watch: Watch;
+  progress: ProgressListener;
 };
 
 /** A restore that cannot be done, in words for the operator. */
@@ -45,15 +45,15 @@ export class RestoreError extends Error {
 }
 
 /** Evidence that is made durable at a time: files and bytes. */
-const AT_ONCE = 64;
-const BYTES_AT_ONCE = 64 * MB;
+const BATCH_FILES = 64;
+const BATCH_BYTES = 64 * MB;
 
 /**
  * @throws RestoreError, DamagedBackupError, DamagedDatabaseError, NewerBackupError, NewerDatabaseError,
  * DataDirectoryInUseError, what
  *   the signal was aborted with, what the operating system refuses. Nothing is left of it then.
  */
-export async function restoreBackup(order: RestoreOrder): Promise<Manifest> {
+export async function restoreBackup(order: RestoreOptions): Promise<Manifest> {
   const place = await preparePlace(order.directory);
   try {
     await requireRoom(order, place.work);
@@ -68,12 +68,12 @@ export async function restoreBackup(order: RestoreOrder): Promise<Manifest> {
   }
 }
 
-type Place = { work: string; finish(): Promise<void>; abandon(): Promise<void> };
+type RestoreTarget = { work: string; finish(): Promise<void>; abandon(): Promise<void> };
 
 /** What a restore puts into a directory, the database last: with it the directory is one of data. */
-const PARTS = ["evidence", "assay.db"] as const;
+const RESTORED_ENTRIES = ["evidence", "assay.db"] as const;
 
-async function preparePlace(directory: string): Promise<Place> {
+async function preparePlace(directory: string): Promise<RestoreTarget> {
   const found = await stat(directory).catch(() => null);
   if (found && !found.isDirectory()) throw new RestoreError(`${directory} is no directory`);
   const inside = found !== null;
@@ -89,7 +89,9 @@ async function preparePlace(directory: string): Promise<Place> {
   if (inside) {
     const names = (await readdir(directory)).filter(
       (name) =>
-        name !== "lost+found" && name !== UNFINISHED_RESTORE && !(unfinished && PARTS.some((part) => part === name)),
+        name !== "lost+found" &&
+        name !== UNFINISHED_RESTORE &&
+        !(unfinished && RESTORED_ENTRIES.some((part) => part === name)),
     );
     if (names.length > 0)
       throw new RestoreError(
@@ -99,7 +101,8 @@ async function preparePlace(directory: string): Promise<Place> {
   const remove = async (): Promise<void> => {
     // What is not empty was refused above: whatever is there comes from a restore.
     if (inside)
-      for (const part of [...PARTS].reverse()) await rm(join(directory, part), { recursive: true, force: true });
+      for (const part of [...RESTORED_ENTRIES].reverse())
+        await rm(join(directory, part), { recursive: true, force: true });
     await rm(work, { recursive: true, force: true });
   };
   if (unfinished) lockDirectory(work).release();
@@ -121,7 +124,7 @@ async function preparePlace(directory: string): Promise<Place> {
     async finish() {
       await syncPath(work);
       if (inside) {
-        for (const part of PARTS) await rename(join(work, part), join(directory, part));
+        for (const part of RESTORED_ENTRIES) await rename(join(work, part), join(directory, part));
         await syncPath(directory);
         lock.release();
         // The mark last: as long as it is there, the directory is refused, and the next restore begins anew.
@@ -155,7 +158,7 @@ async function syncParent(directory: string): Promise<void> {
 }
 
 /** @throws RestoreError where the backup does not fit; what is compressed is known to fit when it did. */
-async function requireRoom({ size }: RestoreOrder, work: string): Promise<void> {
+async function requireRoom({ size }: RestoreOptions, work: string): Promise<void> {
   const free = await freeBytes(work);
   if (size !== null && size > free)
     throw new RestoreError(
@@ -163,10 +166,10 @@ async function requireRoom({ size }: RestoreOrder, work: string): Promise<void> 
     );
 }
 
-async function unpack(order: RestoreOrder, work: string): Promise<Manifest> {
-  const { source, size, signal, watch } = order;
+async function unpack(order: RestoreOptions, work: string): Promise<Manifest> {
+  const { source, size, signal, progress: watch } = order;
   const file = join(work, "assay.db");
-  const vault = openVault({ directory: join(work, "evidence"), staging: join(work, "staging"), ids: randomUUID });
+  const vault = openLocalStore({ directory: join(work, "evidence"), staging: join(work, "staging"), ids: randomUUID });
   try {
     let read = 0;
     const watched = async function* (): AsyncGenerator<Uint8Array> {
@@ -179,7 +182,7 @@ async function unpack(order: RestoreOrder, work: string): Promise<Manifest> {
     };
     watch.begin("unpacking the backup", size ?? 0);
     const publisher = publishing(vault);
-    const manifest = await readBackup(unpacked(watched()), {
+    const manifest = await readBackup(decompress(watched()), {
       head: (head) => refuseHead(head, order),
       database: (content) => writeDatabase(file, content),
       evidence: (_, content, bytes) => publisher.add(content, bytes),
@@ -194,7 +197,7 @@ async function unpack(order: RestoreOrder, work: string): Promise<Manifest> {
 }
 
 /** Whether it may be restored, told before the first gigabyte. @throws RestoreError, NewerDatabaseError */
-function refuseHead({ schema_version, evidence }: Head, { withoutEvidence }: RestoreOrder): void {
+function refuseHead({ schema_version, evidence }: Head, { withoutEvidence }: RestoreOptions): void {
   if (schema_version > schemaVersion()) throw new NewerDatabaseError("of the backup", schema_version, schemaVersion());
   if (!evidence && !withoutEvidence)
     throw new RestoreError(
@@ -217,7 +220,7 @@ async function writeDatabase(path: string, content: AsyncIterable<Buffer>): Prom
 /**
  * Puts evidence into the vault, some files at a time: making each durable alone would take as long as the disk turns.
  */
-function publishing(vault: Vault): {
+function publishing(vault: EvidenceStore): {
   add(content: AsyncIterable<Buffer>, size: number): Promise<void>;
   flush(): Promise<void>;
 } {
@@ -233,7 +236,7 @@ function publishing(vault: Vault): {
     async add(content, size) {
       staged.push(await vault.stage(content, { limit: size }));
       bytes += size;
-      if (staged.length >= AT_ONCE || bytes >= BYTES_AT_ONCE) await flush();
+      if (staged.length >= BATCH_FILES || bytes >= BATCH_BYTES) await flush();
     },
   };
 }
@@ -251,10 +254,10 @@ async function settleInDirectory(file: string): Promise<void> {
 
 /** The last word: what the database is, and that it names no file that is not there. */
 async function checkWhole(
-  { allowMissing, signal }: RestoreOrder,
+  { allowMissing, signal }: RestoreOptions,
   manifest: Manifest,
   file: string,
-  vault: Vault,
+  vault: EvidenceStore,
 ): Promise<void> {
   const { schemaVersion: version, rows } = checkCopy(file, { thorough: true });
   if (version !== manifest.schema_version)
@@ -273,7 +276,7 @@ async function checkWhole(
   const db = openCopy(file);
   try {
     let absent = 0;
-    const named = await astray(db, vault, ({ digest, problem }) => {
+    const named = await compareEvidence(db, vault, ({ digest, problem }) => {
       signal.throwIfAborted();
       if (!known.has(digest)) throw new DamagedBackupError(problem);
       absent += 1;

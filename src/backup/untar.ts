@@ -10,10 +10,10 @@ import { DamagedBackupError } from "./format.ts";
 export type TarMember = { name: string; size: number; mtime: number; content: AsyncIterable<Buffer> };
 
 /** A size in octal digits that does not fit is told by a pax record, which is this long at most. */
-const PAX_BYTES = BLOCK_BYTES;
+const MAX_PAX_BYTES = BLOCK_BYTES;
 
 /** @throws DamagedBackupError for everything that is not such an archive, to its last byte; what the source throws. */
-export async function* members(source: AsyncIterable<Uint8Array>): AsyncGenerator<TarMember, void, undefined> {
+export async function* readTarMembers(source: AsyncIterable<Uint8Array>): AsyncGenerator<TarMember, void, undefined> {
   const bytes = reader(source);
   for (;;) {
     const at = bytes.position();
@@ -26,7 +26,7 @@ export async function* members(source: AsyncIterable<Uint8Array>): AsyncGenerato
     }
     let size: number | null = null;
     if (head.toString("latin1", 156, 157) === "x") {
-      if (octal(head, 124, 12) > PAX_BYTES) throw strange(at);
+      if (octal(head, 124, 12) > MAX_PAX_BYTES) throw strange(at);
       const records = await bytes.take(BLOCK_BYTES);
       size = Number(/^\d+ size=(\d+)\n\0*$/.exec(records.toString("latin1"))?.[1] ?? Number.NaN);
       head = await bytes.take(BLOCK_BYTES);

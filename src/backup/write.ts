@@ -4,22 +4,22 @@ import type { FileHandle } from "node:fs/promises";
 import { END_OF_ARCHIVE_BYTES, memberHeader, memberPadding } from "../archive/tar.ts";
 import type { CopyContents, EvidenceReference } from "../store/db/database-copy.ts";
 import { DamagedEvidenceError } from "../evidence/errors.ts";
-import type { Vault } from "../evidence/local-store.ts";
+import type { EvidenceStore } from "../evidence/local-store.ts";
 import {
   FORMAT_VERSION,
   MEMBER,
-  evidenceMember,
+  evidenceMemberName,
   headText,
   manifestText,
   sha256,
-  stampOf,
+  formatCreationTime,
   sumsLine,
-  timeOf,
+  creationTimeOf,
 } from "./format.ts";
 import type { Head, Manifest } from "./format.ts";
 
 /** `at`: epoch seconds. */
-export type ArchiveParts = {
+export type ArchiveSources = {
   at: number;
   program: Head["program"];
   database: { copy: FileHandle; bytes: number; contents: CopyContents };
@@ -30,33 +30,33 @@ export type ArchiveParts = {
   evidence: {
     references(): Iterable<EvidenceReference>;
     missing: ReadonlySet<string>;
-    vault: Pick<Vault, "read">;
+    vault: Pick<EvidenceStore, "read">;
   } | null;
 };
 
 /** Bytes that are read of the database at once. */
-const BLOCK = 256 * 1024;
+const BLOCK_BYTES = 256 * 1024;
 
 /**
  * Gives the archive piece by piece and returns its manifest. A piece is good until the next one is asked for.
  * @throws MissingEvidenceError, DamagedEvidenceError, what the operating system refuses.
  */
-export async function* archiveBytes({
+export async function* generateArchive({
   at,
   program,
   database,
   evidence,
-}: ArchiveParts): AsyncGenerator<Uint8Array, Manifest, undefined> {
+}: ArchiveSources): AsyncGenerator<Uint8Array, Manifest, undefined> {
   const { schemaVersion, rows } = database.contents;
   const head: Head = {
     format: "assay-backup",
     format_version: FORMAT_VERSION,
-    created_at: stampOf(at),
+    created_at: formatCreationTime(at),
     program,
     schema_version: schemaVersion,
     evidence: evidence !== null,
   };
-  const mtime = timeOf(head);
+  const mtime = creationTimeOf(head);
   const begin = (name: string, size: number): Iterable<Uint8Array> => memberHeader({ name, size, mtime, mode: 0o600 });
   const text = function* (name: string, content: string): Generator<Uint8Array> {
     const bytes = Buffer.from(content);
@@ -80,7 +80,7 @@ export async function* archiveBytes({
   let sumsBytes = Buffer.byteLength(opening.join(""));
   if (evidence)
     for (const { digest, size } of given()) {
-      yield* begin(evidenceMember(digest), size);
+      yield* begin(evidenceMemberName(digest), size);
       let read = 0;
       for await (const block of evidence.vault.read(digest)) {
         read += block.length;
@@ -90,7 +90,7 @@ export async function* archiveBytes({
       yield memberPadding(size);
       files.count += 1;
       files.bytes += size;
-      sumsBytes += sumsLine(digest, evidenceMember(digest)).length;
+      sumsBytes += sumsLine(digest, evidenceMemberName(digest)).length;
     }
 
   yield* begin(MEMBER.sums, sumsBytes);
@@ -115,9 +115,9 @@ export async function* archiveBytes({
 /** The bytes of an open file from its beginning; returns their SHA-256. @throws Error when it is shorter. */
 async function* contentOf(file: FileHandle, bytes: number): AsyncGenerator<Uint8Array, string, undefined> {
   const hash = createHash("sha256");
-  const block = Buffer.alloc(BLOCK);
+  const block = Buffer.alloc(BLOCK_BYTES);
   for (let position = 0; position < bytes; ) {
-    const { bytesRead } = await file.read(block, 0, Math.min(BLOCK, bytes - position), position);
+    const { bytesRead } = await file.read(block, 0, Math.min(BLOCK_BYTES, bytes - position), position);
     if (bytesRead === 0) throw new Error(`the copy of the database ends after ${position} bytes instead of ${bytes}`);
     position += bytesRead;
     hash.update(block.subarray(0, bytesRead));
@@ -130,8 +130,8 @@ async function* contentOf(file: FileHandle, bytes: number): AsyncGenerator<Uint8
 function* batches(opening: readonly string[], evidence: Iterable<EvidenceReference>): Generator<Buffer> {
   let lines = opening.join("");
   for (const { digest } of evidence) {
-    lines += sumsLine(digest, evidenceMember(digest));
-    if (lines.length < BLOCK) continue;
+    lines += sumsLine(digest, evidenceMemberName(digest));
+    if (lines.length < BLOCK_BYTES) continue;
     yield Buffer.from(lines);
     lines = "";
   }

@@ -165,7 +165,7 @@ export function evidenceAccessOf(
     accessKey,
     secretKey,
     sessionToken: given ? null : env["AWS_SESSION_TOKEN"] || null,
-    authorities,
+    caCertificates: authorities,
   };
 }
 

@@ -5,7 +5,7 @@
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
-import { agreedPlace, openPlace, partsToRead } from "../evidence/location.ts";
+import { resolveEvidenceLocation, openEvidenceStore, readOnlyPaths } from "../evidence/location.ts";
 import type { EvidenceAccess, OpenedEvidence } from "../evidence/location.ts";
 import { recordDirectoryState } from "./fresh-directory.ts";
 import type { DirectoryState } from "./fresh-directory.ts";
@@ -155,7 +155,7 @@ export async function openEvidence(
   recorded: string | null,
 ): Promise<OpenedEvidence> {
   const place = resolveEvidencePlace(recorded, access);
-  return openPlace({ place, parts: partsToRead(directory, place), access }, newPublicId);
+  return openEvidenceStore({ location: place, paths: readOnlyPaths(directory, place), access }, newPublicId);
 }
 
 /**
@@ -163,7 +163,7 @@ export async function openEvidence(
  * @throws EvidencePlaceError when another location is configured
  */
 export const resolveEvidencePlace = (recorded: string | null, { configured }: EvidenceAccess): string =>
-  configured === null ? (recorded ?? IN_DIRECTORY) : agreedPlace(recorded, configured);
+  configured === null ? (recorded ?? IN_DIRECTORY) : resolveEvidenceLocation(recorded, configured);
 
 /**
  * Runs `work` in one write transaction.

@@ -6,7 +6,7 @@
 import type { NamedFile } from "../store/flows/evidence-location.ts";
 import type { Store } from "../store/index.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "../evidence/errors.ts";
-import type { Vault } from "../evidence/local-store.ts";
+import type { EvidenceStore } from "../evidence/local-store.ts";
 import { UNREFERENCED_EVIDENCE_AGE_S } from "../server/scheduler.ts";
 import { systemSources } from "../clock.ts";
 
@@ -40,8 +40,8 @@ export async function copyEvidence({
   signal,
 }: {
   store: Store;
-  source: Vault;
-  target: Vault;
+  source: EvidenceStore;
+  target: EvidenceStore;
   reached(bytes: number): void;
   signal: AbortSignal;
 }): Promise<CopyResult> {
@@ -73,7 +73,7 @@ export async function copyEvidence({
 }
 
 /** Counts the referenced files that the target has, checking each one: the final check before the switch. */
-export async function countPresent(store: Store, target: Vault, signal: AbortSignal): Promise<number> {
+export async function countPresent(store: Store, target: EvidenceStore, signal: AbortSignal): Promise<number> {
   let count = 0;
   await forEachConcurrently(listNamedFiles(store), async ({ digest, size }) => {
     signal.throwIfAborted();
@@ -83,11 +83,11 @@ export async function countPresent(store: Store, target: Vault, signal: AbortSig
 }
 
 async function copyOne(
-  source: Vault,
-  target: Vault,
+  source: EvidenceStore,
+  target: EvidenceStore,
   { digest, size }: NamedFile,
 ): Promise<"present" | "copied" | "missing" | "damaged"> {
-  if (await target.holds(digest, size)) return "present";
+  if (await target.isIntact(digest, size)) return "present";
   try {
     const staged = await target.stage(source.read(digest), { limit: size });
     if (staged.size !== size) {
@@ -101,7 +101,7 @@ async function copyOne(
       return "damaged";
     throw error;
   }
-  if (!(await target.holds(digest, size)))
+  if (!(await target.isIntact(digest, size)))
     throw Object.assign(
       new Error(
         `evidence ${digest} exists at the target with different content of the same size; ` +

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { errnoOf } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 
-export type Directories = {
+export type ShardDirectories = {
   /** Makes sure that `root/shard` exists, durably. Rejects with an ErrnoException. */
   prepare(shard: string): Promise<void>;
   /** Resolves when everything that happened in `root/shard` before this call is on disk. */
@@ -23,15 +23,15 @@ export type Directories = {
 };
 
 /** One directory's place in a round; everybody who asks for it before the round begins shares the promise. */
-type Ask = { promise: Promise<void>; resolve: () => void; reject: (reason: unknown) => void };
+type PendingSync = { promise: Promise<void>; resolve: () => void; reject: (reason: unknown) => void };
 
 /** The root among the shard names: it is synced in the same rounds when it gets a new shard. */
 const ROOT = "";
 
 /** Manages the shard directories below `root`, which must exist. */
-export function createDirectories({ root, disk }: { root: string; disk: Disk }): Directories {
+export function createShardDirectories({ root, disk }: { root: string; disk: Disk }): ShardDirectories {
   const descriptors = new Map<string, Promise<number>>();
-  let waiting = new Map<number, Ask>();
+  let waiting = new Map<number, PendingSync>();
   let rounds: Promise<void> | null = null;
 
   function descriptor(shard: string): Promise<number> {
@@ -62,7 +62,7 @@ export function createDirectories({ root, disk }: { root: string; disk: Disk }):
     const fd = await descriptor(shard);
     let asked = waiting.get(fd);
     if (asked === undefined) {
-      asked = createAsk();
+      asked = createPendingSync();
       waiting.set(fd, asked);
     }
     rounds ??= runRounds();
@@ -80,7 +80,7 @@ export function createDirectories({ root, disk }: { root: string; disk: Disk }):
     rounds = null;
   }
 
-  async function sync([fd, asked]: [number, Ask]): Promise<void> {
+  async function sync([fd, asked]: [number, PendingSync]): Promise<void> {
     try {
       await disk.fsync(fd);
       asked.resolve();
@@ -103,9 +103,9 @@ export function createDirectories({ root, disk }: { root: string; disk: Disk }):
   };
 }
 
-function createAsk(): Ask {
-  let resolve: Ask["resolve"] = () => {};
-  let reject: Ask["reject"] = () => {};
+function createPendingSync(): PendingSync {
+  let resolve: PendingSync["resolve"] = () => {};
+  let reject: PendingSync["reject"] = () => {};
   const promise = new Promise<void>((onDone, onFailure) => {
     resolve = onDone;
     reject = onFailure;

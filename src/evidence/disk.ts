@@ -34,7 +34,7 @@ export async function writeAll(disk: Disk, fd: number, bytes: Buffer): Promise<v
 }
 
 /** Removes a file; one that is already gone is what was wanted. */
-export async function remove(disk: Disk, path: string): Promise<void> {
+export async function removeIfPresent(disk: Disk, path: string): Promise<void> {
   try {
     await disk.unlink(path);
   } catch (error) {

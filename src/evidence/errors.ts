@@ -39,7 +39,7 @@ export class DamagedEvidenceError extends Error {
 }
 
 /** Seconds after which a client that could not be served because of the storage may come again. */
-const COME_AGAIN = 10;
+const RETRY_AFTER_S = 10;
 
 /**
  * The storage of the evidence gave no answer that tells anything: it is down, overloaded, or refuses our key. This is
@@ -51,7 +51,7 @@ export class EvidenceUnavailableError extends AppError {
   constructor(why: string) {
     super("unavailable", "The storage of the evidence cannot be reached now. Please try again", {
       internal: why,
-      headers: { "Retry-After": String(COME_AGAIN) },
+      headers: { "Retry-After": String(RETRY_AFTER_S) },
     });
     this.name = "EvidenceUnavailableError";
     this.why = why;

@@ -4,22 +4,22 @@
  */
 import type { Worker } from "node:worker_threads";
 import { HashingError } from "./hashing.ts";
-import type { ContentHash, Hashing } from "./hashing.ts";
-import type { HashAnswer, HashOrder } from "./hash-worker.ts";
+import type { ContentHash, Hasher } from "./hashing.ts";
+import type { HashResponse, HashRequest } from "./hash-worker.ts";
 
 /** Milliseconds without content after which the thread is ended. */
 const IDLE_MS = 30_000;
 
-type Waiting = { resolve(answer: HashAnswer): void; reject(error: Error): void };
+type PendingCall = { resolve(answer: HashResponse): void; reject(error: Error): void };
 
-export type HashingThread = Hashing & {
+export type HashingThread = Hasher & {
   /** Ends the thread; content that is being hashed fails. */
   close(): Promise<void>;
 };
 
-export function createHashing(start: () => Worker): HashingThread {
+export function createHashingThread(start: () => Worker): HashingThread {
   /** Content that is being hashed, with the call that waits for the thread. */
-  const open = new Map<number, Waiting | null>();
+  const open = new Map<number, PendingCall | null>();
   let worker: Worker | null = null;
   let idle: NodeJS.Timeout | null = null;
   let lastId = 0;
@@ -28,7 +28,7 @@ export function createHashing(start: () => Worker): HashingThread {
     if (worker !== null) return worker;
     const started = start();
     let cause: unknown = null;
-    started.on("message", (answer: HashAnswer) => {
+    started.on("message", (answer: HashResponse) => {
       const waiting = open.get(answer.id);
       if (waiting === undefined) return;
       open.set(answer.id, null);
@@ -63,7 +63,7 @@ export function createHashing(start: () => Worker): HashingThread {
     }, IDLE_MS).unref();
   }
 
-  function ask(order: HashOrder, transfer: ArrayBuffer[]): Promise<HashAnswer> {
+  function ask(order: HashRequest, transfer: ArrayBuffer[]): Promise<HashResponse> {
     return new Promise((resolve, reject) => {
       // The thread that had the beginning of this content is gone.
       if (!open.has(order.id)) return reject(new HashingError("the thread that hashes evidence ended"));
@@ -97,7 +97,7 @@ export function createHashing(start: () => Worker): HashingThread {
         abandon() {
           if (!open.has(id)) return;
           forget(id);
-          worker?.postMessage({ id, abandon: true } satisfies HashOrder);
+          worker?.postMessage({ id, abandon: true } satisfies HashRequest);
         },
       };
     },

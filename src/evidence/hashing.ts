@@ -15,14 +15,14 @@ export type ContentHash = {
   abandon(): void;
 };
 
-export type Hashing = { begin(): ContentHash };
+export type Hasher = { begin(): ContentHash };
 
 /** Hashing stopped for a reason of the machine, not of the content. */
 export class HashingError extends Error {
   override readonly name = "HashingError";
 }
 
-export const hashHere: Hashing = {
+export const inlineHasher: Hasher = {
   begin() {
     const hash = createHash("sha256");
     return {

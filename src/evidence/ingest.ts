@@ -2,9 +2,9 @@
 // once, by being published or discarded. Publishing, and whatever else may not cross it, takes turns by digest.
 import type { Readable } from "node:stream";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
-import type { Entry, Staged, Staging } from "./staging.ts";
+import type { StagedEntry, Staged, Staging } from "./staging.ts";
 
-export type Receiving = {
+export type Ingest = {
   stage(source: AsyncIterable<Buffer> | Readable, opts: { limit: number }): Promise<Staged>;
   publish(staged: readonly Staged[]): Promise<void>;
   discard(staged: readonly Staged[]): Promise<void>;
@@ -27,7 +27,7 @@ export type Receiving = {
 /**
  * `place` gives an entry its lasting place and consumes it, also when it fails; it has the turn of the entry's digest.
  */
-export function createReceiving(waiting: Staging, place: (entry: Entry) => Promise<void>): Receiving {
+export function createIngest(waiting: Staging, place: (entry: StagedEntry) => Promise<void>): Ingest {
   const turns = new Map<string, Promise<void>>();
   let closed = false;
 
@@ -36,7 +36,7 @@ export function createReceiving(waiting: Staging, place: (entry: Entry) => Promi
   }
 
   /** Runs `task` after everything that already has the turn of this digest; settles as `task` does. */
-  function inTurn<T>(digest: string, task: () => Promise<T>): Promise<T> {
+  function withDigestLock<T>(digest: string, task: () => Promise<T>): Promise<T> {
     const before = turns.get(digest);
     const result = before === undefined ? task() : before.then(task);
     const settled = result
@@ -54,7 +54,7 @@ export function createReceiving(waiting: Staging, place: (entry: Entry) => Promi
   async function publishOne({ token, digest }: Staged): Promise<void> {
     const entry = waiting.take(token);
     if (entry === null) throw new Error(`staged content ${digest} was published or discarded before`);
-    await inTurn(entry.digest, () => place(entry));
+    await withDigestLock(entry.digest, () => place(entry));
   }
 
   async function discard(staged: readonly Staged[]): Promise<void> {
@@ -72,7 +72,7 @@ export function createReceiving(waiting: Staging, place: (entry: Entry) => Promi
       const total = { removed: 0, bytes: 0 };
       for await (const digest of candidates) {
         if (closed) return total;
-        const bytes = await inTurn(digest, () => one(digest));
+        const bytes = await withDigestLock(digest, () => one(digest));
         if (bytes === null) continue;
         total.removed += 1;
         total.bytes += bytes;
@@ -107,7 +107,7 @@ export function createReceiving(waiting: Staging, place: (entry: Entry) => Promi
 }
 
 /** What `verify` says, from reading `content` to its end. */
-export async function uploadOutcome(content: AsyncIterable<Buffer>): Promise<"ok" | "missing" | "damaged"> {
+export async function verifyContent(content: AsyncIterable<Buffer>): Promise<"ok" | "missing" | "damaged"> {
   try {
     for await (const _ of content);
     return "ok";

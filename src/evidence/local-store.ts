@@ -15,15 +15,15 @@ import { createHash } from "node:crypto";
 import { closeSync, constants, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 import type { Readable } from "node:stream";
-import { createDirectories } from "./directories.ts";
-import { disk as realDisk, errnoOf, remove } from "./disk.ts";
+import { createShardDirectories } from "./directories.ts";
+import { disk as realDisk, errnoOf, removeIfPresent } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
-import type { Hashing } from "./hashing.ts";
-import { digestAt, evidencePath, placeOf, SHARD } from "./layout.ts";
-import { createReceiving, uploadOutcome } from "./ingest.ts";
+import type { Hasher } from "./hashing.ts";
+import { digestAt, evidencePath, splitDigest, SHARD_PATTERN } from "./layout.ts";
+import { createIngest, verifyContent } from "./ingest.ts";
 import { createStaging } from "./staging.ts";
-import type { Entry, Staged } from "./staging.ts";
+import type { StagedEntry, Staged } from "./staging.ts";
 
 export type { Staged } from "./staging.ts";
 
@@ -33,7 +33,7 @@ export type StoredFile = { digest: string; size: number; modifiedAt: number };
 /** `isReferenced` tells whether any row names the content; `olderThan` in epoch seconds. */
 export type SweepRules = { isReferenced: (digest: string) => boolean; olderThan: number };
 
-export type Vault = {
+export type EvidenceStore = {
   /**
    * Receives `source` to its end and hashes it on the way; `limit` in bytes, content of exactly that size passes.
    * Rejects with TooLargeError as soon as more came, with the source's own error when it fails or is destroyed early,
@@ -56,7 +56,7 @@ export type Vault = {
    * Whether the content of this size is there, whole: by the checksum that the storage kept of what it received, or,
    * without one, by reading it. Fails as `read` does, except for what is missing or damaged.
    */
-  holds(digest: string, size: number): Promise<boolean>;
+  isIntact(digest: string, size: number): Promise<boolean>;
   /** Reads the whole file and compares its hash. An unreadable file (EIO) counts as damaged. RangeError as above. */
   verify(digest: string): Promise<"ok" | "missing" | "damaged">;
   /**
@@ -87,19 +87,19 @@ export type Vault = {
  * again and again, by a pipeline that runs often, then costs no sync at all. It must be well below the age at which a
  * sweep takes files, because the mtime may lag behind the last publish by as much.
  */
-const CONFIRMED_FOR = 3_600_000;
+const CONFIRMATION_TTL_MS = 3_600_000;
 
 /** How many such names are remembered: about 2 MB. */
-const CONFIRMED_MAX = 10_000;
+const MAX_CONFIRMED = 10_000;
 
 /** Bytes read at a time: about 0.15 ms of hashing between two turns of the event loop. */
-const BLOCK = 256 * 1024;
+const BLOCK_BYTES = 256 * 1024;
 
 /**
  * Bytes of the first block, and of those after a short one: most files are small, and clearing away large blocks would
  * cost more than reading.
  */
-const SMALL_BLOCK = 16 * 1024;
+const SMALL_BLOCK_BYTES = 16 * 1024;
 
 /**
  * Opens the vault and creates its two directories (mode 0700) where they are missing. `directory` is the evidence root,
@@ -107,7 +107,7 @@ const SMALL_BLOCK = 16 * 1024;
  * unique over restarts and fit for file names. `disk` is for tests. `hashing` of what is received: here, unless given.
  * Throws ErrnoException when it cannot.
  */
-export function openVault({
+export function openLocalStore({
   directory,
   staging,
   ids,
@@ -118,27 +118,27 @@ export function openVault({
   staging: string;
   ids: () => string;
   disk?: Disk;
-  hashing?: Hashing | undefined;
-}): Vault {
-  createDurably(directory);
-  createDurably(staging);
+  hashing?: Hasher | undefined;
+}): EvidenceStore {
+  createDirectoryDurably(directory);
+  createDirectoryDurably(staging);
   if (statSync(directory).dev !== statSync(staging).dev) {
     throw new Error(`the staging directory ${staging} must be on the same file system as ${directory}`);
   }
-  const directories = createDirectories({ root: directory, disk });
+  const directories = createShardDirectories({ root: directory, disk });
   const waiting = createStaging({ directory: staging, ids, disk, ...(hashing ? { hashing } : {}) });
-  const receiving = createReceiving(waiting, place);
+  const receiving = createIngest(waiting, place);
   /** Digest -> when (monotonic milliseconds) this process last made its file durable and young. */
   const confirmed = new Map<string, number>();
 
   function confirm(digest: string): void {
     confirmed.delete(digest);
     confirmed.set(digest, performance.now());
-    if (confirmed.size > CONFIRMED_MAX) for (const [oldest] of confirmed) return void confirmed.delete(oldest);
+    if (confirmed.size > MAX_CONFIRMED) for (const [oldest] of confirmed) return void confirmed.delete(oldest);
   }
 
-  async function place(entry: Entry): Promise<void> {
-    const { shard } = placeOf(entry.digest);
+  async function place(entry: StagedEntry): Promise<void> {
+    const { shard } = splitDigest(entry.digest);
     const path = evidencePath(directory, entry.digest);
     let keeps: boolean;
     try {
@@ -161,11 +161,11 @@ export function openVault({
    * Whether complete content is there already; then it is durable and young when this resolves. The data is synced
    * again although this vault never renames anything else: the file may come from a restored copy.
    */
-  async function keepExisting(path: string, { digest, size }: Entry): Promise<boolean> {
+  async function keepExisting(path: string, { digest, size }: StagedEntry): Promise<boolean> {
     const found = await statOrNull(path);
     if (found === null || found.size !== size) return false;
     const last = confirmed.get(digest);
-    if (last !== undefined && performance.now() - last < CONFIRMED_FOR) return true;
+    if (last !== undefined && performance.now() - last < CONFIRMATION_TTL_MS) return true;
     const fd = await disk.open(path, constants.O_RDONLY);
     try {
       const now = Date.now() / 1000;
@@ -174,7 +174,7 @@ export function openVault({
     } finally {
       await disk.close(fd);
     }
-    await directories.flush(placeOf(digest).shard);
+    await directories.flush(splitDigest(digest).shard);
     confirm(digest);
     return true;
   }
@@ -196,11 +196,11 @@ export function openVault({
       const hash = createHash("sha256");
       // One block is held back: it is given away when the digest of all is known.
       let held: Buffer | null = null;
-      for (let size = SMALL_BLOCK; ; ) {
+      for (let size = SMALL_BLOCK_BYTES; ; ) {
         const block = Buffer.allocUnsafeSlow(size);
         const { bytesRead } = await disk.read(fd, block, 0, size, null);
         if (bytesRead === 0) break;
-        size = bytesRead < size ? SMALL_BLOCK : BLOCK;
+        size = bytesRead < size ? SMALL_BLOCK_BYTES : BLOCK_BYTES;
         if (held) yield held;
         held = block.subarray(0, bytesRead);
         hash.update(held);
@@ -217,7 +217,7 @@ export function openVault({
 
   /** The reference is asked for first: nearly every file has one, and that answer costs no system call. */
   async function* unreferenced({ isReferenced }: SweepRules): AsyncGenerator<string> {
-    for (const shard of (await disk.readdir(directory)).filter((name) => SHARD.test(name))) {
+    for (const shard of (await disk.readdir(directory)).filter((name) => SHARD_PATTERN.test(name))) {
       for (const name of await disk.readdir(join(directory, shard))) {
         const digest = digestAt(shard, name);
         if (digest !== null && !isReferenced(digest)) yield digest;
@@ -231,7 +231,7 @@ export function openVault({
     const found = await statOrNull(path);
     if (found === null || found.mtimeMs / 1000 >= rules.olderThan || rules.isReferenced(digest)) return null;
     confirmed.delete(digest);
-    await remove(disk, path);
+    await removeIfPresent(disk, path);
     return found.size;
   }
 
@@ -246,17 +246,17 @@ export function openVault({
       return found === null ? null : { size: found.size };
     },
 
-    async holds(digest, size) {
+    async isIntact(digest, size) {
       return (
         (await statOrNull(evidencePath(directory, digest)))?.size === size &&
-        (await uploadOutcome(readChecked(digest))) === "ok"
+        (await verifyContent(readChecked(digest))) === "ok"
       );
     },
 
-    verify: (digest) => uploadOutcome(readChecked(digest)),
+    verify: (digest) => verifyContent(readChecked(digest)),
 
     async *list() {
-      for (const shard of (await disk.readdir(directory)).filter((name) => SHARD.test(name)).sort()) {
+      for (const shard of (await disk.readdir(directory)).filter((name) => SHARD_PATTERN.test(name)).sort()) {
         for (const name of (await disk.readdir(join(directory, shard))).sort()) {
           const digest = digestAt(shard, name);
           const found = digest === null ? null : await statOrNull(join(directory, shard, name));
@@ -281,7 +281,7 @@ export function openVault({
  * disk.
  * @throws the system's error.
  */
-export function createDurably(path: string): void {
+export function createDirectoryDurably(path: string): void {
   const topmost = mkdirSync(path, { recursive: true, mode: 0o700 });
   if (topmost === undefined) return;
   const levels = relative(dirname(topmost), path).split(sep).length;

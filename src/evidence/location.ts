@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { getCACertificates } from "node:tls";
 import { IN_DIRECTORY } from "../store/flows/evidence-location.ts";
 import type { Store } from "../store/index.ts";
-import type { S3Vault } from "./s3-store.ts";
-import type { Hashing } from "./hashing.ts";
-import { openVault } from "./local-store.ts";
-import type { Vault } from "./local-store.ts";
+import type { S3Store } from "./s3-store.ts";
+import type { Hasher } from "./hashing.ts";
+import { openLocalStore } from "./local-store.ts";
+import type { EvidenceStore } from "./local-store.ts";
 
 /** What it takes to reach evidence that is kept elsewhere. */
 export type EvidenceAccess = {
@@ -22,11 +22,11 @@ export type EvidenceAccess = {
   secretKey: string | null;
   sessionToken: string | null;
   /** Certificates of authorities to trust beside the usual ones; null: only those. */
-  authorities: readonly string[] | null;
+  caCertificates: readonly string[] | null;
 };
 
 /** The configuration and the database do not agree on where the evidence is, or keys are missing. For the operator. */
-export class EvidencePlaceError extends Error {
+export class EvidenceLocationError extends Error {
   override readonly name = "EvidencePlaceError";
   readonly code = "EVIDENCE_PLACE";
 }
@@ -34,10 +34,14 @@ export class EvidencePlaceError extends Error {
 /**
  * `remote` is the same vault where it is on storage elsewhere, with what only that one can do; null for the directory.
  */
-export type OpenedEvidence = { vault: Vault; remote: S3Vault | null };
+export type OpenedEvidence = { store: EvidenceStore; remote: S3Store | null };
 
 /** Where the evidence is, and what it takes to open it there; can be handed to a thread. */
-export type EvidenceHome = { place: string; parts: { evidence: string; staging: string }; access: EvidenceAccess };
+export type EvidenceStoreConfig = {
+  location: string;
+  paths: { evidence: string; staging: string };
+  access: EvidenceAccess;
+};
 
 /**
  * Opens the evidence at `place` (`directory` or an s3:// URL) of a data directory with these `parts`. Nothing is asked
@@ -46,20 +50,21 @@ export type EvidenceHome = { place: string; parts: { evidence: string; staging: 
  * @param hashing of what is received; here where it is not given
  * @throws EvidencePlaceError without keys
  */
-export async function openPlace(
-  { place, parts: { evidence, staging }, access }: EvidenceHome,
+export async function openEvidenceStore(
+  { location: place, paths: { evidence, staging }, access }: EvidenceStoreConfig,
   ids: () => string,
-  hashing?: Hashing,
+  hashing?: Hasher,
 ): Promise<OpenedEvidence> {
-  if (place === IN_DIRECTORY) return { vault: openVault({ directory: evidence, staging, ids, hashing }), remote: null };
-  const { accessKey, secretKey, authorities } = access;
+  if (place === IN_DIRECTORY)
+    return { store: openLocalStore({ directory: evidence, staging, ids, hashing }), remote: null };
+  const { accessKey, secretKey, caCertificates: authorities } = access;
   if (accessKey === null || secretKey === null) {
-    throw new EvidencePlaceError(
+    throw new EvidenceLocationError(
       `no keys for the evidence on ${place}: give --s3-access-key and --s3-secret-key, their ASSAY_ variables, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY`,
     );
   }
   // The client library is large: whoever does not need it does not load it.
-  const { openS3Vault, s3Place } = await import("./s3-store.ts");
+  const { openS3Store: openS3Vault, parseS3Url: s3Place } = await import("./s3-store.ts");
   const { bucket, prefix } = s3Place(place);
   const trusted = authorities && [...getCACertificates("default"), ...authorities];
   const remote = openS3Vault({
@@ -70,21 +75,21 @@ export async function openPlace(
       accessKey,
       secretKey,
       sessionToken: access.sessionToken,
-      authorities: trusted,
+      caCertificates: trusted,
     },
     prefix,
     staging,
     ids,
     hashing,
   });
-  return { vault: remote, remote };
+  return { store: remote, remote };
 }
 
 /**
  * The parts with which evidence at `place` is opened to be read or swept: nothing will be staged, so nothing is made in
  * the data directory, which may lie where nobody can write.
  */
-export function partsToRead(directory: string, place: string): EvidenceHome["parts"] {
+export function readOnlyPaths(directory: string, place: string): EvidenceStoreConfig["paths"] {
   const evidence = join(directory, "evidence");
   return { evidence, staging: place === IN_DIRECTORY ? evidence : directory };
 }
@@ -93,14 +98,14 @@ export function partsToRead(directory: string, place: string): EvidenceHome["par
  * The place that both the database and the configuration mean; `configured` null is the directory.
  * @throws EvidencePlaceError where they differ
  */
-export function agreedPlace(recorded: string | null, configured: string | null): string {
-  const place = configured ?? IN_DIRECTORY;
-  if (recorded === null || recorded === place) return place;
+export function resolveEvidenceLocation(recorded: string | null, configured: string | null): string {
+  const location = configured ?? IN_DIRECTORY;
+  if (recorded === null || recorded === location) return location;
   const told = (one: string): string => (one === IN_DIRECTORY ? "the data directory" : one);
   const option = recorded === IN_DIRECTORY ? "leave out --evidence-store" : `give --evidence-store ${recorded}`;
-  throw new EvidencePlaceError(
+  throw new EvidenceLocationError(
     `the evidence is kept in ${told(recorded)}, but ${configured === null ? "no --evidence-store is given" : `--evidence-store is ${configured}`}: ` +
-      `${option} (or set ASSAY_EVIDENCE_STORE, or evidence_store in the configuration file, accordingly), or move it to ${told(place)} with assay vault migrate --to ${place}`,
+      `${option} (or set ASSAY_EVIDENCE_STORE, or evidence_store in the configuration file, accordingly), or move it to ${told(location)} with assay vault migrate --to ${location}`,
   );
 }
 
@@ -109,10 +114,10 @@ export function agreedPlace(recorded: string | null, configured: string | null):
  * will do.
  * @throws EvidencePlaceError where the database records another one
  */
-export function settlePlace({ evidenceLocation }: Store, configured: string | null): string {
+export function bindEvidenceLocation({ evidenceLocation }: Store, configured: string | null): string {
   const recorded = evidenceLocation.findCurrent();
-  const place = agreedPlace(evidenceLocation.hasEvidence() ? recorded : null, configured);
+  const location = resolveEvidenceLocation(evidenceLocation.hasEvidence() ? recorded : null, configured);
   // Nothing recorded means the directory: a server that keeps evidence there starts on a full disk too.
-  if (place !== (recorded ?? IN_DIRECTORY)) evidenceLocation.set(place);
-  return place;
+  if (location !== (recorded ?? IN_DIRECTORY)) evidenceLocation.set(location);
+  return location;
 }

@@ -14,21 +14,21 @@ import { evidencePath } from "./layout.ts";
 import type { StreamReport, StreamOrder } from "../workers/byte-streams.ts";
 
 /** What the thread is started with: the evidence root. */
-export type EvidenceWorkerData = { root: string };
+export type ReaderWorkerData = { root: string };
 
 /**
  * Offsets in bytes, `end` inclusive, null for the end of the file; `size` is what the file must have, null when it is
  * not known.
  */
-export type EvidenceRead = { digest: string; start: number; end: number | null; size: number | null };
+export type ReadRequest = { digest: string; start: number; end: number | null; size: number | null };
 
 /** `text` says what is wrong; `code` is the errno name where the operating system refused. */
-export type Failure = { kind: "missing" | "damaged" | "range" | "io"; text: string; code: string | null };
+export type ReadFailure = { kind: "missing" | "damaged" | "range" | "io"; text: string; code: string | null };
 
 /** Bytes per chunk. Measured with 1 GB: half of it is a tenth slower, twice as much only needs more memory. */
-const CHUNK = 128 * 1024;
+const CHUNK_BYTES = 128 * 1024;
 
-type Reading = {
+type OpenRead = {
   readonly id: number;
   readonly digest: string;
   readonly fd: number;
@@ -39,10 +39,10 @@ type Reading = {
   readonly end: number;
 };
 
-class Refusal extends Error {
-  readonly kind: Failure["kind"];
+class ReadError extends Error {
+  readonly kind: ReadFailure["kind"];
 
-  constructor(kind: Failure["kind"], text: string) {
+  constructor(kind: ReadFailure["kind"], text: string) {
     super(text);
     this.kind = kind;
   }
@@ -50,10 +50,10 @@ class Refusal extends Error {
 
 const port = parentPort;
 if (port === null) throw new Error("this file runs as a worker thread only");
-const { root } = workerData as EvidenceWorkerData;
-const readings = new Map<number, Reading>();
+const { root } = workerData as ReaderWorkerData;
+const readings = new Map<number, OpenRead>();
 
-port.on("message", (order: StreamOrder<EvidenceRead>) => {
+port.on("message", (order: StreamOrder<ReadRequest>) => {
   try {
     if (order.type === "open") {
       const reading = open(order.id, order.request);
@@ -73,20 +73,20 @@ port.on("message", (order: StreamOrder<EvidenceRead>) => {
   }
 });
 
-function send(news: StreamReport<Failure>): void {
+function send(news: StreamReport<ReadFailure>): void {
   port?.postMessage(news, news.type === "chunk" ? [news.bytes.buffer] : []);
 }
 
-function open(id: number, { digest, start, end: lastByte, size: expected }: EvidenceRead): Reading {
+function open(id: number, { digest, start, end: lastByte, size: expected }: ReadRequest): OpenRead {
   const fd = openSync(evidencePath(root, digest), "r");
   try {
     const { size } = fstatSync(fd);
     if (expected !== null && size !== expected) {
-      throw new Refusal("damaged", `it has ${size} bytes instead of ${expected}`);
+      throw new ReadError("damaged", `it has ${size} bytes instead of ${expected}`);
     }
     const end = lastByte === null ? size : lastByte + 1;
     if (start > end || end > size) {
-      throw new Refusal("range", `bytes ${start} to ${end - 1} are not within a file of ${size} bytes`);
+      throw new ReadError("range", `bytes ${start} to ${end - 1} are not within a file of ${size} bytes`);
     }
     const whole = start === 0 && end === size;
     return { id, digest, fd, hash: whole ? createHash("sha256") : null, position: start, end };
@@ -96,11 +96,11 @@ function open(id: number, { digest, start, end: lastByte, size: expected }: Evid
   }
 }
 
-function sendChunk(reading: Reading): void {
-  const bytes = new Uint8Array(Math.min(CHUNK, reading.end - reading.position));
+function sendChunk(reading: OpenRead): void {
+  const bytes = new Uint8Array(Math.min(CHUNK_BYTES, reading.end - reading.position));
   for (let filled = 0; filled < bytes.length; ) {
     const read = readSync(reading.fd, bytes, filled, bytes.length - filled, reading.position + filled);
-    if (read === 0) throw new Refusal("damaged", `it ends after ${reading.position + filled} bytes`);
+    if (read === 0) throw new ReadError("damaged", `it ends after ${reading.position + filled} bytes`);
     filled += read;
   }
   reading.position += bytes.length;
@@ -108,19 +108,19 @@ function sendChunk(reading: Reading): void {
   const last = reading.position === reading.end;
   if (last) {
     const actual = reading.hash?.digest("hex") ?? reading.digest;
-    if (actual !== reading.digest) throw new Refusal("damaged", `its content has the digest ${actual}`);
+    if (actual !== reading.digest) throw new ReadError("damaged", `its content has the digest ${actual}`);
     finish(reading);
   }
   send({ type: "chunk", id: reading.id, bytes, last });
 }
 
-function finish(reading: Reading): void {
+function finish(reading: OpenRead): void {
   readings.delete(reading.id);
   closeSync(reading.fd);
 }
 
-function failure(error: unknown): Failure {
-  if (error instanceof Refusal) return { kind: error.kind, text: error.message, code: null };
+function failure(error: unknown): ReadFailure {
+  if (error instanceof ReadError) return { kind: error.kind, text: error.message, code: null };
   const text = error instanceof Error ? error.message : String(error);
   const code = (error as NodeJS.ErrnoException).code ?? null;
   return { kind: code === "ENOENT" ? "missing" : "io", text, code };

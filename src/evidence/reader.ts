@@ -3,8 +3,8 @@
 import type { Readable } from "node:stream";
 import type { Worker } from "node:worker_threads";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
-import { placeOf } from "./layout.ts";
-import type { EvidenceRead, EvidenceWorkerData, Failure } from "./reader-worker.ts";
+import { splitDigest } from "./layout.ts";
+import type { ReadRequest, ReaderWorkerData, ReadFailure } from "./reader-worker.ts";
 import { createByteStreams } from "../workers/byte-streams.ts";
 
 export type EvidenceRequest = {
@@ -16,7 +16,7 @@ export type EvidenceRequest = {
   size?: number;
 };
 
-export type EvidenceThread = {
+export type LocalEvidenceReader = {
   /**
    * Opens a file and resolves when it is known to be there. Rejects with MissingEvidenceError, DamagedEvidenceError
    * (wrong size), RangeError (malformed digest, range outside the file), EvidenceWorkerError or an ErrnoException.
@@ -36,7 +36,7 @@ export class EvidenceWorkerError extends Error {
 }
 
 /** Chunks that may be on their way to one stream. */
-const CREDITS = 4;
+const CREDITS_PER_STREAM = 4;
 
 /**
  * `root` is the evidence root. `start` starts src/evidence/reader-worker.ts, from its file or from the bundle, with
@@ -47,18 +47,18 @@ export function createEvidenceReader({
   start,
 }: {
   root: string;
-  start: (options: { workerData: EvidenceWorkerData }) => Worker;
-}): EvidenceThread {
-  const feeds = createByteStreams<EvidenceRead, Failure>({
+  start: (options: { workerData: ReaderWorkerData }) => Worker;
+}): LocalEvidenceReader {
+  const feeds = createByteStreams<ReadRequest, ReadFailure>({
     start: () => start({ workerData: { root } }),
-    credits: CREDITS,
+    credits: CREDITS_PER_STREAM,
     idleTimeoutMs: null,
     toError: ({ digest }, reason) => toError(digest, reason),
     toThreadError: (why, options) => new EvidenceWorkerError(`evidence cannot be read: ${why}`, options),
   });
   return {
     async open({ digest, start: first = 0, end, size }) {
-      placeOf(digest);
+      splitDigest(digest);
       if (!isOffset(first) || (end !== undefined && (!isOffset(end) || end < first))) {
         throw new RangeError(`bytes ${first} to ${end ?? "the end"} are not a range`);
       }
@@ -72,7 +72,7 @@ function isOffset(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 0;
 }
 
-function toError(digest: string, { kind, text, code }: Failure): Error {
+function toError(digest: string, { kind, text, code }: ReadFailure): Error {
   if (kind === "missing") return new MissingEvidenceError(digest);
   if (kind === "damaged") return new DamagedEvidenceError(digest, text);
   if (kind === "range") return new RangeError(text);

@@ -24,7 +24,7 @@ import { Upload } from "@aws-sdk/lib-storage";
 import { EvidenceUnavailableError } from "./errors.ts";
 import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 
-export type BucketSettings = {
+export type S3Settings = {
   bucket: string;
   /** Where the store is; null: Amazon's, by its region. */
   endpoint: string | null;
@@ -34,48 +34,48 @@ export type BucketSettings = {
   /** Of credentials that are handed out for a time; null without. */
   sessionToken: string | null;
   /** All authorities to trust, in PEM; null: those of Node. */
-  authorities: readonly string[] | null;
+  caCertificates: readonly string[] | null;
   /** Milliseconds; see TIMEOUTS. */
-  timeouts?: typeof TIMEOUTS;
+  timeoutsMs?: typeof TIMEOUTS_MS;
 };
 
 /** An object as it lies there. `checksum`: the SHA-256 in hex that the store computed, null where it kept none. */
 export type StoredObject = { size: number; checksum: string | null; modifiedAt: number; etag: string };
 
 /** How long to wait for a connection, and for any byte on one, in milliseconds. */
-const TIMEOUTS = { connect: 5_000, idle: 30_000 };
+const TIMEOUTS_MS = { connect: 5_000, idle: 30_000 };
 
-const ATTEMPTS = 3;
+const MAX_ATTEMPTS = 3;
 
 /**
  * Connections at once. Downloads have theirs to themselves: each is held for as long as its client takes, and uploads,
  * which somebody waits for, must not queue behind them.
  */
-const CONNECTIONS = { requests: 64, downloads: 256 };
+const MAX_CONNECTIONS = { requests: 64, downloads: 256 };
 /** Requests at once, so that none has to wait for a connection, which would count as a store that does not answer. */
-const AT_ONCE = 48;
+const MAX_CONCURRENT_REQUESTS = 48;
 
 /**
  * Bytes of a part of a large upload, and what may be sent in one request; two parts of an upload are under way at once.
  */
-export const PART = 8 * 1_048_576;
-const PARTS_AT_ONCE = 2;
+export const PART_BYTES = 8 * 1_048_576;
+const MAX_CONCURRENT_PARTS = 2;
 /** The most parts that an upload may have; a larger file has larger parts. */
-const MOST_PARTS = 10_000;
+const MAX_PARTS = 10_000;
 
-export function openBucket({
+export function openS3Client({
   bucket: Bucket,
   endpoint,
   region,
   accessKey,
   secretKey,
   sessionToken,
-  authorities,
-  timeouts = TIMEOUTS,
-}: BucketSettings) {
-  const requests = client(CONNECTIONS.requests);
-  const downloads = client(CONNECTIONS.downloads);
-  const places = createConcurrencyLimit(AT_ONCE);
+  caCertificates: authorities,
+  timeoutsMs: timeouts = TIMEOUTS_MS,
+}: S3Settings) {
+  const requests = client(MAX_CONNECTIONS.requests);
+  const downloads = client(MAX_CONNECTIONS.downloads);
+  const places = createConcurrencyLimit(MAX_CONCURRENT_REQUESTS);
 
   function client(maxSockets: number): S3Client {
     const sockets = { keepAlive: true, maxSockets };
@@ -98,7 +98,7 @@ export function openBucket({
       disableS3ExpressSessionAuth: true,
       defaultsMode: "standard",
       retryMode: "standard",
-      maxAttempts: ATTEMPTS,
+      maxAttempts: MAX_ATTEMPTS,
       logger: silent,
       requestHandler: {
         connectionTimeout: timeouts.connect,
@@ -129,7 +129,7 @@ export function openBucket({
     } = await asked(`listing ${what.Prefix}`, () => requests.send(new ListObjectsV2Command({ Bucket, ...what })));
     // What has no objects because it is no listing must not read as an empty store.
     if (Name === undefined && KeyCount === undefined)
-      throw new EvidenceUnavailableError(`listing ${what.Prefix}: ${NO_STORE}`);
+      throw new EvidenceUnavailableError(`listing ${what.Prefix}: ${NOT_S3}`);
     const found = Contents.map(({ Key = "", Size = 0, LastModified }) => ({
       key: Key,
       size: Size,
@@ -149,7 +149,7 @@ export function openBucket({
           requests.send(new HeadObjectCommand({ ...at(key), ChecksumMode: "ENABLED" })),
         );
         const { ContentLength: size, ETag: etag } = found;
-        if (size === undefined || etag === undefined) throw new Error(NO_STORE);
+        if (size === undefined || etag === undefined) throw new Error(NOT_S3);
         return { size, checksum: hexOf(found.ChecksumSHA256), modifiedAt: secondsOf(found.LastModified), etag };
       } catch (error) {
         if (error instanceof S3ServiceException && error.$metadata.httpStatusCode === 404) return null;
@@ -185,7 +185,7 @@ export function openBucket({
           !Number.isSafeInteger(total)
         ) {
           if (found.Body instanceof Readable) found.Body.destroy();
-          throw new Error(NO_STORE);
+          throw new Error(NOT_S3);
         }
         // What goes wrong is told to whoever reads; nobody may be reading yet.
         found.Body.on("error", () => undefined);
@@ -223,8 +223,8 @@ export function openBucket({
     async putParts(key: string, content: AsyncIterable<Buffer>, size: number): Promise<void> {
       const upload = new Upload({
         client: requests,
-        partSize: Math.max(PART, Math.ceil(size / MOST_PARTS)),
-        queueSize: PARTS_AT_ONCE,
+        partSize: Math.max(PART_BYTES, Math.ceil(size / MAX_PARTS)),
+        queueSize: MAX_CONCURRENT_PARTS,
         params: {
           ...at(key),
           Body: Readable.from(content, { objectMode: false }),
@@ -266,7 +266,7 @@ export function openBucket({
 }
 
 /** A page of a proxy, say: whatever has the status of a success, but not what every S3 store tells with it. */
-const NO_STORE = "the answer is not one of an S3 store";
+const NOT_S3 = "the answer is not one of an S3 store";
 
 /** What the library would tell the console. */
 const silent = { debug() {}, info() {}, warn() {}, error() {}, trace() {} };

@@ -20,45 +20,45 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { openBucket, PART } from "./s3-client.ts";
-import type { BucketSettings, StoredObject } from "./s3-client.ts";
+import { openS3Client, PART_BYTES } from "./s3-client.ts";
+import type { S3Settings, StoredObject } from "./s3-client.ts";
 import { disk } from "./disk.ts";
 import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } from "./errors.ts";
-import { hashHere } from "./hashing.ts";
-import type { Hashing } from "./hashing.ts";
-import { digestAt, placeOf } from "./layout.ts";
+import { inlineHasher } from "./hashing.ts";
+import type { Hasher } from "./hashing.ts";
+import { digestAt, splitDigest } from "./layout.ts";
 import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
-import { createReceiving, uploadOutcome } from "./ingest.ts";
+import { createIngest, verifyContent } from "./ingest.ts";
 import { createStaging } from "./staging.ts";
-import type { Entry } from "./staging.ts";
-import { createDurably } from "./local-store.ts";
-import type { SweepRules, Vault } from "./local-store.ts";
+import type { StagedEntry } from "./staging.ts";
+import { createDirectoryDurably } from "./local-store.ts";
+import type { SweepRules, EvidenceStore } from "./local-store.ts";
 
 /** What to read: bytes from `start` to `end`, both inclusive and from 0; `size` is what the row promises. */
-export type ReadRequest = { digest: string; start?: number; end?: number; size?: number };
+export type S3ReadRequest = { digest: string; start?: number; end?: number; size?: number };
 
-export type S3Vault = Vault & {
+export type S3Store = EvidenceStore & {
   /**
    * Opens an object and resolves when it is known to be there. Rejects with MissingEvidenceError, DamagedEvidenceError
    * (wrong size), EvidenceUnavailableError or RangeError (malformed digest, range outside the object). The stream fails
    * with the same errors; one of a whole object before its last bytes when the content is not what the digest says. A
    * destroyed stream gives its connection back.
    */
-  open(request: ReadRequest): Promise<Readable>;
+  open(request: S3ReadRequest): Promise<Readable>;
   /**
    * Looks at the object as it lies there: its size, and what tells it from a later one under its name. Null: the store
    * says that there is none.
    */
-  look(digest: string): Promise<{ size: number; signature: string } | null>;
+  stat(digest: string): Promise<{ size: number; signature: string } | null>;
   /** Asks the store for anything, to learn whether it answers. @throws EvidenceUnavailableError with its reason */
   probe(): Promise<void>;
 };
 
 /** Where objects are: `prefix` without slashes at its ends, "" for none. */
-export type S3Place = { bucket: string; prefix: string };
+export type S3Location = { bucket: string; prefix: string };
 
 /** `s3://BUCKET/PREFIX` as the option takes it. */
-export function s3Place(url: string): S3Place {
+export function parseS3Url(url: string): S3Location {
   const [, bucket = "", prefix = ""] = /^s3:\/\/([^/]+)\/?(.*?)\/?$/.exec(url) ?? [];
   return { bucket, prefix };
 }
@@ -66,52 +66,52 @@ export function s3Place(url: string): S3Place {
 /**
  * Uploads from files that are sent at once: one of a single part holds it in memory, a larger one a few of its parts.
  */
-const UPLOADS = { single: 8, parts: 2 };
+const MAX_CONCURRENT_UPLOADS = { single: 8, parts: 2 };
 
 /** Bytes that are read of a received file at once. */
-const BLOCK = 1_048_576;
+const BLOCK_BYTES = 1_048_576;
 
 /**
  * For this long (milliseconds) a name that was found to be there is kept from the sweep; see `Vault.sweep` on times.
  */
-const KEPT_FOR = 2 * 3_600_000;
+const CONFIRMATION_TTL_MS = 2 * 3_600_000;
 
 /** A read may stop this often without having brought a byte. */
-const STOPS = 3;
+const MAX_RESUMES = 3;
 
 /** Objects of one listing: what stores give at most. */
-const PAGE = 1000;
+const LIST_PAGE_SIZE = 1000;
 
 /**
  * Opens the vault; asks the store for nothing yet. `staging` is a local directory, made where it is missing; `ids`
  * gives names that are unique over restarts and fit for file names. `pageSize` is for tests.
  */
-export function openS3Vault({
+export function openS3Store({
   settings,
   prefix,
   staging,
   ids,
-  pageSize = PAGE,
-  hashing = hashHere,
+  pageSize = LIST_PAGE_SIZE,
+  hashing = inlineHasher,
 }: {
-  settings: BucketSettings;
+  settings: S3Settings;
   prefix: string;
   staging: string;
   ids: () => string;
   pageSize?: number;
-  hashing?: Hashing | undefined;
-}): S3Vault {
-  createDurably(staging);
-  const bucket = openBucket(settings);
+  hashing?: Hasher | undefined;
+}): S3Store {
+  createDirectoryDurably(staging);
+  const bucket = openS3Client(settings);
   const waiting = createStaging({ directory: staging, ids, disk, hashing });
-  const receiving = createReceiving(waiting, place);
-  const [single, parts] = [createConcurrencyLimit(UPLOADS.single), createConcurrencyLimit(UPLOADS.parts)];
+  const receiving = createIngest(waiting, place);
+  const [single, parts] = [createConcurrencyLimit(MAX_CONCURRENT_UPLOADS.single), createConcurrencyLimit(MAX_CONCURRENT_UPLOADS.parts)];
   /** Digest -> when (monotonic milliseconds) a publish last found its content there; the oldest first. */
   const kept = new Map<string, number>();
   const root = prefix === "" ? "" : `${prefix}/`;
 
   function keyOf(digest: string): string {
-    const { shard, name } = placeOf(digest);
+    const { shard, name } = splitDigest(digest);
     return `${root}${shard}/${name}`;
   }
 
@@ -123,7 +123,7 @@ export function openS3Vault({
   const isWhole = (found: StoredObject | null, { digest, size }: { digest: string; size: number }): boolean =>
     found !== null && found.size === size && (found.checksum === null || found.checksum === digest);
 
-  async function place(entry: Entry): Promise<void> {
+  async function place(entry: StagedEntry): Promise<void> {
     const key = keyOf(entry.digest);
     try {
       // A 404 that is not the store's costs an upload of what is there, and nothing else.
@@ -140,11 +140,11 @@ export function openS3Vault({
     }
   }
 
-  async function upload(entry: Entry, key: string): Promise<void> {
+  async function upload(entry: StagedEntry, key: string): Promise<void> {
     const { content, digest, size } = entry;
     if (Buffer.isBuffer(content)) return bucket.put(key, content, digest);
     const file = (): AsyncIterable<Buffer> => wholeFile(digest, waiting.pathOf(entry), hashing);
-    if (size <= PART) await single.run(async () => bucket.put(key, await buffer(file()), digest));
+    if (size <= PART_BYTES) await single.run(async () => bucket.put(key, await buffer(file()), digest));
     else await parts.run(() => bucket.putParts(key, file(), size));
   }
 
@@ -155,7 +155,7 @@ export function openS3Vault({
     throw new EvidenceUnavailableError(`HEAD ${key}: 404, but the store lists it`);
   }
 
-  async function open({ digest, start = 0, end, size: expected }: ReadRequest): Promise<Readable> {
+  async function open({ digest, start = 0, end, size: expected }: S3ReadRequest): Promise<Readable> {
     receiving.assertOpen();
     const key = keyOf(digest);
     if (!isOffset(start) || (end !== undefined && (!isOffset(end) || end < start)))
@@ -211,7 +211,8 @@ export function openS3Vault({
         );
       } catch (error) {
         stops += 1;
-        if (receiving.isClosed() || stops > STOPS || source.position >= source.end) throw unreadable(source, error);
+        if (receiving.isClosed() || stops > MAX_RESUMES || source.position >= source.end)
+          throw unreadable(source, error);
         source.body.destroy();
         source.body = (await fetch(source.key, source.digest, { start: source.position, end: source.end - 1 })).body;
       }
@@ -248,7 +249,7 @@ export function openS3Vault({
 
   function forgetOld(): void {
     for (const [digest, at] of kept) {
-      if (performance.now() - at < KEPT_FOR) return;
+      if (performance.now() - at < CONFIRMATION_TTL_MS) return;
       kept.delete(digest);
     }
   }
@@ -264,7 +265,7 @@ export function openS3Vault({
       return found === null ? null : { size: found.size };
     },
 
-    async look(digest) {
+    async stat(digest) {
       const found = await lookAt(keyOf(digest));
       return found && { size: found.size, signature: `${found.etag} ${found.size} ${found.modifiedAt}` };
     },
@@ -273,13 +274,13 @@ export function openS3Vault({
       await bucket.missing(`${root}probe`);
     },
 
-    async holds(digest, size) {
+    async isIntact(digest, size) {
       const found = await lookAt(keyOf(digest));
       if (!isWhole(found, { digest, size })) return false;
-      return found?.checksum === digest || (await uploadOutcome(read(digest))) === "ok";
+      return found?.checksum === digest || (await verifyContent(read(digest))) === "ok";
     },
 
-    verify: (digest) => uploadOutcome(read(digest)),
+    verify: (digest) => verifyContent(read(digest)),
     read,
     open,
 
@@ -321,11 +322,11 @@ function unreadable({ key }: Source, error: unknown): Error {
  * The blocks of a received file, hashed as `hashing` does it: the last one is held back until the hash of all is known.
  * @throws DamagedEvidenceError
  */
-async function* wholeFile(digest: string, path: string, hashing: Hashing): AsyncGenerator<Buffer, void, undefined> {
+async function* wholeFile(digest: string, path: string, hashing: Hasher): AsyncGenerator<Buffer, void, undefined> {
   const hash = hashing.begin();
   try {
     let held: Buffer | null = null;
-    for await (const block of createReadStream(path, { highWaterMark: BLOCK }) as AsyncIterable<Buffer>) {
+    for await (const block of createReadStream(path, { highWaterMark: BLOCK_BYTES }) as AsyncIterable<Buffer>) {
       if (held) yield held;
       // Memory of its own can move to a thread.
       const own = block.byteLength === block.buffer.byteLength ? block : Buffer.from(new Uint8Array(block).buffer);

@@ -10,11 +10,11 @@ import { hash } from "node:crypto";
 import { constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { remove, writeAll } from "./disk.ts";
+import { removeIfPresent, writeAll } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 import { TooLargeError } from "./errors.ts";
-import { hashHere } from "./hashing.ts";
-import type { ContentHash, Hashing } from "./hashing.ts";
+import { inlineHasher } from "./hashing.ts";
+import type { ContentHash, Hasher } from "./hashing.ts";
 
 /** Content that was received whole and waits for `publish` or `discard`. `size` in bytes, `digest` SHA-256 in hex. */
 export type Staged = { readonly digest: string; readonly size: number; readonly token: string };
@@ -22,13 +22,13 @@ export type Staged = { readonly digest: string; readonly size: number; readonly 
 export type Staging = {
   receive(source: AsyncIterable<Buffer> | Readable, limit: number): Promise<Staged>;
   /** Takes the entry out of staging: its file is now the caller's. Null when the token is not (or no longer) known. */
-  take(token: string): Entry | null;
+  take(token: string): StagedEntry | null;
   /** Makes the content durable, then renames it to `target`. Consumes the entry; on failure its file is gone. */
-  move(entry: Entry, target: string): Promise<void>;
+  move(entry: StagedEntry, target: string): Promise<void>;
   /** The path of the file of an entry that is not in memory. */
-  pathOf(entry: Entry): string;
+  pathOf(entry: StagedEntry): string;
   /** Forgets an entry that was taken, with its file. */
-  drop(entry: Entry): Promise<void>;
+  drop(entry: StagedEntry): Promise<void>;
   /** Drops every entry nobody took. */
   close(): Promise<void>;
   /** Removes what a dead process left in the directory and returns the number of files. Entries of this one stay. */
@@ -36,38 +36,38 @@ export type Staging = {
 };
 
 /** Content in memory, or the descriptor of its file, which is `token` in the staging directory. */
-export type Entry = Staged & { readonly content: Buffer | number };
+export type StagedEntry = Staged & { readonly content: Buffer | number };
 
 /** Up to this many bytes stay in memory: typical evidence is 1 to 100 KB, and one write of this size is one call. */
-const HELD_LIMIT = 128 * 1024;
+const MAX_IN_MEMORY_BYTES = 128 * 1024;
 
 /**
  * The most memory that waiting content may hold, in bytes: 128 uploads of the largest held size at once. Beyond it
  * small uploads take the way of large ones, slower but safe.
  */
-const HELD_TOTAL = 16 * 1024 * 1024;
+const MAX_TOTAL_IN_MEMORY_BYTES = 16 * 1024 * 1024;
 
 /** Bytes per write of a large upload: enough that the calls do not count, little enough per concurrent upload. */
-const BLOCK = 256 * 1024;
+const BLOCK_BYTES = 256 * 1024;
 
-const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+const CREATE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
 
 /** A file that nobody will ever write again, also not its owner by accident. */
-const MODE = 0o400;
+const FILE_MODE = 0o400;
 
 /** Manages `directory`, which must exist. `ids` gives names that are unique over processes (they become file names). */
 export function createStaging({
   directory,
   ids,
   disk,
-  hashing = hashHere,
+  hashing = inlineHasher,
 }: {
   directory: string;
   ids: () => string;
   disk: Disk;
-  hashing?: Hashing;
+  hashing?: Hasher;
 }): Staging {
-  const entries = new Map<string, Entry>();
+  const entries = new Map<string, StagedEntry>();
   const names = new Set<string>();
   let held = 0;
 
@@ -103,8 +103,8 @@ export function createStaging({
     /** Moves from memory to a file. The chunks so far are the beginning of the first block (HELD_LIMIT < BLOCK). */
     async function spill(): Promise<NonNullable<typeof large>> {
       names.add(token);
-      const fd = await disk.open(path, CREATE, MODE);
-      const block = Buffer.allocUnsafeSlow(BLOCK);
+      const fd = await disk.open(path, CREATE_FLAGS, FILE_MODE);
+      const block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
       let filled = 0;
       for (const chunk of chunks) filled += chunk.copy(block, filled);
       forgetChunks();
@@ -124,7 +124,11 @@ export function createStaging({
 
     return {
       async add(chunk: Buffer): Promise<void> {
-        if (large === null && size + chunk.length <= HELD_LIMIT && held + chunk.length <= HELD_TOTAL) {
+        if (
+          large === null &&
+          size + chunk.length <= MAX_IN_MEMORY_BYTES &&
+          held + chunk.length <= MAX_TOTAL_IN_MEMORY_BYTES
+        ) {
           // A copy: the chunk may be a few bytes of a large socket buffer, which it would keep alive.
           chunks.push(Buffer.from(chunk));
           held += chunk.length;
@@ -134,15 +138,15 @@ export function createStaging({
         size += chunk.length;
         large ??= await spill();
         for (let from = 0; from < chunk.length; ) {
-          const part = chunk.subarray(from, from + BLOCK - large.filled);
+          const part = chunk.subarray(from, from + BLOCK_BYTES - large.filled);
           large.block.set(part, large.filled);
           large.filled += part.length;
           from += part.length;
-          if (large.filled === BLOCK) await writeBlock(large);
+          if (large.filled === BLOCK_BYTES) await writeBlock(large);
         }
       },
 
-      async finish(): Promise<Entry> {
+      async finish(): Promise<StagedEntry> {
         if (large !== null) {
           if (large.filled > 0) await writeBlock(large);
           return { token, size, digest: await large.hash.digest(), content: large.fd };
@@ -163,23 +167,25 @@ export function createStaging({
     };
   }
 
-  async function drop(entry: Entry): Promise<void> {
+  async function drop(entry: StagedEntry): Promise<void> {
     const { content } = entry;
     if (Buffer.isBuffer(content)) held -= content.length;
     else {
       await disk.close(content);
-      await remove(disk, join(directory, entry.token));
+      await removeIfPresent(disk, join(directory, entry.token));
       names.delete(entry.token);
     }
   }
 
-  async function move(entry: Entry, target: string): Promise<void> {
+  async function move(entry: StagedEntry, target: string): Promise<void> {
     const { content, token } = entry;
     const path = join(directory, token);
     names.add(token);
     try {
       // O_DSYNC makes the one write durable by itself: a call less than write and fdatasync.
-      const fd = Buffer.isBuffer(content) ? await disk.open(path, CREATE | constants.O_DSYNC, MODE) : content;
+      const fd = Buffer.isBuffer(content)
+        ? await disk.open(path, CREATE_FLAGS | constants.O_DSYNC, FILE_MODE)
+        : content;
       try {
         try {
           if (Buffer.isBuffer(content)) await writeAll(disk, fd, content);
@@ -200,7 +206,7 @@ export function createStaging({
 
   /** Cleans up behind a failure, which must not be hidden by a second one: the next start sweeps what stays. */
   async function removeQuietly(path: string): Promise<void> {
-    await remove(disk, path).catch(() => {});
+    await removeIfPresent(disk, path).catch(() => {});
   }
 
   return {
@@ -222,7 +228,7 @@ export function createStaging({
       let removed = 0;
       for (const name of await disk.readdir(directory)) {
         if (names.has(name)) continue;
-        await remove(disk, join(directory, name));
+        await removeIfPresent(disk, join(directory, name));
         removed += 1;
       }
       return removed;

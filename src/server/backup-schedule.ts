@@ -6,7 +6,7 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { BackupError, IncompleteEvidenceError } from "../backup/make.ts";
-import type { MadeBackup } from "../backup/make.ts";
+import type { BackupSummary } from "../backup/make.ts";
 import type { Config } from "../config/options.ts";
 import type { Logger } from "../log.ts";
 
@@ -109,7 +109,7 @@ type ScheduleOptions = {
   /** Epoch seconds. */
   now(): number;
   /** Makes one backup, like makeBackup. */
-  run(order: ScheduledBackupOrder): Promise<MadeBackup>;
+  run(order: ScheduledBackupOrder): Promise<BackupSummary>;
   logger: Pick<Logger, "info" | "error">;
 };
 

@@ -164,7 +164,8 @@ function startBackgroundWork(
       keepCount: config.backupKeep,
       now: systemSources.now,
       logger,
-      run: (order) => maker.make({ directory, home, reserve: config.diskReserve, program: readBuildInfo(), ...order }),
+      run: (order) =>
+        maker.make({ directory, evidence: home, reserve: config.diskReserve, program: readBuildInfo(), ...order }),
     });
     onClose(() => {
       backups.close();

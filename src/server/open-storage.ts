@@ -1,7 +1,7 @@
 /** The first stage of a start: the data directory, its database, and the agreement on where the evidence is. */
 import { systemSources } from "../clock.ts";
 import type { Config } from "../config/options.ts";
-import { settlePlace } from "../evidence/location.ts";
+import { bindEvidenceLocation } from "../evidence/location.ts";
 import type { EvidenceAccess } from "../evidence/location.ts";
 import type { Logger } from "../log.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
@@ -116,7 +116,7 @@ export const openStorage = ({ directory, config, logger, evidence: access, undoD
     opened = storageProbe;
     const store = openStore(db, systemSources);
     // Before anything is changed: a server configured for another place than that of the evidence is refused.
-    const home = { place: settlePlace(store, access.configured), parts: { evidence, staging }, access };
+    const home = { location: bindEvidenceLocation(store, access.configured), paths: { evidence, staging }, access };
     return { db, store, storageProbe, evidence, staging, home };
   });
 

@@ -9,9 +9,9 @@ import { urlsFor } from "../contract/urls.ts";
 import { parseMailbox, parseMailServer } from "../domain/network/mail-address.ts";
 import { AppError } from "../errors.ts";
 import { EvidenceUnavailableError } from "../evidence/errors.ts";
-import { openPlace } from "../evidence/location.ts";
+import { openEvidenceStore } from "../evidence/location.ts";
 import { createEvidenceReader } from "../evidence/reader.ts";
-import type { S3Vault } from "../evidence/s3-store.ts";
+import type { S3Store } from "../evidence/s3-store.ts";
 import type { Logger } from "../log.ts";
 import type { MailSettings } from "../notifications/mail-client.ts";
 import { createResolver } from "../notifications/resolver.ts";
@@ -170,7 +170,7 @@ export const openWorkers = (
     const { writer, runner, sender, diskGuard } = writePath;
     const hashing = openHashing();
     onClose(() => hashing.close());
-    const { vault, remote } = await openPlace(home, newPublicId, hashing);
+    const { store: vault, remote } = await openEvidenceStore(home, newPublicId, hashing);
     onClose(() => vault.close());
     if (remote) void probeRemoteEvidence(remote, logger);
     const leftovers = await vault.sweepStaging();
@@ -213,7 +213,7 @@ function mailSettings({ smtpUrl, smtpFrom, smtpTls }: Config): MailSettings | nu
 /**
  * Tells the operator at once that evidence is unreachable. The server runs without it and serves all other requests.
  */
-async function probeRemoteEvidence(remote: S3Vault, logger: Logger): Promise<void> {
+async function probeRemoteEvidence(remote: S3Store, logger: Logger): Promise<void> {
   try {
     await remote.probe();
   } catch (error) {

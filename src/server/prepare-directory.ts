@@ -1,7 +1,7 @@
 /** Creates a data directory, durably. */
 import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { createDurably, syncDirectory } from "../evidence/local-store.ts";
+import { createDirectoryDurably, syncDirectory } from "../evidence/local-store.ts";
 import { refuseUnfinishedRestore } from "../store/db/database.ts";
 
 /**
@@ -13,7 +13,7 @@ import { refuseUnfinishedRestore } from "../store/db/database.ts";
 export function prepareDirectory(directory: string): { evidence: string; staging: string } {
   refuseUnfinishedRestore(directory);
   const [evidence, staging] = [join(directory, "evidence"), join(directory, "staging")];
-  createDurably(directory);
+  createDirectoryDurably(directory);
   const created = [evidence, staging].filter((path) => mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined);
   // Without a database, the process that created these directories may have died before it synced them.
   const hasNoDatabase = !existsSync(join(directory, "assay.db"));

@@ -4,7 +4,7 @@
  */
 import { systemSources } from "../clock.ts";
 import { AppError } from "../errors.ts";
-import type { Vault } from "../evidence/local-store.ts";
+import type { EvidenceStore } from "../evidence/local-store.ts";
 import { closeExpiredKeys } from "../jobs/expire-keys.ts";
 import { createIncrementalVacuum } from "../jobs/incremental-vacuum.ts";
 import type { JobRunner } from "../jobs/job-runner.ts";
@@ -73,7 +73,7 @@ type SchedulerDependencies = {
   clock: ClockWatch;
   db: Db;
   store: Store;
-  vault: Vault;
+  vault: EvidenceStore;
   writer: GroupCommitWriter;
   runner: JobRunner;
   logger: Logger;

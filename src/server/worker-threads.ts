@@ -5,7 +5,7 @@ import { resolveWorkerEntry } from "../assets.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import type { RecordingPool } from "../jobs/large-reports.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
-import { createHashing } from "../evidence/hash-threads.ts";
+import { createHashingThread } from "../evidence/hash-threads.ts";
 import type { HashingThread } from "../evidence/hash-threads.ts";
 import { createLargeJsonReader } from "../http/body/large-json-reader.ts";
 import type { JsonPool } from "../http/body/large-json-reader.ts";
@@ -24,7 +24,7 @@ export const startEvidenceWorker = (options: WorkerOptions): Worker => startWork
 
 /** Hashes evidence in a thread. */
 export const openHashing = (): HashingThread =>
-  createHashing(() =>
+  createHashingThread(() =>
     startWorker("evidence/hash-worker", { env: {}, resourceLimits: { maxYoungGenerationSizeMb: 2 } }),
   );
 

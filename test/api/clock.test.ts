@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Sink } from "../../src/diagnostics/verify/check.ts";
+import type { Findings } from "../../src/diagnostics/verify/check.ts";
 import { checkEnvironments } from "../../src/diagnostics/verify/environments.ts";
 import { verifyInstallation } from "../../src/diagnostics/verify/verify.ts";
 import { freshFingerprint, startServer } from "../given.ts";
@@ -238,7 +238,7 @@ test("verify finds the history intact, and every stored verdict unchanged when i
   const found: string[] = [];
   const results = await verifyInstallation({
     db: server.db,
-    vault: server.vault,
+    store: server.evidenceStore,
     staged: [],
     quick: false,
     now: server.clock.at,
@@ -251,9 +251,9 @@ test("verify finds the history intact, and every stored verdict unchanged when i
   assert.ok(Number(setbacks.get()) > 0);
   const problems = async (): Promise<string[]> => {
     const all: string[] = [];
-    const sink: Sink = {
-      found: (about, problem) => void all.push(`${about}: ${problem}`),
-      looked: () => undefined,
+    const sink: Findings = {
+      damage: (about, problem) => void all.push(`${about}: ${problem}`),
+      count: () => undefined,
       note: () => undefined,
     };
     await checkEnvironments(server.db, sink);

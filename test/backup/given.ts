@@ -6,9 +6,9 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { makeBackup } from "../../src/backup/make.ts";
-import type { BackupOrder } from "../../src/backup/make.ts";
+import type { BackupOptions } from "../../src/backup/make.ts";
 import { restoreBackup } from "../../src/backup/restore.ts";
-import type { RestoreOrder } from "../../src/backup/restore.ts";
+import type { RestoreOptions } from "../../src/backup/restore.ts";
 import { END_OF_ARCHIVE_BYTES, memberHeader, memberPadding } from "../../src/archive/tar.ts";
 import { startServer } from "../given.ts";
 import { sha256, untar } from "../audit-packages/unpack.ts";
@@ -54,25 +54,25 @@ export async function givenData() {
 type Given = Awaited<ReturnType<typeof givenData>>;
 
 /** Makes a backup of what `given` has; gives its bytes and what was told of it. */
-export async function backUp({ data, server }: Given, order: Partial<BackupOrder> = {}) {
+export async function backUp({ data, server }: Given, order: Partial<BackupOptions> = {}) {
   const pieces: Buffer[] = [];
   const backup = await makeBackup({
     directory: data,
     target: { write: async (bytes) => void pieces.push(Buffer.from(bytes)) },
-    evidence: async () => ({ ...server.vault, close: async () => undefined }),
+    evidence: async () => ({ ...server.evidenceStore, close: async () => undefined }),
     allowMissing: false,
     reserve: 0,
     program: PROGRAM,
     now: () => AT,
     signal: new AbortController().signal,
-    watch: QUIET,
+    progress: QUIET,
     ...order,
   });
   return { ...backup, archive: Buffer.concat(pieces) };
 }
 
 /** Restores those bytes into `target` of a new directory, unless said otherwise. */
-export async function restore(archive: Uint8Array, order: Partial<RestoreOrder> = {}) {
+export async function restore(archive: Uint8Array, order: Partial<RestoreOptions> = {}) {
   const root = newDirectory();
   const directory = order.directory ?? join(root, "target");
   const manifest = await restoreBackup({
@@ -82,7 +82,7 @@ export async function restore(archive: Uint8Array, order: Partial<RestoreOrder> 
     withoutEvidence: false,
     allowMissing: false,
     signal: new AbortController().signal,
-    watch: QUIET,
+    progress: QUIET,
     ...order,
   });
   return { directory, manifest };
@@ -95,7 +95,7 @@ async function* chunked(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 }
 
 /** Restoring fails; gives the error, and throws when anything is left of it. */
-export async function refused(archive: Uint8Array, order: Partial<RestoreOrder> = {}): Promise<Error> {
+export async function refused(archive: Uint8Array, order: Partial<RestoreOptions> = {}): Promise<Error> {
   const root = newDirectory();
   const error = await restore(archive, { directory: join(root, "target"), ...order }).then(
     () => null,

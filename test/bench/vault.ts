@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { openVault } from "../../src/evidence/local-store.ts";
+import { openLocalStore } from "../../src/evidence/local-store.ts";
 
 const CONCURRENT = 32;
 const bytes = Number(process.argv[2] ?? 8192);
@@ -34,7 +34,7 @@ async function measure(title: string, once: (n: number) => Promise<void>, durati
 }
 
 let id = 0;
-const vault = openVault({
+const vault = openLocalStore({
   directory: join(root, "evidence"),
   staging: join(root, "staging"),
   ids: () => `${process.pid}-${id++}`,

@@ -1,6 +1,6 @@
 // Whether anything was left undone. A function of a database that nobody writes to meanwhile; a read-only connection
 // will do.
-import { readingStore } from "../../src/diagnostics/verify/check.ts";
+import { openReadOnlyStore } from "../../src/diagnostics/verify/check.ts";
 import type { JobRow } from "../../src/store/db/jobs.ts";
 import type { Db } from "../../src/store/db/types.ts";
 
@@ -12,7 +12,7 @@ type Say = (problem: string) => void;
  */
 export function inspectSettled(db: Db): string[] {
   const problems: string[] = [];
-  const store = readingStore(db);
+  const store = openReadOnlyStore(db);
   const jobs = db.prepare("SELECT id, kind, attempts, last_error FROM jobs ORDER BY id").all() as Pick<
     JobRow,
     "id" | "kind" | "attempts" | "last_error"

@@ -2,27 +2,31 @@
 // where nothing but the load of this test ever wrote.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Sink } from "../../src/diagnostics/verify/check.ts";
+import type { Findings } from "../../src/diagnostics/verify/check.ts";
 import { checkEnvironments } from "../../src/diagnostics/verify/environments.ts";
-import type { LookedAt } from "../../src/diagnostics/verify/environments.ts";
+import type { SnapshotProgress } from "../../src/diagnostics/verify/environments.ts";
 import { checkEvidence } from "../../src/diagnostics/verify/evidence.ts";
-import { checkJudgements, nothingJudged } from "../../src/diagnostics/verify/judgements.ts";
-import type { Judged } from "../../src/diagnostics/verify/judgements.ts";
-import { checkAudit, checkRecords } from "../../src/diagnostics/verify/records.ts";
-import { checkForeignKeys, checkIntegrity, checkSchema } from "../../src/diagnostics/verify/soundness.ts";
+import { checkEvaluations, noEvaluationsChecked } from "../../src/diagnostics/verify/evaluations.ts";
+import type { EvaluationProgress } from "../../src/diagnostics/verify/evaluations.ts";
+import { checkAudit, checkDerivedTables } from "../../src/diagnostics/verify/derived-tables.ts";
+import { checkForeignKeys, checkIntegrity, checkSchema } from "../../src/diagnostics/verify/integrity.ts";
 import { checkTrails } from "../../src/diagnostics/verify/trails.ts";
-import type { Vault } from "../../src/evidence/local-store.ts";
+import type { EvidenceStore } from "../../src/evidence/local-store.ts";
 import type { Db } from "../../src/store/db/types.ts";
 
 /** What earlier rounds have looked at: rows and files never change, so each is read once. */
-export type Looked = { snapshots: LookedAt; judged: Judged; files: Set<string> };
+export type Looked = { snapshots: SnapshotProgress; judged: EvaluationProgress; files: Set<string> };
 
-export const nothingLookedAt = (): Looked => ({ snapshots: new Map(), judged: nothingJudged(), files: new Set() });
+export const nothingLookedAt = (): Looked => ({
+  snapshots: new Map(),
+  judged: noEvaluationsChecked(),
+  files: new Set(),
+});
 
 /** Everything that is wrong, in words. */
 export async function inspect(
   db: Db,
-  vault: Pick<Vault, "list" | "read" | "describe">,
+  vault: Pick<EvidenceStore, "list" | "read" | "describe">,
   looked: Looked,
 ): Promise<string[]> {
   const problems: string[] = [];
@@ -30,7 +34,7 @@ export async function inspect(
   checkIntegrity(db, sink);
   checkForeignKeys(db, sink);
   checkSchema(db, sink);
-  await checkRecords(db, sink);
+  await checkDerivedTables(db, sink);
   checkAudit(db, sink);
   await checkTrails(db, sink);
   await checkEvidence(
@@ -46,7 +50,7 @@ export async function inspectEnvironments(db: Db, looked: Looked, window?: numbe
   const problems: string[] = [];
   const sink = collecting(problems);
   await checkEnvironments(db, sink, looked.snapshots, undefined, window);
-  await checkJudgements(db, sink, looked.judged);
+  await checkEvaluations(db, sink, looked.judged);
   return [...problems, ...leftOut(db)];
 }
 
@@ -79,13 +83,13 @@ function leftOut(db: Db): string[] {
   ];
 }
 
-const collecting = (problems: string[]): Sink => ({
-  found: (about, problem) => void problems.push(`${about}: ${problem}`),
+const collecting = (problems: string[]): Findings => ({
+  damage: (about, problem) => void problems.push(`${about}: ${problem}`),
   note: () => undefined,
-  looked: () => undefined,
+  count: () => undefined,
 });
 
-async function* once(vault: Pick<Vault, "read">, seen: Set<string>, digest: string): AsyncGenerator<Buffer> {
+async function* once(vault: Pick<EvidenceStore, "read">, seen: Set<string>, digest: string): AsyncGenerator<Buffer> {
   if (seen.has(digest)) return;
   yield* vault.read(digest);
   seen.add(digest);

@@ -1,5 +1,5 @@
 // What was acknowledged of environments, and finding it again in the database and over HTTP.
-import { setDigest } from "../../src/diagnostics/verify/environments.ts";
+import { runningDigest } from "../../src/diagnostics/verify/environments.ts";
 import { ORG } from "./ledger.ts";
 import type { Api, Entry } from "./ledger.ts";
 import { FLEETING, ROUNDING } from "./load-environments.ts";
@@ -104,7 +104,7 @@ function madeSince(db: Db, name: string, since: number): Made[] {
       timestamp,
       until: rows[place + 1]?.timestamp ?? Infinity,
       cause,
-      set: setDigest(running.all({ id, index: idx }) as { name: string; fingerprint: string }[]),
+      set: runningDigest(running.all({ id, index: idx }) as { name: string; fingerprint: string }[]),
       policies: (JSON.parse(policy_versions_json) as number[]).map((version) => policies.get(version) ?? "?"),
     }));
   });
@@ -213,8 +213,8 @@ export async function differencesShown(api: Api, db: Db, world: World): Promise<
     if (JSON.stringify(told) !== JSON.stringify(expected))
       problems.push(`${name} is shown as ${JSON.stringify(told)}, stored is ${JSON.stringify(expected)}`);
     if (
-      setDigest(present.map(({ name: artifact, fingerprint }) => ({ name: artifact, fingerprint }))) !==
-      setDigest(running as { name: string; fingerprint: string }[])
+      runningDigest(present.map(({ name: artifact, fingerprint }) => ({ name: artifact, fingerprint }))) !==
+      runningDigest(running as { name: string; fingerprint: string }[])
     )
       problems.push(
         `${name}: its latest snapshot shows ${present.length} artifacts, ${running.length} are stored, or others`,

@@ -17,7 +17,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
-import { openVault } from "../../src/evidence/local-store.ts";
+import { openLocalStore } from "../../src/evidence/local-store.ts";
 import { openReadOnly } from "../../src/store/db/database.ts";
 import { drain } from "./drain.ts";
 import { inspect, inspectEnvironments, leftInStaging, nothingLookedAt } from "./inspect.ts";
@@ -67,7 +67,7 @@ let server = await start([...args, "--bootstrap", applyFile]);
 all.push(...(await prepare(apiOf(server.url))));
 const world = await prepareEnvironments(apiOf(server.url));
 const db = openReadOnly(data);
-const vault = openVault({ directory: join(data, "evidence"), staging: join(data, "staging"), ids: newPublicId });
+const vault = openLocalStore({ directory: join(data, "evidence"), staging: join(data, "staging"), ids: newPublicId });
 for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
   const entries: (Entry | EnvironmentEntry)[] = [];
   const since = Date.now() / 1000;

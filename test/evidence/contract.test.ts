@@ -8,7 +8,7 @@ import { PassThrough } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { DamagedEvidenceError, MissingEvidenceError, TooLargeError } from "../../src/evidence/errors.ts";
-import type { Vault } from "../../src/evidence/local-store.ts";
+import type { EvidenceStore } from "../../src/evidence/local-store.ts";
 import { chunks, contentOf, digestOf, givenRoot, givenVault, rejection, removeRoots } from "./given.ts";
 import { givenS3Vault, startStorage } from "./s3-server.ts";
 import type { Storage } from "./s3-server.ts";
@@ -19,7 +19,7 @@ const NOW = Math.floor(Date.now() / 1000);
 const LARGE = 300 * KB;
 
 /** A vault, and the files behind it. */
-type Given = { vault: Vault; staging: string; pathOf(digest: string): string };
+type Given = { vault: EvidenceStore; staging: string; pathOf(digest: string): string };
 
 let storage: Storage;
 const KINDS: Record<string, (root: string) => Given> = {
@@ -85,8 +85,8 @@ for (const [kind, open] of Object.entries(KINDS)) {
       assert.equal(leftovers(), []);
       assert.equal(await vault.describe(staged.digest), { size });
       assert.is(await vault.verify(staged.digest), "ok");
-      assert.is(await vault.holds(staged.digest, size), true);
-      assert.is(await vault.holds(staged.digest, size + 1), false);
+      assert.is(await vault.isIntact(staged.digest, size), true);
+      assert.is(await vault.isIntact(staged.digest, size + 1), false);
       const read: Buffer[] = [];
       for await (const block of vault.read(staged.digest)) read.push(block);
       assert.ok(Buffer.concat(read).equals(content));
@@ -159,7 +159,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
     changed[0] = (changed[0] ?? 0) ^ 1;
     overwrite(pathOf(digest), changed);
     assert.is(await vault.verify(digest), "damaged");
-    assert.is(await vault.holds(digest, LARGE), false);
+    assert.is(await vault.isIntact(digest, LARGE), false);
     let received = 0;
     const failure = await rejection(
       (async () => {
@@ -174,7 +174,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
     const unknown = digestOf(contentOf(1));
     assert.is(await vault.verify(unknown), "missing");
     assert.is(await vault.describe(unknown), null);
-    assert.is(await vault.holds(unknown, 1), false);
+    assert.is(await vault.isIntact(unknown, 1), false);
     assert.instance(
       await rejection(
         (async () => {

@@ -2,12 +2,12 @@
 // killed. Started by crash.test.ts with the directory of its vault.
 import { writeSync } from "node:fs";
 import { join } from "node:path";
-import { openVault } from "../../src/evidence/local-store.ts";
+import { openLocalStore } from "../../src/evidence/local-store.ts";
 import { chunks, contentOf } from "./given.ts";
 
 const root = process.argv[2] ?? "";
 let lastId = 0;
-const vault = openVault({
+const vault = openLocalStore({
   directory: join(root, "evidence"),
   staging: join(root, "staging"),
   ids: () => `child-${++lastId}`,

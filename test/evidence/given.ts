@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { disk as realDisk } from "../../src/evidence/disk.ts";
 import type { Disk } from "../../src/evidence/disk.ts";
-import { openVault } from "../../src/evidence/local-store.ts";
+import { openLocalStore } from "../../src/evidence/local-store.ts";
 
 const roots: string[] = [];
 
@@ -35,7 +35,7 @@ let lastId = 0;
 export function givenVault({ root = givenRoot(), disk = realDisk }: { root?: string; disk?: Disk } = {}) {
   const directory = join(root, "evidence");
   const staging = join(root, "staging");
-  const vault = openVault({ directory, staging, ids: () => `upload-${++lastId}`, disk });
+  const vault = openLocalStore({ directory, staging, ids: () => `upload-${++lastId}`, disk });
   return {
     root,
     directory,

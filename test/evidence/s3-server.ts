@@ -13,8 +13,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { openS3Vault } from "../../src/evidence/s3-store.ts";
-import type { BucketSettings } from "../../src/evidence/s3-client.ts";
+import { openS3Store } from "../../src/evidence/s3-store.ts";
+import type { S3Settings } from "../../src/evidence/s3-client.ts";
 import { chunks, givenRoot } from "./given.ts";
 
 export const BUCKET = "evidence";
@@ -136,7 +136,7 @@ export function givenS3Vault({
   prefix?: string;
   root?: string;
   pageSize?: number;
-} & Partial<BucketSettings>) {
+} & Partial<S3Settings>) {
   const staging = join(root, "staging");
   const settings = {
     bucket: BUCKET,
@@ -144,10 +144,10 @@ export function givenS3Vault({
     region: "us-east-1",
     ...KEYS,
     sessionToken: null,
-    authorities: null,
+    caCertificates: null,
     ...changes,
   };
-  const vault = openS3Vault({
+  const vault = openS3Store({
     settings,
     prefix,
     staging,

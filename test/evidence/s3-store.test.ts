@@ -15,7 +15,7 @@ import { pipeline } from "node:stream/promises";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } from "../../src/evidence/errors.ts";
-import { s3Place } from "../../src/evidence/s3-store.ts";
+import { parseS3Url } from "../../src/evidence/s3-store.ts";
 import { AUTHORITY, CERTIFICATE, KEY } from "../notifications/certificates.ts";
 import { chunks, contentOf, digestOf, gate, rejection, removeRoots } from "./given.ts";
 import { answer, freePort, givenS3Vault, KEYS, startStorage } from "./s3-server.ts";
@@ -231,7 +231,7 @@ test("a checksum that the store tells is believed rather than the size", async (
     });
   const endGood = tell(digest);
   storage.requests();
-  assert.is(await vault.holds(digest, 100), true);
+  assert.is(await vault.isIntact(digest, 100), true);
   assert.equal(
     storage.requests().map((line) => line.split(" ")[0]),
     ["HEAD"],
@@ -239,7 +239,7 @@ test("a checksum that the store tells is believed rather than the size", async (
   );
   endGood();
   const endBad = tell("0".repeat(64));
-  assert.is(await vault.holds(digest, 100), false);
+  assert.is(await vault.isIntact(digest, 100), false);
   await isUnavailable(store(contentOf(100)));
   assert.ok(
     storage.requests().some((line) => line.startsWith("PUT ")),
@@ -369,8 +369,8 @@ for (const [what, fault] of Object.entries(NO_ANSWERS)) {
     await isUnavailable(vault.open({ digest, size: 100 }));
     await isUnavailable(vault.describe(digest));
     await isUnavailable(vault.verify(digest));
-    await isUnavailable(vault.holds(digest, 100));
-    await isUnavailable(vault.look(digest));
+    await isUnavailable(vault.isIntact(digest, 100));
+    await isUnavailable(vault.stat(digest));
     await isUnavailable(files());
     await isUnavailable(vault.sweep({ isReferenced: () => false, olderThan: NOW + DAY }));
     await isUnavailable(vault.probe());
@@ -385,7 +385,7 @@ test("what the store says is missing is missing", async () => {
   const { vault } = givenS3Vault({ storage });
   const digest = digestOf(Buffer.from("never stored"));
   assert.instance(await rejection(vault.open({ digest, size: 5 })), MissingEvidenceError);
-  assert.is(await vault.look(digest), null);
+  assert.is(await vault.stat(digest), null);
   await vault.close();
 });
 
@@ -405,7 +405,7 @@ test("a store that is down when the vault opens is used when it is up", async ()
 });
 
 test("a store that keeps silent is given up", async () => {
-  const { vault, store } = givenS3Vault({ storage, timeouts: { connect: 1000, idle: 100 } });
+  const { vault, store } = givenS3Vault({ storage, timeoutsMs: { connect: 1000, idle: 100 } });
   const digest = await store(contentOf(100));
   const end = storage.breaks((incoming) => void incoming.resume());
   await isUnavailable(vault.open({ digest, size: 100 }));
@@ -437,7 +437,7 @@ test("a client that goes away gives the connection back, also when it never read
 });
 
 test("a hundred uploads at once all have their turn", async () => {
-  const { vault, files } = givenS3Vault({ storage, timeouts: { connect: 1000, idle: 5000 } });
+  const { vault, files } = givenS3Vault({ storage, timeoutsMs: { connect: 1000, idle: 5000 } });
   const staged = await Promise.all(
     Array.from({ length: 100 }, (_, n) => vault.stage(chunks(contentOf(50, n)), { limit: 50 })),
   );
@@ -530,7 +530,7 @@ test("a given authority is trusted, and names are checked", async () => {
   const secure = { endpoint: `https://127.0.0.1:${(server.address() as AddressInfo).port}` };
   const [stranger, friend] = [
     givenS3Vault({ storage: secure }),
-    givenS3Vault({ storage: secure, authorities: [AUTHORITY] }),
+    givenS3Vault({ storage: secure, caCertificates: [AUTHORITY] }),
   ];
   assert.match((await isUnavailable(stranger.vault.probe())).why, "UNABLE_TO_VERIFY_LEAF_SIGNATURE");
   // The certificate is for other names: that is what is found next.
@@ -541,8 +541,8 @@ test("a given authority is trusted, and names are checked", async () => {
 });
 
 test("an address is bucket and prefix", () => {
-  assert.equal(s3Place("s3://evidence"), { bucket: "evidence", prefix: "" });
-  assert.equal(s3Place("s3://evidence/assay/prod"), { bucket: "evidence", prefix: "assay/prod" });
+  assert.equal(parseS3Url("s3://evidence"), { bucket: "evidence", prefix: "" });
+  assert.equal(parseS3Url("s3://evidence/assay/prod"), { bucket: "evidence", prefix: "assay/prod" });
 });
 
 test.run();

@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import Database from "better-sqlite3";
-import { shapeOf } from "../../src/diagnostics/verify/soundness.ts";
+import { shapeOf } from "../../src/diagnostics/verify/integrity.ts";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { applyMigrations, createSchema, migrations } from "../../src/store/db/database.ts";
 import type { Db } from "../../src/store/db/types.ts";

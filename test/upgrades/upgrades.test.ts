@@ -3,7 +3,7 @@ import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { checkForeignKeys, checkIntegrity } from "../../src/diagnostics/verify/soundness.ts";
+import { checkForeignKeys, checkIntegrity } from "../../src/diagnostics/verify/integrity.ts";
 import { readFileHeader, schemaVersion } from "../../src/store/db/database.ts";
 import Database from "better-sqlite3";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
@@ -172,9 +172,9 @@ function rowsOf(source: string | Buffer): Record<string, unknown[]> {
   const db: Db = new Database(source as string, { nativeBinding: loadAddon() as unknown as string });
   const problems: string[] = [];
   const sink = {
-    found: (about: string, problem: string) => void problems.push(`${about}: ${problem}`),
+    damage: (about: string, problem: string) => void problems.push(`${about}: ${problem}`),
     note: () => undefined,
-    looked: () => undefined,
+    count: () => undefined,
   };
   checkIntegrity(db, sink);
   checkForeignKeys(db, sink);

@@ -1,9 +1,9 @@
 /** `assay backup`: writes the whole content of a data directory to one archive. */
 import { resolve } from "node:path";
 import { readBuildInfo } from "../../assets.ts";
-import { checkFile } from "../../backup/check.ts";
+import { checkArchiveFile } from "../../backup/check.ts";
 import { makeBackup, IncompleteEvidenceError } from "../../backup/make.ts";
-import type { Backup } from "../../backup/make.ts";
+import type { BackupResult } from "../../backup/make.ts";
 import { MB } from "../../domain/text/units.ts";
 import { OPTIONS } from "../../config/options.ts";
 import { mapBackupError } from "../backup-failures.ts";
@@ -71,7 +71,7 @@ async function makeArchive(
   { switches }: Args,
   io: Io,
   { name, directory, access }: { name: string; directory: string; access: EvidenceAccess },
-): Promise<Backup> {
+): Promise<BackupResult> {
   const stop = createStopSignal(io, "no archive was written");
   const progress = showProgress(io, { quiet: switches.has("json") });
   try {
@@ -80,15 +80,15 @@ async function makeArchive(
       program: readBuildInfo(),
       now: systemSources.now,
       signal: stop,
-      watch: progress,
+      progress: progress,
       target:
         name === "-" ? { write: io.writeBytes } : { file: resolve(io.cwd, name), overwrite: switches.has("overwrite") },
       evidence: switches.has("without-evidence")
         ? null
-        : async (recorded) => (await openEvidence(directory, access, recorded)).vault,
+        : async (recorded) => (await openEvidence(directory, access, recorded)).store,
       allowMissing: switches.has("allow-missing"),
       reserve: OPTIONS.diskReserve.parse(OPTIONS.diskReserve.default ?? "") ?? 0,
-      ...(switches.has("verify") ? { check: (partial: string) => checkFile(partial, stop) } : {}),
+      ...(switches.has("verify") ? { check: (partial: string) => checkArchiveFile(partial, stop) } : {}),
     });
   } catch (error) {
     if (error instanceof IncompleteEvidenceError)
@@ -102,10 +102,10 @@ async function makeArchive(
   }
 }
 
-const countRows = ({ manifest }: Backup): number =>
+const countRows = ({ manifest }: BackupResult): number =>
   Object.values(manifest.database.rows).reduce((sum, count) => sum + count, 0);
 
-function presentBackup(backup: Backup, { name, seconds }: { name: string; seconds: number }) {
+function presentBackup(backup: BackupResult, { name, seconds }: { name: string; seconds: number }) {
   const { manifest, bytes, sha256 } = backup;
   const { created_at, schema_version, files, evidence } = manifest;
   const rows = countRows(backup);
@@ -113,7 +113,7 @@ function presentBackup(backup: Backup, { name, seconds }: { name: string; second
 }
 
 function renderBackup(
-  backup: Backup,
+  backup: BackupResult,
   { name, directory, seconds }: { name: string; directory: string; seconds: number },
 ): string {
   const { created_at, schema_version, files, evidence } = backup.manifest;

@@ -3,9 +3,14 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Config } from "../../config/options.ts";
 import { checkCertificate } from "../../diagnostics/doctor/certificate.ts";
-import { fail, machine, ok, warn } from "../../diagnostics/doctor/check.ts";
+import { fail, realMachine, ok, warn } from "../../diagnostics/doctor/check.ts";
 import type { Check } from "../../diagnostics/doctor/check.ts";
-import { agreedPlace, EvidencePlaceError, openPlace, partsToRead } from "../../evidence/location.ts";
+import {
+  resolveEvidenceLocation,
+  EvidenceLocationError,
+  openEvidenceStore,
+  readOnlyPaths,
+} from "../../evidence/location.ts";
 import { IN_DIRECTORY } from "../../store/flows/evidence-location.ts";
 import type { EvidenceAccess } from "../../evidence/location.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
@@ -65,11 +70,11 @@ async function checkEvidence(
 ): Promise<Check> {
   const name = "evidence store";
   try {
-    const agreed = agreedPlace(recorded, config.evidenceStore);
+    const agreed = resolveEvidenceLocation(recorded, config.evidenceStore);
     if (agreed !== IN_DIRECTORY)
       return await checkStorage(directory, agreed, evidenceAccessOf(config, await readCaBundle(config, io), io));
   } catch (error) {
-    if (error instanceof EvidencePlaceError)
+    if (error instanceof EvidenceLocationError)
       return fail(name, error.message, "the server refuses to start with this; see assay help evidence-storage");
     throw error;
   }
@@ -87,7 +92,10 @@ async function checkEvidence(
 /** Probes the storage with a request for an object that does not exist. */
 async function checkStorage(directory: string, place: string, access: EvidenceAccess): Promise<Check> {
   const name = "evidence store";
-  const { vault, remote } = await openPlace({ place, parts: partsToRead(directory, place), access }, newPublicId);
+  const { store: vault, remote } = await openEvidenceStore(
+    { location: place, paths: readOnlyPaths(directory, place), access },
+    newPublicId,
+  );
   try {
     await remote?.probe();
     return ok(name, `${place} responds`);
@@ -107,4 +115,4 @@ async function checkStorage(directory: string, place: string, access: EvidenceAc
 const checkConfiguredCertificate = ({ tlsCert, tlsKey }: Config, cwd: string): Check | null =>
   tlsCert === null || tlsKey === null
     ? null
-    : checkCertificate({ certificate: resolve(cwd, tlsCert), key: resolve(cwd, tlsKey) }, machine.now());
+    : checkCertificate({ certificate: resolve(cwd, tlsCert), key: resolve(cwd, tlsKey) }, realMachine.now());

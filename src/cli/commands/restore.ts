@@ -50,7 +50,7 @@ export const restore: Command = {
         source,
         size,
         signal: stop,
-        watch: progress,
+        progress: progress,
         withoutEvidence: args.switches.has("without-evidence"),
         allowMissing: args.switches.has("allow-missing"),
       });

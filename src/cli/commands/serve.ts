@@ -97,7 +97,7 @@ type ServerRules = {
   /** Renders the output once the server listens; `announceAddresses` by default. */
   announce?: (instance: Instance) => Announcement;
   /** Replaces the view of the machine in tests. */
-  machine?: Pick<Machine, "text" | "space">;
+  machine?: Pick<Machine, "readText" | "fileSystemSpace">;
 };
 
 /**

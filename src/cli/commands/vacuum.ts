@@ -4,7 +4,7 @@ import { DataDirectoryInUseError, lockDirectory, lockEvidence } from "../../stor
 import { freePageStore } from "../../store/db/incremental-vacuum.ts";
 import { findDamage, databaseBytes, NoSpaceForVacuumError, vacuumDatabase } from "../../store/db/vacuum.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
-import type { Vault } from "../../evidence/local-store.ts";
+import type { EvidenceStore } from "../../evidence/local-store.ts";
 import { EVIDENCE_OPTIONS, resolveEvidenceAccess } from "../command-config.ts";
 import { openData, openEvidence, requireDataDirectory } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
@@ -60,7 +60,7 @@ async function vacuumAndSweep(directory: string, access: EvidenceAccess | null):
     try {
       // Opened first, so that missing credentials stop the command before it does anything.
       const evidence =
-        access && (await openEvidence(directory, access, data.store.evidenceLocation.findCurrent())).vault;
+        access && (await openEvidence(directory, access, data.store.evidenceLocation.findCurrent())).store;
       try {
         return { sizes: rewriteDatabase(data, directory), swept: evidence && (await sweep(data, directory, evidence)) };
       } finally {
@@ -101,7 +101,11 @@ function rewriteDatabase({ db }: Data, directory: string): { before: number; aft
  * @throws DataDirectoryInUseError while a backup runs, which needs all the evidence that its copy of the database
  *   references; CommandError when the evidence store does not respond
  */
-async function sweep({ store }: Data, directory: string, evidence: Vault): Promise<{ removed: number; bytes: number }> {
+async function sweep(
+  { store }: Data,
+  directory: string,
+  evidence: EvidenceStore,
+): Promise<{ removed: number; bytes: number }> {
   const lock = lockEvidence(directory);
   if (!lock)
     throw new DataDirectoryInUseError(

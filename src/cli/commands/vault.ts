@@ -1,11 +1,11 @@
 /** `assay vault`: shows where evidence is stored, and moves it between the data directory and S3-compatible storage. */
 import { parseEvidenceStore } from "../../config/parse-values.ts";
-import { openPlace } from "../../evidence/location.ts";
+import { openEvidenceStore } from "../../evidence/location.ts";
 import { IN_DIRECTORY } from "../../store/flows/evidence-location.ts";
 import { DataDirectoryInUseError, lockDirectory, lockEvidence } from "../../store/db/data-directory-lock.ts";
 import type { Lock } from "../../store/db/data-directory-lock.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
-import type { Vault } from "../../evidence/local-store.ts";
+import type { EvidenceStore } from "../../evidence/local-store.ts";
 import type { Args } from "../args.ts";
 import { EVIDENCE_OPTIONS, resolveEvidenceAccess } from "../command-config.ts";
 import { runTransaction, openData, openEvidence, resolveEvidencePlace, withData } from "../data-directory.ts";
@@ -40,7 +40,7 @@ export const vaultStatus: Command = {
       total: store.metrics.summarizeEvidence(),
     }));
     const place = resolveEvidencePlace(recorded, access);
-    const { vault, remote } = await openEvidence(directory, access, recorded);
+    const { store: vault, remote } = await openEvidence(directory, access, recorded);
     let why: string | null = null;
     try {
       await remote?.probe();
@@ -142,8 +142,8 @@ type Move = {
   data: Data;
   from: string;
   to: string;
-  source: Vault;
-  target: Vault;
+  source: EvidenceStore;
+  target: EvidenceStore;
   signal: AbortSignal;
 };
 
@@ -172,8 +172,8 @@ async function withMove(args: Args, io: Io, work: (move: Move) => Promise<void>)
       else io.stdout(`the evidence is already stored in ${describePlace(to, directory)}; nothing to do\n`);
       return EXIT.done;
     }
-    const open = async (place: string): Promise<Vault> =>
-      (await openPlace({ place, parts: prepareDirectory(directory), access }, newPublicId)).vault;
+    const open = async (place: string): Promise<EvidenceStore> =>
+      (await openEvidenceStore({ location: place, paths: prepareDirectory(directory), access }, newPublicId)).store;
     const source = await open(from);
     try {
       const target = await open(to);

@@ -6,7 +6,7 @@ import { isDamagedFile } from "../../diagnostics/verify/check.ts";
 import { verifyInstallation } from "../../diagnostics/verify/verify.ts";
 import { IN_DIRECTORY, findRecordedLocation } from "../../store/flows/evidence-location.ts";
 import { ForeignDatabaseError } from "../../store/db/database.ts";
-import type { Vault } from "../../evidence/local-store.ts";
+import type { EvidenceStore } from "../../evidence/local-store.ts";
 import { listStaged } from "../../evidence/staging.ts";
 import { EVIDENCE_OPTIONS, resolveEvidenceAccess } from "../command-config.ts";
 import { openEvidence, resolveEvidencePlace, withDataReadOnly } from "../data-directory.ts";
@@ -42,12 +42,12 @@ export const verify: Command = {
       const elsewhere = resolveEvidencePlace(recorded, access) !== IN_DIRECTORY;
       const vault =
         elsewhere || existsSync(join(directory, "evidence"))
-          ? (await openEvidence(directory, access, recorded)).vault
+          ? (await openEvidence(directory, access, recorded)).store
           : null;
       try {
         return await verifyInstallation({
           db,
-          vault: vault ?? NO_EVIDENCE,
+          store: vault ?? NO_EVIDENCE,
           staged: listStaged(join(directory, "staging")),
           quick,
           now: systemSources.now(),
@@ -58,7 +58,7 @@ export const verify: Command = {
         await vault?.close();
       }
     }).catch(reportUnreadableDatabase);
-    const damage = results.reduce((sum, result) => sum + result.damage, 0);
+    const damage = results.reduce((sum, result) => sum + result.damageCount, 0);
     if (json) io.stdout(`${JSON.stringify({ data: directory, quick, damage, checks: results.map(presentResult) })}\n`);
     else writeText(io, results, { quick });
     return damage > 0 ? EXIT.damaged : EXIT.done;
@@ -71,22 +71,29 @@ function reportUnreadableDatabase(error: unknown): CheckResult[] {
   return [
     {
       name: "integrity",
-      looked: {},
+      counts: {},
       findings: [{ about: "assay.db", problem: error.message }],
-      damage: 1,
+      damageCount: 1,
       notes: [],
-      noted: 0,
+      noteCount: 0,
     },
   ];
 }
 
-const NO_EVIDENCE: Pick<Vault, "list" | "read" | "describe"> = {
+const NO_EVIDENCE: Pick<EvidenceStore, "list" | "read" | "describe"> = {
   async *list() {},
   async *read() {},
   describe: async () => null,
 };
 
-const presentResult = ({ name, looked, damage, findings, noted, notes }: CheckResult) => ({
+const presentResult = ({
+  name,
+  counts: looked,
+  damageCount: damage,
+  findings,
+  noteCount: noted,
+  notes,
+}: CheckResult) => ({
   check: name,
   ok: damage === 0,
   looked_at: looked,
@@ -101,7 +108,7 @@ const MAX_SHOWN_FINDINGS = 20;
 
 function writeText(io: Io, results: readonly CheckResult[], { quick }: { quick: boolean }): void {
   const width = Math.max(...results.map(({ name }) => name.length)) + 2;
-  for (const { name, looked, damage, findings, noted, notes } of results) {
+  for (const { name, counts: looked, damageCount: damage, findings, noteCount: noted, notes } of results) {
     const counts = Object.entries(looked)
       .map(([what, count]) => `${count} ${what}`)
       .join(", ");
@@ -114,8 +121,8 @@ function writeText(io: Io, results: readonly CheckResult[], { quick }: { quick: 
       io.stdout(`        note: ${escapeLine(about)} ${escapeLine(problem)}\n`);
     if (noted > MAX_SHOWN_FINDINGS) io.stdout(`        note: and ${noted - MAX_SHOWN_FINDINGS} more of these\n`);
   }
-  const damaged = results.filter(({ damage }) => damage > 0);
-  const sum = damaged.reduce((total, { damage }) => total + damage, 0);
+  const damaged = results.filter(({ damageCount: damage }) => damage > 0);
+  const sum = damaged.reduce((total, { damageCount: damage }) => total + damage, 0);
   const scope = quick ? "; the contents of evidence were not read" : "";
   if (sum === 0) io.stdout(`All ${results.length} checks passed${scope}.\n`);
   else {

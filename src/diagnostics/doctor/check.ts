@@ -16,26 +16,26 @@ export type Machine = {
   /** Epoch seconds. */
   now(): number;
   /** A small text, such as those of /proc and /sys; null where it cannot be read. */
-  text(path: string): string | null;
+  readText(path: string): string | null;
   /** Of the file system on which a path lies, in bytes and files; null where it cannot be asked. */
-  space(path: string): Space | null;
+  fileSystemSpace(path: string): FileSystemSpace | null;
   /** Of this process; null where there are no users. */
   uid: number | null;
 };
 
 /** `type` is the magic number of statfs(2). */
-export type Space = { type: number; size: number; free: number; files: number; freeFiles: number };
+export type FileSystemSpace = { type: number; size: number; free: number; files: number; freeFiles: number };
 
-export const machine: Machine = {
+export const realMachine: Machine = {
   now: () => Date.now() / 1000,
-  text(path) {
+  readText(path) {
     try {
       return readFileSync(path, "utf8");
     } catch {
       return null;
     }
   },
-  space(path) {
+  fileSystemSpace(path) {
     try {
       const { type, bsize, blocks, bavail, files, ffree } = statfsSync(path);
       return { type, size: bsize * blocks, free: bsize * bavail, files, freeFiles: ffree };
@@ -47,7 +47,7 @@ export const machine: Machine = {
 };
 
 /** The real path of the nearest directory above `path` that is there, `path` itself if it is. */
-export function existing(path: string): string {
+export function nearestExisting(path: string): string {
   for (let at = path; ; at = dirname(at)) {
     try {
       return realpathSync(at);

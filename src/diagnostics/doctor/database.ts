@@ -19,7 +19,7 @@ export type DatabaseState = { header: FileHeader | null; newer: boolean; usable:
 
 export function checkDatabase(
   directory: string,
-  { space }: Pick<Machine, "space">,
+  { fileSystemSpace: space }: Pick<Machine, "fileSystemSpace">,
 ): { check: Check; state: DatabaseState } {
   const name = "database";
   const file = join(directory, "assay.db");
@@ -82,14 +82,14 @@ export function checkDatabase(
 }
 
 /** A log of this size says that something keeps it from starting anew. */
-const LARGE_WAL = 256 * 1024 * 1024;
+const LARGE_WAL_BYTES = 256 * 1024 * 1024;
 
 /** @param external whether somebody else empties the log (--checkpoints external) */
 export function checkWal(directory: string, served: boolean, external: boolean): Check {
   const name = "write-ahead log";
   const size = statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0;
   const told = fileSizeText(size);
-  if (size > LARGE_WAL) {
+  if (size > LARGE_WAL_BYTES) {
     return external
       ? warn(
           name,
@@ -140,7 +140,7 @@ export type DatabaseContents = {
 };
 
 /** How long a job may wait before somebody should look, in seconds: retries are hours apart. */
-const LONG = 3_600;
+const MAX_JOB_DELAY_S = 3_600;
 
 /** The doctor only reads. */
 const NO_QUEUES = { jobs: { pullForward: () => undefined }, deliveries: { pullForward: () => undefined } };
@@ -165,7 +165,7 @@ export function checkContents(db: Db, served: boolean, { now }: Pick<Machine, "n
   );
   const late = due === null ? 0 : at - due;
   const jobCheck =
-    late > LONG
+    late > MAX_JOB_DELAY_S
       ? warn(
           "jobs",
           `${jobs} waiting, the oldest ${ageText(late)} beyond its time`,

@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Check, Machine } from "./check.ts";
-import { existing, fail, ok, fileSizeText, warn } from "./check.ts";
+import { nearestExisting, fail, ok, fileSizeText, warn } from "./check.ts";
 
 const OURS = ["assay.db", "assay.db-wal", "assay.db-shm", "assay.lock", "evidence", "staging", "backups"];
 
@@ -76,9 +76,13 @@ function may(path: string, rights: number): boolean {
 }
 
 /** @param reserve of --disk-reserve, in bytes */
-export function checkSpace(directory: string, reserve: number, { space }: Pick<Machine, "space">): Check {
+export function checkSpace(
+  directory: string,
+  reserve: number,
+  { fileSystemSpace: space }: Pick<Machine, "fileSystemSpace">,
+): Check {
   const name = "disk space";
-  const found = space(existing(directory));
+  const found = space(nearestExisting(directory));
   if (!found) return warn(name, "cannot be asked for", "look at it with df");
   const told = `${fileSizeText(found.free)} free of ${fileSizeText(found.size)}`;
   if (found.free < reserve)
@@ -111,12 +115,12 @@ export function checkBackups(
   place: string,
   needed: number | null,
   every: number | null,
-  { space, now }: Pick<Machine, "space" | "now">,
+  { fileSystemSpace: space, now }: Pick<Machine, "fileSystemSpace" | "now">,
 ): Check {
   const name = "backup";
   const found = entriesOf(place, /^assay-backup-.*\.tar/);
   const newest = found.at(-1);
-  const free = space(existing(place))?.free ?? null;
+  const free = space(nearestExisting(place))?.free ?? null;
   const told = newest
     ? `the latest of ${found.length} in ${place} is ${ageText(now() - newest.modifiedAt)} old, ${fileSizeText(newest.size)}`
     : `none in ${place}`;

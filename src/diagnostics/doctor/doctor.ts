@@ -10,15 +10,15 @@ import { loadAddon } from "../../store/db/native-addon.ts";
 import { openReadOnly } from "../../store/db/database.ts";
 import { isServed } from "../../store/db/data-directory-lock.ts";
 import type { Check, Machine } from "./check.ts";
-import { fail, machine as realMachine, ok, warn } from "./check.ts";
+import { fail, realMachine as realMachine, ok, warn } from "./check.ts";
 import { checkContents, checkDatabase, checkFreePages, checkWal } from "./database.ts";
 import type { DatabaseContents, DatabaseState } from "./database.ts";
 import { checkBackups, checkCopies, checkDirectory, checkPermissions, checkSpace } from "./directory.ts";
 import { checkFileSystem } from "./file-system.ts";
-import { checkAddress, checkClock, checkMemory, checkOpenFiles, checkServer, portHolder } from "./process.ts";
-import type { Server } from "./process.ts";
+import { checkAddress, checkClock, checkMemory, checkOpenFiles, checkServer, findLockHolder } from "./process.ts";
+import type { ServerProcess } from "./process.ts";
 
-export type DoctorParts = {
+export type DoctorOptions = {
   /** An absolute path. */
   directory: string;
   config: Config;
@@ -41,7 +41,7 @@ export async function diagnose({
   certificate,
   evidence,
   machine = realMachine,
-}: DoctorParts): Promise<Diagnosis> {
+}: DoctorOptions): Promise<Diagnosis> {
   const checks: Check[] = [];
   const mode = config.networkFilesystem;
   const present = checkDirectory(directory);
@@ -52,7 +52,7 @@ export async function diagnose({
   );
   checks.push(guarded("native library", checkLibrary));
   let state: DatabaseState = { header: null, newer: false, usable: false };
-  let [server, contents]: [Server | null, DatabaseContents | null] = [null, null];
+  let [server, contents]: [ServerProcess | null, DatabaseContents | null] = [null, null];
   if (present.level === "ok") {
     checks.push(guarded("permissions", () => checkPermissions(directory, machine)));
     checks.push(guarded("server", () => checkServer((server = serverOf(directory, machine)))));
@@ -124,8 +124,8 @@ function checkLibrary(): Check {
   }
 }
 
-const serverOf = (directory: string, machine: Machine): Server | null =>
-  isServed(directory) ? portHolder(join(directory, "assay.lock"), machine) : null;
+const serverOf = (directory: string, machine: Machine): ServerProcess | null =>
+  isServed(directory) ? findLockHolder(join(directory, "assay.lock"), machine) : null;
 
 /** The rows, where looking at them changes nothing: beside a server, or in a file that nobody has to repair first. */
 function lookInside(directory: string, served: boolean, machine: Machine): DatabaseContents | Check {

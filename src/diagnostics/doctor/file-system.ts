@@ -5,12 +5,12 @@
  * takes that on.
  */
 import type { Check, Machine } from "./check.ts";
-import { existing, fail, machine, ok, warn } from "./check.ts";
+import { nearestExisting, fail, realMachine, ok, warn } from "./check.ts";
 
 /** From /proc/self/mountinfo (proc(5)): `type` such as ext4 or nfs4, `source` such as a device or HOST:/PATH. */
 export type Mount = { point: string; type: string; source: string; readOnly: boolean };
 
-const NETWORK = new Set([
+const NETWORK_TYPES = new Set([
   "nfs",
   "nfs4",
   "cifs",
@@ -36,10 +36,11 @@ const NETWORK = new Set([
 ]);
 
 /** Whether files of that type lie on another machine, or behind a process that may do with them what it likes. */
-export const isNetwork = (type: string): boolean => NETWORK.has(type) || type === "fuse" || type.startsWith("fuse.");
+export const isNetworkFileSystem = (type: string): boolean =>
+  NETWORK_TYPES.has(type) || type === "fuse" || type.startsWith("fuse.");
 
 /** By statfs(2), for where there is no mountinfo; FUSE cannot be told from a local file system in user space by it. */
-const MAGIC: Readonly<Record<number, string>> = {
+const NETWORK_MAGIC: Readonly<Record<number, string>> = {
   0x6969: "nfs",
   0x517b: "smbfs",
   0xff534d42: "cifs",
@@ -63,7 +64,7 @@ const MAGIC: Readonly<Record<number, string>> = {
  * The mount on which `path` (absolute, without links) lies; null where the text does not say. Of mounts over each other
  * the last counts.
  */
-export function mountOf(mountinfo: string, path: string): Mount | null {
+export function findMount(mountinfo: string, path: string): Mount | null {
   let found: Mount | null = null;
   for (const line of mountinfo.split("\n")) {
     const [front = "", back] = line.split(" - ");
@@ -88,12 +89,15 @@ const unescaped = (text: string): string =>
   text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
 
 /** The mount on which a directory lies, or will lie once it is made; null where nobody can tell. */
-export function mountOfDirectory(directory: string, { text, space }: Pick<Machine, "text" | "space">): Mount | null {
-  const path = existing(directory);
-  const told = mountOf(text("/proc/self/mountinfo") ?? "", path);
+export function findDirectoryMount(
+  directory: string,
+  { readText: text, fileSystemSpace: space }: Pick<Machine, "readText" | "fileSystemSpace">,
+): Mount | null {
+  const path = nearestExisting(directory);
+  const told = findMount(text("/proc/self/mountinfo") ?? "", path);
   if (told) return told;
   // Negative where the number does not fit into 32 bits with a sign.
-  const type = MAGIC[(space(path)?.type ?? 0) >>> 0];
+  const type = NETWORK_MAGIC[(space(path)?.type ?? 0) >>> 0];
   return type === undefined ? null : { point: path, type, source: "", readOnly: false };
 }
 
@@ -102,7 +106,7 @@ export class NetworkFileSystemError extends Error {
   readonly code = "NETWORK_FILE_SYSTEM";
   constructor(directory: string, mount: Mount) {
     super(
-      `the data directory ${directory} lies on a network file system (${placed(mount)}), where locks and syncs do not hold what a database needs: ` +
+      `the data directory ${directory} lies on a network file system (${describeMount(mount)}), where locks and syncs do not hold what a database needs: ` +
         "move it to a local disk; see assay help troubleshooting for what --network-filesystem allow means",
     );
     this.name = "NetworkFileSystemError";
@@ -113,14 +117,14 @@ export class NetworkFileSystemError extends Error {
 export function refuseNetworkFileSystem(
   directory: string,
   mode: "refuse" | "allow",
-  seen: Pick<Machine, "text" | "space"> = machine,
+  seen: Pick<Machine, "readText" | "fileSystemSpace"> = realMachine,
 ): void {
-  const mount = mountOfDirectory(directory, seen);
-  if (mode === "refuse" && mount && isNetwork(mount.type)) throw new NetworkFileSystemError(directory, mount);
+  const mount = findDirectoryMount(directory, seen);
+  if (mode === "refuse" && mount && isNetworkFileSystem(mount.type)) throw new NetworkFileSystemError(directory, mount);
 }
 
 /** Gone when the machine, or the container, is. */
-const FLEETING: Readonly<Record<string, string>> = {
+const EPHEMERAL: Readonly<Record<string, string>> = {
   tmpfs: "is in memory: everything is gone after a restart of the machine",
   ramfs: "is in memory: everything is gone after a restart of the machine",
   overlay: "belongs to a container: everything is gone with it",
@@ -129,35 +133,35 @@ const FLEETING: Readonly<Record<string, string>> = {
 export function checkFileSystem(
   directory: string,
   mode: "refuse" | "allow",
-  seen: Pick<Machine, "text" | "space">,
+  seen: Pick<Machine, "readText" | "fileSystemSpace">,
 ): Check {
   const name = "file system";
-  const mount = mountOfDirectory(directory, seen);
+  const mount = findDirectoryMount(directory, seen);
   if (!mount) return warn(name, "its type cannot be told", "make sure that the data directory lies on a local disk");
   if (mount.readOnly)
     return fail(
       name,
-      `${placed(mount)} is mounted read-only`,
+      `${describeMount(mount)} is mounted read-only`,
       "mount it to be written to; after an error of the disk the kernel mounts it so, see the system's log",
     );
-  if (isNetwork(mount.type)) {
+  if (isNetworkFileSystem(mount.type)) {
     return mode === "allow"
       ? warn(
           name,
-          `${placed(mount)} is a network file system, which --network-filesystem allow accepts`,
+          `${describeMount(mount)} is a network file system, which --network-filesystem allow accepts`,
           "move the data directory to a local disk: locks and syncs of network file systems lose databases",
         )
       : fail(
           name,
-          `${placed(mount)} is a network file system: the server does not start on it`,
+          `${describeMount(mount)} is a network file system: the server does not start on it`,
           "move the data directory to a local disk",
         );
   }
-  const fleeting = FLEETING[mount.type];
+  const fleeting = EPHEMERAL[mount.type];
   return fleeting === undefined
-    ? ok(name, placed(mount))
-    : warn(name, `${placed(mount)} ${fleeting}`, "give --data a directory on a disk, in a container a volume");
+    ? ok(name, describeMount(mount))
+    : warn(name, `${describeMount(mount)} ${fleeting}`, "give --data a directory on a disk, in a container a volume");
 }
 
-const placed = ({ type, point, source }: Mount): string =>
+const describeMount = ({ type, point, source }: Mount): string =>
   `${type} at ${point}${source === "" || source === type || source === "none" ? "" : ` from ${source}`}`;

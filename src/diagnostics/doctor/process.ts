@@ -10,10 +10,10 @@ import type { DatabaseContents } from "./database.ts";
 import { ageText } from "./directory.ts";
 
 /** Seconds that times may lie ahead: file systems and clocks of containers are coarse. */
-const AHEAD = 5;
+const MAX_AHEAD_S = 5;
 
 const SYNCHRONIZE = "let the machine synchronize its clock (systemd-timesyncd, chrony), and restart the server";
-const TELL_MORE = "see assay help troubleshooting";
+const SEE_TROUBLESHOOTING = "see assay help troubleshooting";
 
 /**
  * The clock against what the database knows of it and against the file.
@@ -24,7 +24,7 @@ const TELL_MORE = "see assay help troubleshooting";
 export function checkClock(
   directory: string,
   { newest, backwards, clock }: Pick<DatabaseContents, "newest" | "backwards" | "clock">,
-  { now, text }: Pick<Machine, "now" | "text">,
+  { now, readText: text }: Pick<Machine, "now" | "readText">,
 ): Check {
   const name = "clock";
   const at = now();
@@ -35,10 +35,10 @@ export function checkClock(
     return fail(
       name,
       found,
-      `set it right, if it is wrong: ${TELL_MORE}; a server that runs with it for a day takes it for right`,
+      `set it right, if it is wrong: ${SEE_TROUBLESHOOTING}; a server that runs with it for a day takes it for right`,
     );
   }
-  if (newest !== null && newest > at + AHEAD) {
+  if (newest !== null && newest > at + MAX_AHEAD_S) {
     const found = `it is ${told}, and the latest change in the database is ${ageText(newest - at)} in the future`;
     // The change was made by a clock that ran ahead, or this one is wrong now.
     const isKnown = clock !== null && clock.jumpTo !== null && newest >= clock.jumpTo && at < clock.jumpTo;
@@ -46,17 +46,17 @@ export function checkClock(
       ? warn(
           name,
           `${found}: it was made by a clock that ran ahead`,
-          `if it is right now, nothing has to be done: ${TELL_MORE}`,
+          `if it is right now, nothing has to be done: ${SEE_TROUBLESHOOTING}`,
         )
       : fail(name, `${found}: the clock was set back`, SYNCHRONIZE);
   }
-  if (file && file.mtimeMs / 1000 > at + AHEAD)
+  if (file && file.mtimeMs / 1000 > at + MAX_AHEAD_S)
     return warn(
       name,
       `it is ${told}, and assay.db was written ${ageText(file.mtimeMs / 1000 - at)} in the future: the clock was set back`,
       SYNCHRONIZE,
     );
-  if (backwards > AHEAD)
+  if (backwards > MAX_AHEAD_S)
     return warn(
       name,
       `it is ${told}; among the latest changes are some that go back in time by ${ageText(backwards)}`,
@@ -67,10 +67,10 @@ export function checkClock(
 }
 
 /** The process that holds the lock of the directory. `uid` is its user. */
-export type Server = { pid: number | null; uid: number | null };
+export type ServerProcess = { pid: number | null; uid: number | null };
 
 /** Who holds a lock on `file`, as /proc/locks tells it; null where it does not. */
-export function portHolder(file: string, { text }: Pick<Machine, "text">): Server {
+export function findLockHolder(file: string, { readText: text }: Pick<Machine, "readText">): ServerProcess {
   const inode = statSync(file, { throwIfNoEntry: false })?.ino;
   for (const line of (text("/proc/locks") ?? "").split("\n")) {
     const [, , , kind, pid, place = ""] = line.trim().split(/\s+/);
@@ -81,7 +81,7 @@ export function portHolder(file: string, { text }: Pick<Machine, "text">): Serve
   return { pid: null, uid: null };
 }
 
-export const checkServer = (server: Server | null): Check =>
+export const checkServer = (server: ServerProcess | null): Check =>
   ok(
     "server",
     server === null
@@ -90,27 +90,27 @@ export const checkServer = (server: Server | null): Check =>
   );
 
 /** Each connection, file and thread of a server takes one; below this a busy one runs out. */
-const LEAST_FILES = 4_096;
+const MIN_OPEN_FILES = 4_096;
 
 /** Of the server if it runs, else of this process, which was started in the same way as one would be. */
-export function checkOpenFiles(server: Server | null, { text }: Pick<Machine, "text">): Check {
+export function checkOpenFiles(server: ServerProcess | null, { readText: text }: Pick<Machine, "readText">): Check {
   const name = "open files";
   const limits = (server?.pid == null ? null : text(`/proc/${server.pid}/limits`)) ?? text("/proc/self/limits");
   const limit = /^Max open files\s+(\S+)/m.exec(limits ?? "")?.[1];
   if (limit === undefined) return ok(name, "the limit is not known");
-  if (limit !== "unlimited" && Number(limit) < LEAST_FILES)
+  if (limit !== "unlimited" && Number(limit) < MIN_OPEN_FILES)
     return warn(
       name,
       `at most ${limit} at a time`,
-      `let it have ${LEAST_FILES} or more: LimitNOFILE= of the unit, or ulimit -n`,
+      `let it have ${MIN_OPEN_FILES} or more: LimitNOFILE= of the unit, or ulimit -n`,
     );
   return ok(name, `at most ${limit} at a time`);
 }
 
-const LEAST_MEMORY = 512 * 1024 * 1024;
-const LEAST_AVAILABLE = 128 * 1024 * 1024;
+const MIN_MEMORY_BYTES = 512 * 1024 * 1024;
+const MIN_AVAILABLE_BYTES = 128 * 1024 * 1024;
 
-export function checkMemory({ text }: Pick<Machine, "text">): Check {
+export function checkMemory({ readText: text }: Pick<Machine, "readText">): Check {
   const name = "memory";
   const field = (label: string): number | null => {
     const found = new RegExp(`^${label}:\\s+(\\d+) kB`, "m").exec(text("/proc/meminfo") ?? "")?.[1];
@@ -121,8 +121,8 @@ export function checkMemory({ text }: Pick<Machine, "text">): Check {
   const limit = Number((text("/sys/fs/cgroup/memory.max") ?? "max").trim());
   const most = Number.isFinite(limit) ? Math.min(limit, total) : total;
   const told = `${fileSizeText(most)}${most < total ? " for this container or service" : ""}${available === null ? "" : `, ${fileSizeText(available)} of the machine available`}`;
-  if (most < LEAST_MEMORY) return warn(name, told, `give it ${fileSizeText(LEAST_MEMORY)} or more`);
-  if (available !== null && available < LEAST_AVAILABLE)
+  if (most < MIN_MEMORY_BYTES) return warn(name, told, `give it ${fileSizeText(MIN_MEMORY_BYTES)} or more`);
+  if (available !== null && available < MIN_AVAILABLE_BYTES)
     return warn(
       name,
       told,
@@ -132,7 +132,7 @@ export function checkMemory({ text }: Pick<Machine, "text">): Check {
 }
 
 /** Whether a server could listen, where none does. Binds the address for a moment. */
-export async function checkAddress(listen: Config["listen"], server: Server | null): Promise<Check> {
+export async function checkAddress(listen: Config["listen"], server: ServerProcess | null): Promise<Check> {
   const name = "address";
   if ("path" in listen) return checkSocket(listen.path, server);
   const { host, port } = listen;
@@ -162,7 +162,7 @@ export async function checkAddress(listen: Config["listen"], server: Server | nu
 }
 
 /** A Unix socket is not bound on trial, because that would make its file. */
-function checkSocket(path: string, server: Server | null): Check {
+function checkSocket(path: string, server: ServerProcess | null): Check {
   const name = "address";
   if (server !== null) return ok(name, `unix:${path} is configured; the server runs`);
   const found = lstatSync(path, { throwIfNoEntry: false });

@@ -6,23 +6,23 @@ import type { Db } from "../../store/db/types.ts";
 export type Finding = { about: string; problem: string };
 
 /** Takes what a check says. */
-export type Sink = {
+export type Findings = {
   /** Damage. */
-  found(about: string, problem: string): void;
+  damage(about: string, problem: string): void;
   /** Nothing wrong, but worth knowing. */
   note(about: string, text: string): void;
   /** So many more of `what` were looked at. */
-  looked(what: string, count: number): void;
+  count(what: string, count: number): void;
 };
 
 /** A store of which only the reading parts are used: neither clock nor ids are ever asked for. */
-export const readingStore = (db: Db): Store => openStore(db, { now: () => 0, newId: () => "" });
+export const openReadOnlyStore = (db: Db): Store => openStore(db, { now: () => 0, newId: () => "" });
 
 /** What went wrong while a row was read or judged, in words. */
-export const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+export const errorMessage = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** Runs on the event loop's next turn, so that long work leaves room for signals and for what is shown meanwhile. */
-export const breathe = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Whether SQLite says that it cannot make sense of the file. */
 export const isDamagedFile = (error: unknown): boolean =>

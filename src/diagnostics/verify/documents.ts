@@ -5,8 +5,8 @@
 import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
 import { readStoredText } from "../../store/flows/templates.ts";
-import { breathe } from "./check.ts";
-import type { Sink } from "./check.ts";
+import { yieldToEventLoop } from "./check.ts";
+import type { Findings } from "./check.ts";
 import type { Db } from "../../store/db/types.ts";
 
 type DocumentRow = { about: string; text: string; parsed_json: string };
@@ -32,7 +32,7 @@ const TABLES: readonly Table[] = [
 ];
 
 /** Reads the text of every template and policy that has a stored form, which takes up to a second for each. */
-export async function checkDocuments(db: Db, { found, looked }: Sink): Promise<void> {
+export async function checkDocuments(db: Db, { damage: found, count: looked }: Findings): Promise<void> {
   for (const { what, ids, byId, parsedOf } of TABLES) {
     const read = db.prepare<[number], DocumentRow>(byId);
     const keys = db.prepare<[], number>(ids).pluck().all() as number[];
@@ -40,7 +40,7 @@ export async function checkDocuments(db: Db, { found, looked }: Sink): Promise<v
       const row = read.get(key);
       if (row && parsedOf(row.text) !== row.parsed_json)
         found(row.about, "its stored form, which is evaluated, is not what its text says");
-      await breathe();
+      await yieldToEventLoop();
     }
     if (keys.length > 0) looked(what, keys.length);
   }

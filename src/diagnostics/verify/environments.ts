@@ -7,18 +7,18 @@ import { identityOf } from "../../domain/snapshot/diff.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { digestOf } from "../../store/environments/snapshot-survey.ts";
 import { OPEN } from "../../store/environments/snapshots.ts";
-import { breathe, isDamagedFile, reasonOf } from "./check.ts";
-import type { Sink } from "./check.ts";
+import { yieldToEventLoop, isDamagedFile, errorMessage } from "./check.ts";
+import type { Findings } from "./check.ts";
 import type { Db } from "../../store/db/types.ts";
 
 /** How far earlier looks got, by the key of the environment: snapshots never change, so each is looked at once. */
-export type LookedAt = Map<number, number>;
+export type SnapshotProgress = Map<number, number>;
 
 /**
  * So many snapshots are looked at in one transaction, with everything that ran in them: it bounds memory and how long a
  * transaction lasts.
  */
-const WINDOW = 1_000;
+const WINDOW_SNAPSHOTS = 1_000;
 
 /**
  * Of a chunk of snapshots: those before `from` were looked at before, those behind `until` are for later. `isLast`:
@@ -81,10 +81,10 @@ type Say = (problem: string) => void;
  */
 export async function checkEnvironments(
   db: Db,
-  sink: Sink,
-  looked: LookedAt = new Map(),
+  sink: Findings,
+  looked: SnapshotProgress = new Map(),
   step: (done: number) => void = () => undefined,
-  window = WINDOW,
+  window = WINDOW_SNAPSHOTS,
 ): Promise<void> {
   const ids = db.prepare<[], number>("SELECT id FROM environments ORDER BY id").pluck().all();
   const environmentOf = db.prepare<[number], Environment>(
@@ -98,29 +98,29 @@ export async function checkEnvironments(
     const from = looked.get(id) ?? 0;
     const until = Math.min(environment.snapshot_count, from + window);
     const part: Window = { from, until, isLast: until === environment.snapshot_count };
-    const say: Say = (problem) => sink.found(`environment ${environment.name} (${id})`, problem);
+    const say: Say = (problem) => sink.damage(`environment ${environment.name} (${id})`, problem);
     const snapshots = numbered(db, environment, part, say);
     if (environment.type === "logical") inspectGroup(db, environment, part, snapshots, say);
     else inspectRows(db, environment, part, snapshots, say);
     looked.set(id, until);
-    sink.looked("snapshots", until - from);
+    sink.count("snapshots", until - from);
     step((done += until - from));
     return !part.isLast;
   });
   for (const id of ids) {
     try {
-      while (turn(id)) await breathe();
+      while (turn(id)) await yieldToEventLoop();
     } catch (error) {
       // JSON that is none, in whatever column; a page that is none ends the check.
       if (isDamagedFile(error)) throw error;
-      sink.found(`environment ${id}`, `its snapshots cannot be read: ${reasonOf(error)}`);
+      sink.damage(`environment ${id}`, `its snapshots cannot be read: ${errorMessage(error)}`);
     }
   }
-  sink.looked("environments", ids.length);
+  sink.count("environments", ids.length);
 }
 
 /** A text that is the same for two lists of the same names and fingerprints: the one that environments keep. */
-export const setDigest = (running: readonly { name: string; fingerprint: string }[]): string =>
+export const runningDigest = (running: readonly { name: string; fingerprint: string }[]): string =>
   digestOf(
     [...running]
       .sort((a, b) => order(a.name, b.name) || order(a.fingerprint, b.fingerprint))
@@ -204,7 +204,7 @@ function inspectRows(
 
   if (isLast) {
     const running = rows.filter(({ last_index }) => last_index === OPEN);
-    const digest = count === 0 ? null : setDigest(running);
+    const digest = count === 0 ? null : runningDigest(running);
     if (environment.running_digest !== digest)
       say(`running_digest is ${environment.running_digest}, what runs has ${digest}`);
   }

@@ -1,9 +1,9 @@
 import { DamagedEvidenceError, MissingEvidenceError } from "../../evidence/errors.ts";
-import type { StoredFile, Vault } from "../../evidence/local-store.ts";
-import type { Sink } from "./check.ts";
+import type { StoredFile, EvidenceStore } from "../../evidence/local-store.ts";
+import type { Findings } from "./check.ts";
 import type { Db } from "../../store/db/types.ts";
 
-const AT_ONCE = 1_000;
+const BATCH_SIZE = 1_000;
 
 /** What rows say of one digest. */
 type Named = { digest: string; rows: number; smallest: number; largest: number };
@@ -19,12 +19,12 @@ export async function checkEvidence(
     step = () => undefined,
   }: {
     db: Db;
-    vault: Pick<Vault, "list" | "read" | "describe">;
+    vault: Pick<EvidenceStore, "list" | "read" | "describe">;
     quick: boolean;
     now: number;
     step?: (bytes: number) => void;
   },
-  { found, note, looked }: Sink,
+  { damage: found, note, count: looked }: Findings,
 ): Promise<void> {
   const namedAfter = db.prepare<[string, number], Named>(
     `SELECT evidence_digest AS digest, count(*) AS rows, min(evidence_size) AS smallest, max(evidence_size) AS largest FROM attestations
@@ -81,7 +81,7 @@ export async function checkEvidence(
     if (named) return whole(file, named);
     note(
       about(file.digest),
-      `is named by no attestation: ${file.size} bytes, ${ageOf(now - file.modifiedAt)} old; the server removes such files after a day`,
+      `is named by no attestation: ${file.size} bytes, ${formatAge(now - file.modifiedAt)} old; the server removes such files after a day`,
     );
     looked("files", 1);
     step((bytes += file.size));
@@ -90,7 +90,7 @@ export async function checkEvidence(
   // Also where there is none: it was looked for.
   looked("files", 0);
   const files = vault.list()[Symbol.asyncIterator]();
-  const rows = inOrder((after) => namedAfter.all(after, AT_ONCE));
+  const rows = inOrder((after) => namedAfter.all(after, BATCH_SIZE));
   let [file, row] = [await files.next(), rows.next()];
   while (!file.done || !row.done) {
     const order = file.done
@@ -118,19 +118,19 @@ function* inOrder(after: (digest: string) => Named[]): Generator<Named, undefine
 export function checkStaging(
   staged: readonly { name: string; size: number; modifiedAt: number }[],
   now: number,
-  { note, looked }: Sink,
+  { note, count: looked }: Findings,
 ): void {
   looked("staged files", staged.length);
   for (const { name, size, modifiedAt } of staged) {
     note(
       `staging/${name}`,
-      `${size} bytes, ${ageOf(now - modifiedAt)} old: an upload that is running, or one that did not end; the next start removes it`,
+      `${size} bytes, ${formatAge(now - modifiedAt)} old: an upload that is running, or one that did not end; the next start removes it`,
     );
   }
 }
 
 /** Seconds as people say them. */
-export function ageOf(seconds: number): string {
+export function formatAge(seconds: number): string {
   const [amount, unit] =
     seconds < 120
       ? [seconds, "second"]

@@ -6,11 +6,11 @@
 import { evaluateLegacyArtifact, buildLegacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import { breathe, readingStore, reasonOf } from "./check.ts";
-import type { Sink } from "./check.ts";
+import { yieldToEventLoop, openReadOnlyStore, errorMessage } from "./check.ts";
+import type { Findings } from "./check.ts";
 import type { Db } from "../../store/db/types.ts";
 
-const AT_ONCE = 100;
+const BATCH_SIZE = 100;
 
 type TrailRow = { id: number; name: string; state: string; compliance_json: string; reasons_json: string };
 type LegacyRow = {
@@ -27,10 +27,10 @@ type Told = { trail_id: number; id: string };
 /** @param step is told how many trails are done. */
 export async function checkTrails(
   db: Db,
-  { found, looked }: Sink,
+  { damage: found, count: looked }: Findings,
   step: (done: number) => void = () => undefined,
 ): Promise<void> {
-  const store = readingStore(db);
+  const store = openReadOnlyStore(db);
   const trailsAfter = db.prepare<[number, number], TrailRow>(
     "SELECT id, name, state, compliance_json, reasons_json FROM trails WHERE id > ? ORDER BY id LIMIT ?",
   );
@@ -65,7 +65,7 @@ export async function checkTrails(
           found(artifact, "its stored reasons are not those that are found again");
       }
     } catch (error) {
-      found(about, `cannot be judged again: ${reasonOf(error)}`);
+      found(about, `cannot be judged again: ${errorMessage(error)}`);
     }
   };
   const compareHistories = (trails: readonly TrailRow[], first: number, last: number): void => {
@@ -90,7 +90,7 @@ export async function checkTrails(
 
   let done = 0;
   const turn = db.transaction((after: number): number | null => {
-    const trails = trailsAfter.all(after, AT_ONCE);
+    const trails = trailsAfter.all(after, BATCH_SIZE);
     const [first, last] = [trails[0], trails.at(-1)];
     if (!first || !last) return null;
     trails.forEach(judge);
@@ -100,14 +100,14 @@ export async function checkTrails(
   });
   for (let at: number | null = turn(0); at !== null; at = turn(at)) {
     step(done);
-    await breathe();
+    await yieldToEventLoop();
   }
   looked("trails", done);
   await checkLegacyArtifacts(db, found, looked);
 }
 
 /** Artifacts that were reported to a flow alone. */
-async function checkLegacyArtifacts(db: Db, found: Sink["found"], looked: Sink["looked"]): Promise<void> {
+async function checkLegacyArtifacts(db: Db, found: Findings["damage"], looked: Findings["count"]): Promise<void> {
   const rows = db.prepare<[number], LegacyRow>(
     `SELECT id, public_id, state, reasons_json, attestations_json, template_json, legacy_is_compliant
      FROM artifacts WHERE trail_id IS NULL AND id > ? ORDER BY id LIMIT 1000`,
@@ -125,11 +125,11 @@ async function checkLegacyArtifacts(db: Db, found: Sink["found"], looked: Sink["
         else if (!listsAsMissing(row, template))
           found(about, "its stored entries are not the attestations that its template expects");
       } catch (error) {
-        found(about, `cannot be judged again: ${reasonOf(error)}`);
+        found(about, `cannot be judged again: ${errorMessage(error)}`);
       }
     }
     looked("artifacts", chunk.length);
-    await breathe();
+    await yieldToEventLoop();
   }
 }
 

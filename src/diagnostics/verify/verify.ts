@@ -1,13 +1,13 @@
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
-import type { Vault } from "../../evidence/local-store.ts";
-import { isDamagedFile, reasonOf } from "./check.ts";
-import type { Finding, Sink } from "./check.ts";
+import type { EvidenceStore } from "../../evidence/local-store.ts";
+import { isDamagedFile, errorMessage } from "./check.ts";
+import type { Finding, Findings } from "./check.ts";
 import { checkDocuments } from "./documents.ts";
 import { checkEnvironments } from "./environments.ts";
 import { checkEvidence, checkStaging } from "./evidence.ts";
-import { checkJudgements } from "./judgements.ts";
-import { RECORD_QUESTIONS, checkAudit, checkRecords } from "./records.ts";
-import { checkForeignKeys, checkIntegrity, checkSchema } from "./soundness.ts";
+import { checkEvaluations } from "./evaluations.ts";
+import { DERIVED_TABLE_COUNT, checkAudit, checkDerivedTables } from "./derived-tables.ts";
+import { checkForeignKeys, checkIntegrity, checkSchema } from "./integrity.ts";
 import { checkTrails } from "./trails.ts";
 import type { Db } from "../../store/db/types.ts";
 
@@ -26,21 +26,21 @@ export type CheckName =
 export type CheckResult = {
   name: CheckName;
   /** What was looked at, and how much of it. */
-  looked: Record<string, number>;
+  counts: Record<string, number>;
   /** The first of the damage; `damage` counts all of it. */
   findings: Finding[];
-  damage: number;
+  damageCount: number;
   /** The first of what is no damage; `notes` counts all of it. */
   notes: Finding[];
-  noted: number;
+  noteCount: number;
 };
 
 /** More of one kind tell nobody anything new, and must not fill the memory. */
-const MOST_TOLD = 1_000;
+const MAX_FINDINGS = 1_000;
 
-export type VerifyParts = {
+export type VerifyOptions = {
   db: Db;
-  vault: Pick<Vault, "list" | "read" | "describe">;
+  store: Pick<EvidenceStore, "list" | "read" | "describe">;
   staged: readonly { name: string; size: number; modifiedAt: number }[];
   /** Without the contents of evidence. */
   quick: boolean;
@@ -54,22 +54,22 @@ export type VerifyParts = {
  * it.
  */
 export async function verifyInstallation(
-  { db, vault, staged, quick, now, progress }: VerifyParts,
+  { db, store: vault, staged, quick, now, progress }: VerifyOptions,
   done: (result: CheckResult) => void = () => undefined,
 ): Promise<CheckResult[]> {
   const count = (table: string): number => db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0;
   const begin = (what: string, total: number, unit: "bytes" | "files" = "files") => progress?.begin(what, total, unit);
   const reach = (at: number): void => progress?.reach(at);
   let asked = 0;
-  const checks: readonly (readonly [CheckName, (sink: Sink) => void | Promise<void>])[] = [
+  const checks: readonly (readonly [CheckName, (sink: Findings) => void | Promise<void>])[] = [
     ["integrity", (sink) => checkIntegrity(db, sink)],
     ["foreign keys", (sink) => checkForeignKeys(db, sink)],
     ["schema", (sink) => checkSchema(db, sink)],
     [
       "derived tables",
       async (sink) => {
-        begin("derived tables", RECORD_QUESTIONS);
-        await checkRecords(db, sink, () => reach((asked += 1)));
+        begin("derived tables", DERIVED_TABLE_COUNT);
+        await checkDerivedTables(db, sink, () => reach((asked += 1)));
         await checkDocuments(db, sink);
       },
     ],
@@ -77,7 +77,7 @@ export async function verifyInstallation(
     ["snapshots", (sink) => (begin("snapshots", count("snapshots")), checkEnvironments(db, sink, new Map(), reach))],
     [
       "evaluations",
-      (sink) => (begin("evaluations", count("snapshot_artifacts")), checkJudgements(db, sink, undefined, reach)),
+      (sink) => (begin("evaluations", count("snapshot_artifacts")), checkEvaluations(db, sink, undefined, reach)),
     ],
     ["audit log", (sink) => checkAudit(db, sink)],
     [
@@ -90,18 +90,18 @@ export async function verifyInstallation(
   ];
   const results: CheckResult[] = [];
   for (const [name, check] of checks) {
-    const result: CheckResult = { name, looked: {}, findings: [], damage: 0, notes: [], noted: 0 };
+    const result: CheckResult = { name, counts: {}, findings: [], damageCount: 0, notes: [], noteCount: 0 };
     const sink = sinkOf(result);
     try {
       await check(sink);
     } catch (error) {
       // A damaged page shows as any error at all of whatever reads it.
-      const damaged = isDamagedFile(error) || results.some(({ damage }) => damage > 0);
+      const damaged = isDamagedFile(error) || results.some(({ damageCount: damage }) => damage > 0);
       if (!damaged) throw error;
       // A storage that does not answer is no damage of the database; but what nobody looked at is not in order either.
       if (error instanceof EvidenceUnavailableError)
-        sink.found("evidence", `cannot be looked at, because its storage gives no answer: ${error.why}`);
-      else sink.found("assay.db", `cannot be looked at any further here: ${reasonOf(error)}`);
+        sink.damage("evidence", `cannot be looked at, because its storage gives no answer: ${error.why}`);
+      else sink.damage("assay.db", `cannot be looked at any further here: ${errorMessage(error)}`);
     }
     results.push(result);
     done(result);
@@ -109,18 +109,18 @@ export async function verifyInstallation(
   return results;
 }
 
-function sinkOf(result: CheckResult): Sink {
+function sinkOf(result: CheckResult): Findings {
   return {
-    found(about, problem) {
-      result.damage += 1;
-      if (result.findings.length < MOST_TOLD) result.findings.push({ about, problem });
+    damage(about, problem) {
+      result.damageCount += 1;
+      if (result.findings.length < MAX_FINDINGS) result.findings.push({ about, problem });
     },
     note(about, problem) {
-      result.noted += 1;
-      if (result.notes.length < MOST_TOLD) result.notes.push({ about, problem });
+      result.noteCount += 1;
+      if (result.notes.length < MAX_FINDINGS) result.notes.push({ about, problem });
     },
-    looked(what, amount) {
-      result.looked[what] = (result.looked[what] ?? 0) + amount;
+    count(what, amount) {
+      result.counts[what] = (result.counts[what] ?? 0) + amount;
     },
   };
 }

@@ -106,13 +106,13 @@ test("a deleted trail is unknown at once, shared records stay, and its package m
     evidencePath(join(directory, "evidence"), sha256(content)),
   );
   const swept = (olderThan: number) =>
-    server.vault.sweep({ isReferenced: server.store.attestations.isEvidenceReferenced, olderThan });
+    server.evidenceStore.sweep({ isReferenced: server.store.attestations.isEvidenceReferenced, olderThan });
   utimesSync(only as string, 1000, 1000);
   utimesSync(shared as string, 1000, 1000);
   assert.equal(await swept(1000), { removed: 0, bytes: 0 });
   assert.equal(await swept(1001), { removed: 1, bytes: 9 });
-  assert.is(await server.vault.describe(sha256("only here")), null);
-  assert.equal(await server.vault.describe(sha256("shared")), { size: 6 });
+  assert.is(await server.evidenceStore.describe(sha256("only here")), null);
+  assert.equal(await server.evidenceStore.describe(sha256("shared")), { size: 6 });
 
   const again = await server.given.trail(at, { flow, name: gone });
   assert.equal((await get(trailPath(again))).status, 200, "the name is free");

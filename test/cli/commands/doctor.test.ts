@@ -20,10 +20,10 @@ import Database from "better-sqlite3";
 import { resolveConfig } from "../../../src/config/resolve.ts";
 import { checkCertificate } from "../../../src/diagnostics/doctor/certificate.ts";
 import { checkAddress } from "../../../src/diagnostics/doctor/process.ts";
-import { machine as real } from "../../../src/diagnostics/doctor/check.ts";
+import { realMachine as real } from "../../../src/diagnostics/doctor/check.ts";
 import type { Check, Machine } from "../../../src/diagnostics/doctor/check.ts";
 import { diagnose } from "../../../src/diagnostics/doctor/doctor.ts";
-import { portHolder } from "../../../src/diagnostics/doctor/process.ts";
+import { findLockHolder } from "../../../src/diagnostics/doctor/process.ts";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
 import { lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
 import { CERTIFICATE, KEY } from "../../notifications/certificates.ts";
@@ -40,8 +40,8 @@ const MOUNTED = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n";
 const healthy: Machine = {
   ...real,
   now: () => NOW,
-  space: () => ({ type: 0xef53, size: 100 * GB, free: 50 * GB, files: 1e6, freeFiles: 9e5 }),
-  text: (path) =>
+  fileSystemSpace: () => ({ type: 0xef53, size: 100 * GB, free: 50 * GB, files: 1e6, freeFiles: 9e5 }),
+  readText: (path) =>
     ({
       "/proc/self/mountinfo": MOUNTED,
       "/proc/meminfo": "MemTotal:       8000000 kB\nMemAvailable:   4000000 kB\n",
@@ -171,10 +171,10 @@ test("names the process of a running server and creates nothing", () =>
         ? locks
         : path === "/proc/4711/status"
           ? "Name:\tassay\nUid:\t998\t998\t998\t998\n"
-          : healthy.text(path);
-    assert.equal(portHolder(join(data, "assay.lock"), { text }), { pid: 4711, uid: 998 });
+          : healthy.readText(path);
+    assert.equal(findLockHolder(join(data, "assay.lock"), { readText: text }), { pid: 4711, uid: 998 });
     assert.is(
-      describeCheck((await checksOf(data, { ...healthy, text }))["server"]),
+      describeCheck((await checksOf(data, { ...healthy, readText: text }))["server"]),
       "ok: runs as process 4711 of user 998",
     );
     assert.is(
@@ -182,7 +182,7 @@ test("names the process of a running server and creates nothing", () =>
         (
           await checksOf(data, {
             ...healthy,
-            text: (path) => (path === "/proc/4711/limits" ? "Max open files 1024 1024 files" : text(path)),
+            readText: (path) => (path === "/proc/4711/limits" ? "Max open files 1024 1024 files" : text(path)),
           })
         )["open files"],
       ),
@@ -232,7 +232,7 @@ test("compares free space with the reserve, and files with inodes", () =>
   installed(async (data) => {
     const space = (free: number, freeFiles = 9e5): Machine => ({
       ...healthy,
-      space: () => ({ type: 0xef53, size: 100 * GB, free, files: 1e6, freeFiles }),
+      fileSystemSpace: () => ({ type: 0xef53, size: 100 * GB, free, files: 1e6, freeFiles }),
     });
     const MB = 1024 ** 2;
     assert.match(
@@ -256,7 +256,7 @@ test("compares free space with the reserve, and files with inodes", () =>
       /^warn: none in .*; one more needs up to \d+ KB, and 9\.8 KB are free$/,
     );
     assert.is(
-      describeCheck((await checksOf(data, { ...healthy, space: () => null }))["disk space"]),
+      describeCheck((await checksOf(data, { ...healthy, fileSystemSpace: () => null }))["disk space"]),
       "warn: cannot be asked for",
     );
   }));
@@ -371,7 +371,10 @@ test("checks the database: older and newer schema, foreign file, empty file, log
   await inDirectory(async (home) => {
     place(2, join(home, "old"));
     assert.match(describeCheck((await checksOf(join(home, "old")))["database"]), /^warn: schema 2 of \d+, /);
-    const full: Machine = { ...healthy, space: () => ({ type: 0xef53, size: GB, free: 1000, files: 0, freeFiles: 0 }) };
+    const full: Machine = {
+      ...healthy,
+      fileSystemSpace: () => ({ type: 0xef53, size: GB, free: 1000, files: 0, freeFiles: 0 }),
+    };
     assert.match(
       describeCheck((await checksOf(join(home, "old"), full))["database"]),
       /^fail: schema 2 of \d+; the next start copies it first, which takes \d+ KB, and 1000 bytes are free$/,
@@ -397,7 +400,7 @@ test("checks memory, limits and the listen address", () =>
   installed(async (data) => {
     const text = (path: string, value: string): Machine => ({
       ...healthy,
-      text: (asked) => (asked === path ? value : healthy.text(asked)),
+      readText: (asked) => (asked === path ? value : healthy.readText(asked)),
     });
     assert.match(
       describeCheck((await checksOf(data, text("/sys/fs/cgroup/memory.max", "268435456\n")))["memory"]),

@@ -504,13 +504,17 @@ test("reads what a crash left in the write-ahead log", () =>
 
 test("reports progress stage by stage", () =>
   inCopy(async (data) => {
-    const vault = openVault({ directory: join(data, "evidence"), staging: join(data, "staging"), ids: newPublicId });
+    const vault = openLocalStore({
+      directory: join(data, "evidence"),
+      staging: join(data, "staging"),
+      ids: newPublicId,
+    });
     const told: [what: string, total: number, reached: number][] = [];
     const progress = {
       begin: (what: string, total: number) => void told.push([what, total, 0]),
       reach: (done: number) => void ((told.at(-1) as (typeof told)[number])[2] = done),
     };
-    await withDataReadOnly(data, (db) => inspect({ db, vault, staged: [], quick: true, now: 0, progress }));
+    await withDataReadOnly(data, (db) => inspect({ db, store: vault, staged: [], quick: true, now: 0, progress }));
     await vault.close();
     assert.equal(
       told.map(([what]) => what),

@@ -8,9 +8,9 @@ import { parseArguments } from "../../../src/cli/args.ts";
 import type { Io } from "../../../src/cli/framework.ts";
 import {
   checkFileSystem,
-  isNetwork,
-  mountOf,
-  mountOfDirectory,
+  isNetworkFileSystem,
+  findMount,
+  findDirectoryMount,
   NetworkFileSystemError,
   refuseNetworkFileSystem,
 } from "../../../src/diagnostics/doctor/file-system.ts";
@@ -32,7 +32,7 @@ const MOUNTS = `22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
 `;
 
 test("the mount of a path is the longest that holds it, and the last of those over each other", () => {
-  const type = (path: string): string | undefined => mountOf(MOUNTS, path)?.type;
+  const type = (path: string): string | undefined => findMount(MOUNTS, path)?.type;
   assert.equal(
     [
       "/",
@@ -47,16 +47,16 @@ test("the mount of a path is the longest that holds it, and the last of those ov
     ].map(type),
     ["ext4", "ext4", "nfs4", "nfs4", "xfs", "ext4", "cifs", "fuse.sshfs", "9p"],
   );
-  assert.equal(mountOf(MOUNTS, "/srv/data"), {
+  assert.equal(findMount(MOUNTS, "/srv/data"), {
     point: "/srv",
     type: "nfs4",
     source: "filer.example.com:/export",
     readOnly: false,
   });
-  assert.is(mountOf(MOUNTS, "/readonly/x")?.readOnly, true);
-  assert.is(mountOf(MOUNTS, "/broken/x")?.readOnly, true, "the options of the file system count too");
-  assert.is(mountOf("", "/x"), null);
-  assert.is(mountOf("nonsense\n- - -\n", "/x"), null);
+  assert.is(findMount(MOUNTS, "/readonly/x")?.readOnly, true);
+  assert.is(findMount(MOUNTS, "/broken/x")?.readOnly, true, "the options of the file system count too");
+  assert.is(findMount("", "/x"), null);
+  assert.is(findMount("nonsense\n- - -\n", "/x"), null);
 });
 
 test("network file systems are known by their type", () => {
@@ -76,25 +76,26 @@ test("network file systems are known by their type", () => {
     "lustre",
     "glusterfs",
   ])
-    assert.ok(isNetwork(type), type);
+    assert.ok(isNetworkFileSystem(type), type);
   for (const type of ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuseblk", "f2fs", "nfsd"])
-    assert.not.ok(isNetwork(type), type);
+    assert.not.ok(isNetworkFileSystem(type), type);
 });
 
 /** A machine on which every path lies in a file system of that type. */
 const on = (type: string, options = "rw") => ({
-  text: (path: string) => (path === "/proc/self/mountinfo" ? `22 1 0:1 / / ${options} - ${type} source rw\n` : null),
-  space: () => null,
+  readText: (path: string) =>
+    path === "/proc/self/mountinfo" ? `22 1 0:1 / / ${options} - ${type} source rw\n` : null,
+  fileSystemSpace: () => null,
 });
 const withMagic = (type: number) => ({
-  text: () => null,
-  space: () => ({ type, size: 0, free: 0, files: 0, freeFiles: 0 }),
+  readText: () => null,
+  fileSystemSpace: () => ({ type, size: 0, free: 0, files: 0, freeFiles: 0 }),
 });
 
 test("without mountinfo the number of statfs tells", () => {
-  assert.is(mountOfDirectory("/", withMagic(0x6969))?.type, "nfs");
-  assert.is(mountOfDirectory("/", withMagic(0xff534d42 | 0))?.type, "cifs", "also where the number came with a sign");
-  assert.is(mountOfDirectory("/", withMagic(0xef53)), null);
+  assert.is(findDirectoryMount("/", withMagic(0x6969))?.type, "nfs");
+  assert.is(findDirectoryMount("/", withMagic(0xff534d42 | 0))?.type, "cifs", "also where the number came with a sign");
+  assert.is(findDirectoryMount("/", withMagic(0xef53)), null);
 });
 
 test("what doctor says of it", () => {
@@ -111,7 +112,7 @@ test("what doctor says of it", () => {
   assert.match(says("ext4", "refuse", "ro"), /^fail: .* is mounted read-only$/);
   assert.match(says("overlay"), /^warn: overlay at \/ from source belongs to a container/);
   assert.match(says("tmpfs"), /^warn: tmpfs at \/ from source is in memory/);
-  assert.is(checkFileSystem("/", "refuse", { text: () => null, space: () => null }).level, "warn");
+  assert.is(checkFileSystem("/", "refuse", { readText: () => null, fileSystemSpace: () => null }).level, "warn");
 });
 
 test("a directory that is still to be made lies where the nearest one above it does", () => {

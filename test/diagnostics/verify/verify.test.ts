@@ -4,7 +4,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../../src/store/db/database.ts";
-import { checkEnvironments, setDigest } from "../../../src/diagnostics/verify/environments.ts";
+import { checkEnvironments, runningDigest } from "../../../src/diagnostics/verify/environments.ts";
 import { inspectEnvironments, nothingLookedAt } from "../../crash/inspect.ts";
 import { inspectSettled } from "../../crash/inspect-settled.ts";
 import { missingEnvironmentEntries } from "../../crash/ledger-environments.ts";
@@ -94,7 +94,7 @@ function history() {
       acknowledged.push({
         kind: "report",
         environment: at.name,
-        set: setDigest(artifacts),
+        set: runningDigest(artifacts),
         made,
         sent,
         answered: clock.at,
@@ -198,9 +198,9 @@ test("members that leave a group and come back, and groups that are archived, ar
   const found = async (): Promise<string[]> => {
     const problems: string[] = [];
     await checkEnvironments(db, {
-      found: (about, problem) => void problems.push(`${about}: ${problem}`),
+      damage: (about, problem) => void problems.push(`${about}: ${problem}`),
       note: () => undefined,
-      looked: () => undefined,
+      count: () => undefined,
     });
     return problems;
   };

@@ -1,14 +1,14 @@
 /** The database as SQLite sees it: its pages, its references, its tables. */
 import { openMemory } from "../../store/db/database.ts";
-import type { Sink } from "./check.ts";
+import type { Findings } from "./check.ts";
 import type { Db } from "../../store/db/types.ts";
 
 /** SQLite stops looking after so many problems; one is enough to distrust the file. */
-const MOST_PROBLEMS = 100;
+const MAX_PROBLEMS = 100;
 
 /** Every page, every index against its table, every type, NOT NULL and CHECK. */
-export function checkIntegrity(db: Db, { found, looked }: Sink): void {
-  const rows = db.pragma(`integrity_check(${MOST_PROBLEMS})`) as { integrity_check: string }[];
+export function checkIntegrity(db: Db, { damage: found, count: looked }: Findings): void {
+  const rows = db.pragma(`integrity_check(${MAX_PROBLEMS})`) as { integrity_check: string }[];
   for (const { integrity_check: text } of rows) if (text !== "ok") found("assay.db", text);
   looked("pages", db.pragma("page_count", { simple: true }) as number);
   checkConstraints(db, found);
@@ -18,7 +18,7 @@ export function checkIntegrity(db: Db, { found, looked }: Sink): void {
  * SQLite leaves CHECK constraints out on a connection that only reads (sqlite3AddCheckConstraint), so they are asked as
  * queries.
  */
-function checkConstraints(db: Db, found: Sink["found"]): void {
+function checkConstraints(db: Db, found: Findings["damage"]): void {
   const tables = db.prepare<[], { name: string; sql: string; wr: 0 | 1 }>(
     "SELECT s.name, s.sql, l.wr FROM sqlite_schema s JOIN pragma_table_list l ON l.schema = 'main' AND l.name = s.name WHERE s.type = 'table' AND s.sql LIKE '%CHECK%'",
   );
@@ -49,7 +49,7 @@ export function constraintsOf(sql: string): string[] {
 }
 
 /** Rows that point at nothing. */
-export function checkForeignKeys(db: Db, { found, looked }: Sink): void {
+export function checkForeignKeys(db: Db, { damage: found, count: looked }: Findings): void {
   const broken = db.prepare<[], { table: string; rowid: number | null; parent: string }>(
     'SELECT "table", rowid, parent FROM pragma_foreign_key_check',
   );
@@ -68,7 +68,7 @@ export function checkForeignKeys(db: Db, { found, looked }: Sink): void {
 const LITESTREAM_OBJECT = /^(?:table|index) _litestream_/;
 
 /** Whether the tables and indexes are those of this program. */
-export function checkSchema(db: Db, { found, looked }: Sink): void {
+export function checkSchema(db: Db, { damage: found, count: looked }: Findings): void {
   const fresh = openMemory();
   const expected = shapeOf(fresh);
   fresh.close();

@@ -7,14 +7,14 @@ import type { Facts, Evaluation } from "../../domain/compliance/environment.ts";
 import { replay } from "../../domain/compliance/replay.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { Store } from "../../store/index.ts";
-import { breathe, readingStore, reasonOf } from "./check.ts";
-import type { Sink } from "./check.ts";
+import { yieldToEventLoop, openReadOnlyStore, errorMessage } from "./check.ts";
+import type { Findings } from "./check.ts";
 import type { Db } from "../../store/db/types.ts";
 
 /** How far earlier looks got: keys of rows. */
-export type Judged = { row: number; evaluation: number; deployment: number };
+export type EvaluationProgress = { row: number; evaluation: number; deployment: number };
 
-export const nothingJudged = (): Judged => ({ row: 0, evaluation: 0, deployment: 0 });
+export const noEvaluationsChecked = (): EvaluationProgress => ({ row: 0, evaluation: 0, deployment: 0 });
 
 type Row = {
   id: number;
@@ -48,20 +48,20 @@ type Owner = Pick<Row, "environment_id" | "fingerprint" | "name">;
 type Say = (problem: string) => void;
 
 /** Rows carry their facts, so they are not all read at once. */
-const AT_ONCE = 500;
+const BATCH_SIZE = 500;
 
 /**
  * Every evaluation that is newer than what `looked` says gives the same again; every artifact that started has its
  * deployments.
  * @param step is told how many rows were looked at.
  */
-export async function checkJudgements(
+export async function checkEvaluations(
   db: Db,
-  sink: Sink,
-  looked: Judged = nothingJudged(),
+  sink: Findings,
+  looked: EvaluationProgress = noEvaluationsChecked(),
   step: (done: number) => void = () => undefined,
 ): Promise<void> {
-  const store = readingStore(db);
+  const store = openReadOnlyStore(db);
   const after = { ...looked };
   const rowsAfter = db.prepare<[number], Row>(
     `SELECT a.id, a.environment_id, a.first_index, a.fingerprint, a.name, a.annotation, a.compliant, s.timestamp, e.id AS evaluation_id,
@@ -69,7 +69,7 @@ export async function checkJudgements(
             e.verdicts_json, e.reasons_json
      FROM snapshot_artifacts a JOIN evaluations e ON e.id = a.evaluation_id LEFT JOIN allowlist_entries l ON l.id = e.allowlist_id
      LEFT JOIN snapshots s ON s.environment_id = a.environment_id AND s.idx = a.first_index
-     WHERE a.id > ? ORDER BY a.id LIMIT ${AT_ONCE}`,
+     WHERE a.id > ? ORDER BY a.id LIMIT ${BATCH_SIZE}`,
   );
   const ownerOf = db.prepare<[number], Owner>(
     "SELECT environment_id, fingerprint, name FROM snapshot_artifacts WHERE id = ?",
@@ -98,13 +98,13 @@ export async function checkJudgements(
     }
     if (row.evaluation_id <= after.evaluation) return;
     judged.set(row.evaluation_id, row.id);
-    sink.looked("evaluations", 1);
+    sink.count("evaluations", 1);
     for (const difference of differencesOf(store, row)) say(`evaluation ${row.evaluation_id}: ${difference}`);
   };
   const start = (row: Row, say: Say): void => {
     const own = deploymentsOf.all(row.environment_id, row.fingerprint, after.deployment, row.first_index, row.name);
     for (const { id } of own) deployed.set(id, 1);
-    sink.looked("deployments", own.length);
+    sink.count("deployments", own.length);
     const { flows } = JSON.parse(row.facts_json) as Facts;
     const expected = JSON.stringify(
       flows.map((flow, ordinal) => [
@@ -127,7 +127,7 @@ export async function checkJudgements(
     const rows = rowsAfter.all(looked.row);
     for (const row of rows) {
       const say: Say = (problem) =>
-        sink.found(
+        sink.damage(
           `snapshot_artifacts row ${row.id} (environment ${row.environment_id}, ${row.name}, from snapshot ${row.first_index})`,
           problem,
         );
@@ -135,7 +135,7 @@ export async function checkJudgements(
       try {
         if (row.annotation.startsWith("started-")) start(row, say);
       } catch (error) {
-        say(`its facts cannot be read: ${reasonOf(error)}`);
+        say(`its facts cannot be read: ${errorMessage(error)}`);
       }
       looked.row = row.id;
     }
@@ -146,9 +146,9 @@ export async function checkJudgements(
   });
   while (turn()) {
     step(done);
-    await breathe();
+    await yieldToEventLoop();
   }
-  sink.looked("intervals", done);
+  sink.count("intervals", done);
 }
 
 type Marks = ReturnType<typeof numbersAfter>;
@@ -156,9 +156,9 @@ type Marks = ReturnType<typeof numbersAfter>;
 /** Evaluations and deployments that no row has, and deployments that replace what they cannot. Moves `looked`. */
 function checkLeftOver(
   db: Db,
-  { found }: Sink,
-  after: Judged,
-  looked: Judged,
+  { damage: found }: Findings,
+  after: EvaluationProgress,
+  looked: EvaluationProgress,
   { judged, deployed }: { judged: Marks; deployed: Marks },
 ): void {
   for (const id of db
@@ -205,7 +205,7 @@ function differencesOf(store: Store, row: Row): string[] {
       store.policies.getDocument,
     ).differences;
   } catch (error) {
-    return [`cannot be judged again: ${reasonOf(error)}`];
+    return [`cannot be judged again: ${errorMessage(error)}`];
   }
 }
 

@@ -1,11 +1,11 @@
-import { breathe } from "./check.ts";
-import type { Sink } from "./check.ts";
+import { yieldToEventLoop } from "./check.ts";
+import type { Findings } from "./check.ts";
 import type { Db } from "../../store/db/types.ts";
 
 /** The columns of each question: what the row is, and what is wrong with it. */
 type Answer = { about: string; problem: string };
 
-const QUESTIONS: readonly { what: string; counted: string; sql: string }[] = [
+const DERIVED_TABLES: readonly { what: string; counted: string; sql: string }[] = [
   {
     what: "latest attestations",
     counted: "current_attestations",
@@ -88,23 +88,27 @@ const QUESTIONS: readonly { what: string; counted: string; sql: string }[] = [
 ];
 
 /** @param step is called after each question. */
-export async function checkRecords(db: Db, { found, looked }: Sink, step: () => void = () => undefined): Promise<void> {
-  for (const { what, counted, sql } of QUESTIONS) {
+export async function checkDerivedTables(
+  db: Db,
+  { damage: found, count: looked }: Findings,
+  step: () => void = () => undefined,
+): Promise<void> {
+  for (const { what, counted, sql } of DERIVED_TABLES) {
     for (const { about, problem } of db.prepare<[], Answer>(sql).iterate()) found(about, problem);
     looked(what, db.prepare(`SELECT count(*) FROM ${counted}`).pluck().get() as number);
     step();
-    await breathe();
+    await yieldToEventLoop();
   }
 }
 
 /** How many questions `checkRecords` asks. */
-export const RECORD_QUESTIONS = QUESTIONS.length;
+export const DERIVED_TABLE_COUNT = DERIVED_TABLES.length;
 
 /** A webhook is one entry, however many records it left; each was made in the moment of that entry. In seconds. */
 const SAME_CALL = 60;
 
 /** The audit log is only ever appended to, and knows of every attestation. */
-export function checkAudit(db: Db, { found, looked }: Sink): void {
+export function checkAudit(db: Db, { damage: found, count: looked }: Findings): void {
   const gaps = db.prepare<[], { id: number; before: number | null }>(
     "SELECT id, before FROM (SELECT id, lag(id, 1, 0) OVER (ORDER BY id) AS before FROM audit_log) WHERE id <> before + 1",
   );
