@@ -1,13 +1,14 @@
-// Directory durability, shared. A rename is on disk only when the directory that got the name was fsynced, and an fsync
-// is a journal commit of the file system: one commit serves everybody whose rename happened before it began. So callers
-// that come while a round runs wait for the next one, and a round syncs each directory once, whoever asked.
+// Durability of the shard directories. A rename is on disk only once the directory that received the name is fsynced,
+// and an fsync commits the file system's journal: one commit covers every rename that happened before it began. Calls
+// that arrive while a round of syncs runs therefore wait for the next round, and a round syncs each directory once,
+// however many callers asked for it.
 //
-// The first directory of a round goes alone because its commit usually carries the changes of all the others, which
-// then return at once; firing all of them together made them queue for the same commit (measured: 3,500 publishes/s in
-// sequence, 5,400 this way). Every directory is still synced for itself: that the journal is shared is a habit of
-// common file systems, not a promise.
+// The first directory of a round is synced alone because its commit usually carries the changes of all the others,
+// which then return at once. Starting all of them together made them queue for the same commit (measured: 3,500
+// publishes/s in sequence, 5,400 this way). Every directory is still synced separately: a shared journal is what common
+// file systems happen to have, not a guarantee.
 //
-// Descriptors stay open until close, at most 257 of them: opening a directory for each sync would double the calls.
+// Descriptors stay open until close, at most 257 of them. Opening a directory for each sync would double the calls.
 import { constants } from "node:fs";
 import { join } from "node:path";
 import { errnoOf } from "./disk.ts";
@@ -16,25 +17,21 @@ import type { Disk } from "./disk.ts";
 export type ShardDirectories = {
   /** Makes sure that `root/shard` exists, durably. Rejects with an ErrnoException. */
   prepare(shard: string): Promise<void>;
-  /** Resolves when everything that happened in `root/shard` before this call is on disk. */
+  /** Resolves when every change made in `root/shard` before this call is on disk. */
   flush(shard: string): Promise<void>;
-  /** Waits for the running rounds and closes the descriptors. Nothing may be asked for afterwards. */
+  /** Waits for running syncs and closes the descriptors. No other method may be called afterwards. */
   close(): Promise<void>;
 };
 
-/** One directory's place in a round; everybody who asks for it before the round begins shares the promise. */
-type PendingSync = { promise: Promise<void>; resolve: () => void; reject: (reason: unknown) => void };
-
-/** The root among the shard names: it is synced in the same rounds when it gets a new shard. */
+/** The evidence root is synced in the same rounds, under this name, when it receives a new shard. */
 const ROOT = "";
 
 /** Manages the shard directories below `root`, which must exist. */
 export function createShardDirectories({ root, disk }: { root: string; disk: Disk }): ShardDirectories {
   const descriptors = new Map<string, Promise<number>>();
-  let waiting = new Map<number, PendingSync>();
-  let rounds: Promise<void> | null = null;
+  const syncs = createGroupSync(disk);
 
-  function descriptor(shard: string): Promise<number> {
+  function descriptorOf(shard: string): Promise<number> {
     let opening = descriptors.get(shard);
     if (opening === undefined) {
       opening = openDirectory(shard);
@@ -52,63 +49,72 @@ export function createShardDirectories({ root, disk }: { root: string; disk: Dis
       } catch (error) {
         if (errnoOf(error) !== "EEXIST") throw error;
       }
-      // Also when it was there: the process that made it may have died before it synced the root.
+      // Also when the directory existed: the process that created it may have died before it synced the root.
       await flush(ROOT);
     }
     return disk.open(join(root, shard), constants.O_RDONLY | constants.O_DIRECTORY);
   }
 
   async function flush(shard: string): Promise<void> {
-    const fd = await descriptor(shard);
-    let asked = waiting.get(fd);
-    if (asked === undefined) {
-      asked = createPendingSync();
-      waiting.set(fd, asked);
-    }
-    rounds ??= runRounds();
-    return asked.promise;
+    return syncs.sync(await descriptorOf(shard));
   }
+
+  return {
+    async prepare(shard) {
+      await descriptorOf(shard);
+    },
+    flush,
+    async close() {
+      await syncs.idle();
+      const opened = await Promise.allSettled(descriptors.values());
+      descriptors.clear();
+      for (const result of opened) if (result.status === "fulfilled") await disk.close(result.value);
+    },
+  };
+}
+
+/** Callers that ask for the same descriptor before its round begins share one promise. */
+type PendingSync = PromiseWithResolvers<void>;
+
+type GroupSync = { sync(fd: number): Promise<void>; idle(): Promise<void> };
+
+/** Syncs descriptors in rounds; see the head of this file. */
+function createGroupSync(disk: Disk): GroupSync {
+  let waiting = new Map<number, PendingSync>();
+  let running: Promise<void> | null = null;
 
   async function runRounds(): Promise<void> {
     while (waiting.size > 0) {
       const round = waiting;
       waiting = new Map();
       const [first, ...others] = round;
-      if (first !== undefined) await sync(first);
-      await Promise.all(others.map(sync));
+      if (first !== undefined) await syncOne(first);
+      await Promise.all(others.map(syncOne));
     }
-    rounds = null;
+    running = null;
   }
 
-  async function sync([fd, asked]: [number, PendingSync]): Promise<void> {
+  async function syncOne([fd, pending]: [number, PendingSync]): Promise<void> {
     try {
       await disk.fsync(fd);
-      asked.resolve();
+      pending.resolve();
     } catch (error) {
-      asked.reject(error);
+      pending.reject(error);
     }
   }
 
   return {
-    async prepare(shard) {
-      await descriptor(shard);
+    sync(fd) {
+      let pending = waiting.get(fd);
+      if (pending === undefined) {
+        pending = Promise.withResolvers<void>();
+        waiting.set(fd, pending);
+      }
+      running ??= runRounds();
+      return pending.promise;
     },
-    flush,
-    async close() {
-      await rounds;
-      const opened = await Promise.allSettled(descriptors.values());
-      descriptors.clear();
-      for (const one of opened) if (one.status === "fulfilled") await disk.close(one.value);
+    async idle() {
+      await running;
     },
   };
-}
-
-function createPendingSync(): PendingSync {
-  let resolve: PendingSync["resolve"] = () => {};
-  let reject: PendingSync["reject"] = () => {};
-  const promise = new Promise<void>((onDone, onFailure) => {
-    resolve = onDone;
-    reject = onFailure;
-  });
-  return { promise, resolve, reject };
 }

@@ -1,11 +1,11 @@
-// What can be wrong with evidence, apart from what the operating system reports (ENOSPC, EIO ... pass through as they
-// are). These know no HTTP: the caller says which status and which words a client sees.
+// Errors of the evidence store, apart from those of the operating system (ENOSPC, EIO ...), which pass through
+// unchanged. These errors know no HTTP: the caller chooses the status and the text that a client sees.
 import { AppError } from "../errors.ts";
 
-/** A source gave more than `limit` bytes. Nothing of it is left behind when this is thrown. */
+/** A source yielded more than `limit` bytes. None of its content is left behind when this is thrown. */
 export class TooLargeError extends Error {
   override readonly name = "TooLargeError";
-  /** The limit that was passed, in bytes; a source of exactly this size is accepted. */
+  /** The limit that was exceeded, in bytes; a source of exactly this size is accepted. */
   readonly limit: number;
 
   constructor(limit: number) {
@@ -15,7 +15,7 @@ export class TooLargeError extends Error {
 }
 
 /**
- * No file has this content address: the row that names it outlived its file (a restore without the evidence directory).
+ * No file has this content address: the row that names it outlived the file (a restore without the evidence directory).
  */
 export class MissingEvidenceError extends Error {
   override readonly name = "MissingEvidenceError";
@@ -27,7 +27,7 @@ export class MissingEvidenceError extends Error {
   }
 }
 
-/** A file is there, but its size or content is not what its address or its row promises. */
+/** The file exists, but its size or content does not match its address or its row. */
 export class DamagedEvidenceError extends Error {
   override readonly name = "DamagedEvidenceError";
   readonly digest: string;
@@ -38,18 +38,17 @@ export class DamagedEvidenceError extends Error {
   }
 }
 
-/** Seconds after which a client that could not be served because of the storage may come again. */
+/** Seconds after which a client may retry a request that failed because evidence storage was unreachable. */
 const RETRY_AFTER_S = 10;
 
 /**
- * The storage of the evidence gave no answer that tells anything: it is down, overloaded, or refuses our key. This is
- * never the same as a file that is missing: nothing may be concluded about the file, so the caller is asked to come
- * again.
+ * Evidence storage gave no conclusive answer: it is down, overloaded, or rejects our credentials. This never means that
+ * a file is missing. Nothing may be concluded about the file, so the client is asked to retry.
  */
 export class EvidenceUnavailableError extends AppError {
-  /** `why` is for the log and the operator, not for callers: it may name hosts. */
+  /** `why` is for the log and the operator; clients must not see it because it may name hosts. */
   constructor(why: string) {
-    super("unavailable", "The storage of the evidence cannot be reached now. Please try again", {
+    super("unavailable", "Evidence storage cannot be reached. Please try again", {
       internal: why,
       headers: { "Retry-After": String(RETRY_AFTER_S) },
     });

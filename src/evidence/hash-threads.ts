@@ -1,16 +1,14 @@
 /**
- * Hashing of evidence in a thread of its own: the main thread's side. Blocks move to the thread and back, so that
- * nothing is copied. The thread is started with the first large upload, and ended when there was none for a while.
+ * Hashing of evidence in a worker thread: the main thread's side. Blocks are transferred to the thread and back, never
+ * copied. The thread starts with the first large upload and ends after a time without one.
  */
 import type { Worker } from "node:worker_threads";
 import { HashingError } from "./hashing.ts";
 import type { ContentHash, Hasher } from "./hashing.ts";
-import type { HashResponse, HashRequest } from "./hash-worker.ts";
+import type { HashRequest, HashResponse } from "./hash-worker.ts";
 
-/** Milliseconds without content after which the thread is ended. */
-const IDLE_MS = 30_000;
-
-type PendingCall = { resolve(answer: HashResponse): void; reject(error: Error): void };
+/** The thread ends after this long without content. */
+const IDLE_TIMEOUT_MS = 30_000;
 
 export type HashingThread = Hasher & {
   /** Ends the thread; content that is being hashed fails. */
@@ -18,21 +16,67 @@ export type HashingThread = Hasher & {
 };
 
 export function createHashingThread(start: () => Worker): HashingThread {
-  /** Content that is being hashed, with the call that waits for the thread. */
-  const open = new Map<number, PendingCall | null>();
-  let worker: Worker | null = null;
-  let idle: NodeJS.Timeout | null = null;
+  const thread = createThread(start);
   let lastId = 0;
+  return {
+    begin() {
+      lastId += 1;
+      return beginHash(thread, lastId);
+    },
+    close: thread.close,
+  };
+}
 
-  function running(): Worker {
+function beginHash(thread: Thread, id: number): ContentHash {
+  thread.open(id);
+  return {
+    async update(block, length) {
+      const { buffer, byteOffset, byteLength } = block as Buffer<ArrayBuffer>;
+      const message = { id, block: new Uint8Array(buffer, byteOffset, byteLength), length };
+      const response = await thread.call(message, [buffer]);
+      if (!("block" in response)) throw new HashingError("the hashing thread returned a digest instead of a block");
+      return Buffer.from(response.block.buffer, response.block.byteOffset, response.block.byteLength);
+    },
+    async digest() {
+      try {
+        const response = await thread.call({ id, end: true }, []);
+        if (!("digest" in response)) throw new HashingError("the hashing thread returned a block instead of a digest");
+        return response.digest;
+      } finally {
+        thread.release(id);
+      }
+    },
+    abandon: () => thread.abandon(id),
+  };
+}
+
+type PendingCall = { resolve(response: HashResponse): void; reject(error: Error): void };
+
+type Thread = {
+  /** Registers content, which keeps the thread alive until its release. */
+  open(id: number): void;
+  call(request: HashRequest, transfer: ArrayBuffer[]): Promise<HashResponse>;
+  release(id: number): void;
+  /** Releases content before its end; content that ended is ignored. */
+  abandon(id: number): void;
+  close(): Promise<void>;
+};
+
+function createThread(start: () => Worker): Thread {
+  /** The content being hashed, each with the call that waits for the thread. */
+  const contents = new Map<number, PendingCall | null>();
+  let worker: Worker | null = null;
+  let idleTimer: NodeJS.Timeout | null = null;
+
+  function ensureStarted(): Worker {
     if (worker !== null) return worker;
     const started = start();
     let cause: unknown = null;
-    started.on("message", (answer: HashResponse) => {
-      const waiting = open.get(answer.id);
-      if (waiting === undefined) return;
-      open.set(answer.id, null);
-      waiting?.resolve(answer);
+    started.on("message", (response: HashResponse) => {
+      const pending = contents.get(response.id);
+      if (pending === undefined) return;
+      contents.set(response.id, null);
+      pending?.resolve(response);
     });
     started.on("error", (error) => {
       cause = error;
@@ -40,73 +84,52 @@ export function createHashingThread(start: () => Worker): HashingThread {
     started.on("exit", () => {
       if (worker !== started) return;
       worker = null;
-      failAll(new HashingError("the thread that hashes evidence ended", { cause }));
+      failAll(new HashingError("the hashing thread ended", { cause }));
     });
     worker = started;
     return started;
   }
 
   function failAll(error: Error): void {
-    const waiting = [...open.values()];
-    open.clear();
-    for (const one of waiting) one?.reject(error);
+    const pending = [...contents.values()];
+    contents.clear();
+    for (const call of pending) call?.reject(error);
   }
 
-  function forget(id: number): void {
-    if (!open.delete(id) || open.size > 0) return;
-    if (idle !== null) clearTimeout(idle);
-    idle = setTimeout(() => {
-      if (open.size > 0) return;
-      const stopping = worker;
-      worker = null;
-      void stopping?.terminate();
-    }, IDLE_MS).unref();
+  function terminate(): Promise<number> | undefined {
+    const stopping = worker;
+    worker = null;
+    return stopping?.terminate();
   }
 
-  function ask(order: HashRequest, transfer: ArrayBuffer[]): Promise<HashResponse> {
-    return new Promise((resolve, reject) => {
-      // The thread that had the beginning of this content is gone.
-      if (!open.has(order.id)) return reject(new HashingError("the thread that hashes evidence ended"));
-      open.set(order.id, { resolve, reject });
-      running().postMessage(order, transfer);
-    });
+  function release(id: number): void {
+    if (!contents.delete(id) || contents.size > 0) return;
+    if (idleTimer !== null) clearTimeout(idleTimer);
+    idleTimer = setTimeout(() => {
+      if (contents.size === 0) void terminate();
+    }, IDLE_TIMEOUT_MS).unref();
   }
 
   return {
-    begin(): ContentHash {
-      const id = (lastId += 1);
-      open.set(id, null);
-      return {
-        async update(block, length) {
-          const { buffer, byteOffset, byteLength } = block as Buffer<ArrayBuffer>;
-          const answer = await ask({ id, block: new Uint8Array(buffer, byteOffset, byteLength), length }, [buffer]);
-          if (!("block" in answer))
-            throw new HashingError("the thread that hashes evidence gave a digest in place of a block");
-          return Buffer.from(answer.block.buffer, answer.block.byteOffset, answer.block.byteLength);
-        },
-        async digest() {
-          try {
-            const answer = await ask({ id, end: true }, []);
-            if (!("digest" in answer))
-              throw new HashingError("the thread that hashes evidence gave a block in place of a digest");
-            return answer.digest;
-          } finally {
-            forget(id);
-          }
-        },
-        abandon() {
-          if (!open.has(id)) return;
-          forget(id);
-          worker?.postMessage({ id, abandon: true } satisfies HashRequest);
-        },
-      };
+    open: (id) => void contents.set(id, null),
+    call: (request, transfer) =>
+      new Promise((resolve, reject) => {
+        // The thread that held the beginning of this content is gone.
+        if (!contents.has(request.id)) return reject(new HashingError("the hashing thread ended"));
+        contents.set(request.id, { resolve, reject });
+        ensureStarted().postMessage(request, transfer);
+      }),
+    release,
+    abandon(id) {
+      if (!contents.has(id)) return;
+      release(id);
+      worker?.postMessage({ id, abandon: true } satisfies HashRequest);
     },
     async close() {
-      if (idle !== null) clearTimeout(idle);
-      const stopping = worker;
-      worker = null;
-      failAll(new HashingError("the server stops"));
-      await stopping?.terminate();
+      if (idleTimer !== null) clearTimeout(idleTimer);
+      const stopped = terminate();
+      failAll(new HashingError("the server is stopping"));
+      await stopped;
     },
   };
 }

@@ -1,78 +1,64 @@
-// The half of a vault that is the same wherever it keeps its files: content is received into staging, and leaves it
-// once, by being published or discarded. Publishing, and whatever else may not cross it, takes turns by digest.
+// The half of an evidence store that does not depend on where its files are: content is received into staging and
+// leaves it once, by being published or discarded. Publishing, sweeping and whatever else must not overlap for the same
+// content run under a lock per digest.
 import type { Readable } from "node:stream";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
 import type { StagedEntry, Staged, Staging } from "./staging.ts";
 
 export type Ingest = {
-  stage(source: AsyncIterable<Buffer> | Readable, opts: { limit: number }): Promise<Staged>;
+  stage(source: AsyncIterable<Buffer> | Readable, options: { limit: number }): Promise<Staged>;
   publish(staged: readonly Staged[]): Promise<void>;
   discard(staged: readonly Staged[]): Promise<void>;
   sweepStaging(): Promise<number>;
   /**
-   * Runs `one` on each of `candidates` in the turn of that digest, until the vault closes; it gives the bytes of what
-   * it removed, null for what stays. Returns what was removed.
+   * Runs `sweepOne` for each of `candidates` under the lock of that digest, until the store closes. `sweepOne` returns
+   * the bytes that it removed, or null for a file that stays. Returns the totals.
    */
   sweep(
     candidates: AsyncIterable<string>,
-    one: (digest: string) => Promise<number | null>,
+    sweepOne: (digest: string) => Promise<number | null>,
   ): Promise<{ removed: number; bytes: number }>;
   isClosed(): boolean;
   /** @throws Error once it is closed */
   assertOpen(): void;
-  /** Waits for what has a turn and drops what is staged. Later calls reject. */
+  /** Waits for running work and drops staged content. Later calls reject. */
   close(): Promise<void>;
 };
 
 /**
- * `place` gives an entry its lasting place and consumes it, also when it fails; it has the turn of the entry's digest.
+ * @param publishEntry makes an entry permanent and consumes it, also when it fails; it runs under the lock of the
+ * entry's digest
  */
-export function createIngest(waiting: Staging, place: (entry: StagedEntry) => Promise<void>): Ingest {
-  const turns = new Map<string, Promise<void>>();
+export function createIngest(staging: Staging, publishEntry: (entry: StagedEntry) => Promise<void>): Ingest {
+  const locks = createDigestLocks();
   let closed = false;
 
   function assertOpen(): void {
-    if (closed) throw new Error("the vault is closed");
-  }
-
-  /** Runs `task` after everything that already has the turn of this digest; settles as `task` does. */
-  function withDigestLock<T>(digest: string, task: () => Promise<T>): Promise<T> {
-    const before = turns.get(digest);
-    const result = before === undefined ? task() : before.then(task);
-    const settled = result
-      .then(
-        () => {},
-        () => {},
-      )
-      .then(() => {
-        if (turns.get(digest) === settled) turns.delete(digest);
-      });
-    turns.set(digest, settled);
-    return result;
+    if (closed) throw new Error("the evidence store is closed");
   }
 
   async function publishOne({ token, digest }: Staged): Promise<void> {
-    const entry = waiting.take(token);
+    const entry = staging.take(token);
     if (entry === null) throw new Error(`staged content ${digest} was published or discarded before`);
-    await withDigestLock(entry.digest, () => place(entry));
+    await locks.run(entry.digest, () => publishEntry(entry));
   }
 
   async function discard(staged: readonly Staged[]): Promise<void> {
     await Promise.all(
       staged.map(async ({ token }) => {
-        const entry = waiting.take(token);
-        if (entry !== null) await waiting.drop(entry);
+        const entry = staging.take(token);
+        if (entry !== null) await staging.drop(entry);
       }),
     );
   }
 
   return {
-    async sweep(candidates, one) {
+    async sweep(candidates, sweepOne) {
       assertOpen();
       const total = { removed: 0, bytes: 0 };
       for await (const digest of candidates) {
         if (closed) return total;
-        const bytes = await withDigestLock(digest, () => one(digest));
+        const bytes = await locks.run(digest, () => sweepOne(digest));
         if (bytes === null) continue;
         total.removed += 1;
         total.bytes += bytes;
@@ -83,7 +69,7 @@ export function createIngest(waiting: Staging, place: (entry: StagedEntry) => Pr
     isClosed: () => closed,
     async stage(source, { limit }) {
       assertOpen();
-      const staged = await waiting.receive(source, limit);
+      const staged = await staging.receive(source, limit);
       if (closed) await discard([staged]);
       assertOpen();
       return staged;
@@ -96,17 +82,48 @@ export function createIngest(waiting: Staging, place: (entry: StagedEntry) => Pr
     discard,
     async sweepStaging() {
       assertOpen();
-      return waiting.sweep();
+      return staging.sweep();
     },
     async close() {
       closed = true;
-      while (turns.size > 0) await Promise.all(turns.values());
-      await waiting.close();
+      await locks.idle();
+      await staging.close();
     },
   };
 }
 
-/** What `verify` says, from reading `content` to its end. */
+type DigestLocks = {
+  /** Runs `task` after all earlier tasks of this digest; settles as `task` does. */
+  run<T>(digest: string, task: () => Promise<T>): Promise<T>;
+  /** Resolves when no task runs or waits. */
+  idle(): Promise<void>;
+};
+
+function createDigestLocks(): DigestLocks {
+  /** The end of the last task of each digest. */
+  const tails = new Map<string, Promise<void>>();
+  return {
+    run(digest, task) {
+      const previous = tails.get(digest);
+      const result = previous === undefined ? task() : previous.then(task);
+      const settled = result
+        .then(
+          () => {},
+          () => {},
+        )
+        .then(() => {
+          if (tails.get(digest) === settled) tails.delete(digest);
+        });
+      tails.set(digest, settled);
+      return result;
+    },
+    async idle() {
+      while (tails.size > 0) await Promise.all(tails.values());
+    },
+  };
+}
+
+/** Reads `content` to its end and maps the outcome to what `EvidenceStore.verify` returns. */
 export async function verifyContent(content: AsyncIterable<Buffer>): Promise<"ok" | "missing" | "damaged"> {
   try {
     for await (const _ of content);

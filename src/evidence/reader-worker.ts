@@ -1,38 +1,38 @@
-// The thread that reads evidence for downloads. One thread serves all streams: each credit a stream sends lets exactly
-// one chunk be read, so memory stays the same whatever the size of the file and the speed of the client, and streams
-// take turns by the order of their messages.
+// The thread that reads evidence for downloads. One thread serves all streams: each credit that a stream grants lets
+// the thread read exactly one chunk, so memory does not depend on the size of the file or the speed of the client, and
+// streams are served in the order of their messages.
 //
-// Reads are synchronous on purpose. The thread has nothing else to do, and asynchronous ones would wait in the thread
-// pool of the process behind the syncs of the vault.
+// Reads are synchronous on purpose. The thread has no other work, and asynchronous reads would queue in the process's
+// thread pool behind the syncs of the evidence store.
 //
-// A stream of a whole file is checked against its digest before its last chunk is handed over: a client never has all
-// bytes of a damaged file, also when it knows their number from Content-Length and does not wait for the end.
+// A stream of a whole file is checked against its digest before its last chunk is sent: no client ever receives all
+// bytes of a damaged file, even if it knows their number from Content-Length and does not wait for the end.
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { evidencePath } from "./layout.ts";
 import type { StreamReport, StreamOrder } from "../workers/byte-streams.ts";
 
-/** What the thread is started with: the evidence root. */
+/** The worker data: `root` is the evidence root. */
 export type ReaderWorkerData = { root: string };
 
 /**
- * Offsets in bytes, `end` inclusive, null for the end of the file; `size` is what the file must have, null when it is
- * not known.
+ * `start` and `end` (inclusive, null: the end of the file) are byte offsets; `size` is the required size of the file in
+ * bytes, null when it is unknown.
  */
 export type ReadRequest = { digest: string; start: number; end: number | null; size: number | null };
 
-/** `text` says what is wrong; `code` is the errno name where the operating system refused. */
+/** `text` describes the failure; `code` is the errno name of a system error. */
 export type ReadFailure = { kind: "missing" | "damaged" | "range" | "io"; text: string; code: string | null };
 
-/** Bytes per chunk. Measured with 1 GB: half of it is a tenth slower, twice as much only needs more memory. */
+/** Measured with 1 GB: half of this size is 10 % slower, twice this size only needs more memory. */
 const CHUNK_BYTES = 128 * 1024;
 
 type OpenRead = {
   readonly id: number;
   readonly digest: string;
   readonly fd: number;
-  /** Present when the whole file is read. */
+  /** Null when only a range is read. */
   readonly hash: ReturnType<typeof createHash> | null;
   position: number;
   /** Exclusive. */
@@ -51,25 +51,25 @@ class ReadError extends Error {
 const port = parentPort;
 if (port === null) throw new Error("this file runs as a worker thread only");
 const { root } = workerData as ReaderWorkerData;
-const readings = new Map<number, OpenRead>();
+const openReads = new Map<number, OpenRead>();
 
-port.on("message", (order: StreamOrder<ReadRequest>) => {
+port.on("message", (message: StreamOrder<ReadRequest>) => {
   try {
-    if (order.type === "open") {
-      const reading = open(order.id, order.request);
-      readings.set(order.id, reading);
-      send({ type: "opened", id: order.id });
-      for (let credit = 0; credit < order.credits && readings.has(order.id); credit += 1) sendChunk(reading);
+    if (message.type === "open") {
+      const read = open(message.id, message.request);
+      openReads.set(message.id, read);
+      send({ type: "opened", id: message.id });
+      for (let credit = 0; credit < message.credits && openReads.has(message.id); credit += 1) sendChunk(read);
     } else {
-      // Orders for a stream that ended while they were under way are of no interest.
-      const reading = readings.get(order.id);
-      if (reading !== undefined && order.type === "more") sendChunk(reading);
-      else if (reading !== undefined) finish(reading);
+      // Messages that arrive after the stream ended are ignored.
+      const read = openReads.get(message.id);
+      if (read !== undefined && message.type === "more") sendChunk(read);
+      else if (read !== undefined) finish(read);
     }
   } catch (error) {
-    const reading = readings.get(order.id);
-    if (reading !== undefined) finish(reading);
-    send({ type: "failed", id: order.id, reason: failure(error) });
+    const read = openReads.get(message.id);
+    if (read !== undefined) finish(read);
+    send({ type: "failed", id: message.id, reason: toFailure(error) });
   }
 });
 
@@ -96,30 +96,30 @@ function open(id: number, { digest, start, end: lastByte, size: expected }: Read
   }
 }
 
-function sendChunk(reading: OpenRead): void {
-  const bytes = new Uint8Array(Math.min(CHUNK_BYTES, reading.end - reading.position));
+function sendChunk(read: OpenRead): void {
+  const bytes = new Uint8Array(Math.min(CHUNK_BYTES, read.end - read.position));
   for (let filled = 0; filled < bytes.length; ) {
-    const read = readSync(reading.fd, bytes, filled, bytes.length - filled, reading.position + filled);
-    if (read === 0) throw new ReadError("damaged", `it ends after ${reading.position + filled} bytes`);
-    filled += read;
+    const count = readSync(read.fd, bytes, filled, bytes.length - filled, read.position + filled);
+    if (count === 0) throw new ReadError("damaged", `it ends after ${read.position + filled} bytes`);
+    filled += count;
   }
-  reading.position += bytes.length;
-  reading.hash?.update(bytes);
-  const last = reading.position === reading.end;
+  read.position += bytes.length;
+  read.hash?.update(bytes);
+  const last = read.position === read.end;
   if (last) {
-    const actual = reading.hash?.digest("hex") ?? reading.digest;
-    if (actual !== reading.digest) throw new ReadError("damaged", `its content has the digest ${actual}`);
-    finish(reading);
+    const actual = read.hash?.digest("hex") ?? read.digest;
+    if (actual !== read.digest) throw new ReadError("damaged", `its content has the digest ${actual}`);
+    finish(read);
   }
-  send({ type: "chunk", id: reading.id, bytes, last });
+  send({ type: "chunk", id: read.id, bytes, last });
 }
 
-function finish(reading: OpenRead): void {
-  readings.delete(reading.id);
-  closeSync(reading.fd);
+function finish(read: OpenRead): void {
+  openReads.delete(read.id);
+  closeSync(read.fd);
 }
 
-function failure(error: unknown): ReadFailure {
+function toFailure(error: unknown): ReadFailure {
   if (error instanceof ReadError) return { kind: error.kind, text: error.message, code: null };
   const text = error instanceof Error ? error.message : String(error);
   const code = (error as NodeJS.ErrnoException).code ?? null;

@@ -1,15 +1,16 @@
-// The main thread's side of evidence downloads: streams (feeds.ts) of chunks that the evidence worker reads. A client
-// that does not read holds about 640 KB.
+// Evidence downloads: the main thread's side of streams (workers/byte-streams.ts) whose chunks the reader thread reads.
+// A client that does not read holds about 640 KB.
 import type { Readable } from "node:stream";
 import type { Worker } from "node:worker_threads";
+import { assertRange } from "./byte-range.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
 import { splitDigest } from "./layout.ts";
-import type { ReadRequest, ReaderWorkerData, ReadFailure } from "./reader-worker.ts";
+import type { ReaderWorkerData, ReadFailure, ReadRequest } from "./reader-worker.ts";
 import { createByteStreams } from "../workers/byte-streams.ts";
 
 export type EvidenceRequest = {
   digest: string;
-  /** First and last byte, both inclusive and from 0, as in an HTTP range. Without them the whole file. */
+  /** First and last byte, both inclusive and from 0, as in an HTTP range. The whole file by default. */
   start?: number;
   end?: number;
   /** The size in bytes that the row promises: a file of another size is refused before the first byte. */
@@ -18,29 +19,27 @@ export type EvidenceRequest = {
 
 export type LocalEvidenceReader = {
   /**
-   * Opens a file and resolves when it is known to be there. Rejects with MissingEvidenceError, DamagedEvidenceError
-   * (wrong size), RangeError (malformed digest, range outside the file), EvidenceWorkerError or an ErrnoException.
-   * The stream fails with the same errors; one of a whole file fails with DamagedEvidenceError before its last bytes
-   * when the content is not what the digest says. A destroyed stream closes the file.
+   * Opens a file and resolves when it is known to exist. Rejects with MissingEvidenceError, DamagedEvidenceError (wrong
+   * size), RangeError (malformed digest, range outside the file), EvidenceWorkerError or an ErrnoException. The stream
+   * fails with the same errors; a stream of a whole file fails with DamagedEvidenceError before its last bytes when the
+   * content does not match the digest. Destroying the stream closes the file.
    */
   open(request: EvidenceRequest): Promise<Readable>;
-  /**
-   * Fails the open streams, those that have all their chunks excepted, and stops the worker; later `open` calls reject.
-   */
+  /** Fails the open streams that still wait for chunks, and stops the worker; later `open` calls reject. */
   close(): Promise<void>;
 };
 
-/** The reading thread died, could not be started, or was closed. The next `open` starts a new one unless closed. */
+/** The reader thread died, could not be started, or was closed. Unless closed, the next `open` starts a new one. */
 export class EvidenceWorkerError extends Error {
   override readonly name = "EvidenceWorkerError";
 }
 
-/** Chunks that may be on their way to one stream. */
+/** Chunks that may be in flight for one stream. */
 const CREDITS_PER_STREAM = 4;
 
 /**
- * `root` is the evidence root. `start` starts src/evidence/reader-worker.ts, from its file or from the bundle, with
- * the options it is given; the worker is started when it is first needed.
+ * `root` is the evidence root. `start` starts reader-worker.ts, from its file or from the bundle, with the given
+ * options; it is called when the worker is first needed.
  */
 export function createEvidenceReader({
   root,
@@ -59,17 +58,11 @@ export function createEvidenceReader({
   return {
     async open({ digest, start: first = 0, end, size }) {
       splitDigest(digest);
-      if (!isOffset(first) || (end !== undefined && (!isOffset(end) || end < first))) {
-        throw new RangeError(`bytes ${first} to ${end ?? "the end"} are not a range`);
-      }
+      assertRange(first, end);
       return feeds.open({ digest, start: first, end: end ?? null, size: size ?? null });
     },
     close: feeds.close,
   };
-}
-
-function isOffset(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 0;
 }
 
 function toError(digest: string, { kind, text, code }: ReadFailure): Error {

@@ -1,287 +1,321 @@
-// A bucket of an S3-compatible store, with the few requests that the vault needs. Only this file knows the client
-// library, and it is loaded only where such a store is configured.
+// A client for one bucket of an S3-compatible store, with the few requests that the evidence store needs. Only this
+// file knows the client library, and it is loaded only where such a store is configured.
 //
-// What an answer means is decided here. "There is no such object" is said by the store in its own words (NoSuchKey), or
-// by a complete answer to a listing; every other 404 may come from something between us and it, or mean the bucket. All
-// that is no clear answer becomes EvidenceUnavailableError, so nobody takes a store that cannot be reached for an empty
-// one.
+// This file decides what a response means. That an object does not exist is said by the store in its own words
+// (NoSuchKey), or by a complete response to a listing; any other 404 may come from a proxy, or mean the bucket. Every
+// inconclusive response becomes EvidenceUnavailableError, so an unreachable store is never taken for an empty one.
 //
-// Requests are repeated by the library: three attempts with a growing random pause, and none any more while most fail.
-// All of them may be repeated: an object's name is the hash of its content.
+// The library retries requests: three attempts with an exponential, randomized backoff, and none while most requests
+// fail. All requests may be retried, because an object's name is the hash of its content.
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
 import { Readable } from "node:stream";
 import {
+  S3Client as AwsS3Client,
   DeleteObjectCommand,
   GetObjectCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
   PutObjectCommand,
-  S3Client,
   S3ServiceException,
 } from "@aws-sdk/client-s3";
+import type { GetObjectCommandOutput } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
-import { EvidenceUnavailableError } from "./errors.ts";
 import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
+import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
+import { EvidenceUnavailableError } from "./errors.ts";
 
 export type S3Settings = {
   bucket: string;
-  /** Where the store is; null: Amazon's, by its region. */
+  /** The URL of the store; null: Amazon's, by its region. */
   endpoint: string | null;
   region: string;
   accessKey: string;
   secretKey: string;
-  /** Of credentials that are handed out for a time; null without. */
+  /** The token of temporary credentials; null for permanent ones. */
   sessionToken: string | null;
-  /** All authorities to trust, in PEM; null: those of Node. */
+  /** All CA certificates to trust, in PEM; null: those of Node. */
   caCertificates: readonly string[] | null;
-  /** Milliseconds; see TIMEOUTS. */
+  /** See TIMEOUTS_MS. */
   timeoutsMs?: typeof TIMEOUTS_MS;
 };
 
-/** An object as it lies there. `checksum`: the SHA-256 in hex that the store computed, null where it kept none. */
+/**
+ * The metadata of an object: `size` in bytes, `checksum` the SHA-256 in hex that the store computed, null where it has
+ * none, `modifiedAt` in epoch seconds.
+ */
 export type StoredObject = { size: number; checksum: string | null; modifiedAt: number; etag: string };
 
-/** How long to wait for a connection, and for any byte on one, in milliseconds. */
+/** One entry of a listing. `modifiedAt` in epoch seconds. */
+export type ListedObject = { key: string; size: number; modifiedAt: number };
+
+export type S3Client = {
+  /** The metadata of an object; null on any 404, which may come from a proxy (see `isMissing`). */
+  head(key: string): Promise<StoredObject | null>;
+  /** Whether the store itself says, in a complete response, that there is no such object. */
+  isMissing(key: string): Promise<boolean>;
+  /**
+   * The content of an object, from byte `start` to `end` (inclusive) when given. `total` is the size of the whole
+   * object. Null when the store says that there is none, "too short" when the range begins behind its end.
+   */
+  get(key: string, range: ByteRange | null): Promise<{ body: Readable; total: number } | "too short" | null>;
+  /** Stores content that is in memory. `digest` is its SHA-256 in hex, with which the store checks what it received. */
+  put(key: string, content: Buffer, digest: string): Promise<void>;
+  /** Stores `size` bytes in parts, each with its own checksum. On failure the uploaded parts are removed. */
+  putParts(key: string, content: AsyncIterable<Buffer>, size: number): Promise<void>;
+  /** All objects below a prefix in the order of their keys, in pages. */
+  list(prefix: string, pageSize: number): AsyncGenerator<ListedObject[], void, undefined>;
+  remove(key: string): Promise<void>;
+  /** Closes all connections, also those of running downloads. */
+  close(): void;
+};
+
+type ByteRange = { start: number; end: number };
+
+/** How long to wait for a connection, and for the next byte on one. */
 const TIMEOUTS_MS = { connect: 5_000, idle: 30_000 };
 
 const MAX_ATTEMPTS = 3;
 
 /**
- * Connections at once. Downloads have theirs to themselves: each is held for as long as its client takes, and uploads,
- * which somebody waits for, must not queue behind them.
+ * Downloads have a connection pool of their own: each holds a connection for as long as its client takes, and uploads,
+ * for which a client waits, must not queue behind them.
  */
 const MAX_CONNECTIONS = { requests: 64, downloads: 256 };
-/** Requests at once, so that none has to wait for a connection, which would count as a store that does not answer. */
+/**
+ * Below the number of connections: a request that waits for a connection would count as a store that does not answer.
+ */
 const MAX_CONCURRENT_REQUESTS = 48;
 
-/**
- * Bytes of a part of a large upload, and what may be sent in one request; two parts of an upload are under way at once.
- */
+/** The size of a part of a large upload, and the limit of a single-request upload. */
 export const PART_BYTES = 8 * 1_048_576;
+/** Parts of one upload that are sent concurrently. */
 const MAX_CONCURRENT_PARTS = 2;
-/** The most parts that an upload may have; a larger file has larger parts. */
+/** The limit of S3 for one upload; a larger file is sent in larger parts. */
 const MAX_PARTS = 10_000;
 
-export function openS3Client({
-  bucket: Bucket,
-  endpoint,
-  region,
-  accessKey,
-  secretKey,
-  sessionToken,
-  caCertificates: authorities,
-  timeoutsMs: timeouts = TIMEOUTS_MS,
-}: S3Settings) {
-  const requests = client(MAX_CONNECTIONS.requests);
-  const downloads = client(MAX_CONNECTIONS.downloads);
-  const places = createConcurrencyLimit(MAX_CONCURRENT_REQUESTS);
+/** One bucket and how it is reached. */
+type Connection = {
+  readonly bucket: string;
+  readonly requests: AwsS3Client;
+  readonly downloads: AwsS3Client;
+  readonly limit: ConcurrencyLimit;
+};
 
-  function client(maxSockets: number): S3Client {
-    const sockets = { keepAlive: true, maxSockets };
-    return new S3Client({
-      region,
-      ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
-      // Said outright, so that nothing asks files in somebody's home or the address of a cloud's metadata for them.
-      credentials: {
-        accessKeyId: accessKey,
-        secretAccessKey: secretKey,
-        ...(sessionToken === null ? {} : { sessionToken }),
-      },
-      // Older stores do not know checksums behind the body; every upload states its own in front.
-      requestChecksumCalculation: "WHEN_REQUIRED",
-      responseChecksumValidation: "WHEN_REQUIRED",
-      followRegionRedirects: endpoint === null,
-      useDualstackEndpoint: false,
-      useFipsEndpoint: false,
-      useArnRegion: false,
-      disableS3ExpressSessionAuth: true,
-      defaultsMode: "standard",
-      retryMode: "standard",
-      maxAttempts: MAX_ATTEMPTS,
-      logger: silent,
-      requestHandler: {
-        connectionTimeout: timeouts.connect,
-        socketTimeout: timeouts.idle,
-        httpAgent: new HttpAgent(sockets),
-        httpsAgent: new HttpsAgent({ ...sockets, ...(authorities === null ? {} : { ca: [...authorities] }) }),
-      },
-    });
-  }
-
-  /** @throws EvidenceUnavailableError for whatever goes wrong with a request */
-  async function asked<T>(what: string, request: () => Promise<T>): Promise<T> {
-    try {
-      return await places.run(request);
-    } catch (error) {
-      throw unavailable(what, error);
-    }
-  }
-
-  const at = (Key: string) => ({ Bucket, Key });
-
-  async function listed(what: { Prefix: string; MaxKeys: number; StartAfter?: string }) {
-    const {
-      Name,
-      KeyCount,
-      Contents = [],
-      IsTruncated,
-    } = await asked(`listing ${what.Prefix}`, () => requests.send(new ListObjectsV2Command({ Bucket, ...what })));
-    // What has no objects because it is no listing must not read as an empty store.
-    if (Name === undefined && KeyCount === undefined)
-      throw new EvidenceUnavailableError(`listing ${what.Prefix}: ${NOT_S3}`);
-    const found = Contents.map(({ Key = "", Size = 0, LastModified }) => ({
-      key: Key,
-      size: Size,
-      modifiedAt: secondsOf(LastModified),
-    }));
-    return { found, more: IsTruncated === true };
-  }
-
+/** Opens a client. Sends no request yet. Every method rejects with EvidenceUnavailableError when a request fails. */
+export function openS3Client(settings: S3Settings): S3Client {
+  const connection: Connection = {
+    bucket: settings.bucket,
+    requests: createClient(settings, MAX_CONNECTIONS.requests),
+    downloads: createClient(settings, MAX_CONNECTIONS.downloads),
+    limit: createConcurrencyLimit(MAX_CONCURRENT_REQUESTS),
+  };
+  const { requests, downloads } = connection;
   return {
-    /**
-     * Looks at an object; null when the store says 404, which something between us and it may have said (see
-     * `missing`).
-     */
-    async head(key: string): Promise<StoredObject | null> {
-      try {
-        const found = await places.run(() =>
-          requests.send(new HeadObjectCommand({ ...at(key), ChecksumMode: "ENABLED" })),
-        );
-        const { ContentLength: size, ETag: etag } = found;
-        if (size === undefined || etag === undefined) throw new Error(NOT_S3);
-        return { size, checksum: hexOf(found.ChecksumSHA256), modifiedAt: secondsOf(found.LastModified), etag };
-      } catch (error) {
-        if (error instanceof S3ServiceException && error.$metadata.httpStatusCode === 404) return null;
-        throw unavailable(`HEAD ${key}`, error);
-      }
+    head: (key) => headObject(connection, key),
+    async isMissing(key) {
+      const { objects } = await listPage(connection, { Prefix: key, MaxKeys: 1 });
+      return objects.every((object) => object.key !== key);
     },
-
-    /** Whether the store itself says, in a complete answer, that there is no such object. */
-    async missing(key: string): Promise<boolean> {
-      const { found } = await listed({ Prefix: key, MaxKeys: 1 });
-      return found.every((object) => object.key !== key);
+    get: (key, range) => getObject(connection, key, range),
+    put: (key, content, digest) => putObject(connection, key, { content, digest }),
+    putParts: (key, content, size) => putObjectInParts(connection, key, { content, size }),
+    list: (prefix, pageSize) => listObjects(connection, prefix, pageSize),
+    async remove(key) {
+      await send(connection, `DELETE ${key}`, () => requests.send(new DeleteObjectCommand(at(connection, key))));
     },
-
-    /**
-     * The content of an object, from byte `start` to `end` (inclusive) when given. `total` is the size of the whole
-     * object. Null when the store says that there is none, "too short" when the range begins behind its end.
-     */
-    async get(
-      key: string,
-      range: { start: number; end: number } | null,
-    ): Promise<{ body: Readable; total: number } | "too short" | null> {
-      try {
-        const found = await downloads.send(
-          new GetObjectCommand({ ...at(key), ...(range ? { Range: `bytes=${range.start}-${range.end}` } : {}) }),
-        );
-        const total = range
-          ? Number(/\/(\d+)$/.exec(found.ContentRange ?? "")?.[1] ?? Number.NaN)
-          : found.ContentLength;
-        if (
-          !(found.Body instanceof Readable) ||
-          found.ETag === undefined ||
-          total === undefined ||
-          !Number.isSafeInteger(total)
-        ) {
-          if (found.Body instanceof Readable) found.Body.destroy();
-          throw new Error(NOT_S3);
-        }
-        // What goes wrong is told to whoever reads; nobody may be reading yet.
-        found.Body.on("error", () => undefined);
-        return { body: found.Body, total };
-      } catch (error) {
-        if (error instanceof S3ServiceException && error.name === "NoSuchKey") return null;
-        if (error instanceof S3ServiceException && error.name === "InvalidRange") return "too short";
-        throw unavailable(`GET ${key}`, error);
-      }
-    },
-
-    /** Stores content that is in memory. `digest` is its SHA-256 in hex, by which the store checks what arrived. */
-    async put(key: string, content: Buffer, digest: string): Promise<void> {
-      const command = new PutObjectCommand({
-        ...at(key),
-        Body: content,
-        ContentLength: content.length,
-        ChecksumSHA256: Buffer.from(digest, "hex").toString("base64"),
-      });
-      // The signature covers this hash, and stores of every age compare the body with it.
-      command.middlewareStack.add(
-        (next) => (args) => {
-          (args.request as { headers: Record<string, string> }).headers["x-amz-content-sha256"] = digest;
-          return next(args);
-        },
-        { step: "build", name: "contentHash" },
-      );
-      await asked(`PUT ${key}`, () => requests.send(command));
-    },
-
-    /**
-     * Stores what `content` gives in parts, each with its own checksum. When it fails, or the store does, what is there
-     * of it is removed.
-     */
-    async putParts(key: string, content: AsyncIterable<Buffer>, size: number): Promise<void> {
-      const upload = new Upload({
-        client: requests,
-        partSize: Math.max(PART_BYTES, Math.ceil(size / MAX_PARTS)),
-        queueSize: MAX_CONCURRENT_PARTS,
-        params: {
-          ...at(key),
-          Body: Readable.from(content, { objectMode: false }),
-          ContentLength: size,
-          ChecksumAlgorithm: "SHA256",
-        },
-      });
-      await asked(`upload of ${key}`, () => upload.done());
-    },
-
-    /** All objects below a prefix in the order of their keys, in pages. */
-    async *list(
-      prefix: string,
-      pageSize: number,
-    ): AsyncGenerator<{ key: string; size: number; modifiedAt: number }[], void, undefined> {
-      for (let after = "", more = true; more; ) {
-        // By the last key and not by a token of the store: a listing that takes hours outlives tokens.
-        const page = await listed({
-          Prefix: prefix,
-          MaxKeys: pageSize,
-          ...(after === "" ? {} : { StartAfter: after }),
-        });
-        yield page.found;
-        after = page.found.at(-1)?.key ?? "";
-        more = page.more && after !== "";
-      }
-    },
-
-    async remove(key: string): Promise<void> {
-      await asked(`DELETE ${key}`, () => requests.send(new DeleteObjectCommand(at(key))));
-    },
-
-    /** Ends all connections, also those of downloads that somebody still reads. */
-    close(): void {
+    close() {
       requests.destroy();
       downloads.destroy();
     },
   };
 }
 
-/** A page of a proxy, say: whatever has the status of a success, but not what every S3 store tells with it. */
-const NOT_S3 = "the answer is not one of an S3 store";
+function createClient(settings: S3Settings, maxSockets: number): AwsS3Client {
+  const { endpoint, region, accessKey, secretKey, sessionToken, caCertificates, timeoutsMs = TIMEOUTS_MS } = settings;
+  const sockets = { keepAlive: true, maxSockets };
+  return new AwsS3Client({
+    region,
+    ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
+    // Explicit, so that the library never reads files in a home directory or asks a cloud's metadata service for them.
+    credentials: {
+      accessKeyId: accessKey,
+      secretAccessKey: secretKey,
+      ...(sessionToken === null ? {} : { sessionToken }),
+    },
+    // Older stores do not support trailing checksums; every upload states its checksum in a header instead.
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    followRegionRedirects: endpoint === null,
+    useDualstackEndpoint: false,
+    useFipsEndpoint: false,
+    useArnRegion: false,
+    disableS3ExpressSessionAuth: true,
+    defaultsMode: "standard",
+    retryMode: "standard",
+    maxAttempts: MAX_ATTEMPTS,
+    logger: silentLogger,
+    requestHandler: {
+      connectionTimeout: timeoutsMs.connect,
+      socketTimeout: timeoutsMs.idle,
+      httpAgent: new HttpAgent(sockets),
+      httpsAgent: new HttpsAgent({ ...sockets, ...(caCertificates === null ? {} : { ca: [...caCertificates] }) }),
+    },
+  });
+}
 
-/** What the library would tell the console. */
-const silent = { debug() {}, info() {}, warn() {}, error() {}, trace() {} };
+const at = ({ bucket }: Connection, key: string) => ({ Bucket: bucket, Key: key });
 
-const secondsOf = (date: Date | undefined): number => (date?.getTime() ?? 0) / 1000;
+/** Sends a request within the concurrency limit. @throws EvidenceUnavailableError for any failure */
+async function send<T>({ limit }: Connection, what: string, request: () => Promise<T>): Promise<T> {
+  try {
+    return await limit.run(request);
+  } catch (error) {
+    throw toUnavailable(what, error);
+  }
+}
 
-/** A checksum of a whole object as hex; null for none, and for one made of those of its parts ("...-7"). */
-const hexOf = (base64: string | undefined): string | null =>
+async function headObject(connection: Connection, key: string): Promise<StoredObject | null> {
+  const { requests, limit } = connection;
+  try {
+    const command = new HeadObjectCommand({ ...at(connection, key), ChecksumMode: "ENABLED" });
+    const response = await limit.run(() => requests.send(command));
+    const { ContentLength: size, ETag: etag } = response;
+    if (size === undefined || etag === undefined) throw new Error(NOT_S3);
+    return {
+      size,
+      checksum: checksumOf(response.ChecksumSHA256),
+      modifiedAt: toSeconds(response.LastModified),
+      etag,
+    };
+  } catch (error) {
+    if (error instanceof S3ServiceException && error.$metadata.httpStatusCode === 404) return null;
+    throw toUnavailable(`HEAD ${key}`, error);
+  }
+}
+
+async function getObject(
+  connection: Connection,
+  key: string,
+  range: ByteRange | null,
+): Promise<{ body: Readable; total: number } | "too short" | null> {
+  const rangeHeader = range ? { Range: `bytes=${range.start}-${range.end}` } : {};
+  try {
+    const response = await connection.downloads.send(new GetObjectCommand({ ...at(connection, key), ...rangeHeader }));
+    const total = range ? totalOf(response) : response.ContentLength;
+    const { Body: body } = response;
+    if (!(body instanceof Readable) || response.ETag === undefined || !Number.isSafeInteger(total)) {
+      if (body instanceof Readable) body.destroy();
+      throw new Error(NOT_S3);
+    }
+    // The reader sees an error when it reads; without a listener, an earlier error would end the process.
+    body.on("error", () => undefined);
+    return { body, total: total as number };
+  } catch (error) {
+    if (error instanceof S3ServiceException && error.name === "NoSuchKey") return null;
+    if (error instanceof S3ServiceException && error.name === "InvalidRange") return "too short";
+    throw toUnavailable(`GET ${key}`, error);
+  }
+}
+
+/** The size of the whole object from a response with a range ("bytes 0-9/100"); NaN when it does not say. */
+const totalOf = ({ ContentRange }: GetObjectCommandOutput): number =>
+  Number(/\/(\d+)$/.exec(ContentRange ?? "")?.[1] ?? Number.NaN);
+
+async function putObject(
+  connection: Connection,
+  key: string,
+  { content, digest }: { content: Buffer; digest: string },
+): Promise<void> {
+  const command = new PutObjectCommand({
+    ...at(connection, key),
+    Body: content,
+    ContentLength: content.length,
+    ChecksumSHA256: Buffer.from(digest, "hex").toString("base64"),
+  });
+  // The signature covers this hash, and stores of every age compare the body with it.
+  command.middlewareStack.add(
+    (next) => (args) => {
+      (args.request as { headers: Record<string, string> }).headers["x-amz-content-sha256"] = digest;
+      return next(args);
+    },
+    { step: "build", name: "contentHash" },
+  );
+  await send(connection, `PUT ${key}`, () => connection.requests.send(command));
+}
+
+async function putObjectInParts(
+  connection: Connection,
+  key: string,
+  { content, size }: { content: AsyncIterable<Buffer>; size: number },
+): Promise<void> {
+  const upload = new Upload({
+    client: connection.requests,
+    partSize: Math.max(PART_BYTES, Math.ceil(size / MAX_PARTS)),
+    queueSize: MAX_CONCURRENT_PARTS,
+    params: {
+      ...at(connection, key),
+      Body: Readable.from(content, { objectMode: false }),
+      ContentLength: size,
+      ChecksumAlgorithm: "SHA256",
+    },
+  });
+  await send(connection, `upload of ${key}`, () => upload.done());
+}
+
+async function* listObjects(
+  connection: Connection,
+  prefix: string,
+  pageSize: number,
+): AsyncGenerator<ListedObject[], void, undefined> {
+  for (let after = "", more = true; more; ) {
+    // Continues after the last key instead of with a token of the store: a listing that takes hours outlives tokens.
+    const page = await listPage(connection, {
+      Prefix: prefix,
+      MaxKeys: pageSize,
+      ...(after === "" ? {} : { StartAfter: after }),
+    });
+    yield page.objects;
+    after = page.objects.at(-1)?.key ?? "";
+    more = page.more && after !== "";
+  }
+}
+
+async function listPage(
+  connection: Connection,
+  query: { Prefix: string; MaxKeys: number; StartAfter?: string },
+): Promise<{ objects: ListedObject[]; more: boolean }> {
+  const { bucket, requests } = connection;
+  const command = new ListObjectsV2Command({ Bucket: bucket, ...query });
+  const response = await send(connection, `listing ${query.Prefix}`, () => requests.send(command));
+  const { Name, KeyCount, Contents = [], IsTruncated } = response;
+  // A response that is not a listing has no objects either, and must not read as an empty store.
+  if (Name === undefined && KeyCount === undefined)
+    throw new EvidenceUnavailableError(`listing ${query.Prefix}: ${NOT_S3}`);
+  const objects = Contents.map(({ Key = "", Size = 0, LastModified }) => ({
+    key: Key,
+    size: Size,
+    modifiedAt: toSeconds(LastModified),
+  }));
+  return { objects, more: IsTruncated === true };
+}
+
+/** A success status without the fields that every S3 store sends with it: a proxy's page, for example. */
+const NOT_S3 = "the response is not from an S3 store";
+
+/** Keeps the library from writing to the console. */
+const silentLogger = { debug() {}, info() {}, warn() {}, error() {}, trace() {} };
+
+const toSeconds = (date: Date | undefined): number => (date?.getTime() ?? 0) / 1000;
+
+/** The checksum of a whole object in hex; null for none, and for a checksum of the parts' checksums ("...-7"). */
+const checksumOf = (base64: string | undefined): string | null =>
   base64 === undefined || base64.includes("-") ? null : Buffer.from(base64, "base64").toString("hex");
 
-function unavailable(what: string, error: unknown): EvidenceUnavailableError {
+function toUnavailable(what: string, error: unknown): EvidenceUnavailableError {
   if (error instanceof EvidenceUnavailableError) return error;
   const { name, message, code } = error as Error & { code?: string };
   const status = error instanceof S3ServiceException ? ` (status ${error.$metadata.httpStatusCode ?? "unknown"})` : "";
-  return new EvidenceUnavailableError(
-    `${what}: ${[code ?? name, message].filter((text) => text !== undefined && text !== "").join(": ")}${status}`,
-  );
+  const reason = [code ?? name, message].filter((text) => text !== undefined && text !== "").join(": ");
+  return new EvidenceUnavailableError(`${what}: ${reason}${status}`);
 }

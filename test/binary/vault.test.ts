@@ -190,7 +190,7 @@ test("a server that is killed during an upload leaves no row without its object"
       await expectStatus(report(client, `stored-${round}`, contentOf(1000, round)), 201);
       expected[`stored-${round}`] = digestOf(contentOf(1000, round));
       let puts = 0;
-      const end = storage.breaks((incoming, _, pass) => {
+      const end = storage.inject((incoming, _, pass) => {
         if (incoming.method === "PUT") puts += 1;
         if (incoming.method === moment && puts > 0) void server.stop("SIGKILL");
         else pass();
@@ -237,7 +237,7 @@ test("a migration killed at any request leaves all evidence in the recorded loca
     for (const moment of [2, 20, 30]) {
       let seen = 0;
       const child = spawn(EXECUTABLE, [...words, "--s3-endpoint", storage.endpoint], { env: {}, stdio: "ignore" });
-      const end = storage.breaks((_, outgoing, pass) => {
+      const end = storage.inject((_, outgoing, pass) => {
         seen += 1;
         if (seen !== moment) return pass();
         child.kill("SIGKILL");

@@ -5,23 +5,32 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { disk as realDisk } from "../../src/evidence/disk.ts";
 import type { Disk } from "../../src/evidence/disk.ts";
-import { chunks, contentOf, digestOf, gate, givenRoot, givenVault, removeRoots, watchedDisk } from "./given.ts";
+import {
+  chunks,
+  contentOf,
+  digestOf,
+  gate,
+  givenRoot,
+  givenLocalStore,
+  removeRoots,
+  interceptedDisk,
+} from "./given.ts";
 
-const test = suite("vault: crash");
+const test = suite("evidence/crash");
 test.after(removeRoots);
 
 const SMALL = contentOf(500, 1);
 const LARGE = contentOf(300_000, 2);
 const never = new Promise<never>(() => {});
 
-/** The process stops before its call number `step`: nothing after it happens. Half of a write that is cut off does. */
+/** A disk that stops before call number `step`, as a dying process does. A write that is cut off is half done. */
 function stoppingDisk(root: string, step: number): { disk: Disk; stopped: Promise<void>; calls: string[] } {
   const { passed: reached, open: stop } = gate();
   const running = new Set<Promise<unknown>>();
   const calls: string[] = [];
   const cut = ((fd: number, bytes: Buffer, offset: number, length: number) =>
     realDisk.write(fd, bytes, offset, calls.length > step ? Math.ceil(length / 2) : length, null)) as Disk["write"];
-  const disk = watchedDisk(
+  const disk = interceptedDisk(
     root,
     async (call) => {
       calls.push(call);
@@ -35,7 +44,7 @@ function stoppingDisk(root: string, step: number): { disk: Disk; stopped: Promis
   return { disk, stopped: reached.then(() => settled(running)), calls };
 }
 
-/** The calls of a disk, each in `running` for as long as it lasts. */
+/** A disk that keeps each call in `running` while it lasts. */
 function tracked(disk: Disk, running: Set<Promise<unknown>>): Disk {
   const track =
     (call: (...args: unknown[]) => Promise<unknown>) =>
@@ -49,7 +58,7 @@ function tracked(disk: Disk, running: Set<Promise<unknown>>): Disk {
   return Object.fromEntries(Object.entries(disk).map(([name, call]) => [name, track(call as never)])) as Disk;
 }
 
-/** Calls that neighbours began before the stop end at some time after it: the process is only dead once they have. */
+/** Concurrent calls that began before the stop may end after it: the process is dead only once they have. */
 async function settled(running: ReadonlySet<Promise<unknown>>): Promise<void> {
   do {
     await Promise.allSettled(running);
@@ -57,46 +66,46 @@ async function settled(running: ReadonlySet<Promise<unknown>>): Promise<void> {
   } while (running.size > 0);
 }
 
-async function storeBoth({ vault }: ReturnType<typeof givenVault>): Promise<void> {
-  const small = await vault.stage(chunks(SMALL), { limit: SMALL.length });
-  const large = await vault.stage(chunks(LARGE), { limit: LARGE.length });
-  await vault.publish([small, large]);
+async function storeBoth({ store }: ReturnType<typeof givenLocalStore>): Promise<void> {
+  const small = await store.stage(chunks(SMALL), { limit: SMALL.length });
+  const large = await store.stage(chunks(LARGE), { limit: LARGE.length });
+  await store.publish([small, large]);
 }
 
-/** What must hold after a stop at any moment. */
+/** Must hold after a stop at any moment. */
 async function assertSound(root: string): Promise<void> {
-  const { vault, files, leftovers, store } = givenVault({ root });
+  const { store, files, leftovers, put } = givenLocalStore({ root });
   const left = leftovers().length;
-  for (const digest of files()) assert.is(await vault.verify(digest), "ok");
-  assert.is(await vault.sweepStaging(), left);
+  for (const digest of files()) assert.is(await store.verify(digest), "ok");
+  assert.is(await store.sweepStaging(), left);
   assert.equal(leftovers(), []);
-  await store(SMALL);
-  await store(LARGE);
+  await put(SMALL);
+  await put(LARGE);
   assert.equal(files().sort(), [digestOf(SMALL), digestOf(LARGE)].sort());
   assert.equal(leftovers(), []);
-  await vault.close();
+  await store.close();
 }
 
-test("a stop before any call leaves whole files under their names, or leftovers", async () => {
+test("a stop before any call leaves only complete files under their names, and leftovers", async () => {
   const complete = givenRoot();
   const whole = stoppingDisk(complete, Number.POSITIVE_INFINITY);
-  const given = givenVault({ root: complete, disk: whole.disk });
+  const given = givenLocalStore({ root: complete, disk: whole.disk });
   await storeBoth(given);
-  await given.vault.close();
+  await given.store.close();
   const steps = whole.calls.length;
   assert.ok(steps > 20);
 
   for (let step = 0; step < steps; step += 1) {
     const root = givenRoot();
     const { disk, stopped } = stoppingDisk(root, step);
-    const stopping = givenVault({ root, disk });
-    void storeBoth(stopping).then(() => stopping.vault.close());
+    const stopping = givenLocalStore({ root, disk });
+    void storeBoth(stopping).then(() => stopping.store.close());
     await stopped;
     await assertSound(root);
   }
 });
 
-test("a process killed under load has everything it said it had", async () => {
+test("a process killed under load has stored everything that it acknowledged", async () => {
   const root = givenRoot();
   const child = spawn(process.execPath, [fileURLToPath(new URL("crash-child.ts", import.meta.url)), root], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -109,16 +118,16 @@ test("a process killed under load has everything it said it had", async () => {
   }
   assert.is(await exited, "SIGKILL");
 
-  const { vault, files, leftovers } = givenVault({ root });
-  for (const digest of files()) assert.is(await vault.verify(digest), "ok");
+  const { store, files, leftovers } = givenLocalStore({ root });
+  for (const digest of files()) assert.is(await store.verify(digest), "ok");
   const stored = new Set(files());
   assert.equal(
     published.filter((digest) => !stored.has(digest)),
     [],
   );
-  await vault.sweepStaging();
+  await store.sweepStaging();
   assert.equal(leftovers(), []);
-  await vault.close();
+  await store.close();
 });
 
 test.run();

@@ -1,4 +1,4 @@
-// A vault in a fresh directory, and a disk that shows its calls and can be stopped between any two of them.
+// A store in a fresh directory, and a disk that reports its calls and can be stopped between any two of them.
 import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,18 +9,18 @@ import { openLocalStore } from "../../src/evidence/local-store.ts";
 
 const roots: string[] = [];
 
-/** Call in `test.after`: removes the directories that the tests of this process made. */
+/** Call in `test.after`: removes the directories that the tests of this process created. */
 export function removeRoots(): void {
   for (const root of roots.splice(0)) rmSync(root, { recursive: true, force: true });
 }
 
 export function givenRoot(below = tmpdir()): string {
-  const root = mkdtempSync(join(below, "assay-vault-"));
+  const root = mkdtempSync(join(below, "assay-evidence-"));
   roots.push(root);
   return root;
 }
 
-/** A root for files with large holes: in memory a hole costs nothing to read, on disk it fills the page cache. */
+/** A root for large sparse files: in memory a hole costs nothing to read, on disk it fills the page cache. */
 export function givenMemoryRoot(): string {
   try {
     return givenRoot("/dev/shm");
@@ -31,29 +31,29 @@ export function givenMemoryRoot(): string {
 
 let lastId = 0;
 
-/** Opens a vault below `root`; `files` lists what is stored as digests, `leftovers` the staging directory. */
-export function givenVault({ root = givenRoot(), disk = realDisk }: { root?: string; disk?: Disk } = {}) {
+/** Opens a store below `root`; `files` lists the stored digests, `leftovers` the staging directory. */
+export function givenLocalStore({ root = givenRoot(), disk = realDisk }: { root?: string; disk?: Disk } = {}) {
   const directory = join(root, "evidence");
   const staging = join(root, "staging");
-  const vault = openLocalStore({ directory, staging, ids: () => `upload-${++lastId}`, disk });
+  const store = openLocalStore({ directory, staging, ids: () => `upload-${++lastId}`, disk });
   return {
     root,
     directory,
     staging,
-    vault,
+    store,
     pathOf: (digest: string) => join(directory, digest.slice(0, 2), digest.slice(2)),
     files: () =>
       readdirSync(directory).flatMap((shard) => readdirSync(join(directory, shard)).map((name) => shard + name)),
     leftovers: () => readdirSync(staging),
-    async store(content: Buffer) {
-      const staged = await vault.stage(chunks(content), { limit: content.length });
-      await vault.publish([staged]);
+    async put(content: Buffer) {
+      const staged = await store.stage(chunks(content), { limit: content.length });
+      await store.publish([staged]);
       return staged.digest;
     },
   };
 }
 
-/** The content as a source, in pieces of `size` bytes that share one buffer, as a careless source would do it. */
+/** The content as a source of pieces of `size` bytes that reuse one buffer, as a careless source would. */
 export async function* chunks(content: Buffer, size = 1000): AsyncGenerator<Buffer> {
   const shared = Buffer.alloc(size);
   for (let from = 0; from < content.length; from += size) {
@@ -61,7 +61,7 @@ export async function* chunks(content: Buffer, size = 1000): AsyncGenerator<Buff
   }
 }
 
-/** Bytes that differ by `seed` and never repeat in a way that hides a misplaced block. */
+/** Bytes that depend on `seed` and never repeat in a way that hides a misplaced block. */
 export function contentOf(size: number, seed = 0): Buffer {
   const content = Buffer.alloc(size);
   let state = seed + 1;
@@ -77,14 +77,14 @@ export function digestOf(content: Buffer): string {
 }
 
 /**
- * A disk, the real one by default, with `before` called (and awaited) ahead of every call: "rename staging/upload-1 ->
- * evidence/ab/cd". What `before` throws is what the call fails with.
+ * A disk, the real one by default, that awaits `before` ahead of every call, such as "rename staging/upload-1 ->
+ * evidence/ab/cd". A call fails with what `before` throws.
  */
-export function watchedDisk(root: string, before: (call: string) => void | Promise<void>, disk = realDisk): Disk {
+export function interceptedDisk(root: string, before: (call: string) => void | Promise<void>, disk = realDisk): Disk {
   const opened = new Map<number, string>();
   const show = (value: unknown) =>
     typeof value === "number" ? (opened.get(value) ?? `descriptor ${value}`) : relative(root, String(value));
-  const watched = Object.entries(disk).map(([name, call]) => {
+  const intercepted = Object.entries(disk).map(([name, call]) => {
     const run = call as (...args: unknown[]) => Promise<unknown>;
     return [
       name,
@@ -96,10 +96,10 @@ export function watchedDisk(root: string, before: (call: string) => void | Promi
       },
     ];
   });
-  return Object.fromEntries(watched) as Disk;
+  return Object.fromEntries(intercepted) as Disk;
 }
 
-/** A promise and its handle. */
+/** A promise and the function that resolves it. */
 export function gate(): { passed: Promise<void>; open: () => void } {
   let open: () => void = () => {};
   const passed = new Promise<void>((resolve) => {
@@ -108,7 +108,7 @@ export function gate(): { passed: Promise<void>; open: () => void } {
   return { passed, open };
 }
 
-/** The error a promise rejects with; fails the test when it does not. */
+/** The error of a promise that must reject. */
 export async function rejection(promise: Promise<unknown>): Promise<Error & { code?: string }> {
   try {
     await promise;

@@ -13,7 +13,7 @@ const block = (bytes: Buffer): Buffer => {
   return own;
 };
 
-test("hashes several contents beside each other, and gives each block back as it was", async () => {
+test("hashes several contents concurrently and returns each block unchanged", async () => {
   const hashing = openHashing();
   const contents = Array.from({ length: 5 }, () => Array.from({ length: 8 }, () => randomBytes(10_000)));
   const digests = await Promise.all(
@@ -35,13 +35,13 @@ test("hashes several contents beside each other, and gives each block back as it
   await hashing.close();
 });
 
-test("hashes no content at all", async () => {
+test("hashes empty content", async () => {
   const hashing = openHashing();
   assert.is(await hashing.begin().digest(), sha256(Buffer.alloc(0)));
   await hashing.close();
 });
 
-test("fails what was begun when it is closed, and what was given up", async () => {
+test("content fails once it is abandoned or the thread is closed", async () => {
   const hashing = openHashing();
   const [begun, abandoned] = [hashing.begin(), hashing.begin()];
   await begun.update(block(Buffer.from("a")), 1);

@@ -16,9 +16,9 @@ const ENTRY = new URL("../../src/evidence/reader-worker.ts", import.meta.url);
 const CHUNK = 128 * 1024;
 const LARGE = contentOf(10 * CHUNK + 77, 1);
 
-const test = suite("workers: evidence");
+const test = suite("evidence/reader");
 
-/** A reader over a fresh root; `store` puts content there under its digest or under that of something else. */
+/** A reader over a fresh root; `store` writes content there, under its own or another digest. */
 function givenReader(root = givenRoot()) {
   const workers: Worker[] = [];
   const reader = createEvidenceReader({
@@ -35,14 +35,14 @@ function givenReader(root = givenRoot()) {
     writeFileSync(path, content);
     return digest;
   };
-  /** Orders are served in turn: when a later one is answered, the earlier ones are done. */
+  /** Requests are served in order: once a later one is answered, the earlier ones are done. */
   const settle = async () => {
     await rejection(reader.open({ digest: "0".repeat(64) }));
   };
   return { reader, workers, store, settle, root };
 }
 
-/** For the tests that do not end its thread, because starting one takes longer than most of them. */
+/** Shared by tests that do not end its thread, because starting one takes longer than most of them. */
 let shared: ReturnType<typeof givenReader>;
 test.before(() => {
   shared = givenReader();
@@ -54,7 +54,7 @@ test.after(async () => {
 
 const descriptors = () => readdirSync("/proc/self/fd").length;
 
-/** Reads the stream until it fails; what came before is in `received`. */
+/** Reads a stream until it fails; `received` is what came before. */
 async function failure(stream: Readable): Promise<{ error: Error; received: Buffer }> {
   const received: Buffer[] = [];
   const error = await rejection(
@@ -66,7 +66,7 @@ async function failure(stream: Readable): Promise<{ error: Error; received: Buff
 }
 
 for (const size of [0, 1, 1000, CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK, 5 * CHUNK, LARGE.length]) {
-  test(`a file of ${size} bytes arrives as it is`, async () => {
+  test(`a file of ${size} bytes arrives unchanged`, async () => {
     const { reader, store } = shared;
     const content = LARGE.subarray(0, size);
     const digest = store(content);
@@ -75,7 +75,7 @@ for (const size of [0, 1, 1000, CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK, 5 * CHUN
   });
 }
 
-test("ranges are cut by their first and last byte", async () => {
+test("serves ranges by their first and last byte", async () => {
   const { reader, store } = shared;
   const digest = store(LARGE);
   const end = LARGE.length - 1;
@@ -96,7 +96,7 @@ test("ranges are cut by their first and last byte", async () => {
   assert.ok((await buffer(await reader.open({ digest, end: 99 }))).equals(LARGE.subarray(0, 100)));
 });
 
-test("ranges that are none, or not within the file, are refused", async () => {
+test("refuses ranges that are invalid or outside of the file", async () => {
   const { reader, store } = shared;
   const digest = store(contentOf(100));
   for (const range of [
@@ -115,7 +115,7 @@ test("ranges that are none, or not within the file, are refused", async () => {
   }
 });
 
-test("twenty streams at once share one thread and do not mix", async () => {
+test("twenty concurrent streams share one thread and do not mix", async () => {
   const { reader, store, workers } = shared;
   const contents = Array.from({ length: 20 }, (_, n) => contentOf(n * 40_000 + 13, n));
   const digests = contents.map((content) => store(content));
@@ -124,7 +124,7 @@ test("twenty streams at once share one thread and do not mix", async () => {
   assert.is(workers.length, 1);
 });
 
-test("a file that is not there is missing", async () => {
+test("reports a file that does not exist as missing", async () => {
   const { reader } = shared;
   const digest = digestOf(Buffer.from("never stored"));
   const error = await rejection(reader.open({ digest }));
@@ -132,7 +132,7 @@ test("a file that is not there is missing", async () => {
   assert.is((error as MissingEvidenceError).digest, digest);
 });
 
-test("a file of another size than promised is refused before its first byte", async () => {
+test("refuses a file of another size than promised before its first byte", async () => {
   const { reader, store } = shared;
   const digest = store(contentOf(100));
   for (const request of [
@@ -158,14 +158,14 @@ for (const size of [0, 10, CHUNK, LARGE.length]) {
   });
 }
 
-test("a range that covers the whole file is verified too", async () => {
+test("verifies a range that covers the whole file", async () => {
   const { reader, store } = shared;
   const digest = store(contentOf(1000), digestOf(Buffer.from("something else")));
   assert.instance((await failure(await reader.open({ digest, start: 0, end: 999 }))).error, DamagedEvidenceError);
   assert.is((await buffer(await reader.open({ digest, start: 0, end: 998 }))).length, 999);
 });
 
-test("a file that shrinks while it is read fails", async () => {
+test("fails when a file shrinks while it is read", async () => {
   const { reader, store, root } = shared;
   const digest = store(LARGE);
   const stream = await reader.open({ digest, start: 1 });
@@ -177,7 +177,7 @@ test("a file that shrinks while it is read fails", async () => {
   assert.match(error.message, `it ends after ${6 * CHUNK} bytes`);
 });
 
-test("what the operating system refuses comes through with its code", async () => {
+test("passes on the code of system errors", async () => {
   const { reader, root } = shared;
   const digest = digestOf(Buffer.from("a directory"));
   mkdirSync(evidencePath(root, digest), { recursive: true });
@@ -185,7 +185,7 @@ test("what the operating system refuses comes through with its code", async () =
   assert.is((error.error as NodeJS.ErrnoException).code, "EISDIR");
 });
 
-test("a client that goes away stops the read and gives the descriptor back", async () => {
+test("a client that disconnects ends the read and closes the descriptor", async () => {
   const { reader, store, settle } = shared;
   const digest = store(LARGE);
   await settle();
@@ -207,16 +207,16 @@ test("a client that goes away stops the read and gives the descriptor back", asy
   assert.is(descriptors(), before);
 });
 
-test("an error waits for its reader, also when nobody listens yet", async () => {
+test("an error is kept until the stream is read", async () => {
   const { reader, store, settle } = shared;
-  const digest = store(contentOf(1000, 3), digestOf(Buffer.from("nobody listens")));
+  const digest = store(contentOf(1000, 3), digestOf(Buffer.from("no listener yet")));
   const stream = await reader.open({ digest });
   await settle();
   assert.not.ok(stream.destroyed);
   assert.instance((await failure(stream)).error, DamagedEvidenceError);
 });
 
-test("every stream that ended has given its descriptor back", async () => {
+test("every stream that ended has closed its descriptor", async () => {
   const { reader, store, settle } = shared;
   const whole = store(LARGE);
   const damaged = store(LARGE, digestOf(Buffer.from("something else")));
@@ -230,7 +230,7 @@ test("every stream that ended has given its descriptor back", async () => {
   assert.is(descriptors(), before);
 });
 
-test("a client that does not read holds up nobody, and gets everything when it reads again", async () => {
+test("a client that does not read blocks no other, and receives everything once it reads", async () => {
   const { reader, store } = shared;
   const digest = store(LARGE);
   const slow = await reader.open({ digest });
@@ -238,7 +238,7 @@ test("a client that does not read holds up nobody, and gets everything when it r
   assert.ok((await buffer(slow)).equals(LARGE));
 });
 
-test("a dying thread fails its streams and gives its descriptors back; the next stream gets a new one", async () => {
+test("a dying thread fails its streams and closes its descriptors; the next stream starts a new thread", async () => {
   const { reader, store, workers, settle } = givenReader();
   const digest = store(LARGE);
   await settle();
@@ -253,7 +253,7 @@ test("a dying thread fails its streams and gives its descriptors back; the next 
   await reader.close();
 });
 
-test("a thread that cannot be started is an error of each attempt", async () => {
+test("every attempt fails while the thread cannot be started", async () => {
   const entries = ["throw new Error('broken entry')", null];
   const reader = createEvidenceReader({
     root: givenRoot(),
@@ -272,7 +272,7 @@ test("a thread that cannot be started is an error of each attempt", async () => 
   await reader.close();
 });
 
-test("close fails what is open, ends the thread and refuses what comes later", async () => {
+test("close fails open streams, ends the thread and refuses later calls", async () => {
   const { reader, store, workers } = givenReader();
   const digest = store(LARGE);
   const open = failure(await reader.open({ digest }));
@@ -283,7 +283,7 @@ test("close fails what is open, ends the thread and refuses what comes later", a
   await reader.close();
 });
 
-test("a file of 1 GB streams through less than 50 MB", async () => {
+test("streaming 1 GB needs less than 50 MB", async () => {
   const { reader, root } = givenReader(givenMemoryRoot());
   const size = 2 ** 30;
   // SHA-256 of that many zeros: the file is a hole and costs no disk.

@@ -1,9 +1,8 @@
 /**
- * A real S3 server (s3rver) on loopback behind a proxy that breaks what it is told to break, and vaults that speak to
- * it.
+ * A real S3 server (s3rver) on loopback behind a proxy that injects faults, and stores that use it.
  *
- * The server is old; what of it would not stand for a store is mended here, in sight: it answers an upload before the
- * last bytes are in the file, it makes tokens for pages with a cipher that OpenSSL dropped, and it keeps no checksums.
+ * The server is old. Where it differs from real storage it is fixed here: it answers an upload before the last bytes
+ * are in the file, and it encrypts page tokens with a cipher that OpenSSL dropped. It keeps no checksums.
  */
 import crypto from "node:crypto";
 import { once } from "node:events";
@@ -18,7 +17,7 @@ import type { S3Settings } from "../../src/evidence/s3-client.ts";
 import { chunks, givenRoot } from "./given.ts";
 
 export const BUCKET = "evidence";
-/** What s3rver knows callers by. */
+/** The credentials of s3rver. */
 export const KEYS = { accessKey: "S3RVER", secretKey: "S3RVER" };
 
 type Stored = { bucket: string; key: string };
@@ -34,23 +33,20 @@ type Server = {
 };
 const S3rver = createRequire(import.meta.url)("s3rver") as new (options: object) => Server;
 
-// DES is three times the same DES.
+// Triple DES with the same key three times is DES.
 const { createCipheriv } = crypto;
 crypto.createCipheriv = ((name: string, key: Buffer, iv: Buffer) =>
   name === "des"
     ? createCipheriv("des-ede3-cbc", Buffer.concat([key, key, key]), iv)
     : createCipheriv(name, key, iv)) as typeof createCipheriv;
 
-/**
- * What the proxy does with a request in place of passing it on; null: pass it on. It may answer by itself, or destroy
- * the socket.
- */
+/** What the proxy does with a request: it may answer, destroy the socket, or call `pass` to forward the request. */
 export type Fault = (request: IncomingMessage, response: ServerResponse, pass: () => void) => void;
 
 export type Storage = Awaited<ReturnType<typeof startStorage>>;
 
 /**
- * Starts the server on an empty directory, and the proxy. `fault`, while it is set, gets every request.
+ * Starts the server on an empty directory, and the proxy.
  * @param others names of further buckets
  */
 export async function startStorage(others: readonly string[] = []) {
@@ -102,14 +98,14 @@ export async function startStorage(others: readonly string[] = []) {
     endpoint,
     /** The server without the proxy. */
     direct: `http://127.0.0.1:${port}`,
-    /** Requests since the last look, as "PUT /prefix/ab/cdef". */
+    /** Requests since the last call, as "PUT /prefix/ab/cdef". */
     requests: (): string[] => seen.splice(0),
-    /** Every request goes through `fault` until the function that is returned is called. */
-    breaks(fault: Fault): () => void {
+    /** Every request goes through `fault` until the returned function is called. */
+    inject(fault: Fault): () => void {
       faults.unshift(fault);
       return () => void faults.splice(faults.indexOf(fault), 1);
     },
-    /** The file in which the server keeps an object. */
+    /** The file in which the server stores an object. */
     fileOf: (key: string): string => store.getResourcePath(BUCKET, key, "object"),
     directory: join(directory, BUCKET),
     async stop() {
@@ -124,8 +120,8 @@ export async function startStorage(others: readonly string[] = []) {
 let lastId = 0;
 let lastPrefix = 0;
 
-/** A vault on the storage, below a prefix of its own unless one is given. */
-export function givenS3Vault({
+/** A store on the storage, below a prefix of its own by default. */
+export function givenS3Store({
   storage,
   prefix = `p${++lastPrefix}`,
   root = givenRoot(),
@@ -147,7 +143,7 @@ export function givenS3Vault({
     caCertificates: null,
     ...changes,
   };
-  const vault = openS3Store({
+  const store = openS3Store({
     settings,
     prefix,
     staging,
@@ -155,24 +151,24 @@ export function givenS3Vault({
     ...(pageSize === undefined ? {} : { pageSize }),
   });
   return {
-    vault,
+    store,
     prefix,
     staging,
     keyOf: (digest: string) => `${prefix}/${digest.slice(0, 2)}/${digest.slice(2)}`,
     async files(): Promise<string[]> {
       const digests: string[] = [];
-      for await (const { digest } of vault.list()) digests.push(digest);
+      for await (const { digest } of store.list()) digests.push(digest);
       return digests;
     },
-    async store(content: Buffer) {
-      const staged = await vault.stage(chunks(content, 65_536), { limit: content.length });
-      await vault.publish([staged]);
+    async put(content: Buffer) {
+      const staged = await store.stage(chunks(content, 65_536), { limit: content.length });
+      await store.publish([staged]);
       return staged.digest;
     },
   };
 }
 
-/** Resolves when nobody listens at the port that is returned. */
+/** A port at which no process listens. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   server.listen(0, "127.0.0.1");
@@ -183,8 +179,8 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** An answer of a store in its own words. */
-export function answer(response: ServerResponse, status: number, code: string): void {
+/** An S3 error response. */
+export function respondWithError(response: ServerResponse, status: number, code: string): void {
   response.writeHead(status, { "content-type": "application/xml" });
   response.end(`<?xml version="1.0" encoding="UTF-8"?><Error><Code>${code}</Code><Message>${code}</Message></Error>`);
 }

@@ -1,5 +1,5 @@
 /**
- * The disk of the power cuts (test/crash): what it keeps and what it forgets, from traces written by hand, and that the
+ * The simulated disk of the power cuts (test/crash): what survives a cut, from traces written by hand, and that the
  * recorder sees every change that a program makes.
  */
 import { spawnSync } from "node:child_process";
@@ -24,7 +24,7 @@ const ROOT = "/disk";
 const [CREATE, MKDIR, WRITE, TRUNCATE, SYNC_BEGIN, SYNC_END, RENAME, UNLINK] = [1, 2, 3, 4, 5, 6, 7, 9];
 type Step = { kind: number; file?: number; at?: number; path?: string; other?: string; data?: string | Buffer };
 
-/** A record as record-disk.c writes it. */
+/** A record in the format of record-disk.c. */
 function recordOf({ kind, file = 0, at = 0, path = "", other = "", data = "" }: Step): Buffer {
   const head = Buffer.alloc(25);
   const parts = [Buffer.from(path), Buffer.from(other), Buffer.from(data)];
@@ -37,7 +37,7 @@ function recordOf({ kind, file = 0, at = 0, path = "", other = "", data = "" }: 
   return Buffer.concat([head, ...parts]);
 }
 
-/** Syncs the root (0) or another file. */
+/** A sync of a file by its inode. */
 const ROOT_INODE = 1;
 let syncs = 0;
 const sync = (file: number): Step[] => [
@@ -47,7 +47,7 @@ const sync = (file: number): Step[] => [
 const create = (file: number, name: string): Step => ({ kind: CREATE, file, path: `${ROOT}/${name}` });
 const write = (file: number, data: string | Buffer, at = 0): Step => ({ kind: WRITE, file, at, data });
 
-/** The files that are left after a cut at the end of these steps. */
+/** The files that survive a cut after these steps. */
 function left(
   steps: readonly Step[],
   loss: Loss = "all",
@@ -64,14 +64,14 @@ function left(
   return Object.fromEntries([...filesOf(target)].map(([name, bytes]) => [name, bytes.toString()]));
 }
 
-test("a file that was written and synced is lost without its name, and its name without a sync of the directory", () => {
+test("a synced file is lost while its name in the directory is not synced", () => {
   const steps = [create(2, "a"), write(2, "content"), ...sync(2)];
   assert.equal(left(steps), {});
   assert.equal(left(steps, "nothing"), { a: "content" });
   assert.equal(left([...steps, ...sync(ROOT_INODE)]), { a: "content" });
 });
 
-test("a name that was synced keeps only the content that was synced as well", () => {
+test("a synced name keeps only synced content", () => {
   const named = [create(2, "a"), write(2, "first"), ...sync(ROOT_INODE)];
   assert.equal(left(named), { a: "" });
   assert.equal(left([...named, ...sync(2), write(2, " second", 5)]), { a: "first" });
@@ -79,18 +79,18 @@ test("a name that was synced keeps only the content that was synced as well", ()
   assert.equal(left([...named, ...sync(2), { kind: TRUNCATE, file: 2, at: 2 }, ...sync(2)]), { a: "fi" });
 });
 
-test("what happens while a sync runs is not synced by it", () => {
+test("a sync does not cover writes that happen while it runs", () => {
   const [begin, end] = sync(2) as [Step, Step];
   assert.equal(left([create(2, "a"), ...sync(ROOT_INODE), write(2, "one"), begin, write(2, "two"), end]), { a: "one" });
 });
 
-test("a directory below one that was not synced is lost with all that is in it", () => {
+test("a directory whose parent was not synced is lost with its content", () => {
   const steps = [{ kind: MKDIR, file: 2, path: `${ROOT}/d` }, create(3, "d/a"), write(3, "x"), ...sync(3), ...sync(2)];
   assert.equal(left(steps), {});
   assert.equal(left([...steps, ...sync(ROOT_INODE)]), { "d/a": "x" });
 });
 
-test("a rename within a directory happens as a whole or not at all", () => {
+test("a rename within a directory is atomic", () => {
   const steps = [
     create(2, "old"),
     create(3, "new"),
@@ -107,7 +107,7 @@ test("a rename within a directory happens as a whole or not at all", () => {
   assert.equal(left([...steps, ...sync(ROOT_INODE)]), { old: "3" });
 });
 
-test("of a write that was not synced each sector of 512 bytes may be kept or lost", () => {
+test("each 512-byte sector of an unsynced write is kept or lost independently", () => {
   const steps = [
     create(2, "a"),
     write(2, Buffer.alloc(2048, "o")),
@@ -120,7 +120,7 @@ test("of a write that was not synced each sector of 512 bytes may be kept or los
   assert.is(a, "o".repeat(256) + "n".repeat(256) + "o".repeat(512) + "n".repeat(256) + "o".repeat(768));
 });
 
-test("the changes of one name are kept in their order: a later one never without the earlier", () => {
+test("changes of one name are kept in order, never a later one without an earlier one", () => {
   const steps = [
     create(2, "a"),
     write(2, "2"),
@@ -136,7 +136,7 @@ test("the changes of one name are kept in their order: a later one never without
   assert.equal([...outcomes].sort(), ['{"a":"2"}', '{"a":"3"}', "{}"]);
 });
 
-test("a disk that pretends to sync loses what it was asked to keep", () => {
+test("a disk that only pretends to sync loses synced data", () => {
   const steps = [
     create(2, "a"),
     write(2, "x"),
@@ -150,7 +150,7 @@ test("a disk that pretends to sync loses what it was asked to keep", () => {
   assert.equal(left(steps, "all", { pretends: () => true }), {});
 });
 
-test("a change that the recorder did not see is an error, not a difference", () => {
+test("an inconsistent trace is an error", () => {
   assert.throws(() => left([write(9, "x")]), /a write of inode 9, which was never made/);
   assert.throws(() => left([{ kind: 13, path: `${ROOT}/a` }]), /a change that the simulation does not know/);
 });
@@ -179,7 +179,10 @@ const PROGRAM = `
   fs.mkdtempSync(root + "/random-");
   const written = fs.createWriteStream("made/stream");
   for (let i = 0; i < 100; i++) written.write("line " + i + "\\n");
-  written.end(() => fs.promises.writeFile("made/promised", "kept").then(() => fs.promises.appendFile("made/promised", " promise", { flush: true })));
+  written.end(async () => {
+    await fs.promises.writeFile("made/promised", "kept");
+    await fs.promises.appendFile("made/promised", " promise", { flush: true });
+  });
 `;
 
 const recorder = join(mkdtempSync(join(tmpdir(), "assay-recorder-")), "record-disk.so");
@@ -193,7 +196,7 @@ if (!hasCompiler) console.log("skipped: there is no C compiler");
 test.after(() => rmSync(join(recorder, ".."), { recursive: true, force: true }));
 
 (hasCompiler ? test : test.skip)(
-  "the recorder sees every change that a program makes: with nothing lost the simulated disk is the real one",
+  "the recorder sees every change: without loss, the simulated disk equals the real one",
   () => {
     assert.is(compiled.status, 0, String(compiled.stderr));
     const [before, root, trace] = ["before", "disk", "trace"].map((name) => join(directory, name)) as [
@@ -213,7 +216,7 @@ test.after(() => rmSync(join(recorder, ".."), { recursive: true, force: true }))
     const disk = simulateDisk({ trace: readFileSync(trace), root, base });
     disk.writeTo(join(directory, "nothing"), "nothing", () => 0);
     assert.equal(filesOf(join(directory, "nothing")), filesOf(root));
-    // Only the positioned file was synced by name of its descriptor, and no directory: what was there before stays.
+    // Only one file and no directory was synced, so exactly the earlier files survive.
     disk.writeTo(join(directory, "all"), "all", () => 0);
     assert.equal([...filesOf(join(directory, "all")).keys()].sort(), [
       "gone/one",

@@ -4,48 +4,57 @@ import { PassThrough, Readable } from "node:stream";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { TooLargeError } from "../../src/evidence/errors.ts";
-import { chunks, contentOf, digestOf, givenRoot, givenVault, rejection, removeRoots, watchedDisk } from "./given.ts";
+import {
+  chunks,
+  contentOf,
+  digestOf,
+  givenRoot,
+  givenLocalStore,
+  rejection,
+  removeRoots,
+  interceptedDisk,
+} from "./given.ts";
 
 const KB = 1024;
-/** Held in memory; exactly at the boundary; one byte over it; several blocks of a file and an odd rest. */
+/** In memory, exactly at its limit, one byte over it, one file block, several blocks and a remainder. */
 const SIZES = [0, 1, 999, 128 * KB, 128 * KB + 1, 256 * KB, 700_001];
 const LARGE = 300 * KB;
 
-const test = suite("vault: stage");
+const test = suite("evidence/stage");
 test.after(removeRoots);
 
 for (const size of SIZES) {
   test(`content of ${size} bytes is received, published and verified`, async () => {
-    const { vault, files, leftovers } = givenVault();
+    const { store, files, leftovers } = givenLocalStore();
     const content = contentOf(size);
-    const staged = await vault.stage(chunks(content), { limit: size });
+    const staged = await store.stage(chunks(content), { limit: size });
     assert.is(staged.digest, digestOf(content));
     assert.is(staged.size, size);
     assert.equal(files(), []);
-    await vault.publish([staged]);
+    await store.publish([staged]);
     assert.equal(files(), [staged.digest]);
     assert.equal(leftovers(), []);
-    assert.equal(await vault.describe(staged.digest), { size });
-    assert.is(await vault.verify(staged.digest), "ok");
-    await vault.close();
+    assert.equal(await store.describe(staged.digest), { size });
+    assert.is(await store.verify(staged.digest), "ok");
+    await store.close();
   });
 
   if (size > 0) {
-    test(`content of ${size} bytes does not pass a limit of one byte less, and leaves nothing`, async () => {
-      const { vault, leftovers } = givenVault();
+    test(`content of ${size} bytes exceeds a limit of one byte less, and leaves nothing`, async () => {
+      const { store, leftovers } = givenLocalStore();
       const source = Readable.from(chunks(contentOf(size)), { objectMode: false });
-      const error = await rejection(vault.stage(source, { limit: size - 1 }));
+      const error = await rejection(store.stage(source, { limit: size - 1 }));
       assert.instance(error, TooLargeError);
       assert.is((error as TooLargeError).limit, size - 1);
       assert.equal(leftovers(), []);
       assert.ok(source.destroyed);
-      await vault.close();
+      await store.close();
     });
   }
 }
 
-test("the limit strikes before the rest of an endless source is read", async () => {
-  const { vault, leftovers } = givenVault();
+test("stops reading an endless source at the limit", async () => {
+  const { store, leftovers } = givenLocalStore();
   let given = 0;
   async function* endless() {
     for (;;) {
@@ -53,87 +62,87 @@ test("the limit strikes before the rest of an endless source is read", async () 
       yield Buffer.alloc(64 * KB);
     }
   }
-  assert.instance(await rejection(vault.stage(endless(), { limit: LARGE })), TooLargeError);
+  assert.instance(await rejection(store.stage(endless(), { limit: LARGE })), TooLargeError);
   assert.is(given, 5);
   assert.equal(leftovers(), []);
-  await vault.close();
+  await store.close();
 });
 
 for (const size of [10, LARGE]) {
-  test(`a source that fails after ${size} bytes leaves nothing and its error comes through`, async () => {
-    const { vault, leftovers } = givenVault();
+  test(`a source that fails after ${size} bytes leaves nothing, and its error is passed on`, async () => {
+    const { store, leftovers } = givenLocalStore();
     async function* failing() {
       yield contentOf(size);
       throw new Error("the client's disk is gone");
     }
-    const error = await rejection(vault.stage(failing(), { limit: LARGE }));
+    const error = await rejection(store.stage(failing(), { limit: LARGE }));
     assert.is(error.message, "the client's disk is gone");
     assert.equal(leftovers(), []);
-    await vault.close();
+    await store.close();
   });
 
   test(`a stream destroyed after ${size} bytes, without an error, leaves nothing`, async () => {
-    const { vault, leftovers } = givenVault();
+    const { store, leftovers } = givenLocalStore();
     const source = new PassThrough();
-    const receiving = rejection(vault.stage(source, { limit: LARGE }));
+    const receiving = rejection(store.stage(source, { limit: LARGE }));
     source.write(contentOf(size), () => source.destroy());
     assert.is((await receiving).code, "ERR_STREAM_PREMATURE_CLOSE");
     assert.equal(leftovers(), []);
-    await vault.close();
+    await store.close();
   });
 }
 
-test("a stream that was destroyed before is refused", async () => {
-  const { vault, leftovers } = givenVault();
+test("refuses a stream that was destroyed before", async () => {
+  const { store, leftovers } = givenLocalStore();
   const source = new PassThrough();
   source.destroy();
-  assert.is((await rejection(vault.stage(source, { limit: 10 }))).code, "ERR_STREAM_PREMATURE_CLOSE");
+  assert.is((await rejection(store.stage(source, { limit: 10 }))).code, "ERR_STREAM_PREMATURE_CLOSE");
   assert.equal(leftovers(), []);
-  await vault.close();
+  await store.close();
 });
 
 for (const step of ["open staging", "write staging"]) {
   test(`a full disk at "${step}" leaves nothing`, async () => {
     const root = givenRoot();
-    const disk = watchedDisk(root, (call) => {
+    const disk = interceptedDisk(root, (call) => {
       if (call.startsWith(step)) throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
     });
-    const { vault, leftovers } = givenVault({ root, disk });
-    assert.is((await rejection(vault.stage(chunks(contentOf(LARGE)), { limit: LARGE }))).code, "ENOSPC");
+    const { store, leftovers } = givenLocalStore({ root, disk });
+    assert.is((await rejection(store.stage(chunks(contentOf(LARGE)), { limit: LARGE }))).code, "ENOSPC");
     assert.equal(leftovers(), []);
-    const small = await vault.stage(chunks(contentOf(10)), { limit: LARGE });
-    assert.is((await rejection(vault.publish([small]))).code, "ENOSPC");
+    const small = await store.stage(chunks(contentOf(10)), { limit: LARGE });
+    assert.is((await rejection(store.publish([small]))).code, "ENOSPC");
     assert.equal(leftovers(), []);
-    await vault.close();
+    await store.close();
   });
 }
 
-test("small content beyond the memory that may be held goes to files, and all of it arrives", async () => {
-  const { vault, leftovers, files } = givenVault();
+test("small content beyond the memory limit goes to files and is stored completely", async () => {
+  const { store, leftovers, files } = givenLocalStore();
   const staged = [];
   for (let seed = 0; seed < 130; seed += 1) {
     const content = Buffer.alloc(128 * KB, seed);
-    staged.push(await vault.stage(chunks(content, 128 * KB), { limit: 128 * KB }));
+    staged.push(await store.stage(chunks(content, 128 * KB), { limit: 128 * KB }));
   }
   assert.is(leftovers().length, 2);
-  await vault.publish(staged);
+  await store.publish(staged);
   assert.equal(leftovers(), []);
   assert.equal(files().sort(), staged.map(({ digest }) => digest).sort());
-  await vault.discard([await vault.stage(chunks(contentOf(10)), { limit: 10 })]);
+  await store.discard([await store.stage(chunks(contentOf(10)), { limit: 10 })]);
   assert.equal(leftovers(), []);
-  await vault.close();
+  await store.close();
 });
 
-test("directories and files are the owner's only, and files are read-only", async () => {
-  const { vault, directory, staging, pathOf, store } = givenVault();
+test("only the owner can access directories and files, and files are read-only", async () => {
+  const { store, directory, staging, pathOf, put } = givenLocalStore();
   for (const size of [10, LARGE]) {
-    const digest = await store(contentOf(size));
+    const digest = await put(contentOf(size));
     assert.is(statSync(pathOf(digest)).mode & 0o777, 0o400);
     assert.is(statSync(join(directory, digest.slice(0, 2))).mode & 0o777, 0o700);
   }
   assert.is(statSync(directory).mode & 0o777, 0o700);
   assert.is(statSync(staging).mode & 0o777, 0o700);
-  await vault.close();
+  await store.close();
 });
 
 test.run();

@@ -33,7 +33,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["contract", "http store json domain errors.ts"],
   ["http", "log.ts workers json domain/access.ts domain/lru.ts domain/network errors.ts"],
   ["backup", "evidence store workers archive domain"],
-  ["evidence", "store workers errors.ts"],
+  ["evidence", "store workers domain/lru.ts errors.ts"],
   ["log.ts", "config"],
   ["config", "domain"],
   ["store", "domain errors.ts assets.ts"],

@@ -11,8 +11,8 @@ import { createPackageMaker } from "../../../src/audit-packages/package-maker.ts
 import { startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import { sha256, unpack } from "../../audit-packages/unpack.ts";
-import { contentOf, digestOf, givenVault, rejection, removeRoots } from "../../evidence/given.ts";
-import { answer, givenS3Vault, startStorage } from "../../evidence/s3-server.ts";
+import { contentOf, digestOf, givenLocalStore, rejection, removeRoots } from "../../evidence/given.ts";
+import { respondWithError, givenS3Store, startStorage } from "../../evidence/s3-server.ts";
 import type { Fault, Storage } from "../../evidence/s3-server.ts";
 
 const test = suite("api/attestations/evidence-elsewhere");
@@ -24,7 +24,7 @@ test.before(async () => {
   storage = await startStorage();
   server = await startServer({
     directory,
-    openRemoteEvidence: () => givenS3Vault({ storage, prefix: PREFIX, root: directory }).vault,
+    openRemoteEvidence: () => givenS3Store({ storage, prefix: PREFIX, root: directory }).store,
   });
 });
 test.after(async () => {
@@ -34,10 +34,10 @@ test.after(async () => {
   removeRoots();
 });
 
-const UNAVAILABLE = { message: "The storage of the evidence cannot be reached now. Please try again" };
+const UNAVAILABLE = { message: "Evidence storage cannot be reached. Please try again" };
 const refuse: Fault = (incoming, outgoing) => {
   incoming.resume();
-  answer(outgoing, 403, "AccessDenied");
+  respondWithError(outgoing, 403, "AccessDenied");
 };
 const fileOf = (digest: string): string => storage.fileOf(`${PREFIX}/${digest.slice(0, 2)}/${digest.slice(2)}`);
 
@@ -105,7 +105,7 @@ test("an unreachable storage is 503 with Retry-After, and the report is not reco
     headers,
     package: packageUrl,
   } = await trailWith(contentOf(1000, 2));
-  const end = storage.breaks(refuse);
+  const end = storage.inject(refuse);
   const upload = await server.call("POST", `/attestations/${at.org}/${flow}/trail/${trail}/generic`, {
     key: at.key,
     form: { json: { attestation_name: "late", is_compliant: true }, file: fileWith(contentOf(1000, 3)) },
@@ -144,9 +144,9 @@ test("a package has the same bytes as with evidence in the data directory", asyn
   const contents = [contentOf(10, 4), contentOf(0), contentOf(700_000, 5), contentOf(9_000_000, 6)];
   const { package: url, headers, request } = await trailWith(...contents);
   const here = Buffer.from(await (await fetch(url, { headers })).arrayBuffer());
-  const beside = givenVault();
-  for (const content of contents) await beside.store(content);
-  await beside.vault.close();
+  const beside = givenLocalStore();
+  for (const content of contents) await beside.put(content);
+  await beside.store.close();
   const maker = createPackageMaker({
     data: { directory, evidence: beside.directory, staging: beside.staging },
     start: startPackageWorker,
@@ -162,7 +162,7 @@ test("packages alternate while their files are in transit, and an abandoned one 
   const wanted = Buffer.from(await (await fetch(url, { headers })).arrayBuffer());
   // Every other object arrives only after the request for the next one.
   let held: (() => void) | null = null;
-  const end = storage.breaks((incoming, _, pass) => {
+  const end = storage.inject((incoming, _, pass) => {
     if (incoming.method !== "GET" || incoming.url?.includes("list-type")) return pass();
     const before = held;
     held = before ? null : pass;
@@ -220,7 +220,7 @@ test("leaves out and marks missing or truncated files; a file damaged inside tru
 test("a package is truncated if its storage fails midway, and the next one is complete", async () => {
   const { package: url, headers } = await trailWith(contentOf(3_000_000, 13), contentOf(3_000_000, 14));
   let reads = 0;
-  const end = storage.breaks((incoming, outgoing, pass) => {
+  const end = storage.inject((incoming, outgoing, pass) => {
     if (incoming.method !== "GET" || incoming.url?.includes("list-type")) return pass();
     reads += 1;
     if (reads === 1) pass();
@@ -233,18 +233,18 @@ test("a package is truncated if its storage fails midway, and the next one is co
 
 test("a package without reachable storage fails with the error of the storage", async () => {
   const { request } = await trailWith(contentOf(100, 15));
-  const { vault } = givenS3Vault({ storage, prefix: PREFIX });
+  const { store } = givenS3Store({ storage, prefix: PREFIX });
   const maker = createPackageMaker({
     data: { directory, evidence: join(directory, "evidence"), staging: join(directory, "staging") },
-    remote: vault,
+    remote: store,
     start: startPackageWorker,
   });
-  const end = storage.breaks(refuse);
+  const end = storage.inject(refuse);
   assert.instance(await rejection(maker.open(request)), EvidenceUnavailableError);
   end();
   await unpack(await buffer(await maker.open(request)));
   await maker.close();
-  await vault.close();
+  await store.close();
 });
 
 test.run();

@@ -7,7 +7,7 @@ import { readFileHeader } from "../../../src/store/db/database.ts";
 import { lockEvidence } from "../../../src/store/db/data-directory-lock.ts";
 import { evidencePath } from "../../../src/evidence/layout.ts";
 import { removeRoots } from "../../evidence/given.ts";
-import { freePort, givenS3Vault, startStorage } from "../../evidence/s3-server.ts";
+import { freePort, givenS3Store, startStorage } from "../../evidence/s3-server.ts";
 import type { Storage } from "../../evidence/s3-server.ts";
 import { place as placeFixture } from "../../upgrades/fixture.ts";
 import { BYTES, CONTENTS, DIGESTS, onData } from "./evidence-given.ts";
@@ -237,8 +237,8 @@ test("doctor checks the location as a start does, and probes the storage", async
 
 test("vacuum sweeps only old unreferenced objects", async () => {
   await elsewhere(async ({ env, prefix, fileOf, onStorage }) => {
-    const { store } = givenS3Vault({ storage, prefix });
-    const [old, young] = [await store(Buffer.from("old")), await store(Buffer.from("young"))];
+    const { put } = givenS3Store({ storage, prefix });
+    const [old, young] = [await put(Buffer.from("old")), await put(Buffer.from("young"))];
     for (const digest of [old, ...DIGESTS]) utimesSync(fileOf(digest), 1, 1);
     const { code, out, err } = await cli(["vacuum", "--evidence", "--json"], { env });
     assert.is(code, 0, err);

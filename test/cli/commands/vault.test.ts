@@ -9,7 +9,7 @@ import * as assert from "uvu/assert";
 import { lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
 import { evidencePath } from "../../../src/evidence/layout.ts";
 import { contentOf, digestOf, removeRoots } from "../../evidence/given.ts";
-import { answer, BUCKET, freePort, KEYS, startStorage } from "../../evidence/s3-server.ts";
+import { BUCKET, freePort, KEYS, respondWithError, startStorage } from "../../evidence/s3-server.ts";
 import type { Storage } from "../../evidence/s3-server.ts";
 import { BYTES, CONTENTS, DIGESTS, onData as onStorage } from "./evidence-given.ts";
 import { auditOf, cli, inDirectory, joinPatterns, look, start } from "../in-process.ts";
@@ -126,12 +126,12 @@ test("skips files that are already there, and replaces incomplete ones", async (
 test("does not switch when the storage fails, and continues with the next run", async () => {
   await onData(async ({ directory, place, vault, onStorage, env }) => {
     let uploads = 0;
-    const end = storage.breaks((incoming, outgoing, pass) => {
+    const end = storage.inject((incoming, outgoing, pass) => {
       if (incoming.method !== "PUT") return pass();
       uploads += 1;
       if (uploads === 1) return pass();
       incoming.resume();
-      answer(outgoing, 403, "AccessDenied");
+      respondWithError(outgoing, 403, "AccessDenied");
     });
     const failed = await vault("migrate", "--to", place);
     end();
@@ -164,7 +164,7 @@ test("does not switch when the storage fails, and continues with the next run", 
 test("does not switch when stopped half way", async () => {
   await onData(async ({ directory, place, env }) => {
     const running = start(["vault", "migrate", "--to", place], { env });
-    const end = storage.breaks((incoming, _, pass) => {
+    const end = storage.inject((incoming, _, pass) => {
       if (incoming.method === "PUT") void running.stop();
       setImmediate(pass);
     });
