@@ -21,7 +21,7 @@ import Database from "better-sqlite3";
 import { withDataReadOnly } from "../../../src/cli/data-directory.ts";
 import { verifyInstallation as inspect } from "../../../src/diagnostics/verify/verify.ts";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
-import { openVault } from "../../../src/evidence/local-store.ts";
+import { openLocalStore } from "../../../src/evidence/local-store.ts";
 import { createClient } from "../../binary/client.ts";
 import { place } from "../../upgrades/fixture.ts";
 import { cli, inDirectory, joinPatterns, start } from "../in-process.ts";
