@@ -156,7 +156,7 @@ test("a Unix socket is group-accessible, replaced after a kill, refused while in
     assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
     const second = await run(serve("two"));
     assert.is(second.code, 1);
-    assert.match(second.stderr, "another program answers there");
+    assert.match(second.stderr, "another program is listening there");
     assert.is((await ask(running.url, { path: "/ready" })).text, "OK");
     assert.is((await running.stop()).code, 0);
     assert.not(existsSync(path));
@@ -211,14 +211,14 @@ test("ignores LISTEN_* variables of another process, and reports a descriptor th
     const other = await start(["serve", "--data", join(directory, "data"), "--listen", "127.0.0.1:0"], {
       env: { LISTEN_PID: "1", LISTEN_FDS: "1" },
     });
-    assert.not.match(other.output(), "handed over");
+    assert.not.match(other.output(), "passed by systemd");
     assert.is((await other.stop()).code, 0);
     const { code, stderr } = await run(
       ["-c", `exec 3</dev/null; ${ACTIVATE}`, "sh", "1", EXECUTABLE, "serve", "--data", join(directory, "data")],
       { executable: "/bin/sh" },
     );
     assert.is(code, 1);
-    assert.match(stderr, "cannot listen on a socket that was handed over");
+    assert.match(stderr, "cannot listen on a socket passed by systemd");
     assert.match(stderr, "its unit needs ListenStream= and Accept=no");
   }));
 
