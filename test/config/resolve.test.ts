@@ -70,13 +70,13 @@ const DEFAULTS: Config = {
   logLevel: "info",
 };
 
-const sources = suite("config: sources");
+const sources = suite("config/resolve: sources");
 
-sources("nothing given: the defaults", () => {
+sources("uses the defaults without any source", () => {
   assert.equal(configOf({}), DEFAULTS);
 });
 
-sources("a flag beats a variable beats the file beats the default", () => {
+sources("prefers a flag to a variable to the file to the default", () => {
   const flags = { listen: "a:1" };
   const env = { ASSAY_LISTEN: "b:2", ASSAY_LOG_LEVEL: "warn" };
   const fileText = "# comment\nlisten: c:3\nlog_level: debug\ndata: /srv\n";
@@ -95,7 +95,7 @@ sources("a flag beats a variable beats the file beats the default", () => {
   assert.equal(configOf({ fileText }).listen, { host: "c", port: 3 });
 });
 
-/** A text for every option, none of them its default. */
+/** A text for every option, different from its default. */
 const TEXTS: Record<OptionName, string> = {
   data: "d",
   listen: "h:9",
@@ -145,7 +145,7 @@ const TEXTS: Record<OptionName, string> = {
   networkFilesystem: "allow",
 };
 
-sources("every option can be set from every source", () => {
+sources("sets every option from every source", () => {
   const expected: Config = {
     data: "d",
     listen: { host: "h", port: 9 },
@@ -207,7 +207,7 @@ sources("every option can be set from every source", () => {
   assert.equal(configOf({ fileText, flags: { config: "c.yaml" } }), expected);
 });
 
-sources("flag, variable and key of an option are one name in three spellings", () => {
+sources("spells flag, variable and key of an option alike", () => {
   for (const [name, row] of Object.entries(OPTIONS)) {
     assert.is(row.name, name);
     assert.is(row.variable, `ASSAY_${row.flag.replaceAll("-", "_").toUpperCase()}`);
@@ -215,16 +215,16 @@ sources("flag, variable and key of an option are one name in three spellings", (
   }
 });
 
-sources("an empty variable, foreign variables and variables of other parts are passed over", () => {
+sources("ignores empty variables, foreign variables and those of other parts", () => {
   const env = { ASSAY_LISTEN: "", ASSAY_DATA: undefined, PATH: "/bin", ASSAYER: "x", ASSAY_NATIVE_DIR: "/tmp" };
   assert.equal(configOf({ env }), DEFAULTS);
 });
 
-sources("an empty file, and one of comments, set nothing", () => {
+sources("sets nothing from an empty file or one of comments", () => {
   for (const fileText of ["", "# nothing\n", "---\n", "{}\n", "\ufeff"]) assert.equal(configOf({ fileText }), DEFAULTS);
 });
 
-sources("a number or boolean in the file is taken as it is written", () => {
+sources("uses a number or boolean in the file as it is written", () => {
   assert.is(configOf({ fileText: "data: 0123" }).data, "0123");
   assert.is(configOf({ fileText: "data: true" }).data, "true");
   assert.is(configOf({ fileText: "data: 1e3" }).data, "1e3");
@@ -241,7 +241,7 @@ sources("a command may replace defaults and demand values", () => {
   ]);
 });
 
-sources("the configuration file: the flag, else the variable, else none", () => {
+sources("finds the configuration file by flag, else by variable", () => {
   const env = { ASSAY_CONFIG: "e.yaml" };
   assert.is(findConfigFile({ flags: { config: "f.yaml" }, env }), "f.yaml");
   assert.is(findConfigFile({ flags: {}, env }), "e.yaml");
@@ -250,9 +250,9 @@ sources("the configuration file: the flag, else the variable, else none", () => 
 
 sources.run();
 
-const mistakes = suite("config: mistakes");
+const mistakes = suite("config/resolve: mistakes");
 
-mistakes("all at once, from all sources, also where a stronger source wins", () => {
+mistakes("reports all mistakes of all sources at once, even of overridden ones", () => {
   const { problems } = resolve({
     flags: { listen: "nowhere", "log-level": "loud" },
     env: { ASSAY_LISTEN: "h:99999", ASSAY_EVIDENCE_LIMIT: "100" },
@@ -273,7 +273,7 @@ mistakes("all at once, from all sources, also where a stronger source wins", () 
   ]);
 });
 
-mistakes("unknown names come with the names that were probably meant", () => {
+mistakes("suggests similar names for unknown ones", () => {
   const { problems } = resolve({
     flags: { lisen: "x", zzzzzz: "x" },
     env: {
@@ -316,7 +316,7 @@ const INJECTED = {
   ASSAY_ENV_PATH: "/usr/bin",
 };
 
-mistakes("variables that Kubernetes and docker --link inject for a service called assay are no mistakes", () => {
+mistakes("ignores variables that Kubernetes and docker --link inject for a service named assay", () => {
   assert.equal(configOf({ env: INJECTED }), DEFAULTS);
   const near = [
     "ASSAY_SERVICE",
@@ -335,7 +335,7 @@ mistakes("variables that Kubernetes and docker --link inject for a service calle
   );
 });
 
-mistakes("no option has the name of a variable that others inject", () => {
+mistakes("has no option with the name of an injected variable", () => {
   const names = [...Object.values(OPTIONS).map((row) => row.variable), ...OTHER_VARIABLES];
   assert.equal(
     names.filter((name) => INJECTED_VARIABLE.test(name)),
@@ -343,7 +343,7 @@ mistakes("no option has the name of a variable that others inject", () => {
   );
 });
 
-mistakes("values that are no single value", () => {
+mistakes("refuses lists, mappings and null as values", () => {
   const { problems } = resolve({ fileText: "data:\nlisten: [a]\nlog_level: {a: 1}\nbootstrap: ~\n", fileName: "f" });
   assert.equal(
     problems?.map((problem) => problem.split(", give")[0]),
@@ -356,7 +356,7 @@ mistakes("values that are no single value", () => {
   );
 });
 
-mistakes("files that are no mapping or no YAML", () => {
+mistakes("refuses files that are not a mapping or not YAML", () => {
   const table: [string, string[]][] = [
     ["- a", ["file f line 1: a mapping of options to values is expected"]],
     ["text", ["file f line 1: a mapping of options to values is expected"]],
@@ -375,7 +375,7 @@ mistakes("files that are no mapping or no YAML", () => {
   ]);
 });
 
-mistakes("headers may not take longer than the whole request", () => {
+mistakes("refuses a header timeout longer than the request timeout", () => {
   assert.equal(resolve({ flags: { "request-timeout": "10s" } }).problems, [
     "header-timeout (default) is 30 seconds and request-timeout (flag --request-timeout) 10 seconds: give a " +
       "header-timeout that is not longer",
@@ -384,7 +384,7 @@ mistakes("headers may not take longer than the whole request", () => {
   assert.is(resolve({ flags: { "request-timeout": "10s", "header-timeout": "x" } }).problems?.length, 1);
 });
 
-mistakes("long and strange values are shown short and escaped", () => {
+mistakes("truncates and escapes long and unprintable values", () => {
   const [problem] = resolve({ flags: { listen: `\u001b[31m${"x".repeat(500)}` } }).problems ?? [];
   assert.ok(problem?.startsWith('listen (flag --listen): "\\u001b[31mxxx'));
   assert.ok((problem?.length ?? 0) < 300);
@@ -392,7 +392,7 @@ mistakes("long and strange values are shown short and escaped", () => {
 
 mistakes.run();
 
-const values = suite("config: values");
+const values = suite("config/resolve: values");
 
 const check = (flag: string, name: OptionName, accepted: [string, unknown][], refused: string[]) => {
   for (const [text, value] of accepted)
@@ -645,7 +645,7 @@ values("ranges that webhooks may reach, the mail server, and who mails", () => {
   );
 });
 
-values("paths, tokens, counts, stores and roles that are refused", () => {
+values("refuses invalid paths, tokens, counts, stores and roles", () => {
   check(
     "base-path",
     "basePath",
@@ -737,7 +737,7 @@ values("the derived base URL", () => {
   assert.is(configOf({ flags: { listen: "unix:/a", ...tls, "base-path": "/x" } }).baseUrl, "https://localhost/x");
 });
 
-values("the base path stands at the end of the public URL, once", () => {
+values("appends the base path to the public URL once", () => {
   for (const [base, path, url] of [
     ["https://h", "/x", "https://h/x"],
     ["https://h/x", "/x", "https://h/x"],
@@ -753,7 +753,7 @@ values("the base path stands at the end of the public URL, once", () => {
 
 values.run();
 
-const shown = suite("config: shown");
+const shown = suite("config/resolve: display");
 
 shown("explained as options accept it, and with sources", () => {
   const resolution = resolve({ flags: { listen: "[::1]:1" }, env: { ASSAY_JSON_LIMIT: "1MB" } });
@@ -789,7 +789,7 @@ shown("every value that is shown is accepted by its option, and means the same",
   }
 });
 
-/** Sizes and durations that are no whole number of a large unit. */
+/** Sizes and durations that are not a whole number of a large unit. */
 const AWKWARD: Partial<Record<OptionName, string>> = {
   evidenceLimit: "1048577B",
   jsonLimit: "1.5MB",
@@ -851,7 +851,7 @@ shown("ranges, roles and addresses are shown as they are written", () => {
   assert.is(values["metrics-listen"], "[::1]:9");
 });
 
-shown("what is missing is told for everything at once", () => {
+shown("reports all missing options at once", () => {
   assert.equal(findMissingOptions(configOf({})), []);
   const flags = {
     "tls-key": "k.pem",

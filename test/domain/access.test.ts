@@ -5,7 +5,7 @@ import type { Role } from "../../src/domain/access.ts";
 
 const test = suite("domain/access");
 
-test("nobody grants more than they hold", () => {
+test("lets a principal grant at most its own role", () => {
   const granted = (holder: Role) => ROLES.filter((wanted) => canGrant(holder, wanted));
   assert.equal(ROLES.map(granted), [
     ["admin", "member", "snapshotter", "reader"],
@@ -15,7 +15,7 @@ test("nobody grants more than they hold", () => {
   ]);
 });
 
-test("an organization that has an admin keeps one", () => {
+test("reports a change that would remove the last admin", () => {
   const members = (text: string) =>
     text
       .split(" ")
@@ -37,8 +37,8 @@ test("an organization that has an admin keeps one", () => {
     ["b:reader", "b:-", true],
     ["b:reader", "", true],
   ];
-  for (const [before, after, kept] of table)
-    assert.is(keepsAdmin(members(before), changes(after)), kept, `${before} / ${after}`);
+  for (const [before, after, hasAdmin] of table)
+    assert.is(keepsAdmin(members(before), changes(after)), hasAdmin, `${before} / ${after}`);
 });
 
 test.run();

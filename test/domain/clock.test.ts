@@ -9,7 +9,7 @@ const DAY = 86_400;
 const T = 1_700_000_000;
 const YEARS = 730 * DAY;
 
-test("a clock is believed up to a day away from the expected time, to both sides", () => {
+test("accepts a clock within a day of the expected time in both directions", () => {
   const table = [
     [0, "right"],
     [DAY, "right"],
@@ -24,23 +24,19 @@ const never = (): never => {
   throw new Error("the record is read although the clock is not far behind");
 };
 
-test(
-  "the time of a snapshot is that of the clock, and not before the last one as long as the clock is a day " +
-    "behind at most",
-  () => {
-    assert.is(chooseSnapshotTime(T, null, never), T);
-    assert.is(chooseSnapshotTime(T, T - 1, never), T);
-    assert.is(chooseSnapshotTime(T, T + 1, never), T + 1, "a step back of a second");
-    assert.is(chooseSnapshotTime(T, T + DAY, never), T + DAY);
-  },
-);
+test("uses the clock time for a snapshot, but not before the last one while the clock lags by a day at most", () => {
+  assert.is(chooseSnapshotTime(T, null, never), T);
+  assert.is(chooseSnapshotTime(T, T - 1, never), T);
+  assert.is(chooseSnapshotTime(T, T + 1, never), T + 1, "a step back of a second");
+  assert.is(chooseSnapshotTime(T, T + DAY, never), T + DAY);
+});
 
 const untouched: ClockRecord = { goodAt: T, jumpFrom: null, jumpTo: null, isOpen: false };
 const open: ClockRecord = { goodAt: T, jumpFrom: T, jumpTo: T + YEARS, isOpen: true };
-/** The clock ran ahead for more than a day and was taken for right. */
+/** The clock jumped ahead by more than a day, and the jump was accepted. */
 const accepted: ClockRecord = { goodAt: T + YEARS + 2 * DAY, jumpFrom: T, jumpTo: T + YEARS, isOpen: false };
 
-test("a last snapshot beyond the last known good time pulls no later one along", () => {
+test("ignores a last snapshot beyond the last known good time", () => {
   for (const record of [untouched, open])
     assert.is(
       chooseSnapshotTime(T + 60, T + YEARS, () => record),
@@ -53,7 +49,7 @@ test("a last snapshot beyond the last known good time pulls no later one along",
   );
 });
 
-test("a clock that falls behind a good time makes no snapshot older than the last one", () => {
+test("makes no snapshot older than the last one when the clock falls behind a good time", () => {
   assert.is(
     chooseSnapshotTime(T - 9 * DAY, T, () => untouched),
     T,
@@ -74,7 +70,7 @@ test("a clock that falls behind a good time makes no snapshot older than the las
   );
 });
 
-test("a jump that was taken for right is disproved by a clock that comes back to the time before it", () => {
+test("disproves an accepted jump when the clock comes back to the time before it", () => {
   assert.is(
     chooseSnapshotTime(T + 3 * DAY, T + YEARS + DAY, () => accepted),
     T + 3 * DAY,

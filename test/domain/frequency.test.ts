@@ -5,7 +5,7 @@ import { dayOf, computeFrequency } from "../../src/domain/frequency.ts";
 const test = suite("domain/frequency");
 const DAY = 19_675; // 2023-11-14
 
-test("a day begins at midnight in UTC", () => {
+test("starts a day at midnight UTC", () => {
   assert.equal([1_699_919_999.9, 1_699_920_000, 1_700_006_399.9, 1_700_006_400].map(dayOf), [
     DAY - 1,
     DAY,
@@ -14,7 +14,7 @@ test("a day begins at midnight in UTC", () => {
   ]);
 });
 
-test("every day is listed, the oldest first, and the median counts the days of nothing", () => {
+test("lists every day, oldest first, and counts days without events in the median", () => {
   const daily = (counts: number[]) =>
     counts.map((count, place) => ({ date: `2023-11-${15 - counts.length + place}`, count }));
   const cases: [counts: number[], total: number, median: number][] = [
@@ -35,7 +35,7 @@ test("every day is listed, the oldest first, and the median counts the days of n
   }
 });
 
-test("days outside are left out", () => {
+test("ignores days outside the range", () => {
   const counts = new Map([
     [DAY - 2, 5],
     [DAY - 1, 1],

@@ -41,19 +41,19 @@ const table: [string, string, string[], string[]][] = [
 ];
 
 for (const [what, pattern, good, bad] of table) {
-  test(`${what}: takes what it should and nothing else`, () => {
+  test(`${what}: accepts valid names and nothing else`, () => {
     for (const text of good) assert.ok(matches(pattern, text), text);
     for (const text of bad) assert.not(matches(pattern, text), JSON.stringify(text));
   });
 }
 
-test("every pattern compiles in the unicode mode that schema validation uses, and is in the table", () => {
+test("compiles every pattern in the unicode mode of schema validation, and lists it in the table", () => {
   const patterns = Object.values(names).filter((value) => typeof value === "string");
   for (const pattern of patterns) assert.ok(new RegExp(pattern, "u"));
   assert.equal(new Set(patterns), new Set(table.map(([, pattern]) => pattern)));
 });
 
-test("the spellings are those that refusals print", () => {
+test("spells the patterns as refusals print them", () => {
   assert.is(names.FLOW_NAME, "^[a-zA-Z0-9][a-zA-Z0-9\\.\\-_~]*$");
   assert.is(names.TRAIL_NAME, "^[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$");
   assert.is(names.POLICY_NAME, "^[a-zA-Z0-9][a-zA-Z0-9\\-_\\.~]*$");
@@ -64,7 +64,7 @@ test("the spellings are those that refusals print", () => {
   assert.is(names.FINGERPRINT, "^[a-f0-9]{64}$");
 });
 
-test("no pattern is slow on a long text", () => {
+test("matches every pattern quickly on a long text", () => {
   const long = `${"a-".repeat(500_000)}!`;
   for (const [, pattern] of table) matches(pattern, long);
 });

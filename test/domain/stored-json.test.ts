@@ -39,7 +39,7 @@ for (const [damage, text] of Object.entries({
     assert.is(readStoredJsonOrNull(text, isListOf(isText)), null);
   });
 
-test("an object needs the members that were written, of its own", () => {
+test("requires own members of an object", () => {
   const accepted = (text: string) => readStoredJsonOrNull(text, isFacts) !== null;
   assert.equal(
     { whole: accepted('{"name":"web","state":1}'), partial: accepted('{"name":"web"}'), list: accepted("[]") },
@@ -52,7 +52,7 @@ test("an object needs the members that were written, of its own", () => {
   );
 });
 
-test("a null column reads as null, and only damage does besides", () => {
+test("reads a null column as null, and otherwise only damage", () => {
   assert.is(readStoredJsonOrNull(null, isText), null);
   const failing = (_value: unknown): _value is string => {
     throw new Error("a mistake of the guard");

@@ -21,11 +21,11 @@ const texts: [number, string][] = [
 for (const [seconds, text] of texts)
   test(`${seconds} is written as ${text}`, () => assert.is(formatEpoch(seconds), text));
 
-test("what is no number has no text", () => {
+test("throws for a time that is not a finite number", () => {
   for (const seconds of [NaN, Infinity, -Infinity]) assert.throws(() => formatEpoch(seconds), RangeError);
 });
 
-test("an archived name ends in whole seconds", () => {
+test("ends an archived name in whole seconds", () => {
   assert.is(formatArchivedName("prod", 1700000000.99), "prod-archived-at-1700000000");
 });
 
@@ -73,15 +73,15 @@ const moments: [text: string, seconds: number | null][] = [
   ].map((text): [string, null] => [text, null]),
 ];
 for (const [text, seconds] of moments)
-  test(`the moment of "${text}" is ${seconds}`, () => assert.is(parseIsoTime(text), seconds));
+  test(`reads "${text}" as ${seconds}`, () => assert.is(parseIsoTime(text), seconds));
 
-test("a whole day lasts until the next one begins; a time is a moment either way", () => {
+test("extends a date alone to its end with endOfDay, but not a time", () => {
   const end = parseIsoTime("2023-11-14", { endOfDay: true }) as number;
   assert.ok(end > 1700006399.999 && end < 1700006400, String(end));
   assert.is(parseIsoTime("2023-11-14T00:00", { endOfDay: true }), 1699920000);
 });
 
-test("two histories become one by time, and each keeps its own order", () => {
+test("merges two histories by time, each in its own order", () => {
   const entries = (...times: (readonly [string, number])[]) => times.map(([name, timestamp]) => ({ name, timestamp }));
   const merged = (one: ReturnType<typeof entries>, other: ReturnType<typeof entries>) =>
     mergeByTime(one, other)
@@ -92,7 +92,7 @@ test("two histories become one by time, and each keeps its own order", () => {
   assert.is(merged([], entries(["x", 1])), "x");
   assert.is(merged(entries(["a", 1], ["b", 3], ["c", 5]), entries(["x", 2], ["y", 4], ["z", 6])), "axbycz");
   assert.is(merged(entries(["a", 3]), entries(["x", 1], ["y", 2], ["z", 3])), "xyaz");
-  // Of the same moment; and times that go back.
+  // Equal times, and times that go back.
   assert.is(merged(entries(["a", 1], ["b", 1]), entries(["x", 1])), "abx");
   assert.is(merged(entries(["a", 5], ["b", 1]), entries(["x", 2], ["y", 9])), "xaby");
 });

@@ -1,4 +1,4 @@
-/** Template and policy files in the real thread, and what becomes of files that it cannot read in time. */
+/** Template and policy files in a real thread, and files that it cannot parse in time. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { MAX_INLINE_DOCUMENT_BYTES } from "../../src/domain/documents.ts";
@@ -13,7 +13,7 @@ import { DeadlineError, PoolClosedError, QueueFullError, TaskError, WorkerDiedEr
 import type { Pool } from "../../src/workers/pool.ts";
 import { rejection } from "../evidence/given.ts";
 
-const test = suite("workers: documents");
+const test = suite("workers/documents");
 const documents = openDocuments();
 test.after(() => documents.close());
 
@@ -21,10 +21,10 @@ const TEMPLATE = "trail:\n  attestations:\n  - {name: scan, type: snyk}\n";
 const POLICY =
   "_schema: /v1\nartifacts:\n  attestations:\n  - {type: junit, if: \"flow.name == 'a' or " +
   "matches(artifact.name, '^b')\"}\n  - {type: decision, for_control: C-1}\n";
-/** The text with blanks behind it until it is of that size. */
+/** The text, padded with blanks to that size. */
 const padded = (text: string, size: number): Buffer => Buffer.from(text + "\n".repeat(size - Buffer.byteLength(text)));
 
-/** A reader whose thread answers every task so, and the tasks that it was given. */
+/** A reader whose thread gives every task this result, and the tasks that it received. */
 function readerOf(answer: DocumentResult | Error) {
   const tasks: DocumentTask[] = [];
   const pool: Pool<DocumentTask, DocumentResult> = {
@@ -44,7 +44,7 @@ const refused = async (promise: Promise<unknown>) => {
   return { code: error.code, message: error.message, fields: error.fields };
 };
 
-test("files of up to 8 KB are read in the main thread, and nothing is stored of them but the text", async () => {
+test("parses files of up to 8 KB in the main thread, and stores only their text", async () => {
   const { reader, tasks } = readerOf(new Error("no thread"));
   const template = padded(TEMPLATE, MAX_INLINE_DOCUMENT_BYTES);
   assert.equal(await reader.readTemplate("a", template), { text: template.toString(), parsedJson: null });
@@ -57,7 +57,7 @@ test("files of up to 8 KB are read in the main thread, and nothing is stored of 
   assert.equal(tasks, []);
 });
 
-test("a larger template is read in a thread, which gives its text and what it expects", async () => {
+test("parses a larger template in a thread, into its text and parsed form", async () => {
   const file = padded(TEMPLATE, MAX_INLINE_DOCUMENT_BYTES + 1);
   const sent = file.toString();
   const { text, parsedJson } = await documents.readTemplate("a", file);
@@ -65,7 +65,7 @@ test("a larger template is read in a thread, which gives its text and what it ex
   assert.equal(JSON.parse(parsedJson ?? ""), parseTemplate(TEMPLATE).template);
 });
 
-test("a larger policy is read in a thread, and its stored form gives the same rules", async () => {
+test("parses a larger policy in a thread, and restores the same rules from its stored form", async () => {
   const file = padded(POLICY, MAX_INLINE_DOCUMENT_BYTES + 1);
   const sent = file.toString();
   const { yaml, parsedJson, controls } = await documents.readPolicy("a", file);
@@ -76,7 +76,7 @@ test("a larger policy is read in a thread, and its stored form gives the same ru
   assert.ok(restored.attestations[0]?.condition?.tree.kind === "or");
 });
 
-test("a large file is refused in the words of a small one", async () => {
+test("refuses a large file with the same text as a small one", async () => {
   const size = MAX_INLINE_DOCUMENT_BYTES + 1;
   assert.equal(await refused(documents.readTemplate("a", padded("version: 2", size))), {
     code: "invalid",
@@ -104,7 +104,7 @@ test("a large file is refused in the words of a small one", async () => {
 
 const LARGE = padded(TEMPLATE, 10_000);
 
-test("a file that takes too much time or memory is refused as too large, with the bound", async () => {
+test("refuses a file that takes too much time or memory as too large, with the limit", async () => {
   assert.equal(
     await refused(
       readerOf(new DeadlineError("documents", { deadlineMs: 5_000, started: true })).reader.readTemplate("a", LARGE),
@@ -122,7 +122,7 @@ test("a file that takes too much time or memory is refused as too large, with th
   });
 });
 
-test("a server that is too busy to read a file asks to send it again", async () => {
+test("asks for a retry when too busy to parse a file", async () => {
   const busy = [
     new DeadlineError("documents", { deadlineMs: 10_000, started: false }),
     new WorkerDiedError("gone", { began: false }),

@@ -1,4 +1,4 @@
-// The thread of pool.test.ts: each kind of task is one way in which a task can go.
+// The worker thread of pool.test.ts: each kind of task takes another course.
 import { serveTasks } from "../../src/workers/task-protocol.ts";
 
 export type Input = {
@@ -15,7 +15,7 @@ export type Input = {
     | "crash"
     | "exhaust";
   value?: unknown;
-  /** For "hold": [0] is set when the task runs, and it runs until [1] is set. */
+  /** For "hold": [0] is set once the task runs, which it does until [1] is set. */
   flags?: Int32Array;
 };
 
@@ -39,8 +39,8 @@ serveTasks<Input, unknown>(async ({ kind, value, flags }, transfer) => {
     return new Promise(() => {});
   }
   if (kind === "exhaust") {
-    const kept: number[][] = [];
-    for (;;) kept.push(new Array(100_000).fill(0).map((_, index) => index + kept.length));
+    const held: number[][] = [];
+    for (;;) held.push(new Array(100_000).fill(0).map((_, index) => index + held.length));
   }
   if (flags !== undefined) {
     Atomics.store(flags, 0, 1);

@@ -12,7 +12,7 @@ import {
 import type { Input } from "./pool-worker.ts";
 import { rejection } from "../evidence/given.ts";
 
-/** Long enough never to strike. */
+/** Long enough never to expire. */
 const AMPLE = 60_000;
 const ENTRY = new URL("pool-worker.ts", import.meta.url);
 
@@ -40,7 +40,7 @@ function givenPool({
     pool,
     started,
     echo: (value: unknown) => pool.run({ kind: "echo", value }, { deadlineMs: AMPLE }),
-    /** A task that has begun and ends when it is released. */
+    /** A task that has begun, and ends when it is released. */
     async hold(value: unknown, options: { deadlineMs?: number; signal?: AbortSignal; lane?: string } = {}) {
       const flags = new Int32Array(new SharedArrayBuffer(8));
       const result = pool.run({ kind: "hold", value, flags }, { deadlineMs: AMPLE, ...options });
@@ -60,7 +60,7 @@ function givenPool({
   };
 }
 
-const test = suite("workers: pool");
+const test = suite("workers/pool");
 const unhandled: unknown[] = [];
 const onUnhandled = (reason: unknown) => unhandled.push(reason);
 test.before(() => void process.on("unhandledRejection", onUnhandled));
@@ -78,7 +78,7 @@ test("runs tasks one after the other in one thread, started when needed", async 
   await pool.close();
 });
 
-test("runs as many at once as it has threads", async () => {
+test("runs as many tasks at once as it has threads", async () => {
   const { pool, started, hold, echo } = givenPool({ size: 2 });
   const first = await hold("first");
   const second = await hold("second");
@@ -92,7 +92,7 @@ test("runs as many at once as it has threads", async () => {
   await pool.close();
 });
 
-test("buffers move there and back", async () => {
+test("moves buffers to the thread and back", async () => {
   const { pool } = givenPool();
   const value = new Uint8Array(1000);
   const result = await pool.run({ kind: "transfer", value }, { deadlineMs: AMPLE, transfer: [value.buffer] });
@@ -101,7 +101,7 @@ test("buffers move there and back", async () => {
   await pool.close();
 });
 
-test("what a task throws comes back as a TaskError, and the thread goes on", async () => {
+test("rejects with a TaskError when the task throws, and keeps the thread", async () => {
   const { pool, started, echo } = givenPool();
   for (const [kind, name, message] of [
     ["throw", "RangeError", "too far"],
@@ -119,7 +119,7 @@ test("what a task throws comes back as a TaskError, and the thread goes on", asy
   await pool.close();
 });
 
-test("an input that cannot be sent fails its own task only", async () => {
+test("fails only the task whose input cannot be sent", async () => {
   const { pool, started, echo } = givenPool();
   const [failed, fine] = await Promise.allSettled([echo(() => {}), echo(2)]);
   assert.is(failed.status === "rejected" && failed.reason.name, "DataCloneError");
@@ -128,7 +128,7 @@ test("an input that cannot be sent fails its own task only", async () => {
   await pool.close();
 });
 
-test("a full queue refuses, and takes tasks again when there is room", async () => {
+test("refuses tasks while the queue is full", async () => {
   const { pool, hold, echo } = givenPool({ queueLimit: 2 });
   const running = await hold("running");
   const waiting = [echo(1), echo(2)];
@@ -141,7 +141,7 @@ test("a full queue refuses, and takes tasks again when there is room", async () 
   await pool.close();
 });
 
-test("without a queue a task runs or is refused", async () => {
+test("runs or refuses a task without a queue", async () => {
   const { pool, hold, echo } = givenPool({ queueLimit: 0 });
   assert.is(await echo(1), 1);
   const running = await hold("running");
@@ -151,7 +151,7 @@ test("without a queue a task runs or is refused", async () => {
   await pool.close();
 });
 
-test("a task that never ends is stopped at its deadline, and its thread replaced", async () => {
+test("stops an endless task at its deadline, and replaces its thread", async () => {
   const { pool, started, echo } = givenPool();
   await echo("warm");
   const stuck = rejection(pool.run({ kind: "loop" }, { deadlineMs: 20 }));
@@ -165,7 +165,7 @@ test("a task that never ends is stopped at its deadline, and its thread replaced
   await pool.close();
 });
 
-test("a task whose turn does not come is refused at its deadline", async () => {
+test("rejects a task that has not run by its deadline", async () => {
   const { pool, started, hold, echo } = givenPool();
   const running = await hold("running");
   const error = await rejection(pool.run({ kind: "echo" }, { deadlineMs: 5 }));
@@ -179,7 +179,7 @@ test("a task whose turn does not come is refused at its deadline", async () => {
   await pool.close();
 });
 
-test("an aborted task is given up: before it is accepted, while it waits, while it runs", async () => {
+test("gives up an aborted task before it is accepted, while it waits, and while it runs", async () => {
   const { pool, started, hold, echo } = givenPool();
   const gone = () => new Error("the client is gone");
   const early = AbortSignal.abort(gone());
@@ -202,7 +202,7 @@ test("an aborted task is given up: before it is accepted, while it waits, while 
   await pool.close();
 });
 
-test("an aborted task still ends at its deadline", async () => {
+test("stops an aborted task at its deadline", async () => {
   const { pool, started, hold, echo } = givenPool();
   await echo("warm");
   const controller = new AbortController();
@@ -218,7 +218,7 @@ for (const [kind, cause] of [
   ["exit", null],
   ["crash", "outside of the task"],
 ] as const) {
-  test(`a thread that ends by "${kind}" fails its task and is replaced`, async () => {
+  test(`fails the task of a thread that ends by "${kind}", and replaces the thread`, async () => {
     const { pool, started, echo } = givenPool();
     const dying = rejection(pool.run({ kind }, { deadlineMs: AMPLE }));
     const next = echo("next");
@@ -231,7 +231,7 @@ for (const [kind, cause] of [
   });
 }
 
-test("a thread that runs out of its memory takes nothing else with it", async () => {
+test("contains a thread that runs out of memory", async () => {
   const { pool, echo } = givenPool({
     start: () => new Worker(ENTRY, { resourceLimits: { maxOldGenerationSizeMb: 16 } }),
   });
@@ -242,7 +242,7 @@ test("a thread that runs out of its memory takes nothing else with it", async ()
   await pool.close();
 });
 
-test("a thread that cannot be started fails one task per attempt", async () => {
+test("fails one task per failed start of a thread", async () => {
   let attempts = 0;
   const { pool, echo } = givenPool({
     start() {
@@ -261,33 +261,30 @@ test("a thread that cannot be started fails one task per attempt", async () => {
   await pool.close();
 });
 
-test(
-  "an allowance counts from the moment that a thread begins: waiting for one and starting one cost nothing " + "of it",
-  async () => {
-    const { pool, hold, started } = givenPool();
-    const first = await hold("first");
-    const waiting = pool.run({ kind: "echo", value: "waited" }, { deadlineMs: AMPLE, allowanceMs: 300 });
-    const stuck = rejection(pool.run({ kind: "loop" }, { deadlineMs: AMPLE, allowanceMs: 20 }));
-    const afterwards = pool.run({ kind: "echo", value: "new thread" }, { deadlineMs: AMPLE, allowanceMs: AMPLE });
-    // The first task is held for longer than the allowance of the second.
-    const clock = givenPool();
-    await rejection(clock.pool.run({ kind: "loop" }, { deadlineMs: 400 }));
-    await clock.pool.close();
-    first.release();
-    assert.is(await waiting, "waited");
-    const error = await stuck;
-    assert.instance(error, DeadlineError);
-    assert.equal(
-      { message: error.message, started: (error as DeadlineError).started },
-      { message: "test pool: not finished after 20 ms", started: true },
-    );
-    assert.is(await afterwards, "new thread");
-    assert.is(started.length, 2);
-    await pool.close();
-  },
-);
+test("counts an allowance from the start of the task, not while it waits or a thread starts", async () => {
+  const { pool, hold, started } = givenPool();
+  const first = await hold("first");
+  const waiting = pool.run({ kind: "echo", value: "waited" }, { deadlineMs: AMPLE, allowanceMs: 300 });
+  const stuck = rejection(pool.run({ kind: "loop" }, { deadlineMs: AMPLE, allowanceMs: 20 }));
+  const afterwards = pool.run({ kind: "echo", value: "new thread" }, { deadlineMs: AMPLE, allowanceMs: AMPLE });
+  // The first task is held for longer than the allowance of the second.
+  const clock = givenPool();
+  await rejection(clock.pool.run({ kind: "loop" }, { deadlineMs: 400 }));
+  await clock.pool.close();
+  first.release();
+  assert.is(await waiting, "waited");
+  const error = await stuck;
+  assert.instance(error, DeadlineError);
+  assert.equal(
+    { message: error.message, started: (error as DeadlineError).started },
+    { message: "test pool: not finished after 20 ms", started: true },
+  );
+  assert.is(await afterwards, "new thread");
+  assert.is(started.length, 2);
+  await pool.close();
+});
 
-test("a task with an allowance whose turn does not come before its deadline did not start", async () => {
+test("reports a task with an allowance as not started if it has not run by its deadline", async () => {
   const { pool, hold } = givenPool();
   const running = await hold("running");
   const error = await rejection(pool.run({ kind: "echo" }, { deadlineMs: 5, allowanceMs: AMPLE }));
@@ -298,7 +295,7 @@ test("a task with an allowance whose turn does not come before its deadline did 
   await pool.close();
 });
 
-test("a lane never has all threads, and lanes take turns", async () => {
+test("never gives all threads to one lane, and lets lanes take turns", async () => {
   const { pool, hold, started } = givenPool({ size: 2 });
   const order: unknown[] = [];
   const run = (lane: string, value: string) =>
@@ -320,7 +317,7 @@ test("a lane never has all threads, and lanes take turns", async () => {
   await pool.close();
 });
 
-test("a lane that fills its part of the queue leaves the rest to others", async () => {
+test("limits a lane to its part of the queue", async () => {
   const { pool, hold } = givenPool({ size: 2, queueLimit: 3, laneLimit: 2 });
   const run = (lane: string) => pool.run({ kind: "echo", value: lane }, { deadlineMs: AMPLE, lane });
   const [a, b] = [await hold("a", { lane: "a" }), await hold("b", { lane: "b" })];
@@ -335,7 +332,7 @@ test("a lane that fills its part of the queue leaves the rest to others", async 
   await pool.close();
 });
 
-test("a thread that died says whether its task had begun", async () => {
+test("reports whether the task of a dead thread had begun", async () => {
   const { pool } = givenPool();
   const begun = await rejection(pool.run({ kind: "exit" }, { deadlineMs: AMPLE, allowanceMs: AMPLE }));
   assert.equal(
@@ -355,7 +352,7 @@ test("a thread that died says whether its task had begun", async () => {
   await broken.pool.close();
 });
 
-test("close finishes what was accepted, refuses what comes later, ends the threads", async () => {
+test("finishes accepted tasks on close, refuses later ones, and stops the threads", async () => {
   const { pool, started, hold, echo } = givenPool();
   const running = await hold("running");
   const waiting = echo("waiting");
@@ -369,14 +366,14 @@ test("close finishes what was accepted, refuses what comes later, ends the threa
   await pool.close();
 });
 
-test("close waits no longer than the deadline of what is stuck", async () => {
+test("waits on close at most until the deadline of a stuck task", async () => {
   const { pool } = givenPool();
   const stuck = rejection(pool.run({ kind: "loop" }, { deadlineMs: 20 }));
   await pool.close();
   assert.instance(await stuck, DeadlineError);
 });
 
-test("a thread with nothing to do is ended after a while, and another started when there is", async () => {
+test("stops an idle thread, and starts another on demand", async () => {
   const { pool, started, echo } = givenPool({ idleTimeoutMs: 1 });
   for (const number of [1, 2]) {
     assert.is(await echo(number), number);
@@ -387,7 +384,7 @@ test("a thread with nothing to do is ended after a while, and another started wh
   await pool.close();
 });
 
-test("a thread that works is not taken for idle", async () => {
+test("does not stop a working thread as idle", async () => {
   const { pool, started, hold } = givenPool({ idleTimeoutMs: 1 });
   const working = await hold("working");
   const clock = givenPool();
@@ -399,7 +396,7 @@ test("a thread that works is not taken for idle", async () => {
   await pool.close();
 });
 
-test("an unused pool closes", async () => {
+test("closes an unused pool", async () => {
   await givenPool().pool.close();
 });
 

@@ -78,7 +78,7 @@ export const POLICY_SCHEMA = {
     condition,
     booleanRule,
     attestationRule: {
-      description: "An attestation of this type and name must exist and, unless told otherwise, be compliant",
+      description: "An attestation of this type and name must exist and, unless stated otherwise, be compliant",
       type: "object",
       required: ["type"],
       properties: {

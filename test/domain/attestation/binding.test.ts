@@ -95,7 +95,7 @@ const table: [what: string, given: Given, expected: Binding][] = [
 ];
 for (const [what, given, expected] of table) test(what, () => assert.equal(bind(given), expected));
 
-test("a new artifact receives what waited for it, in the order given", () => {
+test("finds the attestations pending for a new artifact, in the given order", () => {
   const attestations = [
     { attestationId: "byName", artifactFingerprint: null, targetArtifacts: ["db", "app"], commit: "c1" },
     { attestationId: "otherCommit", artifactFingerprint: null, targetArtifacts: ["app"], commit: "c2" },
@@ -110,7 +110,7 @@ test("a new artifact receives what waited for it, in the order given", () => {
   assert.equal(findPendingAttestations(artifact("n", "f9", "app", null, 9), attestations), []);
 });
 
-test("order of arrival does not matter when there is a commit or a fingerprint", () => {
+test("binds the same pairs in any order of arrival when there is a commit or a fingerprint", () => {
   const givens: Given[] = [
     { targetArtifacts: ["app"], commit: "c1" },
     { targetArtifacts: ["app", "db"], commit: "c2" },

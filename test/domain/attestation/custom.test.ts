@@ -17,7 +17,7 @@ const run = (more: Partial<Parameters<typeof explainRuleFailure>[0]> = {}) => ({
   ...more,
 });
 
-test("only one run of all holds: one output, true, and a good end", () => {
+test("holds only for exactly one output, true, and exit status 0", () => {
   assert.is(explainRuleFailure(run()), null);
   for (const [more, reason] of [
     [{ outputs: [] }, "gives no output"],
@@ -38,7 +38,7 @@ test("only one run of all holds: one output, true, and a good end", () => {
     assert.is(explainRuleFailure(run(more)), reason);
 });
 
-test("the verdict has a reason for every rule that does not hold, with the rule", () => {
+test("gives a reason with the rule for every rule that does not hold", () => {
   assert.equal(evaluateCustom([]), { isCompliant: true, reasons: [] });
   assert.equal(evaluateCustom([{ rule: ".a", reason: null }]), { isCompliant: true, reasons: [] });
   assert.equal(
@@ -54,7 +54,7 @@ test("the verdict has a reason for every rule that does not hold, with the rule"
   );
 });
 
-test("jq's message is one line, without what surrounds it", () => {
+test("reduces jq's message to one line", () => {
   for (const [text, message] of [
     [
       "jq: error: foo/0 is not defined at <top-level>, line 1:\nfoo\njq: 1 compile error\n",
@@ -70,7 +70,7 @@ test("jq's message is one line, without what surrounds it", () => {
   assert.is(explainRunFailure(run({ status: 3, diagnostics: "jq: error: \u0007" })), "fails: \\u0007");
 });
 
-test("a line of a summary is one value, or why there is none", () => {
+test("parses a summary line as a value or an error", () => {
   assert.equal(parseSummaryRow("n", '[{"a":1}]', ""), { name: "n", value: { a: 1 }, error: null });
   assert.equal(parseSummaryRow("n", "[null]", ""), { name: "n", value: null, error: null });
   assert.equal(parseSummaryRow("n", "[]", ""), { name: "n", value: null, error: "gives no output" });

@@ -12,9 +12,9 @@ import {
   typeWordOf,
 } from "../../../src/domain/attestation/kinds.ts";
 
-const test = suite("attestation kinds");
+const test = suite("domain/attestation/kinds");
 
-test("the operations have the segments that clients post to", () => {
+test("has the path segments that clients post to", () => {
   const segments = KINDS.map(({ segment }) => segment).sort();
   assert.equal(segments, ["custom", "generic", "jira", "junit", "override", "pull_request", "snyk", "sonar", "system"]);
 });
@@ -54,7 +54,7 @@ for (const [word, inTemplate, inFilter, inOverride] of words) {
   });
 }
 
-test("a decision is stored under another label than its word, and back", () => {
+test("converts between the word and the stored label of a decision", () => {
   assert.is(storedLabelOf("decision"), "system:decision");
   assert.is(typeWordOf("system:decision"), "decision");
   for (const same of ["generic", "pull_request", customLabelOf("x")]) {
@@ -63,7 +63,7 @@ test("a decision is stored under another label than its word, and back", () => {
   }
 });
 
-test("refusals list every word", () => {
+test("lists every word in refusals", () => {
   assert.is(
     TYPE_WORDS_TEXT,
     "'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'custom:<type-name>' or '*'",

@@ -7,7 +7,7 @@ import {
 } from "../../../src/domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../../src/domain/compliance/attestation.ts";
 
-const test = suite("artifact state");
+const test = suite("domain/compliance/artifact");
 
 const entry = (attestation_name: string, is_compliant: boolean | null, unexpected = false): AttestationStatus => ({
   attestation_name,
@@ -90,7 +90,7 @@ for (const [what, template, isCompliant, state, reasons] of legacy) {
     assert.equal(evaluateLegacyArtifact({ template, isCompliant }), { state, reasons }));
 }
 
-test("without a trail every expected attestation is listed as missing, once, in the order of the template", () => {
+test("lists every expected attestation of an artifact without a trail as missing, once, in template order", () => {
   const expected = [
     ["artifact", "*"],
     ["scan", "snyk"],

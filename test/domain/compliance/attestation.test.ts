@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { buildAttestationStatuses, collectCauses, isTypeAccepted } from "../../../src/domain/compliance/attestation.ts";
 import type { AttestationFact, AttestationStatus } from "../../../src/domain/compliance/attestation.ts";
 
-const test = suite("status entries");
+const test = suite("domain/compliance/attestation");
 
 const fact = (
   name: string,
@@ -60,7 +60,7 @@ for (const [expected, reported, yes] of fits) {
     assert.is(isTypeAccepted(expected, reported), yes));
 }
 
-test("template order first, then the unexpected; a wrong type misses and is listed again (decision 2)", () => {
+test("lists template entries, then unexpected ones; a wrong type is missing and listed again (decision 2)", () => {
   const expected = [
     { name: "b", type: "snyk" },
     { name: "a", type: "*" },
@@ -86,34 +86,30 @@ test("template order first, then the unexpected; a wrong type misses and is list
   ]);
 });
 
-test("without a template everything is unexpected", () => {
+test("lists everything as unexpected without a template", () => {
   assert.equal(buildAttestationStatuses([], [fact("a", "snyk")]), [complete("a", "snyk", true, true)]);
   assert.equal(buildAttestationStatuses([], []), []);
 });
 
-test(
-  "an override shows both ids and the original's type (decision 53), and fills a slot never reported " +
-    "(decision 12)",
-  () => {
-    const overridden = fact("a", "snyk", true, "over");
-    const neverReported = { ...fact("b", "custom", true, "over2"), attestationId: null };
-    assert.equal(
-      buildAttestationStatuses(
-        [
-          { name: "a", type: "snyk" },
-          { name: "b", type: "custom:x" },
-        ],
-        [overridden, neverReported],
-      ),
+test("shows both ids and the original's type of an override (decision 53), which may fill an empty slot (12)", () => {
+  const overridden = fact("a", "snyk", true, "over");
+  const neverReported = { ...fact("b", "custom", true, "over2"), attestationId: null };
+  assert.equal(
+    buildAttestationStatuses(
       [
-        { ...complete("a", "snyk", true, false), overridden_attestation_id: "over" },
-        { ...complete("b", "custom", true, false), attestation_id: null, overridden_attestation_id: "over2" },
+        { name: "a", type: "snyk" },
+        { name: "b", type: "custom:x" },
       ],
-    );
-  },
-);
+      [overridden, neverReported],
+    ),
+    [
+      { ...complete("a", "snyk", true, false), overridden_attestation_id: "over" },
+      { ...complete("b", "custom", true, false), attestation_id: null, overridden_attestation_id: "over2" },
+    ],
+  );
+});
 
-test("causes are named one by one", () => {
+test("names each cause", () => {
   const entries = buildAttestationStatuses(
     [
       { name: "bad", type: "snyk" },

@@ -14,7 +14,7 @@ import { evaluatePolicy } from "../../../src/domain/policy/evaluate.ts";
 import type { AttestationCandidate } from "../../../src/domain/policy/evaluate.ts";
 import { explainVerdict } from "../../../src/domain/policy/reasons.ts";
 
-const test = suite("an artifact in an environment");
+const test = suite("domain/compliance/environment");
 
 const ARTIFACT = { fingerprint: "f".repeat(64), name: "web:v1" };
 
@@ -114,7 +114,7 @@ const situations: [string, Facts][] = [
 for (const [what, facts] of situations) {
   const subject = buildSubject(ARTIFACT, facts);
 
-  test(`${what}: kept verdicts unfold to what the policies gave`, () => {
+  test(`${what}: expands stored verdicts to those of the policies`, () => {
     const { verdicts } = evaluateInEnvironment({
       policies: [...ALL, FAILING],
       artifact: ARTIFACT,
@@ -129,7 +129,7 @@ for (const [what, facts] of situations) {
     );
   });
 
-  test(`${what}: all policies must be satisfied, each is kept and gives its reasons`, () => {
+  test(`${what}: requires all policies, and stores the verdict and reasons of each`, () => {
     const {
       compliant,
       verdicts,
@@ -155,8 +155,8 @@ for (const [what, facts] of situations) {
     );
   });
 
-  test(`${what}: kept as text and judged again it gives the same`, () => {
-    const judged = evaluateInEnvironment({
+  test(`${what}: evaluates to the same from stored facts`, () => {
+    const evaluation = evaluateInEnvironment({
       policies: [...ALL, FAILING],
       artifact: ARTIFACT,
       facts,
@@ -168,11 +168,11 @@ for (const [what, facts] of situations) {
       facts: throughText(facts),
       isAllowlisted: false,
     });
-    assert.equal(again, judged);
-    assert.is(JSON.stringify(again), JSON.stringify(judged));
-    assert.equal(throughText(judged), judged);
+    assert.equal(again, evaluation);
+    assert.is(JSON.stringify(again), JSON.stringify(evaluation));
+    assert.equal(throughText(evaluation), evaluation);
     assert.is(provenanceOf(throughText(facts)), provenanceOf(facts));
-    throughText(judged).verdicts.forEach((verdict, place) => {
+    throughText(evaluation).verdicts.forEach((verdict, place) => {
       const { document } = [...ALL, FAILING][place] as AppliedPolicy;
       assert.equal(expandStoredVerdict(verdict, document, throughText(facts)), evaluatePolicy(document, subject));
     });
@@ -187,16 +187,16 @@ for (const [what, facts] of situations) {
       });
   });
 
-  test(`${what}: the allowlist makes up for everything, and hides nothing`, () => {
-    const judged = evaluateInEnvironment({ policies: ALL, artifact: ARTIFACT, facts, isAllowlisted: false });
+  test(`${what}: is compliant by the allowlist, without hiding anything`, () => {
+    const evaluation = evaluateInEnvironment({ policies: ALL, artifact: ARTIFACT, facts, isAllowlisted: false });
     assert.equal(evaluateInEnvironment({ policies: ALL, artifact: ARTIFACT, facts, isAllowlisted: true }), {
-      ...judged,
+      ...evaluation,
       compliant: true,
     });
   });
 }
 
-test("one sentence for each failure, by policy", () => {
+test("explains each failure in one sentence, by policy", () => {
   assert.equal(
     evaluateInEnvironment({
       policies: [PROVENANCE, JUNIT, NONE],
@@ -230,7 +230,7 @@ test("one sentence for each failure, by policy", () => {
   );
 });
 
-test("what is kept of a verdict", () => {
+test("stores verdicts without what the facts contain", () => {
   const facts: Facts = {
     flows: [
       reported("old", { trail_id: null, trail: null }),
@@ -279,7 +279,7 @@ test("what is kept of a verdict", () => {
   );
 });
 
-test("a kept verdict of another version's rules is not shown as if it were this one's", () => {
+test("refuses to expand a stored verdict of another policy version", () => {
   const [verdict] = evaluateInEnvironment({
     policies: [JUNIT],
     artifact: ARTIFACT,
@@ -292,7 +292,7 @@ test("a kept verdict of another version's rules is not shown as if it were this 
   );
 });
 
-test("an expression that fails is kept with its error", () => {
+test("stores a failed expression with its error", () => {
   const { verdicts, reasons: why } = evaluateInEnvironment({
     policies: [FAILING],
     artifact: ARTIFACT,
@@ -307,7 +307,7 @@ test("an expression that fails is kept with its error", () => {
   assert.is(why[0], `Policy 'failing' requires provenance, but its condition failed for flow 'build': ${error}.`);
 });
 
-test("expressions see the name under which the artifact runs, and the flow's own where it has none", () => {
+test("gives expressions the name under which the artifact runs, or that in the flow", () => {
   const own = policy(
     "own",
     "{provenance: {required: true, exceptions: [{if: artifact.name == 'web.tar'}]}, attestations: [{type: " +

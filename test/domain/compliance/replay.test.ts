@@ -14,7 +14,7 @@ import { parsePolicy } from "../../../src/domain/policy/document.ts";
 import type { PolicyDocument } from "../../../src/domain/policy/document.ts";
 import type { AttestationCandidate } from "../../../src/domain/policy/evaluate.ts";
 
-const test = suite("kept verdicts judged again");
+const test = suite("domain/compliance/replay");
 
 const ARTIFACT = { name: "web:v1", fingerprint: "f".repeat(64) };
 
@@ -62,29 +62,29 @@ const flow = (candidates: AttestationCandidate[]): FlowRecord => ({
 const GOOD: Facts = { flows: [flow([unit(true)])] };
 const BAD: Facts = { flows: [flow([unit(false)])] };
 
-/** As the database gives it back. */
+/** As read from the database. */
 const throughText = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
-const keep = (policies: readonly AppliedPolicy[], facts: Facts, allowlisted = false): Evaluation =>
+const evaluateForStorage = (policies: readonly AppliedPolicy[], facts: Facts, allowlisted = false): Evaluation =>
   throughText(evaluateInEnvironment({ policies, artifact: ARTIFACT, facts, isAllowlisted: allowlisted }));
 
-test("what was kept is found again, with and without policies, provenance and allowlist", () => {
+test("replays stored evaluations with and without policies, provenance and allowlist", () => {
   for (const policies of [[], [TESTS], POLICIES])
     for (const facts of [GOOD, BAD, { flows: [] }])
       for (const allowlisted of [true, false]) {
-        const kept = keep(policies, facts, allowlisted);
-        assert.equal(replay({ artifact: ARTIFACT, facts: throughText(facts), allowlisted, stored: kept }, documentOf), {
-          evaluation: kept,
+        const stored = evaluateForStorage(policies, facts, allowlisted);
+        assert.equal(replay({ artifact: ARTIFACT, facts: throughText(facts), allowlisted, stored }, documentOf), {
+          evaluation: stored,
           same: true,
           differences: [],
         });
       }
 });
 
-test("the order of keys is no difference", () => {
-  const kept = keep([TESTS], BAD);
+test("ignores the order of JSON keys", () => {
+  const stored = evaluateForStorage([TESTS], BAD);
   const turned = {
-    ...kept,
-    verdicts: kept.verdicts.map(({ rules, ...rest }) => ({
+    ...stored,
+    verdicts: stored.verdicts.map(({ rules, ...rest }) => ({
       rules: rules.map(({ satisfied, resolutions }) => ({ resolutions, satisfied })),
       ...rest,
     })),
@@ -92,37 +92,37 @@ test("the order of keys is no difference", () => {
   assert.ok(replay({ artifact: ARTIFACT, facts: BAD, allowlisted: false, stored: turned }, documentOf).same);
 });
 
-const JUDGED =
+const REASON =
   "Policy 'tests' requires a compliant junit attestation named 'unit', but the one in trail 't1' of flow " +
   "'build' is not compliant.";
 
-test("every change of what is stored is told", () => {
-  const differences = (kept: Evaluation, facts: Facts = BAD, allowlisted = false): string[] => {
-    const { same, differences: found } = replay({ artifact: ARTIFACT, facts, allowlisted, stored: kept }, documentOf);
+test("reports every change of stored data", () => {
+  const differences = (stored: Evaluation, facts: Facts = BAD, allowlisted = false): string[] => {
+    const { same, differences: found } = replay({ artifact: ARTIFACT, facts, allowlisted, stored }, documentOf);
     assert.is(same, found.length === 0);
     return found;
   };
-  const kept = keep([TESTS], BAD);
+  const stored = evaluateForStorage([TESTS], BAD);
   const changed = (change: (copy: Evaluation & { verdicts: any[] }) => void): Evaluation => {
-    const copy = throughText(kept);
+    const copy = throughText(stored);
     change(copy);
     return copy;
   };
-  assert.equal(differences(kept, GOOD), [
+  assert.equal(differences(stored, GOOD), [
     "policy 'tests' version 1 is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT",
     "rule 3 of policy 'tests' version 1 is stored as not satisfied (non_compliant_attestation in flow 1 by " +
       "id-1), but re-evaluates to satisfied (rule_satisfied in flow 1 by id-1)",
     "the artifact is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT",
-    `the stored reasons are "${JUDGED}", but re-evaluation gives none`,
+    `the stored reasons are "${REASON}", but re-evaluation gives none`,
   ]);
-  assert.equal(differences(kept, BAD, true), [
+  assert.equal(differences(stored, BAD, true), [
     "the artifact is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT",
   ]);
   assert.equal(differences(changed((copy) => void (copy.compliant = null))), [
     "the artifact is stored as UNKNOWN, but re-evaluates to NON-COMPLIANT",
   ]);
   assert.equal(differences(changed((copy) => void (copy.reasons = []))), [
-    `the stored reasons are none, but re-evaluation gives "${JUDGED}"`,
+    `the stored reasons are none, but re-evaluation gives "${REASON}"`,
   ]);
   assert.equal(
     differences(changed((copy) => void (copy.verdicts[0].rules[2].resolutions[0].attestations = ["id-2"]))),
@@ -143,12 +143,12 @@ test("every change of what is stored is told", () => {
   ]);
 });
 
-test("a condition that failed is compared with its error", () => {
-  const kept = throughText(keep([FAILS], GOOD)) as Evaluation & { verdicts: any[] };
-  const error = kept.verdicts[0].rules[2].resolutions[0].error as string;
+test("compares the error of a failed condition", () => {
+  const stored = throughText(evaluateForStorage([FAILS], GOOD)) as Evaluation & { verdicts: any[] };
+  const error = stored.verdicts[0].rules[2].resolutions[0].error as string;
   assert.ok(error);
-  kept.verdicts[0].rules[2].resolutions[0].error = "another";
-  assert.equal(replay({ artifact: ARTIFACT, facts: GOOD, allowlisted: false, stored: kept }, documentOf).differences, [
+  stored.verdicts[0].rules[2].resolutions[0].error = "another";
+  assert.equal(replay({ artifact: ARTIFACT, facts: GOOD, allowlisted: false, stored }, documentOf).differences, [
     `rule 3 of policy 'fails' version 2 is stored as not satisfied (missing_attestation in flow 1 failing: ` +
       `another), but re-evaluates to not satisfied (missing_attestation in flow 1 failing: ${error})`,
   ]);
@@ -156,7 +156,7 @@ test("a condition that failed is compared with its error", () => {
 
 const WITHOUT_TRAIL: Facts = { flows: [{ ...flow([]), trail_id: null, trail: null }] };
 /**
- * What a program with version 1 of the rules stored about an artifact that is COMPLIANT in its flow, without a trail.
+ * The evaluation under version 1 of the rules of an artifact that is COMPLIANT in its flow, without a trail.
  */
 const STORED_UNDER_VERSION_1: Evaluation = {
   compliant: false,
@@ -177,13 +177,13 @@ const STORED_UNDER_VERSION_1: Evaluation = {
   ],
 };
 
-test("a verdict is replayed under the evaluation rules that produced it", () => {
+test("replays a verdict under the evaluation rules that produced it", () => {
   const again = replay(
     { artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored: STORED_UNDER_VERSION_1 },
     documentOf,
   );
   assert.equal(again, { evaluation: STORED_UNDER_VERSION_1, same: true, differences: [] });
-  const latest = keep([TRAIL], WITHOUT_TRAIL);
+  const latest = evaluateForStorage([TRAIL], WITHOUT_TRAIL);
   assert.is(latest.compliant, true);
   assert.is(
     replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored: latest }, documentOf).same,
@@ -191,29 +191,30 @@ test("a verdict is replayed under the evaluation rules that produced it", () => 
   );
 });
 
-test("the evaluation rules of a stored verdict cannot be exchanged unnoticed", () => {
-  const differences = (kept: Evaluation) =>
-    replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored: kept }, documentOf).differences;
+test("detects a changed version of the evaluation rules", () => {
+  const differences = (stored: Evaluation) =>
+    replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored }, documentOf).differences;
   const [stored] = STORED_UNDER_VERSION_1.verdicts;
   assert.is(
     differences({ ...STORED_UNDER_VERSION_1, verdicts: [{ ...(stored as StoredVerdict), rules_version: 2 }] })[0],
     "policy 'trail' version 3 is stored as NON-COMPLIANT, but re-evaluates to COMPLIANT",
   );
-  const { rules_version: _, ...withoutVersion } = keep([TRAIL], WITHOUT_TRAIL).verdicts[0] as StoredVerdict;
+  const { rules_version: _, ...withoutVersion } = evaluateForStorage([TRAIL], WITHOUT_TRAIL)
+    .verdicts[0] as StoredVerdict;
   assert.is(
-    differences({ ...keep([TRAIL], WITHOUT_TRAIL), verdicts: [withoutVersion] })[0],
+    differences({ ...evaluateForStorage([TRAIL], WITHOUT_TRAIL), verdicts: [withoutVersion] })[0],
     "policy 'trail' version 3 is stored as COMPLIANT, but re-evaluates to NON-COMPLIANT",
   );
 });
 
-test("evaluation rules that this program does not have are an error, not a verdict", () => {
+test("throws for evaluation rules that this program does not have", () => {
   for (const rules_version of [0, 3, "2"] as unknown as (1 | 2)[]) {
-    const kept = {
+    const stored = {
       ...STORED_UNDER_VERSION_1,
       verdicts: [{ ...(STORED_UNDER_VERSION_1.verdicts[0] as StoredVerdict), rules_version }],
     };
     assert.throws(
-      () => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored: kept }, documentOf),
+      () => replay({ artifact: ARTIFACT, facts: WITHOUT_TRAIL, allowlisted: false, stored }, documentOf),
       new RegExp(
         `policy 'trail' version 3 names version ${rules_version} of the evaluation rules; this program has ` +
           `versions 1 to 2`,
@@ -222,11 +223,16 @@ test("evaluation rules that this program does not have are an error, not a verdi
   }
 });
 
-test("a policy version that is gone is no verdict", () => {
+test("throws for a policy version that is gone", () => {
   assert.throws(
     () =>
       replay(
-        { artifact: ARTIFACT, facts: GOOD, allowlisted: false, stored: keep([policy("x", 99, "{}")], GOOD) },
+        {
+          artifact: ARTIFACT,
+          facts: GOOD,
+          allowlisted: false,
+          stored: evaluateForStorage([policy("x", 99, "{}")], GOOD),
+        },
         documentOf,
       ),
     /policy version 99 is gone/,
@@ -246,7 +252,7 @@ const runs = (compliant: boolean | null, versionIds: number[] | null = [7]) => (
   versionIds,
 });
 
-test("a snapshot follows from what ran", () => {
+test("compares a snapshot with the artifacts that ran", () => {
   assert.equal(checkSnapshot(stored(true, 0, 0, 0), [7], []), []);
   assert.equal(checkSnapshot(stored(null, 0, 0, 0), [], []), []);
   assert.equal(checkSnapshot(stored(false, 1, 1, 0), [7], [runs(true), runs(false)]), []);
@@ -254,7 +260,7 @@ test("a snapshot follows from what ran", () => {
   assert.equal(
     checkSnapshot(stored(false, 0, 1, 0), [7], [runs(false, null)]),
     [],
-    "what cannot be read is told elsewhere",
+    "unreadable evaluations are reported elsewhere",
   );
   assert.equal(checkSnapshot(stored(true, 2, 0, 0), [7], [runs(true), runs(false)]), [
     "the stored count of compliant artifacts is 2, but 1 run",
@@ -266,7 +272,7 @@ test("a snapshot follows from what ran", () => {
   ]);
 });
 
-test("a snapshot of a logical environment follows from its members, but for those that are not shown", () => {
+test("compares a logical snapshot with its members, except for those that are not shown", () => {
   assert.equal(checkLogicalSnapshot(stored(null, 0, 0, 0), []), []);
   assert.equal(
     checkLogicalSnapshot(stored(false, 3, 1, 2), [
@@ -288,7 +294,7 @@ test("a snapshot of a logical environment follows from its members, but for thos
   ]);
 });
 
-test("verdicts in words", () => {
+test("formats verdicts", () => {
   assert.equal([true, false, null].map(formatVerdict), ["COMPLIANT", "NON-COMPLIANT", "UNKNOWN"]);
 });
 

@@ -7,7 +7,7 @@ import type { ArtifactFacts, TrailFacts } from "../../../src/domain/compliance/t
 import { parseTemplate } from "../../../src/domain/flow-template/template.ts";
 import type { Template } from "../../../src/domain/flow-template/template.ts";
 
-const test = suite("trail compliance");
+const test = suite("domain/compliance/trail");
 
 function template(text: string): Template {
   const result = parseTemplate(text);
@@ -70,7 +70,7 @@ const noArtifact = {
   ...shared,
 };
 
-test("nothing expected and nothing there is COMPLIANT", () => {
+test("is COMPLIANT without expectations and reports", () => {
   assert.equal(evaluateTrail(facts({ template: EMPTY })), {
     compliance_status: {
       status: "COMPLIANT",
@@ -84,7 +84,7 @@ test("nothing expected and nothing there is COMPLIANT", () => {
   });
 });
 
-test("a fresh trail with requirements is INCOMPLETE and lists all of them", () => {
+test("is INCOMPLETE for a new trail with requirements, and lists all of them", () => {
   assert.equal(evaluateTrail(facts({})), {
     compliance_status: {
       status: "INCOMPLETE",
@@ -105,7 +105,7 @@ test("a fresh trail with requirements is INCOMPLETE and lists all of them", () =
   });
 });
 
-test("everything there: nested status covers the artifact, its state the trail too (decision 54)", () => {
+test("covers the artifact in its nested status, and also the trail in its state (decision 54)", () => {
   const {
     compliance_status: status,
     reasons,
@@ -224,7 +224,7 @@ for (const [what, given, status] of verdicts) {
   });
 }
 
-test("one entry per name, the latest; older records keep their own state (decision 55)", () => {
+test("shows the latest record per name; older records keep their own state (decision 55)", () => {
   const { compliance_status: status, artifacts } = evaluateTrail(
     facts({
       template: EMPTY,
@@ -248,7 +248,7 @@ test("one entry per name, the latest; older records keep their own state (decisi
   );
 });
 
-test("an artifact without reference name stands under its fingerprint and takes nobody's place", () => {
+test("lists an artifact without reference name under its fingerprint, without replacing another", () => {
   const fingerprint = "a".repeat(64);
   const plain = { ...artifact("n", null), fingerprint };
   const alone = evaluateTrail(facts({ artifacts: [plain] })).compliance_status.artifacts_statuses;
@@ -267,7 +267,7 @@ test("an artifact without reference name stands under its fingerprint and takes 
   assert.is(both.status, "INCOMPLETE");
 });
 
-test("a reference name that JavaScript treats specially is a key like any other", () => {
+test("accepts reference names that are special in JavaScript", () => {
   const proto = template("trail: {artifacts: [{name: __proto__}]}");
   const { compliance_status: status } = evaluateTrail(
     facts({ template: proto, artifacts: [artifact("p", "__proto__")] }),
@@ -276,7 +276,7 @@ test("a reference name that JavaScript treats specially is a key like any other"
   assert.ok(JSON.stringify(status).includes('"__proto__":{"artifact_fingerprint":"fp-p"'));
 });
 
-test("a hundred and fifty thousand artifacts are no problem of the call stack", () => {
+test("evaluates 150,000 artifacts without exhausting the call stack", () => {
   const many = Array.from({ length: 150_000 }, (_, index) => artifact(`a${index}`, `n${index}`));
   assert.is(evaluateTrail(facts({ template: EMPTY, artifacts: many })).compliance_status.status, "COMPLIANT");
 });
@@ -292,7 +292,7 @@ function random(seed: number): () => number {
   };
 }
 
-test("random trails obey the invariants of the verdict", () => {
+test("keeps the invariants of the verdict for random trails", () => {
   const next = random(20240131);
   const pick = <T>(values: readonly T[]): T => values[Math.floor(next() * values.length)] as T;
   const some = <T>(values: readonly T[]): T[] => values.filter(() => next() < 0.5);
@@ -350,7 +350,7 @@ test("random trails obey the invariants of the verdict", () => {
           .every(({ state }) => state === "COMPLIANT"),
       );
 
-    // The order in which attestations come, and that of the template, change the order of entries but no verdict.
+    // The order of attestations and of the template changes the order of entries, but no verdict.
     const reversed = evaluateTrail({
       ...given,
       template: {
@@ -369,7 +369,7 @@ test("random trails obey the invariants of the verdict", () => {
       reversed.artifacts.map(({ state }) => state),
       artifacts.map(({ state }) => state),
     );
-    // So does the order of artifacts of different names; among those of one name the order is the point.
+    // So does the order of artifacts with different names; among those of one name, the latest counts.
     const byName = given.artifacts.toSorted((a, b) => String(a.referenceName).localeCompare(String(b.referenceName)));
     assert.is(evaluateTrail({ ...given, artifacts: byName }).compliance_status.status, status.status);
   }

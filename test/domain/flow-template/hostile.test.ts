@@ -2,14 +2,14 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parseTemplate, renderTemplateProblems } from "../../../src/domain/flow-template/template.ts";
 
-const test = suite("hostile templates");
+const test = suite("domain/flow-template/hostile");
 
 const MILLION = 1_000_000;
 const lines = (count: number, line: (index: number) => string): string =>
   Array.from({ length: count }, (_, index) => line(index)).join("");
 const attestations = (count: number): string => lines(count, (index) => `  - {name: a${index}, type: snyk}\n`);
 
-/** Each would overflow the stack, or take minutes, in a reader without limits. */
+/** Without limits, each of them would overflow the stack or take minutes. */
 const hostile: [what: string, text: string, problem: string][] = [
   ["flow lists a million deep", "[".repeat(MILLION), "Nested deeper than 64 levels"],
   ["flow maps", "{a: ".repeat(MILLION / 4), "Nested deeper than 64 levels"],
@@ -81,19 +81,19 @@ for (const [what, text, problem] of hostile) {
   });
 }
 
-test("an alias bomb of the usual kind is not unpacked", () => {
+test("does not expand an alias bomb", () => {
   const bomb =
     `a: &a0 [x]\n${lines(60, (index) => `a${index}: &a${index + 1} [*a${index}, *a${index}]\n`)}trail: ` +
     `{attestations: *a60}`;
   assert.is(parseTemplate(bomb).problems?.at(-1)?.location, "trail.attestations.1");
 });
 
-test("two thousand attestations are read, and so is a file padded to its limit", () => {
+test("reads two thousand attestations, and a file padded to its limit", () => {
   assert.is(
     parseTemplate(`trail:\n  attestations:\n${attestations(2_000)}`).template?.trail.attestations.length,
     2_000,
   );
-  // What earlier versions took still loads.
+  // Templates that earlier versions accepted still load.
   assert.is(
     parseTemplate(`trail:\n  attestations:\n${attestations(9_000)}`, { isStored: true }).template?.trail.attestations
       .length,
@@ -107,17 +107,17 @@ test("two thousand attestations are read, and so is a file padded to its limit",
   ]);
 });
 
-test("padding is cut off only where it is a comment", () => {
+test("strips padding only if it is a comment", () => {
   const { problems } = parseTemplate("trail:\n  artifacts:\n  - name: |-\n      a\n      # b\n# c\n");
   assert.equal(
     problems?.map(({ location, line }) => [location, line]),
     [["trail.artifacts.0.name", 3]],
   );
-  // A quoted text may end in a line that begins like a comment; such a name is refused with or without that line.
+  // A quoted text may end in a line that looks like a comment; the name is refused with and without that line.
   assert.is(parseTemplate('trail: {artifacts: [{name: "a\n# b"}]}').template, null);
 });
 
-test("whatever is done to a template, it is either read or refused in the promised form", () => {
+test("reads any mutated template or refuses it in the specified form", () => {
   const seed =
     "version: 1\ntrail:\n  attestations: &x\n  - {name: a, type: '*'}\n  - name: b\n    type: custom:c # d\n " +
     ' artifacts:\n  - name: "e"\n    attestations: *x\n';

@@ -10,7 +10,7 @@ import {
   TEMPLATE_SCHEMA,
 } from "../../../src/domain/flow-template/template.ts";
 
-const test = suite("flow template");
+const test = suite("domain/flow-template/template");
 
 /** The refusal as users see it, or the template. */
 function outcome(text: string): unknown {
@@ -48,7 +48,7 @@ trail:
   - name: web
 `;
 
-/** Text, outcome, and whether the served schema agrees; `true` in the third place marks what no JSON Schema can say. */
+/** Text, outcome, and `true` if JSON Schema cannot express the refusal, so that the served schema accepts the text. */
 const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   [EMPTY_TEMPLATE_TEXT, empty],
   ["{}", empty],
@@ -137,7 +137,7 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
     "trail: {attestations: [{name: a, type: null}]}",
     refusal("trail.attestations.0.type\n  Input should be a valid string [input: null] (line 1, column 40)"),
   ],
-  // decision 42: names that no report can carry
+  // decision 42: names that no report can have
   [
     "trail: {attestations: [{name: a.b, type: snyk}]}",
     refusal(
@@ -191,7 +191,7 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
     "trail: {artifacts: [{name: x, attestations: [{name: a, type: b}]}]}",
     refusal(`trail.artifacts.0.attestations.0.type\n  ${TYPES} [input: b] (line 1, column 62)`),
   ],
-  // names twice: in one list refused, in two lists fine
+  // repeated names: refused in one list, accepted in two lists
   [
     "trail: {attestations: [{name: a, type: snyk}, {name: a, type: jira}]}",
     refusal("trail.attestations.1.name\n  Name is used more than once in this list [input: a] (line 1, column 47)"),
@@ -210,7 +210,7 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
       ["x", "y"].map((name) => ({ name, attestations: [{ name: "a", type: "snyk" }] })),
     ),
   ],
-  // cycles end where the shape ends
+  // cycles end at the depth of the known shape
   [
     "trail: &a {attestations: *a}",
     refusal("trail.attestations\n  Input should be a valid list [input: {...}] (line 1, column 26)"),
@@ -226,9 +226,9 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
     refusal("trail\n  Input should be a valid object [input: *b, an alias without anchor] (line 1, column 8)"),
     true,
   ],
-  // keys twice
+  // repeated keys
   ["version: 1\nversion: 1\n", refusal("version\n  Key is given more than once (line 2, column 1)"), true],
-  // YAML that is none: one problem
+  // not YAML: one problem
   [
     "a: [",
     refusal(
@@ -282,7 +282,7 @@ for (const [text, expected, beyondSchema = false] of table) {
   });
 }
 
-test("all mistakes at once, in the order of the text", () => {
+test("reports all mistakes at once, in text order", () => {
   const text = `version: 3
 trail:
   attestations:
@@ -312,7 +312,7 @@ trail:
   );
 });
 
-test("what the text as a whole has wrong is told with the rest, as long as it is YAML", () => {
+test("reports problems of the whole text with the others, as long as it is YAML", () => {
   assert.is(
     outcome("version: !one 2\ntrail: *nobody\n---\n"),
     refusal(
@@ -325,7 +325,7 @@ test("what the text as a whole has wrong is told with the rest, as long as it is
   assert.is(parseTemplate(`${"- !x y\n".repeat(200)}---\n`).problems?.length, 100);
 });
 
-test("of a text that is no YAML the earliest break is told, alone", () => {
+test("reports only the earliest syntax error of a text that is not YAML", () => {
   const table: [text: string, problem: string][] = [
     [
       "version: 3\nx: @y\nz: b: c\n\u0000",
@@ -341,7 +341,7 @@ test("of a text that is no YAML the earliest break is told, alone", () => {
     assert.is(outcome(text), refusal(`template_file\n  ${problem}`), JSON.stringify(text));
 });
 
-test("no more than a hundred problems, each of a bounded length", () => {
+test("reports at most a hundred problems, each of a bounded length", () => {
   const { problems } = parseTemplate(
     `trail: {attestations: [${`{name: ${"a.".repeat(5000)}, type: x},`.repeat(200)}]}`,
   );
@@ -349,7 +349,7 @@ test("no more than a hundred problems, each of a bounded length", () => {
   for (const { problem } of problems ?? []) assert.ok(problem.length < 400, problem);
 });
 
-test("a list of names becomes one artifact with attestations of any type", () => {
+test("converts a list of names into one artifact with attestations of any type", () => {
   const { text, template } = buildLegacyTemplate(["artifact", "unit-test", "123", "null", "unit-test", "a,b"]);
   assert.equal(parseTemplate(text).template, template);
   assert.ok(text.startsWith("version: 1\n"));

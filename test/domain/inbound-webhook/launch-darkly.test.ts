@@ -1,4 +1,4 @@
-/** Which flags changed in which environments (semantics 8.6). */
+/** Where changes of flags are recorded (semantics 8.6). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { describeFlagChange, locateFlagChange } from "../../../src/domain/inbound-webhook/launch-darkly.ts";
@@ -12,7 +12,7 @@ const place = (project: string, environment: string, flag: string) => ({
   trail: flag,
 });
 
-test("a change belongs to each environment and flag that it names, once", () => {
+test("locates a change once per environment and flag", () => {
   assert.equal(locateFlagChange({ target: { resources: ["proj/web:env/production:flag/new-checkout"] } }), [
     place("web", "production", "new-checkout"),
   ]);
@@ -36,7 +36,7 @@ test("a change belongs to each environment and flag that it names, once", () => 
   );
 });
 
-test("a change in no environment belongs nowhere", () => {
+test("locates a change outside all environments nowhere", () => {
   for (const resource of [
     "proj/web:env/*:flag/new",
     "member/5e0f",
@@ -53,7 +53,7 @@ test("a change in no environment belongs nowhere", () => {
     assert.equal(locateFlagChange(call), []);
 });
 
-test("what was done is told in one line", () => {
+test("describes a change in one line", () => {
   const member = { email: "ada@example.com", firstName: "Ada", lastName: "Lovelace" };
   assert.is(
     describeFlagChange({ member, titleVerb: "turned on the flag", name: "New checkout" }, "new-checkout"),

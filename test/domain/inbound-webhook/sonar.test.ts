@@ -1,4 +1,4 @@
-/** Where the result of a scan belongs (semantics 8.6). */
+/** Where a scan is recorded (semantics 8.6). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { locateScan } from "../../../src/domain/inbound-webhook/sonar.ts";
@@ -31,13 +31,13 @@ const DEFAULTS = {
   fingerprint: null,
 };
 
-test("a scan that says nothing goes by project and revision", () => {
+test("names flow and trail of a scan without properties after project and revision", () => {
   assert.equal(placed(call()), DEFAULTS);
   assert.equal(placed(call({}, { properties: null })), DEFAULTS);
   assert.equal(placed({ revision: SHA, project: { key: "web" } }), DEFAULTS);
 });
 
-test("properties win, an empty one counts as absent", () => {
+test("prefers properties, and ignores empty ones", () => {
   const fingerprint = "a".repeat(64);
   const given = {
     flow: "backend",
@@ -61,7 +61,7 @@ test("properties win, an empty one counts as absent", () => {
   assert.equal(placed(call(Object.fromEntries(Object.keys(given).map((name) => [name, " "])))), DEFAULTS);
 });
 
-test("flows are named after the project's key or name, with what the operator adds", () => {
+test("names flows after the project's key or name, with the operator's prefix and suffix", () => {
   const flow = (key: string, name: string | null, names: Partial<SonarFlowNames>) =>
     placed(call({}, { project: { key, name } }), { ...NAMES, ...names }).flow;
   assert.is(flow("org:my project", "Web", {}), "org-my-project");
@@ -73,13 +73,13 @@ test("flows are named after the project's key or name, with what the operator ad
   assert.is(flow("k".repeat(400), null, {}).length, 256);
 });
 
-test("a commit is taken from the revision only where it looks like one", () => {
+test("uses the revision as commit only if it looks like one", () => {
   assert.is(placed(call({}, { revision: "4711" })).commit, null);
   assert.is(placed(call({}, { revision: "4711" })).trail, "4711");
   assert.is(placed(call({ git_commit: SHA }, { revision: "4711" })).commit, SHA);
 });
 
-test("what is not valid is told by property, all at once", () => {
+test("reports all invalid properties at once", () => {
   const problems = (given: SonarWebhook): unknown => locateScan(given, NAMES).problems;
   const at = (name: string): string => `properties.sonar.analysis.kosli_${name}`;
   assert.equal(

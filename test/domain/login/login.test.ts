@@ -6,7 +6,7 @@ import { normalizePassword, findPasswordProblem } from "../../../src/domain/logi
 
 const test = suite("domain/login/login");
 
-test("one password has one form", () => {
+test("normalizes a password to one form", () => {
   for (const [text, form] of [
     ["plain", "plain"],
     ["Zu\u0308rich", "Zürich"],
@@ -23,7 +23,7 @@ test("one password has one form", () => {
     assert.is(normalizePassword(text), form, JSON.stringify(text));
 });
 
-test("a password is long, and not the name", () => {
+test("requires a long password that differs from the login name", () => {
   for (const [text, problem] of [
     ["correct horse battery", null],
     ["aaaaaaaaaaaa", null],
@@ -36,7 +36,7 @@ test("a password is long, and not the name", () => {
     assert.is(findPasswordProblem(text, "anne.example"), problem, text.slice(0, 20));
 });
 
-test("paths lead to this server or nowhere", () => {
+test("accepts only paths on this server", () => {
   for (const [text, path] of [
     ["/account", "/account"],
     ["/api/v2/doc/?a=b#/c", "/api/v2/doc/?a=b#/c"],
@@ -64,7 +64,7 @@ test("paths lead to this server or nowhere", () => {
     assert.is(parseNextPath(text), path, String(text).slice(0, 30));
 });
 
-test("the strongest role of all groups counts, and none is an answer too", () => {
+test("grants the strongest role of all groups, or none", () => {
   const mapping = [
     { group: "a", organization: "acme", role: "reader" },
     { group: "b", organization: "acme", role: "admin" },
@@ -112,7 +112,7 @@ test("the strongest role of all groups counts, and none is an answer too", () =>
   assert.equal([...resolveRoles(["a"], [])], []);
 });
 
-test("login names are made of what the provider says, and are free", () => {
+test("makes an unused login name from the provider's claims", () => {
   const taken = new Set(["ann", "ann-2", "user"]);
   for (const [names, name] of [
     [["bob"], "bob"],
@@ -135,14 +135,14 @@ test("login names are made of what the provider says, and are free", () => {
     );
 });
 
-test("an empty subject identifies nobody", () => {
+test("refuses an empty subject", () => {
   for (const subject of ["", " ", "\t\n"]) {
     const read = () => parsePerson({ preferred_username: "ann" }, { issuer: "i", subject, groupsClaim: "groups" });
     assert.throws(read, /the sub claim of the ID token is empty/);
   }
 });
 
-test("claims of any shape are read", () => {
+test("reads claims of any shape", () => {
   assert.equal(
     parsePerson(
       { preferred_username: "ann", name: "Ann", email: "a@b", groups: ["x", 1, "y"] },

@@ -1,5 +1,5 @@
 /**
- * Addresses that the server may be sent to, and those that it may not: each range at both of its ends, each disguise.
+ * Allowed and refused addresses: both ends of each range, and each form that embeds an IPv4 address.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -16,7 +16,7 @@ const PROTOCOLS = "reserved for protocols";
 const SHARED = "carrier-grade NAT space, or internal to a cluster";
 
 const CASES: readonly (readonly [string, string | null])[] = [
-  // IPv4, in order, with the neighbours of each range
+  // IPv4 in order, with the neighbors of each range
   ["0.0.0.0", "unspecified"],
   ["0.255.255.255", "unspecified"],
   ["1.0.0.0", null],
@@ -83,7 +83,7 @@ const CASES: readonly (readonly [string, string | null])[] = [
   ["240.0.0.0", "reserved"],
   ["255.255.255.254", "reserved"],
   ["255.255.255.255", "broadcast"],
-  // IPv6: what the world may use, and the rest
+  // IPv6: the globally assigned range, and the rest
   ["2606:4700:4700::1111", null],
   ["2a00:1450:4001:81b::200e", null],
   ["3ffd:ffff::1", null],
@@ -149,7 +149,7 @@ const CASES: readonly (readonly [string, string | null])[] = [
   ["2002:a9fe:a9fe::1", TUNNEL],
   ["2001::1", TUNNEL],
   ["2001:0:4136:e378:8000:63bf:3fff:fdd2", TUNNEL],
-  // no addresses
+  // not addresses
   ["", "not an IP address"],
   ["localhost", "not an IP address"],
   ["127.1", "not an IP address"],
@@ -165,11 +165,11 @@ const CASES: readonly (readonly [string, string | null])[] = [
   ["256.1.1.1", "not an IP address"],
 ];
 
-test("every address is told by its range", () => {
+test("refuses every address by its range", () => {
   for (const [address, problem] of CASES) assert.is(findAddressProblem(address, []), problem, address);
 });
 
-test("an IPv4 address is judged alike in every form that reaches it, and refused in every form that might", () => {
+test("treats an IPv4 address alike in every form that reaches it, and refuses forms that might", () => {
   for (const [address, problem] of CASES.filter(
     ([text]) => /^\d+\.\d+\.\d+\.\d+$/.test(text) && findAddressProblem(text, []) !== "not an IP address",
   )) {
@@ -211,7 +211,7 @@ test("an IPv4 address is judged alike in every form that reaches it, and refused
   }
 });
 
-test("a range of the operator opens what lies in it, and nothing else", () => {
+test("allows addresses in an operator's range, and no others", () => {
   const allow = ["10.20.0.0/16", "fd12::/16", "127.0.0.1/32"];
   for (const address of [
     "10.20.0.0",
@@ -237,12 +237,12 @@ test("a range of the operator opens what lies in it, and nothing else", () => {
   }
 });
 
-test("a range of IPv6 opens no IPv4 address in disguise", () => {
+test("does not allow embedded IPv4 addresses by an IPv6 range", () => {
   assert.is(findAddressProblem("::ffff:127.0.0.1", ["::/0"]), "loopback");
   assert.is(findAddressProblem("fe80::1", ["::/0"]), null);
 });
 
-test("a range of the operator is asked for by itself too", () => {
+test("matches addresses against ranges alone", () => {
   assert.is(createRangeMatcher(["10.0.0.0/8"])("10.1.2.3"), true);
   assert.is(createRangeMatcher(["10.0.0.0/8"])("::ffff:10.1.2.3"), true);
   assert.is(createRangeMatcher(["10.0.0.0/8"])("8.8.8.8"), false);
@@ -250,7 +250,7 @@ test("a range of the operator is asked for by itself too", () => {
   assert.is(createRangeMatcher(["0.0.0.0/0"])("nonsense"), false);
 });
 
-test("ranges have one form", () => {
+test("normalizes ranges", () => {
   const cases: readonly (readonly [string, string | null])[] = [
     ["10.0.0.0/8", "10.0.0.0/8"],
     ["10.1.2.3", "10.1.2.3/32"],

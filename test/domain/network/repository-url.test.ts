@@ -9,7 +9,7 @@ import {
 
 const test = suite("domain/network/repository-url");
 
-test("the instance of a code host is what its address says, in one spelling", () => {
+test("derives the code host instance from a URL, in one spelling", () => {
   const cases: [url: string, instance: string][] = [
     ["https://github.com/acme/shop", "github.com"],
     ["https://GitHub.COM/acme/shop", "github.com"],
@@ -36,12 +36,12 @@ test("the instance of a code host is what its address says, in one spelling", ()
   for (const [url, instance] of cases) assert.is(vcsInstanceOf(url), instance, url);
 });
 
-test("an address of any length is read in linear time", () => {
+test("parses a URL of any length in linear time", () => {
   for (const url of [`https://${"a@".repeat(40_000)}`, `https://${":1".repeat(40_000)}`, `${"a".repeat(80_000)}`])
     assert.type(vcsInstanceOf(url), "string");
 });
 
-test("a namespace is what was reported, else what stands before the last part of the name", () => {
+test("derives the namespace from the reported path, else from the name", () => {
   const cases: [name: string, path: string[] | null, namespace: string][] = [
     ["acme/shop", null, "acme"],
     ["acme/web/shop", null, "acme/web"],
@@ -58,7 +58,7 @@ test("a namespace is what was reported, else what stands before the last part of
   assert.is(removeEmptyLevels("//a///b/"), "a/b");
 });
 
-test("a search ignores the case of all letters", () => {
+test("folds the case of all letters for search", () => {
   assert.is(foldCase("Größe/ÄÖ"), "größe/äö");
 });
 

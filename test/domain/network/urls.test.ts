@@ -58,7 +58,7 @@ for (const [stored, expected] of repairs) {
   test(`repair ${JSON.stringify(stored)}`, () => assert.is(repairRepoUrl(stored), expected));
 }
 
-test("repair takes linear time", () => {
+test("repairs URLs in linear time", () => {
   const million = 1_000_000;
   for (const text of [
     `${"a.".repeat(million)}:`,
@@ -70,7 +70,7 @@ test("repair takes linear time", () => {
   }
 });
 
-test("a repo URL needs scheme and host", () => {
+test("requires scheme and host in a repo URL", () => {
   for (const url of [
     "https://github.com/acme/api",
     "HTTPS://u:p@h",
@@ -132,12 +132,12 @@ for (const [text, linkable, remote] of [
     },
   );
 
-test("checking a URL takes linear time", () => {
+test("checks URLs in linear time", () => {
   for (const text of ["a.", "a-", ".", ":", " ", "\t", "a@", "1"])
     for (const check of [isLinkable, isGitRemote]) check(text.repeat(500_000));
 });
 
-test("only http and https with a host are web URLs", () => {
+test("accepts only http and https with a host as web URLs", () => {
   assert.ok(isWebUrl("https://h/x?y#z"));
   for (const url of ["ftp://h", "https:h", "//h", "http://", "http://h:99999", " https://h"])
     assert.not(isWebUrl(url), url);
@@ -145,7 +145,7 @@ test("only http and https with a host are web URLs", () => {
 
 const [OLD, NEW] = ["a".repeat(40), "b".repeat(40)];
 const comparisons: [string, string, string | null, string | null][] = [
-  // the address of the commit, of the earlier one (OLD and NEW stand for the ids), the repository, the comparison
+  // URL of the commit, of the earlier commit (OLD and NEW stand for the ids), of the repository, and the comparison
   [
     "https://github.com/acme/api/commit/NEW",
     "https://github.com/acme/api/commit/OLD",
@@ -183,11 +183,11 @@ const comparisons: [string, string, string | null, string | null][] = [
     null,
     `https://github.com/acme/api/compare/${OLD}...${NEW}`,
   ],
-  // the repository tells where the commit does not
+  // derived from the repository if the commit URL is not known
   ["n/a", "", "https://github.com/acme/api.git", `https://github.com/acme/api/compare/${OLD}...${NEW}`],
   ["", "", "git@gitlab.com:a/b.git", `https://gitlab.com/a/b/-/compare/${OLD}...${NEW}`],
   ["", "", "bitbucket.org/acme/api/", `https://bitbucket.org/acme/api/branches/compare/${NEW}..${OLD}`],
-  // nobody knows
+  // unknown forges
   ["https://github.com/acme/api/commit/NEW", "https://github.com/acme/other/commit/OLD", null, null],
   ["https://dev.azure.com/o/p/_git/r/commit/NEW", "", "https://dev.azure.com/o/p/_git/r", null],
   ["https://git.acme.test/projects/A/repos/api/commits/NEW", "", null, null],

@@ -1,4 +1,4 @@
-/** URLs that users name as targets, in all the spellings that have led servers to themselves. */
+/** Webhook targets, in all the notations by which servers have been tricked into calling themselves. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { isInternalName, parseTarget, findTargetProblem } from "../../../src/domain/network/webhook-url.ts";
@@ -58,7 +58,7 @@ const CASES: readonly (readonly [string, string | null])[] = [
   ["http://example.com:0/", "The port 0 is not allowed for http"],
   ["http://example.com:443/", null],
   ["https://example.com:80/", null],
-  // IPv4 in all its spellings
+  // IPv4 in all its notations
   ["http://127.0.0.1/", address("127.0.0.1", "loopback")],
   ["http://127.0.0.1./", address("127.0.0.1", "loopback")],
   ["http://127.1/", address("127.0.0.1", "loopback")],
@@ -106,11 +106,11 @@ const CASES: readonly (readonly [string, string | null])[] = [
   [`http://${"a".repeat(64)}.example/`, `The host name ${"a".repeat(64)}.example is not valid`],
 ];
 
-test("what is wrong with a target is told without looking at a name server", () => {
+test("reports problems of a target without resolving its name", () => {
   for (const [url, problem] of CASES) assert.is(findTargetProblem(url, []), problem, url);
 });
 
-test("ranges of the operator open addresses in them, and names whose addresses may lie in them", () => {
+test("allows addresses in the operator's ranges, and names that may resolve into them", () => {
   const allow = ["10.0.0.0/8"];
   assert.is(findTargetProblem("http://10.1.2.3/", allow), null);
   assert.is(findTargetProblem("http://167837955/", allow), null, "10.1.2.3 as a number");
@@ -121,7 +121,7 @@ test("ranges of the operator open addresses in them, and names whose addresses m
   assert.is(findTargetProblem("http://user@10.1.2.3/", allow), CREDENTIALS);
 });
 
-test("a target is read with the host that is looked up", () => {
+test("parses a target with the host to resolve", () => {
   const read = (url: string) => {
     const target = parseTarget(url, ["127.0.0.0/8"]);
     return typeof target === "string" ? target : [target.host, target.isAddress];
@@ -132,7 +132,7 @@ test("a target is read with the host that is looked up", () => {
   assert.equal(read("http://[2606:4700::1111]/"), ["2606:4700::1111", true]);
 });
 
-test("internal names are told from others", () => {
+test("recognizes internal names", () => {
   for (const name of ["localhost", "x.localhost", "web", "db.svc", "a.cluster.local", "x.internal", "y.lan"])
     assert.is(isInternalName(name), true, name);
   for (const name of ["example.com", "local.example.com", "notinternal.com", "a.xlan"])

@@ -1,4 +1,4 @@
-/** The messages as they leave: bodies of chats and mails in full, and what hostile names cannot do in them. */
+/** Rendered messages: complete chat and mail bodies, and the escaping of hostile names. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { urlsFor } from "../../../src/contract/urls.ts";
@@ -20,7 +20,7 @@ import { buildWebhookPayload } from "../../../src/domain/notification/webhook.ts
 
 const test = suite("domain/notification/render");
 const links = urlsFor("https://assay.example.com");
-const moment: SnapshotRef = { org: "acme", environment: "prod", index: 42, compliant: false };
+const snapshot: SnapshotRef = { org: "acme", environment: "prod", index: 42, compliant: false };
 const sender = { org: "acme", action: "alerts", number: 7 };
 const AT = 1_700_000_000.75;
 const started = (name: string): ArtifactEvent => ({
@@ -35,11 +35,11 @@ const started = (name: string): ArtifactEvent => ({
 });
 const PAGE = "https://assay.example.com/acme/environments/prod/42";
 
-test("an environment that turned, to a webhook, a chat and a mail", () => {
-  const notice = createEnvironmentEvent("ON_NON_COMPLIANT_ENV", { at: AT, snapshot: moment, nonCompliant: 3 });
-  const told = () => composeEventMessage(notice, sender, links);
-  const payload = () => buildWebhookPayload(notice, links);
-  assert.equal(renderForTarget({ type: "WEBHOOK", webhook: "https://x.org" }, payload, told), {
+test("renders a change of an environment's verdict as webhook, chat message and mail", () => {
+  const event = createEnvironmentEvent("ON_NON_COMPLIANT_ENV", { at: AT, snapshot, nonCompliant: 3 });
+  const message = () => composeEventMessage(event, sender, links);
+  const payload = () => buildWebhookPayload(event, links);
+  assert.equal(renderForTarget({ type: "WEBHOOK", webhook: "https://x.org" }, payload, message), {
     type: "WEBHOOK",
     webhook: "https://x.org",
     body: {
@@ -57,7 +57,7 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
       },
     },
   });
-  assert.equal(renderForTarget({ type: "SLACK", webhook: "https://x.org" }, payload, told), {
+  assert.equal(renderForTarget({ type: "SLACK", webhook: "https://x.org" }, payload, message), {
     type: "SLACK",
     webhook: "https://x.org",
     body: {
@@ -72,7 +72,7 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
       ],
     },
   });
-  assert.equal(renderForTarget({ type: "EMAIL", emails: ["a@x.org"] }, payload, told), {
+  assert.equal(renderForTarget({ type: "EMAIL", emails: ["a@x.org"] }, payload, message), {
     type: "EMAIL",
     emails: ["a@x.org"],
     subject: "prod: non-compliant",
@@ -90,15 +90,15 @@ test("an environment that turned, to a webhook, a chat and a mail", () => {
   });
 });
 
-test("what users wrote makes no markup, no mention, no link and no header", () => {
+test("escapes user texts so that they make no markup, mention, link or header", () => {
   const hostile =
     `<img src=x onerror="alert('1')">&<!channel><https://evil.test|click>\r\nBcc: ` + `eve@evil.test\u2028*bold*`;
-  const notice = createArtifactEvent(started(hostile), AT, moment);
-  const told = composeEventMessage(notice, { ...sender, action: hostile }, links);
-  const chat = JSON.stringify(renderChatBody(told));
+  const event = createArtifactEvent(started(hostile), AT, snapshot);
+  const message = composeEventMessage(event, { ...sender, action: hostile }, links);
+  const chat = JSON.stringify(renderChatBody(message));
   assert.not.match(chat, /<!channel>|<https:\/\/evil|<img/);
   assert.match(chat, /&lt;!channel&gt;&lt;https:\/\/evil\.test\|click&gt; Bcc: eve@evil/);
-  const { subject, text, html } = renderMail(told);
+  const { subject, text, html } = renderMail(message);
   assert.not.match(subject, /[\r\n]/);
   assert.not.match(html, /<img|<!channel|'1'|onerror="/);
   assert.match(html, /&lt;img src=x onerror=&quot;alert\(&#39;1&#39;\)&quot;&gt;&amp;&lt;!channel&gt;/);
@@ -107,23 +107,23 @@ test("what users wrote makes no markup, no mention, no link and no header", () =
     renderMessage({ heading: "a\r\nBcc: x@y.z", lines: [], link: { url: PAGE, text: "x" }, footer: "f" }),
   ).subject;
   assert.is(subjects, "a Bcc: x@y.z");
-  // Machines get the text as it is.
-  assert.is((buildWebhookPayload(notice, links)["artifact"] as { name: string }).name, hostile);
+  // Webhooks get the text unescaped.
+  assert.is((buildWebhookPayload(event, links)["artifact"] as { name: string }).name, hostile);
 });
 
-test("a letter has so many lines and says how many more there are; its texts are bounded", () => {
+test("limits the lines and texts of a message, and counts the omitted lines", () => {
   const events = Array.from({ length: MAX_LINES }, (_, n) => started(`app-${n}`));
-  const told = composeSnapshotMessage(
-    { trigger: "ON_STARTED_ARTIFACT", events, total: 10_000, snapshot: moment },
+  const message = composeSnapshotMessage(
+    { trigger: "ON_STARTED_ARTIFACT", events, total: 10_000, snapshot },
     sender,
     links,
   );
   assert.equal(
-    { heading: told.heading, "lines.length": told.lines.length, more: told.omitted },
-    { heading: "prod: artifact started (10000)", "lines.length": 20, more: 9_980 },
+    { heading: message.heading, "lines.length": message.lines.length, omitted: message.omitted },
+    { heading: "prod: artifact started (10000)", "lines.length": 20, omitted: 9_980 },
   );
-  assert.is(told.lines[0], "app-0 started running (2 instances, non-compliant)");
-  const [, lines] = (renderChatBody(told) as { blocks: { text: { text: string } }[] }).blocks;
+  assert.is(message.lines[0], "app-0 started running (2 instances, non-compliant)");
+  const [, lines] = (renderChatBody(message) as { blocks: { text: { text: string } }[] }).blocks;
   assert.match(lines?.text.text ?? "", /• and 9980 more$/);
   for (const character of ["x", "&"]) {
     const long = composeSnapshotMessage(
@@ -131,7 +131,7 @@ test("a letter has so many lines and says how many more there are; its texts are
         trigger: "ON_STARTED_ARTIFACT",
         events: Array.from({ length: 20 }, () => started(character.repeat(4_000))),
         total: 30,
-        snapshot: moment,
+        snapshot,
       },
       sender,
       links,
@@ -144,7 +144,7 @@ test("a letter has so many lines and says how many more there are; its texts are
   }
 });
 
-test("events of a member and events with provenance say so", () => {
+test("names the member environment and the build flow of an event", () => {
   const provenance = {
     flow: "build",
     state: "COMPLIANT",
@@ -155,23 +155,23 @@ test("events of a member and events with provenance say so", () => {
     artifactId: "id",
     selector: {},
   };
-  const told = composeSnapshotMessage(
+  const message = composeSnapshotMessage(
     {
       trigger: "ON_SCALED_ARTIFACT",
       events: [{ ...started("web"), annotation: "updated-provenance", member: "eu", provenance }],
       total: 1,
-      snapshot: moment,
+      snapshot,
     },
     sender,
     links,
   );
   assert.equal(
-    { heading: told.heading, lines: told.lines },
+    { heading: message.heading, lines: message.lines },
     { heading: "prod: artifact changed", lines: ["web in eu has new provenance (non-compliant), built by build"] },
   );
 });
 
-test("keys that end", () => {
+test("renders warnings of expiring keys", () => {
   const key = {
     id: "k-1",
     description: "CI <main>",

@@ -5,7 +5,7 @@ import type { StoredTarget, Target } from "../../../src/domain/notification/targ
 
 const test = suite("domain/notification/targets");
 
-test("hosts and domains are kept in lower case, a slash at the end goes, addresses become one target", () => {
+test("lowercases hosts and domains, drops a trailing slash, and joins addresses in one target", () => {
   const targets: Target[] = [
     { type: "WEBHOOK", webhook: "https://Hooks.Example.COM:8443/Path/To/", payload_version: "1.0" },
     { type: "EMAIL", emails: ["Ada.L@Example.COM", "bob@example.com"] },
@@ -19,7 +19,7 @@ test("hosts and domains are kept in lower case, a slash at the end goes, address
   ]);
 });
 
-test("nothing else of an address is changed, and what is normal stays so", () => {
+test("changes nothing else of an address, and leaves normalized targets unchanged", () => {
   const table: [string, string][] = [
     ["https://x.org/", "https://x.org"],
     ["https://x.org//", "https://x.org/"],
@@ -28,14 +28,16 @@ test("nothing else of an address is changed, and what is normal stays so", () =>
     ["https://X.org:443?A", "https://x.org:443?A"],
     ["HTTPS://X.org/A", "HTTPS://x.org/A"],
   ];
-  for (const [given, kept] of table) {
-    assert.equal(normalizeTargets([{ type: "WEBHOOK", webhook: given }]), [{ type: "WEBHOOK", webhook: kept }]);
-    if (!kept.endsWith("/") || /[?#]/.test(kept))
-      assert.equal(normalizeTargets([{ type: "WEBHOOK", webhook: kept }]), [{ type: "WEBHOOK", webhook: kept }]);
+  for (const [given, normalized] of table) {
+    assert.equal(normalizeTargets([{ type: "WEBHOOK", webhook: given }]), [{ type: "WEBHOOK", webhook: normalized }]);
+    if (!normalized.endsWith("/") || /[?#]/.test(normalized))
+      assert.equal(normalizeTargets([{ type: "WEBHOOK", webhook: normalized }]), [
+        { type: "WEBHOOK", webhook: normalized },
+      ]);
   }
 });
 
-test("a target is the same recipient by its address alone", () => {
+test("identifies a target by its address alone", () => {
   const same = (one: StoredTarget, other: StoredTarget): boolean => targetIdentityOf(one) === targetIdentityOf(other);
   const hook = (webhook: string, more = {}): StoredTarget => ({
     type: "WEBHOOK",

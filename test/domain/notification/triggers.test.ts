@@ -10,7 +10,7 @@ import {
 
 const test = suite("domain/notification/triggers");
 
-test("the word of messages is the trigger without its beginning", () => {
+test("derives the event type from the trigger without its prefix", () => {
   assert.equal([...ENVIRONMENT_TRIGGERS, ...FLOW_TRIGGERS].map(eventTypeOf), [
     "STARTED_ARTIFACT",
     "EXITED_ARTIFACT",
@@ -26,7 +26,7 @@ test("the word of messages is the trigger without its beginning", () => {
   ]);
 });
 
-test("what an event raises", () => {
+test("maps annotations to triggers", () => {
   const table: Record<string, string> = {
     "started-compliant": "ON_STARTED_ARTIFACT",
     "started-non-compliant": "ON_STARTED_ARTIFACT",
@@ -39,7 +39,7 @@ test("what an event raises", () => {
   for (const [annotation, trigger] of Object.entries(table)) assert.is(triggerOf(annotation), trigger, annotation);
 });
 
-test("a snapshot turns its environment over", () => {
+test("finds changes of an environment's verdict", () => {
   const table: [lastKnown: boolean | null, state: boolean | null, trigger: string | null][] = [
     [true, false, "ON_NON_COMPLIANT_ENV"],
     [null, false, "ON_NON_COMPLIANT_ENV"],

@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { estimateEvaluationMs } from "../../../src/domain/policy/cost.ts";
 import { parsePolicy } from "../../../src/domain/policy/document.ts";
 
-const test = suite("cost of policies");
+const test = suite("domain/policy/cost");
 
 function costOf(artifacts: string): number {
   const { policy, problems } = parsePolicy(`_schema: /v1\nartifacts: ${artifacts}`);
@@ -12,11 +12,11 @@ function costOf(artifacts: string): number {
 }
 const rules = (count: number, more = ""): string => `{attestations: [${`{type: junit${more}},`.repeat(count)}]}`;
 
-test("an ordinary policy of twenty rules costs less than evaluating and writing one artifact", () => {
+test("estimates a typical policy of twenty rules as cheaper than evaluating and writing one artifact", () => {
   assert.ok(costOf(rules(20, ", if: \"flow.tags.team == 'a'\"")) < 0.2);
 });
 
-test("rules, terms and patterns add up, wherever they stand", () => {
+test("adds up rules, terms and patterns in all parts of a policy", () => {
   assert.ok(costOf(rules(250)) >= 2);
   const chain = Array(4_000).fill("true").join(" or ");
   assert.ok(costOf(`{attestations: [{type: junit, if: "${chain}"}]}`) >= 0.8);

@@ -19,7 +19,7 @@ function refused(text: string): string[] {
   return problems.map(({ line, column, path, problem }) => `${line}:${column} ${path}: ${problem}`);
 }
 
-const valid = suite("policy files accepted");
+const valid = suite("domain/policy/document: accepted files");
 
 const EMPTY_RULE = { required: false, exceptions: [] };
 
@@ -30,7 +30,7 @@ valid("only _schema: every default", () => {
   });
 });
 
-valid("everything at once, normalised", () => {
+valid("everything at once, normalized", () => {
   const policy = accepted(`# a comment
 _schema: https://app.example.com/schemas/policy/environment/v1
 artifacts:
@@ -128,24 +128,24 @@ const SAME: [string, string][] = [
 ];
 for (const [what, text] of SAME) valid(what, () => void accepted(text));
 
-valid("an alias carries its whole rule", () => {
+valid("an alias for a whole rule", () => {
   const { provenance, trailCompliance } = accepted(SAME[6]?.[1] ?? "");
   assert.is(trailCompliance.required, true);
   assert.equal(trailCompliance.exceptions, provenance.exceptions);
 });
 
-valid("a comment after a block scalar is cut off, a line of the scalar is not", () => {
+valid("a comment after a block scalar, which is not a line of the scalar", () => {
   const policy = accepted(
     `${S}artifacts:\n  attestations:\n  - type: junit\n    if: |\n      flow.name\n      == 'a'\n\n# the end\n`,
   );
   assert.is(policy.attestations[0]?.condition?.text, "flow.name\n== 'a'");
-  const kept = accepted(`${S}artifacts:\n  attestations:\n  - type: junit\n    name: |-\n      a\n      # b`);
-  assert.is(kept.attestations[0]?.name, "a\n# b");
+  const scalar = accepted(`${S}artifacts:\n  attestations:\n  - type: junit\n    name: |-\n      a\n      # b`);
+  assert.is(scalar.attestations[0]?.name, "a\n# b");
 });
 
 valid.run();
 
-const invalid = suite("policy files refused");
+const invalid = suite("domain/policy/document: refused files");
 
 const REFUSED: [what: string, text: string, problems: string[]][] = [
   ["an empty file", "", ["1:1 : the file is empty"]],
@@ -411,7 +411,7 @@ for (const [what, text, line, column] of SYNTAX) {
   });
 }
 
-invalid("what stands before a syntax error is judged as well, what is missing is not", () => {
+invalid("checks the text before a syntax error, but does not report missing keys", () => {
   const found = refused("artifacts:\n  provenanse: {}\n  attestations:\n    - if: tru\n      x: @\n    - type: nope\n");
   assert.equal(
     found.map((line) => line.split(" ")[0]),
@@ -420,7 +420,7 @@ invalid("what stands before a syntax error is judged as well, what is missing is
   assert.match(found[3] ?? "", /reserved character/);
 });
 
-invalid("a hundred problems are enough", () => {
+invalid("reports at most a hundred problems", () => {
   const { problems } = parsePolicy(`${S}artifacts:\n  attestations:\n${"  - {type: nope}\n".repeat(200)}`);
   assert.is(problems?.length, 100);
   assert.is(problems?.[99]?.line, 103);
@@ -432,9 +432,9 @@ invalid("a hundred problems are enough", () => {
 
 invalid.run();
 
-const places = suite("places inside expressions");
+const places = suite("domain/policy/document: positions inside expressions");
 
-/** Each text has the mark ^ right before the character that is to blame. */
+/** In each text, the mark ^ precedes the offending character. */
 const MARKED: [what: string, text: string][] = [
   ["plain", "if: flow.name ^= 'x'"],
   ["plain with wrapper", "if: ${{ flow.name ^= 'x' }}"],
@@ -468,7 +468,7 @@ for (const [what, marked] of MARKED) {
   });
 }
 
-places("lines count comments that were cut off, and a byte order mark is no column", () => {
+places("counts stripped comments as lines, and a byte order mark as no column", () => {
   assert.equal(refused("\ufeffartifacts: {}"), ["1:1 _schema: Field required"]);
   assert.equal(refused("\ufeff# one\r\n\r\n  # three\n_schema: v1\n# five\n"), [
     "4:10 _schema: the schema is not supported; its path must end in /v1 [input: v1]",
@@ -477,9 +477,9 @@ places("lines count comments that were cut off, and a byte order mark is no colu
 
 places.run();
 
-const rendering = suite("diagnostics in one line");
+const rendering = suite("domain/policy/document: diagnostics");
 
-rendering("place, path, problem; joined; nothing breaks the line", () => {
+rendering("joins position, path and problem in one line", () => {
   assert.is(
     renderDiagnostics([
       { line: 3, column: 7, path: "artifacts.attestations.0.type", problem: "Field required" },
@@ -490,7 +490,7 @@ rendering("place, path, problem; joined; nothing breaks the line", () => {
   assert.is(renderDiagnostics([]), "");
 });
 
-rendering("long values are cut, between characters", () => {
+rendering("truncates long values between characters", () => {
   const { problems } = parsePolicy(`_schema: "${"\u{1f600}".repeat(200)}"`);
   assert.is(
     problems?.[0]?.problem,

@@ -53,7 +53,7 @@ const legacy = (name: string, artifactState: State = "COMPLIANT"): FlowFacts => 
   trail: null,
 });
 
-function judge(artifacts: string, flows: FlowFacts[], artifactName = "app:v1"): PolicyVerdict {
+function evaluate(artifacts: string, flows: FlowFacts[], artifactName = "app:v1"): PolicyVerdict {
   return evaluatePolicy(policy(artifacts), { fingerprint: "f".repeat(64), artifactName, flows });
 }
 
@@ -66,7 +66,7 @@ const PROVENANCE = 0;
 const TRAIL = 1;
 const FIRST = 2;
 
-const table = suite("policy rules, one by one");
+const table = suite("domain/policy/evaluate: rules");
 
 /** `is` lists status, then for the rule under test: satisfied and the type of each resolution. */
 type Row = [
@@ -241,7 +241,7 @@ const ROWS: Row[] = [
     [OK, null, "rule_not_applicable"],
   ],
 
-  // trail-compliance: only COMPLIANT will do (decision 64: the caller's state counts trail-level entries)
+  // trail-compliance: only COMPLIANT satisfies (decision 64: the caller's state includes trail-level entries)
   [
     "trail-compliance of a compliant one",
     "{trail-compliance: {required: true}}",
@@ -409,7 +409,7 @@ const ROWS: Row[] = [
     [OK, true, "rule_satisfied"],
   ],
 
-  // Decision 63: under an exact name the artifact's record is taken
+  // Decision 63: under an exact name, the artifact's record hides the trail's
   [
     "exact name: artifact fails, trail passes",
     "{attestations: [{type: junit, name: unit}]}",
@@ -586,18 +586,21 @@ const ROWS: Row[] = [
 
 for (const [what, artifacts, flows, rule, is] of ROWS) {
   table(what, () => {
-    const verdict = judge(artifacts, flows);
+    const verdict = evaluate(artifacts, flows);
     const found = verdict.rules[rule] as RuleVerdict;
     assert.equal([verdict.status, found.satisfied, ...types(verdict, rule)], is);
     assert.is(found.ignored, found.satisfied === null);
   });
 }
 
-table("artifact.name is the snapshot's, or each flow's where that is empty", () => {
+table("artifact.name is that of the snapshot, or of each flow if that is empty", () => {
   const rule = "{attestations: [{type: junit, if: artifact.name == 'b-artifact'}]}";
-  assert.equal(types(judge(rule, [flow("a"), flow("b")]), FIRST), ["rule_not_applicable", "rule_not_applicable"]);
-  assert.equal(types(judge(rule, [flow("a"), flow("b")], ""), FIRST), ["rule_not_applicable", "missing_attestation"]);
-  assert.equal(types(judge("{attestations: [{type: junit, if: artifact.name == 'app:v1'}]}", [flow("a")]), FIRST), [
+  assert.equal(types(evaluate(rule, [flow("a"), flow("b")]), FIRST), ["rule_not_applicable", "rule_not_applicable"]);
+  assert.equal(types(evaluate(rule, [flow("a"), flow("b")], ""), FIRST), [
+    "rule_not_applicable",
+    "missing_attestation",
+  ]);
+  assert.equal(types(evaluate("{attestations: [{type: junit, if: artifact.name == 'app:v1'}]}", [flow("a")]), FIRST), [
     "missing_attestation",
   ]);
 });
@@ -605,15 +608,15 @@ table("artifact.name is the snapshot's, or each flow's where that is empty", () 
 table("artifact.fingerprint is the subject's", () => {
   assert.equal(
     types(
-      judge(`{provenance: {required: true, exceptions: [{if: artifact.fingerprint == '${"f".repeat(64)}'}]}}`, []),
+      evaluate(`{provenance: {required: true, exceptions: [{if: artifact.fingerprint == '${"f".repeat(64)}'}]}}`, []),
       PROVENANCE,
     ),
     ["rule_not_applicable"],
   );
 });
 
-table("one failing rule among satisfied and ignored ones decides", () => {
-  const verdict = judge("{provenance: {required: true}, attestations: [{type: junit, if: 'false'}, {type: snyk}]}", [
+table("one failing rule among satisfied and ignored ones makes the policy fail", () => {
+  const verdict = evaluate("{provenance: {required: true}, attestations: [{type: junit, if: 'false'}, {type: snyk}]}", [
     flow("a"),
   ]);
   assert.equal(
@@ -624,7 +627,7 @@ table("one failing rule among satisfied and ignored ones decides", () => {
 
 table.run();
 
-const deciding = suite("records that decided");
+const deciding = suite("domain/policy/evaluate: decisive records");
 
 const IDS: [what: string, rule: string, candidates: AttestationCandidate[], ids: string[]][] = [
   [
@@ -658,7 +661,7 @@ const IDS: [what: string, rule: string, candidates: AttestationCandidate[], ids:
 for (const [what, rule, candidates, ids] of IDS) {
   deciding(what, () => {
     assert.equal(
-      judge(`{attestations: [${rule}]}`, [flow("a", { candidates })]).rules[FIRST]?.resolutions[0]?.attestationIds,
+      evaluate(`{attestations: [${rule}]}`, [flow("a", { candidates })]).rules[FIRST]?.resolutions[0]?.attestationIds,
       ids,
     );
   });
@@ -666,10 +669,10 @@ for (const [what, rule, candidates, ids] of IDS) {
 
 deciding.run();
 
-const wire = suite("rule evaluations on the wire");
+const wire = suite("domain/policy/evaluate: presented rules");
 
-wire("whole, with every kind of rule, for two flows", () => {
-  const verdict = judge(
+wire("presents every kind of rule for two flows", () => {
+  const verdict = evaluate(
     `{provenance: {required: true, exceptions: [{if: "\${{ flow.name == 'zzz' }}"}, {if: null}]},
       trail-compliance: {required: true, exceptions: [{if: flow.name == 'b'}]},
       attestations: [{type: decision, name: go, for_control: C-1, if: exists(flow)},
@@ -744,9 +747,9 @@ wire("whole, with every kind of rule, for two flows", () => {
   ]);
 });
 
-wire("without provenance every context is null", () => {
+wire("has a null context without provenance", () => {
   const nothing = { flow_name: null, trail_name: null, artifact_status: null };
-  const verdict = judge("{attestations: [{type: decision, for_control: C-1}]}", []);
+  const verdict = evaluate("{attestations: [{type: decision, for_control: C-1}]}", []);
   assert.equal(presentRuleVerdicts(verdict.rules), [
     {
       rule: { type: "provenance", definition: { required: false, exceptions: [] } },
@@ -772,15 +775,15 @@ wire("without provenance every context is null", () => {
   ]);
 });
 
-wire("artifact_status of a trail-compliance rule that is not required", () => {
+wire("has an artifact_status for a trail-compliance rule that is not required", () => {
   assert.is(
-    judge("{}", [flow("a", { artifactState: "INCOMPLETE" })]).rules[TRAIL]?.resolutions[0]?.context.artifact_status,
+    evaluate("{}", [flow("a", { artifactState: "INCOMPLETE" })]).rules[TRAIL]?.resolutions[0]?.context.artifact_status,
     "INCOMPLETE",
   );
 });
 
-wire("evaluation_error only where an expression failed", () => {
-  const verdict = judge("{attestations: [{type: decision, for_control: C, if: flow == 'x'}, {type: junit}]}", [
+wire("has an evaluation_error only for a failed expression", () => {
+  const verdict = evaluate("{attestations: [{type: decision, for_control: C, if: flow == 'x'}, {type: junit}]}", [
     flow("a"),
   ]);
   assert.equal(
@@ -798,7 +801,7 @@ wire("evaluation_error only where an expression failed", () => {
   );
 });
 
-wire("judging the same facts twice gives the same verdict, and leaves them as they were", () => {
+wire("evaluates the same facts to the same verdict without modifying them", () => {
   const subject: Subject = {
     fingerprint: "f",
     artifactName: "n",
@@ -813,7 +816,7 @@ wire("judging the same facts twice gives the same verdict, and leaves them as th
   assert.equal(subject, before);
 });
 
-wire("rules of version 1 do not look at the state of a record without a trail", () => {
+wire("ignores the state of a record without a trail under version 1", () => {
   const document = policy("{trail-compliance: {required: true}, attestations: [{type: junit}]}");
   const subject: Subject = {
     fingerprint: "f",
@@ -842,7 +845,7 @@ wire("rules of version 1 do not look at the state of a record without a trail", 
 
 wire.run();
 
-const words = suite("reasons in words");
+const words = suite("domain/policy/evaluate: reasons");
 
 const FACTS = [flow("a", { artifactState: "INCOMPLETE", candidates: [record({ isCompliant: false })] })];
 const SENTENCES: [artifacts: string, flows: FlowFacts[], sentences: string[]][] = [
@@ -939,7 +942,7 @@ const SENTENCES: [artifacts: string, flows: FlowFacts[], sentences: string[]][] 
 ];
 for (const [artifacts, flows, sentences] of SENTENCES) {
   words(`${artifacts} with ${flows.length} flows`, () =>
-    assert.equal(explainVerdict(judge(artifacts, flows), "prod"), sentences),
+    assert.equal(explainVerdict(evaluate(artifacts, flows), "prod"), sentences),
   );
 }
 
@@ -998,7 +1001,7 @@ const ATTESTED: [rule: string, flows: FlowFacts[], line: string][] = [
   ["{type: junit}", FACTS, "requires a compliant junit attestation: none in trail 'a-trail' of flow 'a' is compliant"],
 ];
 const inWords = (artifacts: string, flows: FlowFacts[]): string[] =>
-  judge(artifacts, flows).rules.flatMap(({ rule, resolutions }) =>
+  evaluate(artifacts, flows).rules.flatMap(({ rule, resolutions }) =>
     resolutions.map((resolution) => `${describeRule(rule)}: ${describeOutcome(rule, resolution)}`),
   );
 for (const [artifacts, flows, lines] of RULES)

@@ -23,7 +23,7 @@ const SCOPES: Record<string, Scope> = {
   nothing: { flow: null, artifact },
 };
 
-const values = suite("expression values");
+const values = suite("domain/policy/expression: values");
 
 type Case = { if: string; scope?: string; is: boolean | string };
 
@@ -41,7 +41,7 @@ for (const { if: text, scope = "full", is } of parse(
 
 values.run();
 
-const refusals = suite("expression refusals");
+const refusals = suite("domain/policy/expression: refusals");
 
 const REFUSED: [source: string, at: number, problem: string][] = [
   ["", 0, "the expression is empty"],
@@ -129,7 +129,7 @@ for (const [source, at, problem] of REFUSED) {
   });
 }
 
-refusals("every bad pattern of one expression is named", () => {
+refusals("reports every invalid pattern of an expression", () => {
   const parsed = parseExpression(
     "matches(flow.name, '(') or matches(flow.name, 'ok') or matches(flow.name, ')')",
     createExpressionBudget(),
@@ -137,7 +137,7 @@ refusals("every bad pattern of one expression is named", () => {
   assert.equal("problems" in parsed && parsed.problems.map(({ at }) => at), [19, 74]);
 });
 
-refusals("the budget for patterns is shared and small ones still fit", () => {
+refusals("shares the budget for patterns, so that small ones still fit", () => {
   const budget = createExpressionBudget();
   const large = "matches(flow.name, '(?:a?){1000}')";
   const results = Array.from({ length: 4 }, () => parseExpression(large, budget));
@@ -151,7 +151,7 @@ refusals("the budget for patterns is shared and small ones still fit", () => {
   }
 });
 
-refusals("the budget for text is shared", () => {
+refusals("shares the budget for text", () => {
   const budget = createExpressionBudget();
   const list = `artifact.fingerprint in [${Array.from({ length: 950 }, () => `"${"a".repeat(64)}"`).join(",")}]`;
   for (let i = 0; i < 4; i += 1) assert.ok("expression" in parseExpression(list, budget));
@@ -160,7 +160,7 @@ refusals("the budget for text is shared", () => {
   });
 });
 
-refusals("the terms of all expressions of a policy are counted together", () => {
+refusals("counts the terms of all expressions of a policy together", () => {
   const budget = createExpressionBudget();
   const chain = Array(4_000).fill("true").join(" or ");
   for (let i = 0; i < 2; i += 1) assert.ok("expression" in parseExpression(chain, budget));
@@ -169,7 +169,7 @@ refusals("the terms of all expressions of a policy are counted together", () => 
   });
 });
 
-refusals("classes beyond ASCII that ignore case are counted by what compiling them takes", () => {
+refusals("counts case-insensitive classes beyond ASCII by the effort of compiling them", () => {
   const costly = `matches(flow.name, '(?i)${"[\u00e9-\uffff]".repeat(12)}')`;
   assert.equal(parseExpression(costly, createExpressionBudget()), {
     problems: [{ at: 19, problem: "the regular expressions of this policy are too large together" }],
@@ -177,7 +177,7 @@ refusals("classes beyond ASCII that ignore case are counted by what compiling th
   assert.ok("expression" in parseExpression("matches(flow.name, '(?i)^[\\pL0-9_-]+$')", createExpressionBudget()));
 });
 
-refusals("an expression that was accepted before is loaded whatever its size", () => {
+refusals("loads an expression that was accepted before, whatever its size", () => {
   const budget = createUnlimitedBudget();
   for (const text of [
     Array(30_000).fill("true").join(" or "),
@@ -189,15 +189,15 @@ refusals("an expression that was accepted before is loaded whatever its size", (
 
 refusals.run();
 
-const trees = suite("expression trees");
+const trees = suite("domain/policy/expression: trees");
 
-trees("text is kept without wrapper and white space", () => {
+trees("keeps the text without wrapper and surrounding white space", () => {
   const parsed = parseExpression("  ${{  flow.name  ==  'x'  }} ", createExpressionBudget());
   assert.ok("expression" in parsed);
   assert.is(parsed.expression.text, "flow.name  ==  'x'");
 });
 
-trees("a long chain is one node, and nesting of fifty levels is fine", () => {
+trees("parses a long chain into one node, and fifty levels of nesting", () => {
   const chain = parseExpression(Array(5_000).fill("true").join(" and "), createExpressionBudget());
   assert.ok(
     "expression" in chain && chain.expression.tree.kind === "and" && chain.expression.tree.terms.length === 5_000,
@@ -209,7 +209,7 @@ trees("a long chain is one node, and nesting of fifty levels is fine", () => {
   }
 });
 
-trees("and binds closer than or, not closer than and, comparison closest", () => {
+trees("gives comparison precedence over not, not over and, and and over or", () => {
   const parsed = parseExpression("not 1 == 2 and true or false", createExpressionBudget());
   assert.ok("expression" in parsed);
   const kinds = (expr: Expr): unknown =>

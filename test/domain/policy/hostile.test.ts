@@ -13,7 +13,7 @@ function firstProblem(text: string): string {
   return renderDiagnostics(parsePolicy(text).problems?.slice(0, 1) ?? []);
 }
 
-const bounds = suite("bounds of policy files");
+const bounds = suite("domain/policy/hostile: limits");
 
 const NESTED = /the file nests deeper than 50 levels/;
 const LONG = /^line 1, column 1: this value is longer than 131072 characters/;
@@ -77,7 +77,7 @@ for (const [what, text, problem] of HOSTILE) {
   bounds(what, () => assert.match(firstProblem(text), problem));
 }
 
-bounds("an alias bomb ends where the schema ends", () => {
+bounds("follows an alias bomb only as deep as the schema", () => {
   const levels = Array.from({ length: 20 }, (_, i) => `l${i + 1}: &l${i + 1} [${`*l${i},`.repeat(9)}]`).join("\n");
   const text = `${S}l0: &l0 [x]\n${levels}\nartifacts:\n  attestations: *l20\n`;
   const { problems } = parsePolicy(text);
@@ -85,14 +85,14 @@ bounds("an alias bomb ends where the schema ends", () => {
   assert.ok(problems?.slice(0, 20).every((found) => found.problem === "Extra inputs are not permitted [input: [...]]"));
 });
 
-bounds("an alias used over and over counts its expression each time", () => {
+bounds("counts the expression of a repeated alias each time", () => {
   const text =
     `${S}artifacts: {attestations: [&a {type: junit, if: "flow.name in ` +
     `[${"'x',".repeat(1_000)}'x']"},${"*a,".repeat(200)}]}`;
   assert.match(firstProblem(text), /the expressions of one policy may have 10000 terms together/);
 });
 
-bounds("10 MB of comments around a policy are fine", () => {
+bounds("accepts 10 MB of comments around a policy", () => {
   const line = "# padding\n";
   const half = line.repeat((5 * MB) / line.length - 10);
   assert.is(parsePolicy(`${half}${S}${half}`).problems, null);
@@ -100,15 +100,15 @@ bounds("10 MB of comments around a policy are fine", () => {
   assert.is(parsePolicy(`${S}${"\n".repeat(9 * MB)}`).problems, null);
 });
 
-bounds("no more than a hundred problems", () => {
+bounds("reports at most a hundred problems", () => {
   assert.is(parsePolicy("a: !x\n".repeat(10_000)).problems?.length, MAX_DIAGNOSTICS);
 });
 
 bounds.run();
 
-const random = suite("random policy files");
+const random = suite("domain/policy/hostile: random files");
 
-/** A small generator with a seed (mulberry32), so that a failure can be repeated. */
+/** A small seeded generator (mulberry32), so that failures are reproducible. */
 function generator(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -224,7 +224,7 @@ function exercise(text: string): boolean {
 
 random("the sample itself is a policy", () => assert.ok(exercise(SAMPLE)));
 
-random("mutations never throw, and some of them are policies still", () => {
+random("never throws for mutations, some of which are still policies", () => {
   const next = generator(20_240_501);
   let policies = 0;
   for (let round = 0; round < 400; round += 1) {
@@ -240,7 +240,7 @@ random("mutations never throw, and some of them are policies still", () => {
   assert.ok(policies > 20 && policies < 350, `${policies} policies`);
 });
 
-random("random texts never throw", () => {
+random("never throws for random texts", () => {
   const next = generator(7);
   for (let round = 0; round < 400; round += 1) {
     let text = next(2) === 0 ? S : "";
@@ -249,7 +249,7 @@ random("random texts never throw", () => {
   }
 });
 
-random("random expressions never throw", () => {
+random("never throws for random expressions", () => {
   const next = generator(11);
   const words = [
     "flow",

@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { compileRegex } from "../../../src/domain/text/regex.ts";
 import type { Regex } from "../../../src/domain/text/regex.ts";
 
-const regex = suite("regular expressions");
+const regex = suite("domain/policy/regex");
 
 function compiled(pattern: string): Regex {
   const result = compileRegex(pattern);
@@ -57,13 +57,13 @@ for (const [pattern, problem] of REFUSED) {
   });
 }
 
-regex("a pattern of full length and one with large repetitions fit", () => {
+regex("accepts a pattern of full length and one with large repetitions", () => {
   assert.ok(compiled("a".repeat(1_000)).find("a".repeat(1_000)));
   assert.ok(compiled("^[a-z]{1000}$").find("z".repeat(1_000)));
   assert.ok(compiled("a{1000}").size > 1_000);
 });
 
-regex("finding twice gives the same answer", () => {
+regex("finds the same twice", () => {
   const { find } = compiled("a");
   assert.equal([find("ba"), find("ba"), find("b"), find("ab")], [true, true, false, true]);
 });

@@ -9,7 +9,7 @@ const validate = new Ajv2020({ allErrors: true, strict: true, strictRequired: fa
   POLICY_SCHEMA,
 );
 
-const schema = suite("the published schema agrees with the server");
+const schema = suite("domain/policy/schema");
 
 const rule = (text: string): string => `_schema: /v1\nartifacts: {attestations: [${text}]}`;
 const boolean = (text: string): string => `_schema: /v1\nartifacts: {provenance: ${text}, trail-compliance: ${text}}`;
@@ -107,14 +107,14 @@ for (const [text, valid] of DOCUMENTS) {
   });
 }
 
-schema("what only the server can judge, the schema lets pass", () => {
+schema("accepts by the schema what only the server can check", () => {
   for (const text of [rule("{type: junit, if: nonsense}"), rule("{type: junit, if: \"matches(flow.name, '[')\"}")]) {
     assert.ok(validate(parse(text)));
     assert.ok(parsePolicy(text).problems !== null);
   }
 });
 
-schema("it is plain JSON", () => {
+schema("is plain JSON", () => {
   assert.equal(JSON.parse(JSON.stringify(POLICY_SCHEMA)), POLICY_SCHEMA);
 });
 

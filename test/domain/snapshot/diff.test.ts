@@ -3,7 +3,7 @@ import * as assert from "uvu/assert";
 import { compareRunning, identityOf } from "../../../src/domain/snapshot/diff.ts";
 import type { Annotation, Cause, RunningArtifact } from "../../../src/domain/snapshot/diff.ts";
 
-const test = suite("when a snapshot is made");
+const test = suite("domain/snapshot/diff");
 
 const A = "a".repeat(64);
 const B = "b".repeat(64);
@@ -19,7 +19,7 @@ const web = (more: Partial<RunningArtifact> = {}): RunningArtifact => ({
 });
 const api = (more: Partial<RunningArtifact> = {}): RunningArtifact => web({ name: "api", fingerprint: B, ...more });
 
-/** What an artifact is shown as: name with the beginning of its fingerprint, annotation, instances before and after. */
+/** An artifact as text: name, start of its fingerprint, annotation, instances before and after. */
 type Shown = [artifact: string, annotation: Annotation, was: number, now: number];
 type Row = [
   what: string,
@@ -399,7 +399,7 @@ for (const [what, causes, before, after, snapshot, shown] of rows) {
   }
 }
 
-test("what runs is given back as it came, of what exited the earlier record", () => {
+test("returns running artifacts as given, and the earlier record of exited ones", () => {
   const earlier = { ...web(), row: 1 };
   const gone = { ...api(), row: 2 };
   const later = { ...web({ compliant: false }), evaluation: 3 };
@@ -408,7 +408,7 @@ test("what runs is given back as it came, of what exited the earlier record", ()
   assert.is(exited[0]?.artifact, gone);
 });
 
-test("neither side is changed", () => {
+test("does not modify its arguments", () => {
   const before = [web(), api()];
   const after = [api({ instances: 2 })];
   const copies = structuredClone([before, after]);
@@ -416,7 +416,7 @@ test("neither side is changed", () => {
   assert.equal([before, after], copies);
 });
 
-test("no two artifacts have one identity", () => {
+test("gives different artifacts different identities", () => {
   const artifacts = ["", ":", "web", `${A}:`, ":web"].flatMap((name) =>
     ["", A, B].map((fingerprint) => ({ name, fingerprint })),
   );

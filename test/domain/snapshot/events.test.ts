@@ -13,7 +13,7 @@ for (const [annotation, was, now, kind, text] of [
   ["became-compliant", 1, 1, "changed", "1 instance changed"],
   ["became-non-compliant", 1, 2, "changed", "2 instances changed"],
   ["updated-provenance", 3, 3, "changed", "3 instances changed"],
-  // Old data.
+  // Annotations of old data.
   ["started", 0, 1, "started", "1 instance started running (from 0 to 1)"],
   ["scaled", 1, 4, "changed", "4 instances changed"],
   ["changed", 1, 1, "changed", "1 instance changed"],

@@ -69,8 +69,7 @@ for (const [text, expected] of positions) {
   });
 }
 
-test("minus nothing is zero, not its negative", () =>
-  assert.ok(Object.is((parsePosition("-0", NOW) as { index: number }).index, 0)));
+test("reads -0 as 0", () => assert.ok(Object.is((parsePosition("-0", NOW) as { index: number }).index, 0)));
 
 const malformed = [
   "",
@@ -171,7 +170,7 @@ const sides: [string, string, Position][] = [
   ["prod@{2.days.ago}", "prod", time(NOW - 2 * DAY)],
   ["my-prod.eu_1", "my-prod.eu_1", index(-1)],
   ["12", "12", index(-1)],
-  // Old names: what follows the last sign is the expression.
+  // Old names: the position begins at the last sign.
   ["old~name", "old~name", index(-1)],
   ["old~name#4", "old~name", index(4)],
   ["old~name~4", "old~name", behind(4)],
@@ -222,7 +221,7 @@ const noSides = [
 for (const text of noSides)
   test(`${JSON.stringify(text)} is no side of a diff`, () => assert.is(parseSnapshotExpression(text, NOW), null));
 
-test("long texts are read in one pass", () => {
+test("parses long texts in linear time", () => {
   for (const sign of ["~", "#", "@{", "}", ".", "1", "-"]) {
     const text = sign.repeat(200_000);
     for (const whole of [text, `prod${text}`, `@{${text}}`, `1..${text}`]) {
@@ -234,7 +233,7 @@ test("long texts are read in one pass", () => {
   }
 });
 
-/** Snapshots made at 100, 200, 300, ... */
+/** Snapshots were taken at 100, 200, 300, ... */
 const indexAt =
   (count: number) =>
   (at: number): number =>

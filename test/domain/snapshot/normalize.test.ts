@@ -9,7 +9,7 @@ import {
 } from "../../../src/domain/snapshot/normalize.ts";
 import type { AzureAppsItem, CloudRunItem, EcsItem, Item, K8sItem } from "../../../src/domain/snapshot/normalize.ts";
 
-const test = suite("what a report says is running");
+const test = suite("domain/snapshot/normalize");
 
 const A = "a".repeat(64);
 const B = "b".repeat(64);
@@ -45,13 +45,13 @@ const revision = (more: Partial<CloudRunItem> = {}): CloudRunItem => ({
   ...more,
 });
 
-/** What does not depend on the order of the items is tried in both. */
+/** Normalizes the items in both orders, for results that must not depend on it. */
 function both<T>(items: readonly T[], normalize: (items: readonly T[]) => unknown, expected: unknown): void {
   assert.equal(normalize(items), expected);
   assert.is(JSON.stringify(normalize([...items].reverse())), JSON.stringify(normalize(items)));
 }
 
-test("an empty report says that nothing runs, and so does an item without digests", () => {
+test("reads an empty report, and an item without digests, as nothing running", () => {
   for (const normalize of [normalizePlain, normalizeK8s, normalizeEcs, normalizeAzureApps, normalizeCloudRun])
     assert.equal(normalize([]), []);
   assert.equal(normalizePlain([item({}), item({})]), []);
@@ -61,14 +61,14 @@ test("an empty report says that nothing runs, and so does an item without digest
   assert.equal(normalizeCloudRun([revision({ digests: {} })]), []);
 });
 
-test("every digest of an item is an instance", () => {
+test("counts every digest of an item as an instance", () => {
   both([item({ web: A, sidecar: B })], normalizePlain, [
     { name: "sidecar", fingerprint: B, instances: { created: [AT] } },
     { name: "web", fingerprint: A, instances: { created: [AT] } },
   ]);
 });
 
-test("items of one artifact are its instances, oldest first; equal times are two instances", () => {
+test("lists the items of an artifact as its instances, oldest first, including equal times", () => {
   both(
     [item({ web: A }, 30), item({ web: A }, 9), item({ web: A }, -5), item({ web: A }, 30), item({ web: A }, 100)],
     normalizePlain,
@@ -76,7 +76,7 @@ test("items of one artifact are its instances, oldest first; equal times are two
   );
 });
 
-test("an artifact is a name with a fingerprint", () => {
+test("identifies an artifact by name and fingerprint", () => {
   both([item({ web: A }), item({ web: B }), item({ api: A }), item({ web: "" })], normalizePlain, [
     { name: "api", fingerprint: A, instances: { created: [AT] } },
     { name: "web", fingerprint: "", instances: { created: [AT] } },
@@ -85,7 +85,7 @@ test("an artifact is a name with a fingerprint", () => {
   ]);
 });
 
-test("artifacts come by code units, not by locale or number", () => {
+test("orders artifacts by code units, not by locale or number", () => {
   const names = ["é", "a", "Z", "10", "9", "", "_", "b:c", "ﬀ", "😀"];
   const expected = ["", "10", "9", "Z", "_", "a", "b:c", "é", "😀", "ﬀ"];
   assert.equal(
@@ -98,7 +98,7 @@ test("artifacts come by code units, not by locale or number", () => {
   );
 });
 
-test("names of what every object has are names like others", () => {
+test("accepts names that every JavaScript object inherits", () => {
   const digests = JSON.parse(`{"__proto__": "${A}", "constructor": "${B}", "toString": "", "hasOwnProperty": "${A}"}`);
   const expected = [
     ["__proto__", A],
@@ -118,7 +118,7 @@ test("names of what every object has are names like others", () => {
   }
 });
 
-test("nothing of the report is changed", () => {
+test("does not modify the report", () => {
   const items = [pod("b", { web: A }, { creationTimestamp: 2 }), pod("a", { web: A }, { creationTimestamp: 1 })];
   const before = structuredClone(items);
   normalizeK8s(items);
@@ -126,7 +126,7 @@ test("nothing of the report is changed", () => {
   assert.equal(items, before);
 });
 
-test("pods are kept by name, with what was said of them", () => {
+test("stores pods by name, with their reported fields", () => {
   const owners = [
     { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "1", controller: true, more: { deep: [1] } },
   ];
@@ -151,7 +151,7 @@ test("pods are kept by name, with what was said of them", () => {
   ]);
 });
 
-test("a pod name in several namespaces is one pod in each", () => {
+test("stores a pod name in several namespaces as one pod in each", () => {
   const items = ["c", "a", "b"].map((namespace, place) =>
     pod("web", { web: A }, { namespace, creationTimestamp: place }),
   );
@@ -171,7 +171,7 @@ test("a pod name in several namespaces is one pod in each", () => {
   ]);
 });
 
-test("a pod whose name looks like that of another with its namespace does not hide it", () => {
+test("keeps a pod whose name equals the namespaced key of another pod", () => {
   const [found] = normalizeK8s([
     pod("web", { web: A }, { namespace: "a" }),
     pod("web", { web: A }, { namespace: "b" }),
@@ -180,7 +180,7 @@ test("a pod whose name looks like that of another with its namespace does not hi
   assert.equal(Object.keys(found?.instances.pods ?? {}).sort(), ["b/b/web", "b/web", "web"]);
 });
 
-test("a pod that is reported twice is two instances of one pod", () => {
+test("counts a pod that is reported twice as two instances of one pod", () => {
   const owner = (name: string) => [{ apiVersion: "v1", kind: "Node", name, uid: "1" }];
   both(
     [
@@ -202,13 +202,13 @@ test("a pod that is reported twice is two instances of one pod", () => {
   );
 });
 
-test("a pod may be called __proto__", () => {
+test("accepts a pod named __proto__", () => {
   const [found] = normalizeK8s([pod("__proto__", { web: A }), pod("constructor", { web: A })]);
   const one = JSON.stringify({ namespace: "default", creationTimestamp: AT, owners: null });
   assert.is(JSON.stringify(found?.instances.pods), `{"__proto__":${one},"constructor":${one}}`);
 });
 
-test("of tasks the one whose ARN comes first is told", () => {
+test("stores the ECS task whose ARN comes first", () => {
   both(
     [
       task("arn:b", { web: A }, { cluster_name: "two" }),
@@ -246,7 +246,7 @@ test("of tasks the one whose ARN comes first is told", () => {
   });
 });
 
-test("of apps every distinct one is told once", () => {
+test("stores each distinct app once", () => {
   both([app("web"), app("api", { digests_source: "logs" }), app("web", { creationTimestamp: 4 })], normalizeAzureApps, [
     {
       name: "web",
@@ -262,7 +262,7 @@ test("of apps every distinct one is told once", () => {
   ]);
 });
 
-test("of revisions and jobs every distinct one is told once, without what does not apply", () => {
+test("stores each distinct revision and job once, without fields that do not apply", () => {
   both(
     [
       revision({ kind: "job", jobName: "nightly", serviceName: null }),
@@ -287,7 +287,7 @@ test("of revisions and jobs every distinct one is told once, without what does n
   assert.equal(normalizeCloudRun([revision()])[0]?.instances.context, [{ kind: "service" }]);
 });
 
-test("many items of one artifact, and of as many", () => {
+test("normalizes many items of one artifact, and of as many artifacts", () => {
   const many = Array.from({ length: 20_000 }, (_, place) => place);
   const one = normalizeK8s(many.map((place) => pod(`web-${place}`, { web: A }, { creationTimestamp: 20_000 - place })));
   assert.is(one.length, 1);

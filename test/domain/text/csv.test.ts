@@ -21,7 +21,7 @@ const SIGNS = [
 ];
 const BLANKS = ["", " ", "   ", "\u00a0", "\u3000", "\u2003", "\ufeff", "\u200b", "\u0000", "\u000b", " \u00a0 "];
 
-test("a line ends with CRLF, and null is an empty cell", () => {
+test("ends a line with CRLF, and writes null as an empty cell", () => {
   assert.is(formatCsvLine(["a", null, "b", ""]), "a,,b,\r\n");
   assert.is(formatCsvLine([]), "\r\n");
 });
@@ -53,7 +53,7 @@ for (const [text, written] of [
   test(`${JSON.stringify(text)} is written ${JSON.stringify(written)}`, () =>
     assert.is(formatCsvLine([text]), `${written}\r\n`));
 
-test("numbers are no formulas", () =>
+test("does not escape numbers", () =>
   assert.is(formatCsvLine([-1.5, 0, 1_700_000_000.25]), "-1.5,0,1700000000.25\r\n"));
 
 test.run();

@@ -15,7 +15,7 @@ const listed = ({ problems }: YamlText): string[] =>
 
 const any = suite("domain/text/yaml");
 
-any("a text is read, with places", () => {
+any("reads a text with positions", () => {
   const { root, problems, brokenAt, positionOf: place } = read("\ufeff# head\r\na:\r\n  - b: 1\n# tail\n");
   assert.equal(
     { problems, brokenAt, String: String(root) },
@@ -27,7 +27,7 @@ any("a text is read, with places", () => {
   assert.equal(place(1_000), { line: 5, column: 1 });
 });
 
-any("nothing and null are told apart", () => {
+any("distinguishes no document from null", () => {
   for (const text of ["", "# only this", "\n \n", "\ufeff"])
     assert.equal({ root: read(text).root, listed: listed(read(text)) }, { root: null, listed: [] }, text);
   for (const text of ["null", "~", "---\n"]) assert.ok(read(text).root !== null && isNullNode(read(text).root), text);
@@ -35,7 +35,7 @@ any("nothing and null are told apart", () => {
   assert.not.ok(isNullNode(read("''").root));
 });
 
-any("every problem at once, in the order of the text", () => {
+any("reports every problem at once, in text order", () => {
   const table: [text: string, problems: string[]][] = [
     [
       "a: @x\nb: c: d\n",
@@ -73,7 +73,7 @@ any("every problem at once, in the order of the text", () => {
         "2:5 syntax: Unexpected flow-map-end token in YAML document",
       ],
     ],
-    // A limit does not hide what was found before it.
+    // An exceeded limit does not hide the problems before it.
     [
       `]\n${"[".repeat(20)}`,
       ["1:1 syntax: Unexpected flow-seq-end token in YAML document", "2:11 nesting: more than 10 levels deep"],
@@ -82,7 +82,7 @@ any("every problem at once, in the order of the text", () => {
   for (const [text, expected] of table) assert.equal(listed(read(text)), expected, text);
 });
 
-any("the first syntax error is where trust ends", () => {
+any("reports the offset of the first syntax error", () => {
   for (const [text, at] of [
     ["a: 1\nb: @x\nc: }", 8],
     ["a: }\nb: @x", 3],
@@ -93,7 +93,7 @@ any("the first syntax error is where trust ends", () => {
   }
 });
 
-any("a character that YAML does not have is refused wherever it stands", () => {
+any("refuses a character that YAML does not allow, anywhere", () => {
   for (const [character, name] of [
     ["\0", "0000"],
     ["\x1b", "001B"],
@@ -121,7 +121,7 @@ any("a character that YAML does not have is refused wherever it stands", () => {
   assert.is(read("#\0\0\0\0\0\0\0").problems.length, LIMITS.problems);
 });
 
-any("aliases stand for the latest anchor before them", () => {
+any("resolves aliases to the latest anchor before them", () => {
   const { root, problems, resolve } = read("a: &x 1\nb: *x\nc: &x 2\nd: *x\n");
   assert.equal(problems, []);
   const values = isMap(root) ? root.items.map(({ value }) => resolve(value)) : [];
@@ -136,7 +136,7 @@ any("aliases stand for the latest anchor before them", () => {
   assert.ok(lost.resolve(lost.root) === lost.root);
 });
 
-any("YAML is 1.2, core schema, whatever a directive says", () => {
+any("reads YAML 1.2 with the core schema, regardless of directives", () => {
   const { root, problems } = read("%YAML 1.1\n---\n[yes, 010, 0x10, 1_0, TRUE, ~, 2001-01-01, {<<: {a: 1}}]");
   assert.equal(
     { problems, toJSON: root?.toJSON() },
@@ -144,7 +144,7 @@ any("YAML is 1.2, core schema, whatever a directive says", () => {
   );
 });
 
-any("places inside scalars", () => {
+any("finds positions inside scalars", () => {
   const text = "- ab\n  cd\n- 'it''s'\n- |\n  x\n  yz\n";
   const { root, positionInside: placeInside } = read(text);
   const scalars = (isSeq(root) ? root.items : []) as Scalar[];
@@ -160,7 +160,7 @@ any("places inside scalars", () => {
   assert.equal({ "at 2 0": at(2, 0), "at 2 3": at(2, 3) }, { "at 2 0": "5:3", "at 2 3": "6:4" });
 });
 
-any("values are shown in one short line", () => {
+any("describes values in one short line", () => {
   const { root } = read(
     `[a, 1.50, ~, , "", "\\n\\ud800\\e", {a: b}, [c], *x, ${"9".repeat(100)}, TRUE]`.replace(", ,", ","),
   );
@@ -187,7 +187,7 @@ any("values are shown in one short line", () => {
   );
 });
 
-/** Each would overflow the stack, or take minutes, in a reader without limits. */
+/** Without limits, each of them would overflow the stack or take minutes. */
 const HOSTILE: [what: string, text: string, problem: RegExp][] = [
   ["flow lists", "[".repeat(MB), /nesting: more than 10 levels deep/],
   ["flow maps", "{a: ".repeat(MB / 4), /nesting/],
@@ -227,7 +227,7 @@ const test = suite("domain/text/yaml: plain files");
 
 const plain = (text: string): YamlText => readYaml(text, OPERATOR_FILE);
 
-test("a plain text is read, with places", () => {
+test("reads a plain file with positions", () => {
   const { root, problems, positionOf: place } = plain("# head\na:\n  - b: 1\n");
   assert.equal(problems, []);
   assert.is(String(root), '{"a":[{"b":1}]}');
@@ -235,7 +235,7 @@ test("a plain text is read, with places", () => {
   assert.equal(place(null), { line: 2, column: 1 });
 });
 
-test("everything that expands or reinterprets is refused with its place", () => {
+test("refuses everything that expands or reinterprets, with its position", () => {
   const table: [string, [number, number, string][]][] = [
     [
       "a: &x 1\nb: *x",
@@ -291,13 +291,13 @@ test("messages of syntax errors repeat nothing of the file", () => {
   }
 });
 
-test("a bomb of aliases does not expand", () => {
+test("does not expand an alias bomb", () => {
   const lines = ["a0: &a0 [x, x]", ...Array.from({ length: 30 }, (_, i) => `a${i + 1}: &a${i + 1} [*a${i}, *a${i}]`)];
   const { problems } = plain(lines.join("\n"));
   assert.is(problems.length, 31 + 60);
 });
 
-test("nesting beyond 64 levels and texts beyond a million characters are refused", () => {
+test("refuses nesting beyond 64 levels and texts beyond a million characters", () => {
   for (const open of ["[", "{a: ", "- ", "? ", "a: b: "]) {
     const { root, problems } = plain(open.repeat(100_000));
     assert.is(root, null);
@@ -314,7 +314,7 @@ test("nesting beyond 64 levels and texts beyond a million characters are refused
   ]);
 });
 
-test("garbage ends early and never throws", () => {
+test("stops early on garbage and never throws", () => {
   for (const text of [
     "}".repeat(500_000),
     "\u0000",
@@ -335,7 +335,7 @@ test("garbage ends early and never throws", () => {
   }
 });
 
-test("many keys in one mapping take linear time", () => {
+test("reads many keys of one mapping in linear time", () => {
   const text = Array.from({ length: 30_000 }, (_, i) => `k${i}: 1`).join("\n");
   assert.equal(plain(text).problems, []);
 });

@@ -1,6 +1,5 @@
 /**
- * Definitions and data in real threads: what is judged, what is stopped, and that nobody waits for the endless rules of
- * others.
+ * Definitions and data in real threads: evaluation, timeouts, and isolation from the endless rules of other types.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -17,10 +16,10 @@ import {
 } from "../../../src/workers/pool.ts";
 import { rejection } from "../../evidence/given.ts";
 
-const test = suite("workers: custom types");
+const test = suite("workers/sandbox/attestation-types");
 const types = openCustomTypes();
 test.after(() => types.close());
-/** What every task comes to, without a thread. */
+/** Pools that run no thread and reject every task with an error. */
 const failing = (trouble: Error) => {
   const pool = {
     run: () => Promise.reject(trouble),
@@ -37,12 +36,12 @@ const define = (more: Partial<TypeDefinition> = {}): TypeDefinition => ({
   summary: null,
   ...more,
 });
-const judge = (definition: Partial<TypeDefinition>, data: unknown, lane = "type") =>
+const evaluate = (definition: Partial<TypeDefinition>, data: unknown, lane = "type") =>
   types.evaluate(lane, define(definition), { data, now: NOW });
 const reasons = (verdict: TypeEvaluation): unknown =>
   "mismatch" in verdict ? verdict : verdict.outcomes.map(({ reason }) => reason);
 const summaryOf = async (entries: Record<string, string>, data: unknown): Promise<unknown> => {
-  const verdict = await judge(
+  const verdict = await evaluate(
     { summary: Object.entries(entries).map(([name, expression]) => ({ name, expression })) },
     data,
   );
@@ -52,7 +51,7 @@ const TOO_LONG = "does not end within 2 seconds";
 const NO_TIME = "was not evaluated: the rules before it took all of 2 seconds";
 const MEMORY = "needs more memory than an expression may have";
 
-test("exactly one output, the value true, and nothing else holds", async () => {
+test("accepts only exactly one output, the value true", async () => {
   const rules: [rule: string, reason: string | null][] = [
     [".n == 1", null],
     ["true", null],
@@ -79,11 +78,11 @@ test("exactly one output, the value true, and nothing else holds", async () => {
     ["reduce range(2e5) as $i (0; [.]) | true", "breaks off without a result, as expressions do that nest too deeply"],
   ];
   for (const [rule, reason] of rules)
-    assert.equal(reasons(await judge({ rules: [rule] }, { n: 1, list: [1, 2, 3] })), [reason], rule);
+    assert.equal(reasons(await evaluate({ rules: [rule] }, { n: 1, list: [1, 2, 3] })), [reason], rule);
 });
 
-test("all rules are evaluated, in their order; without rules there is nothing against the data", async () => {
-  assert.equal(await judge({ rules: ["true", "false", "true"] }, 1), {
+test("evaluates all rules in order, and has no outcomes without rules", async () => {
+  assert.equal(await evaluate({ rules: ["true", "false", "true"] }, 1), {
     outcomes: [
       { rule: "true", reason: null },
       { rule: "false", reason: "gives false" },
@@ -91,10 +90,10 @@ test("all rules are evaluated, in their order; without rules there is nothing ag
     ],
     summary: null,
   });
-  assert.equal(await judge({}, { any: "thing" }), { outcomes: [], summary: null });
+  assert.equal(await evaluate({}, { any: "thing" }), { outcomes: [], summary: null });
 });
 
-test("data of every kind is judged", async () => {
+test("evaluates data of every kind", async () => {
   for (const [data, rule] of [
     [null, ". == null"],
     [false, ". == false"],
@@ -104,42 +103,42 @@ test("data of every kind is judged", async () => {
     [{}, ". == {}"],
     [[{ a: 1 }], ".[0].a == 1"],
   ] as const)
-    assert.equal(reasons(await judge({ rules: [rule] }, data)), [null], rule);
+    assert.equal(reasons(await evaluate({ rules: [rule] }, data)), [null], rule);
 });
 
-test("a rule without end is stopped, and those after it have no time left; those before it are judged", async () => {
-  assert.equal(reasons(await judge({ rules: ["true", "def f: f; f", "true"] }, 1, "endless")), [
+test("stops an endless rule, which leaves no time for those after it", async () => {
+  assert.equal(reasons(await evaluate({ rules: ["true", "def f: f; f", "true"] }, 1, "endless")), [
     null,
     `${TOO_LONG}, the rules before it included`,
     NO_TIME,
   ]);
-  assert.equal(reasons(await judge({ rules: ["true"] }, 1, "endless")), [null]);
+  assert.equal(reasons(await evaluate({ rules: ["true"] }, 1, "endless")), [null]);
 });
 
-test("while one type does not end, others are judged, and all of its own reports get their answer", async () => {
+test("evaluates other types while one does not end, and answers all reports", async () => {
   const ended: string[] = [];
   const noted = async (what: string, verdict: Promise<TypeEvaluation>) => {
     const found = reasons(await verdict);
     ended.push(what);
     return found;
   };
-  const endless = [1, 2].map((n) => noted(`endless ${n}`, judge({ rules: ["def f: f; f"] }, n, "slow")));
+  const endless = [1, 2].map((n) => noted(`endless ${n}`, evaluate({ rules: ["def f: f; f"] }, n, "slow")));
   const others = await Promise.all(
-    ["a", "b", "c"].map((lane) => noted(lane, judge({ rules: [".n == 1"] }, { n: 1 }, lane))),
+    ["a", "b", "c"].map((lane) => noted(lane, evaluate({ rules: [".n == 1"] }, { n: 1 }, lane))),
   );
   assert.equal(others, [[null], [null], [null]]);
   assert.ok(!ended.includes("endless 2"), "the second of the slow type waits for the first, nobody else does");
   assert.equal(await Promise.all(endless), [[TOO_LONG], [TOO_LONG]]);
 });
 
-test("data that does not fit is told so, and no rule is asked", async () => {
+test("reports data that does not fit the schema, without evaluating rules", async () => {
   const schema = JSON.stringify({ type: "object", required: ["n"] });
-  assert.equal(await judge({ schema, rules: ["error"] }, []), { mismatch: "attestation_data: must be object" });
-  assert.equal(await judge({ schema }, { m: 1 }), { mismatch: "attestation_data: must have required property 'n'" });
-  assert.equal(reasons(await judge({ schema, rules: [".n == 1"] }, { n: 1 })), [null]);
+  assert.equal(await evaluate({ schema, rules: ["error"] }, []), { mismatch: "attestation_data: must be object" });
+  assert.equal(await evaluate({ schema }, { m: 1 }), { mismatch: "attestation_data: must have required property 'n'" });
+  assert.equal(reasons(await evaluate({ schema, rules: [".n == 1"] }, { n: 1 })), [null]);
 });
 
-test("large schemas are taken as long as they can be compiled in time", async () => {
+test("accepts large schemas that compile in time", async () => {
   const defs = (count: number) => ({
     $ref: "#/$defs/d0",
     $defs: Object.fromEntries(
@@ -151,61 +150,58 @@ test("large schemas are taken as long as they can be compiled in time", async ()
   });
   const schema = JSON.stringify(defs(200));
   assert.equal(await types.check("large", define({ schema })), {});
-  assert.equal(reasons(await judge({ schema }, { a: 1, next: { a: 2 } }, "large")), []);
-  assert.equal(await judge({ schema }, { a: 1, next: {} }, "large"), {
+  assert.equal(reasons(await evaluate({ schema }, { a: 1, next: { a: 2 } }, "large")), []);
+  assert.equal(await evaluate({ schema }, { a: 1, next: {} }, "large"), {
     mismatch: "attestation_data.next: must have required property 'a'",
   });
 });
 
-test("a schema that cannot be got through in time lets nothing pass", async () => {
+test("refuses all data if the schema cannot be applied in time", async () => {
   const schema = JSON.stringify({ pattern: "^(a+)+$" });
-  assert.equal(reasons(await judge({ schema }, "aaa", "pattern")), []);
-  assert.equal(await judge({ schema }, `${"a".repeat(40)}!`, "pattern"), {
+  assert.equal(reasons(await evaluate({ schema }, "aaa", "pattern")), []);
+  assert.equal(await evaluate({ schema }, `${"a".repeat(40)}!`, "pattern"), {
     mismatch: "attestation_data: could not be checked with the schema of the type within 4 seconds and its memory",
   });
 });
 
-test(
-  "a summary is a group of labelled values in their order, with what went wrong in the place of a " + "value",
-  async () => {
-    assert.equal(
-      await summaryOf(
-        {
-          Tests: ".tests",
-          Share: '"\\(.percent) %"',
-          Report: ".url",
-          Nothing: "empty",
-          Both: "1, 2",
-          Wrong: ".tests.a",
-          Mine: "error({a: 1})",
-          Long: '"x" * 3000',
-        },
-        {
-          tests: 12,
-          percent: 91.5,
-          url: "https://ci.test/7",
-        },
-      ),
+test("summarizes data as labelled values in order, with errors in place of missing values", async () => {
+  assert.equal(
+    await summaryOf(
       {
-        groups: [
-          [
-            { name: "Tests", value: 12, error: null },
-            { name: "Share", value: "91.5 %", error: null },
-            { name: "Report", value: "https://ci.test/7", error: null },
-            { name: "Nothing", value: null, error: "gives no output" },
-            { name: "Both", value: null, error: "gives several outputs" },
-            { name: "Wrong", value: null, error: 'Cannot index number with string "a"' },
-            { name: "Mine", value: null, error: '{"a":1}' },
-            { name: "Long", value: null, error: "the value is longer than 2000 characters" },
-          ],
-        ],
-        left_out: 0,
+        Tests: ".tests",
+        Share: '"\\(.percent) %"',
+        Report: ".url",
+        Nothing: "empty",
+        Both: "1, 2",
+        Wrong: ".tests.a",
+        Mine: "error({a: 1})",
+        Long: '"x" * 3000',
       },
-    );
-  },
-);
+      {
+        tests: 12,
+        percent: 91.5,
+        url: "https://ci.test/7",
+      },
+    ),
+    {
+      groups: [
+        [
+          { name: "Tests", value: 12, error: null },
+          { name: "Share", value: "91.5 %", error: null },
+          { name: "Report", value: "https://ci.test/7", error: null },
+          { name: "Nothing", value: null, error: "gives no output" },
+          { name: "Both", value: null, error: "gives several outputs" },
+          { name: "Wrong", value: null, error: 'Cannot index number with string "a"' },
+          { name: "Mine", value: null, error: '{"a":1}' },
+          { name: "Long", value: null, error: "the value is longer than 2000 characters" },
+        ],
+      ],
+      left_out: 0,
+    },
+  );
+});
 
-test("an array has a group for each element, up to a hundred", async () => {
+test("groups the summary by array element, up to a hundred", async () => {
   const rows = (data: unknown[]) => data.map((value) => [{ name: "n", value, error: null }]);
   assert.equal(await summaryOf({ n: ".n" }, [{ n: 1 }, { n: null }, { n: [2] }]), {
     groups: rows([1, null, [2]]),
@@ -229,8 +225,8 @@ test("an array has a group for each element, up to a hundred", async () => {
   });
 });
 
-test("an expression of a summary without end costs the summary and not the verdict", async () => {
-  const verdict = await judge(
+test("loses the summary but not the verdict to an endless summary expression", async () => {
+  const verdict = await evaluate(
     {
       rules: ["true"],
       summary: [
@@ -258,50 +254,47 @@ test("an expression of a summary without end costs the summary and not the verdi
   });
 });
 
-test(
-  "a definition is compiled, not run; everything that does not compile is told at once, with jq's own " + "words",
-  async () => {
-    const check = (more: Partial<TypeDefinition>) => types.check("org", define(more));
-    assert.equal(await check({}), {});
-    assert.equal(
-      await check({
-        schema: '{"type":"object"}',
-        rules: ["def f: f; f", "error", "[range(1e9)]"],
-        summary: [{ name: "a", expression: "error" }],
-      }),
-      {},
-    );
-    assert.equal(
-      await check({
-        schema: '{"type":1}',
-        rules: ["true", ".a ==", "nothing", "# only a comment", 'import "a" as a; true'],
-        summary: [
-          { name: "ok", expression: "." },
-          { name: "two", expression: ".a)|(.b" },
-        ],
-      }),
-      {
-        type_schema:
-          "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed " +
-          "values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
-        "evaluator.rules.1":
-          "Rule is not a valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at " +
-          "<top-level>, line 1: .a ==",
-        "evaluator.rules.2":
-          "Rule is not a valid jq expression: nothing/0 is not defined at <top-level>, line 1: nothing",
-        "evaluator.rules.3": 'Rule is not a valid jq expression: Top-level program not given (try ".")',
-        "evaluator.rules.4":
-          "Rule is not a valid jq expression: module not found: a (Could not expand ~/.jq. (Could not find home " +
-          "directory.))",
-        "summary.1.expression":
-          "Expression is not a valid jq expression: syntax error, unexpected INVALID_CHARACTER, expecting end of " +
-          "file (Unix shell quoting issues?) at <top-level>, line 1: .a)|(.b",
-      },
-    );
-  },
-);
+test("compiles a definition without running it, and reports all problems with jq's messages", async () => {
+  const check = (more: Partial<TypeDefinition>) => types.check("org", define(more));
+  assert.equal(await check({}), {});
+  assert.equal(
+    await check({
+      schema: '{"type":"object"}',
+      rules: ["def f: f; f", "error", "[range(1e9)]"],
+      summary: [{ name: "a", expression: "error" }],
+    }),
+    {},
+  );
+  assert.equal(
+    await check({
+      schema: '{"type":1}',
+      rules: ["true", ".a ==", "nothing", "# only a comment", 'import "a" as a; true'],
+      summary: [
+        { name: "ok", expression: "." },
+        { name: "two", expression: ".a)|(.b" },
+      ],
+    }),
+    {
+      type_schema:
+        "type_schema.type: must match a schema in anyOf (type_schema.type: must be equal to one of the allowed " +
+        "values: 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string')",
+      "evaluator.rules.1":
+        "Rule is not a valid jq expression: syntax error, unexpected end of file (Unix shell quoting issues?) at " +
+        "<top-level>, line 1: .a ==",
+      "evaluator.rules.2":
+        "Rule is not a valid jq expression: nothing/0 is not defined at <top-level>, line 1: nothing",
+      "evaluator.rules.3": 'Rule is not a valid jq expression: Top-level program not given (try ".")',
+      "evaluator.rules.4":
+        "Rule is not a valid jq expression: module not found: a (Could not expand ~/.jq. (Could not find home " +
+        "directory.))",
+      "summary.1.expression":
+        "Expression is not a valid jq expression: syntax error, unexpected INVALID_CHARACTER, expecting end of " +
+        "file (Unix shell quoting issues?) at <top-level>, line 1: .a)|(.b",
+    },
+  );
+});
 
-test("a server that is too busy gives no verdict and asks to come again; a mistake of ours stays one", async () => {
+test("gives no verdict and asks for a retry when too busy, and passes other errors on", async () => {
   for (const trouble of [
     new QueueFullError("types", 64),
     new DeadlineError("types", { deadlineMs: 10_000, started: false }),
@@ -330,7 +323,7 @@ test("a server that is too busy gives no verdict and asks to come again; a mista
   assert.is(await rejection(broken.evaluate("a", define({ rules: ["true"] }), { data: 1, now: NOW })), mistake);
 });
 
-test("a thread that dies of a task is a reason against it", async () => {
+test("counts the end of its thread as a reason against a rule", async () => {
   const dying = failing(new WorkerDiedError("types: out of memory", { began: true }));
   assert.equal(reasons(await dying.evaluate("a", define({ rules: ["true"] }), { data: 1, now: NOW })), [MEMORY]);
   assert.equal(await dying.evaluate("a", define({ schema: "{}" }), { data: 1, now: NOW }), {

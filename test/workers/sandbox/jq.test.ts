@@ -1,9 +1,9 @@
-/** jq as rules and summaries see it: the real language, and nothing of the world around it. */
+/** jq as rules and summaries use it: the real language in a sandbox. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { runJq } from "../../../src/workers/sandbox/jq.ts";
 
-const test = suite("workers: jq");
+const test = suite("workers/sandbox/jq");
 const NOW = 1_700_000_000;
 const run = (
   expression: string,
@@ -41,44 +41,41 @@ for (const [expression, expected] of [
   test(`\`${expression}\` gives ${expected.join(" and ") || "nothing"}`, async () =>
     assert.equal(await outputs(expression), expected));
 
-test(
-  "an expression sees no environment, no files, no other input and no clock but the time that it is " + "given",
-  async () => {
-    for (const [expression, expected] of [
-      ["$ENV, env", ["{}", "{}"]],
-      ["env.PATH, env.HOME", ["null", "null"]],
-      ["[inputs]", ["[]"]],
-      ["[limit(1; inputs)] | length", ["0"]],
-      ["now", [String(NOW)]],
-      ["now | localtime | mktime", [String(NOW)]],
-      ['now | strflocaltime("%Y-%m-%d %H:%M")', ['"2023-11-14 22:13"']],
-      ["$ARGS", ['{"positional":[],"named":{}}']],
-      ["input_filename", ['"<stdin>"']],
-      ['try input catch "none"', ['"none"']],
-    ] as const)
-      assert.equal(await outputs(expression), expected, expression);
-    for (const expression of [
-      'import "a" as a; .',
-      'include "a"; .',
-      'import "/etc/passwd" as $data; .',
-      'import "a" as $data {search: "/"}; .',
-    ]) {
-      const { outputs, status, diagnostics } = await run(expression);
-      assert.equal({ outputs, status }, { outputs: [], status: 3 }, expression);
-      assert.match(diagnostics, "module not found");
-    }
-    assert.match((await run('"a" | modulemeta')).diagnostics, "module not found");
-  },
-);
+test("hides environment, files, other inputs and the clock from an expression, except the given time", async () => {
+  for (const [expression, expected] of [
+    ["$ENV, env", ["{}", "{}"]],
+    ["env.PATH, env.HOME", ["null", "null"]],
+    ["[inputs]", ["[]"]],
+    ["[limit(1; inputs)] | length", ["0"]],
+    ["now", [String(NOW)]],
+    ["now | localtime | mktime", [String(NOW)]],
+    ['now | strflocaltime("%Y-%m-%d %H:%M")', ['"2023-11-14 22:13"']],
+    ["$ARGS", ['{"positional":[],"named":{}}']],
+    ["input_filename", ['"<stdin>"']],
+    ['try input catch "none"', ['"none"']],
+  ] as const)
+    assert.equal(await outputs(expression), expected, expression);
+  for (const expression of [
+    'import "a" as a; .',
+    'include "a"; .',
+    'import "/etc/passwd" as $data; .',
+    'import "a" as $data {search: "/"}; .',
+  ]) {
+    const { outputs, status, diagnostics } = await run(expression);
+    assert.equal({ outputs, status }, { outputs: [], status: 3 }, expression);
+    assert.match(diagnostics, "module not found");
+  }
+  assert.match((await run('"a" | modulemeta')).diagnostics, "module not found");
+});
 
-test("what one run leaves is not there in the next, also after one that was broken off", async () => {
+test("keeps nothing from one run to the next, even after an aborted one", async () => {
   for (const expression of ["[range(1e9)]", "reduce range(2e5) as $i (0; [.])", "range(1e9)"]) {
     assert.is((await run(expression)).status, null, expression);
     assert.equal(await outputs("., $__loc__", 1), ["1", '{"file":"<top-level>","line":1}']);
   }
 });
 
-test("what the expression is to blame for ends its run, with jq's words where there are any", async () => {
+test("ends a run for the expression's own failures, with jq's message if there is one", async () => {
   for (const [expression, status, words] of [
     [".a.b", 5, 'Cannot index number with string "b"'],
     ['error("too bad")', 5, "too bad"],
@@ -100,12 +97,12 @@ test("what the expression is to blame for ends its run, with jq's words where th
   }
 });
 
-test("halt ends a run like any end", async () => {
+test("treats halt as a normal end", async () => {
   assert.equal(await outputs("halt"), []);
   assert.equal(await outputs("true, halt, false"), ["true"]);
 });
 
-test("output and diagnostics are bounded: a run that writes on is ended", async () => {
+test("bounds output and diagnostics, and aborts a run that exceeds its output", async () => {
   for (const [expression, maxOutputs, maxBytes, expected] of [
     ["range(1e9)", 2, 65_536, ["0", "1"]],
     ["1, 2", 1, 65_536, ["1"]],
@@ -131,13 +128,13 @@ test("output and diagnostics are bounded: a run that writes on is ended", async 
   );
 });
 
-test("nothing as input only compiles", async () => {
+test("only compiles without input", async () => {
   for (const expression of ["1", "error", "def f: f; f", "[range(1e9)]"])
     assert.equal((await run(expression, null, { raw: "" })).outputs, [], expression);
   assert.is((await run("foo", null, { raw: "" })).status, 3);
 });
 
-test("each text of the input is an input of its own, and large ones are read whole", async () => {
+test("reads each text of the input as an input of its own, however large", async () => {
   assert.equal((await run(".+1", null, { raw: "1\n2\n3" })).outputs, ["2", "3", "4"]);
   const cases = Array.from({ length: 60_000 }, (_, i) => ({ name: `case ${i}`, status: "passed", seconds: i / 7 }));
   assert.equal(await outputs('length, all(.[]; .status == "passed"), .[59999].name', cases), [
@@ -147,7 +144,7 @@ test("each text of the input is an input of its own, and large ones are read who
   ]);
 });
 
-test("the process keeps its exit code, whatever that of jq was", async () => {
+test("keeps the exit code of the process", async () => {
   const before = process.exitCode;
   await run("error");
   assert.is(process.exitCode, before);

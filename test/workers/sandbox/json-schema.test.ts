@@ -1,9 +1,9 @@
-/** Schemas as users write them: which are taken, what they say of data, and in which words. */
+/** Users' schemas: which are accepted, and the problems that they report. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { compileTypeSchema } from "../../../src/workers/sandbox/json-schema.ts";
 
-const test = suite("workers: type schema");
+const test = suite("workers/sandbox/json-schema");
 const DRAFT_07 = "http://json-schema.org/draft-07/schema#";
 const DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema";
 type Json = Record<string, unknown>;
@@ -18,7 +18,7 @@ function problem(schema: Json): string | null {
   return "problem" in compiled ? compiled.problem : null;
 }
 
-test("the dialect is what $schema says, 2020-12 without one", () => {
+test("uses the dialect of $schema, 2020-12 by default", () => {
   const tuple = { prefixItems: [{ type: "string" }] };
   const wrong = "attestation_data.0: must be string";
   for (const $schema of [undefined, DRAFT_2020, `${DRAFT_2020}#`])
@@ -30,7 +30,7 @@ test("the dialect is what $schema says, 2020-12 without one", () => {
   assert.match(String(problem(old)), /^type_schema\.items: must be object,boolean/);
 });
 
-test("other dialects, schemas that are none and references that lead out are refused, in one line", () => {
+test("refuses other dialects, invalid schemas and external references, in one line", () => {
   const choice = `is not served. Use draft-07 (${DRAFT_07}) or 2020-12 (${DRAFT_2020})`;
   for (const [schema, expected] of [
     [
@@ -66,7 +66,7 @@ test("other dialects, schemas that are none and references that lead out are ref
   );
 });
 
-test("what follows without end is refused, and not followed", () => {
+test("refuses endless references without following them", () => {
   let deep: Json = { type: "string" };
   for (let i = 0; i < 4_000; i++) deep = { not: deep };
   const endless = "the schema is too large, nests too deeply or refers to itself without end";
@@ -76,7 +76,7 @@ test("what follows without end is refused, and not followed", () => {
   assert.is(says({ if: { const: 1 }, then: { $ref: "#" } }, 1), `attestation_data: ${endless}`);
 });
 
-test("place and problem are named in one line", () => {
+test("names path and problem in one line", () => {
   const item = {
     type: "object",
     required: ["name"],
@@ -106,7 +106,7 @@ test("place and problem are named in one line", () => {
     assert.is(says(schema, data), expected);
 });
 
-test("formats are asserted; those that nobody knows, and other words, say nothing", () => {
+test("asserts formats, and ignores unknown formats and keywords", () => {
   for (const [format, good, bad] of [
     ["uri", "https://ci.test/1", "ci test"],
     ["date-time", "2026-01-31T12:00:00Z", "yesterday"],
@@ -121,7 +121,7 @@ test("formats are asserted; those that nobody knows, and other words, say nothin
   assert.is(says({ format: "colour", "x-note": { type: "nothing" } }, "red"), null);
 });
 
-test("any root type; and properties are those of the data, not those that every object of the program has", () => {
+test("accepts any root type, and checks own properties only", () => {
   for (const data of [null, true, 0, "", [], {}]) assert.is(says({}, data), null);
   assert.is(says({ type: "array" }, []), null);
   for (const name of ["toString", "constructor", "hasOwnProperty"])
@@ -136,7 +136,7 @@ test("any root type; and properties are those of the data, not those that every 
   );
 });
 
-test("references inside a schema hold, also to the published meta-schema", () => {
+test("resolves references inside a schema and to the published meta-schema", () => {
   const tree = {
     $defs: { node: { type: "object", properties: { next: { $ref: "#/$defs/node" } }, additionalProperties: false } },
     $ref: "#/$defs/node",

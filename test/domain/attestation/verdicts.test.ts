@@ -10,7 +10,7 @@ import { evaluatePullRequest } from "../../../src/domain/attestation/pull-reques
 import { evaluateSnyk } from "../../../src/domain/attestation/snyk.ts";
 import { evaluateSonar } from "../../../src/domain/attestation/sonar.ts";
 
-const test = suite("domain/attestation/judges");
+const test = suite("domain/attestation/verdicts");
 
 const junit = (...suites: [failures: number, errors: number, skipped: number][]): AttestationVerdict =>
   evaluateJunit({
@@ -51,7 +51,7 @@ const jira = (...exists: boolean[]): AttestationVerdict =>
   });
 const pull = { url: "https://h/1", state: "CLOSED", author: "", approvers: null, commits: [] };
 
-// Reasons are empty exactly for what is compliant.
+// Reasons are empty exactly for compliant reports.
 const table: [what: string, judgement: AttestationVerdict, reasons: string[]][] = [
   ["generic as given: yes", evaluateGeneric({ is_compliant: true }), []],
   ["generic as given: no", evaluateGeneric({ is_compliant: false }), ["Reported as not compliant"]],
