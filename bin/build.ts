@@ -21,6 +21,7 @@ await pack(work, await bundle(root, join(work, "bundle")), output);
 const bytes = readFileSync(output);
 const { version, commit } = readBuildInfo();
 console.log(
-  `dist/assay ${version} (${commit ?? "unknown commit"}): ${(bytes.length / 1e6).toFixed(1)} MB in ${((performance.now() - started) / 1000).toFixed(1)} s`,
+  `dist/assay ${version} (${commit ?? "unknown commit"}): ${(bytes.length / 1e6).toFixed(1)} MB ` +
+    `in ${((performance.now() - started) / 1000).toFixed(1)} s`,
 );
 console.log(`sha256 ${createHash("sha256").update(bytes).digest("hex")}`);

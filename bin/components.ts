@@ -178,13 +178,14 @@ function textOf(root: string, folder: string, manifest: Manifest, license: strin
   if (texts.length > 0) return `${texts.join("\n\n")}\n`;
 
   const author = typeof manifest.author === "string" ? manifest.author : manifest.author?.name;
-  const head = `${manifest.name} ${manifest.version} declares this license in its package.json and ships no text of it.\n\n`;
+  const head = `${manifest.name} ${manifest.version} declares this license in its package.json and has no text of it.\n\n`;
   if (license === "MIT")
     return `${head}Copyright (c) ${author ?? `the authors of ${manifest.name}`}\n\n${ownText(root, "MIT.txt")}`;
   // Ours is the same one.
   if (license === "Apache-2.0") return head + readFileSync(join(root, "LICENSE"), "utf8");
   throw new Error(
-    `${manifest.name} ${manifest.version} ships no text of its license (${license}): add one to bin/licenses and bin/components.ts`,
+    `${manifest.name} ${manifest.version} ships no text of its license (${license}): add one to bin/licenses ` +
+      `and bin/components.ts`,
   );
 }
 

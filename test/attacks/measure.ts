@@ -22,7 +22,8 @@ for (const attack of ATTACKS.filter(({ name }) => new RegExp(pattern).test(name)
     const { busiest, longest, peak } = await server.report();
     const problems = answers.map((answer) => problemOf(attack, answer)).filter((problem) => problem !== null);
     figures.push(
-      `${busiest.toFixed(0)}/${longest.toFixed(0)} ms, ${(peak / 1e6).toFixed(0)} MB, ${took.toFixed(0)} ms${problems.map((p) => `\n    ${p}`).join("")}`,
+      `${busiest.toFixed(0)}/${longest.toFixed(0)} ms, ${(peak / 1e6).toFixed(0)} MB, ${took.toFixed(0)} ` +
+        `ms${problems.map((p) => `\n    ${p}`).join("")}`,
     );
   }
   console.log(`${attack.name}: ${figures.join(" | ")}`);

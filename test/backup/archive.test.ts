@@ -420,7 +420,10 @@ test("too little room is told before anything is written, and what the server ne
   assert.instance(error, BackupError);
   assert.match(
     error?.message ?? "",
-    /^the backup needs up to \d MB in .*, where 0 MB are free, the 1073741824 MB that stay free for the server not counted; give a place with more room$/,
+    new RegExp(
+      "^the backup needs up to \\d MB in .*, where 0 MB are free, " +
+        "the 1073741824 MB that stay free for the server not counted; give a place with more room$",
+    ),
   );
   assert.equal(readdirSync(root), []);
   await backUp(given, { target });

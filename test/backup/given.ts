@@ -25,8 +25,9 @@ export function newDirectory(): string {
   made.push(directory);
   return directory;
 }
-export const removeDirectories = (): void =>
-  made.splice(0).forEach((directory) => rmSync(directory, { recursive: true, force: true }));
+export function removeDirectories(): void {
+  for (const directory of made.splice(0)) rmSync(directory, { recursive: true, force: true });
+}
 
 /** Evidence of a byte, of a block of tar and a bit, and of more than is read at once; the first is attached twice. */
 export const EVIDENCE = [Buffer.from("x"), Buffer.alloc(513, "ab"), Buffer.alloc(300_000, "evidence ")] as const;

@@ -59,7 +59,8 @@ trail:
 `;
 
 const POLICY =
-  "_schema: https://assay.example.com/schemas/policy/v1\nartifacts:\n  provenance:\n    required: true\n  attestations:\n    - { type: junit, name: unit-tests }\n";
+  "_schema: https://assay.example.com/schemas/policy/v1\nartifacts:\n  provenance:\n    required: true\n  " +
+  "attestations:\n    - { type: junit, name: unit-tests }\n";
 
 export const flowName = (n: number): string => `service-${n}`;
 export const repoName = (n: number): string => `acme/service-${n}`;
@@ -350,7 +351,11 @@ function caller(store: Store, now: () => number) {
 
 /** What the data was built from: another schema or another size is other data. */
 const aboutText = (artifacts: number): string =>
-  `${JSON.stringify({ artifacts, schema: sha256(readTextAsset("schema.sql")), builder: sha256(readFileSync(import.meta.filename, "utf8")) })}\n`;
+  `${JSON.stringify({
+    artifacts,
+    schema: sha256(readTextAsset("schema.sql")),
+    builder: sha256(readFileSync(import.meta.filename, "utf8")),
+  })}\n`;
 
 /** Whether the data of that size is there, and up to date. */
 export function isBuilt(artifacts: number = ARTIFACTS): boolean {
@@ -384,7 +389,8 @@ export function bar(began = performance.now()): (share: number) => void {
     const full = Math.round(share * WIDTH);
     const left = share === 0 ? "" : `${Math.ceil(((performance.now() - began) / 1000) * (1 / share - 1))} s left`;
     process.stderr.write(
-      `\r[${"#".repeat(full)}${"-".repeat(WIDTH - full)}] ${(share * 100).toFixed(1)}% ${left.padEnd(12)}${share === 1 ? "\n" : ""}`,
+      `\r[${"#".repeat(full)}${"-".repeat(WIDTH - full)}]` +
+        ` ${(share * 100).toFixed(1)}% ${left.padEnd(12)}${share === 1 ? "\n" : ""}`,
     );
   };
 }

@@ -49,7 +49,11 @@ const digest = (text: string): string => createHash("sha256").update(text).diges
 
 const teamOf = (service: number): string => pick(TEAMS, service);
 const serviceName = (service: number): string =>
-  `${teamOf(service)}-${pick(THINGS, Math.floor(service / TEAMS.length))}-${pick(PARTS, Math.floor(service / (TEAMS.length * THINGS.length)))}`;
+  [
+    teamOf(service),
+    pick(THINGS, Math.floor(service / TEAMS.length)),
+    pick(PARTS, Math.floor(service / (TEAMS.length * THINGS.length))),
+  ].join("-");
 const imageOf = (service: number, release: number): string =>
   `registry.example.com/acme/${serviceName(service)}:1.${service % 40}.${release}`;
 export const fingerprintOf = (service: number, release: number): string => digest(imageOf(service, release));
@@ -69,7 +73,8 @@ const FILES: Record<(typeof POLICIES)[number], string> = {
 `),
   "tests-and-scans": rules(`  attestations:
     - { type: generic, name: unit-tests }
-    - { type: generic, name: scan, if: 'matches(artifact.name, "^registry.example.com/acme/(payments|ledger|identity)-")' }
+    - { type: generic, name: scan,
+        if: 'matches(artifact.name, "^registry.example.com/acme/(payments|ledger|identity)-")' }
 `),
   "anything-attested": rules(`  attestations:
     - { type: generic, name: "*" }

@@ -22,7 +22,8 @@ export function inspectSettled(db: Db): string[] {
   const astray = db
     .prepare(
       `SELECT m.environment_id || ' ' || m.fingerprint FROM stale_artifacts m WHERE NOT EXISTS (
-         SELECT 1 FROM snapshot_artifacts a WHERE a.environment_id = m.environment_id AND a.fingerprint = m.fingerprint AND a.last_index = 9007199254740991)`,
+         SELECT 1 FROM snapshot_artifacts a WHERE a.environment_id = m.environment_id
+           AND a.fingerprint = m.fingerprint AND a.last_index = 9007199254740991)`,
     )
     .pluck()
     .all() as string[];

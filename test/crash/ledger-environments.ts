@@ -80,10 +80,12 @@ const ids = (db: Db, name: string): number[] =>
 function madeSince(db: Db, name: string, since: number): Made[] {
   const snapshots = db.prepare(
     `SELECT idx, timestamp, cause, policy_versions_json FROM snapshots WHERE environment_id = @id
-       AND timestamp >= coalesce((SELECT max(timestamp) FROM snapshots WHERE environment_id = @id AND timestamp < @since), 0) ORDER BY idx`,
+       AND timestamp >= coalesce((SELECT max(timestamp) FROM snapshots WHERE environment_id = @id
+         AND timestamp < @since), 0) ORDER BY idx`,
   );
   const running = db.prepare(
-    "SELECT name, fingerprint FROM snapshot_artifacts WHERE environment_id = @id AND last_index >= @index AND first_index <= @index AND annotation <> 'exited'",
+    "SELECT name, fingerprint FROM snapshot_artifacts WHERE environment_id = @id AND last_index >= @index " +
+      "AND first_index <= @index AND annotation <> 'exited'",
   );
   const policies = new Map(
     (
@@ -175,7 +177,8 @@ export async function differencesShown(api: Api, db: Db, world: World): Promise<
     if (name === FLEETING) continue;
     const row = db
       .prepare(
-        `SELECT e.id, e.state, e.snapshot_count, e.last_changed_at, e.last_reported_at, s.compliant_count, s.non_compliant_count, s.unknown_count
+        `SELECT e.id, e.state, e.snapshot_count, e.last_changed_at, e.last_reported_at, s.compliant_count,
+           s.non_compliant_count, s.unknown_count
          FROM environments e JOIN snapshots s ON s.environment_id = e.id AND s.idx = e.snapshot_count WHERE e.name = ?`,
       )
       .get(name) as Stored;

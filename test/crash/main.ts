@@ -96,7 +96,7 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
     const missing = isOfEnvironments(entry) ? null : await missingOf(api, entry, records);
     if (missing) told(`LOST ${missing}`);
   }
-  missingEnvironmentEntries(db, entries.filter(isOfEnvironments)).forEach((missing) => told(`LOST ${missing}`));
+  for (const missing of missingEnvironmentEntries(db, entries.filter(isOfEnvironments))) told(`LOST ${missing}`);
   const left = await drain(db);
   drained += left.jobs;
   left.problems.forEach(told);
@@ -105,7 +105,8 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
   all = [...all, ...entries];
   if (round % 10 === 0)
     console.log(
-      `round ${round}: ${all.length} writes acknowledged, all of them found; ${looked.files.size} evidence files whole; ${snapshots()} snapshots right`,
+      `round ${round}: ${all.length} writes acknowledged, all of them found; ${looked.files.size} evidence ` +
+        `files whole; ${snapshots()} snapshots right`,
     );
 }
 
@@ -129,7 +130,9 @@ problems.push(
     (problem) => `seed ${seed}, at the end: ${problem}`,
   ),
 );
-const figures = `${snapshots()} snapshots, ${looked.judged.row} intervals, ${looked.judged.evaluation} evaluations and ${looked.judged.deployment} deployments checked, ${drained} jobs left by kills`;
+const figures =
+  `${snapshots()} snapshots, ${looked.judged.row} intervals, ${looked.judged.evaluation} evaluations ` +
+  `and ${looked.judged.deployment} deployments checked, ${drained} jobs left by kills`;
 db.close();
 await vault.close();
 const { code } = await server.stop();
@@ -140,7 +143,8 @@ const kinds = Object.entries(counts)
   .sort()
   .map(([kind, count]) => `${count} ${kind}`);
 console.log(
-  `${kills} kills in ${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${all.length} acknowledged writes (${kinds.join(", ")}), ${lost} lost`,
+  `${kills} kills in ${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${all.length} ` +
+    `acknowledged writes (${kinds.join(", ")}), ${lost} lost`,
 );
 console.log(figures);
 for (const problem of problems.slice(0, 50)) console.error(problem);

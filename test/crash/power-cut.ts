@@ -151,7 +151,8 @@ async function simulate({
     rmSync(join(directory, `session-${number}`), { recursive: true, force: true });
   }
   const told =
-    `${cuts} power cuts over ${(counts.bytes / 1_048_576).toFixed(0)} MB of recorded writes (seed ${seed}): ${counts.entries} acknowledged writes and ` +
+    `${cuts} power cuts over ${(counts.bytes / 1_048_576).toFixed(0)} MB of recorded writes ` +
+    `(seed ${seed}): ${counts.entries} acknowledged writes and ` +
     `${counts.backups} backups looked for; ${counts.sabotages} disks that only pretend to sync found out`;
   return { problems, told };
 }
@@ -239,7 +240,8 @@ function unrecorded({
   );
   return different.map(
     (name) =>
-      `the recorder missed changes of ${name}: ${real.get(name)?.length} bytes on the disk, ${simulated.get(name)?.length} in the simulation`,
+      `the recorder missed changes of ${name}: ${real.get(name)?.length} bytes on the ` +
+      `disk, ${simulated.get(name)?.length} in the simulation`,
   );
 }
 

@@ -140,16 +140,19 @@ export function simulateDisk({
         byInode.set(file, node);
         if (path === "") return;
         const place = parentOf(path);
-        return rename(place.directory, [[place.name, node]]);
+        rename(place.directory, [[place.name, node]]);
+        return;
       }
       case "link": {
         const place = parentOf(path);
-        return rename(place.directory, [[place.name, fileOf(change)]]);
+        rename(place.directory, [[place.name, fileOf(change)]]);
+        return;
       }
       case "unlink":
       case "rmdir": {
         const place = parentOf(path);
-        return rename(place.directory, [[place.name, null]]);
+        rename(place.directory, [[place.name, null]]);
+        return;
       }
       case "rename": {
         const from = parentOf(path);
@@ -157,12 +160,14 @@ export function simulateDisk({
         const node = from.directory.live.get(from.name);
         if (!node) throw new Error(`the trace renames ${path}, which was never made`);
         if (from.directory === to.directory)
-          return rename(from.directory, [
+          rename(from.directory, [
             [from.name, null],
             [to.name, node],
           ]);
+        return;
         rename(from.directory, [[from.name, null]]);
-        return rename(to.directory, [[to.name, node]]);
+        rename(to.directory, [[to.name, node]]);
+        return;
       }
       case "write":
       case "write_through": {
@@ -221,7 +226,7 @@ export function simulateDisk({
         const lost = new Set<string>();
         for (const change of directory.pending.filter(keeps)) {
           if (loss === "any part" && (change.names.some(([name]) => lost.has(name)) || random() < 0.5))
-            change.names.forEach(([name]) => lost.add(name));
+            for (const [name] of change.names) lost.add(name);
           else set(names, change);
         }
         for (const [name, node] of names) {

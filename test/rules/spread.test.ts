@@ -51,7 +51,10 @@ function spreadsIn(text: string): string[] {
   const found: string[] = [];
   const sourceOf = (node: Node): string => text.slice(node.start, node.end).replace(/\s+/g, " ");
   const visit = (value: unknown): void => {
-    if (Array.isArray(value)) return value.forEach(visit);
+    if (Array.isArray(value)) {
+      for (const one of value) visit(one);
+      return;
+    }
     if (typeof value !== "object" || value === null || typeof (value as Syntax).type !== "string") return;
     const node = value as Syntax;
     if (node.type === "CallExpression" || node.type === "NewExpression") {

@@ -194,7 +194,12 @@ for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length ===
     ...environmentWriters(api, world, own).map((lane) => paced(lane, LONG_REST)),
   ];
   // Acknowledged at once, so that a backup that begins now knows of it.
-  const load = writeUntilGone(lanes, { push: (entry) => (all.push(entry), entries.push(entry)) });
+  const load = writeUntilGone(lanes, {
+    push(entry) {
+      all.push(entry);
+      return entries.push(entry);
+    },
+  });
   if (Date.now() - lastBackup >= (BACKUP_EVERY - KILL_EVERY / 2) * 1_000) {
     // The one before must have ended; this one may well outlast the kill.
     await backingUp;
@@ -215,7 +220,8 @@ for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length ===
   looking = lookedAt(cycle, entries, started / 1000);
   const seconds = Math.round((Date.now() - began) / 1000);
   console.log(
-    `${seconds} s: ${counts.kills} kills, ${counts.backups} backups restored, ${all.length} writes acknowledged, memory ${megabytes(most.memory)} MB, log ${megabytes(most.log)} MB`,
+    `${seconds} s: ${counts.kills} kills, ${counts.backups} backups restored, ${all.length} writes ` +
+      `acknowledged, memory ${megabytes(most.memory)} MB, log ${megabytes(most.log)} MB`,
   );
 }
 await Promise.all([looking, backingUp]);
@@ -230,8 +236,10 @@ rmSync(directory, { recursive: true, force: true });
 
 console.log(verdict.trimEnd().slice(-2_000));
 console.log(
-  `${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${counts.kills} kills, ${counts.backups} backups restored, ${counts.verified} quick verifications, ` +
-    `${all.length} acknowledged writes, ${counts.reads} reads; at most ${megabytes(most.memory)} MB of memory and ${megabytes(most.log)} MB of log; database ${megabytes(size)} MB`,
+  `${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${counts.kills} kills, ${counts.backups} ` +
+    `backups restored, ${counts.verified} quick verifications, ` +
+    `${all.length} acknowledged writes, ${counts.reads} reads; at most ${megabytes(most.memory)} MB of ` +
+    `memory and ${megabytes(most.log)} MB of log; database ${megabytes(size)} MB`,
 );
 for (const problem of problems.slice(0, 50)) console.error(problem);
 console.log(problems.length === 0 ? "nothing lost, nothing damaged" : `${problems.length} problems`);

@@ -140,10 +140,9 @@ async function check<T>(
   const { errorInstance } = details;
   const draft = details.counterexample?.[0] as Draft | undefined;
   const told = draft ? { ...draft, operation: operation.id, rewrite: draft.rewrite?.toString() ?? null } : null;
-  throw new Error(
-    `SEED=${SEED}, run ${details.numRuns}: ${errorInstance instanceof Error ? errorInstance.message : String(errorInstance)}\n${JSON.stringify(told).slice(0, 3_000)}`,
-    { cause: errorInstance },
-  );
+  const message = errorInstance instanceof Error ? errorInstance.message : String(errorInstance);
+  const shown = JSON.stringify(told).slice(0, 3_000);
+  throw new Error(`SEED=${SEED}, run ${details.numRuns}: ${message}\n${shown}`, { cause: errorInstance });
 }
 
 /** What was stored, however odd, fails no list. */
