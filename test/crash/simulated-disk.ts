@@ -159,12 +159,13 @@ export function simulateDisk({
         const to = parentOf(other);
         const node = from.directory.live.get(from.name);
         if (!node) throw new Error(`the trace renames ${path}, which was never made`);
-        if (from.directory === to.directory)
+        if (from.directory === to.directory) {
           rename(from.directory, [
             [from.name, null],
             [to.name, node],
           ]);
-        return;
+          return;
+        }
         rename(from.directory, [[from.name, null]]);
         rename(to.directory, [[to.name, node]]);
         return;
