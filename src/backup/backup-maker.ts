@@ -1,22 +1,19 @@
-// The main thread's side of scheduled backups: one thread for each, which ends with it.
+// The main thread's side of scheduled backups: each backup runs in a thread of its own, which ends with it.
 import type { Worker } from "node:worker_threads";
-import { BackupError, IncompleteEvidenceError } from "./make.ts";
 import type { BackupOutcome, BackupWorkerData } from "./backup-worker.ts";
+import { BackupError, IncompleteEvidenceError } from "./errors.ts";
 import type { BackupSummary } from "./make.ts";
 
 export type BackupMaker = {
   /**
-   * Makes one backup. Rejects with IncompleteEvidenceError, BackupError, or an error that has name and `code` of the
-   * one in the thread.
+   * Makes one backup. Rejects with IncompleteEvidenceError, BackupError, or an error with the name and `code` of the
+   * error in the thread.
    */
-  make(order: BackupWorkerData): Promise<BackupSummary>;
-  /**
-   * Stops what is under way. Waits for it for a few seconds: a thread that syncs gigabytes looks up only afterwards.
-   */
+  make(data: BackupWorkerData): Promise<BackupSummary>;
+  /** Stops running backups. Waits up to CLOSE_TIMEOUT_MS, because a thread that syncs gigabytes notices only then. */
   close(): Promise<void>;
 };
 
-/** Milliseconds. */
 const CLOSE_TIMEOUT_MS = 20_000;
 
 export function createBackupMaker({
@@ -26,32 +23,38 @@ export function createBackupMaker({
 }): BackupMaker {
   const running = new Set<{ worker: Worker; ended: Promise<void> }>();
   return {
-    async make(order) {
-      const worker = start({ workerData: order });
-      let news: BackupOutcome | null = null;
+    async make(data) {
+      const worker = start({ workerData: data });
+      const messages: BackupOutcome[] = [];
       let cause: unknown = null;
       const ended = new Promise<void>((resolve) => {
-        worker.on("message", (told: BackupOutcome) => (news = told));
-        worker.on("error", (error) => (cause = error));
+        worker.on("message", (outcome: BackupOutcome) => void messages.push(outcome));
+        worker.on("error", (error) => {
+          cause = error;
+        });
         worker.on("exit", () => resolve());
       });
-      const one = { worker, ended };
-      running.add(one);
+      const backup = { worker, ended };
+      running.add(backup);
       await ended;
-      running.delete(one);
-      const told = news as BackupOutcome | null;
-      if (told === null) throw new Error("the thread that makes backups ended", { cause });
-      if ("made" in told) return told.made;
-      const { name, message, problems, code } = told.failed;
-      if (name === "IncompleteEvidenceError") throw new IncompleteEvidenceError(problems);
-      if (name === "BackupError") throw new BackupError(message);
-      throw Object.assign(new Error(message), { name }, code === null ? {} : { code });
+      running.delete(backup);
+      const outcome = messages.at(-1);
+      if (outcome === undefined) throw new Error("the backup thread ended without a result", { cause });
+      if ("made" in outcome) return outcome.made;
+      throw toError(outcome.failed);
     },
     async close() {
       for (const { worker } of running) worker.postMessage("stop");
-      const patience = new Promise<void>((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
-      await Promise.race([Promise.all([...running].map(({ ended }) => ended)), patience]);
+      const timeout = new Promise<void>((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
+      await Promise.race([Promise.all([...running].map(({ ended }) => ended)), timeout]);
       for (const { worker } of running) void worker.terminate();
     },
   };
+}
+
+/** Errors lose their class on the way between threads. */
+function toError({ name, message, problems, code }: Extract<BackupOutcome, { failed: unknown }>["failed"]): Error {
+  if (name === "IncompleteEvidenceError") return new IncompleteEvidenceError(problems);
+  if (name === "BackupError") return new BackupError(message);
+  return Object.assign(new Error(message), { name }, code === null ? {} : { code });
 }

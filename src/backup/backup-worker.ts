@@ -1,38 +1,39 @@
-// The thread that makes one backup and ends: copying, hashing and checking gigabytes would hold up the main thread. Any
-// message tells it to stop, which leaves nothing behind.
+// The thread that makes one backup and ends: copying, hashing and checking gigabytes would block the main thread. Any
+// message stops it, which leaves nothing behind.
 import { randomUUID } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
-import { checkArchiveFile } from "./check.ts";
-import { IncompleteEvidenceError, makeBackup } from "./make.ts";
 import { openEvidenceStore } from "../evidence/location.ts";
 import type { EvidenceStoreConfig } from "../evidence/location.ts";
+import { checkArchiveFile } from "./check.ts";
+import { IncompleteEvidenceError } from "./errors.ts";
+import { makeBackup } from "./make.ts";
 import type { BackupSummary } from "./make.ts";
 
-/**
- * What the thread is started with: the data directory, where its evidence is, what is to be written where, and the time
- * in epoch seconds.
- */
 export type BackupWorkerData = {
+  /** The data directory, and where its evidence is. */
   directory: string;
   evidence: EvidenceStoreConfig;
+  /** The archive, and its name until it is complete. */
   file: string;
   partial: string;
   allowMissing: boolean;
+  /** Bytes that stay free where the data directory is. */
   reserve: number;
   program: { version: string; commit: string | null };
+  /** The time of the backup in epoch seconds. */
   at: number;
 };
 
-/** `problems`: of IncompleteEvidenceError. `code` is the errno name where the operating system refused. */
+/** `problems` are those of IncompleteEvidenceError; `code` is the errno name of a system error. */
 export type BackupOutcome =
   | { made: BackupSummary }
   | { failed: { name: string; message: string; problems: readonly string[]; code: string | null } };
 
 const port = parentPort;
 if (port === null) throw new Error("this file runs as a worker thread only");
-const { directory, evidence: home, file, partial, allowMissing, reserve, program, at } = workerData as BackupWorkerData;
+const { directory, evidence, file, partial, allowMissing, reserve, program, at } = workerData as BackupWorkerData;
 const stop = new AbortController();
-port.once("message", () => stop.abort(new Error("the server stops")));
+port.once("message", () => stop.abort(new Error("the server is stopping")));
 
 void makeBackup({
   directory,
@@ -40,12 +41,12 @@ void makeBackup({
   reserve,
   program,
   target: { file, partial, overwrite: false },
-  // The place of the server, with which the database agrees as long as it runs.
-  evidence: async () => (await openEvidenceStore(home, randomUUID)).store,
+  // The server's location: the database agrees with it as long as the server runs.
+  evidence: async () => (await openEvidenceStore(evidence, randomUUID)).store,
   now: () => at,
   signal: stop.signal,
   progress: { begin: () => undefined, reach: () => undefined },
-  // Whoever relies on it without ever looking at it needs one that was read back.
+  // Nobody watches scheduled backups, so each is read back before it counts.
   check: (path) => checkArchiveFile(path, stop.signal),
 })
   .then(
@@ -67,7 +68,7 @@ void makeBackup({
       },
     }),
   )
-  .then((news) => {
-    port.postMessage(news);
+  .then((outcome) => {
+    port.postMessage(outcome);
     port.close();
   });

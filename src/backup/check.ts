@@ -1,23 +1,27 @@
-/** Whether an archive is whole, without unpacking it. */
+/** Checks whether an archive is complete and unchanged, without unpacking it to disk. */
 import { createReadStream } from "node:fs";
 import type { Manifest } from "./format.ts";
-import { readBackup, decompress } from "./read.ts";
+import { decompress, readBackup } from "./read.ts";
+
+/** Bytes read at a time. */
+const BLOCK_BYTES = 256 * 1024;
 
 /**
- * Reads an archive to its end and compares every size, hash and count in it; the database itself is not looked into.
- * @throws DamagedBackupError, NewerBackupError, what the source throws, what the signal was aborted with.
+ * Reads an archive to its end and compares every size, hash and count in it; the database itself is not opened.
+ * @throws DamagedBackupError, NewerBackupError, errors of the source, the abort reason of the signal
  */
 export async function checkArchive(source: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<Manifest> {
-  const through = async (content: AsyncIterable<Buffer>): Promise<void> => {
+  const drain = async (content: AsyncIterable<Buffer>): Promise<void> => {
     for await (const _ of content) signal.throwIfAborted();
   };
   return readBackup(decompress(source), {
     head: () => undefined,
-    database: through,
-    evidence: (_, content) => through(content),
+    database: drain,
+    evidence: (_, content) => drain(content),
   });
 }
 
-/** The same for a file. */
-export const checkArchiveFile = async (path: string, signal: AbortSignal): Promise<void> =>
-  void (await checkArchive(createReadStream(path, { highWaterMark: 256 * 1024 }), signal));
+/** `checkArchive` for a file. */
+export async function checkArchiveFile(path: string, signal: AbortSignal): Promise<void> {
+  await checkArchive(createReadStream(path, { highWaterMark: BLOCK_BYTES }), signal);
+}

@@ -1,6 +1,6 @@
-/** What a file holds, and what a directory lists, is on the disk when these resolve. */
 import { open } from "node:fs/promises";
 
+/** Makes the content of a file, or the entries of a directory, durable. */
 export async function syncPath(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {

@@ -1,33 +1,34 @@
-/** What rows name, compared with what a vault has. */
+/** Compares the evidence that rows name with the files of an evidence store. */
+import type { EvidenceStore } from "../evidence/local-store.ts";
 import { listEvidenceReferences } from "../store/db/database-copy.ts";
 import type { EvidenceReference } from "../store/db/database-copy.ts";
-import type { EvidenceStore } from "../evidence/local-store.ts";
 import type { Db } from "../store/db/types.ts";
 
-/** Evidence that a row names and the vault has not, or not of that size; `problem` says so. */
+/** Evidence that a row names and that the store does not have, or not with that size; `problem` says which. */
 export type EvidenceMismatch = EvidenceReference & { problem: string };
 
 /**
- * Compares all references of a copy of the database with the list of the vault, in one pass over both. Calls `found`
- * for each that is astray, and `looked` with the number of those looked at; resolves to how many there are.
+ * Compares all references of a database copy with the listing of the store, in one pass over both.
+ * @param onCompared is called after each reference with the number compared so far
+ * @returns the number of references
  */
 export async function compareEvidence(
   copy: Db,
-  vault: Pick<EvidenceStore, "list">,
-  found: (one: EvidenceMismatch) => void,
-  looked: (count: number) => void = () => undefined,
+  store: Pick<EvidenceStore, "list">,
+  { onMismatch, onCompared }: { onMismatch(mismatch: EvidenceMismatch): void; onCompared?(count: number): void },
 ): Promise<number> {
-  const files = vault.list()[Symbol.asyncIterator]();
+  const files = store.list()[Symbol.asyncIterator]();
   try {
     let file = await files.next();
     let count = 0;
     for (const { digest, size } of listEvidenceReferences(copy)) {
       while (!file.done && file.value.digest < digest) file = await files.next();
-      const there = file.done || file.value.digest !== digest ? null : file.value.size;
-      if (there === null) found({ digest, size, problem: `evidence ${digest} is missing` });
-      else if (there !== size)
-        found({ digest, size, problem: `evidence ${digest} has ${there} bytes instead of ${size}` });
-      looked((count += 1));
+      const actual = file.done || file.value.digest !== digest ? null : file.value.size;
+      if (actual === null) onMismatch({ digest, size, problem: `evidence ${digest} is missing` });
+      else if (actual !== size)
+        onMismatch({ digest, size, problem: `evidence ${digest} has ${actual} bytes instead of ${size}` });
+      count += 1;
+      onCompared?.(count);
     }
     return count;
   } finally {

@@ -1,10 +1,10 @@
 /**
- * Making a data directory of a backup.
+ * Restoring a data directory from a backup.
  *
- * All of it is unpacked and checked in a place that nobody takes for a data directory, because UNFINISHED_RESTORE is in
- * it; the last step gives it its name. That place is beside the directory that is wanted, or in it where it is a mount
- * point or its parent may not be written to; then the database is moved last. A restore that is killed leaves such a
- * place, and the next one begins by removing it; one that fails leaves nothing.
+ * Everything is unpacked and checked in a work directory that no program takes for a data directory, because it
+ * contains UNFINISHED_RESTORE; the last step gives it its name. The work directory is beside the requested directory,
+ * or inside it where that exists (a mount point, or a parent that is not writable); then the database is moved last. A
+ * killed restore leaves the work directory, which the next restore removes first; a failed one leaves nothing.
  */
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rename, rm, rmdir, stat, writeFile } from "node:fs/promises";
@@ -17,7 +17,7 @@ import { freeBytes } from "../store/db/disk-space.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
 import { openLocalStore } from "../evidence/local-store.ts";
-import type { Staged, EvidenceStore } from "../evidence/local-store.ts";
+import type { EvidenceStore, Staged } from "../evidence/local-store.ts";
 import { countReleasedBytes } from "../workers/memory-reclaim.ts";
 import { syncPath } from "./durable.ts";
 import { compareEvidence } from "./evidence.ts";
@@ -27,128 +27,146 @@ import type { ProgressListener } from "./make.ts";
 import { readBackup, decompress } from "./read.ts";
 
 export type RestoreOptions = {
-  /** The data directory to make, an absolute path: it is missing or empty. */
+  /** The data directory to create, an absolute path: it does not exist or is empty. */
   directory: string;
-  /** The stored bytes, compressed or not, and how many they are; null where nobody knows. */
+  /** The stored bytes, compressed or not, and their number; null when it is unknown. */
   source: AsyncIterable<Uint8Array>;
   size: number | null;
-  /** Whether it is known that the backup was made without evidence, or without some that was missing. */
+  /** Whether the operator accepts a backup without any evidence, or one that lacks evidence that was missing. */
   withoutEvidence: boolean;
   allowMissing: boolean;
   signal: AbortSignal;
   progress: ProgressListener;
 };
 
-/** A restore that cannot be done, in words for the operator. */
+/** A restore is refused; the message is for the operator. */
 export class RestoreError extends Error {
   override readonly name = "RestoreError";
 }
 
-/** Evidence that is made durable at a time: files and bytes. */
+/** Evidence files are published in batches of at most this many files and bytes. */
 const BATCH_FILES = 64;
 const BATCH_BYTES = 64 * MB;
 
 /**
+ * Nothing is left of a restore that fails.
  * @throws RestoreError, DamagedBackupError, DamagedDatabaseError, NewerBackupError, NewerDatabaseError,
- * DataDirectoryInUseError, what
- *   the signal was aborted with, what the operating system refuses. Nothing is left of it then.
+ * DataDirectoryInUseError, the abort reason of the signal, errors of the operating system
  */
-export async function restoreBackup(order: RestoreOptions): Promise<Manifest> {
-  const place = await preparePlace(order.directory);
+export async function restoreBackup(options: RestoreOptions): Promise<Manifest> {
+  const target = await prepareTarget(options.directory);
   try {
-    await requireRoom(order, place.work);
-    const manifest = await unpack(order, place.work);
-    order.signal.throwIfAborted();
-    await place.finish();
+    await requireSpace(options, target.work);
+    const manifest = await unpack(options, target.work);
+    options.signal.throwIfAborted();
+    await target.finish();
     return manifest;
   } catch (error) {
-    // What cannot be removed is refused by its mark; why it came to that is what the operator must hear.
-    await place.abandon().catch(() => undefined);
+    // A work directory that cannot be removed is recognized by its mark; the operator needs the first error.
+    await target.abandon().catch(() => undefined);
     throw error;
   }
 }
 
 type RestoreTarget = { work: string; finish(): Promise<void>; abandon(): Promise<void> };
 
-/** What a restore puts into a directory, the database last: with it the directory is one of data. */
+/** The entries that a restore moves, the database last: only with it is the directory a data directory. */
 const RESTORED_ENTRIES = ["evidence", "assay.db"] as const;
 
-async function preparePlace(directory: string): Promise<RestoreTarget> {
-  const found = await stat(directory).catch(() => null);
-  if (found && !found.isDirectory()) throw new RestoreError(`${directory} is no directory`);
-  const inside = found !== null;
-  const parent = inside ? directory : dirname(directory);
-  if (!inside && !(await stat(parent).catch(() => null))?.isDirectory())
-    throw new RestoreError(`there is no directory ${parent}; make it first`);
-  const work = inside ? join(directory, UNFINISHED_RESTORE) : `${directory}.${UNFINISHED_RESTORE}`;
-  const mark = join(work, UNFINISHED_RESTORE);
-  // Only with the mark it is what a restore left. An empty one was left before the first step, or after the last.
-  const left = await readdir(work).catch(() => null);
-  const unfinished = left?.includes(UNFINISHED_RESTORE) ?? false;
-  if (left && left.length > 0 && !unfinished) throw new RestoreError(`${work} is in the way, and no restore made it`);
-  if (inside) {
-    const names = (await readdir(directory)).filter(
-      (name) =>
-        name !== "lost+found" &&
-        name !== UNFINISHED_RESTORE &&
-        !(unfinished && RESTORED_ENTRIES.some((part) => part === name)),
-    );
-    if (names.length > 0)
-      throw new RestoreError(
-        `${directory} is not empty: it holds ${names.slice(0, 3).join(", ")}; restore into an empty directory, or one that does not exist`,
-      );
-  }
-  const remove = async (): Promise<void> => {
-    // What is not empty was refused above: whatever is there comes from a restore.
-    if (inside)
-      for (const part of [...RESTORED_ENTRIES].reverse())
-        await rm(join(directory, part), { recursive: true, force: true });
-    await rm(work, { recursive: true, force: true });
-  };
-  if (unfinished) lockDirectory(work).release();
-  if (left) await remove();
+/** `inside`: the directory exists, and `work` is in it; otherwise `work` is beside it. `parent` holds the result. */
+type RestorePaths = { directory: string; inside: boolean; parent: string; work: string };
 
-  // An empty directory may just have been made for this restore, by a program that did not sync its entry.
+async function prepareTarget(directory: string): Promise<RestoreTarget> {
+  const paths = await locateWork(directory);
+  const { inside, work } = paths;
+  const mark = join(work, UNFINISHED_RESTORE);
+  await removeLeftovers(paths);
+
+  // An empty directory may just have been created for this restore by a program that did not sync its entry.
   if (inside) await syncParent(directory);
   await mkdir(work, { mode: 0o700 });
   let lock: Lock;
   try {
-    await writeFile(mark, "A restore that did not end left this directory.\n", { mode: 0o600 });
+    await writeFile(mark, "A restore that did not finish left this directory.\n", { mode: 0o600 });
     lock = lockDirectory(work);
   } catch (error) {
-    await remove();
+    await removeRestored(paths);
     throw error;
   }
   return {
     work,
     async finish() {
       await syncPath(work);
-      if (inside) {
-        for (const part of RESTORED_ENTRIES) await rename(join(work, part), join(directory, part));
-        await syncPath(directory);
-        lock.release();
-        // The mark last: as long as it is there, the directory is refused, and the next restore begins anew.
-        for (const name of await readdir(work))
-          if (name !== UNFINISHED_RESTORE) await rm(join(work, name), { recursive: true });
-        await rm(mark);
-        await rmdir(work);
-      } else {
+      if (inside) await moveInside(paths, lock);
+      else {
         await rm(mark);
         await syncPath(work);
-        // Before the rename, because it removes its journal by the name that it knows.
+        // Released before the rename, because it removes its journal by the name that it knows.
         lock.release();
         await rename(work, directory);
       }
-      await syncPath(parent);
+      await syncPath(paths.parent);
     },
     async abandon() {
       lock.release();
-      await remove();
+      await removeRestored(paths);
     },
   };
 }
 
-/** Syncs the directory that holds `directory`, where this user may open it. */
+/** @throws RestoreError where the directory cannot be created */
+async function locateWork(directory: string): Promise<RestorePaths> {
+  const existing = await stat(directory).catch(() => null);
+  if (existing && !existing.isDirectory()) throw new RestoreError(`${directory} is not a directory`);
+  const inside = existing !== null;
+  const parent = inside ? directory : dirname(directory);
+  if (!inside && !(await stat(parent).catch(() => null))?.isDirectory())
+    throw new RestoreError(`there is no directory ${parent}; create it first`);
+  const work = inside ? join(directory, UNFINISHED_RESTORE) : `${directory}.${UNFINISHED_RESTORE}`;
+  return { directory, inside, parent, work };
+}
+
+/** Removes the leftovers of an earlier restore. @throws RestoreError where anything else is in the way */
+async function removeLeftovers(paths: RestorePaths): Promise<void> {
+  const { directory, inside, work } = paths;
+  // Only the mark identifies the leftovers of a restore. An empty work directory was left before the mark was written,
+  // or after it was removed.
+  const left = await readdir(work).catch(() => null);
+  const isUnfinished = left?.includes(UNFINISHED_RESTORE) ?? false;
+  if (left && left.length > 0 && !isUnfinished)
+    throw new RestoreError(`${work} is in the way, and no restore created it; move it away`);
+  const ours = ["lost+found", UNFINISHED_RESTORE, ...(isUnfinished ? RESTORED_ENTRIES : [])];
+  const foreign = inside ? (await readdir(directory)).filter((name) => !ours.includes(name)) : [];
+  if (foreign.length > 0)
+    throw new RestoreError(
+      `${directory} is not empty: it holds ${foreign.slice(0, 3).join(", ")}; ` +
+        "restore into an empty directory, or one that does not exist",
+    );
+  if (isUnfinished) lockDirectory(work).release();
+  if (left) await removeRestored(paths);
+}
+
+/** Removes what a restore created: a directory with other content was refused before. */
+async function removeRestored({ directory, inside, work }: RestorePaths): Promise<void> {
+  if (inside)
+    for (const entry of [...RESTORED_ENTRIES].reverse())
+      await rm(join(directory, entry), { recursive: true, force: true });
+  await rm(work, { recursive: true, force: true });
+}
+
+/** Moves the restored entries from the work directory to the directory around it. */
+async function moveInside({ directory, work }: RestorePaths, lock: Lock): Promise<void> {
+  for (const entry of RESTORED_ENTRIES) await rename(join(work, entry), join(directory, entry));
+  await syncPath(directory);
+  lock.release();
+  // The mark last: while it exists, the directory is refused and the next restore starts over.
+  for (const name of await readdir(work))
+    if (name !== UNFINISHED_RESTORE) await rm(join(work, name), { recursive: true });
+  await rm(join(work, UNFINISHED_RESTORE));
+  await rmdir(work);
+}
+
+/** Syncs the directory that contains `directory`, where this user may open it. */
 async function syncParent(directory: string): Promise<void> {
   try {
     await syncPath(dirname(directory));
@@ -157,8 +175,8 @@ async function syncParent(directory: string): Promise<void> {
   }
 }
 
-/** @throws RestoreError where the backup does not fit; what is compressed is known to fit when it did. */
-async function requireRoom({ size }: RestoreOptions, work: string): Promise<void> {
+/** Requires space for the stored size; a compressed backup needs more. @throws RestoreError */
+async function requireSpace({ size }: RestoreOptions, work: string): Promise<void> {
   const free = await freeBytes(work);
   if (size !== null && size > free)
     throw new RestoreError(
@@ -166,44 +184,50 @@ async function requireRoom({ size }: RestoreOptions, work: string): Promise<void
     );
 }
 
-async function unpack(order: RestoreOptions, work: string): Promise<Manifest> {
-  const { source, size, signal, progress: watch } = order;
+async function unpack(options: RestoreOptions, work: string): Promise<Manifest> {
+  const { source, size, signal, progress } = options;
   const file = join(work, "assay.db");
-  const vault = openLocalStore({ directory: join(work, "evidence"), staging: join(work, "staging"), ids: randomUUID });
+  const store = openLocalStore({ directory: join(work, "evidence"), staging: join(work, "staging"), ids: randomUUID });
   try {
     let read = 0;
-    const watched = async function* (): AsyncGenerator<Uint8Array> {
+    const observed = async function* (): AsyncGenerator<Uint8Array> {
       for await (const chunk of source) {
         signal.throwIfAborted();
         countReleasedBytes(chunk.length);
-        watch.reach((read += chunk.length));
+        progress.reach((read += chunk.length));
         yield chunk;
       }
     };
-    watch.begin("unpacking the backup", size ?? 0);
-    const publisher = publishing(vault);
-    const manifest = await readBackup(decompress(watched()), {
-      head: (head) => refuseHead(head, order),
+    progress.begin("unpacking the backup", size ?? 0);
+    const publisher = createPublisher(store);
+    const manifest = await readBackup(decompress(observed()), {
+      head: (head) => assertRestorable(head, options),
       database: (content) => writeDatabase(file, content),
       evidence: (_, content, bytes) => publisher.add(content, bytes),
     });
     await publisher.flush();
-    watch.begin("checking the database", 0);
-    await checkWhole(order, manifest, file, vault);
+    progress.begin("checking the database", 0);
+    checkRows(file, manifest);
+    if (manifest.evidence) {
+      // The evidence is in the directory from now on, wherever the backup took it from.
+      await recordDirectory(file);
+      await checkReferences({ file, manifest, store, options });
+    }
     return manifest;
   } finally {
-    await vault.close();
+    await store.close();
   }
 }
 
-/** Whether it may be restored, told before the first gigabyte. @throws RestoreError, NewerDatabaseError */
-function refuseHead({ schema_version, evidence }: Head, { withoutEvidence }: RestoreOptions): void {
+/** Refuses a backup before its first gigabyte is read. @throws RestoreError, NewerDatabaseError */
+function assertRestorable({ schema_version, evidence }: Head, { withoutEvidence }: RestoreOptions): void {
   if (schema_version > schemaVersion()) throw new NewerDatabaseError("of the backup", schema_version, schemaVersion());
   if (!evidence && !withoutEvidence)
     throw new RestoreError(
       "the backup was made without evidence; where the evidence is kept elsewhere, restore it with --without-evidence",
     );
-  if (evidence && withoutEvidence) throw new RestoreError("the backup has its evidence; leave --without-evidence away");
+  if (evidence && withoutEvidence)
+    throw new RestoreError("the backup contains its evidence; leave out --without-evidence");
 }
 
 async function writeDatabase(path: string, content: AsyncIterable<Buffer>): Promise<void> {
@@ -217,32 +241,30 @@ async function writeDatabase(path: string, content: AsyncIterable<Buffer>): Prom
   }
 }
 
-/**
- * Puts evidence into the vault, some files at a time: making each durable alone would take as long as the disk turns.
- */
-function publishing(vault: EvidenceStore): {
+/** Publishes evidence in batches, because making each file durable alone would be bound by the latency of syncs. */
+function createPublisher(store: EvidenceStore): {
   add(content: AsyncIterable<Buffer>, size: number): Promise<void>;
   flush(): Promise<void>;
 } {
   let staged: Staged[] = [];
   let bytes = 0;
   const flush = async (): Promise<void> => {
-    const taken = staged;
+    const batch = staged;
     [staged, bytes] = [[], 0];
-    await vault.publish(taken);
+    await store.publish(batch);
   };
   return {
     flush,
     async add(content, size) {
-      staged.push(await vault.stage(content, { limit: size }));
+      staged.push(await store.stage(content, { limit: size }));
       bytes += size;
       if (staged.length >= BATCH_FILES || bytes >= BATCH_BYTES) await flush();
     },
   };
 }
 
-/** No record of a place means the directory. */
-async function settleInDirectory(file: string): Promise<void> {
+/** Makes the directory the location of the evidence: the absence of a record means the directory. */
+async function recordDirectory(file: string): Promise<void> {
   const db = openCopy(file, { readonly: false });
   try {
     clearLocation(db);
@@ -252,43 +274,53 @@ async function settleInDirectory(file: string): Promise<void> {
   await syncPath(file);
 }
 
-/** The last word: what the database is, and that it names no file that is not there. */
-async function checkWhole(
-  { allowMissing, signal }: RestoreOptions,
-  manifest: Manifest,
-  file: string,
-  vault: EvidenceStore,
-): Promise<void> {
+/** Compares the restored database with the manifest. @throws DamagedBackupError, DamagedDatabaseError */
+function checkRows(file: string, manifest: Manifest): void {
   const { schemaVersion: version, rows } = checkCopy(file, { thorough: true });
   if (version !== manifest.schema_version)
     throw new DamagedBackupError(`its database has schema version ${version} instead of ${manifest.schema_version}`);
-  const tables = new Set([...Object.keys(rows), ...Object.keys(manifest.database.rows)]);
-  const other = [...tables].filter((table) => rows[table] !== manifest.database.rows[table]);
-  if (other.length > 0)
-    throw new DamagedBackupError(
-      `the table ${other[0]} has ${rows[other[0] ?? ""] ?? "no"} rows instead of ${manifest.database.rows[other[0] ?? ""] ?? "none"}`,
-    );
-  if (!manifest.evidence) return;
-  // The files of the archive are in the directory now, wherever they came from.
-  await settleInDirectory(file);
+  const expected = manifest.database.rows;
+  for (const table of new Set([...Object.keys(rows), ...Object.keys(expected)]))
+    if (rows[table] !== expected[table])
+      throw new DamagedBackupError(
+        `the table ${table} has ${rows[table] ?? "no"} rows instead of ${expected[table] ?? "none"}`,
+      );
+}
 
-  const known = new Set(manifest.files.missing);
+/**
+ * Requires that every file that the database names was restored, except those that the manifest lists as missing.
+ * @throws DamagedBackupError; RestoreError where files are missing and the operator did not accept that
+ */
+async function checkReferences({
+  file,
+  manifest,
+  store,
+  options: { allowMissing, signal },
+}: {
+  file: string;
+  manifest: Manifest;
+  store: EvidenceStore;
+  options: RestoreOptions;
+}): Promise<void> {
+  const expectedMissing = new Set(manifest.files.missing);
   const db = openCopy(file);
   try {
-    let absent = 0;
-    const named = await compareEvidence(db, vault, ({ digest, problem }) => {
-      signal.throwIfAborted();
-      if (!known.has(digest)) throw new DamagedBackupError(problem);
-      absent += 1;
+    let missing = 0;
+    const named = await compareEvidence(db, store, {
+      onMismatch({ digest, problem }) {
+        signal.throwIfAborted();
+        if (!expectedMissing.has(digest)) throw new DamagedBackupError(problem);
+        missing += 1;
+      },
     });
-    if (absent !== known.size || named - absent !== manifest.files.count)
-      throw new DamagedBackupError("it holds other evidence than its database names");
+    if (missing !== expectedMissing.size || named - missing !== manifest.files.count)
+      throw new DamagedBackupError("its evidence is not that which its database names");
   } finally {
     db.close();
   }
-  if (known.size > 0 && !allowMissing) {
+  if (expectedMissing.size > 0 && !allowMissing)
     throw new RestoreError(
-      `the backup lacks ${known.size} evidence files that were missing or damaged when it was made, such as ${manifest.files.missing[0]}; restore it without them with --allow-missing`,
+      `the backup lacks ${expectedMissing.size} evidence files that were missing or damaged when it was made, ` +
+        `such as ${manifest.files.missing[0]}; restore it without them with --allow-missing`,
     );
-  }
 }

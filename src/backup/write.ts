@@ -1,45 +1,46 @@
-/** The bytes of a backup, made while somebody takes them: nothing is kept but what is being written. */
+/** Generates the bytes of a backup on demand, without buffering more than the piece that is being written. */
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import { END_OF_ARCHIVE_BYTES, memberHeader, memberPadding } from "../archive/tar.ts";
-import type { CopyContents, EvidenceReference } from "../store/db/database-copy.ts";
 import { DamagedEvidenceError } from "../evidence/errors.ts";
 import type { EvidenceStore } from "../evidence/local-store.ts";
+import type { CopyContents, EvidenceReference } from "../store/db/database-copy.ts";
 import {
   FORMAT_VERSION,
   MEMBER,
+  creationTimeOf,
   evidenceMemberName,
+  formatCreationTime,
   headText,
   manifestText,
   sha256,
-  formatCreationTime,
   sumsLine,
-  creationTimeOf,
 } from "./format.ts";
 import type { Head, Manifest } from "./format.ts";
 
-/** `at`: epoch seconds. */
 export type ArchiveSources = {
+  /** Epoch seconds. */
   at: number;
   program: Head["program"];
   database: { copy: FileHandle; bytes: number; contents: CopyContents };
-  /**
-   * Where it comes from; `references` gives the same evidence in the same order each time, `missing` is left out. Null:
-   * none goes in.
-   */
-  evidence: {
-    references(): Iterable<EvidenceReference>;
-    missing: ReadonlySet<string>;
-    vault: Pick<EvidenceStore, "read">;
-  } | null;
+  /** Null: the archive contains no evidence. */
+  evidence: ArchiveEvidence | null;
 };
 
-/** Bytes that are read of the database at once. */
+type ArchiveEvidence = {
+  /** Yields the same references in the same order each time. */
+  references(): Iterable<EvidenceReference>;
+  /** Digests that are left out. */
+  missing: ReadonlySet<string>;
+  store: Pick<EvidenceStore, "read">;
+};
+
+/** Bytes of the database that are read at a time. */
 const BLOCK_BYTES = 256 * 1024;
 
 /**
- * Gives the archive piece by piece and returns its manifest. A piece is good until the next one is asked for.
- * @throws MissingEvidenceError, DamagedEvidenceError, what the operating system refuses.
+ * Yields the archive piece by piece and returns its manifest. A piece is valid until the next one is requested.
+ * @throws MissingEvidenceError, DamagedEvidenceError, errors of the operating system
  */
 export async function* generateArchive({
   at,
@@ -57,45 +58,24 @@ export async function* generateArchive({
     evidence: evidence !== null,
   };
   const mtime = creationTimeOf(head);
-  const begin = (name: string, size: number): Iterable<Uint8Array> => memberHeader({ name, size, mtime, mode: 0o600 });
-  const text = function* (name: string, content: string): Generator<Uint8Array> {
-    const bytes = Buffer.from(content);
-    yield* begin(name, bytes.length);
-    yield bytes;
-    yield memberPadding(bytes.length);
-  };
-
-  const opening = [sumsLine(sha256(headText(head)), MEMBER.head)];
-  yield* text(MEMBER.head, headText(head));
-
-  yield* begin(MEMBER.database, database.bytes);
-  const digest = yield* contentOf(database.copy, database.bytes);
+  yield* textMember({ name: MEMBER.head, content: headText(head), mtime });
+  yield* memberHead({ name: MEMBER.database, size: database.bytes, mtime });
+  const databaseDigest = yield* fileContent(database.copy, database.bytes);
   yield memberPadding(database.bytes);
-  opening.push(sumsLine(digest, MEMBER.database));
 
-  const given = function* (): Generator<EvidenceReference> {
-    for (const reference of evidence?.references() ?? []) if (!evidence?.missing.has(reference.digest)) yield reference;
-  };
+  const opening = sumsLine(sha256(headText(head)), MEMBER.head) + sumsLine(databaseDigest, MEMBER.database);
   const files = { count: 0, bytes: 0, missing: [...(evidence?.missing ?? [])].sort() };
-  let sumsBytes = Buffer.byteLength(opening.join(""));
-  if (evidence)
-    for (const { digest, size } of given()) {
-      yield* begin(evidenceMemberName(digest), size);
-      let read = 0;
-      for await (const block of evidence.vault.read(digest)) {
-        read += block.length;
-        if (read <= size) yield block;
-      }
-      if (read !== size) throw new DamagedEvidenceError(digest, `it has ${read} bytes, and the database says ${size}`);
-      yield memberPadding(size);
-      files.count += 1;
-      files.bytes += size;
-      sumsBytes += sumsLine(digest, evidenceMemberName(digest)).length;
-    }
+  let sumsBytes = Buffer.byteLength(opening);
+  for (const { digest, size } of included(evidence)) {
+    if (evidence) yield* evidenceMember(evidence.store, { digest, size }, mtime);
+    files.count += 1;
+    files.bytes += size;
+    sumsBytes += sumsLine(digest, evidenceMemberName(digest)).length;
+  }
 
-  yield* begin(MEMBER.sums, sumsBytes);
+  yield* memberHead({ name: MEMBER.sums, size: sumsBytes, mtime });
   const sums = createHash("sha256");
-  for (const lines of batches(opening, given())) {
+  for (const lines of sumsBlocks(opening, included(evidence))) {
     sums.update(lines);
     yield lines;
   }
@@ -103,17 +83,58 @@ export async function* generateArchive({
 
   const manifest: Manifest = {
     ...head,
-    database: { bytes: database.bytes, sha256: digest, rows },
+    database: { bytes: database.bytes, sha256: databaseDigest, rows },
     files,
     sums_sha256: sums.digest("hex"),
   };
-  yield* text(MEMBER.manifest, manifestText(manifest));
+  yield* textMember({ name: MEMBER.manifest, content: manifestText(manifest), mtime });
   yield new Uint8Array(END_OF_ARCHIVE_BYTES);
   return manifest;
 }
 
-/** The bytes of an open file from its beginning; returns their SHA-256. @throws Error when it is shorter. */
-async function* contentOf(file: FileHandle, bytes: number): AsyncGenerator<Uint8Array, string, undefined> {
+/** The evidence that the archive contains. */
+function* included(evidence: ArchiveEvidence | null): Generator<EvidenceReference> {
+  if (evidence === null) return;
+  for (const reference of evidence.references()) if (!evidence.missing.has(reference.digest)) yield reference;
+}
+
+type MemberHead = { name: string; size: number; mtime: number };
+
+const memberHead = (member: MemberHead): Iterable<Uint8Array> => memberHeader({ ...member, mode: 0o600 });
+
+function* textMember({
+  name,
+  content,
+  mtime,
+}: {
+  name: string;
+  content: string;
+  mtime: number;
+}): Generator<Uint8Array> {
+  const bytes = Buffer.from(content);
+  yield* memberHead({ name, size: bytes.length, mtime });
+  yield bytes;
+  yield memberPadding(bytes.length);
+}
+
+/** @throws MissingEvidenceError, DamagedEvidenceError */
+async function* evidenceMember(
+  store: Pick<EvidenceStore, "read">,
+  { digest, size }: EvidenceReference,
+  mtime: number,
+): AsyncGenerator<Uint8Array> {
+  yield* memberHead({ name: evidenceMemberName(digest), size, mtime });
+  let read = 0;
+  for await (const block of store.read(digest)) {
+    read += block.length;
+    if (read <= size) yield block;
+  }
+  if (read !== size) throw new DamagedEvidenceError(digest, `it has ${read} bytes, and the database says ${size}`);
+  yield memberPadding(size);
+}
+
+/** The bytes of an open file from its beginning; returns their SHA-256. @throws Error when the file is shorter */
+async function* fileContent(file: FileHandle, bytes: number): AsyncGenerator<Uint8Array, string, undefined> {
   const hash = createHash("sha256");
   const block = Buffer.alloc(BLOCK_BYTES);
   for (let position = 0; position < bytes; ) {
@@ -126,9 +147,9 @@ async function* contentOf(file: FileHandle, bytes: number): AsyncGenerator<Uint8
   return hash.digest("hex");
 }
 
-/** Lines of SHA256SUMS in pieces of some hundred kilobytes. */
-function* batches(opening: readonly string[], evidence: Iterable<EvidenceReference>): Generator<Buffer> {
-  let lines = opening.join("");
+/** The lines of SHA256SUMS in blocks of a few hundred kilobytes. */
+function* sumsBlocks(opening: string, evidence: Iterable<EvidenceReference>): Generator<Buffer> {
+  let lines = opening;
   for (const { digest } of evidence) {
     lines += sumsLine(digest, evidenceMemberName(digest));
     if (lines.length < BLOCK_BYTES) continue;

@@ -1,6 +1,6 @@
 /** Maps errors of making and restoring backups to messages and exit codes. */
 import { DamagedBackupError, NewerBackupError } from "../backup/format.ts";
-import { BackupError } from "../backup/make.ts";
+import { BackupError } from "../backup/errors.ts";
 import { RestoreError } from "../backup/restore.ts";
 import { DamagedDatabaseError } from "../store/db/database-copy.ts";
 import { CommandError, EXIT } from "./framework.ts";

@@ -5,7 +5,7 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { BackupError, IncompleteEvidenceError } from "../backup/make.ts";
+import { BackupError, IncompleteEvidenceError } from "../backup/errors.ts";
 import type { BackupSummary } from "../backup/make.ts";
 import type { Config } from "../config/options.ts";
 import type { Logger } from "../log.ts";

@@ -1,4 +1,4 @@
-/** What a backup holds, and that nothing passes for one that is not whole, wherever it was changed. */
+/** The content of a backup, and that any changed, truncated or incomplete archive is detected. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { checkArchive } from "../../src/backup/check.ts";
 import { DamagedBackupError, NewerBackupError } from "../../src/backup/format.ts";
-import { BackupError } from "../../src/backup/make.ts";
+import { BackupError } from "../../src/backup/errors.ts";
 import { RestoreError } from "../../src/backup/restore.ts";
 import { memberHeader } from "../../src/archive/tar.ts";
 import { DamagedDatabaseError } from "../../src/store/db/database-copy.ts";
@@ -47,7 +47,7 @@ const check = (bytes: Uint8Array): Promise<unknown> =>
     })(),
     signal,
   );
-/** The error with which reading those bytes ends. */
+/** The error with which reading those bytes fails, null when it succeeds. */
 const damage = (bytes: Uint8Array): Promise<Error | null> =>
   check(bytes).then(
     () => null,
@@ -64,7 +64,7 @@ const evidenceNames = EVIDENCE.map(sha256)
   .sort()
   .map((digest) => `evidence/${digest.slice(0, 2)}/${digest.slice(2)}`);
 
-test("an archive is one that tar unpacks to a data directory and sha256sum checks", () => {
+test("tar unpacks an archive to a data directory that sha256sum verifies", () => {
   const directory = newDirectory();
   execFileSync("tar", ["-xf", "-"], { cwd: directory, input: archive });
   execFileSync("sha256sum", ["--check", "--strict", "--quiet", "SHA256SUMS"], { cwd: directory });
@@ -74,7 +74,7 @@ test("an archive is one that tar unpacks to a data directory and sha256sum check
   db.close();
 });
 
-test("it begins with what it is, has each file once, and ends with counts and hashes", () => {
+test("an archive begins with its head, contains each file once, and ends with counts and hashes", () => {
   assert.equal(
     parts.map(({ name }) => name),
     ["assay-backup.json", "assay.db", ...evidenceNames, "SHA256SUMS", "manifest.json"],
@@ -106,13 +106,13 @@ test("it begins with what it is, has each file once, and ends with counts and ha
   assert.is(sums_sha256, sha256(at("SHA256SUMS").content));
 });
 
-test("the same state gives the same bytes", async () => {
+test("backups of the same state have the same bytes", async () => {
   assert.ok((await backUp(given)).archive.equals(archive));
 });
 
-test("restored, everything is there: rows, evidence byte for byte, and a lock that nobody holds", async () => {
-  const { directory, manifest: told } = await restore(archive);
-  assert.equal(told, manifest);
+test("a restore brings back all rows and all evidence byte for byte, and holds no lock", async () => {
+  const { directory, manifest: restored } = await restore(archive);
+  assert.equal(restored, manifest);
   const evidence = evidenceIn(directory);
   assert.is(evidence.size, 3);
   for (const content of EVIDENCE) assert.ok(evidence.get(sha256(content))?.equals(content));
@@ -124,13 +124,13 @@ test("restored, everything is there: rows, evidence byte for byte, and a lock th
   db.close();
 });
 
-test("compressed it is read as well, whatever it is called", async () => {
-  const { manifest: told } = await restore(gzipSync(archive));
-  assert.equal(told, manifest);
+test("a compressed archive is recognized by its content, not by its name", async () => {
+  const { manifest: restored } = await restore(gzipSync(archive));
+  assert.equal(restored, manifest);
 });
 
-test("one changed bit anywhere outside of the contents is found", async () => {
-  // Every byte of the headers of three members and of what follows them, and of all that comes after the last evidence.
+test("detects one changed bit anywhere outside of the contents", async () => {
+  // Samples the headers, the small members with their padding, and everything after the last evidence file.
   const places: number[] = [];
   let start = 0;
   for (const { name, content } of parts) {
@@ -148,14 +148,14 @@ test("one changed bit anywhere outside of the contents is found", async () => {
   assert.equal(missed, []);
 });
 
-test("and so is one in the contents", async () => {
+test("detects one changed bit in the contents", async () => {
   const missed: number[] = [];
   for (let place = 100; place < archive.length; place += 50_021)
     if (!((await damage(flipped(place, 0x80))) instanceof DamagedBackupError)) missed.push(place);
   assert.equal(missed, []);
 });
 
-test("cut off anywhere it is no backup", async () => {
+test("refuses an archive that is cut off anywhere", async () => {
   const missed: number[] = [];
   for (
     let length = 0;
@@ -168,7 +168,7 @@ test("cut off anywhere it is no backup", async () => {
   assert.equal(missed, []);
 });
 
-test("and so it is with anything behind its end", async () => {
+test("refuses an archive with data after its end", async () => {
   for (const more of [Buffer.alloc(1), Buffer.alloc(512), Buffer.from("x"), archive])
     assert.match((await damage(Buffer.concat([archive, more])))?.message ?? "", "there is more after its end");
   const packed = gzipSync(archive);
@@ -179,73 +179,65 @@ test("and so it is with anything behind its end", async () => {
   assert.ok((await damage(Buffer.from("neither tar nor gzip"))) instanceof DamagedBackupError);
 });
 
-test("whatever is damaged, a restore leaves nothing and no directory", async () => {
+test("a restore of a damaged archive leaves nothing behind", async () => {
   for (const place of [0, 600, 2_000, archive.length - 400_000, archive.length - 3_000, archive.length - 1])
     assert.ok((await refused(flipped(place))) instanceof DamagedBackupError, `byte ${place}`);
   assert.ok((await refused(archive.subarray(0, 700_000))) instanceof DamagedBackupError);
   assert.ok((await refused(gzipSync(archive).subarray(0, 20_000))) instanceof DamagedBackupError);
 });
 
-/** Members in an order, or of a kind, that Assay never writes: each with the words that it is refused with. */
+/** Archives with an order or kind of members that Assay never writes, each with its error message. */
 const [first = "", second = "", third = ""] = evidenceNames;
-const moved: readonly [string, Part[], RegExp][] = [
-  ["without the first member", without("assay-backup.json"), /where assay-backup.json should be/],
-  ["without the database", without("assay.db"), /where assay.db should be/],
+const malformed: readonly [string, Part[], RegExp][] = [
+  ["without the first member", without("assay-backup.json"), /expected assay-backup.json, found/],
+  ["without the database", without("assay.db"), /expected assay.db, found/],
   ["without an evidence file", without(second), /SHA256SUMS does not agree/],
-  ["without sums", without("SHA256SUMS"), /where SHA256SUMS should be/],
+  ["without sums", without("SHA256SUMS"), /expected SHA256SUMS, found/],
   ["without a manifest", without("manifest.json"), /it ends without manifest.json/],
   [
     "with two evidence files swapped",
     [...parts.slice(0, 2), at(second), at(first), ...parts.slice(4)],
-    /stands where it does not belong/,
+    /is out of place/,
   ],
+  ["with an evidence file twice", [...parts.slice(0, 3), at(first), ...parts.slice(3)], /is out of place/],
   [
-    "with an evidence file twice",
-    [...parts.slice(0, 3), at(first), ...parts.slice(3)],
-    /stands where it does not belong/,
-  ],
-  [
-    "with evidence that nobody named",
+    "with evidence whose name does not match its content",
     [...parts.slice(0, 5), { name: `evidence/ff/${"f".repeat(62)}`, content: Buffer.alloc(0) }, ...parts.slice(5)],
-    /is not what its name says/,
+    /does not match its name/,
   ],
   [
-    "with a member that is nothing",
+    "with an unknown member",
     [...parts.slice(0, 5), { name: "notes.txt", content: Buffer.from("hello") }, ...parts.slice(5)],
-    /where SHA256SUMS should be is "notes.txt"/,
+    /expected SHA256SUMS, found "notes.txt"/,
   ],
-  [
-    "with a member behind the manifest",
-    [...parts, { name: "more", content: Buffer.alloc(0) }],
-    /more stands after its end/,
-  ],
-  ["with a second manifest", [...parts, at("manifest.json")], /stands after its end/],
+  ["with a member after the manifest", [...parts, { name: "more", content: Buffer.alloc(0) }], /more follows the end/],
+  ["with a second manifest", [...parts, at("manifest.json")], /manifest.json follows the end/],
   [
     "with a path that leaves the directory",
     [...parts.slice(0, 2), { name: "evidence/../../etc/passwd", content: Buffer.from("x") }, ...parts.slice(3)],
-    /should be/,
+    /expected SHA256SUMS, found/,
   ],
   [
     "with an absolute path",
     [...parts.slice(0, 2), { name: "/etc/passwd", content: Buffer.from("x") }, ...parts.slice(3)],
-    /should be/,
+    /expected SHA256SUMS, found/,
   ],
 ];
-for (const [what, members, words] of moved)
+for (const [what, members, words] of malformed)
   test(`an archive ${what} is refused`, async () => {
     const error = await refused(pack(members));
     assert.instance(error, DamagedBackupError);
     assert.match(error.message, words);
   });
 
-test("evidence whose content is not its name is refused, also when everything else agrees with it", async () => {
+test("refuses evidence that does not match its name, even when sums and manifest agree with it", async () => {
   const changed = parts.map((part) =>
     part.name === third ? { ...part, content: Buffer.from("something else") } : part,
   );
-  assert.match((await refused(repack(changed))).message, /the content of evidence\/.* is not what its name says/);
+  assert.match((await refused(repack(changed))).message, /the content of evidence\/.* does not match its name/);
 });
 
-test("links, devices and other owners are no archives of ours", async () => {
+test("refuses headers with links, devices and other owners", async () => {
   const [head = Buffer.alloc(0)] = [
     ...memberHeader({
       name: "assay-backup.json",
@@ -277,28 +269,28 @@ test("links, devices and other owners are no archives of ours", async () => {
     );
     assert.match(
       (await damage(Buffer.concat([changed, archive.subarray(512)])))?.message ?? "",
-      /what stands at byte 0 is not what Assay writes there/,
+      /the header at byte 0 is not one that Assay writes/,
       text,
     );
   }
 });
 
-test("counts that do not match are refused, whoever wrote them", async () => {
-  const lies: [(told: any) => void, RegExp][] = [
-    [(told) => (told.database.rows.attestations = 6), /the table attestations has 5 rows instead of 6/],
-    [(told) => delete told.database.rows.users, /the table users has 1 rows instead of none/],
-    [(told) => (told.database.rows.ghosts = 1), /the table ghosts has no rows instead of 1/],
-    [(told) => (told.database.bytes += 1), /manifest.json does not agree/],
-    [(told) => (told.files.count += 1), /manifest.json does not agree/],
-    [(told) => (told.files.bytes -= 1), /manifest.json does not agree/],
-    [(told) => (told.sums_sha256 = "0".repeat(64)), /manifest.json does not agree/],
-    [(told) => (told.schema_version -= 1), /manifest.json does not agree/],
-    [(told) => (told.files.missing = ["a".repeat(64)]), /it holds other evidence than its database names/],
+test("refuses counts that do not match the content", async () => {
+  const lies: [(manifest: any) => void, RegExp][] = [
+    [(manifest) => (manifest.database.rows.attestations = 6), /the table attestations has 5 rows instead of 6/],
+    [(manifest) => delete manifest.database.rows.users, /the table users has 1 rows instead of none/],
+    [(manifest) => (manifest.database.rows.ghosts = 1), /the table ghosts has no rows instead of 1/],
+    [(manifest) => (manifest.database.bytes += 1), /manifest.json does not agree/],
+    [(manifest) => (manifest.files.count += 1), /manifest.json does not agree/],
+    [(manifest) => (manifest.files.bytes -= 1), /manifest.json does not agree/],
+    [(manifest) => (manifest.sums_sha256 = "0".repeat(64)), /manifest.json does not agree/],
+    [(manifest) => (manifest.schema_version -= 1), /manifest.json does not agree/],
+    [(manifest) => (manifest.files.missing = ["a".repeat(64)]), /its evidence is not that which its database names/],
   ];
   for (const [lie, words] of lies) assert.match((await refused(repack(parts, lie))).message, words);
 });
 
-test("an archive that lacks evidence of its database is refused, though it agrees with itself", async () => {
+test("refuses an archive that lacks evidence of its database, even when it is consistent in itself", async () => {
   assert.match(
     (await refused(repack(without(second)))).message,
     new RegExp(
@@ -307,7 +299,7 @@ test("an archive that lacks evidence of its database is refused, though it agree
   );
 });
 
-test("and so is one with evidence that its database does not name", async () => {
+test("refuses an archive with evidence that its database does not name", async () => {
   const stranger = Buffer.from("stranger");
   const digest = sha256(stranger);
   const more = [...parts, { name: `evidence/${digest.slice(0, 2)}/${digest.slice(2)}`, content: stranger }].sort(
@@ -318,21 +310,21 @@ test("and so is one with evidence that its database does not name", async () => 
     ...more.filter(({ name }) => name.startsWith("evidence/")).sort((a, b) => (a.name < b.name ? -1 : 1)),
     ...more.filter(({ name }) => /^[Sm]/.test(name)),
   ];
-  assert.match((await refused(repack(ordered))).message, /it holds other evidence than its database names/);
+  assert.match((await refused(repack(ordered))).message, /its evidence is not that which its database names/);
 });
 
 const withDatabase = (content: Buffer): Buffer =>
   repack(parts.map((part) => (part.name === "assay.db" ? { ...part, content } : part)));
 
-test("a database that is damaged is refused, however its hash was made", async () => {
+test("refuses a damaged database, even when its hash matches", async () => {
   const content = Buffer.from(at("assay.db").content);
   content.fill(0xff, 8192, 8192 + 2048);
   assert.instance(await refused(withDatabase(content)), DamagedDatabaseError);
-  assert.instance(await refused(withDatabase(Buffer.from("no database"))), DamagedDatabaseError);
+  assert.instance(await refused(withDatabase(Buffer.from("not a database"))), DamagedDatabaseError);
   assert.instance(await refused(withDatabase(Buffer.alloc(0))), DamagedBackupError);
 });
 
-test("and so is one whose rows name rows that are not there", async () => {
+test("refuses a database with broken foreign keys", async () => {
   const directory = newDirectory();
   writeFileSync(join(directory, "assay.db"), at("assay.db").content);
   const db = openDatabase(directory, AT);
@@ -347,7 +339,7 @@ test("and so is one whose rows name rows that are not there", async () => {
   );
 });
 
-test("later formats and schemas are refused before anything is unpacked", async () => {
+test("refuses later formats and schemas before it unpacks anything", async () => {
   const headed = (change: (head: any) => void): Buffer => {
     const head = JSON.parse(at("assay-backup.json").content.toString());
     change(head);
@@ -361,7 +353,7 @@ test("later formats and schemas are refused before anything is unpacked", async 
   };
   const later = await refused(headed((head) => (head.format_version = 2)));
   assert.instance(later, NewerBackupError);
-  assert.match(later.message, /format 2, and this program knows formats up to 1/);
+  assert.match(later.message, /format 2, but this program knows formats up to 1/);
   const schema = await refused(headed((head) => (head.schema_version = 99)));
   assert.instance(schema, NewerDatabaseError);
   assert.match(schema.message, /schema version 99/);
@@ -371,13 +363,13 @@ test("later formats and schemas are refused before anything is unpacked", async 
   );
   assert.match(
     (await refused(headed((head) => (head.created_at = "yesterday")))).message,
-    /assay-backup.json is not as it was written/,
+    /assay-backup.json was changed/,
   );
-  assert.match((await refused(headed((head) => (head.format = "zip")))).message, /it is no backup of Assay/);
+  assert.match((await refused(headed((head) => (head.format = "zip")))).message, /it is not a backup of Assay/);
   assert.match((await refused(pack(parts, AT + 1))).message, /assay-backup.json has another time/);
 });
 
-test("a database alone says so, and is taken by who says so", async () => {
+test("a backup without evidence is restored only with --without-evidence", async () => {
   const bare = await backUp(given, { evidence: null });
   assert.equal(
     (await partsOf(bare.archive)).map(({ name }) => name),
@@ -392,25 +384,25 @@ test("a database alone says so, and is taken by who says so", async () => {
   assert.match(error.message, /made without evidence; .*--without-evidence/);
   const { directory } = await restore(bare.archive, { withoutEvidence: true });
   assert.is(evidenceIn(directory).size, 0);
-  assert.match((await refused(archive, { withoutEvidence: true })).message, /the backup has its evidence/);
+  assert.match((await refused(archive, { withoutEvidence: true })).message, /the backup contains its evidence/);
 });
 
-test("members of more than eight gigabytes are read as they are written", async () => {
+test("reads members of more than eight gigabytes", async () => {
   const [pax = Buffer.alloc(0), records = Buffer.alloc(0), head = Buffer.alloc(0)] = [
     ...memberHeader({ name: "assay.db", size: 10 * 2 ** 30, mtime: AT, mode: 0o600 }),
   ].map((piece) => Buffer.from(piece));
   const until = archive.subarray(0, 1024);
-  // It ends where the content should be: the head was understood.
+  // It ends where the content begins, so the header was understood.
   assert.match(
     (await damage(Buffer.concat([until, pax, records, head])))?.message ?? "",
     /it is cut off after 2560 bytes/,
   );
   const other = Buffer.from(records);
   other.write("21 size=10737418240 \n", 0, "latin1");
-  assert.match((await damage(Buffer.concat([until, pax, other, head])))?.message ?? "", /what stands at byte 1024/);
+  assert.match((await damage(Buffer.concat([until, pax, other, head])))?.message ?? "", /the header at byte 1024/);
 });
 
-test("too little room is told before anything is written, and what the server needs is no room", async () => {
+test("reports missing disk space before it writes anything, and does not use the reserve of the server", async () => {
   const root = newDirectory();
   const target = { file: join(root, "b.tar"), overwrite: false };
   const error = await backUp(given, { target, reserve: 2 ** 50 }).then(
@@ -422,7 +414,8 @@ test("too little room is told before anything is written, and what the server ne
     error?.message ?? "",
     new RegExp(
       "^the backup needs up to \\d MB in .*, where 0 MB are free, " +
-        "the 1073741824 MB that stay free for the server not counted; give a place with more room$",
+        "not counting the 1073741824 MB reserved for the server; " +
+        "give a directory with more space$",
     ),
   );
   assert.equal(readdirSync(root), []);
@@ -431,7 +424,7 @@ test("too little room is told before anything is written, and what the server ne
   assert.match((await refused(archive, { size: 2 ** 60 })).message, /the backup needs \d+ MB, and \d+ MB are free/);
 });
 
-test("a directory of that name that holds something is not touched", async () => {
+test("does not touch a directory that is not empty", async () => {
   const directory = join(newDirectory(), "target");
   mkdirSync(directory);
   writeFileSync(join(directory, "mine"), "mine");

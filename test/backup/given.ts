@@ -1,7 +1,4 @@
-/**
- * A data directory with evidence that a server works on, backups of it, and archives that somebody put together by
- * hand.
- */
+/** A data directory with evidence that a server uses, backups of it, and archives put together by hand. */
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,7 +16,7 @@ export const AT = 1_767_323_045;
 export const QUIET = { begin: () => undefined, reach: () => undefined };
 
 const made: string[] = [];
-/** A new directory; `removeDirectories` goes into `after`. */
+/** A new directory; call `removeDirectories` in `test.after`. */
 export function newDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), "assay-backup-"));
   made.push(directory);
@@ -29,10 +26,10 @@ export function removeDirectories(): void {
   for (const directory of made.splice(0)) rmSync(directory, { recursive: true, force: true });
 }
 
-/** Evidence of a byte, of a block of tar and a bit, and of more than is read at once; the first is attached twice. */
+/** Evidence of one byte, just over a tar block, and more than one read; the first is attached twice. */
 export const EVIDENCE = [Buffer.from("x"), Buffer.alloc(513, "ab"), Buffer.alloc(300_000, "evidence ")] as const;
 
-/** A server over `data` in a new directory, with attestations that have the evidence above, and one that has none. */
+/** A server over `data` in a new directory, with attestations with the evidence above, and one without evidence. */
 export async function givenData() {
   const root = newDirectory();
   const data = join(root, "data");
@@ -54,8 +51,8 @@ export async function givenData() {
 
 type Given = Awaited<ReturnType<typeof givenData>>;
 
-/** Makes a backup of what `given` has; gives its bytes and what was told of it. */
-export async function backUp({ data, server }: Given, order: Partial<BackupOptions> = {}) {
+/** Makes a backup of `given`; returns its bytes and its result. */
+export async function backUp({ data, server }: Given, options: Partial<BackupOptions> = {}) {
   const pieces: Buffer[] = [];
   const backup = await makeBackup({
     directory: data,
@@ -67,15 +64,15 @@ export async function backUp({ data, server }: Given, order: Partial<BackupOptio
     now: () => AT,
     signal: new AbortController().signal,
     progress: QUIET,
-    ...order,
+    ...options,
   });
   return { ...backup, archive: Buffer.concat(pieces) };
 }
 
-/** Restores those bytes into `target` of a new directory, unless said otherwise. */
-export async function restore(archive: Uint8Array, order: Partial<RestoreOptions> = {}) {
+/** Restores those bytes, into `target` of a new directory by default. */
+export async function restore(archive: Uint8Array, options: Partial<RestoreOptions> = {}) {
   const root = newDirectory();
-  const directory = order.directory ?? join(root, "target");
+  const directory = options.directory ?? join(root, "target");
   const manifest = await restoreBackup({
     directory,
     source: chunked(archive),
@@ -84,21 +81,21 @@ export async function restore(archive: Uint8Array, order: Partial<RestoreOptions
     allowMissing: false,
     signal: new AbortController().signal,
     progress: QUIET,
-    ...order,
+    ...options,
   });
   return { directory, manifest };
 }
 
-/** Pieces of odd lengths, as a pipe gives them. */
+/** Chunks of irregular lengths, as a pipe delivers them. */
 async function* chunked(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   for (let at = 0, length = 1; at < bytes.length; at += length, length = (length * 7) % 70_001)
     yield bytes.subarray(at, at + length);
 }
 
-/** Restoring fails; gives the error, and throws when anything is left of it. */
-export async function refused(archive: Uint8Array, order: Partial<RestoreOptions> = {}): Promise<Error> {
+/** The error of a restore that must fail; throws when it succeeds or leaves anything behind. */
+export async function refused(archive: Uint8Array, options: Partial<RestoreOptions> = {}): Promise<Error> {
   const root = newDirectory();
-  const error = await restore(archive, { directory: join(root, "target"), ...order }).then(
+  const error = await restore(archive, { directory: join(root, "target"), ...options }).then(
     () => null,
     (thrown: unknown) => thrown as Error,
   );
@@ -117,7 +114,7 @@ export async function partsOf(archive: Buffer): Promise<Part[]> {
   return members.names.map((name) => ({ name, content: Buffer.from(members.bytes(name)) }));
 }
 
-/** An archive of those members, as Assay writes one. */
+/** An archive of those members in the format that Assay writes. */
 export const pack = (parts: readonly Part[], mtime = AT): Buffer =>
   Buffer.concat([
     ...parts.flatMap(({ name, content }) => [
@@ -128,9 +125,7 @@ export const pack = (parts: readonly Part[], mtime = AT): Buffer =>
     new Uint8Array(END_OF_ARCHIVE_BYTES),
   ]);
 
-/**
- * The same with sums and manifest made anew, `change` applied to the latter: what somebody makes who knows the format.
- */
+/** `pack` with new sums and a new manifest, changed by `change`: a forgery by an author who knows the format. */
 export function repack(parts: readonly Part[], change: (manifest: any) => void = () => undefined): Buffer {
   const kept = parts.filter(({ name }) => name !== "SHA256SUMS" && name !== "manifest.json");
   const sums = Buffer.from(kept.map(({ name, content }) => `${sha256(content)}  ${name}\n`).join(""));
@@ -155,7 +150,7 @@ export function repack(parts: readonly Part[], change: (manifest: any) => void =
   ]);
 }
 
-/** What a data directory holds: the bytes of each evidence file by digest. */
+/** The evidence files of a data directory: digest -> bytes. */
 export function evidenceIn(directory: string): Map<string, Buffer> {
   const root = join(directory, "evidence");
   if (!existsSync(root)) return new Map();

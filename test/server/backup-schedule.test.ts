@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { BackupError, IncompleteEvidenceError } from "../../src/backup/make.ts";
+import { BackupError, IncompleteEvidenceError } from "../../src/backup/errors.ts";
 import { backupDirectory, createScheduledBackups, lastBackup } from "../../src/server/backup-schedule.ts";
 import { newDirectory, removeDirectories } from "../backup/given.ts";
 

@@ -2,7 +2,8 @@
 import { resolve } from "node:path";
 import { readBuildInfo } from "../../assets.ts";
 import { checkArchiveFile } from "../../backup/check.ts";
-import { makeBackup, IncompleteEvidenceError } from "../../backup/make.ts";
+import { IncompleteEvidenceError } from "../../backup/errors.ts";
+import { makeBackup } from "../../backup/make.ts";
 import type { BackupResult } from "../../backup/make.ts";
 import { MB } from "../../domain/text/units.ts";
 import { OPTIONS } from "../../config/options.ts";

@@ -103,7 +103,7 @@ test("logs a failed backup and keeps running", async () => {
   const { level, error } = JSON.parse(text.split("\n").find((line) => line.includes("the backup failed")) ?? "{}");
   assert.equal(
     { level, error },
-    { level: "error", error: `there is no directory ${join(root, "not-mounted")}; make it first` },
+    { level: "error", error: `there is no directory ${join(root, "not-mounted")}; create it first` },
   );
   assert.is((await server.stop()).code, 0);
 });

@@ -148,11 +148,11 @@ test("keeps an existing file unless --overwrite is given", async () => {
   writeFileSync(file, "precious");
   const { code, err } = await backup(file);
   assert.equal({ code, readFileSync: readFileSync(file, "utf8") }, { code: 1, readFileSync: "precious" });
-  assert.is(err, `assay: ${file} is there already; give another name, or --overwrite to replace it\n`);
+  assert.is(err, `assay: ${file} already exists; give another name, or --overwrite to replace it\n`);
   assert.is((await backup(file, "--overwrite")).code, 0);
   assert.is((await restore(file, join(root, "t"))).code, 0);
-  assert.match((await backup(root)).err, /is no file; give the name of one/);
-  assert.match((await backup(join(root, "nowhere", "b.tar"))).err, /there is no directory .*nowhere; make it first/);
+  assert.match((await backup(root)).err, /is not a file; give the name of one/);
+  assert.match((await backup(join(root, "nowhere", "b.tar"))).err, /there is no directory .*nowhere; create it first/);
   assert.equal(readdirSync(root).sort(), ["b.tar", "t"]);
 });
 
@@ -291,8 +291,8 @@ test("explains an invalid or missing archive and an unusable directory", async (
   writeFileSync(join(root, "file"), "");
   assert.match((await restore(join(root, "nothing"), join(root, "t"))).err, /cannot read .*nothing: ENOENT/);
   assert.match((await restore(root, join(root, "t"))).err, /EISDIR/);
-  assert.match((await restore(file, join(root, "file"))).err, /file is no directory/);
-  assert.match((await restore(file, join(root, "no", "where"))).err, /there is no directory .*no; make it first/);
+  assert.match((await restore(file, join(root, "file"))).err, /file is not a directory/);
+  assert.match((await restore(file, join(root, "no", "where"))).err, /there is no directory .*no; create it first/);
   const { code, err } = await restore(join(root, "file"), join(root, "t"));
   assert.equal(
     { code, err },
@@ -342,7 +342,7 @@ test("does not remove files that no restore created", async () => {
   writeFileSync(join(root, "t.restore-unfinished", "mine"), "");
   const { code, err } = await restore(file, join(root, "t"));
   assert.is(code, 1);
-  assert.match(err, /t.restore-unfinished is in the way, and no restore made it/);
+  assert.match(err, /t.restore-unfinished is in the way, and no restore created it/);
   assert.equal(readdirSync(join(root, "t.restore-unfinished")), ["mine"]);
 });
 
