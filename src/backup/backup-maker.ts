@@ -4,7 +4,7 @@ import type { BackupOutcome, BackupWorkerData } from "./backup-worker.ts";
 import { BackupError, IncompleteEvidenceError } from "./errors.ts";
 import type { BackupSummary } from "./make.ts";
 
-export type BackupMaker = {
+type BackupMaker = {
   /**
    * Makes one backup. Rejects with IncompleteEvidenceError, BackupError, or an error with the name and `code` of the
    * error in the thread.

@@ -46,7 +46,7 @@ void makeBackup({
   now: () => at,
   signal: stop.signal,
   progress: { begin: () => undefined, reach: () => undefined },
-  // Nobody watches scheduled backups, so each is read back before it counts.
+  // Scheduled backups run unattended, so each is read back before it counts.
   check: (path) => checkArchiveFile(path, stop.signal),
 })
   .then(

@@ -5,7 +5,7 @@ import type { EvidenceReference } from "../store/db/database-copy.ts";
 import type { Db } from "../store/db/types.ts";
 
 /** Evidence that a row names and that the store does not have, or not with that size; `problem` says which. */
-export type EvidenceMismatch = EvidenceReference & { problem: string };
+type EvidenceMismatch = EvidenceReference & { problem: string };
 
 /**
  * Compares all references of a database copy with the listing of the store, in one pass over both.

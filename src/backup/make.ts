@@ -47,7 +47,7 @@ export type ProgressListener = {
   reach(done: number): void;
 };
 
-export type BackupEvidence = Pick<EvidenceStore, "list" | "read" | "verify" | "close">;
+type BackupEvidence = Pick<EvidenceStore, "list" | "read" | "verify" | "close">;
 
 export type BackupOptions = {
   /** The data directory. */

@@ -19,7 +19,7 @@ import { readTarMembers } from "./untar.ts";
 import type { TarMember } from "./untar.ts";
 
 /** Receives the contents in their order. Each method reads its content to the end; what it throws ends the reading. */
-export type BackupReceiver = {
+type BackupReceiver = {
   /** Called before anything else is read. */
   head(head: Head): void;
   database(content: AsyncIterable<Buffer>, size: number): Promise<void>;

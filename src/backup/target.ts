@@ -14,7 +14,7 @@ import { BackupError } from "./errors.ts";
  * `file` is an absolute path; the archive is compressed if it ends in .gz or .tgz. `partial` is its name until it is
  * complete, FILE.partial by default.
  */
-export type FileTarget = { file: string; partial?: string; overwrite: boolean };
+type FileTarget = { file: string; partial?: string; overwrite: boolean };
 
 /** A file, or a function that takes the bytes of the archive. */
 export type BackupTarget = FileTarget | { write(bytes: Uint8Array): Promise<void> };

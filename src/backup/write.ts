@@ -18,7 +18,7 @@ import {
 } from "./format.ts";
 import type { Head, Manifest } from "./format.ts";
 
-export type ArchiveSources = {
+type ArchiveSources = {
   /** Epoch seconds. */
   at: number;
   program: Head["program"];

@@ -8,7 +8,7 @@ import { splitDigest } from "./layout.ts";
 import type { ReaderWorkerData, ReadFailure, ReadRequest } from "./reader-worker.ts";
 import { createByteStreams } from "../workers/byte-streams.ts";
 
-export type EvidenceRequest = {
+type EvidenceRequest = {
   digest: string;
   /** First and last byte, both inclusive and from 0, as in an HTTP range. The whole file by default. */
   start?: number;
@@ -17,7 +17,7 @@ export type EvidenceRequest = {
   size?: number;
 };
 
-export type LocalEvidenceReader = {
+type LocalEvidenceReader = {
   /**
    * Opens a file and resolves when it is known to exist. Rejects with MissingEvidenceError, DamagedEvidenceError (wrong
    * size), RangeError (malformed digest, range outside the file), EvidenceWorkerError or an ErrnoException. The stream

@@ -47,7 +47,7 @@ export type S3Settings = {
 export type StoredObject = { size: number; checksum: string | null; modifiedAt: number; etag: string };
 
 /** One entry of a listing. `modifiedAt` in epoch seconds. */
-export type ListedObject = { key: string; size: number; modifiedAt: number };
+type ListedObject = { key: string; size: number; modifiedAt: number };
 
 export type S3Client = {
   /** The metadata of an object; null on any 404, which may come from a proxy (see `isMissing`). */

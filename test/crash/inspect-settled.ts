@@ -1,14 +1,12 @@
-// Whether anything was left undone. A function of a database that nobody writes to meanwhile; a read-only connection
-// will do.
+// Finds work that was left undone, in a database that is not written to meanwhile. A read-only connection is enough.
 import { openReadOnlyStore } from "../../src/diagnostics/verify/check.ts";
+import type { ReportDamage } from "../../src/diagnostics/verify/check.ts";
 import type { JobRow } from "../../src/store/db/jobs.ts";
 import type { Db } from "../../src/store/db/types.ts";
 
-type Say = (problem: string) => void;
-
 /**
- * What must be so once all jobs are done: none is left, and looking again at what runs would flip nothing, except for
- * artifacts whose facts changed since the latest report, which are marked and wait for the next one.
+ * Once all jobs are done, none is left, and re-evaluating what runs changes nothing, except for artifacts whose facts
+ * changed since the latest report, which are marked as stale and wait for the next one.
  */
 export function inspectSettled(db: Db): string[] {
   const problems: string[] = [];
@@ -19,7 +17,7 @@ export function inspectSettled(db: Db): string[] {
   >[];
   for (const { id, kind, attempts, last_error } of jobs)
     problems.push(`job ${id} (${kind}) is left after ${attempts} attempts: ${last_error}`);
-  const astray = db
+  const notRunning = db
     .prepare(
       `SELECT m.environment_id || ' ' || m.fingerprint FROM stale_artifacts m WHERE NOT EXISTS (
          SELECT 1 FROM snapshot_artifacts a WHERE a.environment_id = m.environment_id
@@ -27,7 +25,7 @@ export function inspectSettled(db: Db): string[] {
     )
     .pluck()
     .all() as string[];
-  for (const mark of astray) problems.push(`${mark} is marked as out of date, and does not run`);
+  for (const mark of notRunning) problems.push(`${mark} is marked as stale, but does not run`);
   const ids = db
     .prepare(
       "SELECT id FROM environments WHERE type <> 'logical' AND archived_at IS NULL AND snapshot_count > 0 ORDER BY id",
@@ -39,19 +37,19 @@ export function inspectSettled(db: Db): string[] {
     const environment = store.environments.get(id);
     const marks = new Set(marksOf.all(id) as string[]);
     const isChecked = environment.checked_revision === environment.revision;
-    const say: Say = (problem) => problems.push(`environment ${environment.name} (${id}): ${problem}`);
+    const report: ReportDamage = (problem) => void problems.push(`environment ${environment.name} (${id}): ${problem}`);
     if (!isChecked && marks.size === 0)
-      say(`nobody looked after revision ${environment.checked_revision}, it has ${environment.revision}`);
-    const survey = store.snapshotRecorder.readCurrent(environment, "policy_version", null);
-    const after = survey.after.map((present) => ({
+      report(`was last checked at revision ${environment.checked_revision}, but has ${environment.revision}`);
+    const current = store.snapshotRecorder.readCurrent(environment, "policy_version", null);
+    const after = current.after.map((present) => ({
       ...present,
       evaluate: present.evaluate && (isChecked || !marks.has(present.fingerprint)),
     }));
-    const { snapshot, running } = store.snapshotRecorder.plan({ ...survey, after });
+    const { snapshot, running } = store.snapshotRecorder.plan({ ...current, after });
     const flips = running
       .filter(({ annotation }) => annotation.startsWith("became-"))
       .map(({ artifact, annotation }) => `${artifact.name} ${annotation}`);
-    if (snapshot) say(`looking again makes a snapshot (${flips.slice(0, 3).join(", ")})`);
+    if (snapshot) report(`a re-evaluation makes a snapshot (${flips.slice(0, 3).join(", ")})`);
   }
   return problems;
 }

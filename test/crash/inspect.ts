@@ -1,5 +1,5 @@
-// The data directory itself, read beside the running server: what `assay verify` checks of it, and what only holds
-// where nothing but the load of this test ever wrote.
+// Checks of the data directory beside the running server: those of `assay verify`, and some that only hold where
+// nothing but the load of this test ever wrote.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Findings } from "../../src/diagnostics/verify/check.ts";
@@ -14,50 +14,52 @@ import { checkTrails } from "../../src/diagnostics/verify/trails.ts";
 import type { EvidenceStore } from "../../src/evidence/local-store.ts";
 import type { Db } from "../../src/store/db/types.ts";
 
-/** What earlier rounds have looked at: rows and files never change, so each is read once. */
-export type Looked = { snapshots: SnapshotProgress; judged: EvaluationProgress; files: Set<string> };
+/** What earlier rounds have checked: rows and files never change, so each is read once. */
+export type InspectionProgress = { snapshots: SnapshotProgress; evaluations: EvaluationProgress; files: Set<string> };
 
-export const nothingLookedAt = (): Looked => ({
+export const nothingInspected = (): InspectionProgress => ({
   snapshots: new Map(),
-  judged: noEvaluationsChecked(),
+  evaluations: noEvaluationsChecked(),
   files: new Set(),
 });
 
-/** Everything that is wrong, in words. */
+/** All problems of a data directory. */
 export async function inspect(
   db: Db,
-  vault: Pick<EvidenceStore, "list" | "read" | "describe">,
-  looked: Looked,
+  store: Pick<EvidenceStore, "list" | "read" | "describe">,
+  progress: InspectionProgress,
 ): Promise<string[]> {
   const problems: string[] = [];
-  const sink = collecting(problems);
-  checkIntegrity(db, sink);
-  checkForeignKeys(db, sink);
-  checkSchema(db, sink);
-  await checkDerivedTables(db, sink);
-  checkAudit(db, sink);
-  await checkTrails(db, sink);
+  const findings = collectInto(problems);
+  checkIntegrity(db, findings);
+  checkForeignKeys(db, findings);
+  checkSchema(db, findings);
+  await checkDerivedTables(db, findings);
+  checkAudit(db, findings);
+  await checkTrails(db, findings);
   await checkEvidence(
-    { db, vault: { ...vault, read: (digest) => once(vault, looked.files, digest) }, quick: false, now: 0 },
-    sink,
+    { db, store: { ...store, read: (digest) => readOnce(store, progress.files, digest) }, quick: false, now: 0 },
+    findings,
   );
-  problems.push(...counted(db), ...(await inspectEnvironments(db, looked)));
+  problems.push(...findIncompleteWrites(db), ...(await inspectEnvironments(db, progress)));
   return problems;
 }
 
-/** What ran, and the verdicts on it, as far as it is newer than what `looked` says. */
-export async function inspectEnvironments(db: Db, looked: Looked, window?: number): Promise<string[]> {
+/** Problems of snapshots and evaluations that are newer than `progress`. */
+export async function inspectEnvironments(
+  db: Db,
+  progress: InspectionProgress,
+  windowSize?: number,
+): Promise<string[]> {
   const problems: string[] = [];
-  const sink = collecting(problems);
-  await checkEnvironments(db, sink, looked.snapshots, undefined, window);
-  await checkEvaluations(db, sink, looked.judged);
-  return [...problems, ...leftOut(db)];
+  const findings = collectInto(problems);
+  await checkEnvironments(db, findings, { progress: progress.snapshots, windowSize });
+  await checkEvaluations(db, findings, { progress: progress.evaluations });
+  return [...problems, ...findUnseenMembers(db)];
 }
 
-/**
- * Where no member ever left a group, there is a snapshot of the group for each snapshot of a member since it is one.
- */
-function leftOut(db: Db): string[] {
+/** A group whose members never leave has a snapshot for each snapshot of a member since it joined. */
+function findUnseenMembers(db: Db): string[] {
   const gaps = db.prepare<[], { group: number; idx: number; member: number; index: number; before: number }>(
     `SELECT environment_id AS "group", idx, member_id AS member, member_index AS "index", before FROM (
        SELECT environment_id, idx, member_id, member_index, lag(member_index)
@@ -79,34 +81,39 @@ function leftOut(db: Db): string[] {
           `environment ${group}: snapshot ${idx} is of snapshot ${index} of member ${member}, which ` +
           `had ${before + 1} to come`,
       ),
-    ...untold
+    ...behind
       .all()
       .map(
-        ({ group, member, count, told }) =>
-          `environment ${group} knows of ${told} snapshots of member ${member}, which has ${count}`,
+        ({ group, member, count, seen }) =>
+          `environment ${group} has seen ${seen} snapshots of member ${member}, which has ${count}`,
       ),
   ];
 }
 
-const collecting = (problems: string[]): Findings => ({
+const collectInto = (problems: string[]): Findings => ({
   damage: (about, problem) => void problems.push(`${about}: ${problem}`),
   note: () => undefined,
   count: () => undefined,
 });
 
-async function* once(vault: Pick<EvidenceStore, "read">, seen: Set<string>, digest: string): AsyncGenerator<Buffer> {
-  if (seen.has(digest)) return;
-  yield* vault.read(digest);
-  seen.add(digest);
+/** Reads a file that is not in `read` yet, and adds it. */
+async function* readOnce(
+  store: Pick<EvidenceStore, "read">,
+  read: Set<string>,
+  digest: string,
+): AsyncGenerator<Buffer> {
+  if (read.has(digest)) return;
+  yield* store.read(digest);
+  read.add(digest);
 }
 
-/** The staging directory must be empty after a start: what lies there belongs to nobody. */
-export const leftInStaging = (directory: string): string[] =>
+/** The staging directory must be empty after a start, because nothing in it survives one. */
+export const listLeftInStaging = (directory: string): string[] =>
   readdirSync(join(directory, "staging")).map((name) => `left in staging: ${name}`);
 
-/** What one write leaves in several tables is there altogether or not at all, as long as nothing is ever deleted. */
-function counted(db: Db): string[] {
-  const questions: readonly (readonly [problem: string, sql: string])[] = [
+/** One write changes several tables together or not at all; their rows match because nothing is ever deleted here. */
+function findIncompleteWrites(db: Db): string[] {
+  const checks: readonly (readonly [problem: string, sql: string])[] = [
     [
       "audit entries of attestations that are not there",
       "SELECT count(*) FROM (SELECT detail_json ->> 'attestation_id' FROM audit_log WHERE event = " +
@@ -123,7 +130,7 @@ function counted(db: Db): string[] {
         "'artifact.allowed'))",
     ],
   ];
-  return questions.flatMap(([problem, sql]) => {
+  return checks.flatMap(([problem, sql]) => {
     const count = db.prepare(sql).pluck().get() as number;
     return count === 0 ? [] : [`${count} ${problem}`];
   });

@@ -1,23 +1,21 @@
-// What was acknowledged of environments, and finding it again in the database and over HTTP.
+// Acknowledged writes to environments, and looking for them in the database and over HTTP.
 import { runningDigest } from "../../src/diagnostics/verify/environments.ts";
 import { ORG } from "./ledger.ts";
 import type { Api, Entry } from "./ledger.ts";
-import { FLEETING, ROUNDING } from "./load-environments.ts";
+import { TRANSIENT, CLOCK_ROUNDING_S } from "./load-environments.ts";
 import type { World } from "./load-environments.ts";
 import type { Db } from "../../src/store/db/types.ts";
 
-/**
- * When it was asked for and when the answer had arrived: epoch seconds of this machine's clock, which is the server's
- * too.
- */
+/** When a request was sent and its response had arrived, in epoch seconds of the clock that the server uses too. */
 type During = { sent: number; answered: number };
 
-/** One acknowledged write. `environment` is the name that was used; `set` is setDigest of what was reported. */
+/** One acknowledged write. `environment` is the name that was used; `set` is the runningDigest of the report. */
 export type EnvironmentEntry =
   | ({
       kind: "report";
       environment: string;
-      set: string /** Whether the answer told of a new snapshot. */;
+      set: string;
+      /** Whether the response announced a new snapshot. */
       made: boolean;
     } & During)
   | ({ kind: "attached"; environment: string; policy: string; attached: boolean } & During)
@@ -28,12 +26,10 @@ export type EnvironmentEntry =
 export const isOfEnvironments = (entry: Entry | EnvironmentEntry): entry is EnvironmentEntry =>
   ["report", "attached", "allowed", "tagged", "archived"].includes(entry.kind);
 
-/**
- * A snapshot of an environment: the latest one until `until`; `policies` are the names of those it was evaluated under.
- */
+/** A snapshot of an environment, the latest one until `until`; `policies` are the names of its policies. */
 type Made = { timestamp: number; until: number; cause: string; set: string; policies: string[] };
 
-/** What is missing of acknowledged writes, in words. */
+/** The acknowledged writes that are missing, one text each. */
 export function missingEnvironmentEntries(db: Db, entries: readonly EnvironmentEntry[]): string[] {
   const sentFirst = Math.min(...entries.flatMap((entry) => ("sent" in entry ? [entry.sent] : [])));
   const names = [
@@ -60,23 +56,23 @@ export function missingEnvironmentEntries(db: Db, entries: readonly EnvironmentE
     }
     if (
       entry.kind === "archived" &&
-      archived.get(entry.environment, entry.sent - ROUNDING, entry.answered + ROUNDING) !== 1
+      archived.get(entry.environment, entry.sent - CLOCK_ROUNDING_S, entry.answered + CLOCK_ROUNDING_S) !== 1
     )
       problems.push(`${entry.environment} was not archived`);
   }
   return problems;
 }
 
-/** Who ever had the name; the fleeting one is many, under many names. */
+/** All environments that ever had the name; the transient one is recreated under many names. */
 const ids = (db: Db, name: string): number[] =>
   db
     .prepare(
-      "SELECT id FROM environments WHERE name = @name OR (@name = @fleeting AND name LIKE @name || '%') ORDER BY id",
+      "SELECT id FROM environments WHERE name = @name OR (@name = @transient AND name LIKE @name || '%') ORDER BY id",
     )
     .pluck()
-    .all({ name, fleeting: FLEETING }) as number[];
+    .all({ name, transient: TRANSIENT }) as number[];
 
-/** The snapshots of an environment since a time, and the one that was the latest then, each with what ran. */
+/** The snapshots of an environment since a time, and the latest one before it, each with what ran. */
 function madeSince(db: Db, name: string, since: number): Made[] {
   const snapshots = db.prepare(
     `SELECT idx, timestamp, cause, policy_versions_json FROM snapshots WHERE environment_id = @id
@@ -122,12 +118,12 @@ function missingIn(db: Db, name: string, made: readonly Made[], entries: readonl
     .pluck()
     .get() as number | null;
   const taken = new Set<Made>();
-  // The earliest answer takes the earliest snapshot that it may: if any assignment gives each its own, this one does.
+  // Each response, the earliest first, takes the earliest snapshot that fits: if any assignment works, this one does.
   const inOrder = [...entries].sort((a, b) => ("answered" in a ? a.answered : 0) - ("answered" in b ? b.answered : 0));
   for (const entry of inOrder) {
     if (entry.kind === "tagged") continue;
-    const sent = entry.sent - ROUNDING;
-    const answered = entry.answered + ROUNDING;
+    const sent = entry.sent - CLOCK_ROUNDING_S;
+    const answered = entry.answered + CLOCK_ROUNDING_S;
     if (entry.kind === "report") {
       if (!(reported !== null && reported >= sent))
         problems.push(`last_reported_at is ${reported}, a report at ${entry.sent} was acknowledged`);
@@ -167,14 +163,11 @@ type Stored = {
   unknown_count: number;
 };
 
-/**
- * Whether the server shows what the database holds, and the policies that were acknowledged; corrects `world` by what
- * is so.
- */
+/** Compares what the server shows with the database and the acknowledged policies; updates `world` accordingly. */
 export async function differencesShown(api: Api, db: Db, world: World): Promise<string[]> {
   const problems: string[] = [];
   for (const [name, attachments] of world.attachments) {
-    if (name === FLEETING) continue;
+    if (name === TRANSIENT) continue;
     const row = db
       .prepare(
         `SELECT e.id, e.state, e.snapshot_count, e.last_changed_at, e.last_reported_at, s.compliant_count,
@@ -203,7 +196,7 @@ export async function differencesShown(api: Api, db: Db, world: World): Promise<
       ...stored,
     ];
     const counts = snapshot.artifact_compliance_count;
-    const told = [
+    const actual = [
       shown.state,
       shown.last_changed_at,
       shown.last_reported_at,
@@ -213,8 +206,8 @@ export async function differencesShown(api: Api, db: Db, world: World): Promise<
       counts.false,
       counts.null,
     ];
-    if (JSON.stringify(told) !== JSON.stringify(expected))
-      problems.push(`${name} is shown as ${JSON.stringify(told)}, stored is ${JSON.stringify(expected)}`);
+    if (JSON.stringify(actual) !== JSON.stringify(expected))
+      problems.push(`${name} is shown as ${JSON.stringify(actual)}, stored is ${JSON.stringify(expected)}`);
     if (
       runningDigest(present.map(({ name: artifact, fingerprint }) => ({ name: artifact, fingerprint }))) !==
       runningDigest(running as { name: string; fingerprint: string }[])
@@ -223,14 +216,14 @@ export async function differencesShown(api: Api, db: Db, world: World): Promise<
         `${name}: its latest snapshot shows ${present.length} artifacts, ${running.length} are stored, or others`,
       );
 
-    const is = new Set(shown.policies as string[]);
+    const current = new Set(shown.policies as string[]);
     const text = (policies: ReadonlySet<string>): string => [...policies].sort().join(" ");
-    const { asked } = attachments;
-    const either = new Set(attachments.is);
-    if (asked) either[asked.attached ? "add" : "delete"](asked.policy);
-    if (text(is) !== text(attachments.is) && text(is) !== text(either))
-      problems.push(`${name} has the policies "${text(is)}", acknowledged were "${text(attachments.is)}"`);
-    world.attachments.set(name, { is, asked: null });
+    const { pending } = attachments;
+    const either = new Set(attachments.confirmed);
+    if (pending) either[pending.attached ? "add" : "delete"](pending.policy);
+    if (text(current) !== text(attachments.confirmed) && text(current) !== text(either))
+      problems.push(`${name} has the policies "${text(current)}", acknowledged were "${text(attachments.confirmed)}"`);
+    world.attachments.set(name, { confirmed: current, pending: null });
   }
   return problems;
 }

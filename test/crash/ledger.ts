@@ -1,5 +1,5 @@
-// What the server acknowledged, and reading it back: the ledger is the only witness, so an entry is made only after the
-// whole answer has arrived.
+// What the server acknowledged, and reading it back. An entry is recorded only after the complete response has arrived,
+// because the ledger is the only evidence of it.
 import { createHash } from "node:crypto";
 
 export const ORG = "acme";
@@ -13,7 +13,7 @@ organizations:
     members: [ { user: ops, role: admin } ]
 `;
 
-/** One acknowledged write, and what must be found of it ever after. */
+/** One acknowledged write, with everything that must be found of it later. */
 export type Entry =
   | { kind: "flow"; flow: string }
   | { kind: "trail"; flow: string; trail: string; description: string }
@@ -25,7 +25,7 @@ type Answer = { status: number; body: any; bytes: Buffer };
 
 export type Api = { call(method: string, path: string, body?: FormData | object): Promise<Answer> };
 
-/** A client of the running server. Rejects when the connection breaks, as it does when the server is killed. */
+/** A client of the running server. Rejects when the connection breaks, as when the server is killed. */
 export function apiOf(url: string): Api {
   return {
     async call(method, path, body) {
@@ -62,17 +62,14 @@ export async function attestationsSince(api: Api, from: number): Promise<Map<num
       "GET",
       `/attestations/${ORG}?per_page=100&from_timestamp=${Math.floor(from)}${after && `&after=${after}`}`,
     );
-    if (status !== 200) throw new Error(`the list of attestations answers ${status}: ${bytes.toString()}`);
+    if (status !== 200) throw new Error(`the list of attestations fails with ${status}: ${bytes.toString()}`);
     for (const record of body.data as AttestationRecord[]) records.set(record.user_data.n, record);
     after = body._links.next?.after ?? null;
   }
   return records;
 }
 
-/**
- * What is missing of an acknowledged write, in words; null when all of it is there. `records` as attestationsSince
- * gives them.
- */
+/** What is missing of an acknowledged write, null when it is complete. `records` is from attestationsSince. */
 export async function missingOf(
   api: Api,
   entry: Entry,
@@ -86,7 +83,7 @@ export async function missingOf(
     case "trail": {
       const { status, body } = await api.call("GET", `/trails/${ORG}/${entry.flow}/${entry.trail}`);
       if (status !== 200) return `trail ${entry.trail}: ${status}`;
-      // The description may have been changed by a later write; that write has an entry of its own.
+      // The description may be that of a later write, which has an entry of its own.
       return body.events.some((event: { type: string }) => event.type === "trail_reported")
         ? null
         : `trail ${entry.trail}: no history`;

@@ -1,5 +1,5 @@
-// Writers of everything that makes snapshots: reports that race each other, policies, allowlists, and the facts of what
-// runs.
+// Writers of everything that causes snapshots: concurrent reports, policies, allowlists, and the facts that policies
+// evaluate.
 import { normalizePlain } from "../../src/domain/snapshot/normalize.ts";
 import type { PhysicalType } from "../../src/store/environments/environments.ts";
 import { digestOf } from "../../src/store/environments/snapshot-survey.ts";
@@ -9,24 +9,24 @@ import type { EnvironmentEntry } from "./ledger-environments.ts";
 import { COMMIT, form, nextNumber, randomOf, refusal } from "./load.ts";
 import type { Lane } from "./load.ts";
 
-/** Seconds by which times may differ that were the same: both sides round to milliseconds. */
-export const ROUNDING = 0.002;
+/** Tolerated difference of equal times: client and server round to milliseconds. */
+export const CLOCK_ROUNDING_S = 0.002;
 
 type Artifact = { name: string; fingerprint: string };
-/** An environment: `pool` is what may run there, `wide` the most that a report changes at once. */
-type Kind = { name: string; type: PhysicalType; pool: readonly Artifact[]; wide: number };
+/** An environment: `pool` is what may run there, `maxChanges` bounds the changes of one report. */
+type Kind = { name: string; type: PhysicalType; pool: readonly Artifact[]; maxChanges: number };
 
 const FLOWS = 3;
 const TRAILS = 8;
 const ARTIFACTS = 3;
 const GATES = ["gate-0", "gate-1", "gate-2", "gate-3"];
-/** Is archived, renamed and made again all the time, so that its name may be nobody's. */
-export const FLEETING = "fleeting";
+/** An environment that is archived, renamed and recreated all the time, so its name may not exist. */
+export const TRANSIENT = "transient";
 
-/** Of one trail name in all flows, so that an artifact may have several flows. */
+/** A function of the trail name in all flows, so that an artifact may belong to several flows. */
 const built = (trail: number, artifact: number): string => sha256(Buffer.from(`built/${trail}/${artifact}`));
 
-/** Every third artifact is one that flows know, a few are unresolved; names and fingerprints both repeat. */
+/** Every third artifact is known to flows, a few are unresolved; names and fingerprints both repeat. */
 function poolOf(size: number): Artifact[] {
   return Array.from({ length: size }, (_value, i) => {
     if (i % 12 === 11) return { name: `unresolved-${i}`, fingerprint: "" };
@@ -38,25 +38,26 @@ function poolOf(size: number): Artifact[] {
 }
 
 const STABLE: readonly Kind[] = [
-  { name: "small-0", type: "K8S", pool: poolOf(12), wide: 3 },
-  { name: "small-1", type: "docker", pool: poolOf(24), wide: 3 },
-  { name: "small-2", type: "server", pool: poolOf(40), wide: 6 },
-  // Wide enough for the thread that records.
-  { name: "big-0", type: "K8S", pool: poolOf(400), wide: 100 },
+  { name: "small-0", type: "K8S", pool: poolOf(12), maxChanges: 3 },
+  { name: "small-1", type: "docker", pool: poolOf(24), maxChanges: 3 },
+  { name: "small-2", type: "server", pool: poolOf(40), maxChanges: 6 },
+  // Large enough for the thread that records large reports.
+  { name: "big-0", type: "K8S", pool: poolOf(400), maxChanges: 100 },
 ];
-const ALL: readonly Kind[] = [...STABLE, { name: FLEETING, type: "docker", pool: poolOf(150), wide: 80 }];
-const GROUPS = { everything: [...STABLE.map(({ name }) => name), FLEETING], pair: ["small-0", "small-1"] };
+const ALL: readonly Kind[] = [...STABLE, { name: TRANSIENT, type: "docker", pool: poolOf(150), maxChanges: 80 }];
+const GROUPS = { everything: [...STABLE.map(({ name }) => name), TRANSIENT], pair: ["small-0", "small-1"] };
 
 const STABLE_NAMES: readonly string[] = STABLE.map(({ name }) => name);
 
-/** What policies an environment has: those acknowledged, and the change that was asked for and not yet answered. */
-type Attachments = { is: Set<string>; asked: { policy: string; attached: boolean } | null };
+/** The policies of an environment: those acknowledged, and the change whose response has not arrived yet. */
+type Attachments = { confirmed: Set<string>; pending: { policy: string; attached: boolean } | null };
 
-/** What is remembered from round to round. */
+/** State that is kept from round to round. */
 export type World = {
   attachments: Map<string, Attachments>;
-  /** What was reported last, by whomever. */ reported: Map<string, Set<Artifact>>;
-  /** A new name of the fleeting environment under which it may have been left behind. */
+  /** The latest report to each environment. */
+  reported: Map<string, Set<Artifact>>;
+  /** A new name of the transient environment under which it may have been left behind. */
   stray: string | null;
 };
 
@@ -79,10 +80,7 @@ const TEMPLATE =
 
 const seconds = (): number => Date.now() / 1000;
 
-/**
- * Flows, policies and environments, all of them reported to once, so that whatever is asked of them later finds a
- * snapshot.
- */
+/** Creates flows, policies and environments, and reports to each environment once, so that all have a snapshot. */
 export async function prepareEnvironments(api: Api): Promise<World> {
   const must = async (method: string, path: string, body?: FormData | object): Promise<void> => {
     const answer = await api.call(method, path, body);
@@ -105,14 +103,14 @@ export async function prepareEnvironments(api: Api): Promise<World> {
     const running = new Set(pool.slice(0, Math.ceil(pool.length * 0.75)));
     await must("PUT", `/environments/${ORG}/${name}/report/${type}`, { artifacts: itemsOf(type, running, random) });
     world.reported.set(name, running);
-    world.attachments.set(name, { is: new Set(), asked: null });
+    world.attachments.set(name, { confirmed: new Set(), pending: null });
   }
   for (const [name, included_environments] of Object.entries(GROUPS))
     await must("PUT", `/environments/${ORG}`, { name, type: "logical", description: "", included_environments });
   return world;
 }
 
-/** Items of a report, one to three for each artifact. */
+/** Items of a report, one or three for each artifact. */
 function itemsOf(type: PhysicalType, running: ReadonlySet<Artifact>, random: () => number) {
   return [...running].flatMap(({ name, fingerprint }) =>
     Array.from({ length: random() < 0.9 ? 1 : 3 }, (_value, place) => ({
@@ -124,8 +122,8 @@ function itemsOf(type: PhysicalType, running: ReadonlySet<Artifact>, random: () 
 }
 
 /**
- * The lanes of a round: reporters, one that is alone in attaching policies, one for their versions, some for facts, and
- * one for the environment that comes and goes.
+ * The lanes of a round: reporters, the only one that attaches policies, one for policy versions, several for facts, and
+ * one for the transient environment.
  */
 export function environmentWriters(api: Api, world: World, seed: number): Lane<Entry | EnvironmentEntry>[] {
   const lanes = [
@@ -133,7 +131,7 @@ export function environmentWriters(api: Api, world: World, seed: number): Lane<E
     attach,
     version,
     ...Array.from({ length: 3 }, () => fact),
-    comeAndGo,
+    recreateTransient,
   ];
   return lanes.map((write, index) => {
     const random = randomOf(seed * 1_000 + 500 + index);
@@ -141,13 +139,13 @@ export function environmentWriters(api: Api, world: World, seed: number): Lane<E
   });
 }
 
-type Hand = { api: Api; world: World; random: () => number; pick(count: number): number; lane: number };
+type LaneContext = { api: Api; world: World; random: () => number; pick(count: number): number; lane: number };
 
-async function report({ api, world, random, pick }: Hand): Promise<EnvironmentEntry | null> {
-  const { name, type, pool, wide } = ALL[random() < 0.3 ? ALL.length - 2 + pick(2) : pick(ALL.length)] as Kind;
+async function report({ api, world, random, pick }: LaneContext): Promise<EnvironmentEntry | null> {
+  const { name, type, pool, maxChanges } = ALL[random() < 0.3 ? ALL.length - 2 + pick(2) : pick(ALL.length)] as Kind;
   const running = new Set(world.reported.get(name));
   if (random() < 0.6) {
-    for (let changes = random() < 0.25 ? wide : 1 + pick(3); changes > 0; changes -= 1) {
+    for (let changes = random() < 0.25 ? maxChanges : 1 + pick(3); changes > 0; changes -= 1) {
       const artifact = pool[pick(pool.length)] as Artifact;
       if (!running.delete(artifact)) running.add(artifact);
     }
@@ -156,13 +154,13 @@ async function report({ api, world, random, pick }: Hand): Promise<EnvironmentEn
   const artifacts = itemsOf(type, running, random);
   const sent = seconds();
   const answer = await api.call("PUT", `/environments/${ORG}/${name}/report/${type}`, { artifacts });
-  if (answer.status === 404 && name === FLEETING) return null;
+  if (answer.status === 404 && name === TRANSIENT) return null;
   if (answer.status !== 200 && answer.status !== 201) throw refusal(`report to ${name}`, answer);
   const answered = seconds();
-  if (name !== FLEETING && random() < 0.1) {
+  if (name !== TRANSIENT && random() < 0.1) {
     const { body } = await api.call("GET", `/environments/${ORG}/${name}`);
-    if (!(body.last_reported_at >= sent - ROUNDING))
-      throw new Error(`${name} was reported to at ${sent}, and then read: ${JSON.stringify(body)}`);
+    if (!(body.last_reported_at >= sent - CLOCK_ROUNDING_S))
+      throw new Error(`${name} was reported to at ${sent}, but then read: ${JSON.stringify(body)}`);
   }
   return {
     kind: "report",
@@ -174,24 +172,24 @@ async function report({ api, world, random, pick }: Hand): Promise<EnvironmentEn
   };
 }
 
-async function attach({ api, world, pick }: Hand): Promise<EnvironmentEntry> {
+async function attach({ api, world, pick }: LaneContext): Promise<EnvironmentEntry> {
   const environment = STABLE_NAMES[pick(STABLE_NAMES.length)] as string;
   const policy = GATES[pick(GATES.length)] as string;
   const attachments = world.attachments.get(environment) as Attachments;
-  const attached = !attachments.is.has(policy);
-  attachments.asked = { policy, attached };
+  const attached = !attachments.confirmed.has(policy);
+  attachments.pending = { policy, attached };
   const sent = seconds();
   const answer = await api.call(attached ? "POST" : "DELETE", `/environments/${ORG}/${environment}/policies`, {
     policy_names: [policy],
   });
   if (answer.status >= 300) throw refusal(`policies of ${environment}`, answer);
-  attachments.asked = null;
-  if (attached) attachments.is.add(policy);
-  else attachments.is.delete(policy);
+  attachments.pending = null;
+  if (attached) attachments.confirmed.add(policy);
+  else attachments.confirmed.delete(policy);
   return { kind: "attached", environment, policy, attached, sent, answered: seconds() };
 }
 
-async function version({ api, random, pick }: Hand): Promise<Entry> {
+async function version({ api, random, pick }: LaneContext): Promise<Entry> {
   const policy = GATES[pick(GATES.length)] as string;
   const marker = `marker-${nextNumber()}-`;
   const answer = await putGate(api, policy, marker, random);
@@ -199,8 +197,8 @@ async function version({ api, random, pick }: Hand): Promise<Entry> {
   return { kind: "policy", policy, marker };
 }
 
-/** Something that a policy may look at changes: an artifact, an attestation, tags of a flow, or what is allowed. */
-async function fact({ api, random, pick, lane }: Hand): Promise<Entry | EnvironmentEntry | null> {
+/** Changes a fact that policies evaluate: an artifact, an attestation, tags of a flow, or an allowlist. */
+async function fact({ api, random, pick, lane }: LaneContext): Promise<Entry | EnvironmentEntry | null> {
   const n = nextNumber();
   const flow = `run-${pick(FLOWS)}`;
   const at = pick(TRAILS);
@@ -239,7 +237,7 @@ async function fact({ api, random, pick, lane }: Hand): Promise<Entry | Environm
     return { kind: "attestation", flow, trail, name: "unit-tests", n, digest: null };
   }
   if (choice < 0.8) {
-    // Numbers only grow, so that what is found is this one or a later one of the same lane.
+    // Numbers only grow, so a reader finds this value or a later one of the same lane.
     const key = `lane-${lane}`;
     const toggled = { risk: random() < 0.5, waived: random() < 0.3 };
     const set = Object.fromEntries(Object.entries(toggled).flatMap(([tag, on]) => (on ? [[tag, "yes"]] : [])));
@@ -258,13 +256,13 @@ async function fact({ api, random, pick, lane }: Hand): Promise<Entry | Environm
     artifact_name: "app",
     description: `${n}`,
   });
-  if (answer.status === 404 && name === FLEETING) return null;
+  if (answer.status === 404 && name === TRANSIENT) return null;
   if (answer.status >= 300) throw refusal(`allowlist of ${name}`, answer);
   return { kind: "allowed", environment: name, fingerprint, n, sent, answered: seconds() };
 }
 
-/** Archives the fleeting environment, often after a rename, and makes it again with policies and as a member. */
-async function comeAndGo({ api, world, random }: Hand): Promise<EnvironmentEntry | null> {
+/** Creates the transient environment with policies and as a member, and archives it, often after a rename. */
+async function recreateTransient({ api, world, random }: LaneContext): Promise<EnvironmentEntry | null> {
   const { type } = ALL.at(-1) as Kind;
   const call = async (method: string, path: string, body?: object): Promise<void> => {
     const answer = await api.call(method, path, body);
@@ -273,17 +271,17 @@ async function comeAndGo({ api, world, random }: Hand): Promise<EnvironmentEntry
   if (world.stray) await api.call("PUT", `/environments/${ORG}/${world.stray}/archive`);
   world.stray = null;
   await call("PUT", `/environments/${ORG}`, {
-    name: FLEETING,
+    name: TRANSIENT,
     type,
     description: "",
     policies: GATES.filter(() => random() < 0.4),
   });
-  await call("PUT", `/environments/${ORG}/everything/join`, { physical_env_name: FLEETING });
-  // Others report to it meanwhile.
-  for (let reads = 4; reads > 0; reads -= 1) await call("GET", `/environments/${ORG}/${FLEETING}`);
-  const name: string = random() < 0.5 ? FLEETING : `${FLEETING}-${nextNumber()}`;
-  if (name !== FLEETING) world.stray = name;
-  if (name !== FLEETING) await call("PUT", `/environments/${ORG}/${FLEETING}/rename`, { new_name: name });
+  await call("PUT", `/environments/${ORG}/everything/join`, { physical_env_name: TRANSIENT });
+  // Gives the reporters time to report to it.
+  for (let reads = 4; reads > 0; reads -= 1) await call("GET", `/environments/${ORG}/${TRANSIENT}`);
+  const name: string = random() < 0.5 ? TRANSIENT : `${TRANSIENT}-${nextNumber()}`;
+  if (name !== TRANSIENT) world.stray = name;
+  if (name !== TRANSIENT) await call("PUT", `/environments/${ORG}/${TRANSIENT}/rename`, { new_name: name });
   const sent = seconds();
   await call("PUT", `/environments/${ORG}/${name}/archive`);
   world.stray = null;

@@ -1,8 +1,8 @@
-// Writers that never stop by themselves: each does one random thing after another until its server is gone.
+// Writers that send random requests until their server is gone.
 import { ORG, sha256 } from "./ledger.ts";
 import type { Api, Entry } from "./ledger.ts";
 
-/** mulberry32: small, seeded, good enough to choose what to do next. */
+/** mulberry32: a small seeded generator, good enough for choosing requests. */
 export function randomOf(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -53,23 +53,21 @@ export function form(
   return body;
 }
 
-/** Numbers writes over all rounds, so that each leaves a mark of its own. */
-let last = 0;
-export const nextNumber = (): number => ++last;
+/** Numbers the writes of all rounds, so that each is unique. */
+let lastNumber = 0;
+export const nextNumber = (): number => ++lastNumber;
 
-/** Thrown for an answer that should not have come: every request is right. */
+/** An unexpected response: every request is valid. */
 export const refusal = (what: string, { status, bytes }: { status: number; bytes: Buffer }): Error =>
   new Error(`${what}: ${status} ${bytes.toString()}`);
 
-/**
- * One random write. Resolves with what the server acknowledged; rejects when the connection broke: then nobody knows.
- */
+/** Sends one random write. Resolves with what the server acknowledged; rejects when the connection broke. */
 async function writeOne(api: Api, random: () => number): Promise<Entry> {
   const n = nextNumber();
   const pick = (count: number): number => Math.floor(random() * count);
   const flow = `flow-${pick(FLOWS)}`;
   const trail = `trail-${pick(TRAILS)}`;
-  // A function of the trail, so that attestations can name an artifact without having asked for it.
+  // A function of the trail, so that attestations can name an artifact without looking it up.
   const fingerprint = sha256(Buffer.from(`${flow}/${trail}/${pick(ARTIFACTS)}`));
   const acknowledged = async (entry: Entry, request: Promise<{ status: number; bytes: Buffer }>): Promise<Entry> => {
     const answer = await request;
@@ -133,7 +131,7 @@ async function writeOne(api: Api, random: () => number): Promise<Entry> {
   );
 }
 
-/** The flows that all writes go to. */
+/** Creates the flows that all writes go to. */
 export async function prepare(api: Api): Promise<Entry[]> {
   const entries: Entry[] = [];
   for (let i = 0; i < FLOWS; i += 1) {
@@ -147,9 +145,7 @@ export async function prepare(api: Api): Promise<Entry[]> {
   return entries;
 }
 
-/**
- * One lane of writes: each call does one and resolves with what the server acknowledged, null when it said no and may.
- */
+/** A lane of writes: each call sends one and resolves with what was acknowledged, null for an expected refusal. */
 export type Lane<T> = () => Promise<T | null>;
 
 /** Lanes of random writes, each with its own random numbers. */
@@ -160,8 +156,8 @@ export const writers = (api: Api, lanes: number, seed: number): Lane<Entry>[] =>
   });
 
 /**
- * Writes over all lanes until the server is gone; `entries` grows with every acknowledgement. Resolves when every lane
- * has noticed, with the refusals (there must be none: every request is right).
+ * Writes over all lanes until the server is gone; `entries` receives every acknowledgement. Resolves when every lane
+ * has ended, with the unexpected responses.
  */
 export async function writeUntilGone<T>(
   lanes: readonly Lane<T>[],
@@ -174,7 +170,7 @@ export async function writeUntilGone<T>(
         const entry = await write();
         if (entry) entries.push(entry);
       } catch (error) {
-        // fetch reports a broken connection as TypeError; anything else is an answer that should not have come.
+        // fetch reports a broken connection as TypeError; anything else is an unexpected response.
         if (error instanceof TypeError) return;
         refusals.push((error as Error).message);
         if (refusals.length > 10) return;

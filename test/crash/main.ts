@@ -1,14 +1,13 @@
-// `make crash`: kills the packaged executable with -9 in the middle of writes, a hundred times over one data directory,
-// and after each restart asks for everything that was ever acknowledged in that round, and looks at the data directory
-// itself.
+// `make crash`: kills the packaged executable with -9 in the middle of writes, a hundred times over one data directory.
+// After each restart it looks for every write that was acknowledged in that round, and checks the data directory.
 //
 //   node test/crash/main.ts [--rounds N] [--seed N]
 //
-// Environments are reported to, change their policies and are evaluated again meanwhile; once the work that was asked
-// for before a kill is done, their snapshots, intervals, counts and verdicts must be consistent (src/inspection).
+// Meanwhile environments receive reports, change their policies and are re-evaluated; once the jobs that a kill left
+// are done, their snapshots, intervals, counts and verdicts must be consistent (src/diagnostics/verify).
 //
-// It proves what the death of a process can do. What a power cut can do is simulated afterwards (power-cut.ts), three
-// cuts for ten rounds. Ends with 1 on any loss, any orphan and any refusal.
+// This covers the death of the process. Power cuts are simulated afterwards (power-cut.ts), three for ten rounds. Exits
+// with 1 on any loss, any orphan and any refusal.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -17,10 +16,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
+import { newPublicId } from "../../src/clock.ts";
 import { openLocalStore } from "../../src/evidence/local-store.ts";
 import { openReadOnly } from "../../src/store/db/database.ts";
 import { drain } from "./drain.ts";
-import { inspect, inspectEnvironments, leftInStaging, nothingLookedAt } from "./inspect.ts";
+import { inspect, inspectEnvironments, listLeftInStaging, nothingInspected } from "./inspect.ts";
 import { inspectSettled } from "./inspect-settled.ts";
 import { differencesShown, isOfEnvironments, missingEnvironmentEntries } from "./ledger-environments.ts";
 import type { EnvironmentEntry } from "./ledger-environments.ts";
@@ -29,19 +29,15 @@ import type { Entry } from "./ledger.ts";
 import { environmentWriters, prepareEnvironments } from "./load-environments.ts";
 import { prepare, randomOf, writeUntilGone, writers } from "./load.ts";
 import { reportPowerCuts } from "./power-cut.ts";
-import { newPublicId } from "../../src/clock.ts";
 
-/** Beside those of load-environments.ts. */
+/** Concurrent writers, in addition to those of load-environments.ts. */
 const LANES = 10;
-/** A kill comes so many milliseconds after the load began. */
-const EARLIEST = 30;
-const LATEST = 900;
-/**
- * Some starts after a kill are killed as well, within as many milliseconds as a start takes: recovery may be cut off
- * too.
- */
+/** When a kill comes after the beginning of the load. */
+const MIN_KILL_DELAY_MS = 30;
+const MAX_KILL_DELAY_MS = 900;
+/** The share of starts that are killed as well, within the time that a start takes: recovery may be interrupted too. */
 const KILLED_STARTS = 0.15;
-const LATEST_IN_START = 200;
+const MAX_START_KILL_DELAY_MS = 200;
 
 const { values } = parseArgs({
   options: { rounds: { type: "string", default: "100" }, seed: { type: "string", default: "1" } },
@@ -55,53 +51,54 @@ const data = join(directory, "data");
 writeFileSync(applyFile, APPLY_FILE);
 const args = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"];
 
-const looked = nothingLookedAt();
+const progress = nothingInspected();
 const problems: string[] = [];
 const counts: Record<string, number> = {};
 let kills = 0;
 let drained = 0;
 let all: (Entry | EnvironmentEntry)[] = [];
-const began = Date.now();
+const startedAt = Date.now();
 
 let server = await start([...args, "--bootstrap", applyFile]);
 all.push(...(await prepare(apiOf(server.url))));
 const world = await prepareEnvironments(apiOf(server.url));
 const db = openReadOnly(data);
-const vault = openLocalStore({ directory: join(data, "evidence"), staging: join(data, "staging"), ids: newPublicId });
+const store = openLocalStore({ directory: join(data, "evidence"), staging: join(data, "staging"), ids: newPublicId });
 for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
   const entries: (Entry | EnvironmentEntry)[] = [];
   const since = Date.now() / 1000;
   const own = seed * 10_000 + round;
   const lanes = [...writers(apiOf(server.url), LANES, own), ...environmentWriters(apiOf(server.url), world, own)];
   const load = writeUntilGone(lanes, entries);
-  await sleep(EARLIEST + random() * (LATEST - EARLIEST));
+  await sleep(MIN_KILL_DELAY_MS + random() * (MAX_KILL_DELAY_MS - MIN_KILL_DELAY_MS));
   const killed = await server.stop("SIGKILL");
-  const told = (problem: string): void => void problems.push(`seed ${seed}, round ${round}: ${problem}`);
+  const report = (...found: string[]): void =>
+    void problems.push(...found.map((problem) => `seed ${seed}, round ${round}: ${problem}`));
   kills += 1;
-  if (killed.signal !== "SIGKILL") told(`the server ended by itself: ${JSON.stringify(killed)}\n${server.output()}`);
-  for (const refusal of await load) told(`refused ${refusal}`);
+  if (killed.signal !== "SIGKILL") report(`the server ended by itself: ${JSON.stringify(killed)}\n${server.output()}`);
+  for (const refusal of await load) report(`refused ${refusal}`);
 
   while (random() < KILLED_STARTS) {
     const child = spawn(EXECUTABLE, args, { stdio: "ignore", env: {} });
-    await sleep(random() * LATEST_IN_START);
+    await sleep(random() * MAX_START_KILL_DELAY_MS);
     child.kill("SIGKILL");
     await once(child, "close");
   }
   server = await start(args);
-  leftInStaging(data).forEach(told);
+  report(...listLeftInStaging(data));
   const api = apiOf(server.url);
   const records = await attestationsSince(api, since);
   for (const entry of entries) {
     counts[entry.kind] = (counts[entry.kind] ?? 0) + 1;
     const missing = isOfEnvironments(entry) ? null : await missingOf(api, entry, records);
-    if (missing) told(`LOST ${missing}`);
+    if (missing) report(`LOST ${missing}`);
   }
   for (const missing of missingEnvironmentEntries(db, entries.filter(isOfEnvironments))) told(`LOST ${missing}`);
   const left = await drain(db);
   drained += left.jobs;
-  left.problems.forEach(told);
-  [...(await inspect(db, vault, looked)), ...inspectSettled(db)].forEach(told);
-  (await differencesShown(api, db, world)).forEach(told);
+  report(...left.problems);
+  report(...(await inspect(db, store, progress)), ...inspectSettled(db));
+  report(...(await differencesShown(api, db, world)));
   all = [...all, ...entries];
   if (round % 10 === 0)
     console.log(
@@ -110,11 +107,11 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
     );
 }
 
-function snapshots(): number {
+function countSnapshots(): number {
   return db.prepare("SELECT count(*) FROM snapshots").pluck().get() as number;
 }
 
-// Once more everything, oldest first: what survived its own crash must have survived all later ones.
+// Everything once more, oldest first: a write that survived its own crash must have survived all later ones.
 let lost = 0;
 const everything = await attestationsSince(apiOf(server.url), 0);
 for (const entry of all) {
@@ -126,7 +123,7 @@ for (const entry of all) {
 const gone = missingEnvironmentEntries(db, all.filter(isOfEnvironments));
 lost += gone.length;
 problems.push(
-  ...[...gone, ...(await inspectEnvironments(db, nothingLookedAt()))].map(
+  ...[...gone, ...(await inspectEnvironments(db, nothingInspected()))].map(
     (problem) => `seed ${seed}, at the end: ${problem}`,
   ),
 );
@@ -134,7 +131,7 @@ const figures =
   `${snapshots()} snapshots, ${looked.judged.row} intervals, ${looked.judged.evaluation} evaluations ` +
   `and ${looked.judged.deployment} deployments checked, ${drained} jobs left by kills`;
 db.close();
-await vault.close();
+await store.close();
 const { code } = await server.stop();
 if (code !== 0) problems.push(`the last server ended with ${code}:\n${server.output()}`);
 rmSync(directory, { recursive: true, force: true });
@@ -146,11 +143,11 @@ console.log(
   `${kills} kills in ${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${all.length} ` +
     `acknowledged writes (${kinds.join(", ")}), ${lost} lost`,
 );
-console.log(figures);
+console.log(summary);
 for (const problem of problems.slice(0, 50)) console.error(problem);
 console.log(
   problems.length === 0
-    ? "no loss, no orphan, every snapshot whole, every verdict is what its facts lead to"
+    ? "no loss, no orphan, every snapshot consistent, every verdict follows from its facts"
     : `${problems.length} problems`,
 );
 process.exitCode = problems.length === 0 ? 0 : 1;

@@ -1,12 +1,12 @@
-// The power cuts of `make crash`. Some sessions of load run with record-disk.c loaded, which records every change of a
-// file and every sync. From the record the state of the disk is put together as a cut at any moment would have left it
-// (simulated-disk.ts), and the executable starts on that: nothing that was acknowledged before the cut may be lost, no
-// row may name a missing file, `assay verify` finds nothing.
+// The power cuts of `make crash`. Sessions of load run with record-disk.c loaded, which records every change of a file
+// and every sync. From that trace simulated-disk.ts builds the disk as a cut at any moment would have left it, and the
+// executable starts on it: nothing that was acknowledged before the cut may be lost, no row may name a missing file,
+// and `assay verify` must find nothing.
 //
 //   node test/crash/power-cut.ts [--cuts N] [--seed N]
 //
-// The first session begins with an empty disk, so creating the data directory and the first start are cut as well; in
-// each one backup is made. The checks are checked: a disk that only pretends to sync must be found out.
+// The first session begins with an empty disk, so cuts also hit the creation of the data directory and the first start.
+// Each session makes one backup. The checks are tested too: they must detect a disk that only pretends to sync.
 import { spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,28 +16,28 @@ import { parseArgs } from "node:util";
 import { run, start } from "../binary/executable.ts";
 import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "./ledger.ts";
 import type { Entry } from "./ledger.ts";
-import { leftInStaging } from "./inspect.ts";
+import { listLeftInStaging } from "./inspect.ts";
 import { prepare, randomOf, writeUntilGone, writers } from "./load.ts";
 import { LOSSES, filesOf, inodesOf, simulateDisk, RECORDER_SOURCE } from "./simulated-disk.ts";
 import type { Loss, Pretends } from "./simulated-disk.ts";
 
-/** Cuts in the record of one session, so that its load is paid for once. */
-const CUTS_A_SESSION = 6;
+/** Several cuts of one session share the cost of its load. */
+const CUTS_PER_SESSION = 6;
 const LANES = 6;
-/** How long a session writes, milliseconds. */
-const LOAD = 1_200;
-/** Directories above the data directory, of which none is there at first. */
+/** How long a session writes. */
+const LOAD_MS = 1_200;
+/** The data directory; none of these directories exists at first. */
 const DATA = join("srv", "assay", "data");
 const BACKUPS = "backups";
 
-/** What was acknowledged when the trace had so many bytes. `backup`: the path below the root of the disk. */
+/** An acknowledgement, and the length of the trace (`at`) when it arrived. `path` is below the root of the disk. */
 type Acknowledged = { at: number } & (
   | { what: "entry"; entry: Entry }
   | { what: "started" }
   | { what: "backup"; path: string }
 );
 
-/** `stopped`: the bytes of the trace when the server was told to stop. */
+/** `stopped`: the length of the trace when the server was told to stop. */
 type Session = {
   root: string;
   base: { path: string; inodes: ReadonlyMap<string, bigint> };
@@ -48,8 +48,8 @@ type Session = {
 };
 
 /**
- * Simulates power cuts; each problem is told with the seed and the number of its cut.
- * @returns null where there is no C compiler, else the problems and what was looked at
+ * Simulates power cuts; each problem names the seed and the number of its cut.
+ * @returns null where there is no C compiler, otherwise the problems and a summary
  */
 export async function cutPower({
   cuts,
@@ -57,7 +57,7 @@ export async function cutPower({
 }: {
   cuts: number;
   seed: number;
-}): Promise<{ problems: string[]; told: string } | null> {
+}): Promise<{ problems: string[]; summary: string } | null> {
   const directory = mkdtempSync(join(tmpdir(), "assay-power-"));
   try {
     const recorder = join(directory, "record-disk.so");
@@ -87,7 +87,7 @@ async function simulate({
   writeFileSync(applyFile, APPLY_FILE);
   const problems: string[] = [];
   const counts = { entries: 0, backups: 0, bytes: 0, sabotages: 0 };
-  /** What was acknowledged on the disk that a session begins with. */
+  /** The acknowledgements on the disk that a session begins with. */
   let before: Acknowledged[] = [];
   let base = join(directory, "empty");
   mkdirSync(join(base, BACKUPS), { recursive: true });
@@ -111,15 +111,11 @@ async function simulate({
         loss,
         random,
       );
-      return inspect(
-        image,
-        session.acknowledged.filter((one) => one.at <= at),
-        applyFile,
-        random() < 0.5,
-      );
+      const acknowledged = session.acknowledged.filter((entry) => entry.at <= at);
+      return inspect(image, acknowledged, { applyFile, verifyFirst: random() < 0.5 });
     };
     if (number === 0) {
-      const missed = await sabotaged(session, check);
+      const missed = await checkSabotages(session, check);
       counts.sabotages += SABOTAGES.length;
       problems.push(...missed);
     }
@@ -127,14 +123,14 @@ async function simulate({
       session.acknowledged.findLast(({ what }) => what === of)?.at ?? 0;
     const [started, backedUp] = [moment("started"), moment("backup")];
     let at = 0;
-    for (let own = 0; own < CUTS_A_SESSION && cut < cuts && problems.length === 0; own += 1, cut += 1) {
-      // In the first session a third of the cuts come before the first start is done; a third come after the backup.
+    for (let own = 0; own < CUTS_PER_SESSION && cut < cuts && problems.length === 0; own += 1, cut += 1) {
+      // In the first session a third of the cuts come before the first start is done, and a third after the backup.
       const [from, to] =
         number === 0 && own % 3 === 0 ? [0, started] : [own % 3 === 2 ? backedUp : started, session.trace.length];
       at = Math.floor(from + random() * (to - from));
       const loss = LOSSES[cut % LOSSES.length] as Loss;
       const found = await check(at, loss);
-      const known = session.acknowledged.filter((one) => one.at <= at);
+      const known = session.acknowledged.filter((entry) => entry.at <= at);
       counts.entries += known.filter(({ what }) => what === "entry").length;
       counts.backups += known.filter(({ what }) => what === "backup").length;
       problems.push(
@@ -144,8 +140,8 @@ async function simulate({
         ),
       );
     }
-    // The next session goes on with what the last cut left.
-    before = session.acknowledged.filter((one) => one.at <= at).map((one) => ({ ...one, at: 0 }));
+    // The next session continues with what the last cut left.
+    before = session.acknowledged.filter((entry) => entry.at <= at).map((entry) => ({ ...entry, at: 0 }));
     base = join(directory, `base-${number}`);
     cpSync(image, base, { recursive: true });
     rmSync(join(directory, `session-${number}`), { recursive: true, force: true });
@@ -157,7 +153,7 @@ async function simulate({
   return { problems, told };
 }
 
-/** Runs the executable with the recorder on a disk: a start, load with a backup in the middle, and kill -9. */
+/** Runs the executable with the recorder on a disk: a start, load with a backup in the middle, and a stop. */
 async function record({
   directory,
   recorder,
@@ -192,20 +188,20 @@ async function record({
   const load = writeUntilGone(writers(api, LANES, seed), {
     push: (entry) => acknowledged.push({ at: now(), what: "entry", entry }),
   });
-  await sleep(LOAD / 3);
+  await sleep(LOAD_MS / 3);
   const path = join(BACKUPS, `${seed}.tar`);
   const backup = await run(["backup", join(root, path), "--data", data], { env });
   if (backup.code === 0) acknowledged.push({ at: now(), what: "backup", path });
   else problems.push(`the backup failed: ${backup.stderr}`);
-  await sleep(LOAD / 2);
+  await sleep(LOAD_MS / 2);
   const stopped = now();
-  // Not killed: between a change and its record the trace would miss one. The power is cut in the stop as well.
+  // Not killed, because the trace could miss a change between it and its record. Cuts hit the stop as well.
   const { code } = await server.stop();
   if (code !== 0) problems.push(`the server ended with ${code}: ${server.output()}`);
   problems.push(...(await load).map((refusal) => `refused ${refusal}`));
 
   const trace = readFileSync(traceFile);
-  problems.push(...unrecorded({ trace, root, base: known, directory }));
+  problems.push(...findUnrecorded({ trace, root, base: known, directory }));
   return { root, base: known, trace, stopped, acknowledged, problems };
 }
 
@@ -222,10 +218,10 @@ const serveArguments = (data: string, applyFile: string): string[] => [
 ];
 
 /**
- * Whether the recorder saw everything: with nothing lost, the simulated disk is the real one. The index of the log is
- * shared memory.
+ * Files of which the recorder missed a change: without loss, the simulated disk must equal the real one. The index of
+ * the write-ahead log is shared memory and not compared.
  */
-function unrecorded({
+function findUnrecorded({
   trace,
   root,
   base,
@@ -246,30 +242,29 @@ function unrecorded({
 }
 
 /**
- * What is wrong with a disk after a cut, for everything that was acknowledged before it. `looksBefore`: `assay verify`
- * runs before the start too.
+ * The problems of a disk after a cut, given everything that was acknowledged before it.
+ * @param verifyFirst whether `assay verify` runs before the start too
  */
 async function inspect(
   image: string,
   acknowledged: readonly Acknowledged[],
-  applyFile: string,
-  looksBefore: boolean,
+  { applyFile, verifyFirst }: { applyFile: string; verifyFirst: boolean },
 ): Promise<string[]> {
   const problems: string[] = [];
   const data = join(image, DATA);
   const isStarted = acknowledged.some(({ what }) => what === "started");
-  if (isStarted && looksBefore) problems.push(...(await verified(data, "before the start")));
+  if (isStarted && verifyFirst) problems.push(...(await runVerify(data, "before the start")));
   const server = await start(serveArguments(data, applyFile)).catch((error: unknown) => (error as Error).message);
   if (typeof server === "string") return [...problems, `no start: ${server}`];
   try {
-    problems.push(...leftInStaging(data));
+    problems.push(...listLeftInStaging(data));
     const api = apiOf(server.url);
     const records = await attestationsSince(api, 0);
     for (const one of acknowledged) {
       if (one.what === "entry") {
         const missing = await missingOf(api, one.entry, records);
         if (missing) problems.push(`LOST ${missing}`);
-      } else if (one.what === "backup") problems.push(...(await restored(image, one.path)));
+      } else if (one.what === "backup") problems.push(...(await runRestore(image, one.path)));
     }
   } catch (error) {
     problems.push(`LOST the organization: ${(error as Error).message}`);
@@ -277,16 +272,16 @@ async function inspect(
     const { code } = await server.stop();
     if (code !== 0) problems.push(`the server ended with ${code}: ${server.output()}`);
   }
-  return [...problems, ...(await verified(data, "after the start"))];
+  return [...problems, ...(await runVerify(data, "after the start"))];
 }
 
-async function verified(data: string, when: string): Promise<string[]> {
+async function runVerify(data: string, when: string): Promise<string[]> {
   const { code, stdout, stderr } = await run(["verify", "--data", data]);
   return code === 0 ? [] : [`verify ${when} ends with ${code}: ${stdout}${stderr}`];
 }
 
-/** Restoring reads and checks every byte. */
-async function restored(image: string, path: string): Promise<string[]> {
+/** Restores a backup, which reads and checks every byte. */
+async function runRestore(image: string, path: string): Promise<string[]> {
   const target = join(image, "restored");
   if (!existsSync(join(image, path))) return [`LOST the backup ${path}`];
   const { code, stderr } = await run(["restore", join(image, path), "--data", target]);
@@ -294,7 +289,7 @@ async function restored(image: string, path: string): Promise<string[]> {
   return code === 0 ? [] : [`LOST the backup ${path}: ${stderr}`];
 }
 
-/** Disks that only pretend to sync, and what must be missing then when the power is cut at the end. */
+/** Disks that only pretend to sync certain files; the checks must detect each after a cut at the end. */
 const SABOTAGES: readonly { what: string; pretends: Pretends }[] = [
   { what: "anything", pretends: () => true },
   { what: "the log of the database", pretends: (path) => path.endsWith("-wal") },
@@ -303,7 +298,7 @@ const SABOTAGES: readonly { what: string; pretends: Pretends }[] = [
   { what: "backups", pretends: (path) => path.includes(`/${BACKUPS}`) },
 ];
 
-async function sabotaged(
+async function checkSabotages(
   { stopped }: Session,
   check: (at: number, loss: Loss, pretends?: Pretends) => Promise<string[]>,
 ): Promise<string[]> {
@@ -317,18 +312,15 @@ async function sabotaged(
   return missed;
 }
 
-/**
- * Simulates the power cuts and prints what came of them. @returns whether all is well; true as well where they cannot
- * be simulated, which it says
- */
-export async function reportPowerCuts(asked: { cuts: number; seed: number }): Promise<boolean> {
-  const began = Date.now();
-  const result = await cutPower(asked);
+/** Simulates power cuts and prints the result. @returns whether there is no problem; true where it was skipped */
+export async function reportPowerCuts(options: { cuts: number; seed: number }): Promise<boolean> {
+  const startedAt = Date.now();
+  const result = await cutPower(options);
   if (result === null) {
     console.log("skipped: there is no C compiler, so no power cuts were simulated");
     return true;
   }
-  console.log(`${result.told}, in ${Math.round((Date.now() - began) / 1000)} s`);
+  console.log(`${result.summary}, in ${Math.round((Date.now() - startedAt) / 1000)} s`);
   for (const problem of result.problems.slice(0, 50)) console.error(problem);
   return result.problems.length === 0;
 }

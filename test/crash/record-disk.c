@@ -1,11 +1,11 @@
-/* Records what a program does to the files below a directory, so that test/crash/simulated-disk.ts can say what a
- * power cut at any moment would have left of them. Loaded with LD_PRELOAD before the C library; it changes nothing.
- * $DISK_ROOT names the directory (absolute, no symbolic link in it), $DISK_TRACE the file that the records are
- * appended to. Several processes may share both.
+/* Records the changes of a program to the files below a directory, so that test/crash/simulated-disk.ts can compute
+ * what a power cut at any moment would have left of them. Loaded with LD_PRELOAD before the C library; it does not
+ * change the program's behaviour. $DISK_ROOT is the directory (absolute, without symbolic links), $DISK_TRACE the file
+ * to which records are appended. Several processes may share both.
  *
- * A change is recorded after it happened, and a sync before it begins and after it returned. So whatever the trace
- * holds before the beginning of a sync happened before it, and the simulation never takes anything for durable that
- * was not. */
+ * A change is recorded after it happened, and a sync before it begins and after it returned. So everything that the
+ * trace contains before the beginning of a sync happened before it, and the simulation never treats anything as durable
+ * that was not. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 enum { CREATE = 1, MKDIR, WRITE, TRUNCATE, SYNC_BEGIN, SYNC_END, RENAME, LINK, UNLINK, RMDIR, EXTEND, WRITE_THROUGH, UNKNOWN };
 
-/* The head of a record; the two paths and the data follow it. Numbers are little-endian. */
+/* The head of a record, followed by the two paths and the data. Numbers are little-endian. */
 struct __attribute__((packed)) head {
   uint32_t size; /* of the whole record */
   uint8_t kind;
@@ -49,7 +49,7 @@ static void record(int kind, uint64_t file, uint64_t at, const char *path, const
   if (trace < 0) {
     const char *name = getenv("DISK_TRACE");
     int opened = name == NULL ? -1 : (int)syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    /* Out of the way of programs that count their descriptors. */
+    /* A high number, because some programs count their descriptors. */
     int high = opened < 0 ? -1 : (int)syscall(SYS_fcntl, opened, F_DUPFD_CLOEXEC, 900);
     if (opened >= 0) syscall(SYS_close, opened);
     int none = -1;
@@ -59,7 +59,7 @@ static void record(int kind, uint64_t file, uint64_t at, const char *path, const
   size_t path_size = path == NULL ? 0 : strlen(path), other_size = other == NULL ? 0 : strlen(other);
   struct head head = { (uint32_t)(sizeof head + path_size + other_size + size), (uint8_t)kind, file, at, (uint16_t)path_size, (uint16_t)other_size };
   struct iovec parts[4] = { { &head, sizeof head }, { (void *)path, path_size }, { (void *)other, other_size }, { (void *)data, size } };
-  /* One write in append mode: records of threads and processes never mix. */
+  /* A single write in append mode, so that records of threads and processes never interleave. */
   if (syscall(SYS_writev, trace, parts, 4) != (long)head.size) abort();
   errno = saved;
 }

@@ -1,11 +1,11 @@
-// What a power cut would have left on a disk. Reads the trace that record-disk.c wrote, and knows for each file and
-// directory what was synced at a moment and what was only in memory. The rules are those of POSIX and no kinder:
-// syncing a file makes its content durable but not its name, syncing a directory makes its names durable but not the
-// content behind them, and anything that was not synced may be kept or lost.
+// Simulates a disk after a power cut. Reads the trace that record-disk.c wrote, and keeps for each file and directory
+// what was synced and what was only in memory. It guarantees what POSIX guarantees and no more: syncing a file makes
+// its content durable but not its name, syncing a directory makes its names durable but not the content behind them,
+// and anything that was not synced may be kept or lost.
 import { mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 
-/** As in record-disk.c. */
+/** The record kinds of record-disk.c. */
 const KINDS = [
   "",
   "create",
@@ -27,12 +27,12 @@ const SECTOR_BYTES = 512;
 
 type Change = { kind: (typeof KINDS)[number]; file: bigint; at: bigint; path: string; other: string; bytes: Buffer };
 
-/** A change of content: bytes at a place, or a new size. `number` tells the order of all changes of a trace. */
+/** A change of content: bytes at an offset, or a new size. `number` orders all changes of a trace. */
 type ContentChange = { number: number } & (
   | { kind: "write"; at: number; bytes: Buffer }
   | { kind: "truncate" | "extend"; size: number }
 );
-/** A change of names in one directory, which happens as a whole or not at all. null: the name is gone. */
+/** An atomic change of names in one directory. null: the name is removed. */
 type NameChange = { number: number; names: readonly (readonly [name: string, node: Node | null])[] };
 
 class File {
@@ -42,28 +42,25 @@ class File {
 class Directory {
   names = new Map<string, Node>();
   pending: NameChange[] = [];
-  /** As the running program sees it. */
+  /** The names as the running program sees them. */
   live = new Map<string, Node>();
 }
 type Node = File | Directory;
 
-/**
- * What is lost of that which was not synced: all, nothing, what came after a moment, or any part, sector by sector and
- * name by name.
- */
+/** Which unsynced changes are lost: all, none, those after a moment, or any of them, by sector and by name. */
 export type Loss = "all" | "nothing" | "the newest" | "any part";
 export const LOSSES: readonly Loss[] = ["all", "nothing", "the newest", "any part"];
 
-/** Whether the disk only pretends to sync that path: for checking that a check finds what is lost then. */
+/** Whether the disk only pretends to sync a path: for testing that the checks detect the loss. */
 export type Pretends = (path: string) => boolean;
 
 export type Disk = ReturnType<typeof simulateDisk>;
 
 /**
  * The disk after the first `bytes` of a trace.
- * @param root the directory that was recorded, as it is called in the trace
- * @param base a copy of what was on the disk, all of it durable, when the trace began, and the inodes it had there
- * @throws Error for a change that the simulation does not know: then the trace tells too little
+ * @param root the recorded directory, as named in the trace
+ * @param base a copy of the disk when the trace began, all of it durable, and its original inodes
+ * @throws Error for a change that the simulation does not support
  */
 export function simulateDisk({
   trace,
@@ -196,7 +193,7 @@ export function simulateDisk({
     }
   }
 
-  /** Where the program sees it now, below the root; empty for what has no name. */
+  /** The current path of a node below the root, as the program sees it; empty where it has no name. */
   function pathOf(node: Node): string {
     const find = (directory: Directory, path: string): string | null => {
       for (const [name, one] of directory.live) {
@@ -210,7 +207,7 @@ export function simulateDisk({
   }
 
   return {
-    /** Writes what is left after a cut of the power into a new directory. @param random from 0 to 1, by a seed */
+    /** Writes what survives a power cut into a new directory. @param random yields seeded numbers from 0 to 1 */
     writeTo(target: string, loss: Loss, random: () => number): void {
       const newest = loss === "the newest" ? Math.floor(random() * (number + 1)) : Infinity;
       const keeps = (change: { number: number }): boolean => {
@@ -223,7 +220,7 @@ export function simulateDisk({
         done.add(directory);
         mkdirSync(path, { mode: 0o700, recursive: true });
         const names = new Map(directory.names);
-        // The changes of one name keep their order; those of different names may be kept or lost in any combination.
+        // Changes of one name keep their order; those of different names are kept or lost in any combination.
         const lost = new Set<string>();
         for (const change of directory.pending.filter(keeps)) {
           if (loss === "any part" && (change.names.some(([name]) => lost.has(name)) || random() < 0.5))
@@ -255,7 +252,7 @@ function contentOf(file: File, keeps: (change: ContentChange) => boolean, random
   return content;
 }
 
-/** The parts of a write that a disk writes as a whole. */
+/** The parts of a write that a disk writes atomically. */
 function* sectorsOf(at: number, bytes: Buffer): Generator<{ at: number; bytes: Buffer }> {
   for (let done = 0; done < bytes.length; ) {
     const end = Math.min(bytes.length, done + SECTOR_BYTES - ((at + done) % SECTOR_BYTES));
@@ -270,7 +267,7 @@ const changed = (content: Buffer, change: ContentChange): Buffer => {
   return sized(content, change.size);
 };
 
-/** A copy, so that no image shares bytes with another; a Buffer of some room to grow keeps appending cheap. */
+/** A copy, so that no two images share bytes. */
 function written(content: Buffer, at: number, bytes: Buffer): Buffer {
   const whole = sized(content, Math.max(content.length, at + bytes.length));
   bytes.copy(whole, at);
@@ -294,7 +291,7 @@ function sync(node: Node, since: number): void {
     (most, change) => (change.kind === "write" ? Math.max(most, change.at + change.bytes.length) : most),
     node.content.length,
   );
-  // One copy for all writes, unless a change of the size comes between.
+  // One copy for all writes, unless there is a change of the size between them.
   let content = due.every(({ kind }) => kind === "write") ? sized(node.content, size) : node.content;
   for (const change of due) {
     if (change.kind === "write" && change.at + change.bytes.length <= content.length && content !== node.content)
@@ -326,7 +323,7 @@ function read(trace: Buffer, at: number, size: number): Change {
   };
 }
 
-/** Inodes by path below a directory (its own: empty), for what is on the disk before a trace begins. */
+/** Path -> inode below a directory (its own path: empty), for the disk before a trace begins. */
 export function inodesOf(path: string): Map<string, bigint> {
   const inodes = new Map<string, bigint>();
   for (const name of ["", ...readdirSync(path, { recursive: true, encoding: "utf8" })])
@@ -334,7 +331,7 @@ export function inodesOf(path: string): Map<string, bigint> {
   return inodes;
 }
 
-/** The content of every file below a directory by its path. */
+/** Path -> content of every file below a directory. */
 export function filesOf(path: string): Map<string, Buffer> {
   const files = readdirSync(path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   return new Map(
@@ -345,5 +342,5 @@ export function filesOf(path: string): Map<string, Buffer> {
   );
 }
 
-/** What record-disk.so is compiled from. */
+/** The source of record-disk.so. */
 export const RECORDER_SOURCE = join(dirname(import.meta.filename), "record-disk.c");

@@ -1,12 +1,12 @@
-// `make litestream`: follows the standby page of the guide to the letter, with the real Litestream. Machine A serves
-// under load while Litestream copies its database; both are killed with -9; machine B restores the copy, verifies it
-// and serves. Every write that was acknowledged earlier than the RPO of the page before the kill must be there, with
-// its evidence.
+// `make litestream`: follows the standby page of the guide literally, with the real Litestream. Machine A serves under
+// load while Litestream replicates its database; both are killed with -9; machine B restores the replica, verifies it
+// and serves. Every write that was acknowledged longer before the kill than the RPO of the page must exist, with its
+// evidence.
 //
 //   node test/litestream/main.ts [--seconds N]
 //
-// Once as the page has it, with the copies on S3-compatible storage, and once with a replica that is a directory. The
-// storage is s3rver on loopback. Without Litestream it says that it was skipped, and ends with 0.
+// Runs once with the replica on S3-compatible storage, as on the page, and once with a replica in a directory. The
+// storage is s3rver on loopback. Without Litestream the test is skipped and exits with 0.
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -26,19 +26,19 @@ const { values } = parseArgs({ options: { seconds: { type: "string", default: "1
 const LOAD_MS = Number(values.seconds) * 1_000;
 const LANES = 4;
 const EVIDENCE_BYTES = 2_000;
-/** What an upload to loopback may take on a machine that does other things too. */
-const UPLOAD_S = 3;
-const COMMAND_MS = 120_000;
+/** Allowance for an upload to loopback on a busy machine. */
+const MAX_UPLOAD_S = 3;
+const COMMAND_TIMEOUT_MS = 120_000;
 const execute = promisify(execFile);
 const CI_KEY = "key-of-the-litestream-test-0123456789";
 const DATABASES = "assay-database";
 
-/** A write that was acknowledged: when, on a clock that is never set, in milliseconds. */
+/** An acknowledged write, with its time in monotonic milliseconds. */
 type Acknowledged = { name: string; digest: string; at: number };
 type Machine = {
   home: string;
   data: string;
-  /** Runs lines of the page in a shell that ends with the first command that fails; gives what they print. */
+  /** Runs lines of the page in a shell that stops at the first failing command; resolves with their output. */
   run: (lines: string) => Promise<string>;
   config: string;
   litestream: string;
@@ -47,15 +47,14 @@ type Machine = {
 const litestream = findTool("litestream");
 if (litestream === null) {
   console.log(
-    "skipped: there is no litestream on PATH or in .build/tools; make litestream builds it where there is a " +
-      "Go tool chain",
+    "skipped: there is no litestream on PATH or in .build/tools; make litestream builds it where Go is installed",
   );
   process.exit(0);
 }
 console.log(`litestream ${execFileSync(litestream, ["version"], { encoding: "utf8" }).trim()}`);
 
 const root = mkdtempSync(join(tmpdir(), "assay-litestream-"));
-/** Nothing of the shell that runs this test; HOME is looked for by the libraries of Litestream. */
+/** Inherits nothing from the shell that runs this test; the libraries of Litestream need HOME. */
 const ENVIRONMENT = { HOME: root };
 const storage = await startStorage([DATABASES]);
 const children = new Set<ChildProcess>();
@@ -74,7 +73,7 @@ try {
   await storage.stop();
   rmSync(root, { recursive: true, force: true });
 }
-console.log(failed ? "the page does not hold" : "the page holds: no write older than the RPO was lost, and B serves");
+console.log(failed ? "the page is wrong" : "the page is right: no write older than the RPO was lost, and B serves");
 process.exit(failed ? 1 : 0);
 
 async function failover(kind: "s3" | "file"): Promise<void> {
@@ -82,8 +81,8 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   const apply = join(a.home, "apply.yaml");
   writeFileSync(
     apply,
-    `organizations:\n  - name: acme\n    service_accounts:\n      - {name: ci, privilege: member, api_keys: ` +
-      `[{description: ci, key: "${CI_KEY}"}]}\n`,
+    "organizations:\n  - name: acme\n    service_accounts:\n" +
+      `      - {name: ci, privilege: member, api_keys: [{description: ci, key: "${CI_KEY}"}]}\n`,
   );
   const onA = await start(["serve", "--config", a.config, "--bootstrap", apply], { env: ENVIRONMENT });
   const replicating = replicate(a);
@@ -97,19 +96,19 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   const acknowledged: Acknowledged[] = [];
   const load = writeUntilGone(client, acknowledged);
   await sleep(LOAD_MS);
-  // Both at once: the machine is gone.
+  // Both at once, as when the machine fails.
   const killed = performance.now();
   replicating.child.kill("SIGKILL");
   await onA.stop("SIGKILL");
   await load;
   await replicating.ended;
 
-  const began = performance.now();
+  const restoreStartedAt = performance.now();
   await b.run(findCodeBlock("standby", "litestream restore"));
-  const restored = performance.now() - began;
+  const restored = performance.now() - restoreStartedAt;
   const { mode } = statSync(join(b.data, "assay.db"));
   if ((mode & 0o077) !== 0)
-    throw new Error(`others may read the restored database: mode ${(mode & 0o777).toString(8)}`);
+    throw new Error(`other users can read the restored database: mode ${(mode & 0o777).toString(8)}`);
   await b.run(findCodeBlock("standby", "assay vault status"));
   const verified = await b.run(findCodeBlock("standby", "assay verify --quick"));
   if (!verified.includes("All 10 checks passed")) throw new Error(verified);
@@ -117,31 +116,26 @@ async function failover(kind: "s3" | "file"): Promise<void> {
 
   const onB = await start(["serve", "--config", b.config], { env: ENVIRONMENT });
   const standby = createClient(onB.url, CI_KEY);
-  const rpo = (rpoOf(findCodeBlock("standby", "dbs:")) + UPLOAD_S) * 1_000;
+  const rpo = (rpoOf(findCodeBlock("standby", "dbs:")) + MAX_UPLOAD_S) * 1_000;
   const lost: Acknowledged[] = [];
-  for (const write of acknowledged) if (!(await isThere(standby, write))) lost.push(write);
+  for (const write of acknowledged) if (!(await isStored(standby, write))) lost.push(write);
   const oldest = Math.max(0, ...lost.map(({ at }) => killed - at));
-  const figures =
-    `${acknowledged.length} writes acknowledged in ${LOAD_MS / 1_000} s, ${lost.length} lost, the oldest of ` +
-    `` +
-    `` +
-    `` +
-    `` +
-    `` +
-    `them ${(oldest / 1_000).toFixed(2)} s before the kill; restore ${(restored / 1_000).toFixed(2)} s`;
-  console.log(`${kind}: ${figures}`);
+  console.log(
+    `${kind}: ${acknowledged.length} writes acknowledged in ${LOAD_MS / 1_000} s, ${lost.length} lost, ` +
+      `the oldest of them ${(oldest / 1_000).toFixed(2)} s before the kill; restore ${(restored / 1_000).toFixed(2)} s`,
+  );
   if (acknowledged.length < 50)
     throw new Error(`only ${acknowledged.length} writes were acknowledged, which proves nothing`);
   if (oldest > rpo)
     throw new Error(`a write that was acknowledged ${oldest} ms before the kill is lost; the RPO is ${rpo} ms`);
   await expectStatus(report(standby, "on-b", contentOf("on-b")), 201);
 
-  // Step 5: from here on B is copied to a place of its own.
+  // Step 5: from here on B is replicated to a path of its own.
   writeFileSync(b.litestream, litestreamConfig(kind, b, "prod-2"));
   const onward = replicate(b);
   for (let tries = 0; !onward.output().includes("snapshot complete"); tries += 1) {
     if (tries > 300 || onward.child.exitCode !== null)
-      throw new Error(`Litestream copies nothing from B:\n${onward.output()}`);
+      throw new Error(`Litestream does not replicate B:\n${onward.output()}`);
     await sleep(100);
   }
   onward.child.kill("SIGTERM");
@@ -150,7 +144,7 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   if (code !== 0) throw new Error(`B ended with ${code}:\n${onB.output()}`);
 }
 
-/** A machine with the configuration of the page: what the page calls / is a directory of its own. */
+/** A machine with the configuration of the page: the root of the page is a directory of its own. */
 function machine(kind: "s3" | "file", name: string): Machine {
   const home = join(root, `${kind}-${name}`);
   const data = join(home, "var/lib/assay");
@@ -164,7 +158,7 @@ function machine(kind: "s3" | "file", name: string): Machine {
   ] as const)
     writeFileSync(join(programs, program), `#!/bin/sh\nexec '${path}' "$@"\n`, { mode: 0o755 });
   const config = join(etc, "assay.yaml");
-  writeFileSync(config, placed(findCodeBlock("standby", "checkpoints: external"), home));
+  writeFileSync(config, withPaths(findCodeBlock("standby", "checkpoints: external"), home));
   const s3 = `evidence_store: s3://evidence/${kind}\ns3_endpoint: ${storage.endpoint}\n`;
   appendFileSync(
     config,
@@ -175,19 +169,19 @@ function machine(kind: "s3" | "file", name: string): Machine {
     data,
     config,
     litestream: join(home, "etc/litestream.yml"),
-    // Not at once: the storage is in this process.
+    // Asynchronous, because the storage is in this process.
     async run(lines) {
       const env = { ...ENVIRONMENT, PATH: `${programs}:${process.env["PATH"]}` };
-      return (await execute("sh", ["-ec", placed(lines, home)], { env, timeout: COMMAND_MS })).stdout;
+      return (await execute("sh", ["-ec", withPaths(lines, home)], { env, timeout: COMMAND_TIMEOUT_MS })).stdout;
     },
   };
   writeFileSync(made.litestream, litestreamConfig(kind, made, "prod"));
   return made;
 }
 
-/** The configuration of the page, with the storage of the test in place of the one of the example. */
+/** The configuration of the page, with the storage of the test in place of the example's. */
 function litestreamConfig(kind: "s3" | "file", { home }: Pick<Machine, "home">, path: string): string {
-  const page = placed(findCodeBlock("standby", "dbs:"), home)
+  const page = withPaths(findCodeBlock("standby", "dbs:"), home)
     .replace("https://minio.example.com:9000", storage.endpoint)
     .replace("access-key-id: LITESTREAM", `access-key-id: ${KEYS.accessKey}`)
     .replace("secret-access-key: SECRET", `secret-access-key: ${KEYS.secretKey}`)
@@ -200,7 +194,7 @@ function litestreamConfig(kind: "s3" | "file", { home }: Pick<Machine, "home">, 
 }
 
 /** Lines of the page with the paths of a machine. */
-function placed(text: string, home: string): string {
+function withPaths(text: string, home: string): string {
   return text.replaceAll("/var/lib/assay", `${home}/var/lib/assay`).replaceAll("/etc/", `${home}/etc/`);
 }
 
@@ -208,7 +202,7 @@ function placed(text: string, home: string): string {
 function rpoOf(config: string): number {
   const seconds = (key: string): number => Number(new RegExp(`^ *${key}: (\\d+)s$`, "m").exec(config)?.[1]);
   const sum = seconds("monitor-interval") + seconds("sync-interval");
-  if (Number.isNaN(sum)) throw new Error(`the configuration of the page names no intervals:\n${config}`);
+  if (Number.isNaN(sum)) throw new Error(`the configuration of the page contains no intervals:\n${config}`);
   return sum;
 }
 
@@ -217,9 +211,11 @@ function replicate({ home, run: _, ...on }: Machine): {
   output(): string;
   ended: Promise<unknown>;
 } {
-  const [program, ...words] = placed(findCodeBlock("standby", "litestream replicate -config"), home).trim().split(" ");
+  const [program, ...words] = withPaths(findCodeBlock("standby", "litestream replicate -config"), home)
+    .trim()
+    .split(" ");
   if (program !== "litestream" || !words.includes(on.litestream))
-    throw new Error(`the page starts something else: ${program} ${words.join(" ")}`);
+    throw new Error(`the page starts another program: ${program} ${words.join(" ")}`);
   const child = spawn(litestream as string, words, { env: ENVIRONMENT, stdio: ["ignore", "pipe", "pipe"] });
   children.add(child);
   let output = "";
@@ -253,7 +249,7 @@ function report(client: Client, name: string, content: Buffer) {
   return client.form("POST", "/attestations/acme/payments/trail/release-1/generic", "data_json", json, file);
 }
 
-async function isThere(client: Client, { name, digest }: Acknowledged): Promise<boolean> {
+async function isStored(client: Client, { name, digest }: Acknowledged): Promise<boolean> {
   const path = "/attestations/acme/payments/trail/release-1";
   const { status, body } = await client.json("GET", `${path}/${name}`);
   const [row] = status === 200 ? body : [];

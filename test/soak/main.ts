@@ -1,12 +1,11 @@
-// `make soak`: ten minutes in the life of an installation. Writers, reporters and readers all the time; a backup and a
-// restore every minute; kill -9 every twenty seconds. After each kill everything acknowledged since the last one is
-// asked for and the database is verified; each restored copy is verified whole and asked for everything that was
-// acknowledged before its backup began.
+// `make soak`: ten minutes of an installation under load. Writers, reporters and readers run all the time, with a
+// backup and a restore every minute and kill -9 every twenty seconds. After each kill the test looks for everything
+// that was acknowledged since the last one, and verifies the database. Each restored copy is verified completely and
+// must contain everything that was acknowledged before its backup began.
 //
 //   node test/soak/main.ts [--minutes N] [--seed N]
 //
-// It ends with 1 on any loss, any damage, any refusal and any command that ends badly, and tells how large memory, log
-// and database became.
+// Exits with 1 on any loss, damage, refusal or failed command, and prints how large memory, log and database became.
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +14,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
 import { openReadOnly } from "../../src/store/db/database.ts";
-import { leftInStaging } from "../crash/inspect.ts";
+import { listLeftInStaging } from "../crash/inspect.ts";
 import { drain } from "../crash/drain.ts";
 import { differencesShown, isOfEnvironments, missingEnvironmentEntries } from "../crash/ledger-environments.ts";
 import type { EnvironmentEntry } from "../crash/ledger-environments.ts";
@@ -26,22 +25,17 @@ import { prepare, writeUntilGone, writers } from "../crash/load.ts";
 import type { Lane } from "../crash/load.ts";
 import { readers } from "./readers.ts";
 
-/** Seconds from a start to its kill, and between two backups. */
-const KILL_EVERY = 20;
-const BACKUP_EVERY = 60;
-/**
- * Lanes, and milliseconds that each rests after a request: some hundred requests a second, for an installation to live
- * with for ten minutes.
- */
+/** From a start to its kill, and between two backups. */
+const KILL_INTERVAL_S = 20;
+const BACKUP_INTERVAL_S = 60;
+/** Lanes, and the pause of each after a request: about a hundred requests a second, sustainable for ten minutes. */
 const WRITERS = 6;
 const READERS = 4;
-const REST = 60;
-/** As many for those who change environments: each of their requests writes hundreds of rows. */
-const LONG_REST = 250;
-/** Milliseconds between two looks at memory and log. */
-const LOOK = 500;
-/** Bytes that the write-ahead log may have at most. */
-const LONGEST_LOG = 256 * 1_048_576;
+const PAUSE_MS = 60;
+/** The pause of lanes that change environments: each of their requests writes hundreds of rows. */
+const ENVIRONMENT_PAUSE_MS = 250;
+const SAMPLE_INTERVAL_MS = 500;
+const MAX_WAL_BYTES = 256 * 1_048_576;
 
 type Any = Entry | EnvironmentEntry;
 
@@ -66,13 +60,11 @@ const serveOn = (place: string): string[] => [
 
 const problems: string[] = [];
 const all: Any[] = [];
-const most = { memory: 0, log: 0 };
+const peak = { memory: 0, log: 0 };
 const counts = { kills: 0, backups: 0, reads: 0, verified: 0 };
-const began = Date.now();
+const startedAt = Date.now();
 
-/**
- * A command of the executable to its end; another exit code than 0 is a problem. @returns what it printed on stdout.
- */
+/** Runs a command of the executable; an exit code other than 0 is a problem. @returns its stdout */
 async function command(args: readonly string[]): Promise<string> {
   const child = spawn(EXECUTABLE, args, { stdio: ["ignore", "pipe", "pipe"], env: {} });
   const [out, err]: Buffer[][] = [[], []];
@@ -87,20 +79,20 @@ async function command(args: readonly string[]): Promise<string> {
 }
 
 const paced =
-  <T>(lane: Lane<T>, rest: number): Lane<T> =>
+  <T>(lane: Lane<T>, pauseMs: number): Lane<T> =>
   async () => {
     const done = await lane();
-    await sleep(rest);
+    await sleep(pauseMs);
     return done;
   };
 
-/** Watches a process until it is told to stop. */
+/** Samples memory and log size of a process until the returned function is called. */
 function watch(pid: number): () => void {
   const timer = setInterval(() => {
     const status = read(`/proc/${pid}/status`);
-    most.memory = Math.max(most.memory, Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024);
-    most.log = Math.max(most.log, statSync(join(data, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0);
-  }, LOOK);
+    peak.memory = Math.max(peak.memory, Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) * 1024);
+    peak.log = Math.max(peak.log, statSync(join(data, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0);
+  }, SAMPLE_INTERVAL_MS);
   return () => clearInterval(timer);
 }
 
@@ -112,7 +104,7 @@ function read(path: string): string {
   }
 }
 
-/** Everything of `entries` that a server on `place` does not know. */
+/** The entries that a server on the data directory `place` does not know. */
 async function missing(url: string, place: string, entries: readonly Any[], since: number): Promise<string[]> {
   const api = apiOf(url);
   const records = await attestationsSince(api, since);
@@ -129,11 +121,8 @@ async function missing(url: string, place: string, entries: readonly Any[], sinc
   }
 }
 
-/**
- * Waits for the work that was asked for before a kill; then the server must show what the database holds, of which the
- * writers are told too.
- */
-async function settled(url: string): Promise<string[]> {
+/** Waits for the jobs that a kill left, then compares what the server shows with the database; updates `world`. */
+async function settle(url: string): Promise<string[]> {
   const db = openReadOnly(data);
   try {
     const { problems } = await drain(db);
@@ -143,7 +132,7 @@ async function settled(url: string): Promise<string[]> {
   }
 }
 
-/** A backup beside the server, its restoration into a new directory, and the look at what came back. */
+/** Makes a backup beside the server, restores it into a new directory, and checks the copy. */
 async function backUpAndRestore(number: number): Promise<void> {
   const file = join(directory, `backup-${number}.tar`);
   const copy = join(directory, `restored-${number}`);
@@ -163,24 +152,21 @@ let server = await start([...serveOn(data), "--bootstrap", applyFile]);
 all.push(...(await prepare(apiOf(server.url))));
 const world = await prepareEnvironments(apiOf(server.url));
 
-/**
- * What was acknowledged before a kill is there, and the database is whole: asked of the next server while the next load
- * runs.
- */
-async function lookedAt(cycle: number, entries: readonly Any[], since: number): Promise<void> {
+/** Checks that all acknowledged writes survived a kill, on the next server while the next load runs. */
+async function checkCycle(cycle: number, entries: readonly Any[], since: number): Promise<void> {
   for (const text of await missing(server.url, data, entries, since)) problems.push(`cycle ${cycle}: LOST ${text}`);
   await command(["verify", "--quick", "--data", data, "--json"]);
   counts.verified += 1;
 }
 
-let looking: Promise<void> = Promise.resolve();
+let checking: Promise<void> = Promise.resolve();
 let backingUp: Promise<void> = Promise.resolve();
 let lastBackup = -Infinity;
-for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length === 0; cycle += 1) {
+for (let cycle = 1; Date.now() - startedAt < minutes * 60_000 && problems.length === 0; cycle += 1) {
   const api = apiOf(server.url);
   const entries: Any[] = [];
   const started = Date.now();
-  const forget = watch(server.pid);
+  const stopWatching = watch(server.pid);
   const own = seed * 10_000 + cycle;
   const reading = readers(api, READERS, own).map(
     (lane): Lane<Any> =>
@@ -190,8 +176,8 @@ for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length ===
       },
   );
   const lanes = [
-    ...[...writers(api, WRITERS, own), ...reading].map((lane: Lane<Any>) => paced(lane, REST)),
-    ...environmentWriters(api, world, own).map((lane) => paced(lane, LONG_REST)),
+    ...[...writers(api, WRITERS, own), ...reading].map((lane: Lane<Any>) => paced(lane, PAUSE_MS)),
+    ...environmentWriters(api, world, own).map((lane) => paced(lane, ENVIRONMENT_PAUSE_MS)),
   ];
   // Acknowledged at once, so that a backup that begins now knows of it.
   const load = writeUntilGone(lanes, {
@@ -206,31 +192,31 @@ for (let cycle = 1; Date.now() - began < minutes * 60_000 && problems.length ===
     lastBackup = Date.now();
     backingUp = sleep(2_000).then(() => backUpAndRestore(cycle));
   }
-  await sleep(Math.max(0, KILL_EVERY * 1_000 - (Date.now() - started)));
-  await looking;
-  forget();
+  await sleep(Math.max(0, KILL_INTERVAL_S * 1_000 - (Date.now() - started)));
+  await checking;
+  stopWatching();
   const killed = await server.stop("SIGKILL");
   counts.kills += 1;
   if (killed.signal !== "SIGKILL")
     problems.push(`cycle ${cycle}: the server ended by itself: ${JSON.stringify(killed)}\n${server.output()}`);
   for (const refused of await load) problems.push(`cycle ${cycle}: refused ${refused}`);
   server = await start(serveOn(data));
-  for (const text of leftInStaging(data)) problems.push(`cycle ${cycle}: ${text}`);
-  for (const text of await settled(server.url)) problems.push(`cycle ${cycle}: ${text}`);
-  looking = lookedAt(cycle, entries, started / 1000);
-  const seconds = Math.round((Date.now() - began) / 1000);
+  for (const text of listLeftInStaging(data)) problems.push(`cycle ${cycle}: ${text}`);
+  for (const text of await settle(server.url)) problems.push(`cycle ${cycle}: ${text}`);
+  checking = checkCycle(cycle, entries, started / 1000);
+  const seconds = Math.round((Date.now() - startedAt) / 1000);
   console.log(
     `${seconds} s: ${counts.kills} kills, ${counts.backups} backups restored, ${all.length} writes ` +
       `acknowledged, memory ${megabytes(most.memory)} MB, log ${megabytes(most.log)} MB`,
   );
 }
-await Promise.all([looking, backingUp]);
+await Promise.all([checking, backingUp]);
 
 for (const text of await missing(server.url, data, all, 0)) problems.push(`at the end: LOST ${text}`);
 const stopped = await server.stop();
 if (stopped.code !== 0) problems.push(`the last server ended with ${JSON.stringify(stopped)}:\n${server.output()}`);
 const verdict = await command(["verify", "--data", data, "--json"]);
-if (most.log > LONGEST_LOG) problems.push(`the write-ahead log grew to ${megabytes(most.log)} MB`);
+if (peak.log > MAX_WAL_BYTES) problems.push(`the write-ahead log grew to ${megabytes(peak.log)} MB`);
 const size = statSync(join(data, "assay.db")).size;
 rmSync(directory, { recursive: true, force: true });
 

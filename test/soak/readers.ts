@@ -1,17 +1,13 @@
-// Readers that never stop by themselves, beside the writers of the crash test: what people and dashboards ask for all
-// day.
+// Readers beside the writers of the crash test: the requests of people and dashboards, until the server is gone.
 import { ORG, sha256 } from "../crash/ledger.ts";
 import type { Api, Entry } from "../crash/ledger.ts";
 import { randomOf, refusal } from "../crash/load.ts";
 import type { Lane } from "../crash/load.ts";
 
-/**
- * Statuses that a right question may get while others write: what is asked for may not be there yet, or have no
- * verdict.
- */
-const FINE = new Set([200, 404]);
+/** Valid statuses while others write: a record may not exist yet, or have no verdict. */
+const EXPECTED_STATUSES = new Set([200, 404]);
 
-/** Lanes of random reads. They acknowledge nothing; an answer that should not have come is a refusal. */
+/** Lanes of random reads. They acknowledge nothing; an unexpected response is a refusal. */
 export function readers(api: Api, lanes: number, seed: number): Lane<Entry>[] {
   return Array.from({ length: lanes }, (_value, index) => {
     const random = randomOf(seed * 77_000 + index);
@@ -29,13 +25,13 @@ export function readers(api: Api, lanes: number, seed: number): Lane<Entry>[] {
         `/environments/${ORG}`,
         `/snapshots/${ORG}/small-0/-1`,
         `/search/${ORG}/sha/${fingerprint.slice(0, 12)}`,
-        // A long answer out of one read transaction.
+        // A long response from one read transaction.
         `/trails/${ORG}/${flow}/${trail}/audit_package`,
         `/policies/${ORG}`,
       ];
       const path = paths[pick(paths.length)] as string;
       const answer = await api.call("GET", path);
-      if (!FINE.has(answer.status)) throw refusal(`GET ${path}`, answer);
+      if (!EXPECTED_STATUSES.has(answer.status)) throw refusal(`GET ${path}`, answer);
       return null;
     };
   });

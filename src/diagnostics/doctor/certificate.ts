@@ -1,29 +1,31 @@
 /**
- * The certificate that the server is to show: judged as a start judges it (certificates.ts), and one that has ended is
- * a failure here.
+ * Checks the certificate that the server would use, with the rules of a start (config/tls-certificate.ts); an expired
+ * certificate is a failure here.
  */
 import { readFileSync } from "node:fs";
 import { checkKeyPair } from "../../config/tls-certificate.ts";
 import type { Check } from "./check.ts";
 import { fail, ok, warn } from "./check.ts";
 
-/** @param files their paths @param now epoch seconds */
+/** @param files the paths of certificate and key @param now epoch seconds */
 export function checkCertificate(files: { certificate: string; key: string }, now: number): Check {
   const name = "certificate";
-  const give = "give --tls-cert and --tls-key two PEM files that belong together and that the server may read";
+  const todo = "set --tls-cert and --tls-key to a matching pair of PEM files that the server can read";
   try {
     const pair = { certificate: readFileSync(files.certificate, "utf8"), key: readFileSync(files.key, "utf8") };
     const { problems, warnings, facts } = checkKeyPair(pair, files, now);
-    if (problems.length > 0 || facts === null) return fail(name, problems.join("; "), give);
-    const valid = now >= facts.validFrom && now < facts.validTo;
-    if (warnings.length > 0)
-      return (valid ? warn : fail)(
+    if (problems.length > 0 || facts === null) return fail(name, problems.join("; "), todo);
+    const isValid = now >= facts.validFrom && now < facts.validTo;
+    if (warnings.length > 0) {
+      const report = isValid ? warn : fail;
+      return report(
         name,
         warnings.join("; "),
-        "check the clock; replace the certificate, and send the server SIGHUP",
+        "check the clock; if it is right, replace the certificate and send SIGHUP to the server",
       );
+    }
     return ok(name, `is valid until ${new Date(facts.validTo * 1000).toISOString().slice(0, 10)}`);
   } catch (error) {
-    return fail(name, `cannot be used: ${error instanceof Error ? error.message : String(error)}`, give);
+    return fail(name, `cannot be used: ${error instanceof Error ? error.message : String(error)}`, todo);
   }
 }

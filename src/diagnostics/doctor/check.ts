@@ -1,30 +1,30 @@
-/** What the checks of `assay doctor` have in common: what each says, and how each sees the machine. */
+/** What the checks of `assay doctor` share: their results, and their view of the machine. */
 import { readFileSync, realpathSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
 
-export type Level = "ok" | "warn" | "fail";
+type Level = "ok" | "warn" | "fail";
 
-/** `todo` says what the operator can do; null where nothing is to be done. */
+/** `found` describes the state; `todo` says what the operator can do, null where nothing has to be done. */
 export type Check = { name: string; level: Level; found: string; todo: string | null };
 
 export const ok = (name: string, found: string): Check => ({ name, level: "ok", found, todo: null });
 export const warn = (name: string, found: string, todo: string): Check => ({ name, level: "warn", found, todo });
 export const fail = (name: string, found: string, todo: string): Check => ({ name, level: "fail", found, todo });
 
-/** What is asked of the machine: a table, so that tests decide what it is like. Nothing of it writes. */
+/** The machine as the checks see it, replaceable by tests. No method writes. */
 export type Machine = {
   /** Epoch seconds. */
   now(): number;
-  /** A small text, such as those of /proc and /sys; null where it cannot be read. */
+  /** The content of a small file, such as those of /proc and /sys; null where it cannot be read. */
   readText(path: string): string | null;
-  /** Of the file system on which a path lies, in bytes and files; null where it cannot be asked. */
+  /** The file system of a path; null where it cannot be determined. */
   fileSystemSpace(path: string): FileSystemSpace | null;
-  /** Of this process; null where there are no users. */
+  /** The user of this process; null where the platform has no users. */
   uid: number | null;
 };
 
-/** `type` is the magic number of statfs(2). */
-export type FileSystemSpace = { type: number; size: number; free: number; files: number; freeFiles: number };
+/** `type` is the magic number of statfs(2); `size` and `free` are in bytes, `files` and `freeFiles` count inodes. */
+type FileSystemSpace = { type: number; size: number; free: number; files: number; freeFiles: number };
 
 export const realMachine: Machine = {
   now: () => Date.now() / 1000,
@@ -46,7 +46,7 @@ export const realMachine: Machine = {
   uid: process.getuid?.() ?? null,
 };
 
-/** The real path of the nearest directory above `path` that is there, `path` itself if it is. */
+/** The real path of `path`, or of its nearest parent that exists. */
 export function nearestExisting(path: string): string {
   for (let at = path; ; at = dirname(at)) {
     try {
@@ -57,10 +57,19 @@ export function nearestExisting(path: string): string {
   }
 }
 
-/** Bytes as people read them. */
+/** Bytes in a readable unit: "9.8 KB". */
 export function fileSizeText(bytes: number): string {
   const units = ["bytes", "KB", "MB", "GB", "TB"];
   let [amount, unit] = [bytes, 0];
   while (amount >= 1024 && unit < units.length - 1) [amount, unit] = [amount / 1024, unit + 1];
   return `${unit === 0 || amount >= 100 ? Math.round(amount) : amount.toFixed(1)} ${units[unit]}`;
+}
+
+/** Seconds in a readable unit: "3 hours". */
+export function ageText(seconds: number): string {
+  const age = Math.max(0, seconds);
+  if (age < 120) return `${Math.round(age)} seconds`;
+  if (age < 7_200) return `${Math.round(age / 60)} minutes`;
+  if (age < 172_800) return `${Math.round(age / 3_600)} hours`;
+  return `${Math.round(age / 86_400)} days`;
 }

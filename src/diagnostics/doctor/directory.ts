@@ -1,10 +1,11 @@
-/** The data directory as the operating system sees it: whether it is there, who may read it, whether there is room. */
+/** Checks of the data directory in the file system: existence, permissions, disk space and backups. */
 import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Check, Machine } from "./check.ts";
-import { nearestExisting, fail, ok, fileSizeText, warn } from "./check.ts";
+import { ageText, fail, fileSizeText, nearestExisting, ok, warn } from "./check.ts";
 
-const OURS = ["assay.db", "assay.db-wal", "assay.db-shm", "assay.lock", "evidence", "staging", "backups"];
+/** The entries of a data directory. */
+const ENTRIES = ["assay.db", "assay.db-wal", "assay.db-shm", "assay.lock", "evidence", "staging", "backups"];
 
 export function checkDirectory(directory: string): Check {
   const name = "data directory";
@@ -12,171 +13,160 @@ export function checkDirectory(directory: string): Check {
     return fail(
       name,
       `there is no ${directory}`,
-      "give --data the right one; assay serve, assay dev and assay init create a new one",
+      "correct --data; assay serve, assay dev and assay init create a new directory",
     );
-  if (!statSync(directory).isDirectory())
-    return fail(name, `${directory} is no directory`, "give --data the right one");
-  if (!may(directory, constants.R_OK | constants.X_OK))
-    return fail(name, `${directory} may not be looked into by this user`, "run this command as the user of the server");
+  if (!statSync(directory).isDirectory()) return fail(name, `${directory} is not a directory`, "correct --data");
+  if (!hasAccess(directory, constants.R_OK | constants.X_OK))
+    return fail(name, `this user cannot read ${directory}`, "run this command as the user of the server");
   if (!existsSync(join(directory, "assay.db")))
     return fail(
       name,
       `${directory} holds no assay.db`,
-      "give --data the right one; assay serve, assay dev and assay init begin with an empty directory",
+      "correct --data; assay serve, assay dev and assay init start with an empty directory",
     );
   return ok(name, directory);
 }
 
-/** Owner and rights; the rights of the directory keep others from everything in it. */
+/** Checks owner and mode of the directory; its mode protects everything in it. */
 export function checkPermissions(directory: string, { uid }: Pick<Machine, "uid">): Check {
   const name = "permissions";
-  const top = statSync(directory);
-  const mode = (top.mode & 0o777).toString(8).padStart(4, "0");
-  const strangers = OURS.flatMap((entry) => {
-    const found = statSync(join(directory, entry), { throwIfNoEntry: false });
-    return found && found.uid !== top.uid ? [`${entry} (user ${found.uid})`] : [];
+  const { uid: owner, mode: bits } = statSync(directory);
+  const mode = (bits & 0o777).toString(8).padStart(4, "0");
+  const foreign = ENTRIES.flatMap((entry) => {
+    const stats = statSync(join(directory, entry), { throwIfNoEntry: false });
+    return stats && stats.uid !== owner ? [`${entry} (user ${stats.uid})`] : [];
   });
-  if (strangers.length > 0) {
+  if (foreign.length > 0)
     return fail(
       name,
-      `the directory belongs to user ${top.uid}, and ${strangers.join(", ")} to others: a command was run as another user`,
-      `chown -R ${top.uid} ${directory}, and run commands as that user`,
+      `the directory belongs to user ${owner}, but these entries do not: ${foreign.join(", ")}; ` +
+        "a command was run as another user",
+      `chown -R ${owner} ${directory}, and run commands as that user`,
     );
-  }
-  if ((top.mode & 0o007) !== 0)
+  if ((bits & 0o007) !== 0)
     return fail(
       name,
-      `${directory} has mode ${mode}: everybody on this machine may look into it`,
+      `${directory} has mode ${mode}: every user of this machine can read it`,
       `chmod 700 ${directory}`,
     );
-  if ((top.mode & 0o070) !== 0)
+  if ((bits & 0o070) !== 0)
     return warn(
       name,
-      `${directory} has mode ${mode}: its group may look into it`,
-      `chmod 700 ${directory}, unless the group is meant to`,
+      `${directory} has mode ${mode}: its group can read it`,
+      `chmod 700 ${directory}, unless the group is meant to have access`,
     );
-  if (uid !== null && uid !== 0 && uid !== top.uid)
+  if (uid !== null && uid !== 0 && uid !== owner)
     return warn(
       name,
-      `${directory} belongs to user ${top.uid}, and this is user ${uid}`,
+      `${directory} belongs to user ${owner}, and this is user ${uid}`,
       "run this command as the user of the server",
     );
-  if (!may(directory, constants.W_OK) || !may(join(directory, "assay.db"), constants.W_OK))
-    return fail(name, `${directory} cannot be written to`, "give its owner the right to, or mount it to be written to");
-  return ok(name, `mode ${mode}, user ${top.uid}`);
+  if (!hasAccess(directory, constants.W_OK) || !hasAccess(join(directory, "assay.db"), constants.W_OK))
+    return fail(name, `${directory} is not writable`, "give its owner write permission, or mount it read-write");
+  return ok(name, `mode ${mode}, user ${owner}`);
 }
 
-function may(path: string, rights: number): boolean {
+function hasAccess(path: string, mode: number): boolean {
   try {
-    accessSync(path, rights);
+    accessSync(path, mode);
     return true;
   } catch {
     return false;
   }
 }
 
-/** @param reserve of --disk-reserve, in bytes */
+/** @param reserve --disk-reserve in bytes */
 export function checkSpace(
   directory: string,
   reserve: number,
-  { fileSystemSpace: space }: Pick<Machine, "fileSystemSpace">,
+  { fileSystemSpace }: Pick<Machine, "fileSystemSpace">,
 ): Check {
   const name = "disk space";
-  const found = space(nearestExisting(directory));
-  if (!found) return warn(name, "cannot be asked for", "look at it with df");
-  const told = `${fileSizeText(found.free)} free of ${fileSizeText(found.size)}`;
-  if (found.free < reserve)
+  const space = fileSystemSpace(nearestExisting(directory));
+  if (!space) return warn(name, "cannot be determined", "check it with df");
+  const found = `${fileSizeText(space.free)} free of ${fileSizeText(space.size)}`;
+  if (space.free < reserve)
     return fail(
       name,
-      `${told}: less than the ${fileSizeText(reserve)} of --disk-reserve, the server takes no changes`,
-      "make room; the server goes on by itself when there is",
+      `${found}: below the ${fileSizeText(reserve)} of --disk-reserve, the server is read-only`,
+      "free disk space; the server accepts changes again by itself",
     );
-  if (found.files > 0 && found.freeFiles < 1000)
+  if (space.files > 0 && space.freeFiles < 1000)
     return fail(
       name,
-      `${told}, and room for ${found.freeFiles} more files`,
-      "the file system is out of inodes: remove files, or move the data to another one",
+      `${found}, and room for ${space.freeFiles} more files`,
+      "the file system is running out of inodes: remove files, or move the data to another one",
     );
-  if (found.free < 4 * reserve)
+  if (space.free < 4 * reserve)
     return warn(
       name,
-      `${told}; below ${fileSizeText(reserve)} the server takes no changes`,
-      "make room before it does",
+      `${found}; below ${fileSizeText(reserve)} the server becomes read-only`,
+      "free disk space before that happens",
     );
-  return ok(name, told);
+  return ok(name, found);
 }
 
 /**
- * Room for one more backup, and the backups that are there.
- * @param place where backups go @param needed bytes of one, null when they cannot be told @param every how often the
- * server makes one, in seconds; null: it does not
+ * Checks the existing backups and the space for one more.
+ * @param directory where backups are written @param neededBytes the size of one more, null when it is unknown
+ * @param intervalS how often the server makes one, in seconds; null: never
  */
 export function checkBackups(
-  place: string,
-  needed: number | null,
-  every: number | null,
-  { fileSystemSpace: space, now }: Pick<Machine, "fileSystemSpace" | "now">,
+  { directory, neededBytes, intervalS }: { directory: string; neededBytes: number | null; intervalS: number | null },
+  { fileSystemSpace, now }: Pick<Machine, "fileSystemSpace" | "now">,
 ): Check {
   const name = "backup";
-  const found = entriesOf(place, /^assay-backup-.*\.tar/);
-  const newest = found.at(-1);
-  const free = space(nearestExisting(place))?.free ?? null;
-  const told = newest
-    ? `the latest of ${found.length} in ${place} is ${ageText(now() - newest.modifiedAt)} old, ${fileSizeText(newest.size)}`
-    : `none in ${place}`;
-  if (needed !== null && free !== null && free < needed)
+  const backups = listFiles(directory, /^assay-backup-.*\.tar/);
+  const newest = backups.at(-1);
+  const free = fileSystemSpace(nearestExisting(directory))?.free ?? null;
+  const age = newest ? now() - newest.modifiedAt : 0;
+  const found = newest
+    ? `the latest of ${backups.length} in ${directory} is ${ageText(age)} old, ${fileSizeText(newest.size)}`
+    : `none in ${directory}`;
+  if (neededBytes !== null && free !== null && free < neededBytes)
     return warn(
       name,
-      `${told}; one more needs up to ${fileSizeText(needed)}, and ${fileSizeText(free)} are free`,
-      "make room, or give --backup-directory a larger disk",
+      `${found}; one more needs up to ${fileSizeText(neededBytes)}, and ${fileSizeText(free)} are free`,
+      "free disk space, or set --backup-directory to a larger disk",
     );
   if (!newest)
     return warn(
       name,
-      told,
-      every === null
+      found,
+      intervalS === null
         ? "set --backup-every, or make backups in another way, to another disk"
-        : "the first comes by itself; if it does not, see the log of the server",
+        : "the server makes the first one by itself; if it does not, see its log",
     );
-  if (every !== null && now() - newest.modifiedAt > 2 * every)
+  if (intervalS !== null && age > 2 * intervalS)
     return fail(
       name,
-      `${told}, although one is made every ${ageText(every)}`,
-      "see the log of the server for why they failed",
+      `${found}, although one is due every ${ageText(intervalS)}`,
+      "see the log of the server for why backups failed",
     );
-  return ok(name, told);
+  return ok(name, found);
 }
 
-/** Copies that were made before migrations; those of the last upgrades stay until the operator deletes them. */
+/** The copies that were made before migrations; they stay until the operator deletes them. */
 export function checkCopies(directory: string): Check {
-  const found = entriesOf(join(directory, "backups"), /^assay-schema-\d+-before-\d+-.*\.db$/);
-  const bytes = found.reduce((sum, { size }) => sum + size, 0);
+  const copies = listFiles(join(directory, "backups"), /^assay-schema-\d+-before-\d+-.*\.db$/);
+  const bytes = copies.reduce((sum, { size }) => sum + size, 0);
   return ok(
     "copies before upgrades",
-    found.length === 0
+    copies.length === 0
       ? "none"
-      : `${found.length} in backups/, ${fileSizeText(bytes)}; delete those of upgrades that proved themselves`,
+      : `${copies.length} in backups/, ${fileSizeText(bytes)}; delete those of upgrades that have proved themselves`,
   );
 }
 
 /** Files whose names match, oldest first. `modifiedAt` in epoch seconds. */
-function entriesOf(place: string, names: RegExp): { size: number; modifiedAt: number }[] {
+function listFiles(directory: string, names: RegExp): { size: number; modifiedAt: number }[] {
   try {
-    return readdirSync(place)
+    return readdirSync(directory)
       .filter((entry) => names.test(entry))
-      .flatMap((entry) => statSync(join(place, entry), { throwIfNoEntry: false }) ?? [])
+      .flatMap((entry) => statSync(join(directory, entry), { throwIfNoEntry: false }) ?? [])
       .map(({ size, mtimeMs }) => ({ size, modifiedAt: mtimeMs / 1000 }))
       .sort((a, b) => a.modifiedAt - b.modifiedAt);
   } catch {
     return [];
   }
-}
-
-/** Seconds as people say them. */
-export function ageText(seconds: number): string {
-  const whole = Math.max(0, seconds);
-  if (whole < 120) return `${Math.round(whole)} seconds`;
-  if (whole < 7_200) return `${Math.round(whole / 60)} minutes`;
-  if (whole < 172_800) return `${Math.round(whole / 3_600)} hours`;
-  return `${Math.round(whole / 86_400)} days`;
 }

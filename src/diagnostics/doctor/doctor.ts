@@ -1,16 +1,16 @@
 /**
- * Everything that can be told about an installation without touching it: each check is made by itself, and one that
- * cannot be made says so and holds up no other. Nothing is created and nothing is written: where the database cannot be
- * opened without that, its rows are not looked at.
+ * Everything that can be said about an installation without touching it. Checks are independent: one that cannot be
+ * made reports that and blocks no other. Nothing is created or written: where the database cannot be opened without
+ * that, its rows are not read.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Config } from "../../config/options.ts";
-import { loadAddon } from "../../store/db/native-addon.ts";
-import { openReadOnly } from "../../store/db/database.ts";
 import { isServed } from "../../store/db/data-directory-lock.ts";
+import { openReadOnly } from "../../store/db/database.ts";
+import { loadAddon } from "../../store/db/native-addon.ts";
 import type { Check, Machine } from "./check.ts";
-import { fail, realMachine as realMachine, ok, warn } from "./check.ts";
+import { fail, ok, realMachine, warn } from "./check.ts";
 import { checkContents, checkDatabase, checkFreePages, checkWal } from "./database.ts";
 import type { DatabaseContents, DatabaseState } from "./database.ts";
 import { checkBackups, checkCopies, checkDirectory, checkPermissions, checkSpace } from "./directory.ts";
@@ -18,99 +18,100 @@ import { checkFileSystem } from "./file-system.ts";
 import { checkAddress, checkClock, checkMemory, checkOpenFiles, checkServer, findLockHolder } from "./process.ts";
 import type { ServerProcess } from "./process.ts";
 
-export type DoctorOptions = {
+type DoctorOptions = {
   /** An absolute path. */
   directory: string;
   config: Config;
-  /** The check of the certificate; null where none is configured. */
+  /** Checks the certificate; returns null where none is configured. */
   certificate(): Check | null;
-  /**
-   * The check of where evidence is kept, and of what the database records of that; null: nothing, or it could not be
-   * asked.
-   */
+  /** Checks the evidence store. `recorded`: the location in the database; null: none, or it could not be read. */
   evidence(recorded: string | null): Promise<Check>;
   machine?: Machine;
 };
 
-/** `newer`: the database was written by a newer program. */
-export type Diagnosis = { checks: Check[]; newer: boolean };
+/** `newer`: a newer program wrote the database. */
+type Diagnosis = { checks: Check[]; newer: boolean };
 
-export async function diagnose({
-  directory,
-  config,
-  certificate,
-  evidence,
-  machine = realMachine,
-}: DoctorOptions): Promise<Diagnosis> {
-  const checks: Check[] = [];
-  const mode = config.networkFilesystem;
+export async function diagnose(options: DoctorOptions): Promise<Diagnosis> {
+  const { directory, config, certificate, machine = realMachine } = options;
   const present = checkDirectory(directory);
-  checks.push(
-    present,
-    guarded("file system", () => checkFileSystem(directory, mode, machine)),
-    guarded("disk space", () => checkSpace(directory, config.diskReserve, machine)),
-  );
-  checks.push(guarded("native library", checkLibrary));
-  let state: DatabaseState = { header: null, newer: false, usable: false };
-  let [server, contents]: [ServerProcess | null, DatabaseContents | null] = [null, null];
-  if (present.level === "ok") {
-    checks.push(guarded("permissions", () => checkPermissions(directory, machine)));
-    checks.push(guarded("server", () => checkServer((server = serverOf(directory, machine)))));
-    checks.push(
-      guarded("database", () => {
-        const { check, state: found } = checkDatabase(directory, machine);
-        state = found;
-        return check;
-      }),
-    );
-    const { header } = state;
-    checks.push(
-      guarded("write-ahead log", () => checkWal(directory, server !== null, config.checkpoints === "external")),
-    );
-    if (header) checks.push(checkFreePages(header));
-    if (state.usable) {
-      const looked = lookInside(directory, server !== null, machine);
-      contents = "checks" in looked ? looked : null;
-      for (const check of "checks" in looked ? looked.checks : [looked]) checks.push(check);
-    }
-    checks.push(
-      guarded("clock", () => checkClock(directory, { newest: null, backwards: 0, clock: null, ...contents }, machine)),
-    );
-    const needed = header && header.pages * header.pageSize + (contents?.evidence ?? 0);
-    checks.push(
-      guarded("backup", () =>
-        checkBackups(config.backupDirectory ?? join(directory, "backups"), needed, config.backupEvery, machine),
-      ),
-      guarded("copies before upgrades", () => checkCopies(directory)),
-    );
-    checks.push(await evidence(contents?.place ?? null).catch((error: unknown) => unmade("evidence store", error)));
-  }
-  checks.push(
-    guarded("open files", () => checkOpenFiles(server, machine)),
-    guarded("memory", () => checkMemory(machine)),
-  );
-  checks.push(await checkAddress(config.listen, server).catch((error: unknown) => unmade("address", error)));
+  const data = present.level === "ok" ? await diagnoseData(options, machine) : NO_DATA;
   const certified = certificate();
-  if (certified) checks.push(certified);
-  return { checks, newer: state.newer };
+  const checks = [
+    present,
+    guard("file system", () => checkFileSystem(directory, config.networkFilesystem, machine)),
+    guard("disk space", () => checkSpace(directory, config.diskReserve, machine)),
+    guard("native library", checkLibrary),
+    ...data.checks,
+    guard("open files", () => checkOpenFiles(data.server, machine)),
+    guard("memory", () => checkMemory(machine)),
+    await checkAddress(config.listen, data.server).catch((error: unknown) => couldNotCheck("address", error)),
+    ...(certified ? [certified] : []),
+  ];
+  return { checks, newer: data.newer };
 }
 
-function guarded(name: string, check: () => Check): Check {
+type DataDiagnosis = Diagnosis & { server: ServerProcess | null };
+
+const NO_DATA: DataDiagnosis = { checks: [], newer: false, server: null };
+
+/** The checks of what is in the data directory. */
+async function diagnoseData({ directory, config, evidence }: DoctorOptions, machine: Machine): Promise<DataDiagnosis> {
+  let server: ServerProcess | null = null;
+  let state: DatabaseState = { header: null, newer: false, usable: false };
+  const checks = [
+    guard("permissions", () => checkPermissions(directory, machine)),
+    guard("server", () => {
+      server = findServer(directory, machine);
+      return checkServer(server);
+    }),
+    guard("database", () => {
+      const database = checkDatabase(directory, machine);
+      state = database.state;
+      return database.check;
+    }),
+  ];
+  const { header, usable, newer } = state as DatabaseState;
+  const hasServer = server !== null;
+  checks.push(
+    guard("write-ahead log", () =>
+      checkWal(directory, { isServed: hasServer, isExternal: config.checkpoints === "external" }),
+    ),
+  );
+  if (header) checks.push(checkFreePages(header));
+  const contents = usable ? readContents(directory, { hasServer }, machine) : NO_CONTENTS;
+  const neededBytes = header && header.pages * header.pageSize + contents.evidence;
+  const backups = {
+    directory: config.backupDirectory ?? join(directory, "backups"),
+    neededBytes,
+    intervalS: config.backupEvery,
+  };
+  for (const check of contents.checks) checks.push(check);
+  checks.push(
+    guard("clock", () => checkClock(directory, contents, machine)),
+    guard("backup", () => checkBackups(backups, machine)),
+    guard("copies before upgrades", () => checkCopies(directory)),
+    await evidence(contents.place).catch((error: unknown) => couldNotCheck("evidence store", error)),
+  );
+  return { checks, newer, server };
+}
+
+function guard(name: string, check: () => Check): Check {
   try {
     return check();
   } catch (error) {
-    return unmade(name, error);
+    return couldNotCheck(name, error);
   }
 }
 
-const unmade = (name: string, error: unknown): Check =>
+const couldNotCheck = (name: string, error: unknown): Check =>
   warn(
     name,
-    `could not be looked at: ${error instanceof Error ? error.message : String(error)}`,
+    `could not be checked: ${error instanceof Error ? error.message : String(error)}`,
     "run this command as the user of the server",
   );
 
-/** Not by way of the data directory, where nothing is to change. */
+/** Loads the library without using the data directory, where nothing may change. */
 function checkLibrary(): Check {
   try {
     loadAddon(null);
@@ -119,36 +120,49 @@ function checkLibrary(): Check {
     return fail(
       "native library",
       error instanceof Error ? error.message : String(error),
-      "set ASSAY_NATIVE_DIR to a directory that is writable and not mounted noexec; the data directory will do",
+      "set ASSAY_NATIVE_DIR to a directory that is writable and not mounted noexec, such as the data directory",
     );
   }
 }
 
-const serverOf = (directory: string, machine: Machine): ServerProcess | null =>
+const findServer = (directory: string, machine: Machine): ServerProcess | null =>
   isServed(directory) ? findLockHolder(join(directory, "assay.lock"), machine) : null;
 
-/** The rows, where looking at them changes nothing: beside a server, or in a file that nobody has to repair first. */
-function lookInside(directory: string, served: boolean, machine: Machine): DatabaseContents | Check {
+/** The contents of a database that cannot be read. */
+const NO_CONTENTS: DatabaseContents = {
+  evidence: 0,
+  place: null,
+  newest: null,
+  clock: null,
+  backwards: 0,
+  checks: [],
+};
+
+/** Reads the rows where that changes nothing: beside a server, or from a file that needs no recovery. */
+function readContents(directory: string, { hasServer }: { hasServer: boolean }, machine: Machine): DatabaseContents {
   const name = "contents";
-  const log = statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0;
-  if (!served && log > 0)
-    return warn(
+  const walBytes = statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0;
+  if (!hasServer && walBytes > 0) {
+    const check = warn(
       name,
-      "not looked at: the log must be taken over first, which changes files",
-      "start the server, or run assay verify, then ask again",
+      "not checked: the write-ahead log must be applied first, which changes files",
+      "start the server, or run assay verify, then run this command again",
     );
+    return { ...NO_CONTENTS, checks: [check] };
+  }
   try {
-    const db = openReadOnly(directory, { immutable: !served });
+    const db = openReadOnly(directory, { immutable: !hasServer });
     try {
-      return checkContents(db, served, machine);
+      return checkContents(db, { isServed: hasServer, now: machine.now() });
     } finally {
       db.close();
     }
   } catch (error) {
-    return fail(
+    const check = fail(
       name,
       `cannot be read: ${error instanceof Error ? error.message : String(error)}`,
-      "run this command as the user of the server; if it stays so, assay verify tells what is damaged",
+      "run this command as the user of the server; if it still fails, assay verify shows what is damaged",
     );
+    return { ...NO_CONTENTS, checks: [check] };
   }
 }

@@ -1,14 +1,13 @@
 /**
- * On what kind of file system a directory lies. A database on a network file system is lost sooner or later: the locks
- * that keep two processes from writing at once, and the memory that they share beside the log, do not reach over a
- * network, and a sync may end before anything is on a disk. So the server does not start there unless the operator
- * takes that on.
+ * The file system of a directory. A database on a network file system is lost sooner or later: the locks that keep two
+ * processes from writing at once, and the memory that they share beside the log, do not work across a network, and a
+ * sync may return before the data is on a disk. So the server refuses to start there unless the operator accepts that.
  */
 import type { Check, Machine } from "./check.ts";
 import { nearestExisting, fail, realMachine, ok, warn } from "./check.ts";
 
 /** From /proc/self/mountinfo (proc(5)): `type` such as ext4 or nfs4, `source` such as a device or HOST:/PATH. */
-export type Mount = { point: string; type: string; source: string; readOnly: boolean };
+type Mount = { point: string; type: string; source: string; readOnly: boolean };
 
 const NETWORK_TYPES = new Set([
   "nfs",
@@ -35,11 +34,11 @@ const NETWORK_TYPES = new Set([
   "davfs",
 ]);
 
-/** Whether files of that type lie on another machine, or behind a process that may do with them what it likes. */
+/** Whether files on that type are on another machine, or behind a user-space process that may handle them freely. */
 export const isNetworkFileSystem = (type: string): boolean =>
   NETWORK_TYPES.has(type) || type === "fuse" || type.startsWith("fuse.");
 
-/** By statfs(2), for where there is no mountinfo; FUSE cannot be told from a local file system in user space by it. */
+/** Types by statfs(2), where there is no mountinfo. They do not distinguish network from local FUSE file systems. */
 const NETWORK_MAGIC: Readonly<Record<number, string>> = {
   0x6969: "nfs",
   0x517b: "smbfs",
@@ -60,12 +59,9 @@ const NETWORK_MAGIC: Readonly<Record<number, string>> = {
   0x65735546: "fuse",
 };
 
-/**
- * The mount on which `path` (absolute, without links) lies; null where the text does not say. Of mounts over each other
- * the last counts.
- */
+/** The mount that contains `path` (absolute, without links); the last one of several at the same point. */
 export function findMount(mountinfo: string, path: string): Mount | null {
-  let found: Mount | null = null;
+  let best: Mount | null = null;
   for (const line of mountinfo.split("\n")) {
     const [front = "", back] = line.split(" - ");
     const fields = front.split(" ");
@@ -73,95 +69,98 @@ export function findMount(mountinfo: string, path: string): Mount | null {
     const [point, options] = [fields[4], fields[5]];
     if (point === undefined || options === undefined || type === undefined) continue;
     const mount: Mount = {
-      point: unescaped(point),
+      point: decodeOctal(point),
       type,
-      source: unescaped(source ?? ""),
+      source: decodeOctal(source ?? ""),
       readOnly: [options, superOptions ?? ""].some((list) => list.split(",").includes("ro")),
     };
-    const holds = mount.point === "/" || path === mount.point || path.startsWith(`${mount.point}/`);
-    if (holds && (!found || mount.point.length >= found.point.length)) found = mount;
+    const contains = mount.point === "/" || path === mount.point || path.startsWith(`${mount.point}/`);
+    if (contains && (!best || mount.point.length >= best.point.length)) best = mount;
   }
-  return found;
+  return best;
 }
 
-/** Blanks and the like are written as \040. */
-const unescaped = (text: string): string =>
+/** mountinfo escapes blanks and the like as \040. */
+const decodeOctal = (text: string): string =>
   text.replace(/\\([0-7]{3})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
 
-/** The mount on which a directory lies, or will lie once it is made; null where nobody can tell. */
+/** The mount that contains a directory, or will contain it once it is created; null where it is unknown. */
 export function findDirectoryMount(
   directory: string,
-  { readText: text, fileSystemSpace: space }: Pick<Machine, "readText" | "fileSystemSpace">,
+  { readText, fileSystemSpace }: Pick<Machine, "readText" | "fileSystemSpace">,
 ): Mount | null {
   const path = nearestExisting(directory);
-  const told = findMount(text("/proc/self/mountinfo") ?? "", path);
-  if (told) return told;
-  // Negative where the number does not fit into 32 bits with a sign.
-  const type = NETWORK_MAGIC[(space(path)?.type ?? 0) >>> 0];
+  const mount = findMount(readText("/proc/self/mountinfo") ?? "", path);
+  if (mount) return mount;
+  // The number is negative where it does not fit into 31 bits.
+  const type = NETWORK_MAGIC[(fileSystemSpace(path)?.type ?? 0) >>> 0];
   return type === undefined ? null : { point: path, type, source: "", readOnly: false };
 }
 
-/** The data directory lies on a network file system, and nobody allowed that. */
+/** The data directory is on a network file system, which the configuration does not allow. */
 export class NetworkFileSystemError extends Error {
   readonly code = "NETWORK_FILE_SYSTEM";
   constructor(directory: string, mount: Mount) {
     super(
-      `the data directory ${directory} lies on a network file system (${describeMount(mount)}), where locks and syncs do not hold what a database needs: ` +
-        "move it to a local disk; see assay help troubleshooting for what --network-filesystem allow means",
+      `the data directory ${directory} is on a network file system (${describeMount(mount)}), ` +
+        "whose locks and syncs are not reliable enough for a database: move it to a local disk; " +
+        "see assay help troubleshooting for what --network-filesystem allow means",
     );
     this.name = "NetworkFileSystemError";
   }
 }
 
-/** For the start of a server. @throws NetworkFileSystemError */
+/** Called at the start of a server. @throws NetworkFileSystemError */
 export function refuseNetworkFileSystem(
   directory: string,
   mode: "refuse" | "allow",
-  seen: Pick<Machine, "readText" | "fileSystemSpace"> = realMachine,
+  machine: Pick<Machine, "readText" | "fileSystemSpace"> = realMachine,
 ): void {
-  const mount = findDirectoryMount(directory, seen);
+  const mount = findDirectoryMount(directory, machine);
   if (mode === "refuse" && mount && isNetworkFileSystem(mount.type)) throw new NetworkFileSystemError(directory, mount);
 }
 
-/** Gone when the machine, or the container, is. */
+/** File systems whose content is lost with the machine's power or with the container. */
 const EPHEMERAL: Readonly<Record<string, string>> = {
-  tmpfs: "is in memory: everything is gone after a restart of the machine",
-  ramfs: "is in memory: everything is gone after a restart of the machine",
-  overlay: "belongs to a container: everything is gone with it",
+  tmpfs: "is in memory: a restart of the machine deletes everything",
+  ramfs: "is in memory: a restart of the machine deletes everything",
+  overlay: "belongs to a container: removing the container deletes everything",
 };
 
 export function checkFileSystem(
   directory: string,
   mode: "refuse" | "allow",
-  seen: Pick<Machine, "readText" | "fileSystemSpace">,
+  machine: Pick<Machine, "readText" | "fileSystemSpace">,
 ): Check {
   const name = "file system";
-  const mount = findDirectoryMount(directory, seen);
-  if (!mount) return warn(name, "its type cannot be told", "make sure that the data directory lies on a local disk");
+  const mount = findDirectoryMount(directory, machine);
+  if (!mount) return warn(name, "its type is unknown", "make sure that the data directory is on a local disk");
   if (mount.readOnly)
     return fail(
       name,
       `${describeMount(mount)} is mounted read-only`,
-      "mount it to be written to; after an error of the disk the kernel mounts it so, see the system's log",
+      "mount it read-write; the kernel remounts a file system read-only after a disk error, see the system log",
     );
   if (isNetworkFileSystem(mount.type)) {
     return mode === "allow"
       ? warn(
           name,
           `${describeMount(mount)} is a network file system, which --network-filesystem allow accepts`,
-          "move the data directory to a local disk: locks and syncs of network file systems lose databases",
+          "move the data directory to a local disk: the locks and syncs of network file systems destroy databases",
         )
       : fail(
           name,
-          `${describeMount(mount)} is a network file system: the server does not start on it`,
+          `${describeMount(mount)} is a network file system: the server refuses to start on it`,
           "move the data directory to a local disk",
         );
   }
-  const fleeting = EPHEMERAL[mount.type];
-  return fleeting === undefined
+  const loss = EPHEMERAL[mount.type];
+  return loss === undefined
     ? ok(name, describeMount(mount))
-    : warn(name, `${describeMount(mount)} ${fleeting}`, "give --data a directory on a disk, in a container a volume");
+    : warn(name, `${describeMount(mount)} ${loss}`, "set --data to a directory on a disk; in a container, on a volume");
 }
 
-const describeMount = ({ type, point, source }: Mount): string =>
-  `${type} at ${point}${source === "" || source === type || source === "none" ? "" : ` from ${source}`}`;
+function describeMount({ type, point, source }: Mount): string {
+  const hasSource = source !== "" && source !== type && source !== "none";
+  return `${type} at ${point}${hasSource ? ` from ${source}` : ""}`;
+}

@@ -5,25 +5,27 @@ import type { Db } from "../../store/db/types.ts";
 /** `about` names the row or the file, `problem` says what is wrong with it. */
 export type Finding = { about: string; problem: string };
 
-/** Takes what a check says. */
+/** Receives the results of a check. */
 export type Findings = {
-  /** Damage. */
+  /** Reports damage. */
   damage(about: string, problem: string): void;
-  /** Nothing wrong, but worth knowing. */
+  /** Reports something that is worth knowing but not damage. */
   note(about: string, text: string): void;
-  /** So many more of `what` were looked at. */
-  count(what: string, count: number): void;
+  /** Adds `amount` to the number of `what` that were checked. */
+  count(what: string, amount: number): void;
 };
 
-/** A store of which only the reading parts are used: neither clock nor ids are ever asked for. */
+/** Reports damage of one subject. */
+export type ReportDamage = (problem: string) => void;
+
+/** A store for reading only: its clock and its ids are never used. */
 export const openReadOnlyStore = (db: Db): Store => openStore(db, { now: () => 0, newId: () => "" });
 
-/** What went wrong while a row was read or judged, in words. */
 export const errorMessage = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** Runs on the event loop's next turn, so that long work leaves room for signals and for what is shown meanwhile. */
+/** Resolves on the next turn of the event loop, so that long work leaves time for signals and the progress bar. */
 export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** Whether SQLite says that it cannot make sense of the file. */
+/** Whether SQLite reports that the file itself is damaged. */
 export const isDamagedFile = (error: unknown): boolean =>
   /^SQLITE_(CORRUPT|NOTADB|IOERR)/.test(String((error as { code?: unknown } | null)?.code));

@@ -1,17 +1,18 @@
 /**
- * Verdicts on what runs: whether each is what its facts lead to, and the deployments that belong to them. Rows never
- * change, so a few thousand of them are looked at in one transaction. What is remembered of those before is a bit and a
- * number for each.
+ * Re-evaluates what runs: every stored evaluation must follow from its stored facts, and every start must have its
+ * deployments. Rows never change, so one transaction covers only a batch of them. A bit and a number are remembered for
+ * each row of earlier batches.
  */
-import type { Facts, Evaluation } from "../../domain/compliance/environment.ts";
+import type { Evaluation, Facts, StoredVerdict } from "../../domain/compliance/environment.ts";
 import { replay } from "../../domain/compliance/replay.ts";
+import { hasMembers, isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import type { Store } from "../../store/index.ts";
-import { yieldToEventLoop, openReadOnlyStore, errorMessage } from "./check.ts";
-import type { Findings } from "./check.ts";
 import type { Db } from "../../store/db/types.ts";
+import type { Store } from "../../store/index.ts";
+import { errorMessage, openReadOnlyStore, yieldToEventLoop } from "./check.ts";
+import type { Findings, ReportDamage } from "./check.ts";
 
-/** How far earlier looks got: keys of rows. */
+/** The last keys that earlier checks covered. */
 export type EvaluationProgress = { row: number; evaluation: number; deployment: number };
 
 export const noEvaluationsChecked = (): EvaluationProgress => ({ row: 0, evaluation: 0, deployment: 0 });
@@ -26,8 +27,8 @@ type Row = {
   compliant: 0 | 1 | null;
   timestamp: number | null;
   evaluation_id: number;
-  judged_in: number;
-  judged: 0 | 1 | null;
+  evaluated_in: number;
+  evaluated: 0 | 1 | null;
   allowlist_id: number | null;
   allowed_in: number | null;
   allowed: string | null;
@@ -38,183 +39,210 @@ type Row = {
 type Deployment = {
   id: number;
   deployed_at: number;
-  artifact_name: string;
   compliant: 0 | 1 | null;
   ordinal: number;
   flow_id: number;
   artifact_id: number;
 };
 type Owner = Pick<Row, "environment_id" | "fingerprint" | "name">;
-type Say = (problem: string) => void;
 
-/** Rows carry their facts, so they are not all read at once. */
+/** Rows include their facts, so few are read at a time. */
 const BATCH_SIZE = 500;
 
+/** What a check needs besides the rows. `start` is the progress when it began, `progress` moves with it. */
+type Check = {
+  readonly db: Db;
+  readonly store: Store;
+  readonly findings: Findings;
+  readonly start: EvaluationProgress;
+  readonly progress: EvaluationProgress;
+  /** Evaluation -> the first row that has it. */
+  readonly owners: KeyedNumbers;
+  /** Deployment -> 1 when a start has it. */
+  readonly claimed: KeyedNumbers;
+};
+
 /**
- * Every evaluation that is newer than what `looked` says gives the same again; every artifact that started has its
- * deployments.
- * @param step is told how many rows were looked at.
+ * Checks every evaluation that is newer than `progress`, and moves `progress`.
+ * @param onRows is called with the number of rows checked so far
  */
 export async function checkEvaluations(
   db: Db,
-  sink: Findings,
-  looked: EvaluationProgress = noEvaluationsChecked(),
-  step: (done: number) => void = () => undefined,
+  findings: Findings,
+  {
+    progress = noEvaluationsChecked(),
+    onRows = () => undefined,
+  }: { progress?: EvaluationProgress; onRows?: (done: number) => void } = {},
 ): Promise<void> {
-  const store = openReadOnlyStore(db);
-  const after = { ...looked };
-  const rowsAfter = db.prepare<[number], Row>(
-    `SELECT a.id, a.environment_id, a.first_index, a.fingerprint, a.name, a.annotation, a.compliant, s.timestamp, e.id AS evaluation_id,
-            e.environment_id AS judged_in, e.compliant AS judged, e.allowlist_id, l.environment_id AS allowed_in, l.fingerprint AS allowed, e.facts_json,
-            e.verdicts_json, e.reasons_json
-     FROM snapshot_artifacts a JOIN evaluations e ON e.id = a.evaluation_id LEFT JOIN allowlist_entries l ON l.id = e.allowlist_id
-     LEFT JOIN snapshots s ON s.environment_id = a.environment_id AND s.idx = a.first_index
-     WHERE a.id > ? ORDER BY a.id LIMIT ${BATCH_SIZE}`,
-  );
-  const ownerOf = db.prepare<[number], Owner>(
-    "SELECT environment_id, fingerprint, name FROM snapshot_artifacts WHERE id = ?",
-  );
-  const deploymentsOf = db.prepare<[number, string, number, number, string], Deployment>(
-    `SELECT id, deployed_at, artifact_name, compliant, ordinal, flow_id, artifact_id FROM deployments
-     WHERE environment_id = ? AND fingerprint = ? AND id > ? AND snapshot_index = ? AND artifact_name = ? ORDER BY id`,
-  );
-  /** Evaluations to the first row that has them. */
-  const judged = numbersAfter(after.evaluation);
-  const deployed = numbersAfter(after.deployment);
-
-  const judgement = (row: Row, say: Say): void => {
-    if (row.judged_in !== row.environment_id) say(`has an evaluation of environment ${row.judged_in}`);
-    const first = judged.get(row.evaluation_id);
-    if (first !== 0) {
-      const owner = ownerOf.get(first);
-      if (
-        owner &&
-        (owner.environment_id !== row.environment_id ||
-          owner.fingerprint !== row.fingerprint ||
-          owner.name !== row.name)
-      )
-        say("has the evaluation of another artifact");
-      return;
-    }
-    if (row.evaluation_id <= after.evaluation) return;
-    judged.set(row.evaluation_id, row.id);
-    sink.count("evaluations", 1);
-    for (const difference of differencesOf(store, row)) say(`evaluation ${row.evaluation_id}: ${difference}`);
+  const check: Check = {
+    db,
+    store: openReadOnlyStore(db),
+    findings,
+    start: { ...progress },
+    progress,
+    owners: numbersAfter(progress.evaluation),
+    claimed: numbersAfter(progress.deployment),
   };
-  const start = (row: Row, say: Say): void => {
-    const own = deploymentsOf.all(row.environment_id, row.fingerprint, after.deployment, row.first_index, row.name);
-    for (const { id } of own) deployed.set(id, 1);
-    sink.count("deployments", own.length);
-    const { flows } = JSON.parse(row.facts_json) as Facts;
-    const expected = JSON.stringify(
-      flows.map((flow, ordinal) => [
-        flow.deployment_id,
-        ordinal,
-        flow.flow_id,
-        flow.artifact_id,
-        row.compliant,
-        row.timestamp,
-      ]),
-    );
-    const told = JSON.stringify(
-      own.map((one) => [one.id, one.ordinal, one.flow_id, one.artifact_id, one.compliant, one.deployed_at]),
-    );
-    if (told !== expected)
-      say(`started with deployments ${expected} (id, ordinal, flow, artifact, compliant, time), there are ${told}`);
-  };
+  const rowsAfter = prepareRows(db);
+  const checkOwner = prepareOwners(check);
+  const checkDeployments = prepareDeployments(check);
   let done = 0;
-  const turn = db.transaction((): boolean => {
-    const rows = rowsAfter.all(looked.row);
+  /** Checks the next batch; returns whether there was one. */
+  const checkBatch = db.transaction((): boolean => {
+    const rows = rowsAfter.all(progress.row);
     for (const row of rows) {
-      const say: Say = (problem) =>
-        sink.damage(
-          `snapshot_artifacts row ${row.id} (environment ${row.environment_id}, ${row.name}, from snapshot ${row.first_index})`,
-          problem,
-        );
-      judgement(row, say);
-      try {
-        if (row.annotation.startsWith("started-")) start(row, say);
-      } catch (error) {
-        say(`its facts cannot be read: ${errorMessage(error)}`);
-      }
-      looked.row = row.id;
+      const about =
+        `snapshot_artifacts row ${row.id} ` +
+        `(environment ${row.environment_id}, ${row.name}, from snapshot ${row.first_index})`;
+      const report: ReportDamage = (problem) => findings.damage(about, problem);
+      checkOwner(row, report);
+      if (row.annotation.startsWith("started-")) checkDeployments(row, report);
+      progress.row = row.id;
     }
     done += rows.length;
-    // What belongs to nothing is asked for in the transaction of the last rows: later writes bring theirs with them.
-    if (rows.length === 0) checkLeftOver(db, sink, after, looked, { judged, deployed });
+    // In the transaction of the last rows: later evaluations and deployments are written together with their rows.
+    if (rows.length === 0) checkUnclaimed(check);
     return rows.length > 0;
   });
-  while (turn()) {
-    step(done);
+  while (checkBatch()) {
+    onRows(done);
     await yieldToEventLoop();
   }
-  sink.count("intervals", done);
+  findings.count("intervals", done);
 }
 
-type Marks = ReturnType<typeof numbersAfter>;
+const prepareRows = (db: Db) =>
+  db.prepare<[number], Row>(
+    `SELECT sa.id, sa.environment_id, sa.first_index, sa.fingerprint, sa.name, sa.annotation, sa.compliant, s.timestamp,
+            ev.id AS evaluation_id, ev.environment_id AS evaluated_in, ev.compliant AS evaluated, ev.allowlist_id,
+            l.environment_id AS allowed_in, l.fingerprint AS allowed, ev.facts_json, ev.verdicts_json, ev.reasons_json
+     FROM snapshot_artifacts sa
+     JOIN evaluations ev ON ev.id = sa.evaluation_id
+     LEFT JOIN allowlist_entries l ON l.id = ev.allowlist_id
+     LEFT JOIN snapshots s ON s.environment_id = sa.environment_id AND s.idx = sa.first_index
+     WHERE sa.id > ? ORDER BY sa.id LIMIT ${BATCH_SIZE}`,
+  );
 
-/** Evaluations and deployments that no row has, and deployments that replace what they cannot. Moves `looked`. */
-function checkLeftOver(
-  db: Db,
-  { damage: found }: Findings,
-  after: EvaluationProgress,
-  looked: EvaluationProgress,
-  { judged, deployed }: { judged: Marks; deployed: Marks },
-): void {
-  for (const id of db
-    .prepare<[number], number>("SELECT id FROM evaluations WHERE id > ? ORDER BY id")
-    .pluck()
-    .iterate(after.evaluation)) {
-    if (judged.get(id) === 0) found(`evaluation ${id}`, "belongs to nothing");
-    looked.evaluation = id;
+/** Checks that an evaluation belongs to its row, and re-evaluates it the first time that it occurs. */
+function prepareOwners(check: Check): (row: Row, report: ReportDamage) => void {
+  const { db, store, findings, owners } = check;
+  const findOwner = db.prepare<[number], Owner>(
+    "SELECT environment_id, fingerprint, name FROM snapshot_artifacts WHERE id = ?",
+  );
+  return (row, report) => {
+    if (row.evaluated_in !== row.environment_id) report(`has an evaluation of environment ${row.evaluated_in}`);
+    const first = owners.get(row.evaluation_id);
+    if (first !== 0) {
+      const owner = findOwner.get(first);
+      const isSame =
+        owner?.environment_id === row.environment_id &&
+        owner.fingerprint === row.fingerprint &&
+        owner.name === row.name;
+      if (owner && !isSame) report("has the evaluation of another artifact");
+      return;
+    }
+    if (row.evaluation_id <= check.start.evaluation) return;
+    owners.set(row.evaluation_id, row.id);
+    findings.count("evaluations", 1);
+    for (const difference of listDifferences(store, row)) report(`evaluation ${row.evaluation_id}: ${difference}`);
+  };
+}
+
+const isFacts = hasMembers<Facts>("flows");
+
+/** Checks that a row that started has the deployments that follow from its facts. */
+function prepareDeployments({ db, findings, start, claimed }: Check): (row: Row, report: ReportDamage) => void {
+  const deployments = db.prepare<[number, string, number, number, string], Deployment>(
+    `SELECT id, deployed_at, compliant, ordinal, flow_id, artifact_id FROM deployments
+     WHERE environment_id = ? AND fingerprint = ? AND id > ? AND snapshot_index = ? AND artifact_name = ? ORDER BY id`,
+  );
+  return (row, report) => {
+    const own = deployments.all(row.environment_id, row.fingerprint, start.deployment, row.first_index, row.name);
+    for (const { id } of own) claimed.set(id, 1);
+    findings.count("deployments", own.length);
+    try {
+      const { flows } = readStoredJson(row.facts_json, isFacts);
+      const expected = JSON.stringify(
+        flows.map((flow, ordinal) => [
+          flow.deployment_id,
+          ordinal,
+          flow.flow_id,
+          flow.artifact_id,
+          row.compliant,
+          row.timestamp,
+        ]),
+      );
+      const actual = JSON.stringify(
+        own.map((dep) => [dep.id, dep.ordinal, dep.flow_id, dep.artifact_id, dep.compliant, dep.deployed_at]),
+      );
+      if (actual !== expected)
+        report(
+          `should have the deployments ${expected} (id, ordinal, flow, artifact, compliant, time), but has ${actual}`,
+        );
+    } catch (error) {
+      report(`its facts cannot be read: ${errorMessage(error)}`);
+    }
+  };
+}
+
+/** Reports evaluations and deployments without a row, and impossible replacements. Moves `progress`. */
+function checkUnclaimed({ db, findings: { damage }, start, progress, owners, claimed }: Check): void {
+  const evaluations = db.prepare<[number], number>("SELECT id FROM evaluations WHERE id > ? ORDER BY id").pluck();
+  for (const id of evaluations.iterate(start.evaluation)) {
+    if (owners.get(id) === 0) damage(`evaluation ${id}`, "does not belong to any artifact");
+    progress.evaluation = id;
   }
-  for (const id of db
-    .prepare<[number], number>("SELECT id FROM deployments WHERE id > ? ORDER BY id")
-    .pluck()
-    .iterate(after.deployment)) {
-    if (deployed.get(id) === 0) found(`deployment ${id}`, "belongs to nothing that started");
-    looked.deployment = id;
+  const deployments = db.prepare<[number], number>("SELECT id FROM deployments WHERE id > ? ORDER BY id").pluck();
+  for (const id of deployments.iterate(start.deployment)) {
+    if (claimed.get(id) === 0) damage(`deployment ${id}`, "does not belong to an artifact that started");
+    progress.deployment = id;
   }
-  const replacing = db
+  const impossible = db
     .prepare<[number], number>(
-      `SELECT d.id FROM deployments d LEFT JOIN deployments r ON r.id = d.replaced_id
-       WHERE d.id > ? AND d.replaced_id IS NOT NULL AND NOT coalesce(r.environment_id = d.environment_id AND r.flow_id = d.flow_id
-             AND r.reference_name = d.reference_name AND r.fingerprint <> d.fingerprint AND r.snapshot_index < d.snapshot_index, 0)`,
+      `SELECT dep.id FROM deployments dep LEFT JOIN deployments old ON old.id = dep.replaced_id
+       WHERE dep.id > ? AND dep.replaced_id IS NOT NULL
+         AND NOT coalesce(old.environment_id = dep.environment_id AND old.flow_id = dep.flow_id
+           AND old.reference_name = dep.reference_name AND old.fingerprint <> dep.fingerprint
+           AND old.snapshot_index < dep.snapshot_index, 0)`,
     )
     .pluck();
-  for (const id of replacing.iterate(after.deployment)) found(`deployment ${id}`, "replaces what it cannot");
+  for (const id of impossible.iterate(start.deployment))
+    damage(`deployment ${id}`, "replaces a deployment that it cannot replace");
 }
 
-/** How judging the kept facts under the kept versions differs from what is kept. */
-function differencesOf(store: Store, row: Row): string[] {
-  const isForIt = row.allowed_in === row.environment_id && row.allowed === row.fingerprint;
-  if (row.allowlist_id !== null && !isForIt) return [`is allowed by entry ${row.allowlist_id}, which is not for it`];
+const isVerdicts = isListOf(hasMembers<StoredVerdict>("policy", "version_id", "version", "rules"));
+const isReasons = isListOf(isText);
+
+/** How a re-evaluation of the stored facts under the stored policy versions differs from the stored evaluation. */
+function listDifferences(store: Store, row: Row): string[] {
+  const isOwnEntry = row.allowed_in === row.environment_id && row.allowed === row.fingerprint;
+  if (row.allowlist_id !== null && !isOwnEntry)
+    return [`is allowed by entry ${row.allowlist_id}, which is for another artifact`];
   try {
     const kept: Evaluation = {
-      compliant: fromSqlBoolean(row.judged),
-      verdicts: JSON.parse(row.verdicts_json) as Evaluation["verdicts"],
-      reasons: JSON.parse(row.reasons_json) as Evaluation["reasons"],
+      compliant: fromSqlBoolean(row.evaluated),
+      verdicts: readStoredJson(row.verdicts_json, isVerdicts),
+      reasons: readStoredJson(row.reasons_json, isReasons),
     };
+    const facts = readStoredJson(row.facts_json, isFacts);
     return replay(
-      {
-        artifact: row,
-        facts: JSON.parse(row.facts_json) as Facts,
-        allowlisted: row.allowlist_id !== null,
-        stored: kept,
-      },
+      { artifact: row, facts, allowlisted: row.allowlist_id !== null, stored: kept },
       store.policies.getDocument,
     ).differences;
   } catch (error) {
-    return [`cannot be judged again: ${errorMessage(error)}`];
+    return [`cannot be re-evaluated: ${errorMessage(error)}`];
   }
 }
 
-/** A number for each key above `after`, 0 unless set: eight bytes each, and no object. */
-function numbersAfter(after: number) {
+/** A number for each key. */
+type KeyedNumbers = { get(key: number): number; set(key: number, value: number): void };
+
+/** A number for each key above `after`, 0 by default, in eight bytes each instead of an object. */
+function numbersAfter(after: number): KeyedNumbers {
   let numbers = new Float64Array(1024);
   return {
-    get: (key: number): number => (key > after ? (numbers[key - after] ?? 0) : 0),
-    set(key: number, value: number): void {
+    get: (key) => (key > after ? (numbers[key - after] ?? 0) : 0),
+    set(key, value) {
       const place = key - after;
       if (place >= numbers.length) {
         const larger = new Float64Array(Math.max(place + 1, numbers.length * 2));

@@ -1,26 +1,27 @@
-/** The database as SQLite sees it: its pages, its references, its tables. */
+/** The database file itself: pages, constraints, foreign keys, schema. */
 import { openMemory } from "../../store/db/database.ts";
-import type { Findings } from "./check.ts";
 import type { Db } from "../../store/db/types.ts";
+import type { Findings } from "./check.ts";
 
-/** SQLite stops looking after so many problems; one is enough to distrust the file. */
+/** SQLite stops after this many problems; one is enough to distrust the file. */
 const MAX_PROBLEMS = 100;
 
-/** Every page, every index against its table, every type, NOT NULL and CHECK. */
-export function checkIntegrity(db: Db, { damage: found, count: looked }: Findings): void {
+/** Checks every page, every index against its table, every type, NOT NULL and CHECK. */
+export function checkIntegrity(db: Db, { damage, count }: Findings): void {
   const rows = db.pragma(`integrity_check(${MAX_PROBLEMS})`) as { integrity_check: string }[];
-  for (const { integrity_check: text } of rows) if (text !== "ok") found("assay.db", text);
-  looked("pages", db.pragma("page_count", { simple: true }) as number);
-  checkConstraints(db, found);
+  for (const { integrity_check: text } of rows) if (text !== "ok") damage("assay.db", text);
+  count("pages", db.pragma("page_count", { simple: true }) as number);
+  checkConstraints(db, damage);
 }
 
 /**
- * SQLite leaves CHECK constraints out on a connection that only reads (sqlite3AddCheckConstraint), so they are asked as
+ * SQLite ignores CHECK constraints on a read-only connection (sqlite3AddCheckConstraint), so they are evaluated as
  * queries.
  */
-function checkConstraints(db: Db, found: Findings["damage"]): void {
+function checkConstraints(db: Db, damage: Findings["damage"]): void {
   const tables = db.prepare<[], { name: string; sql: string; wr: 0 | 1 }>(
-    "SELECT s.name, s.sql, l.wr FROM sqlite_schema s JOIN pragma_table_list l ON l.schema = 'main' AND l.name = s.name WHERE s.type = 'table' AND s.sql LIKE '%CHECK%'",
+    `SELECT s.name, s.sql, l.wr FROM sqlite_schema s JOIN pragma_table_list l ON l.schema = 'main' AND l.name = s.name
+     WHERE s.type = 'table' AND s.sql LIKE '%CHECK%'`,
   );
   for (const { name, sql, wr } of tables.all()) {
     const rules = constraintsOf(sql);
@@ -29,13 +30,13 @@ function checkConstraints(db: Db, found: Findings["damage"]): void {
         `SELECT ${wr ? "NULL" : "rowid"} AS id FROM "${name}" WHERE NOT (${rule})`,
       );
       for (const { id } of broken.iterate())
-        found(id === null ? name : `${name} row ${id}`, `does not fulfil ${rule.replace(/\s+/g, " ")}`);
+        damage(id === null ? name : `${name} row ${id}`, `violates the constraint ${rule.replace(/\s+/g, " ")}`);
     }
   }
 }
 
 /** The expressions of CHECK constraints in the SQL of a table. */
-export function constraintsOf(sql: string): string[] {
+function constraintsOf(sql: string): string[] {
   const text = sql.replace(/--[^\n]*/g, "");
   return [...text.matchAll(/\bCHECK\s*\(/g)].map(({ index, 0: head }) => {
     const start = index + head.length;
@@ -48,53 +49,54 @@ export function constraintsOf(sql: string): string[] {
   });
 }
 
-/** Rows that point at nothing. */
-export function checkForeignKeys(db: Db, { damage: found, count: looked }: Findings): void {
+/** Checks that every referenced row exists. */
+export function checkForeignKeys(db: Db, { damage, count }: Findings): void {
   const broken = db.prepare<[], { table: string; rowid: number | null; parent: string }>(
     'SELECT "table", rowid, parent FROM pragma_foreign_key_check',
   );
   for (const { table, rowid, parent } of broken.iterate())
-    found(
-      `${table} ${rowid === null ? "(a row without a number)" : `row ${rowid}`}`,
-      `points at a row of ${parent} that is not there`,
+    damage(
+      `${table} ${rowid === null ? "(a row without a rowid)" : `row ${rowid}`}`,
+      `references a row of ${parent} that does not exist`,
     );
-  looked("tables", db.prepare("SELECT count(*) FROM sqlite_schema WHERE type = 'table'").pluck().get() as number);
+  count("tables", db.prepare("SELECT count(*) FROM sqlite_schema WHERE type = 'table'").pluck().get() as number);
 }
 
 /**
- * Tables that Litestream keeps in the database that it replicates, with their indexes, as `shapeOf` names them. Not
- * triggers: Litestream makes none, and a trigger can change records.
+ * Tables that Litestream creates in a database that it replicates, and their indexes, as `shapeOf` names them. Triggers
+ * are not accepted: Litestream creates none, and a trigger can change records.
  */
 const LITESTREAM_OBJECT = /^(?:table|index) _litestream_/;
 
-/** Whether the tables and indexes are those of this program. */
-export function checkSchema(db: Db, { damage: found, count: looked }: Findings): void {
+/** Compares tables, indexes, triggers and views with those of this program. */
+export function checkSchema(db: Db, { damage, count }: Findings): void {
   const fresh = openMemory();
   const expected = shapeOf(fresh);
   fresh.close();
   const actual = shapeOf(db);
   for (const [name, sql] of expected) {
-    const is = actual.get(name);
-    if (is === undefined) found(name, "is missing");
-    else if (is !== sql) found(name, "is defined otherwise than this program defines it");
+    const current = actual.get(name);
+    if (current === undefined) damage(name, "is missing");
+    else if (current !== sql) damage(name, "differs from the definition in this program");
   }
   for (const name of actual.keys())
-    if (!expected.has(name) && !LITESTREAM_OBJECT.test(name)) found(name, "is nothing that this program made");
-  looked("tables and indexes", expected.size);
+    if (!expected.has(name) && !LITESTREAM_OBJECT.test(name)) damage(name, "was not created by this program");
+  count("tables and indexes", expected.size);
 }
 
 /**
- * Every table, index, trigger and view with its SQL, without comments and layout: a migrated table keeps those of its
- * time.
+ * Every table, index, trigger and view with its SQL. Comments and layout are removed, because a migrated table keeps
+ * those of the version that created it.
  */
 export function shapeOf(db: Db): Map<string, string> {
   const rows = db.prepare<[], { type: string; name: string; sql: string }>(
-    "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%' ORDER BY type, name",
+    `SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%'
+     ORDER BY type, name`,
   );
   return new Map(rows.all().map(({ type, name, sql }) => [`${type} ${name}`, withoutLayout(sql)]));
 }
 
-/** SQLite adds a column with a comma and a bracket of its own layout, so blanks around these mean nothing either. */
+/** ALTER TABLE ADD COLUMN formats commas and brackets in its own way, so blanks around them are removed too. */
 const withoutLayout = (sql: string): string =>
   sql
     .replace(/--[^\n]*/g, "")

@@ -1,16 +1,21 @@
 /**
- * Verdicts of trails and artifacts, judged again from what is stored, and the history of each trail against its
- * records. A trail can be judged alone, so a transaction holds a hundred of them: one over all would keep a busy server
- * from emptying its log for as long as the whole takes.
+ * Re-evaluates trails and artifacts from the stored records, and compares the history of each trail with them. A trail
+ * can be evaluated alone, so one transaction covers a hundred trails: a single one over all of them would keep a busy
+ * server from resetting its write-ahead log for as long as the check takes.
  */
 import { evaluateLegacyArtifact, buildLegacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
+import { hasMembers, isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import { yieldToEventLoop, openReadOnlyStore, errorMessage } from "./check.ts";
-import type { Findings } from "./check.ts";
 import type { Db } from "../../store/db/types.ts";
+import type { Store } from "../../store/index.ts";
+import { errorMessage, openReadOnlyStore, yieldToEventLoop } from "./check.ts";
+import type { Findings } from "./check.ts";
 
+/** Trails in one transaction. */
 const BATCH_SIZE = 100;
+/** Artifacts without a trail that are read at a time. */
+const LEGACY_BATCH_SIZE = 1_000;
 
 type TrailRow = { id: number; name: string; state: string; compliance_json: string; reasons_json: string };
 type LegacyRow = {
@@ -22,122 +27,136 @@ type LegacyRow = {
   template_json: string;
   legacy_is_compliant: 0 | 1 | null;
 };
-type Told = { trail_id: number; id: string };
 
-/** @param step is told how many trails are done. */
+/** @param onTrails is called with the number of trails checked so far */
 export async function checkTrails(
   db: Db,
-  { damage: found, count: looked }: Findings,
-  step: (done: number) => void = () => undefined,
+  findings: Findings,
+  onTrails: (done: number) => void = () => undefined,
 ): Promise<void> {
   const store = openReadOnlyStore(db);
+  const compareHistories = prepareHistories(db, findings);
   const trailsAfter = db.prepare<[number, number], TrailRow>(
     "SELECT id, name, state, compliance_json, reasons_json FROM trails WHERE id > ? ORDER BY id LIMIT ?",
   );
-  const recordsOf = db.prepare<[number, number], Told>(
-    "SELECT trail_id, public_id AS id FROM attestations WHERE trail_id BETWEEN ? AND ?",
-  );
-  // What is no JSON is told as an event that names nothing.
-  const eventsOf = db.prepare<[number, number], { trail_id: number; type: string; id: string | null }>(
-    "SELECT trail_id, type, CASE WHEN json_valid(event_json) THEN event_json ->> 'attestation_id' END AS id FROM trail_events WHERE trail_id BETWEEN ? AND ?",
-  );
-
-  const judge = (trail: TrailRow): void => {
-    const about = `trail ${trail.name} (${trail.id})`;
-    try {
-      const stored = JSON.parse(trail.compliance_json) as { evaluated_at: number; status: string };
-      const { rows, result } = store.trailEvaluation.computeVerdicts(trail.id, stored.evaluated_at);
-      const again = result.compliance_status.status;
-      if (trail.state !== again) found(about, `is stored as ${trail.state}, and is ${again} when judged again`);
-      else if (stored.status !== trail.state || trail.compliance_json !== JSON.stringify(result.compliance_status))
-        found(about, "its stored compliance status is not the one that is found again");
-      else if (trail.reasons_json !== JSON.stringify(result.reasons))
-        found(about, "its stored reasons are not those that are found again");
-      looked("artifacts", rows.length);
-      for (const [index, verdict] of result.artifacts.entries()) {
-        const row = rows[index];
-        const artifact = `artifact ${row?.public_id} in ${about}`;
-        if (row?.state !== verdict.state)
-          found(artifact, `is stored as ${row?.state}, and is ${verdict.state} when judged again`);
-        else if (row.attestations_json !== JSON.stringify(verdict.attestationsStatuses))
-          found(artifact, "its stored statuses are not those that are found again");
-        else if (row.reasons_json !== JSON.stringify(verdict.reasons))
-          found(artifact, "its stored reasons are not those that are found again");
-      }
-    } catch (error) {
-      found(about, `cannot be judged again: ${errorMessage(error)}`);
-    }
-  };
-  const compareHistories = (trails: readonly TrailRow[], first: number, last: number): void => {
-    const events = eventsOf.all(first, last);
-    const told = new Map<string, number>();
-    const began = new Map<number, number>();
-    for (const { trail_id, type, id } of events) {
-      if (type === "trail_reported") began.set(trail_id, (began.get(trail_id) ?? 0) + 1);
-      if (id !== null) told.set(id, (told.get(id) ?? 0) + 1);
-    }
-    const records = recordsOf.all(first, last);
-    looked("attestations", records.length);
-    for (const { trail_id, id } of records)
-      if (told.get(id) !== 1)
-        found(
-          `attestation ${id}`,
-          `stands ${told.get(id) ?? 0} times in the history of trail ${trail_id}, and once is right`,
-        );
-    for (const { id, name } of trails)
-      if (began.get(id) !== 1) found(`trail ${name} (${id})`, `began ${began.get(id) ?? 0} times in its history`);
-  };
-
   let done = 0;
-  const turn = db.transaction((after: number): number | null => {
+  /** Checks the next batch; returns the key of its last trail, null at the end. */
+  const checkBatch = db.transaction((after: number): number | null => {
     const trails = trailsAfter.all(after, BATCH_SIZE);
-    const [first, last] = [trails[0], trails.at(-1)];
-    if (!first || !last) return null;
-    trails.forEach(judge);
-    compareHistories(trails, first.id, last.id);
+    const last = trails.at(-1);
+    if (!last) return null;
+    for (const trail of trails) reevaluate(store, trail, findings);
+    compareHistories(trails);
     done += trails.length;
     return last.id;
   });
-  for (let at: number | null = turn(0); at !== null; at = turn(at)) {
-    step(done);
+  for (let after = checkBatch(0); after !== null; after = checkBatch(after)) {
+    onTrails(done);
     await yieldToEventLoop();
   }
-  looked("trails", done);
-  await checkLegacyArtifacts(db, found, looked);
+  findings.count("trails", done);
+  await checkLegacyArtifacts(db, findings);
 }
 
-/** Artifacts that were reported to a flow alone. */
-async function checkLegacyArtifacts(db: Db, found: Findings["damage"], looked: Findings["count"]): Promise<void> {
+const isCompliance = hasMembers<{ evaluated_at: number; status: string }>("evaluated_at", "status");
+
+/** Compares the stored verdicts of a trail and its artifacts with a re-evaluation. */
+function reevaluate(store: Store, trail: TrailRow, { damage, count }: Findings): void {
+  const about = `trail ${trail.name} (${trail.id})`;
+  try {
+    const stored = readStoredJson(trail.compliance_json, isCompliance);
+    const { rows, result } = store.trailEvaluation.computeVerdicts(trail.id, stored.evaluated_at);
+    const { status } = result.compliance_status;
+    if (trail.state !== status) damage(about, `is stored as ${trail.state}, but re-evaluates to ${status}`);
+    else if (stored.status !== trail.state || trail.compliance_json !== JSON.stringify(result.compliance_status))
+      damage(about, "its stored compliance status differs from a re-evaluation");
+    else if (trail.reasons_json !== JSON.stringify(result.reasons))
+      damage(about, "its stored reasons differ from a re-evaluation");
+    count("artifacts", rows.length);
+    for (const [index, verdict] of result.artifacts.entries()) {
+      const row = rows[index];
+      const artifact = `artifact ${row?.public_id} in ${about}`;
+      if (row?.state !== verdict.state)
+        damage(artifact, `is stored as ${row?.state}, but re-evaluates to ${verdict.state}`);
+      else if (row.attestations_json !== JSON.stringify(verdict.attestationsStatuses))
+        damage(artifact, "its stored statuses differ from a re-evaluation");
+      else if (row.reasons_json !== JSON.stringify(verdict.reasons))
+        damage(artifact, "its stored reasons differ from a re-evaluation");
+    }
+  } catch (error) {
+    damage(about, `cannot be re-evaluated: ${errorMessage(error)}`);
+  }
+}
+
+/** Compares the events of trails, which are in the order of their keys, with their attestations. */
+function prepareHistories(db: Db, { damage, count }: Findings): (trails: readonly TrailRow[]) => void {
+  const attestations = db.prepare<[number, number], { trail_id: number; id: string }>(
+    "SELECT trail_id, public_id AS id FROM attestations WHERE trail_id BETWEEN ? AND ?",
+  );
+  // An event whose JSON is damaged counts as one that names no attestation.
+  const events = db.prepare<[number, number], { trail_id: number; type: string; id: string | null }>(
+    `SELECT trail_id, type, CASE WHEN json_valid(event_json) THEN event_json ->> 'attestation_id' END AS id
+     FROM trail_events WHERE trail_id BETWEEN ? AND ?`,
+  );
+  return (trails) => {
+    const [first = 0, last = 0] = [trails[0]?.id, trails.at(-1)?.id];
+    const mentions = new Map<string, number>();
+    const beginnings = new Map<number, number>();
+    for (const { trail_id, type, id } of events.all(first, last)) {
+      if (type === "trail_reported") beginnings.set(trail_id, (beginnings.get(trail_id) ?? 0) + 1);
+      if (id !== null) mentions.set(id, (mentions.get(id) ?? 0) + 1);
+    }
+    const records = attestations.all(first, last);
+    count("attestations", records.length);
+    for (const { trail_id, id } of records) {
+      const times = mentions.get(id) ?? 0;
+      if (times !== 1)
+        damage(`attestation ${id}`, `occurs ${times} times in the history of trail ${trail_id} instead of once`);
+    }
+    for (const { id, name } of trails) {
+      const times = beginnings.get(id) ?? 0;
+      if (times !== 1) damage(`trail ${name} (${id})`, `begins ${times} times in its history instead of once`);
+    }
+  };
+}
+
+/** Artifacts that were reported to a flow without a trail. */
+async function checkLegacyArtifacts(db: Db, findings: Findings): Promise<void> {
   const rows = db.prepare<[number], LegacyRow>(
     `SELECT id, public_id, state, reasons_json, attestations_json, template_json, legacy_is_compliant
-     FROM artifacts WHERE trail_id IS NULL AND id > ? ORDER BY id LIMIT 1000`,
+     FROM artifacts WHERE trail_id IS NULL AND id > ? ORDER BY id LIMIT ${LEGACY_BATCH_SIZE}`,
   );
-  for (let chunk = rows.all(0); chunk.length > 0; chunk = rows.all(chunk.at(-1)?.id ?? 0)) {
-    for (const row of chunk) {
-      const about = `artifact ${row.public_id}`;
-      try {
-        const template = JSON.parse(row.template_json) as string[];
-        const isCompliant = fromSqlBoolean(row.legacy_is_compliant);
-        const { state, reasons } = evaluateLegacyArtifact({ template, isCompliant });
-        if (row.state !== state) found(about, `is stored as ${row.state}, and is ${state} when judged again`);
-        else if (row.reasons_json !== JSON.stringify(reasons))
-          found(about, "its stored reasons are not those that are found again");
-        else if (!listsAsMissing(row, template))
-          found(about, "its stored entries are not the attestations that its template expects");
-      } catch (error) {
-        found(about, `cannot be judged again: ${errorMessage(error)}`);
-      }
-    }
-    looked("artifacts", chunk.length);
+  for (let batch = rows.all(0); batch.length > 0; batch = rows.all(batch.at(-1)?.id ?? 0)) {
+    for (const row of batch) reevaluateLegacy(row, findings);
+    findings.count("artifacts", batch.length);
     await yieldToEventLoop();
   }
 }
 
+function reevaluateLegacy(row: LegacyRow, { damage }: Findings): void {
+  const about = `artifact ${row.public_id}`;
+  try {
+    const template = readStoredJson(row.template_json, isListOf(isText));
+    const isCompliant = fromSqlBoolean(row.legacy_is_compliant);
+    const { state, reasons } = evaluateLegacyArtifact({ template, isCompliant });
+    if (row.state !== state) damage(about, `is stored as ${row.state}, but re-evaluates to ${state}`);
+    else if (row.reasons_json !== JSON.stringify(reasons))
+      damage(about, "its stored reasons differ from a re-evaluation");
+    else if (!listsExpected(row, template))
+      damage(about, "its stored entries do not match the attestations that its template expects");
+  } catch (error) {
+    damage(about, `cannot be re-evaluated: ${errorMessage(error)}`);
+  }
+}
+
+const isStatus = hasMembers<AttestationStatus>("attestation_name", "attestation_type");
+
 /**
- * Whether the stored entries are those of a record without a trail. Its template has only names, so types may be any.
+ * Whether the stored entries are those of a record without a trail. Its template contains only names, so any types are
+ * accepted.
  */
-function listsAsMissing({ attestations_json }: LegacyRow, template: readonly string[]): boolean {
-  const entries = JSON.parse(attestations_json) as AttestationStatus[];
+function listsExpected({ attestations_json }: LegacyRow, template: readonly string[]): boolean {
+  const entries = readStoredJson(attestations_json, isListOf(isStatus));
   const types = new Map(entries.map((entry) => [entry.attestation_name, entry.attestation_type]));
   const expected = template.map((name) => ({ name, type: types.get(name) ?? "" }));
   return attestations_json === JSON.stringify(buildLegacyAttestationStatuses(expected));

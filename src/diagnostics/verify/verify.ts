@@ -1,17 +1,17 @@
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import type { EvidenceStore } from "../../evidence/local-store.ts";
-import { isDamagedFile, errorMessage } from "./check.ts";
+import type { Db } from "../../store/db/types.ts";
+import { errorMessage, isDamagedFile } from "./check.ts";
 import type { Finding, Findings } from "./check.ts";
+import { DERIVED_TABLE_COUNT, checkAudit, checkDerivedTables } from "./derived-tables.ts";
 import { checkDocuments } from "./documents.ts";
 import { checkEnvironments } from "./environments.ts";
-import { checkEvidence, checkStaging } from "./evidence.ts";
 import { checkEvaluations } from "./evaluations.ts";
-import { DERIVED_TABLE_COUNT, checkAudit, checkDerivedTables } from "./derived-tables.ts";
+import { checkEvidence, checkStaging } from "./evidence.ts";
 import { checkForeignKeys, checkIntegrity, checkSchema } from "./integrity.ts";
 import { checkTrails } from "./trails.ts";
-import type { Db } from "../../store/db/types.ts";
 
-export type CheckName =
+type CheckName =
   | "integrity"
   | "foreign keys"
   | "schema"
@@ -25,24 +25,24 @@ export type CheckName =
 
 export type CheckResult = {
   name: CheckName;
-  /** What was looked at, and how much of it. */
+  /** What was checked -> how much of it. */
   counts: Record<string, number>;
-  /** The first of the damage; `damage` counts all of it. */
+  /** The first findings; `damageCount` is the number of all. */
   findings: Finding[];
   damageCount: number;
-  /** The first of what is no damage; `notes` counts all of it. */
+  /** The first notes, which are not damage; `noteCount` is the number of all. */
   notes: Finding[];
   noteCount: number;
 };
 
-/** More of one kind tell nobody anything new, and must not fill the memory. */
+/** Findings and notes that are kept of each check: more add no information and must not fill the memory. */
 const MAX_FINDINGS = 1_000;
 
-export type VerifyOptions = {
+type VerifyOptions = {
   db: Db;
   store: Pick<EvidenceStore, "list" | "read" | "describe">;
   staged: readonly { name: string; size: number; modifiedAt: number }[];
-  /** Without the contents of evidence. */
+  /** The contents of evidence are not read. */
   quick: boolean;
   /** Epoch seconds. */
   now: number;
@@ -50,66 +50,89 @@ export type VerifyOptions = {
 };
 
 /**
- * Runs all checks. @throws what kept one of them from being made, unless damage was found before, which then explains
- * it.
+ * Runs all checks.
+ * @param onResult is called after each check
+ * @throws the error of a check that could not be made, unless damage that was found before explains it
  */
 export async function verifyInstallation(
-  { db, store: vault, staged, quick, now, progress }: VerifyOptions,
-  done: (result: CheckResult) => void = () => undefined,
+  options: VerifyOptions,
+  onResult: (result: CheckResult) => void = () => undefined,
 ): Promise<CheckResult[]> {
-  const count = (table: string): number => db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0;
-  const begin = (what: string, total: number, unit: "bytes" | "files" = "files") => progress?.begin(what, total, unit);
-  const reach = (at: number): void => progress?.reach(at);
-  let asked = 0;
-  const checks: readonly (readonly [CheckName, (sink: Findings) => void | Promise<void>])[] = [
-    ["integrity", (sink) => checkIntegrity(db, sink)],
-    ["foreign keys", (sink) => checkForeignKeys(db, sink)],
-    ["schema", (sink) => checkSchema(db, sink)],
-    [
-      "derived tables",
-      async (sink) => {
-        begin("derived tables", DERIVED_TABLE_COUNT);
-        await checkDerivedTables(db, sink, () => reach((asked += 1)));
-        await checkDocuments(db, sink);
-      },
-    ],
-    ["trails", (sink) => (begin("trails", count("trails")), checkTrails(db, sink, reach))],
-    ["snapshots", (sink) => (begin("snapshots", count("snapshots")), checkEnvironments(db, sink, new Map(), reach))],
-    [
-      "evaluations",
-      (sink) => (begin("evaluations", count("snapshot_artifacts")), checkEvaluations(db, sink, undefined, reach)),
-    ],
-    ["audit log", (sink) => checkAudit(db, sink)],
-    [
-      "evidence",
-      (sink) => (
-        begin("evidence", evidenceBytes(db), "bytes"), checkEvidence({ db, vault, quick, now, step: reach }, sink)
-      ),
-    ],
-    ["staging", (sink) => checkStaging(staged, now, sink)],
-  ];
   const results: CheckResult[] = [];
-  for (const [name, check] of checks) {
+  for (const [name, check] of listChecks(options)) {
     const result: CheckResult = { name, counts: {}, findings: [], damageCount: 0, notes: [], noteCount: 0 };
-    const sink = sinkOf(result);
+    const findings = collectInto(result);
     try {
-      await check(sink);
+      await check(findings);
     } catch (error) {
-      // A damaged page shows as any error at all of whatever reads it.
-      const damaged = isDamagedFile(error) || results.some(({ damageCount: damage }) => damage > 0);
-      if (!damaged) throw error;
-      // A storage that does not answer is no damage of the database; but what nobody looked at is not in order either.
+      // A damaged page can surface as any error of the code that reads it.
+      const isExplained = isDamagedFile(error) || results.some(({ damageCount }) => damageCount > 0);
+      if (!isExplained) throw error;
+      // Unreachable storage is not damage of the database; but evidence that was not checked is not in order either.
       if (error instanceof EvidenceUnavailableError)
-        sink.damage("evidence", `cannot be looked at, because its storage gives no answer: ${error.why}`);
-      else sink.damage("assay.db", `cannot be looked at any further here: ${errorMessage(error)}`);
+        findings.damage("evidence", `cannot be checked, because its storage does not respond: ${error.why}`);
+      else findings.damage("assay.db", `cannot be checked any further: ${errorMessage(error)}`);
     }
     results.push(result);
-    done(result);
+    onResult(result);
   }
   return results;
 }
 
-function sinkOf(result: CheckResult): Findings {
+type NamedCheck = readonly [CheckName, (findings: Findings) => void | Promise<void>];
+
+function listChecks({ db, store, staged, quick, now, progress }: VerifyOptions): readonly NamedCheck[] {
+  const countRows = (table: string): number =>
+    db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0;
+  const begin = (what: string, total: number, unit: "bytes" | "files" = "files") => progress?.begin(what, total, unit);
+  const reach = (done: number): void => progress?.reach(done);
+  return [
+    ["integrity", (findings) => checkIntegrity(db, findings)],
+    ["foreign keys", (findings) => checkForeignKeys(db, findings)],
+    ["schema", (findings) => checkSchema(db, findings)],
+    [
+      "derived tables",
+      async (findings) => {
+        let done = 0;
+        begin("derived tables", DERIVED_TABLE_COUNT);
+        await checkDerivedTables(db, findings, () => reach((done += 1)));
+        await checkDocuments(db, findings);
+      },
+    ],
+    [
+      "trails",
+      (findings) => {
+        begin("trails", countRows("trails"));
+        return checkTrails(db, findings, reach);
+      },
+    ],
+    [
+      "snapshots",
+      (findings) => {
+        begin("snapshots", countRows("snapshots"));
+        return checkEnvironments(db, findings, { onSnapshots: reach });
+      },
+    ],
+    [
+      "evaluations",
+      (findings) => {
+        begin("evaluations", countRows("snapshot_artifacts"));
+        return checkEvaluations(db, findings, { onRows: reach });
+      },
+    ],
+    ["audit log", (findings) => checkAudit(db, findings)],
+    [
+      "evidence",
+      (findings) => {
+        begin("evidence", evidenceBytes(db), "bytes");
+        return checkEvidence({ db, store, quick, now, onBytes: reach }, findings);
+      },
+    ],
+    ["staging", (findings) => checkStaging(staged, now, findings)],
+  ];
+}
+
+function collectInto(result: CheckResult): Findings {
   return {
     damage(about, problem) {
       result.damageCount += 1;

@@ -203,7 +203,7 @@ test("explains that a storage does not respond, and reports no missing evidence"
       look(directory, (_, db) => db.exec("CREATE TABLE added (id INTEGER PRIMARY KEY) STRICT"));
       const found = await cli(["verify"], { env: down });
       assert.is(found.code, 5, "what was found is not hidden by it");
-      assert.match(found.out, /evidence: cannot be looked at, because its storage gives no answer: .*ECONNREFUSED/);
+      assert.match(found.out, /evidence: cannot be checked, because its storage does not respond: .*ECONNREFUSED/);
       assert.match(found.out, "Damage: 2 problems in schema, evidence");
       assert.not.match(found.out, "missing");
     });

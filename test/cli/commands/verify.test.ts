@@ -147,7 +147,7 @@ test("reports altered, missing and truncated evidence files with the records tha
       assert.match(out, new RegExp(`evidence ${digestOf(gone)}: is missing; named by attestation `));
       assert.match(
         out,
-        new RegExp(`evidence ${digestOf(short)}: has 1 bytes, and its rows say ${was}; named by attestation `),
+        new RegExp(`evidence ${digestOf(short)}: has 1 bytes, but its rows say ${was}; named by attestation `),
       );
       assert.match(out, /Damage: 2 problems in evidence/);
     });
@@ -174,14 +174,14 @@ test("notes unreferenced and staged evidence with its age, but not as damage", (
     assert.match(
       out,
       new RegExp(
-        `note: evidence ${digest} is named by no attestation: 6 bytes, 3 hours old; the server removes such ` +
+        `note: evidence ${digest} is not named by any attestation: 6 bytes, 3 hours old; the server removes such ` +
           "files after a day\n",
       ),
     );
     assert.match(
       out,
       joinPatterns(
-        /note: staging\/upload-1 4 bytes, \d+ seconds? old: an upload that is running, or one that did not end; the/,
+        /note: staging\/upload-1 4 bytes, \d+ seconds? old: a running or interrupted upload; the/,
         / next start removes it\n/,
       ),
     );
@@ -196,12 +196,12 @@ const verdict = "CASE state WHEN 'COMPLIANT' THEN 'NON-COMPLIANT' ELSE 'COMPLIAN
 const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements: string[]])[] = [
   [
     "a row that points at nothing",
-    /DAMAGE {2}foreign keys .*\n +artifacts row 1: points at a row of flows that is not there/,
+    /DAMAGE {2}foreign keys .*\n +artifacts row 1: references a row of flows that does not exist/,
     "UPDATE artifacts SET flow_id = 999 WHERE id = 1",
   ],
   [
     "a value that a table does not allow",
-    /DAMAGE {2}integrity .*\n +flows row 1: does not fulfil visibility IN \('public', 'private'\)/,
+    /DAMAGE {2}integrity .*\n +flows row 1: violates the constraint visibility IN \('public', 'private'\)/,
     "UPDATE flows SET visibility = 'secret'",
   ],
   [
@@ -211,12 +211,12 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
   ],
   [
     "somebody's trigger",
-    /trigger spy: is nothing that this program made/,
+    /trigger spy: was not created by this program/,
     "CREATE TRIGGER spy AFTER INSERT ON attestations BEGIN DELETE FROM audit_log; END",
   ],
   [
     "another column",
-    /index trails_by_flow: is defined otherwise/,
+    /index trails_by_flow: differs from the definition in this program/,
     "DROP INDEX trails_by_flow",
     "CREATE INDEX trails_by_flow ON trails (id, flow_id)",
   ],
@@ -229,107 +229,107 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
   [
     "the latest record of a name",
     joinPatterns(
-      /DAMAGE {2}derived tables .*\n +current_attestations, trail 2, artifact 0, name quality: says \d+, which is not/,
-      / the latest record of that name/,
+      /DAMAGE {2}derived tables .*\n +current_attestations, trail 2, artifact 0, name quality: names attestation \d+,/,
+      / which is not the latest of that name/,
     ),
     "UPDATE current_attestations SET attestation_id = (SELECT min(id) FROM attestations WHERE name = 'quality') " +
       "WHERE name = 'quality'",
   ],
   [
     "a name without its latest record",
-    /current_attestations, trail 1, artifact 0, name review: should say \d+/,
+    /current_attestations, trail 1, artifact 0, name review: should name attestation \d+/,
     "DELETE FROM current_attestations WHERE name = 'review'",
   ],
   [
     "a binding that waited",
-    /artifact \S+: is not bound to attestation \d+, which waited for it/,
+    /artifact \S+: is not bound to attestation \d+, which was waiting for it/,
     "DELETE FROM attestation_bindings WHERE attestation_id = (SELECT attestation_id FROM pending_bindings)",
   ],
   [
     "a binding across trails",
-    /attestation_bindings, artifact 2, attestation 1: joins records of different trails/,
+    /attestation_bindings, artifact 2, attestation 1: connects records of different trails/,
     "INSERT INTO attestation_bindings (artifact_id, attestation_id) VALUES (2, 1)",
   ],
   [
     "a build",
-    /builds, artifact 1: is not the first record/,
+    /builds, artifact 1: does not match the first record/,
     "UPDATE builds SET created_at = created_at - 1 WHERE artifact_id = 1",
   ],
   [
     "the stored form of a template",
-    /template \S+: its stored form, which is evaluated, is not what its text says/,
+    /template \S+: its stored form, which is evaluated, does not match its text/,
     "UPDATE templates SET parsed_json = '{}' WHERE id = 1",
   ],
   [
     "the stored form of a policy",
-    /version 1 of policy \S+ \(1\): its stored form, which is evaluated, is not what its text says/,
+    /version 1 of policy \S+ \(1\): its stored form, which is evaluated, does not match its text/,
     "UPDATE policy_versions SET parsed_json = '{}' WHERE id = 1",
   ],
   [
     "a build is gone",
-    /artifact 2: is the first record of its fingerprint and no build/,
+    /artifact 2: is the first record of its fingerprint, but has no matching build/,
     "DELETE FROM builds WHERE artifact_id = 2",
   ],
   [
     "a series",
-    /attestation \S+: is not in the series of its flow, name, type and verdict/,
+    /attestation \S+: is missing from the series of its flow, name, type and verdict/,
     "DELETE FROM attestation_series_records WHERE attestation_id = 1",
   ],
   [
     "a record in another series",
-    /attestation_series_records, series \d+, attestation 1: is in a series that is not its own/,
+    /attestation_series_records, series \d+, attestation 1: is in the wrong series/,
     "INSERT INTO attestation_series_records SELECT max(series_id), 1, 1 FROM attestation_series_records",
   ],
   [
     "the count of trails",
-    /flow shop \(1\): counts 7 trails and has 2/,
+    /flow shop \(1\): counts 7 trails, but has 2/,
     "UPDATE flows SET trail_count = 7 WHERE id = 1",
   ],
   [
     "the totals of evidence",
-    /evidence_totals: counts 5 files of 76 bytes, and records name 4 of 76/,
+    /evidence_totals: counts 5 files of 76 bytes, but records name 4 files of 76 bytes/,
     "UPDATE evidence_totals SET files = files + 1",
   ],
   [
     "a policy version is gone",
-    /policy tested \(1\): has 1 versions, and the last is number 2/,
+    /policy tested \(1\): has 1 versions, but the last one is number 2/,
     "DELETE FROM policy_versions WHERE version = 1 AND policy_id = 1",
   ],
   [
     "an event's repository",
-    /environment_event_repos, environment \d+, event \d+: is no event of that snapshot/,
+    /environment_event_repos, environment \d+, event \d+: is not an event of that snapshot/,
     "UPDATE environment_event_repos SET first_index = first_index + 50",
   ],
 
   [
     "the verdict of a trail",
-    /DAMAGE {2}trails .*\n +trail release-1 \(1\): is stored as \S+, and is \S+ when judged again/,
+    /DAMAGE {2}trails .*\n +trail release-1 \(1\): is stored as \S+, but re-evaluates to \S+/,
     `UPDATE trails SET state = ${verdict} WHERE id = 1`,
   ],
   [
     "the status of a trail",
-    /trail release-1 \(1\): its stored compliance status is not the one that is found again/,
+    /trail release-1 \(1\): its stored compliance status differs from a re-evaluation/,
     "UPDATE trails SET compliance_json = json_set(compliance_json, '$.attestations_statuses[0].is_compliant', " +
       "json('false')) WHERE id = 1",
   ],
   [
     "the reasons of a trail",
-    /trail release-2 \(2\): its stored reasons are not those/,
+    /trail release-2 \(2\): its stored reasons differ from a re-evaluation/,
     "UPDATE trails SET reasons_json = '[\"because\"]' WHERE id = 2",
   ],
   [
     "a verdict that is no JSON",
-    /trail release-1 \(1\): cannot be judged again: /,
+    /trail release-1 \(1\): cannot be re-evaluated: /,
     "UPDATE trails SET compliance_json = '{' WHERE id = 1",
   ],
   [
     "the verdict of an artifact",
-    /artifact \S+ in trail release-1 \(1\): is stored as \S+, and is \S+ when judged again/,
+    /artifact \S+ in trail release-1 \(1\): is stored as \S+, but re-evaluates to \S+/,
     `UPDATE artifacts SET state = ${verdict} WHERE id = 1`,
   ],
   [
     "the verdict of an artifact without a trail",
-    /artifact \S+: is stored as (NON-)?COMPLIANT, and is \S+ when judged again/,
+    /artifact \S+: is stored as (NON-)?COMPLIANT, but re-evaluates to \S+/,
     `UPDATE artifacts SET state = ${verdict} WHERE trail_id IS NULL`,
   ],
   [
@@ -339,13 +339,13 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
   ],
   [
     "a record out of its history",
-    /attestation \S+: stands 0 times in the history of trail 1, and once is right/,
+    /attestation \S+: occurs 0 times in the history of trail 1 instead of once/,
     "DELETE FROM trail_events WHERE id = (SELECT min(id) FROM trail_events WHERE event_json ->> 'attestation_id' " +
       "IS NOT NULL)",
   ],
   [
     "a trail that never began",
-    /trail release-2 \(2\): began 0 times in its history/,
+    /trail release-2 \(2\): begins 0 times in its history instead of once/,
     "DELETE FROM trail_events WHERE trail_id = 2 AND type = 'trail_reported'",
   ],
 
@@ -373,30 +373,30 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
     "the verdict on what runs",
     joinPatterns(
       /DAMAGE {2}evaluations .*\n +snapshot_artifacts row \d+ \(environment 1, web:1, from snapshot 1\): evaluation/,
-      / 1: the artifact is stored as \S+, and is \S+ when judged again/,
+      / 1: the artifact is stored as \S+, but re-evaluates to \S+/,
     ),
     "UPDATE evaluations SET compliant = 1 - compliant WHERE id = 1",
   ],
   [
     "facts of a verdict",
-    /evaluation 1: cannot be judged again/,
+    /evaluation 1: cannot be re-evaluated/,
     "UPDATE evaluations SET facts_json = 'nonsense' WHERE id = 1",
   ],
   [
     "a deployment",
-    /deployment \d+: belongs to nothing that started/,
+    /deployment \d+: does not belong to an artifact that started/,
     "UPDATE deployments SET snapshot_index = 99 WHERE id = 1",
   ],
 
   [
     "an entry of the audit log",
-    /DAMAGE {2}audit log .*\n +audit_log row 4: comes after row 2: entries in between are gone/,
+    /DAMAGE {2}audit log .*\n +audit_log row 4: follows row 2: the entries between them are missing/,
     "DELETE FROM audit_log WHERE id = 3",
   ],
-  ["the first entry of the audit log", /audit_log row 2: comes after row 0/, "DELETE FROM audit_log WHERE id = 1"],
+  ["the first entry of the audit log", /audit_log row 2: follows row 0/, "DELETE FROM audit_log WHERE id = 1"],
   [
     "an entry that is no JSON",
-    /audit_log row 5 \(\S+\): its details are no JSON/,
+    /audit_log row 5 \(\S+\): its details are not valid JSON/,
     "UPDATE audit_log SET detail_json = '{' WHERE id = 5",
   ],
   [
@@ -552,8 +552,8 @@ test("reports tables that only look like those of Litestream", () =>
     );
     const { code, out } = await cli(["verify", "--data", data]);
     assert.is(code, 5);
-    assert.match(out, /table my_litestream_seq: is nothing that this program made/);
-    assert.match(out, /trigger _litestream_spy: is nothing that this program made/);
+    assert.match(out, /table my_litestream_seq: was not created by this program/);
+    assert.match(out, /trigger _litestream_spy: was not created by this program/);
   }));
 
 test("refuses to report on data that changed during the check", () =>

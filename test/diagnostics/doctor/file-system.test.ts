@@ -1,4 +1,4 @@
-/** Which file systems are on a network, told from texts as kernels write them, and what a server does about it. */
+/** Detecting network file systems from mountinfo texts of kernels, and refusing to start on them. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -31,7 +31,7 @@ const MOUNTS = `22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard
 48 22 0:48 / /disk rw - fuseblk /dev/vde rw
 `;
 
-test("the mount of a path is the longest that holds it, and the last of those over each other", () => {
+test("finds the longest mount that contains a path, and the last of several at one point", () => {
   const type = (path: string): string | undefined => findMount(MOUNTS, path)?.type;
   assert.equal(
     [
@@ -59,7 +59,7 @@ test("the mount of a path is the longest that holds it, and the last of those ov
   assert.is(findMount("nonsense\n- - -\n", "/x"), null);
 });
 
-test("network file systems are known by their type", () => {
+test("recognizes network file systems by their type", () => {
   for (const type of [
     "nfs",
     "nfs4",
@@ -81,7 +81,7 @@ test("network file systems are known by their type", () => {
     assert.not.ok(isNetworkFileSystem(type), type);
 });
 
-/** A machine on which every path lies in a file system of that type. */
+/** A machine on which every path is on a file system of that type. */
 const on = (type: string, options = "rw") => ({
   readText: (path: string) =>
     path === "/proc/self/mountinfo" ? `22 1 0:1 / / ${options} - ${type} source rw\n` : null,
@@ -92,19 +92,19 @@ const withMagic = (type: number) => ({
   fileSystemSpace: () => ({ type, size: 0, free: 0, files: 0, freeFiles: 0 }),
 });
 
-test("without mountinfo the number of statfs tells", () => {
+test("without mountinfo, uses the magic number of statfs", () => {
   assert.is(findDirectoryMount("/", withMagic(0x6969))?.type, "nfs");
   assert.is(findDirectoryMount("/", withMagic(0xff534d42 | 0))?.type, "cifs", "also where the number came with a sign");
   assert.is(findDirectoryMount("/", withMagic(0xef53)), null);
 });
 
-test("what doctor says of it", () => {
+test("doctor reports read-only, network and ephemeral file systems", () => {
   const says = (type: string, mode: "refuse" | "allow" = "refuse", options = "rw") => {
     const { level, found } = checkFileSystem("/var/lib/assay", mode, on(type, options));
     return `${level}: ${found}`;
   };
   assert.is(says("ext4"), "ok: ext4 at / from source");
-  assert.is(says("nfs4"), "fail: nfs4 at / from source is a network file system: the server does not start on it");
+  assert.is(says("nfs4"), "fail: nfs4 at / from source is a network file system: the server refuses to start on it");
   assert.match(
     says("nfs4", "allow"),
     /^warn: nfs4 at \/ from source is a network file system, which --network-filesystem allow accepts$/,
@@ -115,20 +115,18 @@ test("what doctor says of it", () => {
   assert.is(checkFileSystem("/", "refuse", { readText: () => null, fileSystemSpace: () => null }).level, "warn");
 });
 
-test("a directory that is still to be made lies where the nearest one above it does", () => {
+test("a directory that does not exist yet is on the file system of its nearest parent", () => {
   refuseNetworkFileSystem("/no/such/place", "refuse", on("ext4"));
   refuseNetworkFileSystem("/no/such/place", "allow", on("nfs"));
   assert.throws(
     () => refuseNetworkFileSystem("/no/such/place", "refuse", on("nfs")),
     (error: Error) =>
       error instanceof NetworkFileSystemError &&
-      /^the data directory \/no\/such\/place lies on a network file system \(nfs at \/ from source\)/.test(
-        error.message,
-      ),
+      /^the data directory \/no\/such\/place is on a network file system \(nfs at \/ from source\)/.test(error.message),
   );
 });
 
-test("a server does not start there, and leaves nothing behind", () =>
+test("a server refuses to start on a network file system, and leaves nothing behind", () =>
   inDirectory(async (home) => {
     const data = join(home, "data");
     const io = {

@@ -1,11 +1,10 @@
-// The checks of `assay verify` and of `make crash` over a database that is right, and over copies of it that are
-// damaged in one place each: a check that finds nothing in the first and everything in the others is worth something
-// after a kill.
+// The checks of `assay verify` and of `make crash` on a sound database, and on copies with one damage each: a check
+// that accepts the first and detects every other one can be trusted after a kill.
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../../src/store/db/database.ts";
 import { checkEnvironments, runningDigest } from "../../../src/diagnostics/verify/environments.ts";
-import { inspectEnvironments, nothingLookedAt } from "../../crash/inspect.ts";
+import { inspectEnvironments, nothingInspected } from "../../crash/inspect.ts";
 import { inspectSettled } from "../../crash/inspect-settled.ts";
 import { missingEnvironmentEntries } from "../../crash/ledger-environments.ts";
 import type { EnvironmentEntry } from "../../crash/ledger-environments.ts";
@@ -17,23 +16,20 @@ const test = suite("diagnostics/verify/verify");
 const ADA = { publicId: "ada-id", displayName: "Ada" };
 const OPEN = "9007199254740991";
 
-/**
- * A random history of three environments in two groups, one of them archived in the end, with everything that makes
- * snapshots.
- */
+/** A random history of three environments in two groups, one archived, with everything that causes snapshots. */
 function history() {
-  const house = opened();
-  const { db, store, clock, organizationId } = house;
+  const given = opened();
+  const { db, store, clock, organizationId } = given;
   const random = randomOf(8);
   const pick = (count: number): number => Math.floor(random() * count);
   const acknowledged: EnvironmentEntry[] = [];
-  const flow = house.flow("f");
-  const other = house.flow("g");
+  const flow = given.flow("f");
+  const other = given.flow("g");
   const fingerprints = Array.from({ length: 12 }, (_value, i) => i.toString(16).repeat(64));
   const built = [flow, other].flatMap((f, at) =>
     fingerprints.slice(0, 6 + at).map((fingerprint, i) => {
-      const trail = store.trails.find(f.id, `t-${i % 3}`) ?? house.trail(f.id, `t-${i % 3}`);
-      const id = house.artifact(f.id, trail.id, fingerprint, { referenceName: "app" });
+      const trail = store.trails.find(f.id, `t-${i % 3}`) ?? given.trail(f.id, `t-${i % 3}`);
+      const id = given.artifact(f.id, trail.id, fingerprint, { referenceName: "app" });
       store.trailEvaluation.evaluate(trail.id, clock.at);
       return { flowId: f.id, trailId: trail.id, id };
     }),
@@ -41,7 +37,8 @@ function history() {
   const policyIds = ["tests", "known"].map((name) => version(name, false));
   function version(name: string, strict: boolean): number {
     const rule = name === "tests" ? `attestations: [{name: unit-tests, type: "*"}]` : "provenance: {required: true}";
-    const yaml = `_schema: https://assay.example.com/schemas/policy/v1\n# ${clock.at}\nartifacts:\n  ${strict ? rule : "trail-compliance: {required: false}"}\n`;
+    const rules = strict ? rule : "trail-compliance: {required: false}";
+    const yaml = `_schema: https://assay.example.com/schemas/policy/v1\n# ${clock.at}\nartifacts:\n  ${rules}\n`;
     const { policy } = store.policies.put(organizationId, {
       name,
       description: "",
@@ -129,7 +126,7 @@ function history() {
       acknowledged.push({ kind: "tagged", flow: "f", key: "lane-1", n: step });
     } else {
       const { flowId, trailId, id } = built[pick(built.length)] as (typeof built)[number];
-      const record = house.attestation(flowId, trailId, "unit-tests", {
+      const record = given.attestation(flowId, trailId, "unit-tests", {
         scope: "artifact",
         is_compliant: random() < 0.8 ? 1 : 0,
       });
@@ -146,11 +143,11 @@ function history() {
 
 const { image, acknowledged, ids } = history();
 const everything = async (db: Db): Promise<string[]> => [
-  ...(await inspectEnvironments(db, nothingLookedAt())),
+  ...(await inspectEnvironments(db, nothingInspected())),
   ...inspectSettled(db),
 ];
 
-/** A copy in which everything may be broken. */
+/** A copy of the history with the given damage. */
 function copy(...damage: string[]): Db {
   const db = openMemory(image);
   db.pragma("foreign_keys = OFF");
@@ -158,7 +155,7 @@ function copy(...damage: string[]): Db {
   return db;
 }
 
-test("a database that is right has no problems, looked at as a whole, piece by piece or once more", async () => {
+test("a sound database has no problems, checked as a whole, window by window or again", async () => {
   const db = copy();
   const rows = (sql: string): number => db.prepare(sql).pluck().get() as number;
   const annotations = "SELECT count(DISTINCT annotation) FROM snapshot_artifacts";
@@ -167,18 +164,18 @@ test("a database that is right has no problems, looked at as a whole, piece by p
   assert.ok(rows("SELECT count(*) FROM evaluations WHERE allowlist_id IS NOT NULL") > 0);
   assert.ok(rows("SELECT count(*) FROM deployments WHERE replaced_id IS NOT NULL AND ordinal = 1") > 0);
   assert.equal(await everything(db), []);
-  const looked = nothingLookedAt();
-  assert.equal(await inspectEnvironments(db, looked), []);
-  assert.equal(await inspectEnvironments(db, looked), []);
-  for (const window of [1, 2, 7]) assert.equal(await inspectEnvironments(db, nothingLookedAt(), window), []);
+  const progress = nothingInspected();
+  assert.equal(await inspectEnvironments(db, progress), []);
+  assert.equal(await inspectEnvironments(db, progress), []);
+  for (const window of [1, 2, 7]) assert.equal(await inspectEnvironments(db, nothingInspected(), window), []);
   for (const part of [0.3, 0.6, 0.9]) {
-    const piece = nothingLookedAt();
-    for (const [id, count] of looked.snapshots) piece.snapshots.set(id, Math.floor(count * part));
+    const piece = nothingInspected();
+    for (const [id, count] of progress.snapshots) piece.snapshots.set(id, Math.floor(count * part));
     assert.equal(await inspectEnvironments(db, piece), []);
   }
 });
 
-test("members that leave a group and come back, and groups that are archived, are no damage", async () => {
+test("members that leave and rejoin a group, and archived groups, are not damage", async () => {
   const { store, db, organizationId } = opened();
   const environment = (name: string, type: "docker" | "logical" = "docker") =>
     store.environments.create(organizationId, {
@@ -195,7 +192,7 @@ test("members that leave a group and come back, and groups that are archived, ar
       artifacts: names.map((name) => ({ name, fingerprint: name.repeat(64), instances: { created: [1] } })),
       actor: ADA,
     });
-  const found = async (): Promise<string[]> => {
+  const problemsFound = async (): Promise<string[]> => {
     const problems: string[] = [];
     await checkEnvironments(db, {
       damage: (about, problem) => void problems.push(`${about}: ${problem}`),
@@ -210,40 +207,43 @@ test("members that leave a group and come back, and groups that are archived, ar
   store.environments.setMembers(group.id, [b.id]);
   report(a.id, "a", "c");
   report(b.id, "c");
-  assert.equal(await found(), []);
+  assert.equal(await problemsFound(), []);
   store.environments.setMembers(group.id, [a.id, b.id]);
-  assert.equal(await found(), []);
+  assert.equal(await problemsFound(), []);
   report(a.id, "c");
   store.environments.archive(store.environments.get(group.id));
   report(a.id, "d");
-  assert.equal(await found(), []);
+  assert.equal(await problemsFound(), []);
   db.exec(`UPDATE snapshots SET member_index = 1 WHERE environment_id = ${group.id} AND member_id = ${a.id}`);
   assert.match(
-    (await found()).join("\n"),
+    (await problemsFound()).join("\n"),
     /^environment group-archived-at-\d+ \(3\): snapshot \d is of snapshot 1 of member 1, after 1$/m,
   );
 });
 
 const { one, two, all } = ids;
 const latest = (id: number): string => `(SELECT snapshot_count FROM environments WHERE id = ${id})`;
-/** A row of `one` that ended and was followed by another that is no exit, and is longer than one snapshot. */
-const followed = `SELECT a.id FROM snapshot_artifacts a JOIN snapshot_artifacts b ON b.environment_id = a.environment_id AND b.name = a.name
-  AND b.fingerprint = a.fingerprint AND b.first_index = a.last_index + 1 AND b.annotation NOT LIKE 'started%' WHERE a.environment_id = ${one} AND a.first_index < a.last_index`;
+/** A row of `one`, longer than one snapshot, that was followed by another row that is not an exit. */
+const followed = `SELECT sa.id FROM snapshot_artifacts sa JOIN snapshot_artifacts next
+  ON next.environment_id = sa.environment_id AND next.name = sa.name AND next.fingerprint = sa.fingerprint
+    AND next.first_index = sa.last_index + 1 AND next.annotation NOT LIKE 'started%'
+  WHERE sa.environment_id = ${one} AND sa.first_index < sa.last_index`;
 const row = (condition: string): string =>
   `(SELECT min(id) FROM snapshot_artifacts WHERE environment_id = ${one} AND ${condition})`;
 const columns =
-  "organization_id, environment_id, fingerprint, name, annotation, was, now, compliant, evaluation_id, started_index, instances_json";
-const evaluated =
-  "(SELECT max(e.id) FROM evaluations e WHERE e.verdicts_json <> '[]' AND e.reasons_json <> '[]' AND e.allowlist_id IS NULL)";
+  "organization_id, environment_id, fingerprint, name, annotation, was, now, compliant, evaluation_id, " +
+  "started_index, instances_json";
+const evaluated = `(SELECT max(ev.id) FROM evaluations ev
+  WHERE ev.verdicts_json <> '[]' AND ev.reasons_json <> '[]' AND ev.allowlist_id IS NULL)`;
 
 const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: string[]])[] = [
   [
-    "a snapshot is gone",
-    /stands where 2 is expected/,
+    "a snapshot is missing",
+    /has snapshot 3 where 2 is expected/,
     `DELETE FROM snapshots WHERE environment_id = ${one} AND idx = 2`,
   ],
   [
-    "the latest snapshot is gone",
+    "the latest snapshot is missing",
     /snapshot_count is/,
     `DELETE FROM snapshots WHERE environment_id = ${one} AND idx = ${latest(one)}`,
   ],
@@ -266,11 +266,12 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: str
   [
     "state of a snapshot",
     /snapshot 2 says/,
-    `UPDATE snapshots SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE environment_id = ${one} AND idx = 2`,
+    `UPDATE snapshots SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE environment_id = ${one}
+      AND idx = 2`,
   ],
-  ["digest", /running_digest is/, `UPDATE environments SET running_digest = 'x' WHERE id = ${one}`],
+  ["a wrong digest", /running_digest is/, `UPDATE environments SET running_digest = 'x' WHERE id = ${one}`],
   [
-    "counts",
+    "wrong counts",
     /snapshot 2 counts/,
     `UPDATE snapshots SET unknown_count = unknown_count + 1 WHERE environment_id = ${one} AND idx = 2`,
   ],
@@ -280,10 +281,11 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: str
     `UPDATE snapshots SET policy_versions_json = '[77]' WHERE environment_id = ${one} AND idx = ${latest(one)}`,
   ],
   [
-    "rows of a snapshot that is not there",
+    "rows of a snapshot that does not exist",
     /is beyond snapshot/,
     `UPDATE snapshot_artifacts SET last_index = ${latest(one)} WHERE id = ${row(`last_index = ${OPEN}`)}`,
-    `INSERT INTO snapshot_artifacts (${columns}, first_index) SELECT ${columns}, ${latest(one)} + 1 FROM snapshot_artifacts WHERE id = ${row(`last_index = ${latest(one)}`)}`,
+    `INSERT INTO snapshot_artifacts (${columns}, first_index) SELECT ${columns}, ${latest(one)} + 1
+      FROM snapshot_artifacts WHERE id = ${row(`last_index = ${latest(one)}`)}`,
   ],
   [
     "an end beyond the latest snapshot",
@@ -298,7 +300,8 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: str
   [
     "two open rows",
     /overlaps row/,
-    `INSERT INTO snapshot_artifacts (${columns}, first_index) SELECT ${columns}, first_index FROM snapshot_artifacts WHERE id = ${row(`last_index = ${OPEN}`)}`,
+    `INSERT INTO snapshot_artifacts (${columns}, first_index) SELECT ${columns}, first_index FROM snapshot_artifacts
+      WHERE id = ${row(`last_index = ${OPEN}`)}`,
   ],
   [
     "a gap",
@@ -317,64 +320,70 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: str
   ],
   [
     "an end without an exit",
-    /nothing says that it exited/,
-    `DELETE FROM snapshot_artifacts WHERE id = (SELECT max(id) FROM snapshot_artifacts WHERE environment_id = ${one} AND annotation = 'exited')`,
+    /its exit is missing/,
+    `DELETE FROM snapshot_artifacts WHERE id = (SELECT max(id) FROM snapshot_artifacts WHERE environment_id = ${one}
+      AND annotation = 'exited')`,
   ],
   [
-    "an exit of nothing",
+    "an exit without a start",
     /has no row before it/,
     `DELETE FROM snapshot_artifacts WHERE id = ${row("first_index = 1 AND last_index < 9007199254740991")}`,
   ],
   [
-    "where it started",
+    "a wrong started_index",
     /started with/,
-    `UPDATE snapshot_artifacts SET started_index = 1 WHERE id = ${row("started_index > 1 AND annotation IN ('unchanged', 'exited', 'became-compliant')")}`,
+    `UPDATE snapshot_artifacts SET started_index = 1
+      WHERE id = ${row("started_index > 1 AND annotation IN ('unchanged', 'exited', 'became-compliant')")}`,
   ],
   [
-    "where a start started",
+    "a wrong started_index of a start",
     /starts with started_index/,
-    `UPDATE snapshot_artifacts SET started_index = first_index - 1 WHERE id = ${row("first_index > 1 AND annotation LIKE 'started%'")}`,
+    `UPDATE snapshot_artifacts SET started_index = first_index - 1
+      WHERE id = ${row("first_index > 1 AND annotation LIKE 'started%'")}`,
   ],
   [
-    "instances before",
-    /was 9, the row before it/,
+    "wrong instances before",
+    /was 9, but the row before it/,
     `UPDATE snapshot_artifacts SET was = 9 WHERE id = ${row("annotation = 'exited'")}`,
   ],
   [
-    "a wrong word",
+    "a wrong annotation",
     /should be/,
     `UPDATE snapshot_artifacts SET annotation = 'became-compliant' WHERE id = ${row("annotation = 'unchanged'")}`,
   ],
   [
-    "a wrong word for a start",
+    "a wrong annotation of a start",
     /should be started-/,
     `UPDATE snapshot_artifacts SET annotation = 'unchanged' WHERE id = ${row("annotation LIKE 'started%'")}`,
   ],
   [
-    "a verdict that is not its evaluation's",
-    /its evaluation/,
+    "a row that contradicts its evaluation",
+    /but its evaluation says/,
     `UPDATE snapshot_artifacts SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE id = ${row("1")}`,
   ],
 
   [
-    "a member's snapshot that is not there",
-    /which is not there/,
-    `UPDATE snapshot_members SET member_index = 999 WHERE environment_id = ${all} AND last_index = ${OPEN} AND member_id = ${one}`,
+    "a member's snapshot that does not exist",
+    /which does not exist/,
+    `UPDATE snapshot_members SET member_index = 999 WHERE environment_id = ${all} AND last_index = ${OPEN}
+      AND member_id = ${one}`,
   ],
   [
     "a member shown too early",
     /is beyond snapshot/,
-    `UPDATE snapshot_members SET first_index = ${latest(all)} + 1 WHERE environment_id = ${all} AND last_index = ${OPEN} AND member_id = ${one}`,
+    `UPDATE snapshot_members SET first_index = ${latest(all)} + 1 WHERE environment_id = ${all}
+      AND last_index = ${OPEN} AND member_id = ${one}`,
   ],
   [
     "a member shown twice",
-    /two members of one member_id/,
+    /two members with the same member_id/,
     `INSERT INTO snapshot_members (environment_id, member_id, member_index, position, first_index, last_index)
-     SELECT environment_id, member_id, member_index, 9, first_index, last_index - 1 FROM snapshot_members WHERE environment_id = ${all} AND last_index > first_index AND last_index < ${OPEN} LIMIT 1`,
+     SELECT environment_id, member_id, member_index, 9, first_index, last_index - 1 FROM snapshot_members
+     WHERE environment_id = ${all} AND last_index > first_index AND last_index < ${OPEN} LIMIT 1`,
   ],
   [
-    "two members in one place",
-    /two members of one position/,
+    "two members with one position",
+    /two members with the same position/,
     `UPDATE snapshot_members SET position = 1 WHERE environment_id = ${all}`,
   ],
   [
@@ -383,48 +392,55 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: str
     `DELETE FROM snapshot_members WHERE environment_id = ${all} AND last_index = ${OPEN} AND member_id = ${one}`,
   ],
   [
-    "another cause",
+    "a wrong cause",
     /was caused by/,
     `UPDATE snapshots SET member_index = member_index + 1 WHERE environment_id = ${all} AND idx = ${latest(all)}`,
   ],
   [
     "a member's snapshot that the group left out",
-    /which had \d+ to come/,
-    `UPDATE snapshots SET member_index = member_index - 1 WHERE environment_id = ${all} AND member_id = ${two} AND member_index = 3`,
+    /expected \d+$/,
+    `UPDATE snapshots SET member_index = member_index - 1 WHERE environment_id = ${all} AND member_id = ${two}
+      AND member_index = 3`,
   ],
   [
     "state of a group",
     /snapshot \d+ says/,
-    `UPDATE snapshots SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE environment_id = ${all} AND idx = ${latest(all)}`,
+    `UPDATE snapshots SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE environment_id = ${all}
+      AND idx = ${latest(all)}`,
   ],
   [
-    "a group that was not told",
-    /knows of \d+ snapshots of member/,
+    "a group without its members' latest snapshot",
+    /has seen \d+ snapshots of member/,
     `DELETE FROM snapshots WHERE environment_id = ${all} AND idx = ${latest(all)}`,
     `UPDATE environments SET snapshot_count = snapshot_count - 1 WHERE id = ${all}`,
   ],
 
   [
-    "a verdict",
+    "a changed verdict",
     /evaluation \d+: the artifact is stored as (NON-)?COMPLIANT, but re-evaluates to (NON-)?COMPLIANT$/,
     `UPDATE evaluations SET compliant = CASE compliant WHEN 1 THEN 0 ELSE 1 END WHERE id = ${evaluated}`,
   ],
   [
-    "kept verdicts",
+    "stored verdicts",
     /evaluation \d+: rule \d+ of policy '.*' version \d+ is stored as not satisfied/,
-    `UPDATE evaluations SET verdicts_json = replace(verdicts_json, '"satisfied":true', '"satisfied":false') WHERE verdicts_json LIKE '%"satisfied":true%'`,
+    `UPDATE evaluations SET verdicts_json = replace(verdicts_json, '"satisfied":true', '"satisfied":false')
+      WHERE verdicts_json LIKE '%"satisfied":true%'`,
   ],
   [
-    "reasons",
+    "missing reasons",
     /the stored reasons are none, but re-evaluation gives/,
     `UPDATE evaluations SET reasons_json = '[]' WHERE id = ${evaluated}`,
   ],
   [
-    "facts",
+    "changed facts",
     /evaluation \d+: .* re-evaluates to/,
     `UPDATE evaluations SET facts_json = '{"flows":[]}' WHERE facts_json <> '{"flows":[]}' AND verdicts_json <> '[]'`,
   ],
-  ["allowed elsewhere", /is allowed by entry/, "UPDATE allowlist_entries SET environment_id = 99"],
+  [
+    "an allowlist entry of another environment",
+    /is allowed by entry/,
+    "UPDATE allowlist_entries SET environment_id = 99",
+  ],
   [
     "an evaluation of another environment",
     /has an evaluation of environment 99/,
@@ -433,84 +449,94 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...damage: str
   [
     "an evaluation of another artifact",
     /has the evaluation of another artifact/,
-    `UPDATE snapshot_artifacts SET evaluation_id = (SELECT evaluation_id FROM snapshot_artifacts WHERE id = ${row(`last_index = ${OPEN}`)}) WHERE last_index = ${OPEN} AND environment_id = ${one}`,
+    `UPDATE snapshot_artifacts SET evaluation_id = (SELECT evaluation_id FROM snapshot_artifacts
+      WHERE id = ${row(`last_index = ${OPEN}`)}) WHERE last_index = ${OPEN} AND environment_id = ${one}`,
   ],
   [
-    "an evaluation of nothing",
-    /^evaluation \d+: belongs to nothing$/,
-    `INSERT INTO evaluations (environment_id, facts_json, verdicts_json, reasons_json) VALUES (${one}, '{"flows":[]}', '[]', '[]')`,
+    "an evaluation without a row",
+    /^evaluation \d+: does not belong to any artifact$/,
+    `INSERT INTO evaluations (environment_id, facts_json, verdicts_json, reasons_json)
+      VALUES (${one}, '{"flows":[]}', '[]', '[]')`,
   ],
   [
-    "a deployment is gone",
-    /started with deployments/,
+    "a deployment is missing",
+    /should have the deployments/,
     `DELETE FROM deployments WHERE id = (SELECT min(id) FROM deployments)`,
   ],
   [
-    "ordinals",
-    /started with deployments/,
+    "a wrong ordinal",
+    /should have the deployments/,
     "UPDATE deployments SET ordinal = ordinal + 1 WHERE id = (SELECT max(id) FROM deployments)",
   ],
   [
     "the time of a deployment",
-    /started with deployments/,
+    /should have the deployments/,
     "UPDATE deployments SET deployed_at = deployed_at + 1 WHERE id = 1",
   ],
   [
-    "a deployment of nothing",
-    /^deployment \d+: belongs to nothing that started$/,
-    `INSERT INTO deployments (organization_id, environment_id, snapshot_index, deployed_at, fingerprint, artifact_name, ordinal, flow_id, artifact_id, reference_name)
-     SELECT organization_id, environment_id, 9999, deployed_at, fingerprint, artifact_name, ordinal, flow_id, artifact_id, reference_name FROM deployments WHERE id = 1`,
+    "a deployment without a start",
+    /^deployment \d+: does not belong to an artifact that started$/,
+    `INSERT INTO deployments (organization_id, environment_id, snapshot_index, deployed_at, fingerprint, artifact_name,
+                               ordinal, flow_id, artifact_id, reference_name)
+     SELECT organization_id, environment_id, 9999, deployed_at, fingerprint, artifact_name, ordinal, flow_id,
+            artifact_id, reference_name
+     FROM deployments WHERE id = 1`,
   ],
   [
-    "what was replaced",
-    /^deployment 1: replaces what it cannot$/,
+    "an impossible replacement",
+    /^deployment 1: replaces a deployment that it cannot replace$/,
     "UPDATE deployments SET replaced_id = id WHERE id = 1",
   ],
 
   [
     "a job is left",
     /job 1 \(reevaluate\) is left after 2 attempts: broken/,
-    `INSERT INTO jobs (id, kind, payload_json, created_at, due_at, attempts, last_error) VALUES (1, 'reevaluate', '{}', 1, 1, 2, 'broken')`,
+    `INSERT INTO jobs (id, kind, payload_json, created_at, due_at, attempts, last_error)
+      VALUES (1, 'reevaluate', '{}', 1, 1, 2, 'broken')`,
   ],
   [
-    "a mark on what does not run",
-    /1 f+ is marked as out of date/,
+    "a stale mark on an artifact that does not run",
+    /1 f+ is marked as stale/,
     `INSERT INTO stale_artifacts VALUES (1, '${"f".repeat(64)}')`,
   ],
   [
-    "nobody looked",
-    /nobody looked after revision/,
+    "a revision that was not checked",
+    /was last checked at revision/,
     "DELETE FROM stale_artifacts",
     `UPDATE environments SET revision = revision + 1 WHERE id = ${one}`,
   ],
   [
     "a version whose job is lost",
-    /environment one \(\d+\): looking again makes a snapshot \(app/,
+    /environment one \(\d+\): a re-evaluation makes a snapshot \(app/,
     `UPDATE environments SET checked_revision = revision WHERE id = ${one}`,
     ...versionWithoutJob(),
   ],
   [
     "a version whose job is lost, while facts wait for a report",
-    /environment one \(\d+\): looking again makes a snapshot \(app/,
+    /environment one \(\d+\): a re-evaluation makes a snapshot \(app/,
     `UPDATE environments SET revision = checked_revision + 1 WHERE id = ${one}`,
-    `INSERT OR REPLACE INTO stale_artifacts SELECT environment_id, fingerprint FROM snapshot_artifacts WHERE id = ${row(`last_index = ${OPEN}`)}`,
+    `INSERT OR REPLACE INTO stale_artifacts SELECT environment_id, fingerprint FROM snapshot_artifacts
+      WHERE id = ${row(`last_index = ${OPEN}`)}`,
     ...versionWithoutJob(),
   ],
 ];
 
-/** Of all policies, and all of them attached to `one`: one that everything satisfies and one that nothing does. */
+/** New versions of all policies, attached to `one`, that invert its state: all rows satisfy them, or none does. */
 function versionWithoutJob(): string[] {
   return [
     `INSERT INTO environment_policies (environment_id, policy_id, position)
-     SELECT ${one}, id, 50 + id FROM policies WHERE id NOT IN (SELECT policy_id FROM environment_policies WHERE environment_id = ${one}) UNION ALL SELECT ${two}, 99, 99`,
+     SELECT ${one}, id, 50 + id FROM policies
+     WHERE id NOT IN (SELECT policy_id FROM environment_policies WHERE environment_id = ${one})
+     UNION ALL SELECT ${two}, 99, 99`,
     `INSERT INTO policy_versions (policy_id, version, comment, timestamp, created_by, policy_yaml)
      SELECT id, 999, '', 1, 'ada', '_schema: /v1' || char(10) || 'artifacts: {provenance: {required: ' ||
-       CASE (SELECT state FROM environments WHERE id = ${one}) WHEN 1 THEN 'true' ELSE 'false' END || '}}' FROM policies`,
+       CASE (SELECT state FROM environments WHERE id = ${one}) WHEN 1 THEN 'true' ELSE 'false' END || '}}'
+     FROM policies`,
   ];
 }
 
 for (const [what, expected, ...damage] of DAMAGE) {
-  test(`damage is found: ${what}`, async () => {
+  test(`detects ${what}`, async () => {
     const problems = await everything(copy(...damage));
     assert.ok(
       problems.some((problem) => expected.test(problem)),
@@ -519,7 +545,7 @@ for (const [what, expected, ...damage] of DAMAGE) {
   });
 }
 
-test("what was acknowledged is found, and what is not there is missed", () => {
+test("finds everything that was acknowledged, and reports what is missing", () => {
   const db = copy();
   assert.equal(
     new Set(acknowledged.map(({ kind }) => kind)),
