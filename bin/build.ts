@@ -1,4 +1,4 @@
-// Builds dist/assay from this checkout: bundle, then pack. Two builds of one commit give the same bytes.
+// Builds dist/assay from this checkout: bundle, then pack. Builds of the same commit are identical.
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { bundle } from "./bundle.ts";
 import { pack } from "./pack.ts";
 
 if (process.platform !== "linux" || process.arch !== "x64") {
-  throw new Error(`executables are built on linux-x64, and this is ${process.platform}-${process.arch}`);
+  throw new Error(`executables are built on linux-x64, but this is ${process.platform}-${process.arch}`);
 }
 
 const started = performance.now();

@@ -1,5 +1,5 @@
-// Turns src/ into one CommonJS file per entry, beside the assets it will read: .build/bundle/{main.cjs,assets/...}.
-// Among the assets are the licence texts and the bill of materials, which only who bundles can know.
+// Bundles src/ into one CommonJS file per entry, beside the assets that they read: .build/bundle/{main.cjs,assets/...}.
+// The assets include the licence texts and the bill of materials, which are only known after bundling.
 
 import { build } from "esbuild";
 import type { Metafile } from "esbuild";
@@ -12,7 +12,7 @@ import { billOfMaterials } from "./sbom.ts";
 
 /**
  * Bundles the checkout at `root` into `directory`, which is emptied first, and returns the keys of its assets, sorted.
- * The result depends on the commit and the lock file alone: no absolute path and no time goes into it.
+ * The result depends only on the commit and the lock file; it contains no absolute path and no time.
  */
 export async function bundle(root: string, directory: string): Promise<string[]> {
   rmSync(directory, { recursive: true, force: true });
@@ -28,15 +28,15 @@ export async function bundle(root: string, directory: string): Promise<string[]>
   }
 
   const components = componentsOf(root, metafiles, paths);
-  const told: [string, string][] = components.flatMap((component) =>
+  const texts: [string, string][] = components.flatMap((component) =>
     component.text === null ? [] : [[LICENSES + textFile(component), component.text]],
   );
-  told.push([BILL_OF_MATERIALS, billOfMaterials(readBuildInfo(), components, commitTime(root))]);
-  for (const [key, text] of told) write(join(directory, "assets", key), Buffer.from(text));
-  return [...keys, ...told.map(([key]) => key)].sort();
+  texts.push([BILL_OF_MATERIALS, billOfMaterials(readBuildInfo(), components, commitTime(root))]);
+  for (const [key, text] of texts) write(join(directory, "assets", key), Buffer.from(text));
+  return [...keys, ...texts.map(([key]) => key)].sort();
 }
 
-/** The entries of worker threads, src/<area>/<something>-worker.ts, as paths below src/ without the extension. */
+/** The entries of worker threads, src/<area>/<name>-worker.ts, as paths below src/ without the extension. */
 function workerNames(root: string): string[] {
   return globSync("**/*-worker.ts", { cwd: join(root, "src") })
     .map((file) => file.split(sep).join("/").slice(0, -".ts".length))
@@ -54,26 +54,26 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
     target: "node24",
     format: "cjs",
     charset: "utf8",
-    // Error classes are told apart by name in places; a shortened name turned a 413 into a 500.
+    // Some code distinguishes error classes by name; a shortened name turned a 413 into a 500.
     minify: false,
-    // A node_modules that is a link elsewhere must not put that place into the file.
+    // Where node_modules is a symbolic link, its target must not appear in the file.
     preserveSymlinks: true,
     define: {
       ASSAY_BUILD: JSON.stringify(readBuildInfo()),
-      // No file of that name: libraries that look for theirs beside themselves find nothing, and may only do so when
-      // asked to.
+      // This file does not exist, so libraries that look for files beside themselves find none. They must only look
+      // when they are asked to.
       "import.meta.url": '"file:///assay/bundle.cjs"',
     },
     alias: {
-      // fontkit would need it for fonts in WOFF 2, and we ship none: a megabyte of dictionary.
+      // fontkit needs its megabyte of dictionary for WOFF 2 fonts only, and we ship none.
       "brotli/decompress.js": "./bin/no-brotli.cjs",
-      // It would look for credentials in home directories, other programs and at the addresses of clouds; we hand ours
-      // over.
+      // It would search for credentials in home directories, other programs and the metadata services of clouds; ours
+      // are passed explicitly.
       "@aws-sdk/credential-provider-node": "./bin/no-credential-providers.cjs",
     },
-    // The executable itself does not read NODE_OPTIONS, but a worker thread or a child process of it might.
+    // The executable does not read NODE_OPTIONS, but a worker thread or a child process might.
     banner: { js: "delete process.env.NODE_OPTIONS;" },
-    // A worker is evaluated from text: this is the name it has in a stack trace.
+    // A worker is evaluated from a string; this names it in stack traces.
     footer: { js: `//# sourceURL=${entry.replace(/^.*\//, "").replace(/\.ts$/, ".cjs")}` },
     logLevel: "warning",
   });

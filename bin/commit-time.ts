@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 
-/** When the commit of the checkout was made; null where git cannot tell. */
+/** The time of the commit that is checked out; null where git does not know it. */
 export function commitTime(root: string): Date | null {
   try {
     const seconds = execFileSync("git", ["log", "-1", "--format=%ct"], {

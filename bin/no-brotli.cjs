@@ -1,4 +1,4 @@
-// Stands for brotli/decompress.js in bundles; see bundle.ts.
+// Replaces brotli/decompress.js in bundles; see bundle.ts.
 module.exports = () => {
-  throw new Error("this build of Assay reads no fonts in WOFF 2");
+  throw new Error("this build of Assay does not read WOFF 2 fonts");
 };

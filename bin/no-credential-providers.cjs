@@ -1,4 +1,4 @@
-// Stands for @aws-sdk/credential-provider-node in bundles; see bundle.ts.
+// Replaces @aws-sdk/credential-provider-node in bundles; see bundle.ts.
 exports.defaultProvider = () => () => {
-  throw new Error("this build of Assay takes credentials from its options and its environment alone");
+  throw new Error("this build of Assay takes credentials only from its options and its environment");
 };

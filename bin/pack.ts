@@ -1,9 +1,10 @@
-// Packs a bundle and its assets into one executable, with the packing function of pkg in its plain form: Node's own
-// single-executable format, whose assets are read by src/assets.ts.
+// Packs a bundle and its assets into one executable, with pkg's function for Node's own single-executable format, whose
+// assets src/assets.ts reads.
 //
-// pkg's other form, a virtual file system, is not used: it would honour NODE_OPTIONS, embed a random path (so that no
-// two builds are alike) and unpack the native addon below $HOME. The plain form has no command-line flag for assets and
-// for the Node to embed, so its function is called; package.json pins pkg exactly because of that.
+// pkg's other format, a virtual file system, is not used: it would honour NODE_OPTIONS, embed a random path (so that no
+// two builds are identical) and unpack the native addon below $HOME. The command line of pkg has no flags for the
+// assets and the embedded Node of the format used here, so its function is called; package.json pins pkg exactly for
+// that.
 
 import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -27,9 +28,9 @@ interface SeaOptions {
 type Sea = (entry: string, options: SeaOptions) => Promise<void>;
 
 /**
- * Writes the executable `output` from `work`/bundle (see bundle.ts), which holds the assets `keys`. It embeds the Node
- * that runs the build, because the format differs between patch releases. `work` also takes what is written on the way.
- * An earlier `output` is replaced in one step, so that one which is running stays as it is.
+ * Writes the executable `output` from `work`/bundle (see bundle.ts), which contains the assets `keys`. It embeds the
+ * Node that runs the build, because the format differs between patch releases. Intermediate files go to `work`. An
+ * existing `output` is replaced atomically, so that a running executable is not affected.
  */
 export async function pack(work: string, keys: readonly string[], output: string): Promise<void> {
   const { default: sea } = createRequire(import.meta.url)("@yao-pkg/pkg/lib-es5/sea.js") as { default: Sea };
@@ -49,19 +50,19 @@ export async function pack(work: string, keys: readonly string[], output: string
     nodePath,
     targets: [{ nodeRange: "node24", platform: "linux", arch: "x64", output: result }],
     seaConfig: {
-      // The name goes into the executable as it is written here. pkg runs Node in a random directory below `temporary`;
-      // seen from there this names the bundle without naming the place of this checkout.
+      // The executable contains this name literally. pkg runs Node in a random directory below `temporary`; relative to
+      // it, this names the bundle without the location of the checkout.
       main: "../../bundle/main.cjs",
       disableExperimentalSEAWarning: true,
       useSnapshot: false,
       // A code cache is not reproducible.
       useCodeCache: false,
-      // Whoever sets the environment must not choose what code runs: NODE_OPTIONS is not read.
+      // The environment must not choose what code runs, so NODE_OPTIONS is not read.
       execArgvExtension: "none",
-      // SIGUSR1 would open Node's debugger on a local port, to every user of the machine, until main.ts takes the
-      // signal: here it gets an address that no machine has. (--disable-sigusr1 would block the signal for good.) The
-      // other two keep the heap near what it holds: left alone, V8 lets it grow to several times that under load, on a
-      // machine with memory to spare, for a few percent of speed (measured: 340 MB instead of 170).
+      // SIGUSR1 would open Node's debugger on a local port, for every user of the machine, until main.ts handles the
+      // signal; so it gets an address that no machine has. (--disable-sigusr1 would block the signal for good.) The
+      // other two keep the heap close to its live size: by default, V8 lets it grow to a multiple of that under load on
+      // a machine with free memory, for a few percent of speed (measured: 340 MB instead of 170).
       execArgv: ["--inspect-port=192.0.2.1:65535", "--max-semi-space-size=4", "--heap-growing-percent=30"],
       assets: Object.fromEntries(keys.map((key) => [key, join(bundle, "assets", key)])),
     },

@@ -7,11 +7,11 @@ import { idOf } from "./components.ts";
 import type { Component } from "./components.ts";
 
 /**
- * The document for `components`. `time` is that of the commit, null where there is none: the same build gives the same
+ * The document for `components`. `time` is that of the commit, null where it is unknown. The same build gives the same
  * text.
  */
 export function billOfMaterials(build: BuildInfo, components: readonly Component[], time: Date | null): string {
-  const licenses = new Contrib.License.Factories.LicenseFactory(refuseNoExpression);
+  const licenses = new Contrib.License.Factories.LicenseFactory(assertExpression);
   const models = new Map<string, Models.Component>();
   for (const component of components) {
     const { name, version, license, purl, cpe, sha512 } = component;
@@ -60,13 +60,13 @@ export function billOfMaterials(build: BuildInfo, components: readonly Component
   return `${text}\n`;
 }
 
-/** @throws Error for what is no SPDX expression: identifiers with AND or OR between them are all that packages use. */
-function refuseNoExpression(license: string): void {
+/** @throws Error unless the text is SPDX identifiers joined by AND or OR, which is all that packages use */
+function assertExpression(license: string): void {
   const unknown = license.split(/ AND | OR /).find((id) => !SPDX.isSupportedSpdxId(id.replace(/^\(|\)$/g, "")));
-  if (unknown !== undefined) throw new Error(`${JSON.stringify(unknown)} is no SPDX identifier`);
+  if (unknown !== undefined) throw new Error(`${JSON.stringify(unknown)} is not an SPDX identifier`);
 }
 
-/** A UUID (version 8) that follows from what is described. */
+/** A UUID (version 8) derived from the described build. */
 function serialNumber(build: BuildInfo, components: readonly Component[]): string {
   const hex = createHash("sha256")
     .update(JSON.stringify([build, components.map(idOf)]))

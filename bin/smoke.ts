@@ -1,5 +1,5 @@
-// Smoke test of the packaging: dist/assay works when it is all there is, and a clone of this commit builds the same
-// bytes. Prints one line per check and ends with "N passed, N failed".
+// Smoke test of the packaging: dist/assay works alone, and a clone of this commit builds the same bytes. Prints one
+// line per check and ends with "N passed, N failed".
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -36,24 +36,24 @@ const alone = { executable, cwd: directory, env: { HOME: "/nonexistent" } };
 try {
   copyFileSync(built, executable);
 
-  await check("alone in a directory, it tells its version", async () => {
+  await check("prints its version when alone in a directory", async () => {
     const result = await run(["version"], alone);
     expect(result.code, 0);
     expect(result.stdout.split("\n").slice(0, 2).join(", "), `assay ${version}, commit ${commit ?? "unknown"}`);
   });
 
-  await check("it becomes ready, and ends with exit code 0", async () => {
-    const began = performance.now();
+  await check("becomes ready, and stops with exit code 0", async () => {
+    const startedAt = performance.now();
     const server = await start(["serve", "--data", "data", "--listen", "127.0.0.1:0"], alone);
     const response = await fetch(`${server.url}/ready`);
     expect(response.status, 200);
     await response.arrayBuffer();
-    console.log(`      ready after ${(performance.now() - began).toFixed(0)} ms`);
+    console.log(`      ready after ${(performance.now() - startedAt).toFixed(0)} ms`);
     expect((await server.stop()).code, 0);
   });
 
   if (commit === null || commit.endsWith("-modified")) {
-    console.log("      not compared with a build of a clone: this tree is not exactly a commit");
+    console.log("      not compared with a build of a clone: the working tree has changes");
   } else {
     await check("a clone of this commit builds the same bytes", () => {
       const clone = join(directory, "clone");

@@ -1,10 +1,10 @@
-// Drops from an ELF executable what no run of it ever reads: symbol table, debug information, compiler notes.
+// Removes from an ELF executable what is never loaded: symbol table, debug information, compiler notes.
 //
-// Node's binary carries about 18 MB of that behind its last loadable byte. Doing it here and not with strip(1) lets a
-// machine without binutils build, and gives the same bytes on every machine, whatever binutils it has.
+// Node's binary has about 18 MB of that after its last loadable byte. Doing it here instead of with strip(1) allows
+// builds without binutils, and gives the same bytes with any version of binutils.
 
-const ALLOCATED = 0x2n; // SHF_ALLOC: the section is part of a running program
-const NO_BITS = 8; // SHT_NOBITS: occupies no bytes of the file
+const ALLOCATED = 0x2n; // SHF_ALLOC: the section is loaded
+const NO_BITS = 8; // SHT_NOBITS: has no bytes in the file
 const HEADER_SIZE = 64; // of a section header in a 64-bit file
 
 interface Section {
@@ -17,9 +17,9 @@ interface Section {
 }
 
 /**
- * A copy of a 64-bit little-endian ELF executable without the sections that are not loaded.
- * Everything that is loaded keeps its place in the file. Throws an Error when the file is anything else, or laid out
- * so that cutting its tail off would cut something loaded.
+ * A copy of a 64-bit little-endian ELF executable without the sections that are not loaded. Everything that is loaded
+ * keeps its offset in the file.
+ * @throws Error when the file is anything else, or when a loaded section depends on one that is not loaded
  */
 export function stripElf(image: Buffer): Buffer {
   const isElf64 =
@@ -75,7 +75,7 @@ function readSections(image: Buffer): Section[] {
   });
 }
 
-/** The first byte behind all segments and all kept sections. */
+/** The offset behind all segments and all kept sections. */
 function endOfLoaded(image: Buffer, kept: readonly Section[]): number {
   const table = Number(image.readBigUInt64LE(32));
   const entrySize = image.readUInt16LE(54);

@@ -1,19 +1,17 @@
-// A tar archive, compressed, whose bytes depend on what is in it alone.
+// A compressed tar archive whose bytes depend only on its contents.
 
 import { createGzip } from "node:zlib";
 import { pack } from "tar-stream";
 
-/** One file: its path in the archive, its bytes, and whether it is a program. */
-export interface Packed {
+/** One file: its path in the archive, its bytes, and whether it is executable. */
+export interface ArchivedFile {
   readonly path: string;
   readonly content: Buffer;
   readonly executable: boolean;
 }
 
-/**
- * The archive with `files` below `root`/, in the order of their paths, all of them owned by root and made at `time`.
- */
-export async function tarball(root: string, files: readonly Packed[], time: Date): Promise<Buffer> {
+/** The archive of `files` below `root`/, in the order of their paths, owned by root and with the time `time`. */
+export async function tarball(root: string, files: readonly ArchivedFile[], time: Date): Promise<Buffer> {
   const archive = pack();
   const directories = new Set<string>();
   const common = { mtime: time, uid: 0, gid: 0, uname: "root", gname: "root" };
@@ -33,7 +31,7 @@ export async function tarball(root: string, files: readonly Packed[], time: Date
     }
     archive.finalize();
   })();
-  // Node writes no name and no time into the head.
+  // Node writes neither a name nor a time into the gzip header.
   const chunks: Buffer[] = [];
   for await (const chunk of archive.pipe(createGzip({ level: 9 }))) chunks.push(chunk as Buffer);
   await adding;

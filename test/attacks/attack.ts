@@ -1,18 +1,18 @@
 /**
- * What an attack is: a request that once held up the server or filled its memory, as data. The rows are in the files
- * beside this one (index.ts puts them together); measure.ts and the tests beside it send them. Bodies are made when
- * they are sent, because together they take hundreds of megabytes.
+ * Attacks are requests that once blocked the server or filled its memory, as data. The rows are in the files beside
+ * this one (index.ts collects them); measure.ts and the tests send them. Bodies are built when they are sent, because
+ * together they take hundreds of megabytes.
  */
 
-/** What there is before an attack: see APPLY_FILE and `prepareWorld` of world.ts. */
+/** The data that exists before an attack: see APPLY_FILE and `prepareWorld` of world.ts. */
 export type World = {
   /** An organization in which `memberKey` may write. */
   org: string;
   memberKey: string;
-  /** Somebody who may only read there, and whose personal organization bears their name. */
+  /** A user who may only read there, and who has a personal organization of the same name. */
   readerOrg: string;
   readerKey: string;
-  /** Flow, trail, custom attestation type and environments, all in `org`; `readerFlow` is the reader's own. */
+  /** Flow, trail, custom attestation type and environment, all in `org`; `readerFlow` belongs to the reader. */
   flow: string;
   trail: string;
   customType: string;
@@ -30,16 +30,16 @@ export type AttackRequest = {
   body: Buffer;
 };
 
-/** The expected answer; `body` is the parsed JSON, or a test of it. */
+/** An expected response; `body` is the parsed JSON. */
 export type Expected = { status: number; body?: unknown };
 
 export type Attack = {
-  /** What it sends, as the heading of its figures. */
+  /** What it sends; the heading of its measurements. */
   name: string;
   request(world: World): AttackRequest;
-  /** All answers that are right. Sent in parallel with others, 429 with `Retry-After` is right as well. */
+  /** All valid responses. In parallel with others, 429 with `Retry-After` is valid as well. */
   expect: readonly Expected[];
-  /** How many of it are sent at once when it is sent alone; 1 where it is not said. */
+  /** Concurrent requests when it is sent alone; 1 by default. */
   parallel?: number;
 };
 
@@ -56,7 +56,7 @@ export const jsonRequest = (method: string, path: string, key: string, body: str
 
 type FormFile = { part: string; content: Buffer | string };
 
-/** A request with a form: the JSON as a field, and at most one file. `field`: the name of the JSON part. */
+/** A multipart request: the JSON as a field, and at most one file. `field`: the name of the JSON part. */
 export function formRequest(
   method: string,
   path: string,

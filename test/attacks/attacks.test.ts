@@ -1,6 +1,6 @@
 /**
- * Some of the attack list, within seconds: each kind of body, refused and accepted. The whole list, and the run in 512
- * MB of memory, are parts of `make crash`.
+ * A fast part of the attack list: each kind of body, refused and accepted. The whole list, and the run in 512 MB of
+ * memory, are parts of `make crash`.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { World } from "./attack.ts";
 import { ATTACKS } from "./index.ts";
-import { holdsLoop } from "./loop-delay.ts";
+import { measureAttack } from "./loop-delay.ts";
 import { startProbed } from "./probed.ts";
 import { prepareWorld } from "./world.ts";
 
@@ -42,10 +42,10 @@ const QUICK = [
 ];
 
 for (const name of QUICK)
-  test(`${name}: is answered as it should be, and holds nobody up`, async () => {
+  test(`${name}: gets the expected response and does not block the server`, async () => {
     const attack = ATTACKS.find((one) => one.name === name);
     assert.ok(attack, `there is no attack called ${name}`);
-    const { problems } = await holdsLoop(server, world, attack);
+    const { problems } = await measureAttack(server, world, attack);
     assert.equal(problems, []);
   });
 

@@ -11,7 +11,7 @@ const CONTAINERS = (limit: number, what = "The request body"): object => ({
   message: `${what} has more than ${limit} objects and lists, which is the most that this operation takes`,
 });
 
-/** About so many bytes of `item`, as the inside of a list. */
+/** The inside of a list of about `bytes` bytes. */
 const repeated = (item: string, bytes: number): string =>
   `${item},`.repeat(Math.floor(bytes / (item.length + 1)) - 1) + item;
 const keys = (count: number, value: string): string =>

@@ -1,15 +1,14 @@
 /**
- * A group of processes that gets so much memory and no more, as a container does: the kernel ends a process of it that
- * takes more. Works with version 2 (`memory.max`) and 1 (`memory.limit_in_bytes`) of control groups, where they can be
- * written.
+ * A group of processes with a memory limit, like a container: the kernel kills a process that exceeds it. Supports
+ * control groups version 2 (`memory.max`) and 1 (`memory.limit_in_bytes`), where they are writable.
  */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 export type MemoryGroup = {
-  /** The file into which the id of a process is written to have it, and what it starts, in the group. */
+  /** The file that takes the id of a process to put it, and its children, into the group. */
   readonly entry: string;
-  /** The most that the group ever held, bytes; null where the kernel does not tell. */
+  /** The peak memory of the group in bytes; null where the kernel does not report it. */
   peak(): number | null;
   /** Removes the group, which must be empty. */
   remove(): void;
@@ -17,9 +16,7 @@ export type MemoryGroup = {
 
 const ROOT = "/sys/fs/cgroup";
 
-/**
- * Makes a group of `bytes`; without swap, where that can be said. @returns why there is none, where it cannot be made.
- */
+/** Creates a group limited to `bytes`, without swap where possible. @returns the reason where it cannot be created */
 export function createMemoryGroup(name: string, bytes: number): MemoryGroup | string {
   const isV2 = existsSync(join(ROOT, "cgroup.controllers"));
   const parent = isV2 ? ROOT : join(ROOT, "memory");
@@ -38,7 +35,7 @@ export function createMemoryGroup(name: string, bytes: number): MemoryGroup | st
   try {
     writeFileSync(join(directory, swap), isV2 ? "0" : String(bytes));
   } catch {
-    // Kernels that do not count swap have no such file.
+    // Kernels without swap accounting do not have this file.
   }
   return {
     entry: join(directory, "cgroup.procs"),

@@ -1,6 +1,6 @@
 /**
- * Every attack by a document, sent to a server in a process of its own: it gets the refusal that names the bound and
- * the place, and the main thread is never busy for longer than 50 ms of processor time without a turn for others.
+ * Sends every document attack to a server in a process of its own: the response names the bound and the position, and
+ * the main thread is never busy for more than 50 ms of processor time without yielding.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,7 +13,7 @@ import { startProbed } from "./probed.ts";
 import { prepareWorld, problemOf, send } from "./world.ts";
 
 const MAX_BUSY_MS = 50;
-const test = suite("attacks: documents");
+const test = suite("attacks/documents");
 
 let server: Awaited<ReturnType<typeof startProbed>>;
 let world: World;
@@ -31,7 +31,7 @@ test.after(async () => {
 for (const attack of DOCUMENT_ATTACKS) {
   test(attack.name, async () => {
     const busy: number[] = [];
-    // Once more where it was busy for too long: the first request of a kind compiles the code that serves it.
+    // Retried when it was busy for too long: the first request of a kind compiles the code that serves it.
     do {
       const request = attack.request(world);
       await server.reset();

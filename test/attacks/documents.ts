@@ -5,11 +5,11 @@
 import { formRequest, refusal } from "./attack.ts";
 import type { Attack, World } from "./attack.ts";
 
-/** Just below the 10 MB that a file may have. */
+/** Just below the limit of 10 MB for a file. */
 const FULL = 10_400_000;
 const SCHEMA = "_schema: /v1\n";
 
-/** About so many characters of a text, again and again. */
+/** Repeats a text to about `length` characters. */
 const filled = (text: string, characters: number): string => text.repeat(Math.floor(characters / text.length));
 const inTemplate =
   (file: string) =>
@@ -30,7 +30,7 @@ const withExpression = (expression: string): string =>
   `${SCHEMA}artifacts:\n  attestations:\n  - type: junit\n    if: >-\n      ${expression}\n`;
 
 /**
- * `text` makes the file when it is sent; `problem` is what a template or policy is refused with, null where it is
+ * `text` builds the file when it is sent; `problem` is the expected refusal of a template or policy, null where it is
  * accepted.
  */
 type Row = { name: string; text: () => string; problem: string | null };

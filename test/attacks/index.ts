@@ -1,4 +1,4 @@
-/** The whole attack list. A new file of rows gets one line here. */
+/** The whole attack list. Every file of rows is added here. */
 import type { Attack } from "./attack.ts";
 import { BODY_ATTACKS } from "./bodies.ts";
 import { DOCUMENT_ATTACKS } from "./documents.ts";

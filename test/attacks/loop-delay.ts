@@ -1,6 +1,6 @@
 // Part of `make crash`: sends the whole attack list to a server and measures how long its main thread was busy without
-// a turn for others. No attack may hold it for more than 50 ms of processor time. What else runs on the machine makes
-// single measurements longer and never shorter, so the shortest of a few counts.
+// yielding. No attack may hold it for more than 50 ms of processor time. Other load on the machine only ever makes a
+// measurement longer, so the shortest of several counts.
 //
 //   node test/attacks/loop-delay.ts [pattern]
 import { mkdtempSync, rmSync } from "node:fs";
@@ -11,15 +11,15 @@ import { ATTACKS } from "./index.ts";
 import { startProbed } from "./probed.ts";
 import { prepareWorld, problemOf, send } from "./world.ts";
 
-/** Milliseconds of processor time. */
+/** Processor time. */
 export const MAX_BUSY_MS = 50;
 const MAX_TRIES = 5;
 
 /**
- * Sends an attack until it held the main thread for less than allowed, at most MAX_TRIES times. @returns what is wrong,
- * and the best figure.
+ * Sends an attack until it held the main thread for less than the limit, at most MAX_TRIES times. @returns the
+ * problems, and the best measurement
  */
-export async function holdsLoop(
+export async function measureAttack(
   server: Awaited<ReturnType<typeof startProbed>>,
   world: World,
   attack: Attack,
@@ -49,7 +49,7 @@ if (import.meta.main) {
   const attacks = ATTACKS.filter(({ name }) => new RegExp(process.argv[2] ?? "").test(name));
   let longest = 0;
   for (const attack of attacks) {
-    const found = await holdsLoop(server, world, attack);
+    const found = await measureAttack(server, world, attack);
     problems.push(...found.problems);
     longest = Math.max(longest, found.busiest);
     console.log(`${attack.name}: ${found.busiest.toFixed(0)} ms`);

@@ -1,5 +1,4 @@
-// Sends every attack to a server of this checkout and prints what it cost: node test/attacks/measure.ts [pattern]
-// [times]
+// Sends every attack to a server of this checkout and prints its cost: node test/attacks/measure.ts [pattern] [times]
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,11 +15,12 @@ for (const attack of ATTACKS.filter(({ name }) => new RegExp(pattern).test(name)
   for (let turn = 0; turn < Number(times); turn += 1) {
     const requests = Array.from({ length: attack.parallel ?? 1 }, () => attack.request(world));
     await server.reset();
-    const began = performance.now();
+    const startedAt = performance.now();
     const answers = await Promise.all(requests.map((request) => send(server.url, request)));
-    const took = performance.now() - began;
+    const took = performance.now() - startedAt;
     const { busiest, longest, peak } = await server.report();
     const problems = answers.map((answer) => problemOf(attack, answer)).filter((problem) => problem !== null);
+    const list = problems.map((problem) => `\n    ${problem}`).join("");
     figures.push(
       `${busiest.toFixed(0)}/${longest.toFixed(0)} ms, ${(peak / 1e6).toFixed(0)} MB, ${took.toFixed(0)} ` +
         `ms${problems.map((p) => `\n    ${p}`).join("")}`,

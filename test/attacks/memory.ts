@@ -1,10 +1,10 @@
-// Part of `make crash`: sends the whole attack list to the packaged executable in a control group of 512 MB, one attack
-// after the other and then several at once. The process must stay alive, answer each attack as its row says, and serve
-// afterwards.
+// Part of `make crash`: sends the whole attack list to the packaged executable in a control group of 512 MB, first one
+// attack after the other, then several at once. The process must survive, respond to each attack as its row says, and
+// serve afterwards.
 //
 //   node test/attacks/memory.ts [pattern]
 //
-// Ends with 1 when it does not, and says so and ends with 0 where no control group can be made.
+// Exits with 1 otherwise. Without permission to create a control group, it is skipped and exits with 0.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,8 +15,8 @@ import { ATTACKS } from "./index.ts";
 import { APPLY_FILE, prepareWorld, problemOf, send } from "./world.ts";
 
 const LIMIT_BYTES = 512 << 20;
-/** Attacks that are under way at once in the second half. */
-const AT_ONCE = 4;
+/** Concurrent attacks in the second half. */
+const CONCURRENT = 4;
 
 const attacks = ATTACKS.filter(({ name }) => new RegExp(process.argv[2] ?? "").test(name));
 const made = createMemoryGroup(`assay-attacks-${process.pid}`, LIMIT_BYTES);
@@ -28,7 +28,7 @@ const group = made;
 const directory = mkdtempSync(join(tmpdir(), "assay-attacks-"));
 const applyFile = join(directory, "apply.yaml");
 writeFileSync(applyFile, APPLY_FILE);
-// The shell enters the group and becomes the server, so that all of its memory is counted.
+// The shell enters the group and then becomes the server, so that all of its memory is counted.
 const shell = ["-c", `echo $$ > "$0" && exec "$@"`];
 const server = await start(
   [
@@ -51,7 +51,7 @@ const problems: string[] = [];
 let ended: string | null = null;
 void server.exited.then((exit) => (ended = JSON.stringify(exit)));
 const world = await prepareWorld(server.url);
-// A test that is stopped must not leave it behind.
+// An aborted test must not leave the server behind.
 process.once("SIGTERM", () => process.exit(1));
 const mb = (bytes: number | null): string => (bytes === null ? "?" : (bytes / 1_048_576).toFixed(0));
 
@@ -64,21 +64,21 @@ async function attack(one: (typeof ATTACKS)[number], crowded: boolean): Promise<
     if (problem !== null) problems.push(problem);
   }
   console.log(
-    `${one.name}: at most ${mb(group.peak())} MB until now${ended === null ? "" : `; THE SERVER ENDED: ${ended}`}`,
+    `${one.name}: at most ${mb(group.peak())} MB so far${ended === null ? "" : `; THE SERVER ENDED: ${ended}`}`,
   );
 }
 
 for (const one of attacks) await attack(one, false);
-console.log(`${AT_ONCE} at once:`);
+console.log(`${CONCURRENT} at once:`);
 const left = [...attacks, ...attacks];
 const lane = async (): Promise<void> => {
   for (let one = left.shift(); one !== undefined; one = left.shift()) await attack(one, true);
 };
-await Promise.all(Array.from({ length: AT_ONCE }, lane));
+await Promise.all(Array.from({ length: CONCURRENT }, lane));
 const ready = ended === null ? await fetch(`${server.url}/ready`).then((answer) => answer.text(), String) : null;
 if (ready !== "OK")
   problems.push(
-    `afterwards the server ${ended === null ? `answers ${ready}` : `is gone: ${ended}`}\n${server.output()}`,
+    `afterwards the server ${ended === null ? `responds with ${ready}` : `is gone: ${ended}`}\n${server.output()}`,
   );
 const peak = mb(group.peak());
 await server.stop();

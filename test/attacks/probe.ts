@@ -1,17 +1,17 @@
 /**
- * Loaded into the attacked server before it (`--import`): measures how long its main thread was busy without a turn for
- * others. It counts processor time between two ticks of a timer, so that a busy machine, which takes the processor
- * away, is not taken for a busy thread.
+ * Loaded into the attacked server before its code (`--import`): measures how long its main thread was busy without
+ * yielding. It counts processor time between two ticks of a timer, so that a busy machine does not look like a busy
+ * thread.
  *
- * The parent sends "reset" and gets the figures since then for "report".
+ * The parent sends "reset", and receives the measurements since then for "report".
  */
 import { performance } from "node:perf_hooks";
 
 export type ProbeReport = {
-  /** Longest time of the processor, and by the clock, between two ticks; milliseconds. */
+  /** Longest processor time, and longest wall-clock time, between two ticks, in milliseconds. */
   busiest: number;
   longest: number;
-  /** Largest resident set since the start, bytes. */
+  /** Peak resident set size since the start, in bytes. */
   peak: number;
 };
 

@@ -1,4 +1,4 @@
-/** A server of this checkout in a process of its own, with the probe in it. */
+/** A server of this checkout in a process of its own, with the probe loaded. */
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { APPLY_FILE } from "./world.ts";
 const MAIN = join(import.meta.dirname, "..", "..", "src", "main.ts");
 const PROBE = pathToFileURL(join(import.meta.dirname, "probe.ts")).href;
 
-/** Starts it over `directory`, which is empty. It ends with this process. */
+/** Starts the server over `directory`, which is empty. It ends with this process. */
 export async function startProbed(directory: string, options: readonly string[] = []) {
   const applyFile = join(directory, "apply.yaml");
   writeFileSync(applyFile, APPLY_FILE);

@@ -1,4 +1,4 @@
-/** The server that is attacked, what is in it, and its client. */
+/** The attacked server's data, and a client. */
 import { request } from "node:http";
 import type { Attack, AttackRequest, World } from "./attack.ts";
 import { formRequest, jsonRequest } from "./attack.ts";
@@ -22,7 +22,7 @@ organizations:
 
 export type AttackAnswer = { status: number; text: string; retryAfter: string | null };
 
-/** Sends one request on a connection of its own; `null`: the connection broke without an answer. */
+/** Sends one request on a connection of its own; `null`: the connection broke without a response. */
 export function send(url: string, { method, path, key, headers, body }: AttackRequest): Promise<AttackAnswer | null> {
   return new Promise((resolve) => {
     const sent = request(`${url}/api/v2${path}`, {
@@ -41,13 +41,13 @@ export function send(url: string, { method, path, key, headers, body }: AttackRe
         }),
       );
     });
-    // After an answer that came before the whole body the connection may break while the rest is sent.
+    // After a response that came before the whole body, the connection may break while the rest is sent.
     sent.on("error", () => resolve(null));
     sent.end(body);
   });
 }
 
-/** Makes what the attacks start from. */
+/** Creates the data that the attacks need. */
 export async function prepareWorld(url: string): Promise<World> {
   const world: World = {
     org: "acme",
@@ -84,9 +84,7 @@ export async function prepareWorld(url: string): Promise<World> {
   return world;
 }
 
-/**
- * What is wrong with an answer to an attack; null when it is one of those expected. `crowded`: 429 is right as well.
- */
+/** The problem of a response to an attack; null when it is expected. `crowded`: 429 is valid as well. */
 export function problemOf(
   { name, expect }: Attack,
   answer: AttackAnswer | null,

@@ -1,5 +1,5 @@
-// Requests one after the other, and how long the server itself took for each: the time of its log line, from the head
-// of the request to the end of the answer.
+// Sends requests one after the other and measures how long the server itself took: the time in its log line, from the
+// head of the request to the end of the response.
 import { readFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,7 +12,7 @@ export type Answer = {
   body: Buffer;
   headers: Record<string, string | string[] | undefined>;
 };
-/** Milliseconds, and the bytes of the last answer. `server` is the median. */
+/** Milliseconds, and the bytes of the last response. `server` is the median. */
 export type Times = {
   server: number;
   p99: number;
@@ -35,10 +35,7 @@ export const quantile = (sorted: readonly number[], q: number): number =>
 export const sort = (values: readonly number[]): number[] => [...values].sort((a, b) => a - b);
 export const median = (values: readonly number[]): number => quantile(sort(values), 0.5);
 
-/**
- * Requests with an id, after which their lines in the log are found. @throws Error with the first answer that is not as
- * expected.
- */
+/** Sends requests with an id, by which their log lines are found. @throws Error with the first unexpected response */
 export function createAsk(url: string): Ask {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   let count = 0;
@@ -51,13 +48,13 @@ export function createAsk(url: string): Ask {
       ...(bytes === null ? {} : { "Content-Type": "application/json", "Content-Length": bytes.length }),
     };
     return new Promise((resolve, reject) => {
-      const began = performance.now();
+      const startedAt = performance.now();
       const sent = request(`${url}/api/v2${path}`, { method, headers, agent }, (response) => {
         const chunks: Buffer[] = [];
         response.on("error", reject);
         response.on("data", (chunk: Buffer) => chunks.push(chunk));
         response.on("end", () => {
-          const took = performance.now() - began;
+          const took = performance.now() - startedAt;
           const answer = Buffer.concat(chunks);
           if (![expect].flat().includes(response.statusCode ?? 0))
             reject(
@@ -66,7 +63,7 @@ export function createAsk(url: string): Ask {
           resolve({ id, ms: took, bytes: answer.length, body: answer, headers: response.headers });
         });
       });
-      // A connection that was idle for seconds may be closed by the server just when it is used again.
+      // A connection that was idle for seconds may be closed by the server just when it is reused.
       sent.on("error", (error: NodeJS.ErrnoException) =>
         sent.reusedSocket && error.code === "ECONNRESET" ? resolve(ask(method, path, body, expect)) : reject(error),
       );
@@ -75,7 +72,7 @@ export function createAsk(url: string): Ask {
   };
 }
 
-/** Finds the server's own times; the log is written a moment after the answer. */
+/** Finds the server's own times; the log is written a moment after the response. */
 export function createTimed(log: string): Timed {
   return async (answers) => {
     const wanted = new Map(answers.map(({ id }) => [id, Number.NaN]));

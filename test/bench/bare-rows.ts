@@ -1,8 +1,8 @@
-// What the machine gives for rows of the large database with nothing in between: `node bare-rows.ts DATABASE` serves
+// Serves rows of the large database with nothing in between: `node bare-rows.ts DATABASE`
 //
 //   GET /TABLE?ids=1,2,3   these rows of the table with all their columns, as JSON
 //
-// The lists of lists.ts stand beside the same rows read here.
+// The lists of lists.ts are compared with the same rows read here.
 import type { AddressInfo } from "node:net";
 import Database from "better-sqlite3";
 import Koa from "koa";

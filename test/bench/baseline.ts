@@ -1,10 +1,10 @@
-// What the machine gives with the same parts and nothing else: Koa and better-sqlite3, no routes, keys, validation, log
-// or audit. `node baseline.ts DIRECTORY BYTES` serves a table of a thousand rows whose answers are about BYTES long:
+// What the machine achieves with the same components and nothing else: Koa and better-sqlite3, without routes, keys,
+// validation, log or audit. `node baseline.ts DIRECTORY BYTES` serves a table of a thousand rows whose responses have
+// about BYTES bytes:
 //
 //   GET /rows/N   one row by an indexed text, as JSON
 //   POST /rows    one row from a JSON body, inserted in the transaction that all requests of this turn of the event
-//   loop
-//                 share, with a COMMIT that has reached the disk (WAL, synchronous=FULL)
+//                 loop share, with a durable COMMIT (WAL, synchronous=FULL)
 //
 // Assay is measured against this program, run by the same Node on the same disk.
 import { join } from "node:path";
@@ -28,7 +28,7 @@ db.exec(
 );
 const fill = db.prepare("INSERT INTO rows (name, state, created_at, detail) VALUES (?, 'COMPLIANT', ?, ?)");
 db.transaction(() => {
-  // The other fields of an answer take about a hundred bytes.
+  // The other fields of a response take about a hundred bytes.
   for (let n = 0; n < 1000; n += 1) fill.run(`row-${n}`, Date.now() / 1000, "d".repeat(Math.max(0, bytes - 100)));
 })();
 

@@ -1,13 +1,13 @@
-// A database as an organization has it after years: 200,000 artifacts and 1,000,000 attestations over flows, trails,
+// The database of an organization after years: 200,000 artifacts and 1,000,000 attestations over flows, trails,
 // repositories, environments and deployments. `make bench-data`, or `node test/bench/data.ts [--artifacts N]`, builds
 // it in .build/bench-data.
 //
-// Every row is written by the handlers of the API and the stores below them, one report after the other, only without
-// HTTP and with many reports in a transaction: what is here is what the same reports through the API leave. Time, ids
-// and chance come from counters, so that the same size gives the same rows.
+// Every row is written by the API handlers and the stores below them, one report after the other, only without HTTP and
+// with many reports in a transaction: the database is what the same reports through the API leave. Time, ids and
+// randomness come from counters, so the same size gives the same rows.
 //
-// The spread is meant to hurt: a few flows have most of the trails, a few names most of the records, some kinds were
-// given up long ago, and hardly anything failed. Filters for what is rare must not walk through what is common.
+// The distribution is chosen to hurt: a few flows have most of the trails, a few names most of the records, some types
+// were abandoned long ago, and hardly anything failed. Filters for rare values must not scan common ones.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -28,20 +28,20 @@ import type { Db } from "../../src/store/db/types.ts";
 
 export const DATA = join(import.meta.dirname, "..", "..", ".build", "bench-data");
 export const ARTIFACTS = 200_000;
-const ARTIFACTS_OF_TRAIL = 2;
-/** Reports of attestations on each trail. */
-const ATTESTATIONS_OF_TRAIL = 10;
+const ARTIFACTS_PER_TRAIL = 2;
+/** Attestations on each trail. */
+const ATTESTATIONS_PER_TRAIL = 10;
 
 export const FLOWS = 300;
 const REPOS = 400;
 const TEAMS = 20;
 const ENVIRONMENTS = 30;
-/** What runs in an environment at a time. */
+/** Artifacts that run in an environment at a time. */
 const RUNNING = 40;
-/** One trail in so many leads to a deployment. */
-const DEPLOYED = 8;
-const REPORTS_IN_TRANSACTION = 5_000;
-const BEGAN = 1_600_000_000;
+/** One trail in this many leads to a deployment. */
+const TRAILS_PER_DEPLOYMENT = 8;
+const REPORTS_PER_TRANSACTION = 5_000;
+const STARTED_AT = 1_600_000_000;
 
 const TEMPLATE = `
 version: 1
@@ -69,7 +69,7 @@ const sha256 = (text: string): string => createHash("sha256").update(text).diges
 export const fingerprintOf = (trail: number, place: number): string => sha256(`artifact ${trail} ${place}`);
 export const commitOf = (trail: number): string => sha256(`commit ${trail}`).slice(0, 40);
 
-/** Numbers in [0, 1) that are the same every time (mulberry32). */
+/** Deterministic numbers in [0, 1) (mulberry32). */
 function chance(): () => number {
   let state = 0x5eed;
   return () => {
@@ -82,14 +82,14 @@ function chance(): () => number {
 
 /**
  * Fills an empty database.
- * @param artifacts how many there will be; everything else follows from it.
- * @param progress told of every transaction.
+ * @param artifacts the number of artifacts; everything else is proportional to it
+ * @param progress is called with the share done after every transaction
  */
 export async function fill(
   db: Db,
   { artifacts, progress = () => undefined }: { artifacts: number; progress?: (share: number) => void },
 ): Promise<void> {
-  let at = BEGAN;
+  let at = STARTED_AT;
   let ids = 0;
   const newId = (): string => {
     const number = (ids += 1).toString(16).padStart(12, "0");
@@ -124,14 +124,14 @@ export async function fill(
     () => [] as { name: string; fingerprint: string; created: number }[],
   );
 
-  const trails = Math.ceil(artifacts / ARTIFACTS_OF_TRAIL);
+  const trails = Math.ceil(artifacts / ARTIFACTS_PER_TRAIL);
   let sinceCommit = 0;
   for (let trail = 0; trail < trails; trail += 1) {
     const flow = skewed(FLOWS);
     await report(trail, flow);
-    if (trail % DEPLOYED === 0) deploy(trail, flow);
-    sinceCommit += ATTESTATIONS_OF_TRAIL + ARTIFACTS_OF_TRAIL + 1;
-    if (sinceCommit < REPORTS_IN_TRANSACTION) continue;
+    if (trail % TRAILS_PER_DEPLOYMENT === 0) deploy(trail, flow);
+    sinceCommit += ATTESTATIONS_PER_TRAIL + ARTIFACTS_PER_TRAIL + 1;
+    if (sinceCommit < REPORTS_PER_TRANSACTION) continue;
     sinceCommit = 0;
     db.exec("COMMIT");
     db.exec("BEGIN");
@@ -173,8 +173,8 @@ export async function fill(
         repo_info,
         origin_url: `https://ci.example.com/runs/${trail}`,
       });
-    // One record in fifty says no; jira was given up after a hundredth of all trails, sonar came into use with the last
-    // hundredth.
+    // One record in fifty is non-compliant; jira was abandoned after a hundredth of all trails, sonar was introduced
+    // with the last hundredth.
     const fails = (): boolean => random() < 0.02;
     await attest("pull_request", "pull-request", { pull_requests: fails() ? [] : [PULL_REQUEST] }, null);
     if (trail < trails / 100)
@@ -232,6 +232,7 @@ export async function fill(
     const environment = store.environments.find(organization(store).id, environmentName(n)) as { id: number };
     store.snapshotRecorder.record(store.environments.get(environment.id), {
       cause: "report",
+      // In the order of names, which reports are sorted into.
       artifacts: running
         .map(({ name, fingerprint, created }) => ({ name, fingerprint, instances: { created: [created] } }))
         .sort((a, b) => (a.name < b.name ? -1 : 1)),
@@ -247,18 +248,18 @@ const junit = (failed: boolean) => ({
   errors: 0,
   skipped: 2,
   duration: 3.5,
-  timestamp: BEGAN,
+  timestamp: STARTED_AT,
 });
 const PULL_REQUEST = {
   url: "https://git.example.com/pull/1",
   merge_commit: "c".repeat(40),
   state: "MERGED",
   author: "Ada",
-  approvers: [{ username: "Grace", state: "APPROVED", timestamp: BEGAN }],
+  approvers: [{ username: "Grace", state: "APPROVED", timestamp: STARTED_AT }],
   commits: [],
   title: "Round half to even",
-  created_at: BEGAN,
-  merged_at: BEGAN,
+  created_at: STARTED_AT,
+  merged_at: STARTED_AT,
   head_ref: "rounding",
 };
 
@@ -266,8 +267,8 @@ const organization = (store: Store) =>
   store.organizations.find(ORG) as NonNullable<ReturnType<Store["organizations"]["find"]>>;
 
 /**
- * Makes the organization and its operator; gives what calls handlers in the operator's name, within the transaction
- * that is open.
+ * Creates the organization and its operator; returns a function that calls handlers as the operator, within the open
+ * transaction.
  */
 function caller(store: Store, now: () => number) {
   const organizationId = store.organizations.create({
@@ -357,20 +358,20 @@ const aboutText = (artifacts: number): string =>
     builder: sha256(readFileSync(import.meta.filename, "utf8")),
   })}\n`;
 
-/** Whether the data of that size is there, and up to date. */
+/** Whether the data of this size exists and is up to date. */
 export function isBuilt(artifacts: number = ARTIFACTS): boolean {
   const about = join(DATA, "about.json");
   return existsSync(about) && readFileSync(about, "utf8") === aboutText(artifacts);
 }
 
-/** Builds the data unless it is there. @returns seconds that it took. */
+/** Builds the data unless it exists. @returns the seconds it took */
 export async function build(artifacts: number, progress: (share: number) => void): Promise<number> {
-  const began = performance.now();
+  const startedAt = performance.now();
   const unfinished = `${DATA}-unfinished`;
   for (const directory of [DATA, unfinished]) rmSync(directory, { recursive: true, force: true });
   mkdirSync(unfinished, { recursive: true });
-  const db = openDatabase(unfinished, BEGAN);
-  // What is cut off here is thrown away whole, so that nothing needs to reach the disk before the end.
+  const db = openDatabase(unfinished, STARTED_AT);
+  // An interrupted build is discarded completely, so nothing needs to be durable before the end.
   db.pragma("journal_mode = OFF");
   db.pragma("synchronous = OFF");
   db.pragma("cache_size = -524288");
@@ -379,11 +380,11 @@ export async function build(artifacts: number, progress: (share: number) => void
   db.close();
   writeFileSync(join(unfinished, "about.json"), aboutText(artifacts));
   renameSync(unfinished, DATA);
-  return (performance.now() - began) / 1000;
+  return (performance.now() - startedAt) / 1000;
 }
 
-/** One line that fills up. */
-export function bar(began = performance.now()): (share: number) => void {
+/** A progress bar on one line. */
+export function createProgressBar(startedAt = performance.now()): (share: number) => void {
   const WIDTH = 40;
   return (share) => {
     const full = Math.round(share * WIDTH);
@@ -399,5 +400,5 @@ if (import.meta.main) {
   const { values } = parseArgs({ options: { artifacts: { type: "string", default: String(ARTIFACTS) } } });
   const artifacts = Number(values.artifacts);
   if (isBuilt(artifacts)) console.log(`${DATA} is up to date`);
-  else console.log(`${artifacts} artifacts in ${(await build(artifacts, bar())).toFixed(0)} s: ${DATA}`);
+  else console.log(`${artifacts} artifacts in ${(await build(artifacts, createProgressBar())).toFixed(0)} s: ${DATA}`);
 }

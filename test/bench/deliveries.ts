@@ -1,6 +1,6 @@
-// Whether requests notice that a thousand messages wait for slow receivers: the same requests to the same server, in
-// turns with an empty outbox and with a full one, on a data directory of its own. Receivers answer after a second, so
-// that as many messages are under way as ever are.
+// Whether a thousand messages that wait for slow receivers slow down requests: the same requests to the same server,
+// alternately with an empty and a full outbox, on a data directory of its own. Receivers respond after a second, so
+// that as many messages as possible are in flight.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -21,17 +21,20 @@ const QUEUES = 50;
 const ANSWER_MS = 1000;
 const CONNECTIONS = 32;
 const WARM_UP_SECONDS = 4;
-/** Of the same requests with nothing to send. Thirty messages a second are thirty connections and some commits more. */
-const LEAST_RATIO = 0.85;
-/** Megabytes for 32 connections and two libraries. */
-const MOST_GROWTH = 40;
+/**
+ * Relative to the same requests without messages. Thirty messages a second are thirty connections and a few more
+ * commits.
+ */
+const MIN_RATIO = 0.85;
+/** In MB, for 32 connections and two libraries. */
+const MAX_GROWTH_MB = 40;
 
 type Round = Outcome & { cpu: number };
 type Work = Pick<Load, "next" | "expect">;
 
 /**
- * Measures on a server of its own, which `applyFile` sets up. `works` are requests by name, none of them such that the
- * server keeps the answers until the next write: it is the work of requests that may not suffer.
+ * Measures on a server of its own, which `applyFile` sets up. `works` are requests by name whose responses the server
+ * does not cache: the work of requests must not suffer.
  */
 export async function measureDeliveries(
   root: string,
@@ -69,7 +72,7 @@ export async function measureDeliveries(
   const store = openStore(db, systemSources);
   const organizationId = store.organizations.find(ORG)?.id as number;
 
-  /** Puts messages into the outbox, and waits until the server sends. */
+  /** Fills the outbox and waits until the server sends. */
   async function fill(): Promise<void> {
     const before = taken;
     db.transaction(() => {
@@ -86,7 +89,7 @@ export async function measureDeliveries(
     }).immediate();
     while (taken === before) await sleep(10);
   }
-  /** Takes out what is left, and waits until nothing is under way. */
+  /** Removes the remaining messages and waits until none is in flight. */
   async function empty(): Promise<void> {
     db.transaction(() => db.exec("DELETE FROM deliveries WHERE state = 'waiting'")).immediate();
     while (db.prepare("SELECT count(*) FROM jobs").pluck().get() !== 0) await sleep(10);
@@ -102,7 +105,7 @@ export async function measureDeliveries(
     let sent = 0;
     let growth = 0;
     for (let round = 0; round < rounds; round += 1) {
-      // The database grows from round to round, so each of the two is first as often as the other.
+      // The database grows from round to round, so each variant is first equally often.
       if (round % 2 === 0) quiet.push(await measure(server, work, seconds));
       const before = memory(server.pid).now;
       await fill();
@@ -114,7 +117,7 @@ export async function measureDeliveries(
       if (round % 2 === 1) quiet.push(await measure(server, work, seconds));
     }
     const [without, withThem] = [median(quiet), median(sending)];
-    // Neighbours in time are compared: on a machine that others use too, rounds differ more than this.
+    // Adjacent rounds are compared: on a shared machine, rounds differ by more than the effect.
     const ratios = sending
       .map(({ perSecond }, round) => perSecond / (quiet[round]?.perSecond ?? Number.NaN))
       .sort((a, b) => a - b);
@@ -131,11 +134,11 @@ export async function measureDeliveries(
           `p99 ${ms(without.p99)}, ${percent(without.cpu)} of a core) without; ${Math.round(cost * 1e6)} us of CPU ` +
           `more a request`,
       ].join(" "),
-      { text: `>= ${LEAST_RATIO}`, good: ratio >= LEAST_RATIO },
+      { text: `>= ${MIN_RATIO}`, good: ratio >= MIN_RATIO },
     );
     figure("... and its memory", `+${Math.round(growth)} MB`, "the most that a round added", {
-      text: `<= ${MOST_GROWTH} MB`,
-      good: growth <= MOST_GROWTH,
+      text: `<= ${MAX_GROWTH_MB} MB`,
+      good: growth <= MAX_GROWTH_MB,
     });
   }
   db.close();

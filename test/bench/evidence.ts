@@ -1,5 +1,5 @@
-// A file of a gigabyte, up and down again: how fast, and how much memory the server takes for it. Chunks are made and
-// hashed as they go by, so this process holds none of it either.
+// Uploads and downloads a file of a gigabyte: speed, and memory of the server. Chunks are generated and hashed on the
+// fly, so this process does not hold the file either.
 import { createHash, randomBytes } from "node:crypto";
 import { request } from "node:http";
 import type { IncomingMessage } from "node:http";
@@ -11,12 +11,12 @@ import { KEY, ORG, flowOf, trailName } from "./world.ts";
 const CHUNK = 1 << 20;
 const BOUNDARY = "----------------evidence81c4";
 
-/** MB per second, and by how many MB the resident memory of the server was above its level before, at most. */
+/** MB per second, and the peak growth of the server's resident memory in MB. */
 export type Transfer = { speed: number; growth: number };
 
 /**
- * Uploads a file of `megabytes` as evidence and downloads it again; `digest` is its SHA-256. @throws Error when what
- * comes back is something else.
+ * Uploads a file of `megabytes` as evidence and downloads it again; `digest` is its SHA-256. @throws Error when the
+ * downloaded content differs
  */
 export async function transferEvidence(
   server: Server,
@@ -36,18 +36,18 @@ export async function transferEvidence(
   return { up, down, digest };
 }
 
-/** How fast a transfer is, and what the server takes for it. */
+/** The speed of a transfer, and the memory that the server needs for it. */
 export async function measured(server: Server, megabytes: number, transfer: () => Promise<void>): Promise<Transfer> {
   const before = memory(server.pid).now;
   let most = before;
   const watch = setInterval(() => (most = Math.max(most, memory(server.pid).now)), 20);
-  const began = performance.now();
+  const startedAt = performance.now();
   try {
     await transfer();
   } finally {
     clearInterval(watch);
   }
-  return { speed: megabytes / ((performance.now() - began) / 1000), growth: most - before };
+  return { speed: megabytes / ((performance.now() - startedAt) / 1000), growth: most - before };
 }
 
 async function upload(url: string, megabytes: number, see: (chunk: Buffer) => void): Promise<void> {

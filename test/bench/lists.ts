@@ -1,6 +1,6 @@
 // Lists and searches on the large database of data.ts: how long the server takes for a page. One request at a time;
-// every request of a line asks for something else, so that no answer is one that was kept. The target is for the
-// slowest of a hundred.
+// every request of a line asks for something else, so that no response is cached. The target applies to the slowest of
+// a hundred.
 import { createReadStream, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -15,16 +15,16 @@ import { startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import { ORG } from "./world.ts";
 
-/** Requests of a line that count, and those before them. */
+/** Measured requests of a line, and warm-up requests before them. */
 const REQUESTS = 100;
 const WARM_UP = 10;
 /** Milliseconds. */
-const TARGET = 10;
+const TARGET_MS = 10;
 
 const TRAILS = ARTIFACTS / 2;
-const BEGAN = 1_600_000_000;
+const STARTED_AT = 1_600_000_000;
 
-/** `path` of the n-th request; `table` holds the rows of the answer. */
+/** `path` of the n-th request; `table` is the table of the rows in its response. */
 type Line = {
   title: string;
   operation: string;
@@ -45,8 +45,8 @@ const trails = (title: string, query: (n: number, facts: Facts) => string): Line
   table: "trails",
   path: (n, facts) => `/trails/${ORG}?${query(n, facts)}`,
 });
-/** Of the first hundredth of time, in which things were done that are not done any more. */
-const early = (n: number, { last }: Facts): number => Math.floor(BEGAN + (last - BEGAN) * 0.002 + n * 50);
+/** Times in the first hundredth of the history, with types and flows that were abandoned later. */
+const early = (n: number, { last }: Facts): number => Math.floor(STARTED_AT + (last - STARTED_AT) * 0.002 + n * 50);
 
 const LINES: readonly Line[] = [
   attestations("attestations, newest", (n) => `per_page=${20 + (n % 3)}`),
@@ -63,15 +63,15 @@ const LINES: readonly Line[] = [
     (n) => `flow=${flowName(FLOWS - 1 - (n % 50))}&flow=${flowName(n)}&flow=${flowName(n + 1)}`,
   ),
   attestations("... type, common", (n) => `type=junit&per_page=${1 + (n % 100)}`),
-  attestations("... type, given up long ago", (n) => `type=jira&per_page=${1 + (n % 100)}`),
+  attestations("... type, abandoned long ago", (n) => `type=jira&per_page=${1 + (n % 100)}`),
   attestations("... type, never used", (n) => `type=custom:type-${n}`),
   attestations("... is_compliant=false", (n) => `is_compliant=false&per_page=${1 + (n % 100)}`),
   attestations(
     "... time, long ago",
     (n, facts) => `from_timestamp=${early(n, facts)}&to_timestamp=${early(n, facts) + 5_000}`,
   ),
-  attestations("... time, before everything", (n) => `to_timestamp=${BEGAN - n - 10}`),
-  attestations("... flow and type given up", (n) => `flow=${flowName(n)}&type=jira`),
+  attestations("... time, before everything", (n) => `to_timestamp=${STARTED_AT - n - 10}`),
+  attestations("... flow and abandoned type", (n) => `flow=${flowName(n)}&type=jira`),
   attestations("... name and is_compliant", (n) => `name=check-${n % 30}&is_compliant=false`),
   attestations("... name and type that never meet", (n) => `name=unit-tests&type=jira&per_page=${1 + (n % 100)}`),
   attestations("... flow and name", (n) => `flow=${flowName(n)}&name=note-${n}`),
@@ -85,7 +85,7 @@ const LINES: readonly Line[] = [
     (n, facts) => `type=junit&is_compliant=false&to_timestamp=${early(n, facts)}`,
   ),
   attestations(
-    "... type given up, lately",
+    "... abandoned type, recently",
     (n, { last }) => `type=jira&from_timestamp=${Math.floor(last) - 1_000_000 + n}`,
   ),
   {
@@ -161,40 +161,41 @@ const LINES: readonly Line[] = [
     title: "builds",
     operation: "list_builds",
     table: "artifacts",
-    path: (n) => `/builds/${ORG}?start_ts=${BEGAN}&per_page=${10 + (n % 30)}`,
+    path: (n) => `/builds/${ORG}?start_ts=${STARTED_AT}&per_page=${10 + (n % 30)}`,
   },
   {
     title: "build statistics of a repository",
     operation: "build_statistics",
     table: "artifacts",
-    path: (n) => `/builds/${ORG}/statistics?repo_name=${encodeURIComponent(repoName(n))}&start_ts=${BEGAN}`,
+    path: (n) => `/builds/${ORG}/statistics?repo_name=${encodeURIComponent(repoName(n))}&start_ts=${STARTED_AT}`,
   },
   {
     title: "deployments",
     operation: "list_deployments",
     table: "artifacts",
-    path: (n) => `/deployments/${ORG}?start_ts=${BEGAN}&per_page=${10 + (n % 30)}`,
+    path: (n) => `/deployments/${ORG}?start_ts=${STARTED_AT}&per_page=${10 + (n % 30)}`,
   },
   {
     title: "... of an environment",
     operation: "list_deployments",
     table: "artifacts",
-    path: (n) => `/deployments/${ORG}?start_ts=${BEGAN}&env_name=${environmentName(n % 30)}&per_page=${10 + (n % 7)}`,
+    path: (n) =>
+      `/deployments/${ORG}?start_ts=${STARTED_AT}&env_name=${environmentName(n % 30)}&per_page=${10 + (n % 7)}`,
   },
 ];
 
 type Bare = { url: string; db: Database.Database };
 
 /**
- * Asks the bare server for the rows of an answer; milliseconds as this client sees them, null where the answer names no
+ * Requests the rows of a response from the bare server; milliseconds at this client, null where the response names no
  * row.
  */
 async function bare({ url, db }: Bare, { table }: Line, answer: Answer): Promise<number | null> {
   const ids = idsIn(db, table, JSON.parse(answer.body.toString("utf8")));
   if (ids.length === 0) return null;
-  const began = performance.now();
+  const startedAt = performance.now();
   await (await fetch(`${url}/${table}?ids=${ids.join(",")}`)).arrayBuffer();
-  return performance.now() - began;
+  return performance.now() - startedAt;
 }
 
 function idsIn(db: Database.Database, table: Line["table"], body: unknown): number[] {
@@ -217,8 +218,7 @@ function idsIn(db: Database.Database, table: Line["table"], body: unknown): numb
 }
 
 /**
- * Measures the lists; the data must be there. @param command what serves: the executable, and what comes before
- * `serve`.
+ * Measures the lists; the data must exist. @param command the executable that serves, with its arguments before `serve`
  */
 export async function measureLists(
   root: string,
@@ -261,7 +261,7 @@ export async function measureLists(
       const took = await bare({ url: baseline.url, db }, line, answer);
       if (took !== null) bareTimes.push(took);
     }
-    const good = times.p99 <= TARGET;
+    const good = times.p99 <= TARGET_MS;
     if (!good) missed += 1;
     row([
       line.title,
@@ -270,7 +270,7 @@ export async function measureLists(
       ms(times.p99),
       bareTimes.length > 0 ? ms(median(bareTimes)) : "-",
       Math.round(quantile(sort(counted.map(({ bytes }) => bytes)), 0.5)),
-      `<= ${TARGET} ms`,
+      `<= ${TARGET_MS} ms`,
       `  ${reached(good)}`,
     ]);
   }
@@ -280,10 +280,7 @@ export async function measureLists(
   await server.stop();
 }
 
-/**
- * Which pages of the database the machine still holds from whatever it did before is not what is measured: it holds all
- * of them.
- */
+/** Reads the whole database into the page cache, because the effect of a cold cache is not measured. */
 async function readThrough(file: string): Promise<void> {
   for await (const chunk of createReadStream(file, { highWaterMark: 1 << 20 })) void chunk;
 }

@@ -1,20 +1,18 @@
-// The driver: HTTP/1.1 over raw sockets with keep-alive, one request at a time on each. Node's own client costs about
-// as much per request as the servers under test, and on a machine of two cores would become what is measured; this one
-// only looks for the end of each answer. It reads answers with Content-Length, which is all that the measured
-// operations give.
+// The load driver: HTTP/1.1 over raw sockets with keep-alive, one request at a time on each. Node's own client costs
+// about as much per request as the measured servers, and would dominate on a machine with two cores; this one only
+// looks for the end of each response. It supports responses with Content-Length, which is all that the measured
+// operations return.
 import { connect } from "node:net";
 import type { Socket } from "node:net";
 
-/** An open measurement: where to send, over how many sockets, and what. */
+/** A measurement: where to send, over how many sockets, and what. */
 export type Load = {
   /** For instance `http://127.0.0.1:41233`. */
   url: string;
   connections: number;
-  /**
-   * The request number n as bytes, null when there is nothing left to send. Called in the order in which they are sent.
-   */
+  /** The bytes of request number n, null when there are no more. Called in the order of sending. */
   next(n: number): Buffer | null;
-  /** The status of a right answer. */
+  /** The expected status. */
   expect: number;
 };
 
@@ -25,22 +23,20 @@ export type Outcome = {
   /** Milliseconds from the first byte sent to the last byte received: median and 99th percentile. */
   p50: number;
   p99: number;
-  /** How much of one core this process used meanwhile, 0 to 1. */
+  /** The share of one core that this process used, 0 to 1. */
   driver: number;
 };
 
-/**
- * Sends until `next` gives null, or for `seconds`. @throws Error with the first answer of another status than expected.
- */
+/** Sends until `next` returns null, or for `seconds`. @throws Error with the first response of another status */
 export async function drive(load: Load, seconds = Number.POSITIVE_INFINITY): Promise<Outcome> {
   const times: number[] = [];
   let sent = 0;
   const cpu = process.cpuUsage();
-  const began = performance.now();
-  const deadline = began + seconds * 1000;
+  const startedAt = performance.now();
+  const deadline = startedAt + seconds * 1000;
   const next = (): Buffer | null => (performance.now() < deadline ? load.next(sent++) : null);
   await Promise.all(Array.from({ length: load.connections }, () => converse(load, next, times)));
-  const elapsed = (performance.now() - began) / 1000;
+  const elapsed = (performance.now() - startedAt) / 1000;
   const { user, system } = process.cpuUsage(cpu);
   times.sort((a, b) => a - b);
   const quantile = (q: number): number => times[Math.min(times.length - 1, Math.floor(times.length * q))] ?? Number.NaN;
@@ -54,7 +50,7 @@ export async function drive(load: Load, seconds = Number.POSITIVE_INFINITY): Pro
   };
 }
 
-/** One socket: request, answer, request, answer, until there is no next one. */
+/** One socket: request, response, request, response, until there are no more. */
 function converse({ url, expect }: Load, next: () => Buffer | null, times: number[]): Promise<void> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
@@ -109,7 +105,7 @@ export const get = (path: string, key: string): Buffer =>
 
 const BOUNDARY = "----------------bench4d5f0c2a9b";
 
-/** The bytes of a request with a form: the JSON as a field, the file, where there is one, as a part with a filename. */
+/** The bytes of a multipart request: the JSON as a field, the file, if any, as a part with a filename. */
 export function sendForm(
   method: "POST" | "PUT",
   path: string,

@@ -1,18 +1,18 @@
 // Measures the packaged executable: `make bench`, or `node test/bench/main.ts [--seconds N] [--rounds N] [--only
 // REGEXP]`.
 //
-// Throughput stands beside that of a bare server (baseline.ts) on the same machine in the same minutes: rounds
-// alternate, baseline, assay, baseline, assay, and the median of the rounds counts. Both are driven by this process
-// over 32 connections, and each line says how much of a core the driver and the server took. On two cores the driver
-// shares the machine with either server alike; a server that is not near a whole core was held back by the driver, by
-// the disk or by the threads that wait for it.
+// Throughput is compared with a bare server (baseline.ts) on the same machine at the same time: rounds alternate
+// between baseline and assay, and the median round counts. This process drives both over 32 connections, and each line
+// shows how much of a core the driver and the server used. On two cores the driver shares the machine with either
+// server alike; a server that does not use nearly a whole core was limited by the driver, the disk or the threads that
+// wait for it.
 //
-// The runtime part (`--only runtime`) has a server of its own and measures what is not throughput: runtime.ts. So has
-// the part about lists (`--only lists`): it needs the database that `make bench-data` builds, and is left out without
-// it: lists.ts. And so has the one about messages to the outside (`--only deliveries`): deliveries.ts.
+// The runtime part (`--only runtime`, runtime.ts) uses a server of its own and measures other things than throughput.
+// The lists part (`--only lists`, lists.ts) needs the database of `make bench-data` and is skipped without it. The
+// deliveries part (`--only deliveries`, deliveries.ts) uses a server of its own, too.
 //
-// Everything happens below .build, on the disk of the checkout. The program judges no run: it prints and ends with 0,
-// unless something answered wrongly.
+// All files are below .build, on the disk of the checkout. The program only prints; it exits with 0 unless a response
+// was wrong.
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
@@ -44,14 +44,14 @@ import {
 } from "./world.ts";
 
 const CONNECTIONS = 32;
-/** Before each kind of request is measured, so that both servers run compiled code. */
+/** Before each kind of request, so that both servers run compiled code. */
 const WARM_UP_SECONDS = 4;
 const ATTACHMENT_BYTES = 1024;
 const EVIDENCE_MEGABYTES = 1024;
 const COLD_STARTS = 5;
-/** What `--only` calls the part about environments, reports and snapshots. */
+/** The name of the part about environments, reports and snapshots for `--only`. */
 const RUNTIME = "runtime";
-/** ... and the part about lists on a large database. */
+/** The name of the part about lists on a large database. */
 const LISTS = "lists";
 
 const { values: options } = parseArgs({
@@ -67,14 +67,14 @@ const only = new RegExp(options.only);
 
 type Work = Pick<Load, "next" | "expect">;
 /**
- * A line of the table. `target` is the least ratio to the baseline; `runtime`: whether it is one of the runtime part
- * too.
+ * A line of the table. `target` is the minimal ratio to the baseline; `runtime`: whether it also belongs to the runtime
+ * part.
  */
 type Line = { title: string; runtime?: true; target: number; baseline: Work; assay: Work };
 
 const attachment = Buffer.alloc(ATTACHMENT_BYTES, "e");
 let lastAttachment = 0;
-/** Content that was never uploaded before: what is there already costs no file. */
+/** Unique content: an upload of existing content costs no file. */
 function freshAttachment(): Buffer {
   attachment.write(`${++lastAttachment} `);
   return attachment;
@@ -82,10 +82,9 @@ function freshAttachment(): Buffer {
 
 let lastQuestion = 0;
 /**
- * An assert in scope environment under an address that is new, though it means one of a few: letters are written as
- * themselves or as %XX. Nothing is written while reads are measured, so the lines above show answers that the server
- * keeps for as long as that is so (src/store/db/read-cache.ts). Any write empties it, and then a request costs what
- * this one does.
+ * An assert in scope environment under a new address with one of a few meanings: letters are written literally or as
+ * %XX. Nothing is written while reads are measured, so the lines above show responses from the read cache
+ * (src/store/db/read-cache.ts). Any write invalidates that cache, and then a request costs what this one does.
  */
 function freshQuestion(): Buffer {
   const spelling = Math.floor(++lastQuestion / TRAILS);
@@ -100,7 +99,7 @@ const nameOf = (n: number): string => NAMES[Math.floor(n / TRAILS) % NAMES.lengt
 const bareRead: Work = { expect: 200, next: (n) => get(`/rows/row-${n % 1000}`, "none") };
 const bareWrite: Work = { expect: 201, next: (n) => sendJson("POST", "/rows", "none", report(n % TRAILS, nameOf(n))) };
 
-const NOT_KEPT = "... not asked before";
+const UNCACHED = "... not cached";
 const WRITE = "generic attestation";
 
 const LINES: readonly Line[] = [
@@ -130,7 +129,7 @@ const LINES: readonly Line[] = [
     assay: { expect: 200, next: (n) => read(assertPath(n % TRAILS, { environment: ENVIRONMENT })) },
   },
   {
-    title: NOT_KEPT,
+    title: UNCACHED,
     runtime: true,
     target: 0.4,
     baseline: bareRead,
@@ -166,7 +165,7 @@ async function measure(server: Server, work: Work, duration: number): Promise<Ro
 const median = (all: readonly Round[]): Round =>
   [...all].sort((a, b) => a.perSecond - b.perSecond)[Math.floor(all.length / 2)] as Round;
 
-/** CPU for each request is what a noisy neighbour disturbs least. */
+/** CPU per request is what a noisy machine disturbs least. */
 const resources = ({ server, driver, perSecond }: Round): string =>
   `${Math.round((server.main / perSecond) * 1e6)} us of CPU a request (main thread ${percent(server.main)} ` +
   `of a core, all threads ${percent(server.all)}, driver ${percent(driver)})`;
@@ -197,7 +196,7 @@ async function compare(line: Line, baseline: Server, assay: Server): Promise<voi
   console.log(`    assay: ${resources(mine)}; baseline: ${resources(base)}`);
 }
 
-/** From the start of a copy of the executable that nobody ran before to its first answer, milliseconds; the median. */
+/** The median time from the start of a new copy of the executable to its first response, in milliseconds. */
 async function coldStart(root: string, data: string): Promise<number> {
   const times: number[] = [];
   for (let n = 0; n < COLD_STARTS; n += 1) {
@@ -292,11 +291,11 @@ async function main(root: string): Promise<void> {
   if (only.test(RUNTIME)) await measureRuntime(root);
   if (only.test(LISTS)) {
     if (isBuilt()) await measureLists(root);
-    else console.log("\nlists: not measured, `make bench-data` builds what they need");
+    else console.log("\nlists: skipped, run `make bench-data` first");
   }
   if (only.test("deliveries")) {
-    const works = LINES.filter(({ title }) => title === NOT_KEPT || title === WRITE).map(
-      ({ title, assay: work }) => [title === NOT_KEPT ? "assert" : title, work] as const,
+    const works = LINES.filter(({ title }) => title === UNCACHED || title === WRITE).map(
+      ({ title, assay: work }) => [title === UNCACHED ? "assert" : title, work] as const,
     );
     await measureDeliveries(root, join(root, "apply.yml"), works, rounds, seconds);
   }

@@ -1,5 +1,5 @@
-// An audit package with a gigabyte of evidence: how fast it comes, and how much memory the server takes for it, beside
-// what tar and gzip do with the same file on the same machine in the same minute.
+// An audit package with a gigabyte of evidence: speed, and memory of the server, compared with tar and gzip on the same
+// file at the same time.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -9,8 +9,8 @@ import type { Server } from "./processes.ts";
 import { KEY, ORG, flowOf, trailName } from "./world.ts";
 
 /**
- * Downloads the package of the trail that has the file with that digest attached. A small package before it starts the
- * thread that makes them, so that the growth is that of the transfer.
+ * Downloads the package of the trail that has the file with that digest. A small package before it starts the package
+ * thread, so that only the transfer counts as growth.
  */
 export async function downloadPackage(
   server: Server,
@@ -18,7 +18,7 @@ export async function downloadPackage(
 ): Promise<{ own: Transfer; bare: number }> {
   await download(server, 1, 0);
   const own = await measured(server, megabytes, () => download(server, 0, megabytes * 1_000_000));
-  const began = performance.now();
+  const startedAt = performance.now();
   const bare = spawn(
     "sh",
     ["-c", 'tar -cf - -C "$0" "$1" | gzip >/dev/null', join(data, "evidence", digest.slice(0, 2)), digest.slice(2)],
@@ -26,7 +26,7 @@ export async function downloadPackage(
   );
   const [code] = (await once(bare, "close")) as [number | null];
   if (code !== 0) throw new Error(`tar and gzip ended with ${code}`);
-  return { own, bare: megabytes / ((performance.now() - began) / 1000) };
+  return { own, bare: megabytes / ((performance.now() - startedAt) / 1000) };
 }
 
 async function download({ url }: Server, trail: number, atLeast: number): Promise<void> {

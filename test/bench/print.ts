@@ -1,4 +1,4 @@
-// The words and columns of what is printed.
+// The layout of the output.
 export const percent = (share: number): string => `${Math.round(share * 100)}%`;
 export const reached = (good: boolean): string => (good ? "reached" : "NOT REACHED");
 export const ms = (value: number): string => `${value.toFixed(1)} ms`;
@@ -8,8 +8,7 @@ export const row = (cells: readonly (string | number)[]): void =>
   console.log(cells.map((cell, index) => (index === 0 ? String(cell).padEnd(27) : String(cell).padStart(10))).join(""));
 
 /**
- * A line of the runtime part: what was measured, and where there is a target, whether it was reached. `detail` goes
- * below it.
+ * A line of the runtime part: the measurement, and whether it reached its target, if any. `detail` is printed below.
  */
 export function figure(
   title: string,

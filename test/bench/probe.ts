@@ -1,13 +1,13 @@
-// How long the event loop of a server is held: a thread of the driver asks for /ready again and again, a millisecond
-// after each answer. Nothing else is on its connection, so an answer that took long waited for the loop (or for a core,
-// which is why the figures of a server with nothing else to do belong beside it). A thread, because the driver's own
-// work must not count.
+// Measures how long the event loop of a server is blocked: a thread of the driver requests /ready again and again, a
+// millisecond after each response. Nothing else uses its connection, so a slow response waited for the loop (or for a
+// core, which is why the figures of an idle server are printed beside it). It is a thread, so that the driver's own
+// work does not count.
 import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker, isMainThread, parentPort, workerData } from "node:worker_threads";
 
-/** Milliseconds of each answer while something ran, ascending. */
+/** Milliseconds of each response while the work ran, ascending. */
 export type Holds = readonly number[];
 
 export type Probe = {
@@ -19,15 +19,15 @@ export type Probe = {
 /** @param url for instance `http://127.0.0.1:41233`. */
 export function startProbe(url: string): Probe {
   const worker = new Worker(new URL(import.meta.url), { workerData: url });
-  const told = async (): Promise<number[]> => ((await once(worker, "message")) as [number[]])[0];
+  const nextMessage = async (): Promise<number[]> => ((await once(worker, "message")) as [number[]])[0];
   return {
     async during(work) {
-      const started = told();
+      const started = nextMessage();
       worker.postMessage("start");
       await started;
       await work();
       await sleep(10);
-      const times = told();
+      const times = nextMessage();
       worker.postMessage("stop");
       return (await times).sort((a, b) => a - b);
     },
@@ -42,11 +42,11 @@ function probe(url: string): void {
   let times: number[] = [];
   let probing = false;
   function begin(): void {
-    // A new connection each time: the server closes those that are idle for seconds.
+    // A new connection each time: the server closes connections that are idle for seconds.
     const socket = connect({ host: hostname, port: Number(port), noDelay: true });
-    let began = 0;
+    let startedAt = 0;
     const ask = (): void => {
-      began = performance.now();
+      startedAt = performance.now();
       socket.write(REQUEST);
     };
     socket.on("connect", () => {
@@ -54,9 +54,9 @@ function probe(url: string): void {
       ask();
     });
     socket.on("data", (chunk) => {
-      // The answer is small and comes in one piece.
+      // The response is small and arrives in one piece.
       if (!chunk.toString("latin1").endsWith("OK")) throw new Error(`/ready answered ${chunk.toString("latin1")}`);
-      times.push(performance.now() - began);
+      times.push(performance.now() - startedAt);
       if (probing) {
         setTimeout(ask, 1);
         return;

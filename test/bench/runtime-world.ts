@@ -1,11 +1,11 @@
-// What the runtime part works on: a thousand services with a flow each, two releases of some of them, three policies,
-// and the reports of clusters in which they run. Names, owners and sizes are those of a cluster as its API tells of it.
+// The data of the runtime part: a thousand services with a flow each, two releases of some of them, three policies, and
+// the reports of clusters in which they run. Names, owners and sizes are like those from a cluster's API.
 import { createHash } from "node:crypto";
 import { drive, sendForm, sendJson } from "./load.ts";
 import { KEY, ORG } from "./world.ts";
 
 export const SERVICES = 1_000;
-/** Services that have a second release, so that reports can tell of a change. */
+/** Services with a second release, so that reports can contain a change. */
 export const RELEASED_TWICE = 100;
 
 const TEAMS = [
@@ -58,7 +58,7 @@ const imageOf = (service: number, release: number): string =>
   `registry.example.com/acme/${serviceName(service)}:1.${service % 40}.${release}`;
 export const fingerprintOf = (service: number, release: number): string => digest(imageOf(service, release));
 
-/** The three policies of every environment, in the order in which they are attached. */
+/** The three policies of every environment, in the order of attachment. */
 export const POLICIES = ["provenance-and-trails", "tests-and-scans", "anything-attested"] as const;
 
 const rules = (text: string): string =>
@@ -81,8 +81,8 @@ const FILES: Record<(typeof POLICIES)[number], string> = {
     - { type: "*", name: scan }
 `),
 };
-/** What the policy file that flips every verdict asks for, and no service has. */
-const UNHEARD_OF = "    - { type: generic, name: penetration-test }\n";
+/** A requirement that no service meets, for the policy file that inverts every verdict. */
+const UNSATISFIED_RULE = "    - { type: generic, name: penetration-test }\n";
 
 const put = (
   path: string,
@@ -91,12 +91,12 @@ const put = (
   field = "data_json",
 ): Buffer => sendForm("PUT", `/api/v2${path}`, KEY, { field, value }, file);
 
-/** The bytes of a new version of a policy: as it was, or with a rule that nothing satisfies. */
+/** The bytes of a new policy version: unchanged, or with a rule that nothing satisfies. */
 export const policyVersion = (name: (typeof POLICIES)[number], strict: boolean): Buffer =>
   put(
     `/policies/${ORG}`,
     { name },
-    { field: "policy_file", content: FILES[name] + (strict ? UNHEARD_OF : "") },
+    { field: "policy_file", content: FILES[name] + (strict ? UNSATISFIED_RULE : "") },
     "payload",
   );
 
@@ -187,7 +187,7 @@ export async function populateRuntime(url: string): Promise<void> {
     );
 }
 
-/** An item of a report: one pod. `name` is of the image, `replica` tells pods of one image apart. */
+/** An item of a report: one pod. `name` is that of the image, `replica` distinguishes pods of one image. */
 function pod(service: number, image: string, fingerprint: string, replica: number) {
   const owner = `${serviceName(service)}-${digest(image).slice(0, 10)}`;
   const id = digest(`${owner} owner`);

@@ -1,6 +1,6 @@
-// What runs where: how long the server takes for reports and for reading what they left, how long it keeps others
-// waiting meanwhile, and what it stores. One request at a time, on a server and a data directory of its own; `server`
-// is the time of its log line, from the head of the request to the end of the answer, beside what this client saw.
+// Runtime environments: how long the server takes for reports and for reading their results, how long it blocks other
+// requests meanwhile, and what it stores. One request at a time, on a server and a data directory of its own; `server`
+// is the time in its log line, from the head of the request to the end of the response, beside the time at this client.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -31,7 +31,7 @@ const UNCHANGED = 60;
 const CHANGED = 500;
 const REPORTERS = 300;
 const REPORTER_ARTIFACTS = 50;
-/** A day of one reporter. */
+/** The reports of one reporter in a day. */
 const UNCHANGED_ROWS = 1_440;
 const ENVIRONMENTS = 500;
 const SNAPSHOTS = 10_000;
@@ -41,7 +41,7 @@ const LARGE = { artifacts: 10_000, replicas: 10 };
 
 type Bench = { server: Server; probe: Probe; db: Database.Database; ask: Ask; timed: Timed };
 
-/** What runs in every cluster. */
+/** The services of every cluster. */
 const plain = clusterReport(0, SERVICES);
 
 const environmentPath = (name: string): string => `/environments/${ORG}/${name}`;
@@ -63,7 +63,7 @@ async function repeat<T>(times: number, work: (n: number) => Promise<T>): Promis
   return results;
 }
 
-/** The longest hold of each run: the median of them counts, because a noisy machine makes one of them long. */
+/** The longest hold of each run; the median of them counts, because a noisy machine makes one of them long. */
 function hold(title: string, runs: readonly Holds[], target: number | null, more = ""): void {
   const longest = sort(runs.map((times) => times.at(-1) ?? Number.NaN));
   const all = sort(runs.flat());
@@ -74,7 +74,7 @@ function hold(title: string, runs: readonly Holds[], target: number | null, more
   figure(title, ms(middle), detail, target === null ? null : { text: `<= ${target} ms`, good: middle <= target });
 }
 
-/** Waits until everything that earlier requests left for later is done. */
+/** Waits until all jobs that earlier requests left are done. */
 async function settled({ db }: Bench): Promise<void> {
   const jobs = db.prepare("SELECT count(*) FROM jobs").pluck();
   while (jobs.get() !== 0) await sleep(2);
@@ -119,11 +119,11 @@ async function reports(bench: Bench): Promise<void> {
   );
 }
 
-/** Probes for as long as each of these takes: receiving the body, reading and checking it are in the figures too. */
+/** Probes during each of these: receiving, reading and validating the body are included. */
 async function waits(bench: Bench): Promise<void> {
   const { ask, timed, probe } = bench;
   await repeat(CLUSTERS, (n) => createEnvironment(bench, `probed-${n}`, POLICIES));
-  console.log("\nHow long the event loop was held: the longest wait for /ready in a run, the median of the runs");
+  console.log("\nHow long the event loop was blocked: the longest wait for /ready in a run, median of the runs");
   hold("nothing", await repeat(CLUSTERS, () => probe.during(() => sleep(500))), null);
   hold(
     "unchanged report",
@@ -148,7 +148,7 @@ async function waits(bench: Bench): Promise<void> {
   let took = 0;
   const versions = await repeat(6, (n) =>
     probe.during(async () => {
-      const began = performance.now();
+      const startedAt = performance.now();
       await drive({
         url: bench.server.url,
         connections: 1,
@@ -156,7 +156,7 @@ async function waits(bench: Bench): Promise<void> {
         next: (m) => (m === 0 ? policyVersion(POLICIES[2], n % 2 === 0) : null),
       });
       await settled(bench);
-      took = performance.now() - began;
+      took = performance.now() - startedAt;
     }),
   );
   hold(
@@ -167,7 +167,7 @@ async function waits(bench: Bench): Promise<void> {
   );
 }
 
-/** Bytes that the database uses, pages on its free list left out; also by table and index. */
+/** Bytes that the database uses, without free pages; also by table and index. */
 function storage({ db }: Bench): { bytes: number; tables: Map<string, number> } {
   const pragma = (name: string): number => db.pragma(name, { simple: true }) as number;
   const tables = db
@@ -179,7 +179,7 @@ function storage({ db }: Bench): { bytes: number; tables: Map<string, number> } 
   };
 }
 
-/** Rows of every table. */
+/** The number of rows of every table. */
 function rowCounts({ db }: Bench): Map<string, number> {
   const tables = db.prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
   return new Map(tables.map(({ name }) => [name, db.prepare(`SELECT count(*) FROM ${name}`).pluck().get() as number]));

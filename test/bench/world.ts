@@ -1,15 +1,14 @@
-// What the measured requests work on: an organization as a delivery team has it, with flows that have a template,
-// trails with an artifact and its evidence, and a policy. Made through the API, so that the rows are those that reports
-// make.
+// The data of the measured requests: an organization of a delivery team, with flows that have a template, trails with
+// an artifact and its evidence, and a policy. Created through the API, so that the rows are those of real reports.
 import { drive, get, sendForm, sendJson } from "./load.ts";
 
 export const ORG = "bench";
 export const KEY = "bench-key-0123456789abcdefghijklmnopqrstuv";
 const FLOWS = 20;
-/** Enough that neighbouring requests rarely meet in one trail, as with independent pipelines. */
+/** Enough that concurrent requests rarely meet in one trail, as with independent pipelines. */
 export const TRAILS = 500;
 
-/** The apply file of the organization and the one key that everything is done with. */
+/** The apply file of the organization and the one key that all requests use. */
 export const APPLY_FILE = `
 organizations:
   - name: ${ORG}
@@ -49,7 +48,7 @@ artifacts:
 
 /** An environment with three policies. */
 export const ENVIRONMENT = "production";
-/** Attached to it beside the one above. */
+/** Attached to it in addition to the one above. */
 const FURTHER_POLICIES: Readonly<Record<string, string>> = {
   tests: `
 _schema: https://assay.example.com/schemas/policy/environment/v1
@@ -181,7 +180,7 @@ export function report(trail: number, name: string): Record<string, unknown> {
     ...(TRAIL_LEVEL.includes(name) ? {} : { artifact_fingerprint: fingerprintOf(trail) }),
     git_commit_info: commitInfo(trail),
     origin_url: `https://ci.example.com/acme/backend/runs/${trail}`,
-    description: "Everything that was asked for was found",
+    description: "Everything that was required was found",
     user_data: { padding: "" },
   };
   value.user_data.padding = "x".repeat(REPORT_BYTES - JSON.stringify(value).length);

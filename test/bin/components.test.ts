@@ -1,4 +1,4 @@
-/** What the build says to be inside the executable is what is inside, with licences and texts. */
+/** The bill of materials matches the contents of the executable, with licences and texts. */
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -41,7 +41,7 @@ test.after(() => rmSync(directory, { recursive: true, force: true }));
 const texts = (): string[] => readdirSync(join(directory, "assets", "licenses"));
 const nameOf = ({ group, name }: Model): string => (group === undefined ? name : `${group}/${name}`);
 
-/** The packages whose code is in the bundles: esbuild writes the path of each file before what it took from it. */
+/** The packages whose code is in the bundles: esbuild writes the path of each file before its code. */
 function packagesInside(): Set<string> {
   const files = ["main.cjs", ...keys.filter((key) => key.startsWith("workers/")).map((key) => join("assets", key))];
   const found = files.flatMap((file) =>
@@ -54,7 +54,7 @@ function packagesInside(): Set<string> {
   return new Set(found);
 }
 
-test("every package in a bundle is in the bill of materials, and none that is in no bundle and no asset", () => {
+test("the bill of materials lists exactly the packages in bundles and assets", () => {
   const inside = packagesInside();
   assert.ok(inside.size > 50, `${inside.size}`);
   const listed = new Set(bill.components.map(nameOf));
@@ -82,7 +82,7 @@ test("every package in a bundle is in the bill of materials, and none that is in
   for (const tool of ["esbuild", "typescript", "uvu", "@yao-pkg/pkg", "brotli"]) assert.not(listed.has(tool), tool);
 });
 
-test("everything has a version that the lock file has, a licence, a digest and a text", () => {
+test("every component has the version of the lock file, a licence, a digest and a text", () => {
   const lock = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "utf8")) as {
     packages: Record<string, { version?: string }>;
   };
@@ -111,7 +111,7 @@ test("everything has a version that the lock file has, a licence, a digest and a
   assert.equal(keys.filter((key) => key.startsWith("licenses/")).length, texts().length);
 });
 
-test("what packages carry inside is told: SQLite, jq and its parts, llhttp, the libraries of Node", async () => {
+test("lists embedded components: SQLite, jq and its parts, llhttp, the libraries of Node", async () => {
   const parts = (name: string): string[] =>
     (bill.components.find((one) => one.name === name)?.components ?? []).map((part) =>
       [part.name, part.version].filter(Boolean).join(" "),
@@ -128,7 +128,7 @@ test("what packages carry inside is told: SQLite, jq and its parts, llhttp, the 
       parts("node").some((part) => part.startsWith(`${library} ${process.versions[library]}`)),
       library,
     );
-  // What Node's one text covers is named in it.
+  // Node's text names every library that it covers.
   const node = readFileSync(join(directory, "assets", "licenses", `node@${process.versions.node}.txt`), "utf8");
   for (const library of ["V8", "OpenSSL", "ICU", "libuv", "zlib", "llhttp", "nghttp2", "c-ares", "simdjson", "ada"])
     assert.match(node, `- ${library}, located at`);
@@ -137,7 +137,7 @@ test("what packages carry inside is told: SQLite, jq and its parts, llhttp, the 
   assert.match(textOf(/^jq-wasm@.*__oniguruma/), "K.Kosako");
   for (const author of ["Stephen Dolan", "David M. Gay", "International Business Machines"])
     assert.match(textOf(/^jq-wasm@.*__jq@/), author);
-  assert.match(textOf(/^swagger-ui-dist@/), "DOMPurify", "what is bundled in its bundle");
+  assert.match(textOf(/^swagger-ui-dist@/), "DOMPurify", "the text covers the libraries in its bundle");
 });
 
 test("the bill of materials is valid CycloneDX 1.6", () => {
@@ -157,7 +157,7 @@ test("the bill of materials is valid CycloneDX 1.6", () => {
   );
 });
 
-test("what depends on what refers to what is there, from the program on", () => {
+test("dependencies refer to listed components, starting from the program", () => {
   const refs = new Set([
     bill.metadata.component["bom-ref"],
     ...bill.components.flatMap((one) => [one["bom-ref"], ...(one.components ?? []).map((part) => part["bom-ref"])]),
@@ -172,7 +172,7 @@ test("what depends on what refers to what is there, from the program on", () => 
   assert.ok(uses("koa").some((ref) => ref.startsWith("koa-compose@")));
 });
 
-test("a second build says the same", async () => {
+test("a second build has the same bill of materials", async () => {
   const first = readFileSync(join(directory, "assets", "sbom.cdx.json"));
   const other = mkdtempSync(join(tmpdir(), "assay-components-"));
   try {
@@ -184,15 +184,17 @@ test("a second build says the same", async () => {
   assert.not(existsSync(other));
 });
 
-test("what bin/dependencies.md says of unmaintained packages, inside or not, is so", () => {
+test("bin/dependencies.md states correctly which unmaintained packages are inside", () => {
   const inside = new Set(bill.components.map((component) => `${nameOf(component)}@${component.version}`));
   const rows = [
     ...readFileSync(join(ROOT, "bin", "dependencies.md"), "utf8").matchAll(/^\| `([^`]+)` \| (\S+) \| (yes|no) \|/gm),
   ];
   assert.ok(rows.length > 30);
-  const wrong = rows.filter(([, name, version, told]) => inside.has(`${name}@${version}`) !== (told === "yes"));
+  const wrong = rows.filter(
+    ([, name, version, inExecutable]) => inside.has(`${name}@${version}`) !== (inExecutable === "yes"),
+  );
   assert.equal(
-    wrong.map(([, name, version, told]) => `${name}@${version}: ${told}`),
+    wrong.map(([, name, version, inExecutable]) => `${name}@${version}: ${inExecutable}`),
     [],
   );
 });

@@ -1,4 +1,4 @@
-/** The archive of a release: the same bytes each time, and what system programs make of it. */
+/** The archive of a release: reproducible, and readable by system programs. */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -8,28 +8,28 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { releaseFiles } from "../../bin/release.ts";
 import { tarball } from "../../bin/tarball.ts";
-import type { Packed } from "../../bin/tarball.ts";
+import type { ArchivedFile } from "../../bin/tarball.ts";
 
 const test = suite("bin/tarball");
 const ROOT = join(import.meta.dirname, "..", "..");
 const TIME = new Date("2026-03-04T05:06:07Z");
 
-/** An executable that answers like ours, in short. */
-const ask = (args: readonly string[]): string => {
+/** Short output in place of that of the executable. */
+const run = (args: readonly string[]): string => {
   if (args[0] === "licenses") return JSON.stringify({ licenses: [{ file: "@scope__pack@1.0.0.txt", text: "MIT" }] });
   if (args.includes("--json"))
     return JSON.stringify({ units: { "assay.service": "[Unit]\n", "assay.socket": "[Socket]\n" } });
   return `${args.join(" ")}\n`;
 };
-const files = (): Packed[] => releaseFiles(ROOT, Buffer.from("#!/bin/sh\necho it runs\n"), ask);
+const files = (): ArchivedFile[] => releaseFiles(ROOT, Buffer.from("#!/bin/sh\necho it runs\n"), run);
 
-test("two runs give the same bytes, whatever the order of the files", async () => {
+test("two runs give the same bytes, for any order of the files", async () => {
   const first = await tarball("assay-1", files(), TIME);
   assert.is(first.equals(await tarball("assay-1", files().reverse(), TIME)), true);
   assert.is(first.equals(await tarball("assay-1", files(), new Date(0))), false);
 });
 
-test("tar unpacks it, sha256sum finds every sum right, and a changed file wrong", async () => {
+test("tar unpacks the archive, and sha256sum verifies it and detects a changed file", async () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-tarball-"));
   const inside = (cwd: string, command: string, ...args: string[]) =>
     spawnSync(command, args, { cwd, encoding: "utf8", env: { PATH: process.env["PATH"], LC_ALL: "C", TZ: "UTC" } });
@@ -57,7 +57,7 @@ test("tar unpacks it, sha256sum finds every sum right, and a changed file wrong"
   }
 });
 
-test("files larger than what goes through a pipe at once come out whole", async () => {
+test("stores files that are larger than a pipe buffer completely", async () => {
   const content = Buffer.alloc(5_000_000, "many bytes ");
   const directory = mkdtempSync(join(tmpdir(), "assay-tarball-"));
   try {

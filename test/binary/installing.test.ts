@@ -15,7 +15,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { asking, releaseFiles } from "../../bin/release.ts";
+import { createRunner, releaseFiles } from "../../bin/release.ts";
 import { createClient, expectStatus } from "./client.ts";
 import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
 import { obstacle, PATH, restricted, settings, USER } from "./restricted.ts";
@@ -25,7 +25,7 @@ const testRestricted = obstacle === null ? test : test.skip;
 if (obstacle !== null) console.log(`skipped: tests of the restricted service and of the image: ${obstacle}`);
 
 /** Runs a command of the executable and returns what it prints. */
-const readOutput = asking(EXECUTABLE);
+const readOutput = createRunner(EXECUTABLE);
 const ROOT = join(import.meta.dirname, "..", "..");
 const KEY = "ci-key-of-the-installed-service-0123456789";
 const APPLY = `

@@ -1,8 +1,8 @@
 /**
- * `make openapi-check`: the OpenAPI document against the tools that people use with it. Two linters, and three
- * generators whose clients are compiled and call a server of this checkout twelve times each. The tools have exact
- * versions here and are installed into .build/openapi; where one cannot be had (no Go, no Python, no registry) its
- * checks are skipped, and the end says so.
+ * `make openapi-check`: tests the OpenAPI document with the tools that people use. Two linters, and three generators
+ * whose clients are compiled and send twelve requests each to a server of this checkout. The tools are pinned here and
+ * installed into .build/openapi; where one is unavailable (no Go, no Python, no registry) its checks are skipped, and
+ * the summary says so.
  */
 import { execFile } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -19,8 +19,8 @@ const CALLS = 12;
 type Step = { ok: boolean; text: string };
 
 /**
- * Runs a program to its end. `env` comes on top of this process's own. Never rejects: what is not there fails like what
- * ends badly.
+ * Runs a program to its end. `env` is added to the environment of this process. Never rejects: a missing program is a
+ * failed step.
  */
 const run = (
   program: string,
@@ -54,9 +54,9 @@ const passed = (check: string, { ok, text }: Step, detail: string): boolean => {
 };
 
 /**
- * An installation below `folder` that is kept as long as the files that it is made from do not change.
+ * Installs a tool below `folder`, and keeps it as long as its files do not change.
  * @param needs a command that has to work
- * @returns whether the tool is there; it is noted as skipped otherwise.
+ * @returns whether the tool is available; otherwise it is noted as skipped
  */
 async function installed(
   what: string,
@@ -83,10 +83,10 @@ async function installed(
 const npm = join(WORK, "npm");
 const bin = (name: string): string => join(npm, "node_modules/.bin", name);
 
-/** What remains of a linter's complaints when the known ones are taken away, each of which needs a reason. */
+/** Accepted complaints of linters, each with its reason. */
 const KNOWN_WARNINGS: Readonly<Record<string, string>> = {
-  // /repos/{org}/{repo}/deployments beside /repos/{org}/live-artifacts/{repo_name} and the like: the contract's own
-  // paths. The leftmost literal wins (route-order.ts).
+  // /repos/{org}/{repo}/deployments beside /repos/{org}/live-artifacts/{repo_name} and the like: paths of the contract.
+  // The leftmost literal wins (http/route-order.ts).
   "redocly no-ambiguous-paths": "paths of the contract",
 };
 
@@ -108,7 +108,7 @@ async function lint(): Promise<void> {
       }),
     ),
   );
-  // Its report goes to standard output, and everything else to standard error.
+  // Its report goes to standard output, everything else to standard error.
   const redocly = await run(bin("redocly"), ["lint", DOCUMENT, "--extends", "recommended", "--format", "json"], {
     env: { REDOCLY_TELEMETRY: "off", REDOCLY_SUPPRESS_UPDATE_NOTICE: "true" },
   });
@@ -139,7 +139,7 @@ function report(check: string, step: Step, read: () => { rule: string; isError: 
   );
 }
 
-/** Calls with a client; it prints a line for each. */
+/** Runs calls with a client, which prints a line for each. */
 function called(check: string, step: Step): void {
   const calls = step.text.split("\n").filter((line) => line.startsWith("ok ")).length;
   passed(check, { ok: step.ok && calls === CALLS, text: step.text }, `${calls} calls`);
@@ -191,7 +191,7 @@ async function python(settings: Record<string, string>): Promise<void> {
       join(folder, "assay_client"),
       "--fail-on-warning",
     ],
-    // Its formatter lies beside it.
+    // Its formatter is installed beside it.
     { env: { PATH: `${join(folder, "venv/bin")}:${process.env["PATH"] ?? ""}` } },
   );
   const { text } = await run(tool("openapi-python-client"), ["--version"]);

@@ -26,7 +26,7 @@ const installed = Object.entries(lock.packages)
 
 const page = readFileSync(join(ROOT, "bin/dependencies.md"), "utf8");
 const [unmaintainedPart = "", maintainedPart = ""] =
-  page.split("## Kept although nobody maintains them")[1]?.split("## Maintained") ?? [];
+  page.split("## Unmaintained but kept")[1]?.split("## Maintained") ?? [];
 const unmaintained = [...unmaintainedPart.matchAll(/^\| `([^`]+)` \| (\S+) \| (yes|no) \| (.+) \|$/gm)].map(
   ([, name, version, inside, reason]) => ({ name, version, inside, reason: reason ?? "" }),
 );

@@ -1,7 +1,7 @@
 /**
- * Document and server agree about which requests are valid. Held against each other for every generated request that is
- * JSON as far as its form goes: what the server takes the document takes too, and what the server refuses because of
- * one field the document refuses as well, unless that is beyond schemas (BEYOND_SCHEMAS).
+ * The OpenAPI document and the server must agree on which requests are valid. For every generated request whose form is
+ * valid JSON: the document accepts what the server accepts, and it refuses what the server refuses because of one
+ * field, unless no schema can express that (BEYOND_SCHEMAS).
  */
 import * as assert from "uvu/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -15,8 +15,8 @@ import type { Draft } from "./requests.ts";
 type Json = Record<string, any>;
 
 /**
- * Refusals for what no schema tells, by field or by text, each with the reason. Their requests may be such as the
- * document takes.
+ * Refusals that no schema can express, by field or by text, each with the reason. The document may accept such
+ * requests.
  */
 const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }[] = [
   {
@@ -41,7 +41,7 @@ const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }
   },
   { text: /token of a previous page/, reason: "opaque: only what an answer gave is one" },
   { text: /valid RE2 expression/, reason: "a grammar of its own" },
-  { text: /valid URL with scheme and host/, reason: "only asked where the repository has an id and a name too" },
+  { text: /valid URL with scheme and host/, reason: "checked only where the repository has an id and a name too" },
   {
     text: /is not allowed as a target|^The (?:URL|host name|address|port) |should be an e-mail address/,
     reason: "hosts, ports and names: parsed",
@@ -50,13 +50,13 @@ const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }
     field: /^(?:template|policy)_file$|^type_schema$|^template$/,
     reason: "the content of a file, or a name list that becomes one",
   },
-  { field: /^attestation_data\b/, reason: "judged by the schema of its type, and JSON in a text" },
+  { field: /^attestation_data\b/, reason: "validated by the schema of its type, and JSON in a text" },
   { field: /^(?:evaluator|summary)\b/, reason: "jq" },
 ];
 
 export function createAgreement(published: unknown) {
   const document = published as { paths: Record<string, Record<string, Json>> };
-  // The server's own formats mean what they mean there; those of the standard stand beside patterns.
+  // Formats of the server's own are defined there; those of the standard appear beside patterns.
   const formats = { ...FORMATS, binary: true, iri: true, "idn-email": true } as const;
   const ajv = new Ajv2020({ strict: false, allErrors: true, formats, ownProperties: true });
   ajv.addSchema(published as object, "document");
@@ -75,7 +75,7 @@ export function createAgreement(published: unknown) {
     return check(value) ? null : `${pointer.split("/").slice(-3).join("/")}: ${ajv.errorsText(check.errors)}`;
   };
 
-  /** What the document has against a request; null when nothing. */
+  /** Why the document refuses a request; null when it accepts it. */
   function refusal({ operation, query, json, file }: Draft): string | null {
     const { operation: described, pointer } = operations.get(operation.id) as { operation: Json; pointer: string };
     const sent = parseQueryParameters(operation.query, query.join("&"));
@@ -104,14 +104,19 @@ export function createAgreement(published: unknown) {
   }
 
   return function agree(draft: Draft, { status, text }: { status: number; text: string }): void {
-    if (!operations.has(draft.operation.id) || draft.strays || draft.rewrite || Object.keys(draft.headers).length > 0)
+    if (
+      !operations.has(draft.operation.id) ||
+      draft.leavesOperation ||
+      draft.rewrite ||
+      Object.keys(draft.headers).length > 0
+    )
       return;
-    // Written as a number that JavaScript cannot hold.
+    // Sent as a number that JavaScript cannot represent.
     if (JSON.stringify(draft.json)?.includes(HUGE)) return;
     if (status !== 400 && status !== 409 && status !== 404 && status >= 300) return;
     const problem = status === 400 && !draft.query.every((one) => one.length < 2_000) ? "too long" : refusal(draft);
-    const asked = `${draft.operation.id}: ${draft.query.join("&")} ${JSON.stringify(draft.json)?.slice(0, 1_500)}`;
-    const label = `${asked} was answered ${status} ${text.slice(0, 500)}`;
+    const sent = `${draft.operation.id}: ${draft.query.join("&")} ${JSON.stringify(draft.json)?.slice(0, 1_500)}`;
+    const label = `${sent} returned ${status} ${text.slice(0, 500)}`;
     if (status !== 400) {
       assert.is(problem, null, `stricter than the server: ${label}`);
       return;
@@ -130,7 +135,7 @@ const partOf = ({ body }: AssayOperation, json: unknown): Json => (body.kind ===
 const fileOf = ({ body }: AssayOperation, file: string): Json =>
   body.kind === "form" && body.file ? { [body.file.part]: file } : {};
 
-/** A text of the query as the value that its schema speaks of. */
+/** A text of the query as the value that its schema describes. */
 function typed(schema: Json, value: unknown): unknown {
   if (Array.isArray(value)) return value.map((item) => typed((schema["items"] ?? {}) as Json, item));
   const text = value as string;

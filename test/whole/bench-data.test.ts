@@ -1,4 +1,4 @@
-/** The data that make bench measures on, at a small size: the same every time, whole, and what the rules say of it. */
+/** The data of make bench at a small size: deterministic, complete, and consistent with the rules. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../src/store/db/database.ts";
@@ -42,7 +42,7 @@ test("the same size gives the same rows", async () => {
   assert.equal(contents(one), contents(other));
 });
 
-test("everything is there, and every stored verdict is what evaluating the facts again gives", async () => {
+test("the data is complete, and every stored verdict follows from its facts", async () => {
   const db = await filled();
   const count = (table: string): unknown => db.prepare(`SELECT count(*) FROM ${table}`).pluck().get();
   assert.equal(

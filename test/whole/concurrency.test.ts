@@ -1,6 +1,6 @@
 /**
- * Fifty times the same request at once, at every operation that makes something: nothing fails with a 5xx, every answer
- * is a declared one, and there is one object, not fifty.
+ * Sends every creating operation fifty times at once: no request fails with a 5xx, every response is declared, and
+ * exactly one object is created.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -11,12 +11,12 @@ import type { CallOptions } from "../given.ts";
 import { createWorld } from "./world.ts";
 import type { World } from "./world.ts";
 
-const AT_ONCE = 50;
+const CONCURRENT = 50;
 
 /**
- * What a creating operation is sent and what there must be one more of. `body` is laid over the operation's example;
- * `count` is asked before, and once everything was answered. `every`: the records are a history, of which each request
- * adds one, but what they belong to is made once.
+ * The request of a creating operation, and the query that counts what it creates. `body` is merged into the operation's
+ * example; `count` runs before and after all requests. `every`: the records are a history to which every request adds
+ * one, but what they belong to is created once.
  */
 type Case = {
   params?: Record<string, string>;
@@ -139,7 +139,7 @@ const CASES: Readonly<Record<string, Case>> = {
   },
 };
 
-/** Writes that make nothing under a name, each with what they do instead; every other write has a case. */
+/** Writes that create nothing under a name, each with what they do instead; every other write has a case. */
 const MAKES_NOTHING: Readonly<Record<string, string>> = {
   archive_env: "ends something",
   archive_flow: "ends something",
@@ -171,7 +171,7 @@ test.after(() => world.stop());
 
 const writes = operations.filter(({ method, status }) => method !== "GET" && status !== "removed");
 
-test("every write has a case, or makes nothing", () => {
+test("every write has a case, or creates nothing", () => {
   assert.equal(
     writes.map(({ id }) => id).filter((id) => !(id in CASES) && !(id in MAKES_NOTHING)),
     [],
@@ -199,12 +199,12 @@ for (const operation of writes.filter(({ id }) => id in CASES))
   test(operation.id, async () => {
     const server = await startServer({ from: world.image });
     try {
-      const { count, every, ...asked } = CASES[operation.id] as Case;
-      const { path, options } = requestOf(operation, asked);
+      const { count, every, ...changes } = CASES[operation.id] as Case;
+      const { path, options } = requestOf(operation, changes);
       const number = (sql: string): number => server.db.prepare<[], number>(sql).pluck().get() ?? 0;
       const [countBefore, everyBefore] = [number(count), every === undefined ? 0 : number(every)];
       const answers = await Promise.all(
-        Array.from({ length: AT_ONCE }, () => server.call(operation.method, path, options)),
+        Array.from({ length: CONCURRENT }, () => server.call(operation.method, path, options)),
       );
       const odd = answers.filter(
         ({ status }) => status >= 500 || !(status in operation.responses || [400, 409].includes(status)),
@@ -215,7 +215,7 @@ for (const operation of writes.filter(({ id }) => id in CASES))
       );
       assert.ok(
         answers.some(({ status }) => status < 300),
-        `nobody succeeded: ${answers[0]?.status} ${answers[0]?.text}`,
+        `no request succeeded: ${answers[0]?.status} ${answers[0]?.text}`,
       );
       assert.is(number(count) - countBefore, 1, "how many were made");
       if (every !== undefined)
@@ -226,10 +226,14 @@ for (const operation of writes.filter(({ id }) => id in CASES))
         );
       assert.ok(
         answers.filter(({ status }) => status === 201).length >= (operation.responses[201] ? 1 : 0),
-        "nobody was told that it was made",
+        "no response reports the creation",
       );
       if (operation.responses[200] && operation.responses[201])
-        assert.is(answers.filter(({ status }) => status === 201).length, 1, "who made it is told so, and only they");
+        assert.is(
+          answers.filter(({ status }) => status === 201).length,
+          1,
+          "exactly one response reports the creation",
+        );
     } finally {
       await server.stop();
     }

@@ -1,6 +1,6 @@
 /**
- * The contract's table of operations (test/cases/operations.json), held against what this server serves and publishes.
- * A line of the table says method, path, id, mark, kind of body, success and error statuses, and the query with types,
+ * Compares the contract's table of operations (test/cases/operations.json) with what this server serves and publishes.
+ * A row of the table has method, path, id, mark, kind of body, success and error statuses, and the query with types,
  * defaults and limits.
  */
 import { readFileSync } from "node:fs";
@@ -13,7 +13,7 @@ import type { TestServer } from "../given.ts";
 
 type QueryLine = {
   name: string;
-  /** Absent: the contract takes more than one type. */
+  /** Absent where the contract accepts more than one type. */
   type?: "string" | "integer" | "number" | "boolean";
   default?: unknown;
   minimum?: number;
@@ -25,7 +25,7 @@ type QueryLine = {
 };
 type Line = {
   method: string;
-  /** Below the API root; `//ready` stands at the root of the host. */
+  /** Below the API root; `//ready` is at the root of the host. */
   path: string;
   id: string;
   status: "current" | "beta" | "deprecated" | "unlisted" | "removed";
@@ -35,40 +35,39 @@ type Line = {
   query: QueryLine[];
 };
 
-/** Served by their own middleware, and therefore in no list of operations. */
+/** Served by middleware of their own, and therefore in no list of operations. */
 const PAGES: readonly string[] = ["get_api_docs", "get_ready"];
 
-/** Query parameters beside those of the table, each by a rule of the contract's text. */
+/** Query parameters in addition to those of the table, each by a rule in the text of the contract. */
 const FURTHER: Readonly<Record<string, readonly string[]>> = {
-  // Clients send the names in the body, or here.
+  // Clients send the names in the body or here.
   detach_policy_from_env: ["policy_names"],
-  // api_url leads to one record, also where trail does not tell it from others of its fingerprint.
+  // api_url leads to one record even where the trail does not distinguish it from others of its fingerprint.
   get_artifact_by_fingerprint: ["artifact_id"],
 };
 /**
- * Parameters that are published in other words than the table's, each with the reason; the reason ends, the line ends
- * (tested).
+ * Parameters that are published differently from the table, each with the reason. A row whose reason no longer holds
+ * fails the test.
  */
 const WORDED_OTHERWISE: Readonly<Record<string, string>> = {
   "get_flows page": "without page and per_page the list is bare, so that neither has a value of its own",
   "list_trails page": "without per_page the list is bare",
   "get_flows sort": "the text below the table says that name is the default",
-  "get_env_events start":
-    "1 unless given, but only when no range of higher rank is given: that it is absent has to be seen",
-  "get_env_events end": "NOW unless given, as start",
+  "get_env_events start": "1 by default, but only without a range of higher rank: its absence must be visible",
+  "get_env_events end": "NOW by default, like start",
   "list_attestations_for_criteria commit_list": "the text below the table says that it is mandatory",
   "get_env_auditlog event_types": "a list joined by commas, or repeated keys as with every other list",
   "get_env_auditlog flow_names": "as event_types",
   "get_env_auditlog repo_names": "as event_types",
 };
 
-/** Statuses of the table that cannot happen here, each with the reason. */
+/** Statuses of the table that cannot occur here, each with the reason. */
 const NEVER_ANSWERED: Readonly<Record<string, string>> = {
   "create_env 409": "writes run one after the other, so that no creation can lose a race",
   "create_flow_with_template 409": "as create_env",
 };
 
-/** Time windows of builds, deployments and statistics have these spellings too. */
+/** Time windows of builds, deployments and statistics are also accepted in these spellings. */
 const OTHER_SPELLINGS: readonly string[] = ["start-ts", "end-ts"];
 
 const table = JSON.parse(readFileSync(join(import.meta.dirname, "..", "cases", "operations.json"), "utf8")) as Line[];
@@ -94,7 +93,7 @@ type Published = {
 
 type Components = Record<string, unknown>;
 
-/** The document that the server publishes, by method and path. */
+/** The published document, by method and path. */
 async function published(): Promise<Map<string, Published>> {
   const { body } = await server.call<{
     paths: Record<string, Record<string, Published>>;
@@ -114,7 +113,7 @@ test("the table is complete", () => {
   assert.is(table.length - served.length, 5);
 });
 
-test("every operation of the table is there under its id, and no other is unless it is declared as ours", () => {
+test("serves exactly the operations of the table, and those declared as ours", () => {
   const missing = served
     .filter((line) => !PAGES.includes(line.id) && built.get(keyOf(line))?.id !== line.id)
     .map(({ id }) => id);
@@ -128,7 +127,7 @@ test("every operation of the table is there under its id, and no other is unless
   assert.equal(mistaken, [], "operations of the contract that are declared as ours");
 });
 
-test("marks: deprecated ones are published as such, unlisted and removed ones are not published", async () => {
+test("publishes deprecated operations as such, and no unlisted and removed ones", async () => {
   const document = await published();
   const unexpected = table
     .filter(({ status }) => status === "unlisted" || status === "removed")
@@ -141,7 +140,7 @@ test("marks: deprecated ones are published as such, unlisted and removed ones ar
   }
 });
 
-test("bodies and statuses are those of the table", async () => {
+test("has the bodies and statuses of the table", async () => {
   const document = await published();
   const differences = present.flatMap((line) => {
     const found = document.get(keyOf(line));
@@ -161,7 +160,7 @@ test("bodies and statuses are those of the table", async () => {
   assert.equal(differences, []);
 });
 
-/** A published parameter in the words of the table. */
+/** A published parameter in the notation of the table. */
 function lineOf(
   { name, required, schema }: Parameter,
   { type, words, minimum: least }: QueryLine,
@@ -177,7 +176,7 @@ function lineOf(
     name,
     ...(type === undefined ? {} : { type: item["type"] as NonNullable<QueryLine["type"]> }),
     ...("default" in schema ? { default: schema["default"] } : {}),
-    // Pages without a stated least one are counted from 1 too; the largest whole number of JSON is no limit of ours.
+    // Pages without a stated minimum are counted from 1 too; the largest JSON integer is not a limit of ours.
     ...(minimum === undefined || (least === undefined && minimum === 1) ? {} : { minimum }),
     ...("maximum" in item && item["maximum"] !== Number.MAX_SAFE_INTEGER ? { maximum: item["maximum"] as number } : {}),
     ...(words && "enum" in item ? { words: item["enum"] as string[] } : {}),
@@ -189,15 +188,15 @@ function lineOf(
 const sorted = (line: QueryLine): unknown =>
   Object.fromEntries(Object.entries(line).sort(([a], [b]) => (a < b ? -1 : 1)));
 
-test("queries are those of the table: names, types, defaults, limits, words, repetition", async () => {
+test("has the queries of the table: names, types, defaults, limits, words, repetition", async () => {
   const document = await published();
   const differences: unknown[] = [];
   const agreed: string[] = [];
   for (const line of present) {
     const found = document.get(keyOf(line))?.parameters?.filter((parameter) => parameter.in === "query");
     if (!document.has(keyOf(line))) continue;
-    const asked = line.query.filter((one) => one.in !== "header");
-    for (const expected of asked) {
+    const documented = line.query.filter((one) => one.in !== "header");
+    for (const expected of documented) {
       const parameter = found?.find(({ name }) => name === expected.name);
       const is = parameter ? sorted(lineOf(parameter, expected, components)) : null;
       const key = `${line.id} ${expected.name}`;
@@ -205,7 +204,7 @@ test("queries are those of the table: names, types, defaults, limits, words, rep
       else if (is === null || !(key in WORDED_OTHERWISE))
         differences.push({ operation: line.id, is, expected: sorted(expected) });
     }
-    const further = found?.map(({ name }) => name).filter((name) => !asked.some((one) => one.name === name)) ?? [];
+    const further = found?.map(({ name }) => name).filter((name) => !documented.some((one) => one.name === name)) ?? [];
     const unknown = further.filter((name) => !FURTHER[line.id]?.includes(name) && !OTHER_SPELLINGS.includes(name));
     if (unknown.length > 0) differences.push({ operation: line.id, unknown });
   }
@@ -217,7 +216,7 @@ test("queries are those of the table: names, types, defaults, limits, words, rep
   );
 });
 
-test("removed operations answer 410 to everybody with a key, and 401 without", async () => {
+test("removed operations return 410 with any key, and 401 without one", async () => {
   const { org } = server.given.org();
   const stranger = server.given.user(org, null);
   for (const line of table.filter(({ status }) => status === "removed")) {
@@ -235,14 +234,14 @@ test("removed operations answer 410 to everybody with a key, and 401 without", a
   }
 });
 
-test("pages outside the list of operations answer to everybody", async () => {
+test("pages outside of the list of operations need no key", async () => {
   assert.is((await server.call("GET", "//ready")).text, "OK");
   const page = await server.call("GET", "/doc/");
   assert.is(page.status, 200);
   assert.match(page.text, /<html/);
 });
 
-test("beta operations are refused in an organization without controls", async () => {
+test("refuses beta operations in an organization without controls", async () => {
   const { org, key } = server.given.org();
   server.db.prepare("UPDATE organizations SET controls_enabled = 0 WHERE name = ?").run(org);
   for (const line of present.filter(({ status }) => status === "beta")) {

@@ -1,6 +1,6 @@
 /**
- * One bad record never fails a list (semantics 9): stored JSON is damaged, column by column and record by record, and
- * every list is asked again. Each of its items is as it was, or it is marked.
+ * One damaged record never fails a list (semantics 9): stored JSON is damaged, column by column and record by record,
+ * and every list is requested again. Each of its items is unchanged or marked.
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -48,7 +48,7 @@ const TRAIL = [
   "trails.user_data_json",
 ];
 
-/** Every operation that answers with a list of records, and the columns whose damage it shows. */
+/** Every operation that returns a list of records, and the columns whose damage it shows. */
 const LISTS: Readonly<Record<string, readonly string[]>> = {
   build_statistics: [],
   environment_diff: ["evaluations.facts_json", "snapshot_artifacts.instances_json"],
@@ -98,21 +98,21 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_trails_for_org: TRAIL,
 };
 
-/** What goes missing without a mark, each with the reason. */
+/** Records that are omitted without a mark, each with the reason. */
 const UNMARKED: Readonly<Record<string, string>> = {
   "environment_diff evaluations.facts_json":
     "the artifact is shown as one without provenance; its shape has no field for a mark",
   "environment_diff snapshot_artifacts.instances_json": "the names of pods are left out; how many there were is known",
   "get_artifact_by_commit_sha snapshot_artifacts.instances_json":
-    "a lead time that cannot be told is left out, as for any start without a time",
+    "an unknown lead time is omitted, as for any start without a time",
   "list_trails evaluations.facts_json":
-    "whose provenance an artifact was cannot be told, and a history holds what was told",
+    "the provenance of an artifact is unknown, and a history contains only what was reported",
   "list_trails_for_org evaluations.facts_json": "as list_trails",
 };
 
 /**
- * Whether the shape of a read says that it is a list of records: an array, or a page of one. LISTS names more reads:
- * those whose lists lie deeper, or under keys.
+ * Whether the response shape of a read is a list of records: an array, or a page of one. LISTS also contains reads
+ * whose lists are deeper in the response, or under keys.
  */
 function isList({ responses }: AssayOperation): boolean {
   const schema = responses[200]?.schema as Schema | undefined;
@@ -138,7 +138,7 @@ test.after(async () => {
 
 const reads = operations.filter(({ method, status }) => method === "GET" && status !== "removed");
 
-/** Everything in an answer that stands in a list: of the body itself, of its fields, and of their fields. */
+/** All list items in a response: of the body itself, of its fields, and of their fields. */
 function items({ text, headers }: Received): string[] {
   if (!String(headers["content-type"]).startsWith("application/json")) return text.split("\n");
   const within = (value: unknown, depth: number): unknown[] => {
@@ -150,13 +150,13 @@ function items({ text, headers }: Received): string[] {
   return within(JSON.parse(text), 2).map((item) => JSON.stringify(item));
 }
 
-/** Always at the same time: durations count up to now. */
+/** A fixed time, because durations count up to now. */
 function ask(draft: Draft): Promise<Received> {
   server.clock.at = world.image.at;
   return client.send(write(draft, world));
 }
 
-/** Of generated requests the one whose answer has the most items. */
+/** The generated request whose response has the most items. */
 async function fullest(operation: AssayOperation): Promise<{ draft: Draft; items: string[] }> {
   let best: { draft: Draft; items: string[] } | null = null;
   for (const generated of fc.sample(valid(operation, world), { seed: 3, numRuns: 40 })) {
@@ -186,7 +186,7 @@ const columns = (): Column[] =>
 
 const BROKEN = "{broken";
 
-/** The places that hold something in a column, each with what damages it and what heals it. */
+/** The values in a column, each with the statements that damage and restore it. */
 function places({ table, column, keys }: Column): { damage(): void; heal(): void }[] {
   const rows = server.db
     .prepare<[], Record<string, unknown>>(
@@ -233,7 +233,7 @@ for (const operation of reads.filter(({ id }) => id in LISTS))
   test(operation.id, async () => {
     const { draft, items: sound } = await fullest(operation);
     const shown: string[] = [];
-    /** @returns whether the answer is another than before. */
+    /** @returns whether the response differs from the one before */
     const isShown = async (name: string): Promise<boolean> => {
       const answer = await ask(draft);
       assert.is(answer.status, 200, `${name} damaged: ${answer.text}`);

@@ -1,6 +1,6 @@
 /**
- * The OpenAPI document as a product of its own: what generators, linters and people need is in it for every operation,
- * and its examples fit. That it agrees with the server about which requests are valid is tested request by request
+ * The OpenAPI document as a product: it contains what generators, linters and people need for every operation, and its
+ * examples are valid. That it agrees with the server on which requests are valid is tested request by request
  * (properties.test.ts).
  */
 import { suite } from "uvu";
@@ -32,7 +32,7 @@ test.before(async () => {
 });
 test.after(() => server.stop());
 
-/** A part of the document, references followed. */
+/** A part of the document with references resolved. */
 function resolved(value: Json): Json {
   let found = value;
   while (typeof found["$ref"] === "string")
@@ -43,7 +43,7 @@ function resolved(value: Json): Json {
   return found;
 }
 
-/** Calls `visit` with every schema below a schema, references followed, each once. */
+/** Calls `visit` with every schema below a schema, references resolved, each once. */
 function eachSchema(root: Json, visit: (schema: Json, place: string) => void): void {
   const seen = new Set<Json>();
   const walk = (reference: Json, place: string): void => {
@@ -122,32 +122,32 @@ test("every path parameter has an example", () => {
       if (parameter["in"] === "path") assert.ok("example" in parameter, `${label} ${parameter["name"]}`);
 });
 
-test("every array says what its items are", () => {
+test("every array declares its items", () => {
   for (const { label, operation } of all)
     for (const schema of [...requestSchemas(operation), ...answerSchemas(operation)])
       eachSchema(schema, (one, place) => {
         const types = [one["type"]].flat();
         if (types.includes("array")) assert.ok("items" in one, `${label}${place}`);
-        // Generators read a list of types as the first one, or give up.
+        // Generators treat a list of types as its first one, or fail.
         assert.ok(types.filter((type) => type !== "null").length < 2, `${label}${place}: ${types}`);
       });
 });
 
-test("no text of a request may hold U+0000", () => {
+test("no text of a request may contain U+0000", () => {
   for (const { label, operation } of all)
     for (const schema of requestSchemas(operation))
       eachSchema(schema, (one, place) => {
         if (one["type"] !== "string" || "enum" in one || "const" in one || one["format"] === "binary") return;
         assert.ok("pattern" in one, `${label}${place} has no pattern`);
-        // In the mode of JSON Schema: patterns are Unicode.
+        // In the mode of JSON Schema, patterns are Unicode.
         const pattern = new RegExp(one["pattern"] as string, "u");
         for (const text of ["\u0000", "a\u0000b", "custom:\u0000", "key=\u0000", "http://a\u0000b/", "a\u0000@b.org"])
-          assert.not(pattern.test(text), `${label}${place}: ${one["pattern"]} takes ${JSON.stringify(text)}`);
+          assert.not(pattern.test(text), `${label}${place}: ${one["pattern"]} accepts ${JSON.stringify(text)}`);
       });
 });
 
-test("bodies and forms are closed where the server's are", () => {
-  // Operations, System: further fields of a decision are the reporter's own.
+test("bodies and forms are closed where the server refuses further fields", () => {
+  // Operations, System: a decision may have further fields of its reporter.
   const open = ["post_system_attestation"];
   for (const { label, operation } of all)
     for (const [type, { schema }] of bodyOf(operation)) {
@@ -167,7 +167,7 @@ test("bodies and forms are closed where the server's are", () => {
     }
 });
 
-test("statuses and headers that follow from the kind of an operation are declared", () => {
+test("declares the statuses and headers that follow from the kind of an operation", () => {
   for (const { label, method, operation } of all) {
     const { responses } = operation;
     const statuses = Object.keys(responses).map(Number);
@@ -187,13 +187,13 @@ test("statuses and headers that follow from the kind of an operation are declare
   }
 });
 
-test("a 409 is declared where the server answers one, and nowhere else", () => {
+test("declares a 409 exactly where the server returns one", () => {
   const reports = all.filter(({ path }) => path.includes("/report/")).map(({ label }) => label);
   const declaring = all.filter(({ operation }) => "409" in operation.responses).map(({ label }) => label);
   assert.equal(declaring.sort(), ["post_control", ...reports].sort());
 });
 
-test("evidence and other files have their content", () => {
+test("declares the content of evidence and other files", () => {
   const contents = (label: string, status: string): string[] => {
     const found = all.find((one) => one.label === label);
     return Object.keys(resolved(found?.operation.responses[status] as Json)["content"] as Json);
@@ -204,7 +204,7 @@ test("evidence and other files have their content", () => {
   assert.equal(contents("get_audit_package", "200"), ["application/octet-stream"]);
 });
 
-test("what is deprecated is marked, with its date, and its answers declare the headers that say so", () => {
+test("marks deprecations with their date, and declares their response headers", () => {
   const marked = all.flatMap(({ label, operation }) => [
     ...(operation["deprecated"] ? [label] : []),
     ...(operation.parameters ?? []).filter(({ deprecated }) => deprecated).map(({ name }) => `${label} ${name}`),
@@ -234,7 +234,7 @@ test("what is deprecated is marked, with its date, and its answers declare the h
   assert.match(interval?.["description"], "Deprecated since 2026-05-26");
 });
 
-test("parameters that exclude each other say so, each of them", () => {
+test("parameters that exclude each other all say so", () => {
   const pairs = [
     ["get_attestations", "name", "name_regex"],
     ["list_repos", "name", "search"],
@@ -249,7 +249,7 @@ test("parameters that exclude each other say so, each of them", () => {
     }
 });
 
-test("other spellings of a parameter are served and not published: generated code has one name for both", async () => {
+test("accepts but does not publish other spellings of parameters, which generated code would merge", async () => {
   for (const { label, operation } of all) {
     const names = (operation.parameters ?? []).map(({ name }) =>
       (name as string).replace(/[^a-z0-9]/gi, "").toLowerCase(),
@@ -264,7 +264,7 @@ test("other spellings of a parameter are served and not published: generated cod
   );
 });
 
-test("no component has a name that generators give to something else", () => {
+test("no component has a name that generators use for something else", () => {
   const camel = (id: string): string =>
     id.replace(/(?:^|_)([a-z0-9])/g, (_all, letter: string) => letter.toUpperCase());
   const taken = all.flatMap(({ label }) =>

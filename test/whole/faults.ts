@@ -1,4 +1,4 @@
-/** What clients do wrong: each fault changes a request that would be in order. */
+/** Mistakes of clients: each fault changes a valid request. */
 import fc from "fast-check";
 import { HUGE } from "./requests.ts";
 import type { Draft } from "./requests.ts";
@@ -7,7 +7,7 @@ type Fault = (draft: Draft) => Draft;
 
 const nested = (depth: number): unknown => JSON.parse("[".repeat(depth) + "]".repeat(depth)) as unknown;
 
-/** Values that stand where another type, or a saner one, is expected. */
+/** Values of an unexpected or extreme kind. */
 const ODD: readonly unknown[] = [
   null,
   true,
@@ -60,7 +60,7 @@ const ODD: readonly unknown[] = [
 ];
 const odd = fc.constantFrom(...ODD);
 
-/** The places of a value: its own, and those of everything in it. */
+/** The locations in a value: its own, and those of everything in it. */
 function places(value: unknown, path: (string | number)[] = []): (string | number)[][] {
   if (typeof value !== "object" || value === null) return [path];
   return [
@@ -264,11 +264,11 @@ const inPath: readonly fc.Arbitrary<Fault>[] = [
   fc.tuple(fc.nat(), fc.constantFrom(...SEGMENTS)).map(([pick, text]) => (draft) => {
     const segments = [...draft.segments];
     segments[1 + (pick % Math.max(1, segments.length - 1))] = text;
-    return { ...draft, segments, strays: true };
+    return { ...draft, segments, leavesOperation: true };
   }),
   fc
     .constantFrom("", "//", "/x")
-    .map((text) => (draft) => ({ ...draft, segments: [...draft.segments, text], strays: true })),
+    .map((text) => (draft) => ({ ...draft, segments: [...draft.segments, text], leavesOperation: true })),
 ];
 
 const inHead: readonly fc.Arbitrary<Fault>[] = [
@@ -302,7 +302,7 @@ const inHead: readonly fc.Arbitrary<Fault>[] = [
     })),
 ];
 
-/** A fault that means something to this operation. */
+/** The faults that apply to this operation. */
 export function faultFor(draft: { takesBody: boolean; takesQuery: boolean }): fc.Arbitrary<Fault> {
   const kinds = [
     ...(draft.takesBody

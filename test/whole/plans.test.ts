@@ -1,7 +1,7 @@
 /**
- * No read walks through a table. Every GET operation is asked with each of its query parameters and with generated
- * mixtures of them; what statements ran meanwhile is asked of SQLite for its plan. (What a plan cannot tell, how far a
- * range of an index reaches, is measured by make bench on a large database.)
+ * No read scans a table. Every GET operation is requested with each of its query parameters and with generated
+ * combinations of them; SQLite then explains the plan of each statement that ran. (What a plan does not show, the
+ * length of an index range, is measured by make bench on a large database.)
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -15,13 +15,13 @@ import { createWatcher } from "./watch.ts";
 import { createWorld } from "./world.ts";
 import type { World } from "./world.ts";
 
-/** Requests for each operation: enough that every parameter comes alone and with others. */
+/** Requests for each operation: enough that every parameter occurs alone and with others. */
 const RUNS = 25;
 
-/** Tables that may be read as a whole, each with the reason. */
+/** Tables that may be scanned, each with the reason. */
 const SMALL: Readonly<Record<string, string>> = {};
 
-/** Reads that ask no table of ours; everything else must be seen to. */
+/** Reads that query no table of ours; every other read must run a statement. */
 const READS_NOTHING: Readonly<Record<string, string>> = {
   get_version: "facts of the program",
   get_openapi: "the document is made once, from the operations",
@@ -29,10 +29,7 @@ const READS_NOTHING: Readonly<Record<string, string>> = {
   flow_template_schema_v1: "a text that never changes",
 };
 
-/**
- * What these read, a thread reads on a connection of its own; test/store/flows/audit-packages.test.ts looks at its
- * plans.
- */
+/** Reads by a thread on a connection of its own; test/store/flows/audit-packages.test.ts checks their plans. */
 const READ_ELSEWHERE: readonly string[] = [
   "get_audit_package",
   "download_trail_audit_package",
@@ -62,7 +59,7 @@ function aliases(sql: string): Map<string, string> {
   return found;
 }
 
-/** The tables of ours that a statement reads from one end to the other. */
+/** The tables of ours that a statement scans. */
 function scanned(sql: string): string[] {
   const known = aliases(sql);
   return plan(server.db, sql).flatMap((step) => {
@@ -72,7 +69,7 @@ function scanned(sql: string): string[] {
   });
 }
 
-test("a scan is seen", () => {
+test("detects a scan", () => {
   assert.equal(scanned("SELECT name FROM trails t WHERE t.description = ?"), ["trails"]);
   assert.equal(scanned("SELECT count(*) FROM flows"), ["flows"]);
   assert.equal(scanned("SELECT value FROM json_each(?)"), []);
@@ -85,7 +82,7 @@ for (const operation of operations.filter(({ method, status }) => method === "GE
     const statuses: number[] = [];
     const ran = await watcher.during(async () => {
       for (const draft of drafts) {
-        // A write in between, so that no answer is one that was kept.
+        // A write in between, so that no response comes from a cache.
         server.db.exec("UPDATE organizations SET last_modified_at = last_modified_at + 1");
         const { status } = await client.send(write({ ...draft, role: "admin" }, world));
         statuses.push(status);
@@ -97,7 +94,7 @@ for (const operation of operations.filter(({ method, status }) => method === "GE
       statuses.includes(200) || READ_ELSEWHERE.includes(operation.id),
       `${operation.id} was never answered with 200`,
     );
-    // Who asks is looked up for every operation with a key.
+    // Every operation with a key looks up the principal.
     assert.is(reads.length === 0, operation.id in READS_NOTHING, `${operation.id} ran ${reads.length} statements`);
     const offences = reads.flatMap((sql) =>
       scanned(sql)

@@ -1,9 +1,9 @@
 /**
- * Every operation under generated requests, such as it should take and such with a fault in them, from everybody.
- * Whatever is sent: no 5xx, nothing undeclared, every answer in its declared shape, the document takes what the server
- * takes, and a refusal leaves nothing behind.
+ * Every operation under generated requests, valid ones and ones with a fault, from all roles. Whatever is sent: no 5xx,
+ * nothing undeclared, every response in its declared shape, document and server agree, and a refusal leaves nothing
+ * behind.
  *
- * SEED=n repeats a run that failed elsewhere, RUNS=n multiplies the number of requests.
+ * SEED=n repeats a failed run, RUNS=n multiplies the number of requests.
  */
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { createAgreement } from "./agreement.ts";
 import { faultFor } from "./faults.ts";
-import { createJudge } from "./judge.ts";
+import { createResponseCheck } from "./check-response.ts";
 import { createClient, valid, write } from "./requests.ts";
 import type { Draft, Received } from "./requests.ts";
 import { createWorld } from "./world.ts";
@@ -28,16 +28,16 @@ const TIMES = Number(process.env["RUNS"] ?? 1);
 const VALID_RUNS = 20 * TIMES;
 const FAULTY_RUNS = 30 * TIMES;
 
-/** Small, so that what is too large is made and sent at once. */
+/** Small, so that a body over a limit is quick to build and send. */
 const LIMITS = { json: 65_536, form: 65_536, document: 65_536, evidence: 65_536 };
 
-/** Operations that generated requests cannot bring to a success, each with the reason. */
+/** Operations that generated requests cannot make succeed, each with the reason. */
 const NEVER_SUCCEEDS: Readonly<Record<string, string>> = {
   launch_darkly_webhook: "takes bodies that are signed with a secret of their own",
   sonar_qube_webhook: "as launch_darkly_webhook",
 };
 
-/** What threads of their own do needs a database in a file, which the others are quicker without. */
+/** Operations of threads need a database in a file; all others are faster without one. */
 const NEEDS_A_FILE: readonly string[] = [
   "get_audit_package",
   "download_trail_audit_package",
@@ -46,12 +46,12 @@ const NEEDS_A_FILE: readonly string[] = [
 
 const test = suite("whole/properties");
 let world: World;
-let judge: ReturnType<typeof createJudge> | null = null;
+let responseCheck: ReturnType<typeof createResponseCheck> | null = null;
 let agree: ReturnType<typeof createAgreement> | null = null;
 test.before(async () => void (world = await createWorld()));
 test.after(() => world.stop());
 
-/** How many rows each table has, in one statement. */
+/** The number of rows of each table, in one statement. */
 function rowCounter({ db }: TestServer): () => string {
   const tables = db
     .prepare<[], string>(
@@ -65,7 +65,7 @@ function rowCounter({ db }: TestServer): () => string {
   return () => JSON.stringify(count.get());
 }
 
-/** The paths of all lists that the organization itself has. */
+/** The paths of all lists of the organization. */
 const lists = operations.filter(
   ({ method, path, status }) => method === "GET" && status === undefined && /^\/[a-z-]+\/\{org\}$/.test(path),
 );
@@ -77,17 +77,17 @@ async function exercise(operation: AssayOperation): Promise<void> {
   const rows = rowCounter(server);
   const changes = server.db.prepare<[], number>("SELECT total_changes()").pluck();
   const { body: published } = await server.call("GET", "/openapi.json");
-  const judged = (judge ??= createJudge(published));
+  const checkResponse = (responseCheck ??= createResponseCheck(published));
   const agreed = (agree ??= createAgreement(published));
   let successes = 0;
 
   const ask = async (draft: Draft): Promise<Received> => {
     const written = write(draft, world);
-    // What an earlier request left to do is not this one's doing.
+    // Work that an earlier request left must not count for this one.
     await server.settled();
     const [before, touched] = [rows(), changes.get()];
     const answer = await client.send(written);
-    judged(written, answer);
+    checkResponse(written, answer);
     agreed(draft, answer);
     const mayWrite = operation.method !== "GET" && answer.status < 400;
     if (!mayWrite && changes.get() !== touched)
@@ -121,7 +121,7 @@ async function exercise(operation: AssayOperation): Promise<void> {
   }
 }
 
-/** Of its own for each operation, so that operations of one shape see different requests. */
+/** A seed of its own for each operation, so that operations of one shape receive different requests. */
 const seedOf = ({ id }: AssayOperation): number =>
   [...id].reduce((seed, letter) => (seed * 31 + letter.charCodeAt(0)) | 0, SEED);
 
@@ -145,7 +145,7 @@ async function check<T>(
   throw new Error(`SEED=${SEED}, run ${details.numRuns}: ${message}\n${shown}`, { cause: errorInstance });
 }
 
-/** What was stored, however odd, fails no list. */
+/** Stored values, however odd, fail no list. */
 async function everythingReads(server: TestServer): Promise<void> {
   for (const list of lists) {
     const answer = await server.call("GET", list.path.replace("{org}", world.org), { key: world.keys.admin });
@@ -157,7 +157,7 @@ async function everythingReads(server: TestServer): Promise<void> {
   assert.equal(server.db.pragma("foreign_key_check"), []);
 }
 
-/** No file stays in staging, and each that was published is named by a record. */
+/** No file stays in staging, and every published file is named by a record. */
 function evidenceIsAccountedFor({ directory, db }: TestServer): void {
   assert.equal(readdirSync(join(directory, "staging")), [], "files in staging");
   const named = new Set(

@@ -1,4 +1,4 @@
-/** Requests to any operation, made from what it declares: such as it should take, and such with a fault in them. */
+/** Requests to any operation, generated from its declaration: valid ones, and ones with a fault. */
 import { Agent, request as send } from "node:http";
 import fc from "fast-check";
 import type { AssayOperation } from "../../src/api/context.ts";
@@ -6,9 +6,9 @@ import { arbitraryOf } from "./shapes.ts";
 import type { Shape } from "./shapes.ts";
 import type { World } from "./world.ts";
 
-export type Role = keyof World["keys"] | "nobody" | "impostor";
+export type Role = keyof World["keys"] | "anonymous" | "impostor";
 
-/** A request before it is written: faults are made here. Segments and query are written as they stand. */
+/** A request before it is serialized, where faults are injected. Segments and query are written literally. */
 export type Draft = {
   operation: AssayOperation;
   role: Role;
@@ -17,15 +17,13 @@ export type Draft = {
   json: unknown;
   file: string | null;
   headers: Record<string, string>;
-  /** Changes the bytes of the body; what is called a fault of the body. */
+  /** Changes the bytes of the body, for faults of the body. */
   rewrite: ((bytes: Buffer) => Buffer) | null;
   /** Whether the path may lead to another operation, or to none. */
-  strays: boolean;
+  leavesOperation: boolean;
 };
 
-/**
- * Something that exists, or only might: resolved when the whole request is known, so that its parts belong together.
- */
+/** A value that exists, or might: resolved when the whole request is known, so that its parts belong together. */
 class Reference {
   readonly pool: string;
   readonly pick: number;
@@ -35,7 +33,7 @@ class Reference {
   }
 }
 
-/** Names of fields and parameters whose values are those of another name. */
+/** Fields and parameters whose values are those of another name. */
 const SAME_AS: Readonly<Record<string, string>> = {
   flow: "flow_name",
   flow_names: "flow_name",
@@ -61,7 +59,7 @@ const SAME_AS: Readonly<Record<string, string>> = {
   tags: "tag",
   for_control: "identifier",
 };
-/** What these are called in one operation is something else in the others. */
+/** These mean something different in every operation. */
 const NEW_NAMES = new Set(["name", "new_name", "repo_id", "identifier", "resource_type", "resource_id"]);
 
 const poolOf = (name: string, world: World): string | null => {
@@ -72,7 +70,7 @@ const poolOf = (name: string, world: World): string | null => {
 const reference = (pool: string): fc.Arbitrary<Reference> =>
   fc.nat({ max: 1_000 }).map((pick) => new Reference(pool, pick));
 
-/** The arbitrary of a value that stands under a name: mostly something that exists, where the name tells of what. */
+/** The arbitrary of a named value: mostly an existing one, where the name says of what. */
 function valueUnder(name: string, shape: Shape, world: World, isNew: boolean): fc.Arbitrary<unknown> {
   const made = arbitraryOf(shape, (inner, innerShape) => valueUnder(inner, innerShape, world, NEW_NAMES.has(inner)));
   const pool = isNew || shape.type === "number" || shape.type === "integer" ? null : poolOf(name, world);
@@ -89,7 +87,7 @@ const asJson = (value: unknown): unknown => {
   return value;
 };
 
-/** References become values: of the subject that the path is about, or any that exist. */
+/** Replaces references by values: of the subject of the path, or any existing ones. */
 function resolve(value: unknown, world: World, subject: Readonly<Record<string, string>>): unknown {
   if (value instanceof Reference) {
     const known = subject[value.pool];
@@ -102,7 +100,7 @@ function resolve(value: unknown, world: World, subject: Readonly<Record<string, 
   return value;
 }
 
-/** The operation's own example, with what it refers to put in place of the names that are made up. */
+/** The operation's own example, with existing values in place of its made-up names. */
 function exampleBody(value: unknown, world: World, shape: Shape = {}): unknown {
   if (Array.isArray(value)) return value.map((item) => exampleBody(item, world, shape.items));
   if (typeof value !== "object" || value === null) return value;
@@ -118,7 +116,7 @@ function exampleBody(value: unknown, world: World, shape: Shape = {}): unknown {
   );
 }
 
-/** The shapes of an object's fields; of a union, those of the branch that knows all of them. */
+/** The shapes of an object's fields; of a union, those of the branch that has all of them. */
 const propertiesFor = (value: object, { properties, anyOf = [] }: Shape): Readonly<Record<string, Shape>> =>
   properties ??
   anyOf.find((branch) => branch.properties && Object.keys(value).every((name) => name in (branch.properties as object)))
@@ -127,7 +125,7 @@ const propertiesFor = (value: object, { properties, anyOf = [] }: Shape): Readon
 
 type Parameters = { properties: Record<string, Shape>; required?: string[] };
 
-/** Requests that the operation should take, as far as its shapes tell: they are refused only for what they refer to. */
+/** Requests that are valid by their shapes: they are refused only for what they refer to. */
 export function valid(operation: AssayOperation, world: World): fc.Arbitrary<Draft> {
   const names = [...operation.path.matchAll(/\{(\w+)\*?\}/g)]
     .map((match) => match[1] as string)
@@ -155,7 +153,7 @@ export function valid(operation: AssayOperation, world: World): fc.Arbitrary<Dra
   );
   const { properties, required = [] } = operation.query as unknown as Parameters;
   const needed = required.filter((name) => !("default" in (properties[name] ?? {})));
-  // Few at a time: a filter too many, and there is nothing left to find.
+  // Few at a time, because too many filters find nothing.
   const optional = Object.keys(properties).filter((name) => !needed.includes(name));
   const chosen = fc.subarray(optional, { maxLength: Math.min(3, optional.length) });
   const some = chosen.chain((names) =>
@@ -178,7 +176,7 @@ export function valid(operation: AssayOperation, world: World): fc.Arbitrary<Dra
     { weight: 10, arbitrary: fc.constant<Role>("admin") },
     {
       weight: 4,
-      arbitrary: fc.constantFrom<Role>("member", "snapshotter", "reader", "bot", "stranger", "nobody", "impostor"),
+      arbitrary: fc.constantFrom<Role>("member", "snapshotter", "reader", "bot", "stranger", "anonymous", "impostor"),
     },
   );
   const org = fc.oneof(
@@ -197,19 +195,19 @@ export function valid(operation: AssayOperation, world: World): fc.Arbitrary<Dra
         const value = name[1] === "org" ? parts.org : String(found[name[1] as string]);
         return name[2] ? value.split("/").map(encode).join("/") : encode(value);
       });
-    const asked = Object.entries(resolve(parts.query, world, subject) as Record<string, unknown>);
+    const query = Object.entries(resolve(parts.query, world, subject) as Record<string, unknown>);
     return {
       operation,
       role: parts.role,
       segments,
-      query: asked.flatMap(([name, value]) =>
+      query: query.flatMap(([name, value]) =>
         (Array.isArray(value) ? value : [value]).map((one) => `${encode(name)}=${encode(String(one))}`),
       ),
       json: parts.body === undefined ? undefined : asJson(resolve(parts.body, world, subject)),
       file: parts.file,
       headers: {},
       rewrite: null,
-      strays: operation.path.includes("*}"),
+      leavesOperation: operation.path.includes("*}"),
     };
   });
 }
@@ -230,7 +228,7 @@ function bodyOf(operation: AssayOperation, world: World): fc.Arbitrary<unknown> 
     },
     (name, shape) => valueUnder(name, shape, world, NEW_NAMES.has(name)),
   );
-  // The example with some of its fields made anew: near to what is useful, and rarely the same twice.
+  // The example with some regenerated fields: close to a useful request, and rarely the same twice.
   const mixed = fc.tuple(example, made, fc.nat()).map(([one, other, mask]) => {
     const fields = Object.entries(other as Record<string, unknown>).filter(
       (_field, index) => (mask >> (index % 30)) & 1,
@@ -248,7 +246,7 @@ function bodyOf(operation: AssayOperation, world: World): fc.Arbitrary<unknown> 
     : fc.oneof(...bodies);
 }
 
-/** One of the subjects that say the most about the path. */
+/** A subject that has the most values of the path. */
 function subjectFor(names: readonly string[], world: World, pick: number): Readonly<Record<string, string>> {
   const fits = (subject: Readonly<Record<string, string>>): number => names.filter((name) => name in subject).length;
   const most = Math.max(0, ...world.subjects.map(fits));
@@ -269,7 +267,7 @@ const BOUNDARY = "----boundary-of-the-form";
 export function write(draft: Draft, world: World): Written {
   const { operation, role, segments, query, json, file } = draft;
   const headers: Record<string, string> = {};
-  const key = role === "nobody" ? null : role === "impostor" ? "no-such-key" : world.keys[role];
+  const key = role === "anonymous" ? null : role === "impostor" ? "no-such-key" : world.keys[role];
   if (key !== null) headers["Authorization"] = `Bearer ${key}`;
   let body: Buffer | null = null;
   if (json !== undefined || (file !== null && operation.body.kind === "form")) {
@@ -293,7 +291,7 @@ export function write(draft: Draft, world: World): Written {
   };
 }
 
-/** A number that JavaScript cannot hold is written by its name. */
+/** Writes a placeholder for a number that JavaScript cannot represent. */
 export const HUGE = "@1e999@";
 const serialize = (json: unknown): string => JSON.stringify(json).replaceAll(`"${HUGE}"`, "1e999");
 
@@ -315,7 +313,7 @@ function formText(
 
 export type Received = { status: number; headers: Record<string, string | string[] | undefined>; text: string };
 
-/** Sends what was written, as it was written. */
+/** Sends a serialized request unchanged. */
 export function createClient(url: string) {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const { hostname, port } = new URL(url);

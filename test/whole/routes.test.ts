@@ -1,7 +1,7 @@
 /**
  * Paths that two patterns match: `/actions/{org}/environments` is also `/actions/{org}/{action_number}`. The literal
- * wins for the methods that it has. For all others the pattern answers where the literal can be a name of its kind, and
- * nobody does where it cannot. `Allow` of a 405 names exactly the methods that do answer. Tested for every such pair of
+ * wins for the methods that it has. For all others the pattern responds where the literal can be a name of its kind,
+ * and none where it cannot. `Allow` of a 405 names exactly the methods that do respond. Tested for every such pair of
  * operations.
  */
 import { suite } from "uvu";
@@ -14,7 +14,7 @@ import type { TestServer } from "../given.ts";
 
 const METHODS = ["GET", "PUT", "POST", "PATCH", "DELETE"] as const;
 
-/** Literals of paths that are no name of what a pattern has in their place; every other overlapping literal is one. */
+/** Literals that cannot be a value of the other pattern's parameter; every other overlapping literal can. */
 const NEVER_A_NAME: readonly string[] = ["action_number = environments", "action_number = flows", "identifier = tags"];
 
 const test = suite("whole/routes");
@@ -55,13 +55,13 @@ const at = (path: string): AssayOperation[] => operations.filter((operation) => 
 const allows = (methods: readonly string[]): string =>
   [...new Set(methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method])))].sort().join(", ");
 
-/** A path below the API root that matches, its parameters filled in with the examples of the operation. */
+/** A matching path below the API root, with parameters from the examples of the operation. */
 const examplePath = ({ path, example }: AssayOperation): string =>
   path.replace(/\{(\w+)\*?\}/g, (_all, name: string) =>
     name === "org" ? "acme" : encodeURIComponent(example.params?.[name] ?? "x"),
   );
 
-/** The operation that the server gave the request to, as the log tells; null when it answered without any. */
+/** The operation that the server routed the request to, from its log; null when it routed it to none. */
 async function answeredBy(
   method: string,
   path: string,
@@ -83,7 +83,7 @@ const pairs = paths.flatMap((special, place) =>
   }),
 );
 
-test("there are overlapping pairs, and each literal that is never a name is in one of them", () => {
+test("overlapping pairs exist, and every literal that is never a name is in one of them", () => {
   assert.ok(pairs.length >= 10, `${pairs.length} pairs`);
   const literals = pairs.flatMap(({ shared }) => shared);
   assert.equal(
@@ -93,7 +93,7 @@ test("there are overlapping pairs, and each literal that is never a name is in o
 });
 
 for (const special of new Set(pairs.map((pair) => pair.special))) {
-  test(`${special}: the first pattern that takes a method answers it, and Allow names these methods`, async () => {
+  test(`${special}: the first pattern with a method handles it, and Allow names all methods`, async () => {
     const generals = pairs
       .filter((pair) => pair.special === special && !pair.shared.some((one) => NEVER_A_NAME.includes(one)))
       .map(({ general }) => general);
@@ -134,7 +134,7 @@ function paramsIn(pattern: string, path: string): Record<string, string> {
   );
 }
 
-test("collections of actions take PUT only: their words are no number of an action", async () => {
+test("collections of actions accept PUT only: their names are not action numbers", async () => {
   for (const word of ["environments", "flows"]) {
     for (const method of ["GET", "DELETE", "POST"]) {
       const { status, headers, body } = await server.call(method, `/actions/acme/${word}`, { key });
@@ -146,7 +146,7 @@ test("collections of actions take PUT only: their words are no number of an acti
   }
 });
 
-test("a flow called template_file can be read, and Allow names the methods of both patterns", async () => {
+test("a flow named template_file can be read, and Allow names the methods of both patterns", async () => {
   const read = await server.call("GET", "/flows/acme/template_file", { key });
   assert.equal(
     { status: read.status, body: read.body },
@@ -163,9 +163,9 @@ test("a flow called template_file can be read, and Allow names the methods of bo
   );
 });
 
-test("Allow leaves out an operation that does not mean the path", async () => {
-  // `/repos/{org}/{repo}/deployments` takes internal ids only; everything else is the name of a repository, which is
-  // only read.
+test("Allow omits an operation that does not match the path", async () => {
+  // `/repos/{org}/{repo}/deployments` takes internal ids only; everything else is the name of a repository, which can
+  // only be read.
   const { status, headers } = await server.call("POST", "/repos/acme/owner/deployments", { key, body: {} });
   assert.equal({ status, allow: headers.get("allow") }, { status: 405, allow: "GET, HEAD" });
 });

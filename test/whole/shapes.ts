@@ -1,4 +1,4 @@
-/** Values of a shape: JSON Schema, as far as our operations use it, turned into fast-check's arbitraries. */
+/** Values of a shape: JSON Schema, as far as our operations use it, as arbitraries of fast-check. */
 import fc from "fast-check";
 
 export type Shape = {
@@ -29,11 +29,11 @@ export type Shape = {
   "x-published-as"?: Shape;
 };
 
-/** Gives the arbitrary for what stands under a name, or null to have it made from its shape. */
+/** The arbitrary of a named value, or null to derive it from its shape. */
 export type Named = (name: string, shape: Shape) => fc.Arbitrary<unknown> | null;
 
-/** Keywords that say nothing about which values fit, or are read together with others. */
-const KNOWN = new Set([
+/** Keywords that do not restrict values, or are read together with others. */
+const KNOWN_KEYWORDS = new Set([
   "type",
   "const",
   "enum",
@@ -73,7 +73,7 @@ const KNOWN = new Set([
   "not",
 ]);
 
-/** Text as people write it and then some; what can be stored at all (no NUL, no lone surrogates). */
+/** Usual and unusual texts that can be stored (no NUL, no lone surrogates). */
 const text = (min: number, max: number): fc.Arbitrary<string> => {
   const plain = fc
     .string({ unit: "grapheme", minLength: min, maxLength: Math.min(max, Math.max(min, 24)) })
@@ -114,7 +114,7 @@ const FORMATS: Readonly<Record<string, fc.Arbitrary<string>>> = {
 };
 
 function textOf({ pattern, format, minLength = 0, maxLength = 10_000 }: Shape): fc.Arbitrary<string> {
-  // A pattern tells less of an address than its format.
+  // For addresses, the format says more than a pattern.
   if (pattern !== undefined && (format === undefined || !(format in FORMATS))) {
     const fits = (one: string): boolean => one.length >= minLength && one.length <= maxLength;
     const matching = fc.stringMatching(new RegExp(pattern), { size: "-1" });
@@ -124,14 +124,14 @@ function textOf({ pattern, format, minLength = 0, maxLength = 10_000 }: Shape): 
 }
 
 /** Large enough for times, small enough to add. */
-const MOST = 4_102_444_800;
+const MAX_NUMBER = 4_102_444_800;
 
-/** @throws Error for a keyword that it does not know: then it belongs here. */
+/** @throws Error for an unknown keyword, which must be added here */
 export function arbitraryOf(declared: Shape, named: Named = () => null): fc.Arbitrary<unknown> {
   const shape = { ...declared, ...declared["x-published"] };
   if (shape["x-published-as"]) return arbitraryOf(shape["x-published-as"], named);
   if (shape.not) return fc.oneof(text(0, 12), fc.constant(null)).filter((value) => !shape.not?.enum?.includes(value));
-  const unknown = Object.keys(shape).filter((key) => !KNOWN.has(key));
+  const unknown = Object.keys(shape).filter((key) => !KNOWN_KEYWORDS.has(key));
   if (unknown.length > 0) throw new Error(`test/whole/shapes.ts makes no values for ${unknown.join(", ")}`);
   if ("const" in shape) return fc.constant(shape.const);
   if (shape.enum) return fc.constantFrom(...shape.enum);
@@ -145,12 +145,18 @@ export function arbitraryOf(declared: Shape, named: Named = () => null): fc.Arbi
       return fc.boolean();
     case "integer":
       return fc.oneof(
-        fc.integer({ min: shape.minimum ?? -MOST, max: Math.min(shape.maximum ?? MOST, (shape.minimum ?? 0) + 50) }),
-        fc.integer({ min: shape.minimum ?? -MOST, max: Math.min(shape.maximum ?? MOST, MOST) }),
+        fc.integer({
+          min: shape.minimum ?? -MAX_NUMBER,
+          max: Math.min(shape.maximum ?? MAX_NUMBER, (shape.minimum ?? 0) + 50),
+        }),
+        fc.integer({ min: shape.minimum ?? -MAX_NUMBER, max: Math.min(shape.maximum ?? MAX_NUMBER, MAX_NUMBER) }),
       );
     case "number":
       return fc.oneof(
-        fc.integer({ min: Math.ceil(shape.minimum ?? -MOST), max: Math.floor(Math.min(shape.maximum ?? MOST, MOST)) }),
+        fc.integer({
+          min: Math.ceil(shape.minimum ?? -MAX_NUMBER),
+          max: Math.floor(Math.min(shape.maximum ?? MAX_NUMBER, MAX_NUMBER)),
+        }),
         fc.double({ min: shape.minimum ?? -1e15, max: shape.maximum ?? 1e15, noNaN: true }),
       );
     case "string":
@@ -181,7 +187,7 @@ function objectOf(
   ];
   const open = additionalProperties !== false || pattern !== undefined;
   if (!open) return known;
-  // A record of any keys, whose handler knows which ones, has both.
+  // A record with arbitrary keys whose handler knows some of them has both.
   const keys = propertyNames ?? (pattern === undefined ? { maxLength: 12 } : { pattern });
   const key = textOf(keys).filter((name) => name !== "__proto__" && !(name in fields));
   return fc

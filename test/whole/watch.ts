@@ -1,13 +1,13 @@
 import type { Db } from "../../src/store/db/types.ts";
 
-/** Methods that run a statement, and those that give the same statement in another mode. */
+/** Methods that run a statement, and those that return the same statement in another mode. */
 const RUNS = new Set(["run", "get", "all", "iterate"]);
 const MODES = new Set(["pluck", "raw", "expand", "safeIntegers", "bind"]);
 
 export type Watcher = {
-  /** For startServer's `watch`. */
+  /** The `watch` option of startServer. */
   watch(db: Db): Db;
-  /** The texts of all statements that ran while `work` did, each once. */
+  /** The distinct texts of all statements that ran during `work`. */
   during(work: () => Promise<unknown>): Promise<string[]>;
 };
 

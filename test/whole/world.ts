@@ -1,9 +1,9 @@
 /**
- * A world in which every operation finds something to work on: an organization as teams leave it, with flows, trails,
- * evidence, policies and environments in which things run. Made through the API, so that the rows are those that
- * requests make; the values that path parameters may take are read from the tables.
+ * Data on which every operation can work: an organization with flows, trails, evidence, policies and environments in
+ * which things run. It is created through the API, so that the rows are those of real requests; the values of path
+ * parameters are read from the tables.
  *
- * An operation with a path parameter that VALUES does not know fails its tests with words that say so.
+ * An operation with a path parameter that VALUES does not contain fails its tests with a message that says so.
  */
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/context.ts";
@@ -13,7 +13,7 @@ import type { CallOptions, ServerImage, TestServer } from "../given.ts";
 export type World = {
   image: ServerImage;
   org: string;
-  /** An organization without members that everybody may read, and one that has its controls switched off. */
+  /** An organization without members that all may read, and one with controls switched off. */
   open: string;
   plain: string;
   /** Keys by role; `bot` is a service account with the rights of a member, `stranger` is in no organization. */
@@ -22,12 +22,12 @@ export type World = {
   values: Readonly<Record<string, readonly string[]>>;
   /** Values that belong together: an artifact with its trail and flow, a deployment with its environment, ... */
   subjects: readonly Readonly<Record<string, string>>[];
-  /** What an operation needs in its path to be of use, where not just any value of the name will do. */
+  /** The values that an operation needs in its path to be useful, where not every value of the name is. */
   places: Readonly<Record<string, Readonly<Record<string, string>>>>;
   stop(): Promise<void>;
 };
 
-/** Environments of the type that an operation takes. */
+/** Environments by the type that an operation needs. */
 const PLACES: World["places"] = {
   join_physical_to_logical: { env_name: "everything" },
   attach_policy_to_env: { env_name: "production" },
@@ -59,7 +59,7 @@ const PRINTS = ["a", "b", "c", "d"].map((digit) => digit.repeat(64));
 const POLICY =
   "artifacts:\n  provenance:\n    required: true\n  attestations:\n    - { type: junit, name: unit-tests }\n";
 
-/** Reads of values, each with the organization's key as its only parameter. */
+/** Queries of values, each with the organization's key as its only parameter. */
 const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   flow_name: "SELECT name FROM flows WHERE organization_id = ? AND archived_at IS NULL",
   trail_name: "SELECT name FROM trails WHERE organization_id = ?",
@@ -89,7 +89,7 @@ const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   snapshot_expression: ["1", "2", "-1", "~1", "#1", "@{now}"],
   resource_type: ["flow", "flows", "env", "environments", "repo", "controls"],
   resource_id: "SELECT name FROM flows WHERE organization_id = ? AND archived_at IS NULL",
-  // Names within bodies and queries.
+  // Names in bodies and queries.
   template_reference_name: ["backend"],
   target_artifacts: ["backend"],
   snappish: ["production#1", "production", "cluster~1"],
@@ -106,7 +106,7 @@ const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   logical_env: ["everything"],
 };
 
-/** Reads of what belongs together. */
+/** Queries of values that belong together. */
 const SUBJECTS: readonly string[] = [
   `SELECT f.name AS flow_name, t.name AS trail_name, r.fingerprint, a.name AS attestation_name,
      a.public_id AS attestation_id, r.git_commit AS commit_sha,
@@ -331,7 +331,7 @@ async function environments(server: TestServer, at: At): Promise<void> {
   }
 }
 
-/** Environments of the types that need no life of their own. */
+/** Environments of the types that need no special setup. */
 const ONE_OF_EACH: Readonly<Record<string, string>> = {
   "env-server": "server",
   "env-lambda": "lambda",
@@ -342,8 +342,8 @@ const ONE_OF_EACH: Readonly<Record<string, string>> = {
 };
 
 /**
- * What further resources need, by the operation that makes them, in the order in which they are made. `body` is laid
- * over the operation's example.
+ * Bodies for further resources, by the operation that creates them, in the order of creation. `body` is merged into the
+ * operation's example.
  */
 const FURTHER: readonly { id: string; path?: Record<string, string>; body: Record<string, unknown> }[] = [
   { id: "post_control", body: { identifier: "SOC-1", name: "Reviews" } },
@@ -377,7 +377,7 @@ const FURTHER: readonly { id: string; path?: Record<string, string>; body: Recor
   { id: "create_service_account_api_key", path: { name: "deployer" }, body: { description: "cd" } },
 ];
 
-/** Who is told of what, last: what happens while the world is made tells nobody. */
+/** Notification targets, last, so that building the world notifies no receiver. */
 const LISTENING: typeof FURTHER = [
   {
     id: "create_or_update_env_action",

@@ -1,4 +1,4 @@
-// Twelve calls with the client that oapi-codegen made. ASSAY_URL, ASSAY_KEY and ASSAY_ORG say where; run by main.ts.
+// Twelve calls with the client that oapi-codegen generated. main.ts runs it with ASSAY_URL, ASSAY_KEY and ASSAY_ORG.
 package main
 
 import (
@@ -47,7 +47,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// A form with the JSON of `data` in its part, and a file where `name` names one. The generator leaves forms to its users.
+// A form with the JSON of `data` in its part, and a file if `name` names one. The generator leaves forms to its users.
 func form(data any, name string, content []byte) (string, *bytes.Buffer) {
 	body := &bytes.Buffer{}
 	writer := multipart.NewWriter(body)

@@ -1,4 +1,4 @@
-"""Twelve calls with the client that openapi-python-client made. ASSAY_URL, ASSAY_KEY and ASSAY_ORG say where; run by main.ts."""
+"""Twelve calls with the client that openapi-python-client generated. main.ts runs it with ASSAY_URL, ASSAY_KEY and ASSAY_ORG."""
 
 import io
 import os

@@ -1,6 +1,6 @@
 /**
- * Twelve calls with the types that openapi-typescript made, through openapi-fetch. ASSAY_URL, ASSAY_KEY and ASSAY_ORG
- * say where; run by main.ts.
+ * Twelve calls with the types that openapi-typescript generated, through openapi-fetch. main.ts runs it with ASSAY_URL,
+ * ASSAY_KEY and ASSAY_ORG.
  */
 import { deepStrictEqual } from "node:assert/strict";
 import createClient from "openapi-fetch";
@@ -22,14 +22,14 @@ function same(what: string, found: unknown, expected: unknown): void {
   console.log(`ok ${what}`);
 }
 
-/** Forms are left to the user: JSON goes into its part as text, and a file keeps its bytes. */
+/** Forms are left to the user: JSON becomes text in its part, and a file keeps its bytes. */
 function bodySerializer(body: Record<string, unknown>): FormData {
   const form = new FormData();
   for (const [name, value] of Object.entries(body))
     form.append(name, value instanceof Blob ? value : JSON.stringify(value));
   return form;
 }
-/** In the types a file is a string, as its schema has it. */
+/** A file is a string in the types, as in its schema. */
 const file = (content: string | Uint8Array<ArrayBuffer>): string =>
   new File([content], "file.bin") as unknown as string;
 

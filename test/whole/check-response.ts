@@ -1,6 +1,6 @@
 /**
- * What must be true of every answer, whatever was asked: its status is declared, its body has the declared shape,
- * refusals have the contract's form.
+ * Checks that hold for every response, whatever was requested: its status is declared, its body has the declared shape,
+ * and refusals have the contract's form.
  */
 import * as assert from "uvu/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
@@ -19,9 +19,9 @@ type Document = {
   paths: Record<string, Record<string, { operationId: string; responses: Answers }>>;
 };
 
-/** @param published the document as the server publishes it. */
-export function createJudge(published: unknown) {
-  // Unlisted operations are in no published document; what they declare is described in the same words.
+/** @param published the document as the server publishes it */
+export function createResponseCheck(published: unknown) {
+  // Unlisted operations are in no published document; a document of their own describes them.
   const asListed = ({ status: _status, ...rest }: AssayOperation): AssayOperation => rest as AssayOperation;
   const unlisted = openApiDocument(operations.filter(({ status }) => status === "unlisted").map(asListed), {
     ...DOCUMENT,
@@ -58,11 +58,11 @@ export function createJudge(published: unknown) {
     return check(body) ? null : ajv.errorsText(check.errors);
   }
 
-  return function judge(
-    { draft: { operation, strays }, method, target }: Written,
+  return function checkResponse(
+    { draft: { operation, leavesOperation }, method, target }: Written,
     { status, headers, text }: Received,
   ): void {
-    const label = `${operation.id}: ${method} ${target.slice(0, 300)} was answered ${status} ${text.slice(0, 600)}`;
+    const label = `${operation.id}: ${method} ${target.slice(0, 300)} returned ${status} ${text.slice(0, 600)}`;
     assert.ok(status < 500, label);
     assert.ok(headers["x-request-id"], `no X-Request-ID: ${label}`);
     for (const [name, value] of SECURITY_HEADERS)
@@ -76,8 +76,8 @@ export function createJudge(published: unknown) {
       `ETag: ${label}`,
     );
     if (status >= 400) refusal(status, type, text, label);
-    // Who answered is not known then; that successes have their shape, the server itself looks after in tests.
-    if (strays) return;
+    // Another operation may have responded; in tests, the server itself checks the shape of successes.
+    if (leavesOperation) return;
     const answer = declared.get(operation.id)?.answers[status];
     assert.ok(answer !== undefined || status === 431, `undeclared status: ${label}`);
     if (status >= 400 || status === 206) return;
@@ -89,7 +89,7 @@ export function createJudge(published: unknown) {
   };
 
   function refusal(status: number, type: string, text: string, label: string): void {
-    // Heads that node itself cannot read are refused before there is a type.
+    // Requests whose head Node cannot parse are refused before there is a content type.
     assert.is(type, "application/json", label);
     const body = JSON.parse(text) as { message?: unknown; errors?: unknown };
     const { message, errors, ...more } = body;

@@ -1,5 +1,5 @@
-// How many small pieces of evidence per second reach the disk: `node test/bench/vault.ts [bytes] [seconds]`, with 32
-// uploads at a time, in a directory below the working directory (a tmpfs would measure nothing).
+// Measures how many small pieces of evidence per second become durable: `node test/bench/evidence-store.ts [bytes]
+// [seconds]`, with 32 concurrent uploads, in a directory below the working directory (a tmpfs would measure nothing).
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -8,22 +8,22 @@ import { openLocalStore } from "../../src/evidence/local-store.ts";
 const CONCURRENT = 32;
 const bytes = Number(process.argv[2] ?? 8192);
 const seconds = Number(process.argv[3] ?? 2);
-const root = mkdtempSync("bench-vault-");
+const root = mkdtempSync("bench-evidence-");
 
 let count = 0;
 
-/** Runs `once` in 32 loops for `duration` seconds, with a number that never repeats, and prints rate and cost. */
+/** Runs `once` in 32 loops for `duration` seconds, with a unique number, and prints rate and cost. */
 async function measure(title: string, once: (n: number) => Promise<void>, duration = seconds): Promise<void> {
   const first = count;
   const cpu = process.cpuUsage();
   const main = process.threadCpuUsage();
-  const began = performance.now();
+  const startedAt = performance.now();
   await Promise.all(
     Array.from({ length: CONCURRENT }, async () => {
-      while (performance.now() - began < duration * 1000) await once(count++);
+      while (performance.now() - startedAt < duration * 1000) await once(count++);
     }),
   );
-  const elapsed = (performance.now() - began) / 1000;
+  const elapsed = (performance.now() - startedAt) / 1000;
   const all = process.cpuUsage(cpu);
   const own = process.threadCpuUsage(main);
   const perOperation = (usage: { user: number; system: number }) =>
@@ -35,7 +35,7 @@ async function measure(title: string, once: (n: number) => Promise<void>, durati
 }
 
 let id = 0;
-const vault = openLocalStore({
+const store = openLocalStore({
   directory: join(root, "evidence"),
   staging: join(root, "staging"),
   ids: () => `${process.pid}-${id++}`,
@@ -48,14 +48,14 @@ try {
     yield chunk;
   };
   const upload = async (n: number) => {
-    await vault.publish([await vault.stage(content(n), { limit: bytes })]);
+    await store.publish([await store.stage(content(n), { limit: bytes })]);
   };
   // In its first seconds ext4 still spreads the new directories over its block groups, at half the speed.
   await measure("(warming up)", upload, 4);
-  await measure("stage and discard", async (n) => vault.discard([await vault.stage(content(n), { limit: bytes })]));
+  await measure("stage and discard", async (n) => store.discard([await store.stage(content(n), { limit: bytes })]));
   await measure(`new content of ${bytes} bytes`, upload);
   await measure("the same content again", () => upload(0));
 } finally {
-  await vault.close();
+  await store.close();
   rmSync(root, { recursive: true });
 }
