@@ -20,8 +20,7 @@ await pack(work, await bundle(root, join(work, "bundle")), output);
 
 const bytes = readFileSync(output);
 const { version, commit } = readBuildInfo();
-console.log(
-  `dist/assay ${version} (${commit ?? "unknown commit"}): ${(bytes.length / 1e6).toFixed(1)} MB ` +
-    `in ${((performance.now() - started) / 1000).toFixed(1)} s`,
-);
+const megabytes = (bytes.length / 1e6).toFixed(1);
+const seconds = ((performance.now() - started) / 1000).toFixed(1);
+console.log(`dist/assay ${version} (${commit ?? "unknown commit"}): ${megabytes} MB in ${seconds} s`);
 console.log(`sha256 ${createHash("sha256").update(bytes).digest("hex")}`);

@@ -188,15 +188,13 @@ function textOf({
   if (texts.length > 0) return `${texts.join("\n\n")}\n`;
 
   const author = typeof manifest.author === "string" ? manifest.author : manifest.author?.name;
-  const head = `${manifest.name} ${manifest.version} declares this license in its package.json and has no text of it.\n\n`;
+  const id = `${manifest.name} ${manifest.version}`;
+  const head = `${id} declares this license in its package.json and ships no text of it.\n\n`;
   if (license === "MIT")
     return `${head}Copyright (c) ${author ?? `the authors of ${manifest.name}`}\n\n${ownText(root, "MIT.txt")}`;
   // The text of our own licence.
   if (license === "Apache-2.0") return head + readFileSync(join(root, "LICENSE"), "utf8");
-  throw new Error(
-    `${manifest.name} ${manifest.version} ships no text of its license (${license}): add one to bin/licenses ` +
-      `and bin/components.ts`,
-  );
+  throw new Error(`${id} ships no text of its license (${license}): add one to bin/licenses and bin/components.ts`);
 }
 
 const ownText = (root: string, file: string): string => readFileSync(join(root, "bin", "licenses", file), "utf8");

@@ -71,12 +71,12 @@ function serialNumber(build: BuildInfo, components: readonly Component[]): strin
   const hex = createHash("sha256")
     .update(JSON.stringify([build, components.map(idOf)]))
     .digest("hex");
-  const parts = [
+  const groups = [
     hex.slice(0, 8),
     hex.slice(8, 12),
     `8${hex.slice(13, 16)}`,
     `a${hex.slice(17, 20)}`,
     hex.slice(20, 32),
   ];
-  return `urn:uuid:${parts.join("-")}`;
+  return `urn:uuid:${groups.join("-")}`;
 }

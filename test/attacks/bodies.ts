@@ -23,18 +23,17 @@ const attestationPath = ({ org, flow, trail }: World, kind: string): string =>
 
 /** A pod as reporters send it, with one container and its owner. */
 const pod = (n: number): string =>
-  `{"podName":"web-${n}-5d8f7","namespace":"shop","digests":{"registry.example.com/` +
-  `web-${n % 500}:1.4":"${FINGERPRINT}"},` +
-  `"creationTimestamp":${1_700_000_000 + n},"owners":[{"apiVersion":"apps/v1","kind":"ReplicaSet",` +
-  `"name":"web-${n}","uid":"uid-${n}",` +
+  `{"podName":"web-${n}-5d8f7","namespace":"shop",` +
+  `"digests":{"registry.example.com/web-${n % 500}:1.4":"${FINGERPRINT}"},"creationTimestamp":${1_700_000_000 + n},` +
+  `"owners":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-${n}","uid":"uid-${n}",` +
   `"controller":true,"blockOwnerDeletion":true}]}`;
 const pods = (count: number): string => `{"artifacts":[${Array.from({ length: count }, (_, n) => pod(n)).join(",")}]}`;
 
 const generic = (more: string): string => `{"attestation_name":"unit-tests","is_compliant":true,${more}}`;
 const custom = (more: string): string => `{"attestation_name":"coverage","type_name":"anything",${more}}`;
 const artifact = (more: string): string =>
-  `{"fingerprint":"${FINGERPRINT}","filename":"web","git_commit":"${"0f".repeat(20)}","build_url":"https://` +
-  `ci.example.com/1",` +
+  `{"fingerprint":"${FINGERPRINT}","filename":"web","git_commit":"${"0f".repeat(20)}",` +
+  '"build_url":"https://ci.example.com/1",' +
   `"commit_url":"https://git.example.com/1","trail_name":"release",${more}}`;
 
 const tooLarge = (text: string) => [{ status: 413, body: { message: text } }];
@@ -100,8 +99,8 @@ export const BODY_ATTACKS: readonly Attack[] = [
         status: 413,
         body: {
           message:
-            "The request body has more than 1600000 texts, numbers and words, which is the most that this operation " +
-            "takes",
+            "The request body has more than 1600000 texts, numbers and words, " +
+            "which is the most that this operation takes",
         },
       },
     ],
@@ -258,8 +257,8 @@ export const BODY_ATTACKS: readonly Attack[] = [
     name: "unit tests of 10,000 suites with long names",
     request: (world) => {
       const suite = (n: number): string =>
-        `{"name":"suite ${n} ${"x".repeat(300)}","failures":0,"errors":0,"skipped":0,"total":5,"duration":0.5,` +
-        `"timestamp":1700000000}`;
+        `{"name":"suite ${n} ${"x".repeat(300)}","failures":0,"errors":0,"skipped":0,"total":5,` +
+        '"duration":0.5,"timestamp":1700000000}';
       const results = Array.from({ length: 10_000 }, (_, n) => suite(n)).join(",");
       return formRequest("POST", attestationPath(world, "junit"), world.memberKey, {
         json: `{"attestation_name":"unit","junit_results":[${results}]}`,
@@ -272,7 +271,7 @@ export const BODY_ATTACKS: readonly Attack[] = [
     request: (world) => {
       const fields = Array.from({ length: 63_000 }, (_, n) => `{"k${n.toString(36)}":"${"v".repeat(12)}"}`).join(",");
       const issue =
-        `{"issue_id":"A-1","issue_url":"https://jira.example.com/A-1","issue_exists":true,` +
+        '{"issue_id":"A-1","issue_url":"https://jira.example.com/A-1","issue_exists":true,' +
         `"issue_fields":{"x":[${fields}]}}`;
       return formRequest("POST", attestationPath(world, "jira"), world.memberKey, {
         json: `{"attestation_name":"jira","jira_results":[${issue}]}`,
@@ -284,14 +283,8 @@ export const BODY_ATTACKS: readonly Attack[] = [
     name: "repository with 190,000 values of its own",
     request: (world) => {
       const items = Array.from({ length: 63_000 }, (_, n) => `{"k${n.toString(36)}":"${"v".repeat(12)}"}`).join(",");
-      const repo =
-        `{"name":"acme/web","id":"1","url":"https://git.example.com/acme/web","additional_info":{"x":[${items}]}}` +
-        `` +
-        `` +
-        `` +
-        `` +
-        `` +
-        ``;
+      const url = "https://git.example.com/acme/web";
+      const repo = `{"name":"acme/web","id":"1","url":"${url}","additional_info":{"x":[${items}]}}`;
       return formRequest("POST", attestationPath(world, "generic"), world.memberKey, {
         json: generic(`"repo_info":${repo}`),
       });
@@ -302,8 +295,8 @@ export const BODY_ATTACKS: readonly Attack[] = [
     name: "a pull request of 9,000 commits",
     request: (world) => {
       const commit = (n: number): string =>
-        `{"sha1":"${n.toString(16).padStart(40, "0")}","author":"Ada ` +
-        `<ada@example.com>","message":"${"m".repeat(120)}","timestamp":1700000000,"x${n}":1}`;
+        `{"sha1":"${n.toString(16).padStart(40, "0")}","author":"Ada <ada@example.com>",` +
+        `"message":"${"m".repeat(120)}","timestamp":1700000000,"x${n}":1}`;
       const commits = Array.from({ length: 9_000 }, (_, n) => commit(n)).join(",");
       const pull = `{"url":"https://git.example.com/pull/1","state":"MERGED","author":"ada","commits":[${commits}]}`;
       const json = `{"attestation_name":"pr","git_provider":"github","pull_requests":[${pull}]}`;

@@ -133,10 +133,8 @@ const TEMPLATES: readonly Row[] = [
   {
     name: "a template of 2,000 attestations with long names",
     text: () =>
-      `trail:\n  attestations:\n${Array.from(
-        { length: 2_000 },
-        (_, n) => `  - {name: ${String(n).padStart(256, "n")}, type: "*"}\n`,
-      ).join("")}`,
+      "trail:\n  attestations:\n" +
+      Array.from({ length: 2_000 }, (_, n) => `  - {name: ${String(n).padStart(256, "n")}, type: "*"}\n`).join(""),
     problem: null,
   },
 ];
@@ -153,8 +151,8 @@ const POLICIES: readonly Row[] = [
     name: "an expression of 100,000 characters",
     text: () => withExpression(Array(12_500).fill("true").join(" or ")),
     problem:
-      "line 6, column 65543: artifacts.attestations.0.if: an expression may hold 65536 characters, this is the " +
-      "next one",
+      "line 6, column 65543: artifacts.attestations.0.if: " +
+      "an expression may hold 65536 characters, this is the next one",
   },
   {
     name: "an expression of 8,000 terms",
@@ -181,8 +179,8 @@ const POLICIES: readonly Row[] = [
   {
     name: "a policy of 8 kB of expressions by alias",
     text: () =>
-      `${SCHEMA}artifacts: {attestations: [&a {type: junit, if: "flow.name in ` +
-      `[${filled("'',", 4_000)}'x']"},${"*a,".repeat(240)}]}`,
+      `${SCHEMA}artifacts: {attestations: [&a {type: junit, if: "flow.name in [${filled("'',", 4_000)}'x']"},` +
+      `${"*a,".repeat(240)}]}`,
     problem: `${Array.from({ length: 100 }, (_, n) => {
       const bound = n + 8 < 65 ? "may have 10000 terms" : "may hold 262144 characters";
       return `line 2, column 50: artifacts.attestations.${n + 8}.if: the expressions of one policy ${bound} together; `;

@@ -58,8 +58,8 @@ if (import.meta.main) {
   rmSync(directory, { recursive: true, force: true });
   for (const problem of problems) console.log(`PROBLEM ${problem}`);
   console.log(
-    `${attacks.length} attacks: ${problems.length} problems, the main thread was busy for at ` +
-      `most ${longest.toFixed(0)} ms at a time`,
+    `${attacks.length} attacks: ${problems.length} problems, ` +
+      `the main thread was busy for at most ${longest.toFixed(0)} ms at a time`,
   );
   process.exitCode = problems.length > 0 ? 1 : 0;
 }

@@ -22,8 +22,7 @@ for (const attack of ATTACKS.filter(({ name }) => new RegExp(pattern).test(name)
     const problems = answers.map((answer) => problemOf(attack, answer)).filter((problem) => problem !== null);
     const list = problems.map((problem) => `\n    ${problem}`).join("");
     figures.push(
-      `${busiest.toFixed(0)}/${longest.toFixed(0)} ms, ${(peak / 1e6).toFixed(0)} MB, ${took.toFixed(0)} ` +
-        `ms${problems.map((p) => `\n    ${p}`).join("")}`,
+      `${busiest.toFixed(0)}/${longest.toFixed(0)} ms, ${(peak / 1e6).toFixed(0)} MB, ${took.toFixed(0)} ms${list}`,
     );
   }
   console.log(`${attack.name}: ${figures.join(" | ")}`);

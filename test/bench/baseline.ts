@@ -19,12 +19,12 @@ const db = new Database(join(directory, "baseline.db"));
 db.pragma("journal_mode = WAL");
 db.pragma("synchronous = FULL");
 db.exec(
-  "CREATE TABLE rows (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, created_at " +
-    "REAL NOT NULL, detail TEXT NOT NULL) STRICT",
+  `CREATE TABLE rows (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL,
+                      created_at REAL NOT NULL, detail TEXT NOT NULL) STRICT`,
 );
 db.exec(
-  "CREATE TABLE reports (id INTEGER PRIMARY KEY, name TEXT NOT NULL, created_at REAL NOT NULL, detail TEXT " +
-    "NOT NULL) STRICT",
+  `CREATE TABLE reports (id INTEGER PRIMARY KEY, name TEXT NOT NULL, created_at REAL NOT NULL,
+                         detail TEXT NOT NULL) STRICT`,
 );
 const fill = db.prepare("INSERT INTO rows (name, state, created_at, detail) VALUES (?, 'COMPLIANT', ?, ?)");
 db.transaction(() => {

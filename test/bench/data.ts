@@ -59,8 +59,8 @@ trail:
 `;
 
 const POLICY =
-  "_schema: https://assay.example.com/schemas/policy/v1\nartifacts:\n  provenance:\n    required: true\n  " +
-  "attestations:\n    - { type: junit, name: unit-tests }\n";
+  "_schema: https://assay.example.com/schemas/policy/v1\nartifacts:\n  provenance:\n    required: true\n" +
+  "  attestations:\n    - { type: junit, name: unit-tests }\n";
 
 export const flowName = (n: number): string => `service-${n}`;
 export const repoName = (n: number): string => `acme/service-${n}`;
@@ -350,13 +350,12 @@ function caller(store: Store, now: () => number) {
   };
 }
 
-/** What the data was built from: another schema or another size is other data. */
-const aboutText = (artifacts: number): string =>
-  `${JSON.stringify({
-    artifacts,
-    schema: sha256(readTextAsset("schema.sql")),
-    builder: sha256(readFileSync(import.meta.filename, "utf8")),
-  })}\n`;
+/** What the data was built from: with another schema or size it must be rebuilt. */
+function aboutText(artifacts: number): string {
+  const schema = sha256(readTextAsset("schema.sql"));
+  const builder = sha256(readFileSync(import.meta.filename, "utf8"));
+  return `${JSON.stringify({ artifacts, schema, builder })}\n`;
+}
 
 /** Whether the data of this size exists and is up to date. */
 export function isBuilt(artifacts: number = ARTIFACTS): boolean {
@@ -388,11 +387,10 @@ export function createProgressBar(startedAt = performance.now()): (share: number
   const WIDTH = 40;
   return (share) => {
     const full = Math.round(share * WIDTH);
-    const left = share === 0 ? "" : `${Math.ceil(((performance.now() - began) / 1000) * (1 / share - 1))} s left`;
-    process.stderr.write(
-      `\r[${"#".repeat(full)}${"-".repeat(WIDTH - full)}]` +
-        ` ${(share * 100).toFixed(1)}% ${left.padEnd(12)}${share === 1 ? "\n" : ""}`,
-    );
+    const left = share === 0 ? "" : `${Math.ceil(((performance.now() - startedAt) / 1000) * (1 / share - 1))} s left`;
+    const bar = `[${"#".repeat(full)}${"-".repeat(WIDTH - full)}]`;
+    const end = share === 1 ? "\n" : "";
+    process.stderr.write(`\r${bar} ${(share * 100).toFixed(1)}% ${left.padEnd(12)}${end}`);
   };
 }
 

@@ -96,8 +96,8 @@ export async function measureDeliveries(
   }
 
   console.log(
-    `\n${MESSAGES} messages in ${QUEUES} queues for receivers that answer after ${ANSWER_MS / 1000} ` +
-      `s; ${rounds} rounds of ${seconds} s with them and without`,
+    `\n${MESSAGES} messages in ${QUEUES} queues for receivers that respond after ${ANSWER_MS / 1000} s; ` +
+      `${rounds} rounds of ${seconds} s with them and without`,
   );
   for (const [title, work] of works) {
     await measure(server, work, WARM_UP_SECONDS);
@@ -127,12 +127,12 @@ export async function measureDeliveries(
       `${title}, while messages are sent`,
       ratio.toFixed(2),
       [
-        `${Math.round(withThem.perSecond)} req/s (p50 ${ms(withThem.p50)}, ` +
-          `p99 ${ms(withThem.p99)}, ${percent(withThem.cpu)} of a core) ` +
-          `with ${Math.round(sent / (rounds * seconds))} messages sent a second,`,
-        `${Math.round(without.perSecond)} req/s (p50 ${ms(without.p50)}, ` +
-          `p99 ${ms(without.p99)}, ${percent(without.cpu)} of a core) without; ${Math.round(cost * 1e6)} us of CPU ` +
-          `more a request`,
+        `${Math.round(withThem.perSecond)} req/s`,
+        `(p50 ${ms(withThem.p50)}, p99 ${ms(withThem.p99)}, ${percent(withThem.cpu)} of a core)`,
+        `with ${Math.round(sent / (rounds * seconds))} messages sent a second,`,
+        `${Math.round(without.perSecond)} req/s`,
+        `(p50 ${ms(without.p50)}, p99 ${ms(without.p99)}, ${percent(without.cpu)} of a core) without;`,
+        `${Math.round(cost * 1e6)} us of CPU more a request`,
       ].join(" "),
       { text: `>= ${MIN_RATIO}`, good: ratio >= MIN_RATIO },
     );

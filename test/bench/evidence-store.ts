@@ -29,8 +29,8 @@ async function measure(title: string, once: (n: number) => Promise<void>, durati
   const perOperation = (usage: { user: number; system: number }) =>
     Math.round((usage.user + usage.system) / (count - first));
   console.log(
-    `${title}: ${Math.round((count - first) / elapsed)}/s, cpu ${perOperation(all)} us each, main ` +
-      `thread ${perOperation(own)} us each`,
+    `${title}: ${Math.round((count - first) / elapsed)}/s, ` +
+      `cpu ${perOperation(all)} us each, main thread ${perOperation(own)} us each`,
   );
 }
 

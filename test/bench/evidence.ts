@@ -54,8 +54,8 @@ async function upload(url: string, megabytes: number, see: (chunk: Buffer) => vo
   const json = JSON.stringify({ attestation_name: "gigabyte", is_compliant: true });
   const head = Buffer.from(
     `--${BOUNDARY}\r\nContent-Disposition: form-data; name="data_json"\r\n\r\n${json}\r\n` +
-      `--${BOUNDARY}\r\nContent-Disposition: form-data; name="attachment_file"; ` +
-      `filename="large.bin"\r\nContent-Type: application/octet-stream\r\n\r\n`,
+      `--${BOUNDARY}\r\nContent-Disposition: form-data; name="attachment_file"; filename="large.bin"\r\n` +
+      "Content-Type: application/octet-stream\r\n\r\n",
   );
   const tail = Buffer.from(`\r\n--${BOUNDARY}--\r\n`);
   const post = request(`${url}/api/v2/attestations/${ORG}/${flowOf(0)}/trail/${trailName(0)}/generic`, {

@@ -99,8 +99,8 @@ const LINES: readonly Line[] = [
     operation: "get_flow_attestations",
     table: "attestations",
     path: (n, facts) =>
-      `/attestations/${ORG}/${flowName(n % 20)}?from_timestamp=${early(n, facts)}&` +
-      `to_timestamp=${early(n, facts) + 5_000}`,
+      `/attestations/${ORG}/${flowName(n % 20)}` +
+      `?from_timestamp=${early(n, facts)}&to_timestamp=${early(n, facts) + 5_000}`,
   },
   trails("trails, newest", (n) => `per_page=${15 + (n % 10)}`),
   trails("... far page", (n) => `page=${1_000 + n}`),
@@ -244,8 +244,8 @@ export async function measureLists(
     Buffer.from(`a${Math.floor(top.id / 2) - n * 100}`).toString("base64url"),
   );
   console.log(
-    `\nLists of ${ARTIFACTS} artifacts, ${top.id} attestations, ${TRAILS} trails; server time, ${REQUESTS} ` +
-      `requests each`,
+    `\nLists of ${ARTIFACTS} artifacts, ${top.id} attestations, ${TRAILS} trails; ` +
+      `server time, ${REQUESTS} requests each`,
   );
   row(["", "", "p50", "p99", "bare", "bytes", "target"]);
   const built = new Set(operations.map(({ id }) => id));

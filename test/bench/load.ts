@@ -113,13 +113,12 @@ export function sendForm(
   json: { field: string; value: unknown },
   file: { field: string; content: Buffer | string } | null = null,
 ): Buffer {
-  const head =
-    `--${BOUNDARY}\r\nContent-Disposition: form-data; ` +
-    `name="${json.field}"\r\n\r\n${JSON.stringify(json.value)}\r\n`;
+  const disposition = `--${BOUNDARY}\r\nContent-Disposition: form-data`;
+  const head = `${disposition}; name="${json.field}"\r\n\r\n${JSON.stringify(json.value)}\r\n`;
   const fileHead =
     file &&
-    `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${file.field}"; ` +
-      `filename="evidence.bin"\r\nContent-Type: application/octet-stream\r\n\r\n`;
+    `${disposition}; name="${file.field}"; filename="evidence.bin"\r\n` +
+      "Content-Type: application/octet-stream\r\n\r\n";
   const parts = [Buffer.from(head)];
   if (file && fileHead) parts.push(Buffer.from(fileHead), Buffer.from(file.content), Buffer.from("\r\n"));
   parts.push(Buffer.from(`--${BOUNDARY}--\r\n`));
@@ -132,7 +131,7 @@ export const sendJson = (method: "POST" | "PUT", path: string, key: string, valu
 
 function sendBody(method: string, path: string, key: string, type: string, body: Buffer): Buffer {
   const head =
-    `${method} ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: ` +
-    `Bearer ${key}\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\n\r\n`;
+    `${method} ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${key}\r\n` +
+    `Content-Type: ${type}\r\nContent-Length: ${body.length}\r\n\r\n`;
   return Buffer.concat([Buffer.from(head), body]);
 }

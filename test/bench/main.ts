@@ -167,8 +167,8 @@ const median = (all: readonly Round[]): Round =>
 
 /** CPU per request is what a noisy machine disturbs least. */
 const resources = ({ server, driver, perSecond }: Round): string =>
-  `${Math.round((server.main / perSecond) * 1e6)} us of CPU a request (main thread ${percent(server.main)} ` +
-  `of a core, all threads ${percent(server.all)}, driver ${percent(driver)})`;
+  `${Math.round((server.main / perSecond) * 1e6)} us of CPU a request ` +
+  `(main thread ${percent(server.main)} of a core, all threads ${percent(server.all)}, driver ${percent(driver)})`;
 
 async function compare(line: Line, baseline: Server, assay: Server): Promise<void> {
   await measure(baseline, line.baseline, WARM_UP_SECONDS);
@@ -236,8 +236,9 @@ async function main(root: string): Promise<void> {
   );
 
   console.log(
-    `${cpus().length} cores, ${cpus()[0]?.model ?? "unknown"}; ${CONNECTIONS} connections, ${rounds} rounds ` +
-      `of ${seconds} s; an artifact answer has ${answerBytes} bytes, a report ${REPORT_BYTES}, over ${TRAILS} trails\n`,
+    `${cpus().length} cores, ${cpus()[0]?.model ?? "unknown"}; ` +
+      `${CONNECTIONS} connections, ${rounds} rounds of ${seconds} s; ` +
+      `an artifact response has ${answerBytes} bytes, a report ${REPORT_BYTES}, over ${TRAILS} trails\n`,
   );
   row(["", "req/s", "p50", "p99", "bare req/s", "p50", "p99", "ratio", "target"]);
   for (const line of LINES)

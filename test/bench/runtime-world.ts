@@ -73,8 +73,9 @@ const FILES: Record<(typeof POLICIES)[number], string> = {
 `),
   "tests-and-scans": rules(`  attestations:
     - { type: generic, name: unit-tests }
-    - { type: generic, name: scan,
-        if: 'matches(artifact.name, "^registry.example.com/acme/(payments|ledger|identity)-")' }
+    - type: generic
+      name: scan
+      if: 'matches(artifact.name, "^registry.example.com/acme/(payments|ledger|identity)-")'
 `),
   "anything-attested": rules(`  attestations:
     - { type: generic, name: "*" }

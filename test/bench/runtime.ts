@@ -68,8 +68,8 @@ function hold(title: string, runs: readonly Holds[], target: number | null, more
   const longest = sort(runs.map((times) => times.at(-1) ?? Number.NaN));
   const all = sort(runs.flat());
   const detail =
-    `longest of each run: ${longest.map(ms).join(", ")}; p99 of ${all.length} ` +
-    `probes ${ms(quantile(all, 0.99))}, median ${ms(quantile(all, 0.5))}${more}`;
+    `longest of each run: ${longest.map(ms).join(", ")}; ` +
+    `p99 of ${all.length} probes ${ms(quantile(all, 0.99))}, median ${ms(quantile(all, 0.5))}${more}`;
   const middle = median(longest);
   figure(title, ms(middle), detail, target === null ? null : { text: `<= ${target} ms`, good: middle <= target });
 }
@@ -84,8 +84,8 @@ async function reports(bench: Bench): Promise<void> {
   const { ask, timed } = bench;
   await repeat(CLUSTERS, (n) => createEnvironment(bench, `cluster-${n}`, POLICIES));
   console.log(
-    `\nReports of ${SERVICES} artifacts with provenance under ${POLICIES.length} ` +
-      `policies, ${kilobytes(plain.length)} each; server time`,
+    `\nReports of ${SERVICES} artifacts with provenance under ${POLICIES.length} policies, ` +
+      `${kilobytes(plain.length)} each; server time`,
   );
 
   const first = await timed(await repeat(CLUSTERS, (n) => ask("PUT", reportPath(`cluster-${n}`), plain, 201)));
@@ -215,14 +215,14 @@ async function reporters(bench: Bench): Promise<void> {
   const share = (seconds * REPORTERS) / 60;
   const times = await bench.timed(answers);
   console.log(
-    `\n${REPORTERS} reporters of ${REPORTER_ARTIFACTS} artifacts (${kilobytes(bodies[0]?.length ?? 0)}) with ` +
-      `an unchanged report a minute`,
+    `\n${REPORTERS} reporters of ${REPORTER_ARTIFACTS} artifacts (${kilobytes(bodies[0]?.length ?? 0)}) ` +
+      "with an unchanged report a minute",
   );
   figure(
     "CPU of one core",
     `${(share * 100).toFixed(2)}%`,
-    `${(seconds * 1000).toFixed(2)} ms of CPU a report, of all threads; server time ${ms(times.server)}, the ` +
-      `client saw ${ms(times.client)}`,
+    `${(seconds * 1000).toFixed(2)} ms of CPU a report, of all threads; ` +
+      `server time ${ms(times.server)}, client time ${ms(times.client)}`,
     {
       text: "< 5%",
       good: share < 0.05,
@@ -270,8 +270,8 @@ async function large(bench: Bench): Promise<void> {
   figure(
     `growth while ${LARGE.artifacts * LARGE.replicas} pods are reported`,
     `+${Math.round(most - before)} MB`,
-    `${LARGE.artifacts} artifacts, ${(body.length / 1e6).toFixed(1)} MB; server time ${ms(took)}, the client ` +
-      `saw ${ms(client)}, the loop was held for ${ms(holds.at(-1) ?? 0)} at most`,
+    `${LARGE.artifacts} artifacts, ${(body.length / 1e6).toFixed(1)} MB; ` +
+      `server time ${ms(took)}, client time ${ms(client)}, event loop blocked for at most ${ms(holds.at(-1) ?? 0)}`,
   );
   figure("afterwards", `${Math.round(memory(server.pid).now)} MB`, "");
 }

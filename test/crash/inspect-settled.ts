@@ -20,8 +20,9 @@ export function inspectSettled(db: Db): string[] {
   const notRunning = db
     .prepare(
       `SELECT m.environment_id || ' ' || m.fingerprint FROM stale_artifacts m WHERE NOT EXISTS (
-         SELECT 1 FROM snapshot_artifacts a WHERE a.environment_id = m.environment_id
-           AND a.fingerprint = m.fingerprint AND a.last_index = 9007199254740991)`,
+         SELECT 1 FROM snapshot_artifacts sa
+         WHERE sa.environment_id = m.environment_id AND sa.fingerprint = m.fingerprint
+           AND sa.last_index = 9007199254740991)`,
     )
     .pluck()
     .all() as string[];

@@ -62,24 +62,23 @@ export async function inspectEnvironments(
 function findUnseenMembers(db: Db): string[] {
   const gaps = db.prepare<[], { group: number; idx: number; member: number; index: number; before: number }>(
     `SELECT environment_id AS "group", idx, member_id AS member, member_index AS "index", before FROM (
-       SELECT environment_id, idx, member_id, member_index, lag(member_index)
-         OVER (PARTITION BY environment_id, member_id ORDER BY idx) AS before FROM snapshots
-           WHERE member_id IS NOT NULL)
+       SELECT environment_id, idx, member_id, member_index,
+              lag(member_index) OVER (PARTITION BY environment_id, member_id ORDER BY idx) AS before
+       FROM snapshots WHERE member_id IS NOT NULL)
      WHERE member_index <> before + 1`,
   );
-  const untold = db.prepare<[], { group: number; member: number; count: number; told: number }>(
-    `SELECT m.logical_id AS "group", e.id AS member, e.snapshot_count AS count, max(s.member_index)
-       AS told FROM environment_members m JOIN environments e ON e.id = m.member_id
-     JOIN snapshots s ON s.member_id = e.id AND s.environment_id = m.logical_id
-       GROUP BY m.logical_id, e.id HAVING max(s.member_index) <> e.snapshot_count`,
+  const behind = db.prepare<[], { group: number; member: number; count: number; seen: number }>(
+    `SELECT m.logical_id AS "group", env.id AS member, env.snapshot_count AS count, max(s.member_index) AS seen
+     FROM environment_members m JOIN environments env ON env.id = m.member_id
+     JOIN snapshots s ON s.member_id = env.id AND s.environment_id = m.logical_id
+     GROUP BY m.logical_id, env.id HAVING max(s.member_index) <> env.snapshot_count`,
   );
   return [
     ...gaps
       .all()
       .map(
         ({ group, idx, member, index, before }) =>
-          `environment ${group}: snapshot ${idx} is of snapshot ${index} of member ${member}, which ` +
-          `had ${before + 1} to come`,
+          `environment ${group}: snapshot ${idx} is of snapshot ${index} of member ${member}, expected ${before + 1}`,
       ),
     ...behind
       .all()
@@ -115,19 +114,20 @@ export const listLeftInStaging = (directory: string): string[] =>
 function findIncompleteWrites(db: Db): string[] {
   const checks: readonly (readonly [problem: string, sql: string])[] = [
     [
-      "audit entries of attestations that are not there",
-      "SELECT count(*) FROM (SELECT detail_json ->> 'attestation_id' FROM audit_log WHERE event = " +
-        "'attestation.reported' EXCEPT SELECT public_id FROM attestations)",
+      "audit entries of attestations that do not exist",
+      `SELECT count(*) FROM (
+         SELECT detail_json ->> 'attestation_id' FROM audit_log WHERE event = 'attestation.reported'
+         EXCEPT SELECT public_id FROM attestations)`,
     ],
     [
       "snapshots of reports more, or fewer, than audit entries of them",
-      "SELECT abs((SELECT count(*) FROM snapshots WHERE cause = 'report') - (SELECT count(*) FROM audit_log " +
-        "WHERE event = 'environment.reported'))",
+      `SELECT abs((SELECT count(*) FROM snapshots WHERE cause = 'report')
+                - (SELECT count(*) FROM audit_log WHERE event = 'environment.reported'))`,
     ],
     [
       "allowlist entries more, or fewer, than audit entries of them",
-      "SELECT abs((SELECT count(*) FROM allowlist_entries) - (SELECT count(*) FROM audit_log WHERE event = " +
-        "'artifact.allowed'))",
+      `SELECT abs((SELECT count(*) FROM allowlist_entries)
+                - (SELECT count(*) FROM audit_log WHERE event = 'artifact.allowed'))`,
     ],
   ];
   return checks.flatMap(([problem, sql]) => {

@@ -75,13 +75,14 @@ const ids = (db: Db, name: string): number[] =>
 /** The snapshots of an environment since a time, and the latest one before it, each with what ran. */
 function madeSince(db: Db, name: string, since: number): Made[] {
   const snapshots = db.prepare(
-    `SELECT idx, timestamp, cause, policy_versions_json FROM snapshots WHERE environment_id = @id
-       AND timestamp >= coalesce((SELECT max(timestamp) FROM snapshots WHERE environment_id = @id
-         AND timestamp < @since), 0) ORDER BY idx`,
+    `SELECT idx, timestamp, cause, policy_versions_json FROM snapshots
+     WHERE environment_id = @id AND timestamp >= coalesce(
+       (SELECT max(timestamp) FROM snapshots WHERE environment_id = @id AND timestamp < @since), 0)
+     ORDER BY idx`,
   );
   const running = db.prepare(
-    "SELECT name, fingerprint FROM snapshot_artifacts WHERE environment_id = @id AND last_index >= @index " +
-      "AND first_index <= @index AND annotation <> 'exited'",
+    `SELECT name, fingerprint FROM snapshot_artifacts WHERE environment_id = @id AND last_index >= @index
+      AND first_index <= @index AND annotation <> 'exited'`,
   );
   const policies = new Map(
     (
@@ -170,9 +171,10 @@ export async function differencesShown(api: Api, db: Db, world: World): Promise<
     if (name === TRANSIENT) continue;
     const row = db
       .prepare(
-        `SELECT e.id, e.state, e.snapshot_count, e.last_changed_at, e.last_reported_at, s.compliant_count,
-           s.non_compliant_count, s.unknown_count
-         FROM environments e JOIN snapshots s ON s.environment_id = e.id AND s.idx = e.snapshot_count WHERE e.name = ?`,
+        `SELECT env.id, env.state, env.snapshot_count, env.last_changed_at, env.last_reported_at, s.compliant_count,
+                s.non_compliant_count, s.unknown_count
+         FROM environments env JOIN snapshots s ON s.environment_id = env.id AND s.idx = env.snapshot_count
+         WHERE env.name = ?`,
       )
       .get(name) as Stored;
     const { body: shown } = await api.call("GET", `/environments/${ORG}/${name}`);

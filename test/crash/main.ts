@@ -93,7 +93,8 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
     const missing = isOfEnvironments(entry) ? null : await missingOf(api, entry, records);
     if (missing) report(`LOST ${missing}`);
   }
-  for (const missing of missingEnvironmentEntries(db, entries.filter(isOfEnvironments))) told(`LOST ${missing}`);
+  const lostEntries = missingEnvironmentEntries(db, entries.filter(isOfEnvironments));
+  report(...lostEntries.map((missing) => `LOST ${missing}`));
   const left = await drain(db);
   drained += left.jobs;
   report(...left.problems);
@@ -102,8 +103,8 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
   all = [...all, ...entries];
   if (round % 10 === 0)
     console.log(
-      `round ${round}: ${all.length} writes acknowledged, all of them found; ${looked.files.size} evidence ` +
-        `files whole; ${snapshots()} snapshots right`,
+      `round ${round}: ${all.length} acknowledged writes, all found; ` +
+        `${progress.files.size} evidence files intact; ${countSnapshots()} snapshots consistent`,
     );
 }
 
@@ -127,9 +128,10 @@ problems.push(
     (problem) => `seed ${seed}, at the end: ${problem}`,
   ),
 );
-const figures =
-  `${snapshots()} snapshots, ${looked.judged.row} intervals, ${looked.judged.evaluation} evaluations ` +
-  `and ${looked.judged.deployment} deployments checked, ${drained} jobs left by kills`;
+const { row, evaluation, deployment } = progress.evaluations;
+const summary =
+  `${countSnapshots()} snapshots, ${row} intervals, ${evaluation} evaluations and ${deployment} deployments checked, ` +
+  `${drained} jobs left by kills`;
 db.close();
 await store.close();
 const { code } = await server.stop();
@@ -140,8 +142,8 @@ const kinds = Object.entries(counts)
   .sort()
   .map(([kind, count]) => `${count} ${kind}`);
 console.log(
-  `${kills} kills in ${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${all.length} ` +
-    `acknowledged writes (${kinds.join(", ")}), ${lost} lost`,
+  `${kills} kills in ${Math.round((Date.now() - startedAt) / 1000)} s (seed ${seed}): ` +
+    `${all.length} acknowledged writes (${kinds.join(", ")}), ${lost} lost`,
 );
 console.log(summary);
 for (const problem of problems.slice(0, 50)) console.error(problem);

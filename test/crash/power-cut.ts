@@ -146,11 +146,11 @@ async function simulate({
     cpSync(image, base, { recursive: true });
     rmSync(join(directory, `session-${number}`), { recursive: true, force: true });
   }
-  const told =
-    `${cuts} power cuts over ${(counts.bytes / 1_048_576).toFixed(0)} MB of recorded writes ` +
-    `(seed ${seed}): ${counts.entries} acknowledged writes and ` +
-    `${counts.backups} backups looked for; ${counts.sabotages} disks that only pretend to sync found out`;
-  return { problems, told };
+  const summary =
+    `${cuts} power cuts over ${(counts.bytes / 1_048_576).toFixed(0)} MB of recorded writes (seed ${seed}): ` +
+    `${counts.entries} acknowledged writes and ${counts.backups} backups found; ` +
+    `${counts.sabotages} disks that only pretend to sync detected`;
+  return { problems, summary };
 }
 
 /** Runs the executable with the recorder on a disk: a start, load with a backup in the middle, and a stop. */
@@ -236,8 +236,8 @@ function findUnrecorded({
   );
   return different.map(
     (name) =>
-      `the recorder missed changes of ${name}: ${real.get(name)?.length} bytes on the ` +
-      `disk, ${simulated.get(name)?.length} in the simulation`,
+      `the recorder missed changes of ${name}: ` +
+      `${real.get(name)?.length} bytes on the disk, ${simulated.get(name)?.length} in the simulation`,
   );
 }
 

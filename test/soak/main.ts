@@ -179,15 +179,15 @@ for (let cycle = 1; Date.now() - startedAt < minutes * 60_000 && problems.length
     ...[...writers(api, WRITERS, own), ...reading].map((lane: Lane<Any>) => paced(lane, PAUSE_MS)),
     ...environmentWriters(api, world, own).map((lane) => paced(lane, ENVIRONMENT_PAUSE_MS)),
   ];
-  // Acknowledged at once, so that a backup that begins now knows of it.
+  // Recorded immediately, so that a backup that begins now expects it.
   const load = writeUntilGone(lanes, {
     push(entry) {
       all.push(entry);
-      return entries.push(entry);
+      entries.push(entry);
     },
   });
-  if (Date.now() - lastBackup >= (BACKUP_EVERY - KILL_EVERY / 2) * 1_000) {
-    // The one before must have ended; this one may well outlast the kill.
+  if (Date.now() - lastBackup >= (BACKUP_INTERVAL_S - KILL_INTERVAL_S / 2) * 1_000) {
+    // The previous backup must have ended; this one may outlast the kill.
     await backingUp;
     lastBackup = Date.now();
     backingUp = sleep(2_000).then(() => backUpAndRestore(cycle));
@@ -206,8 +206,8 @@ for (let cycle = 1; Date.now() - startedAt < minutes * 60_000 && problems.length
   checking = checkCycle(cycle, entries, started / 1000);
   const seconds = Math.round((Date.now() - startedAt) / 1000);
   console.log(
-    `${seconds} s: ${counts.kills} kills, ${counts.backups} backups restored, ${all.length} writes ` +
-      `acknowledged, memory ${megabytes(most.memory)} MB, log ${megabytes(most.log)} MB`,
+    `${seconds} s: ${counts.kills} kills, ${counts.backups} backups restored, ${all.length} writes acknowledged, ` +
+      `memory ${megabytes(peak.memory)} MB, log ${megabytes(peak.log)} MB`,
   );
 }
 await Promise.all([checking, backingUp]);
@@ -222,10 +222,10 @@ rmSync(directory, { recursive: true, force: true });
 
 console.log(verdict.trimEnd().slice(-2_000));
 console.log(
-  `${Math.round((Date.now() - began) / 1000)} s (seed ${seed}): ${counts.kills} kills, ${counts.backups} ` +
-    `backups restored, ${counts.verified} quick verifications, ` +
-    `${all.length} acknowledged writes, ${counts.reads} reads; at most ${megabytes(most.memory)} MB of ` +
-    `memory and ${megabytes(most.log)} MB of log; database ${megabytes(size)} MB`,
+  `${Math.round((Date.now() - startedAt) / 1000)} s (seed ${seed}): ${counts.kills} kills, ` +
+    `${counts.backups} backups restored, ${counts.verified} quick verifications, ` +
+    `${all.length} acknowledged writes, ${counts.reads} reads; at most ${megabytes(peak.memory)} MB of memory ` +
+    `and ${megabytes(peak.log)} MB of log; database ${megabytes(size)} MB`,
 );
 for (const problem of problems.slice(0, 50)) console.error(problem);
 console.log(problems.length === 0 ? "nothing lost, nothing damaged" : `${problems.length} problems`);

@@ -56,16 +56,14 @@ const CASES: Readonly<Record<string, Case>> = {
   allow_artifact_for_env: {
     params: { env_name: "production" },
     body: { artifact_fingerprint: "9".repeat(64) },
-    count:
-      "SELECT count(DISTINCT fingerprint) FROM allowlist_entries WHERE fingerprint = replace(printf('%064d', " +
-      "0), '0', '9')",
+    count: `SELECT count(DISTINCT fingerprint) FROM allowlist_entries
+        WHERE fingerprint = replace(printf('%064d', 0), '0', '9')`,
   },
   attach_policy_to_env: {
     params: { env_name: "cluster" },
     body: { policy_names: ["tested"] },
-    count:
-      "SELECT count(*) FROM environment_policies p JOIN environments e ON e.id = p.environment_id WHERE e.name " +
-      "= 'cluster'",
+    count: `SELECT count(*) FROM environment_policies p JOIN environments e ON e.id = p.environment_id
+        WHERE e.name = 'cluster'`,
   },
   join_physical_to_logical: {
     params: { env_name: "everything" },

@@ -176,10 +176,10 @@ type Column = { table: string; column: string; keys: string[] };
 const columns = (): Column[] =>
   server.db
     .prepare<[], { table: string; column: string; keys: string }>(
-      `SELECT m.name AS "table", c.name AS "column", (SELECT group_concat(k.name)
-         FROM pragma_table_info(m.name) k WHERE k.pk > 0) AS keys
-         FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE m.type = 'table'
-           AND c.name LIKE '%\\_json' ESCAPE '\\' ORDER BY 1, 2`,
+      `SELECT m.name AS "table", c.name AS "column",
+              (SELECT group_concat(k.name) FROM pragma_table_info(m.name) k WHERE k.pk > 0) AS keys
+       FROM sqlite_schema m JOIN pragma_table_info(m.name) c
+       WHERE m.type = 'table' AND c.name LIKE '%\\_json' ESCAPE '\\' ORDER BY 1, 2`,
     )
     .all()
     .map((row) => ({ ...row, keys: row.keys.split(",") }));

@@ -54,7 +54,7 @@ function eachSchema(root: Json, visit: (schema: Json, place: string) => void): v
     for (const key of ["items", "additionalProperties", "propertyNames"])
       if (typeof schema[key] === "object") walk(schema[key], `${place}.${key}`);
     for (const key of ["anyOf", "oneOf", "allOf"])
-      for (const branch of (schema[key] as Json[] | undefined) ?? []) walk(branch, place);
+      for (const branch of (schema[key] ?? []) as Json[]) walk(branch, place);
     for (const key of ["properties", "patternProperties"])
       for (const [name, property] of Object.entries((schema[key] ?? {}) as Record<string, Json>))
         walk(property, `${place}.${name}`);

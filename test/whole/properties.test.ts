@@ -139,10 +139,13 @@ async function check<T>(
   if (!details.failed) return;
   const { errorInstance } = details;
   const draft = details.counterexample?.[0] as Draft | undefined;
-  const told = draft ? { ...draft, operation: operation.id, rewrite: draft.rewrite?.toString() ?? null } : null;
-  const message = errorInstance instanceof Error ? errorInstance.message : String(errorInstance);
-  const shown = JSON.stringify(told).slice(0, 3_000);
-  throw new Error(`SEED=${SEED}, run ${details.numRuns}: ${message}\n${shown}`, { cause: errorInstance });
+  const shown = draft ? { ...draft, operation: operation.id, rewrite: draft.rewrite?.toString() ?? null } : null;
+  throw new Error(
+    `SEED=${SEED}, run ${details.numRuns}: ` +
+      `${errorInstance instanceof Error ? errorInstance.message : String(errorInstance)}\n` +
+      JSON.stringify(shown).slice(0, 3_000),
+    { cause: errorInstance },
+  );
 }
 
 /** Stored values, however odd, fail no list. */

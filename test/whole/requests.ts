@@ -305,8 +305,8 @@ function formText(
     parts.push(`--${BOUNDARY}\r\nContent-Disposition: form-data; name="${shape.part}"\r\n\r\n${text}\r\n`);
   if (file !== null && shape.file)
     parts.push(
-      `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${shape.file.part}"; filename="a ` +
-        `file.txt"\r\nContent-Type: text/plain\r\n\r\n${file}\r\n`,
+      `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${shape.file.part}"; filename="a file.txt"\r\n` +
+        `Content-Type: text/plain\r\n\r\n${file}\r\n`,
     );
   return `${parts.join("")}--${BOUNDARY}--\r\n`;
 }

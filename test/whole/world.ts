@@ -82,9 +82,8 @@ const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   notification_number: "SELECT number FROM actions WHERE organization_id = ? AND kind = 'env'",
   notification_type: ["api_key_expiry"],
   name: "SELECT name FROM service_accounts WHERE organization_id = ?",
-  key_id:
-    "SELECT k.public_id FROM api_keys k JOIN service_accounts a ON a.id = k.service_account_id WHERE " +
-    "a.organization_id = ?",
+  key_id: `SELECT k.public_id FROM api_keys k JOIN service_accounts a ON a.id = k.service_account_id
+      WHERE a.organization_id = ?`,
   hook_uid: "SELECT public_id FROM inbound_webhooks WHERE organization_id = ?",
   snapshot_expression: ["1", "2", "-1", "~1", "#1", "@{now}"],
   resource_type: ["flow", "flows", "env", "environments", "repo", "controls"],
@@ -108,33 +107,34 @@ const VALUES: Readonly<Record<string, string | readonly string[]>> = {
 
 /** Queries of values that belong together. */
 const SUBJECTS: readonly string[] = [
-  `SELECT f.name AS flow_name, t.name AS trail_name, r.fingerprint, a.name AS attestation_name,
-     a.public_id AS attestation_id, r.git_commit AS commit_sha,
-          r.reference_name AS template_reference_name
-     FROM attestations a JOIN attestation_bindings b ON b.attestation_id = a.id JOIN artifacts r ON r.id = b.artifact_id
-     JOIN trails t ON t.id = a.trail_id JOIN flows f ON f.id = a.flow_id WHERE a.organization_id = ?
-       AND f.archived_at IS NULL`,
-  `SELECT f.name AS flow_name, t.name AS trail_name, a.name AS attestation_name, a.public_id AS attestation_id
-     FROM attestations a JOIN trails t ON t.id = a.trail_id JOIN flows f ON f.id = a.flow_id
-    WHERE a.organization_id = ? AND a.scope = 'trail' AND f.archived_at IS NULL`,
-  `SELECT f.name AS flow_name, t.name AS trail_name, a.name AS attestation_name, a.public_id AS attestation_id,
-     'yes' AS evidence
-     FROM attestations a JOIN trails t ON t.id = a.trail_id JOIN flows f ON f.id = a.flow_id
-    WHERE a.organization_id = ? AND a.evidence_digest IS NOT NULL AND f.archived_at IS NULL`,
-  `SELECT e.name AS env_name, d.fingerprint, f.public_id AS flow_id FROM deployments d
-     JOIN environments e ON e.id = d.environment_id
-     JOIN flows f ON f.id = d.flow_id WHERE d.organization_id = ?`,
+  `SELECT f.name AS flow_name, t.name AS trail_name, a.fingerprint, att.name AS attestation_name,
+          att.public_id AS attestation_id, a.git_commit AS commit_sha,
+          a.reference_name AS template_reference_name
+   FROM attestations att JOIN attestation_bindings b ON b.attestation_id = att.id
+   JOIN artifacts a ON a.id = b.artifact_id
+   JOIN trails t ON t.id = att.trail_id JOIN flows f ON f.id = att.flow_id
+   WHERE att.organization_id = ? AND f.archived_at IS NULL`,
+  `SELECT f.name AS flow_name, t.name AS trail_name, att.name AS attestation_name, att.public_id AS attestation_id
+   FROM attestations att JOIN trails t ON t.id = att.trail_id JOIN flows f ON f.id = att.flow_id
+   WHERE att.organization_id = ? AND att.scope = 'trail' AND f.archived_at IS NULL`,
+  `SELECT f.name AS flow_name, t.name AS trail_name, att.name AS attestation_name, att.public_id AS attestation_id,
+          'yes' AS evidence
+   FROM attestations att JOIN trails t ON t.id = att.trail_id JOIN flows f ON f.id = att.flow_id
+   WHERE att.organization_id = ? AND att.evidence_digest IS NOT NULL AND f.archived_at IS NULL`,
+  `SELECT env.name AS env_name, dep.fingerprint, f.public_id AS flow_id
+   FROM deployments dep JOIN environments env ON env.id = dep.environment_id
+   JOIN flows f ON f.id = dep.flow_id WHERE dep.organization_id = ?`,
   "SELECT 'flow' AS resource_type, name AS resource_id FROM flows WHERE organization_id = ? AND archived_at IS NULL",
-  "SELECT 'env' AS resource_type, name AS resource_id FROM environments WHERE organization_id = ? AND " +
-    "archived_at IS NULL",
+  `SELECT 'env' AS resource_type, name AS resource_id FROM environments WHERE organization_id = ?
+    AND archived_at IS NULL`,
   "SELECT 'repo' AS resource_type, public_id AS resource_id FROM repos WHERE organization_id = ?",
   "SELECT 'control' AS resource_type, identifier AS resource_id FROM controls WHERE organization_id = ?",
   `SELECT a.name, k.public_id AS key_id FROM api_keys k JOIN service_accounts a ON a.id = k.service_account_id
     WHERE a.organization_id = ? AND k.revoked_at IS NULL`,
-  `SELECT c.identifier, v.version AS version_number FROM control_versions v JOIN controls c ON c.id = ` +
-    `v.control_id WHERE c.organization_id = ?`,
-  `SELECT control AS identifier, public_id AS decision_id FROM attestations WHERE organization_id = ? AND ` +
-    `type = 'system:decision'`,
+  `SELECT c.identifier, v.version AS version_number FROM control_versions v JOIN controls c ON c.id = v.control_id
+    WHERE c.organization_id = ?`,
+  `SELECT control AS identifier, public_id AS decision_id FROM attestations WHERE organization_id = ?
+    AND type = 'system:decision'`,
 ];
 
 const byId = new Map(operations.map((operation) => [operation.id, operation]));
