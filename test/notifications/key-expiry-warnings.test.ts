@@ -181,7 +181,7 @@ test("warns only the owner of a personal key, whatever is configured", async () 
   assert.is(await warn(), 0);
   const [warning, ...none] = sent();
   assert.equal({ target: warning?.target, none }, { target: { emails: ["bob@x.org"] }, none: [] });
-  assert.match(warning?.body["text"], /- Your API key \(laptop\) ends in 10 days, on 2024-02-22 22:13 UTC\n/);
+  assert.match(warning?.body["text"], /- Your API key \(laptop\) expires in 10 days, on 2024-02-22 22:13 UTC\n/);
   assert.is(db.prepare("SELECT organization_id FROM deliveries").pluck().get(), organizationId);
 });
 

@@ -15,10 +15,10 @@ test("explain describes every option, or one by any of its names", async () => {
     Object.values(OPTIONS).map(({ flag }) => `--${flag}`),
   );
   const text =
-    "--smtp-url URL\n    Mail server for notifications; without one none are mailed.\n" +
+    "--smtp-url URL\n    Mail server for notifications; without it, no mail is sent.\n" +
     "    variable ASSAY_SMTP_URL, key smtp_url, secret\n" +
-    "    accepts smtp://USER:PASSWORD@HOST:PORT or smtps://..., user, password and port may be left out; encode " +
-    "special characters as in %40\n";
+    "    accepts smtp://USER:PASSWORD@HOST:PORT or smtps://..., where user, password and port are optional; " +
+    "percent-encode special characters as in %40\n";
   for (const name of ["smtp-url", "smtp_url", "ASSAY_SMTP_URL"])
     assert.equal(await cli(["config", "explain", name]), { code: 0, out: text, err: "" });
   assert.equal(await cli(["config", "explain", "nothing"]), {
