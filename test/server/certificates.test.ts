@@ -80,8 +80,7 @@ test("says of each file what is wrong with it", () => {
     "the key in tls.key does not belong to the certificate in tls.crt",
   ]);
   assert.equal(problems({ ...FIRST, certificate: AUTHORITY + FIRST.certificate }), [
-    "the certificate of the key in tls.key comes as number 2 in tls.crt: it must be the first, followed by those " +
-      "that lead to its authority",
+    "the certificate of the key in tls.key is number 2 in tls.crt: it must come first, followed by its chain",
   ]);
 });
 

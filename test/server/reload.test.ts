@@ -96,7 +96,7 @@ test("serves with an expired certificate, or a world-readable key, and warns", (
       .map(({ msg }) => msg);
     assert.equal(warnings, [
       `every user of this machine can read the private key in ${key}: chmod 0600 ${key}`,
-      `the certificate in ${join(directory, "tls.crt")} ended on 2021-01-01: clients will refuse it`,
+      `the certificate in ${join(directory, "tls.crt")} expired on 2021-01-01: clients will refuse it`,
     ]);
   }));
 
@@ -155,11 +155,11 @@ test("the metrics report when the certificate in use expires", () =>
     assert.is(await certificateEnd(), endOf(FIRST));
     put(directory, ENDED);
     server.signal("SIGHUP");
-    await server.wrote(/"msg":"the certificate was read again: new connections get it"/);
+    await server.wrote(/"msg":"certificate reloaded; new connections use it"/);
     assert.is(await certificateEnd(), endOf(ENDED));
     put(directory, { ...SECOND, key: FIRST.key });
     server.signal("SIGHUP");
-    await server.wrote(/cannot be used: the one in use stays/);
+    await server.wrote(/cannot be used; the current one stays in use/);
     assert.is(await certificateEnd(), endOf(ENDED));
     await server.stop();
   }));

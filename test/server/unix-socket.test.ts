@@ -113,7 +113,7 @@ test("replaces the file of a killed server, and not that of a running one", asyn
         code: 1,
         out: "",
         err:
-          `assay: cannot listen on unix:${path}: another program answers there; stop it, or choose another path with ` +
+          `assay: cannot listen on unix:${path}: another program is listening there; stop it, or choose another path with ` +
           `--listen unix:/PATH or ASSAY_LISTEN\n`,
       },
     );
@@ -131,7 +131,7 @@ test("keeps and reports a file that is not a socket, and reports a missing direc
     {
       code: 1,
       err:
-        `assay: cannot listen on unix:${path}: there is a file that is no socket; remove it, or choose another path ` +
+        `assay: cannot listen on unix:${path}: the path is a file, not a socket; remove it, or choose another path ` +
         `with --listen unix:/PATH or ASSAY_LISTEN\n`,
     },
   );
@@ -147,7 +147,7 @@ test("keeps and reports a file that is not a socket, and reports a missing direc
 test("reports a path beyond the length limit of the system", async () => {
   const { code, err } = await cli(["serve", "--data", directory, "--listen", `unix:${directory}/${"x".repeat(107)}`]);
   assert.is(code, 2);
-  assert.match(err, "unix:/PATH with at most 107 bytes of path");
+  assert.match(err, "unix:/PATH with a path of at most 107 bytes");
 });
 
 test("serve prints where it listens, and uses localhost in its base URL by default", async () => {
