@@ -264,7 +264,10 @@ test("verify finds the history intact, and every stored verdict unchanged when i
     server.db
       .prepare("DELETE FROM snapshot_setbacks WHERE environment_id = (SELECT id FROM environments WHERE name = ?)")
       .run(environment);
-    assert.match((await problems()).join("\n"), /snapshot 3 is older than the one before it, and no setback is recorded/);
+    assert.match(
+      (await problems()).join("\n"),
+      /snapshot 3 is older than the one before it, and no setback is recorded/,
+    );
     server.db
       .prepare("INSERT INTO snapshot_setbacks SELECT id, 4, 1 FROM environments WHERE name = ?")
       .run(environment);
