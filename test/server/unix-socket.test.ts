@@ -113,7 +113,8 @@ test("replaces the file of a killed server, and not that of a running one", asyn
         code: 1,
         out: "",
         err:
-          `assay: cannot listen on unix:${path}: another program is listening there; stop it, or choose another path with ` +
+          `assay: cannot listen on unix:${path}: another program is listening there; stop it, ` +
+          "or choose another path with " +
           `--listen unix:/PATH or ASSAY_LISTEN\n`,
       },
     );
