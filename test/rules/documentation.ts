@@ -3,7 +3,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { OPTION_ROWS } from "../../src/config/options.ts";
-import { ROOT } from "./source.ts";
+import { ROOT, sourceFiles } from "./source.ts";
 
 /** The options that nearly every installation sets. */
 const USUAL = [
@@ -113,5 +113,34 @@ export function commandLinesOf(text: string): string[] {
     .flatMap((line) => /^ {4,}(?:\$ )?(assay .+)$/.exec(line)?.[1] ?? []);
   return [...quoted, ...indented];
 }
+
+/** The code of folders as one text, in which a text that is written in parts (`"a " + "b"`) stands in one piece. */
+export const codeOf = (...folders: string[]): string =>
+  folders
+    .flatMap(sourceFiles)
+    .map(({ text }) => text)
+    .join("\n")
+    .replace(/(["'`])\s*\+\s*["'`]/g, "")
+    .replace(/\s+/g, " ");
+
+/** Programs of others whose command lines the guide quotes without an option. */
+const PROGRAMS = /^(assay|chown|cp|mv|rm|systemd-analyze|systemctl)\b/;
+
+/** The messages that a page quotes: three and more words between backticks that are not a command line or code. */
+export const quotedMessages = (text: string): string[] =>
+  [...text.replace(/```[^]*?```/g, "").matchAll(/`([^`]+)`/g)]
+    .map((match) => (match[1] as string).replace(/\s+/g, " "))
+    .filter((span) => span.split(" ").length >= 3 && /^[\w ,.:;'…()-]+$/.test(span))
+    .filter((span) => !/(^| )-/.test(span) && !PROGRAMS.test(span));
+
+/**
+ * The parts of a quoted message that the code must hold in one piece: two and more words between placeholders, which are
+ * dots, words in capitals, numbers, and the subject of a sentence that the code completes ("X exceeds").
+ */
+export const fixedParts = (message: string): string[] =>
+  message
+    .split(/…|\.\.\.|^.*(?= exceeds)|\b[A-Z]+\b|\b\d[\d.]*\w*\b/)
+    .map((part) => part.trim())
+    .filter((part) => part.includes(" "));
 
 export const readDocument = (path: string): string => readFileSync(join(ROOT, path), "utf8");

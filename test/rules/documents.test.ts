@@ -7,10 +7,13 @@ import { COMMANDS } from "../../src/cli/commands.ts";
 import { commandOptions } from "../../src/cli/framework.ts";
 import { OPTION_ROWS } from "../../src/config/options.ts";
 import {
+  codeOf,
   commandLinesOf,
   commandsPage,
+  fixedParts,
   linksOf,
   optionsPage,
+  quotedMessages,
   readDocument,
   topicLinks,
   topicsOfGuide,
@@ -58,23 +61,32 @@ test("src/README.md is read in ten minutes", () => {
   assert.ok(readDocument("src/README.md").split("\n").length <= 91);
 });
 
-test(
-  "every folder of src/ has a line in src/README.md, and every file that the pages for developers name " + "exists",
-  () => {
-    const areas = globSync("src/*", { cwd: ROOT })
-      .map((path) => path.slice("src/".length))
-      .filter((name) => name !== "README.md");
-    const tree = readDocument("src/README.md");
-    const missing = areas.filter((name) => !tree.includes(name.endsWith(".ts") ? `    ${name}` : `${name}/  `));
-    const gone = forDevelopers.flatMap((path) =>
-      [...readDocument(path).matchAll(/`((?:[a-z-]+\/)+[a-z-]+(?:\.[a-z]+)+|[a-z][a-z-]*\.ts)`/g)]
-        .map((match) => match[1] as string)
-        .filter((name) => globSync([name, `src/**/${name}`, `${dirname(path)}/${name}`], { cwd: ROOT }).length === 0)
-        .map((name) => `${path}: ${name}`),
-    );
-    assert.equal({ missing, gone }, { missing: [], gone: [] });
-  },
-);
+test("every folder of src/ has a line in src/README.md, and every file that the pages for developers name exists", () => {
+  const areas = globSync("src/*", { cwd: ROOT })
+    .map((path) => path.slice("src/".length))
+    .filter((name) => name !== "README.md");
+  const tree = readDocument("src/README.md");
+  const missing = areas.filter((name) => !tree.includes(name.endsWith(".ts") ? `    ${name}` : `${name}/  `));
+  const gone = forDevelopers.flatMap((path) =>
+    [...readDocument(path).matchAll(/`((?:[a-z-]+\/)+[a-z-]+(?:\.[a-z]+)+|[a-z][a-z-]*\.ts)`/g)]
+      .map((match) => match[1] as string)
+      .filter((name) => globSync([name, `src/**/${name}`, `${dirname(path)}/${name}`], { cwd: ROOT }).length === 0)
+      .map((name) => `${path}: ${name}`),
+  );
+  assert.equal({ missing, gone }, { missing: [], gone: [] });
+});
+
+test("every identifier that the pages for developers name exists in the code", () => {
+  const code = codeOf("src", "test", "bin");
+  const gone = forDevelopers.flatMap((path) =>
+    [...readDocument(path).matchAll(/`([a-z]+[A-Z]\w*|[A-Z][a-z]\w*)(?:\(\))?`/g)]
+      .map((match) => match[1] as string)
+      // `xOf` stands for any function that is named so.
+      .filter((name) => name !== "xOf" && !new RegExp(`\\b${name}\\b`).test(code))
+      .map((name) => `${path}: ${name}`),
+  );
+  assert.equal(gone, []);
+});
 
 const guide = topicsOfGuide().map((name) => `src/guide/${name}.md`);
 
@@ -84,6 +96,16 @@ test("every page of the guide begins with its topic and is no longer than somebo
     assert.match(readDocument(path), new RegExp(`^# ${topic.replaceAll("-", "[- ]")}: \\S.*\n`, "i"), path);
     assert.ok(readDocument(path).split("\n").length <= 121, `${path} has more than 120 lines`);
   }
+});
+
+test("every message that the guide quotes is one that the program prints", () => {
+  const code = codeOf("src");
+  const unknown = guide.flatMap((path) =>
+    quotedMessages(readDocument(path))
+      .filter((message) => fixedParts(message).some((part) => !code.includes(part)))
+      .map((message) => `${path}: ${message}`),
+  );
+  assert.equal(unknown, []);
 });
 
 test("links between documents lead somewhere", () => {

@@ -1,3 +1,4 @@
+/** What the checks in this directory share: the reporting interface and a read-only store. */
 import { openStore } from "../../store/index.ts";
 import type { Store } from "../../store/index.ts";
 import type { Db } from "../../store/db/types.ts";

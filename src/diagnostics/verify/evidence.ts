@@ -1,3 +1,8 @@
+/**
+ * Checks evidence files against the rows that name them. Both sides are read in the order of their digests and merged,
+ * so memory does not grow with their number, and no transaction is open while files are read. A suspicious file or row
+ * is checked a second time before it is reported, because a running server attaches and deletes evidence meanwhile.
+ */
 import { DamagedEvidenceError, MissingEvidenceError } from "../../evidence/errors.ts";
 import type { EvidenceStore, StoredFile } from "../../evidence/local-store.ts";
 import type { Db } from "../../store/db/types.ts";

@@ -1,3 +1,11 @@
+/**
+ * Runs every check of a data directory in one order: first whether the database is readable, then its rows, then the
+ * files that they name. Writes nothing, and works beside a running server.
+ *
+ * No single transaction spans the checks. SQLite cannot reset its write-ahead log while a reader is open, so on a busy
+ * server an hour of checking would fill the disk. One transaction would not prove more either: every checked invariant
+ * holds after each commit, so each part reads in its own transaction (a statement, 100 trails, 1,000 snapshots).
+ */
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import type { EvidenceStore } from "../../evidence/local-store.ts";
 import type { Db } from "../../store/db/types.ts";
