@@ -71,9 +71,8 @@ const LOGIN_ATTEMPTS_WINDOW_S = 15 * 60;
 /**
  * Opens everything and listens.
  * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, EvidencePlaceError; the system's error
- * when
- *   an address cannot be bound (`syscall` is "listen" or "getaddrinfo"; `option` is "metricsListen" for that listener);
- *   the error of `beforeListening`
+ *   when an address cannot be bound (`syscall` is "listen" or "getaddrinfo"; `option` is "metricsListen" for that
+ *   listener); the error of `beforeListening`
  */
 export async function startInstance(options: ServeOptions): Promise<Instance> {
   const { config, logger, tls } = options;
@@ -182,7 +181,7 @@ function startBackgroundWork(
         ...writePath,
         directory,
         backups,
-        vault: workers.vault,
+        evidence: workers.evidenceStore,
         logger,
         baseUrl: () => live.baseUrl,
         watchWal,
@@ -197,7 +196,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
   const { config, logger } = options;
   const { db, store } = storage;
   const { writer, recorder, runner, diskGuard, clock, metrics } = writePath;
-  const { vault, reader, customTypes, largeJson, documents, packages } = workers;
+  const { evidenceStore, reader, customTypes, largeJson, documents, packages } = workers;
   return {
     db,
     store,
@@ -217,7 +216,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
     basePath: config.basePath,
     sources: systemSources,
     targetProblem: (target) => findTargetProblem(target, config.webhookAllow ?? []),
-    evidence: { ...vault, open: (file, range) => reader.open({ ...file, ...range }) },
+    evidence: { ...evidenceStore, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     largeJson,
     documents,

@@ -170,10 +170,10 @@ export const openWorkers = (
     const { writer, runner, sender, diskGuard } = writePath;
     const hashing = openHashing();
     onClose(() => hashing.close());
-    const { store: vault, remote } = await openEvidenceStore(home, newPublicId, hashing);
-    onClose(() => vault.close());
+    const { store: evidenceStore, remote } = await openEvidenceStore(home, newPublicId, hashing);
+    onClose(() => evidenceStore.close());
     if (remote) void probeRemoteEvidence(remote, logger);
-    const leftovers = await vault.sweepStaging();
+    const leftovers = await evidenceStore.sweepStaging();
     if (leftovers > 0)
       logger.info({ files: leftovers }, "removed files that an earlier process left in the staging directory");
 
@@ -198,7 +198,7 @@ export const openWorkers = (
       sender.close();
       return runner.close();
     });
-    return { vault, reader, customTypes, largeJson, documents, packages };
+    return { evidenceStore, reader, customTypes, largeJson, documents, packages };
   });
 
 export type Workers = Awaited<ReturnType<typeof openWorkers>>;

@@ -73,7 +73,7 @@ type SchedulerDependencies = {
   clock: ClockWatch;
   db: Db;
   store: Store;
-  vault: EvidenceStore;
+  evidence: EvidenceStore;
   writer: GroupCommitWriter;
   runner: JobRunner;
   logger: Logger;
@@ -132,7 +132,7 @@ function keyWarningTask({ store, writer, clock, logger, baseUrl }: SchedulerDepe
   };
 }
 
-function sweepTasks({ directory, store, writer, clock, vault, logger }: SchedulerDependencies): Task[] {
+function sweepTasks({ directory, store, writer, clock, evidence, logger }: SchedulerDependencies): Task[] {
   const deleteInBatches = async (deleteBatch: () => number): Promise<void> => {
     while ((await writer.run(deleteBatch)) === SWEEP_BATCH_SIZE);
   };
@@ -144,7 +144,7 @@ function sweepTasks({ directory, store, writer, clock, vault, logger }: Schedule
         // A running backup needs what its copy of the database references; the next turn deletes it.
         const lock = lockEvidence(directory);
         if (!lock) return;
-        const { removed, bytes } = await vault
+        const { removed, bytes } = await evidence
           .sweep({
             isReferenced: store.attestations.isEvidenceReferenced,
             olderThan: clock.trustedNow() - UNREFERENCED_EVIDENCE_AGE_S,

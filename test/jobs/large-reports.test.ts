@@ -11,6 +11,7 @@ import { createLargeReportRecorder } from "../../src/jobs/large-reports.ts";
 import { delegateCheckpoints, openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
+import { ARTIFACT_FIELDS } from "../store/given.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
 
 const test = suite("jobs/large-reports");
@@ -138,23 +139,7 @@ test("offloads few artifacts when their policies are costly or they are in many 
           referenceName: null,
           createdBy: "ada",
         },
-        {
-          filename: "app",
-          description: null,
-          git_commit: "c".repeat(40),
-          git_commit_info_json: null,
-          commits_list_json: null,
-          repo_info_json: null,
-          repo_id: null,
-          repo_url: null,
-          build_url: "",
-          commit_url: "",
-          external_urls_json: null,
-          annotations_json: null,
-          user_data_json: null,
-          template_json: "[]",
-          legacy_is_compliant: null,
-        },
+        ARTIFACT_FIELDS,
         5000,
       );
     }
@@ -243,23 +228,7 @@ test("the next report sees facts that arrive while the thread is about to start 
           referenceName: null,
           createdBy: "ada",
         },
-        {
-          filename: "app",
-          description: null,
-          git_commit: "c".repeat(40),
-          git_commit_info_json: null,
-          commits_list_json: null,
-          repo_info_json: null,
-          repo_id: null,
-          repo_url: null,
-          build_url: "",
-          commit_url: "",
-          external_urls_json: null,
-          annotations_json: null,
-          user_data_json: null,
-          template_json: "[]",
-          legacy_is_compliant: null,
-        },
+        ARTIFACT_FIELDS,
         1,
       );
       store.trailEvaluation.evaluate(trail.id, 1);

@@ -92,7 +92,7 @@ async function checkEvidence(
 /** Probes the storage with a request for an object that does not exist. */
 async function checkStorage(directory: string, place: string, access: EvidenceAccess): Promise<Check> {
   const name = "evidence store";
-  const { store: vault, remote } = await openEvidenceStore(
+  const { store: evidence, remote } = await openEvidenceStore(
     { location: place, paths: readOnlyPaths(directory, place), access },
     newPublicId,
   );
@@ -108,7 +108,7 @@ async function checkStorage(directory: string, place: string, access: EvidenceAc
         "evidence with 503",
     );
   } finally {
-    await vault.close();
+    await evidence.close();
   }
 }
 

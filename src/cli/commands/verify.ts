@@ -40,14 +40,14 @@ export const verify: Command = {
     const results = await withDataReadOnly(directory, async (db) => {
       const recorded = findRecordedLocation(db);
       const elsewhere = resolveEvidencePlace(recorded, access) !== IN_DIRECTORY;
-      const vault =
+      const evidence =
         elsewhere || existsSync(join(directory, "evidence"))
           ? (await openEvidence(directory, access, recorded)).store
           : null;
       try {
         return await verifyInstallation({
           db,
-          store: vault ?? NO_EVIDENCE,
+          store: evidence ?? NO_EVIDENCE,
           staged: listStaged(join(directory, "staging")),
           quick,
           now: systemSources.now(),
@@ -55,7 +55,7 @@ export const verify: Command = {
         });
       } finally {
         progress.end();
-        await vault?.close();
+        await evidence?.close();
       }
     }).catch(reportUnreadableDatabase);
     const damage = results.reduce((sum, result) => sum + result.damageCount, 0);

@@ -6,14 +6,11 @@
  *
  * - a legal hold;
  * - an artifact of it ran: the facts, attestations, deployments and evidence of that verdict rest on the records of the
- *   artifact, and when it starts again, it must be evaluated on all of them. Snapshots are kept, so such a trail is
- *   too;
+ *   artifact, and when it starts again, it must be evaluated on all of them. Snapshots are kept, so such a trail is too;
  * - a record of another trail refers to it, or a message about it has not been made yet;
  * - other records of an artifact would stay and then mean something else: in each flow the latest record of a
- *   fingerprint
- *   counts, so either all that count stay, or every record of the fingerprint is deleted. Deleting never makes an
- *   artifact
- *   look better than it was.
+ *   fingerprint counts, so either all that count stay, or every record of the fingerprint is deleted. Deleting never
+ *   makes an artifact look better than it was.
  *
  * Files attached to records are deleted earlier where a rule says so, from trails that none of the first three hold.
  */

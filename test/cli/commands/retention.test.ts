@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { ATTESTATION_FIELDS } from "../../store/given.ts";
 import { auditOf, cli, inDirectory, joinPatterns, look } from "../in-process.ts";
 
 const test = suite("cli/commands/retention");
@@ -50,31 +51,11 @@ const given = (body: (data: string, make: (trail: Trail) => void) => Promise<voi
           organization_id: organizationId,
           flow_id: flow.id,
           trail_id: trail.id,
-          scope: "trail",
+          ...ATTESTATION_FIELDS,
           name: "tests",
-          type: "generic",
-          is_compliant: 1,
-          artifact_fingerprint: null,
-          target_artifacts_json: null,
-          git_commit: null,
-          git_commit_info_json: null,
-          repo_info_json: null,
-          origin_url: null,
-          description: null,
-          annotations_json: "{}",
-          external_urls_json: null,
-          user_data_json: null,
-          payload_json: "{}",
-          reasons_json: "[]",
-          overridden_type: null,
-          original_id: null,
-          control: null,
-          control_version: null,
-          type_version: null,
           evidence_digest: file?.repeat(64) ?? null,
           evidence_size: file === undefined ? null : 2048,
           evidence_filename: file === undefined ? null : "junit.xml",
-          evidence_content_type: null,
           reported_by: "ci",
           created_at: 1,
         });
