@@ -1,76 +1,76 @@
-// Packs a bundle and its assets into one executable, with pkg's function for Node's own single-executable format, whose
-// assets src/assets.ts reads.
-//
-// pkg's other format, a virtual file system, is not used: it would honour NODE_OPTIONS, embed a random path (so that no
-// two builds are identical) and unpack the native addon below $HOME. The command line of pkg has no flags for the
-// assets and the embedded Node of the format used here, so its function is called; package.json pins pkg exactly for
-// that.
+// Packs a bundle and its assets into one executable: Node's own single-executable format, whose assets src/assets.ts
+// reads, injected into a copy of Node by postject.
 
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { stripElf } from "./strip-elf.ts";
 
-interface SeaOptions {
-  readonly nodePath: string;
-  readonly targets: readonly { nodeRange: string; platform: string; arch: string; output: string }[];
-  readonly seaConfig: {
-    readonly main: string;
-    readonly disableExperimentalSEAWarning: boolean;
-    readonly useSnapshot: boolean;
-    readonly useCodeCache: boolean;
-    readonly execArgv: readonly string[];
-    readonly execArgvExtension: "none";
-    readonly assets: Readonly<Record<string, string>>;
-  };
-}
+/** Node looks for its blob under this name, and only if the digit behind the fuse is 1, which `inject` sets. */
+const RESOURCE = "NODE_SEA_BLOB";
+const FUSE = "NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2";
 
-type Sea = (entry: string, options: SeaOptions) => Promise<void>;
+/**
+ * These keep the heap close to its live size: by default, V8 lets it grow to a multiple of that under load on a machine
+ * with free memory, for a few percent of speed (measured: 340 MB instead of 170).
+ */
+const V8_FLAGS = ["--max-semi-space-size=4", "--heap-growing-percent=30"];
 
 /**
  * Writes the executable `output` from `work`/bundle (see bundle.ts), which contains the assets `keys`. It embeds the
- * Node that runs the build, because the format differs between patch releases. Intermediate files go to `work`. An
- * existing `output` is replaced atomically, so that a running executable is not affected.
+ * Node that runs the build, because the format and the code cache differ between patch releases. Intermediate files go
+ * to `work`. An existing `output` is replaced atomically, so that a running executable is not affected.
  */
-export async function pack(work: string, keys: readonly string[], output: string): Promise<void> {
-  const { default: sea } = createRequire(import.meta.url)("@yao-pkg/pkg/lib-es5/sea.js") as { default: Sea };
-
-  const nodePath = join(work, "node");
-  writeFileSync(nodePath, stripElf(readFileSync(process.execPath)));
-  chmodSync(nodePath, 0o755);
-
-  const temporary = join(work, "tmp");
-  rmSync(temporary, { recursive: true, force: true });
-  mkdirSync(temporary, { recursive: true });
-  process.env["TMPDIR"] = temporary;
-
-  const bundle = join(work, "bundle");
-  const result = join(work, "assay");
-  await sea(join(bundle, "main.cjs"), {
-    nodePath,
-    targets: [{ nodeRange: "node24", platform: "linux", arch: "x64", output: result }],
-    seaConfig: {
-      // The executable contains this name literally. pkg runs Node in a random directory below `temporary`; relative to
-      // it, this names the bundle without the location of the checkout.
-      main: "../../bundle/main.cjs",
-      disableExperimentalSEAWarning: true,
-      useSnapshot: false,
-      // A code cache is not reproducible.
-      useCodeCache: false,
-      // The environment must not choose what code runs, so NODE_OPTIONS is not read.
-      execArgvExtension: "none",
-      // SIGUSR1 would open Node's debugger on a local port, for every user of the machine, until main.ts handles the
-      // signal; so it gets an address that no machine has. (--disable-sigusr1 would block the signal for good.) The
-      // other two keep the heap close to its live size: by default, V8 lets it grow to a multiple of that under load on
-      // a machine with free memory, for a few percent of speed (measured: 340 MB instead of 170).
-      execArgv: ["--inspect-port=192.0.2.1:65535", "--max-semi-space-size=4", "--heap-growing-percent=30"],
-      assets: Object.fromEntries(keys.map((key) => [key, join(bundle, "assets", key)])),
+export function pack(work: string, keys: readonly string[], output: string): void {
+  compileProgram(work);
+  const config = {
+    // The executable contains this name literally, so it is relative to `work`.
+    main: "start.cjs",
+    output: "sea.blob",
+    disableExperimentalSEAWarning: true,
+    useSnapshot: false,
+    // Node's own code cache is not reproducible, so `compileProgram` makes one.
+    useCodeCache: false,
+    // The environment must not choose what code runs, so NODE_OPTIONS is not read.
+    execArgvExtension: "none",
+    // SIGUSR1 would open Node's debugger on a local port, for every user of the machine, until main.ts handles the
+    // signal; so it gets an address that no machine has. (--disable-sigusr1 would block the signal for good.)
+    execArgv: ["--inspect-port=192.0.2.1:65535", ...V8_FLAGS],
+    assets: {
+      ...Object.fromEntries(keys.map((key) => [key, join("bundle/assets", key)])),
+      "program/main.cjs": "main.cjs",
+      "program/main.cache": "main.cache",
     },
-  });
+  };
+  writeFileSync(join(work, "start.cjs"), readFileSync(join(import.meta.dirname, "start.cjs")));
+  writeFileSync(join(work, "sea.json"), JSON.stringify(config));
+  runNode(work, ["--experimental-sea-config", "sea.json"]);
 
-  chmodSync(result, 0o755);
+  const executable = join(work, "assay");
+  writeFileSync(executable, stripElf(readFileSync(process.execPath)));
+  const postject = createRequire(import.meta.url).resolve("postject/dist/cli.js");
+  runNode(work, [postject, "assay", RESOURCE, "sea.blob", "--sentinel-fuse", FUSE, "--overwrite"]);
+  chmodSync(executable, 0o755);
   mkdirSync(dirname(output), { recursive: true });
-  renameSync(result, output);
-  rmSync(nodePath);
-  rmSync(temporary, { recursive: true });
+  renameSync(executable, output);
+}
+
+/**
+ * Wraps the bundle as start.cjs calls it and writes V8's code cache of it, because compiling it takes a third of the
+ * processor time of a short command. V8 orders the tables of the cache by hash, so the seed is fixed while it is made;
+ * the executable has a random seed.
+ * @throws Error if V8 would reject the cache in the executable.
+ */
+function compileProgram(work: string): void {
+  const bundle = readFileSync(join(work, "bundle", "main.cjs"), "utf8");
+  writeFileSync(join(work, "main.cjs"), `(function (exports, require, module, __filename, __dirname) {${bundle}\n})`);
+  const script = [join(import.meta.dirname, "code-cache.cjs"), "main.cjs", "main.cache"];
+  runNode(work, ["--hash-seed=1", ...V8_FLAGS, ...script]);
+  runNode(work, [...V8_FLAGS, ...script, "--check"]);
+}
+
+/** Runs the Node of this process in `work`. @throws Error with what it printed if it fails. */
+function runNode(work: string, args: readonly string[]): void {
+  execFileSync(process.execPath, args, { cwd: work, stdio: "pipe" });
 }

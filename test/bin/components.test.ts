@@ -79,7 +79,7 @@ test("the bill of materials lists exactly the packages in bundles and assets", (
     assets.filter((name) => !listed.has(name)),
     [],
   );
-  for (const tool of ["esbuild", "typescript", "uvu", "@yao-pkg/pkg", "brotli"]) assert.not(listed.has(tool), tool);
+  for (const tool of ["esbuild", "typescript", "uvu", "postject", "brotli"]) assert.not(listed.has(tool), tool);
 });
 
 test("every component has the version of the lock file, a licence, a digest and a text", () => {
