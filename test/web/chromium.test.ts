@@ -1,192 +1,11 @@
-// The API reference in a real browser without network access: it must be complete, and a pasted key must work and be
-// sent nowhere else.
-
-import { existsSync } from "node:fs";
-import { join } from "node:path";
-import { chromium } from "playwright-core";
-import type { Browser, BrowserContext, Page, Request } from "playwright-core";
+// The API reference and the pages of logins in a real browser: keys, sessions, refusals, narrow screens.
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { startServer } from "../given.ts";
-import type { TestServer } from "../given.ts";
-import { createBrowser, setPassword, PASSWORD } from "./browser.ts";
-
-const EXECUTABLE = "/usr/bin/chromium";
-const FLAGS = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-];
-/** Time limit of one step in the browser; a loaded machine with two cores needs up to a few seconds. */
-const PATIENCE = 20_000;
+import { PASSWORD, setPassword } from "./browser.ts";
+import { authorize, browser, execute, inChromium, screenshot, server, STEP_TIMEOUT_MS, visit } from "./chromium.ts";
 
 const test = suite("web/chromium");
-const installed = existsSync(EXECUTABLE);
-if (!installed) console.log(`Chromium is not installed at ${EXECUTABLE}: the reference page is not tried in a browser`);
-const inBrowser = installed ? test : test.skip;
-
-let server: TestServer;
-let browser: Browser;
-test.before(async () => {
-  server = await startServer();
-  if (installed) browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
-});
-test.after(async () => {
-  if (installed) await browser.close();
-  await server.stop();
-});
-
-type Visit = { page: Page; context: BrowserContext; requests: Request[]; complaints: string[] };
-
-/** Opens the page in a fresh profile, runs `work`, and checks that the browser logged no other errors. */
-async function visit(
-  options: { path?: string; dark?: boolean; cookie?: boolean; login?: string },
-  work: (visit: Visit) => Promise<void>,
-): Promise<void> {
-  const context = await browser.newContext({
-    colorScheme: options.dark ? "dark" : "light",
-    viewport: { width: 1280, height: 900 },
-  });
-  try {
-    context.setDefaultTimeout(PATIENCE);
-    if (options.cookie) await context.addCookies([{ name: "session", value: "of-another-page", url: server.url }]);
-    if (options.login !== undefined) {
-      const outside = createBrowser(server.url);
-      await outside.login(options.login, PASSWORD);
-      await context.addCookies([
-        { name: "assay", value: outside.cookies.get("assay") ?? "", url: server.url, httpOnly: true, sameSite: "Lax" },
-      ]);
-    }
-    const page = await context.newPage();
-    const requests: Request[] = [];
-    const complaints: string[] = [];
-    page.on("request", (request) => requests.push(request));
-    page.on("requestfailed", (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("console", (message) => {
-      if (message.type() === "error" || message.type() === "warning")
-        complaints.push(`${message.type()}: ${message.text()}`);
-    });
-    await page.goto(`${server.url}${options.path ?? "/api/v2/doc/"}`);
-    await page.locator(".opblock-tag").first().waitFor();
-    await work({ page, context, requests, complaints });
-    assert.equal(complaints, []);
-    const origin = new URL(server.url).origin;
-    const strangers = requests
-      .map((request) => request.url())
-      .filter((url) => !url.startsWith("data:") && new URL(url).origin !== origin);
-    assert.equal(strangers, []);
-  } finally {
-    await context.close();
-  }
-}
-
-/** Opens the dialog, fills in one of its two forms and presses Enter, as people do after pasting. */
-async function authorize(page: Page, scheme: "HTTPBearer" | "HTTPBasic", key: string): Promise<void> {
-  await page.locator(".auth-wrapper .authorize").click();
-  const dialog = page.locator(".dialog-ux .modal-ux");
-  const input = dialog.locator(".auth-container", { hasText: scheme }).locator("input").first();
-  await input.fill(key);
-  await input.press("Enter");
-  await dialog.locator(".close-modal").click();
-}
-
-/** Tries get_organization, and returns the request and the response that the page shows. */
-async function execute(page: Page, org: string): Promise<{ request: Request; status: string; body: unknown }> {
-  const operation = page.locator("#operations-Organizations-get_organization");
-  if (!(await operation.isVisible())) await page.locator("#operations-tag-Organizations").click();
-  if ((await operation.locator(".opblock-body").count()) === 0)
-    await operation.locator(".opblock-summary-control").click();
-  await operation.getByRole("button", { name: "Try it out" }).click();
-  await operation.getByPlaceholder("org").fill(org);
-  const sent = page.waitForRequest((request) => request.url().includes("/organizations/"));
-  await operation.getByRole("button", { name: "Execute" }).click();
-  const request = await sent;
-  const answer = operation.locator(".live-responses-table");
-  await answer.locator("tbody .response-col_status").waitFor();
-  return {
-    request,
-    status: (await answer.locator("tbody .response-col_status").innerText()).trim(),
-    body: JSON.parse(await answer.locator(".highlight-code .microlight").first().innerText()),
-  };
-}
-
-async function screenshot(page: Page, name: string): Promise<void> {
-  const directory = process.env["ASSAY_SCREENSHOTS"];
-  if (directory) await page.screenshot({ path: join(directory, `${name}.png`), fullPage: false });
-}
-
-/** Operations that can be called; the payloads of webhooks are listed below them. */
-const OPERATION = '.opblock:not([id^="operations-webhooks-"])';
-
-inBrowser("shows every operation of openapi.json, and nothing comes from elsewhere", () =>
-  visit({}, async ({ page, requests }) => {
-    type Document = { paths: Record<string, Record<string, { operationId: string; tags: string[] }>> };
-    const { paths } = (await server.call<Document>("GET", "/openapi.json")).body;
-    const declared = new Map<string, string[]>();
-    for (const operation of Object.values(paths).flatMap((item) => Object.values(item))) {
-      const tag = String(operation.tags[0]);
-      declared.set(tag, [...(declared.get(tag) ?? []), operation.operationId].sort());
-    }
-    // One tag at a time: a long list is rendered only as far as it is visible.
-    const shown = new Map<string, string[]>();
-    for (const heading of await page.locator(".opblock-tag").all()) {
-      const tag = String(await heading.getAttribute("data-tag"));
-      await heading.click();
-      const prefix = `operations-${tag.replace(/ /g, "_")}-`;
-      await page.locator(`.opblock[id^="${prefix}"]`).first().waitFor();
-      const ids = await page
-        .locator(OPERATION)
-        .evaluateAll((blocks) => blocks.map((block) => (block as unknown as { id: string }).id));
-      shown.set(tag, ids.map((id) => id.replace(prefix, "")).sort());
-      await heading.click();
-      await page.locator(OPERATION).first().waitFor({ state: "detached" });
-    }
-    assert.equal(shown, declared);
-
-    assert.is(await page.title(), "Assay API reference");
-    // Counted once: Chromium reads the icon from its cache again whenever the URL changes.
-    const fetched = requests.map((request) => new URL(request.url())).filter((url) => url.protocol !== "data:");
-    assert.equal([...new Set(fetched.map((url) => url.pathname.replace(/\.[0-9a-f]{16}\./, ".")))].sort(), [
-      "/api/v2/doc/",
-      "/api/v2/doc/house.css",
-      "/api/v2/doc/icon.svg",
-      "/api/v2/doc/reference.css",
-      "/api/v2/doc/reference.js",
-      "/api/v2/doc/swagger-ui-bundle.js",
-      "/api/v2/doc/swagger-ui.css",
-      "/api/v2/openapi.json",
-      "/session",
-    ]);
-    await screenshot(page, "assay-doc");
-  }),
-);
-
-inBrowser("a pasted key works as bearer token, without cookies, and reloading forgets it", () =>
-  visit({ cookie: true }, async ({ page, context }) => {
-    const { org, key } = server.given.org();
-    await authorize(page, "HTTPBearer", key);
-    const { request, status, body } = await execute(page, org);
-    assert.is(status, "200");
-    assert.equal(body, (await server.call("GET", `/organizations/${org}`, { key })).body);
-    assert.is(request.url(), `${server.url}/api/v2/organizations/${org}`);
-    const headers = await request.allHeaders();
-    assert.is(headers["authorization"], `Bearer ${key}`);
-    assert.is(headers["cookie"], undefined);
-    await screenshot(page, "assay-doc-answer");
-
-    assert.not.ok(JSON.stringify(await context.storageState()).includes(key));
-    assert.is(await page.evaluate("localStorage.length + sessionStorage.length"), 0);
-    await page.reload();
-    await page.locator(".auth-wrapper .authorize.unlocked").waitFor();
-  }),
-);
+const inBrowser = inChromium(test);
 
 inBrowser("a key works as user name of basic authentication, in the dark and under the alias", () =>
   visit({ path: "/api/fastapi/doc/", dark: true }, async ({ page }) => {
@@ -234,7 +53,7 @@ inBrowser("the page's policy keeps script from sending a key to another host", (
 inBrowser("where the document cannot be had, the page says so", async () => {
   const page = await browser.newPage();
   try {
-    page.setDefaultTimeout(PATIENCE);
+    page.setDefaultTimeout(STEP_TIMEOUT_MS);
     await page.route("**/openapi.json", (route) => route.fulfill({ status: 503, body: "" }));
     await page.goto(`${server.url}/api/v2/doc/`);
     const text = await page.getByRole("alert").innerText();
@@ -253,7 +72,7 @@ inBrowser("a user signs in, tries a write operation without a key, changes the p
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
   const complaints: string[] = [];
   try {
-    context.setDefaultTimeout(PATIENCE);
+    context.setDefaultTimeout(STEP_TIMEOUT_MS);
     const page = await context.newPage();
     page.on("pageerror", (error) => complaints.push(String(error)));
     page.on("console", (message) => {
@@ -359,7 +178,7 @@ inBrowser("the pages of logins fit a narrow screen and the dark", async () => {
     javaScriptEnabled: false,
   });
   try {
-    context.setDefaultTimeout(PATIENCE);
+    context.setDefaultTimeout(STEP_TIMEOUT_MS);
     const page = await context.newPage();
     await page.goto(`${server.url}/login`);
     await screenshot(page, "assay-login-dark");
