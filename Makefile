@@ -47,6 +47,9 @@ openapi-check: | $(INSTALLED) ## lint the OpenAPI document and test generated Py
 fixture: | $(INSTALLED) ## save a database of this schema for upgrade tests, at a release with a new schema
 	$(NODE) test/cases/upgrades/make.ts
 
+fuzz: | $(INSTALLED) ## send ten times as many generated requests as the suite does; SEED=n selects others
+	@RUNS=10 $(NODE) test/run.ts '^(api/bad-input|whole/properties)\.'
+
 # Nothing acknowledged may be lost, and no attack may hold up the server or exhaust its memory.
 crash: dist/assay ## kill the executable under load, simulate power cuts, run the attacks
 	$(NODE) test/crash/main.ts
@@ -97,6 +100,6 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 
 always:
 
-.PHONY: help run test check format build golden bench bench-data openapi-check fixture crash soak litestream
+.PHONY: help run test check format build golden bench bench-data openapi-check fixture fuzz crash soak litestream
 .PHONY: smoke dist image clean always
 .DEFAULT_GOAL := help

@@ -134,8 +134,8 @@ export const quotedMessages = (text: string): string[] =>
     .filter((span) => !/(^| )-/.test(span) && !PROGRAMS.test(span));
 
 /**
- * The parts of a quoted message that the code must hold in one piece: two and more words between placeholders, which are
- * dots, words in capitals, numbers, and the subject of a sentence that the code completes ("X exceeds").
+ * The parts of a quoted message that the code must hold in one piece: two and more words between placeholders, which
+ * are dots, words in capitals, numbers, and the subject of a sentence that the code completes ("X exceeds").
  */
 export const fixedParts = (message: string): string[] =>
   message

@@ -61,7 +61,7 @@ test("src/README.md is read in ten minutes", () => {
   assert.ok(readDocument("src/README.md").split("\n").length <= 91);
 });
 
-test("every folder of src/ has a line in src/README.md, and every file that the pages for developers name exists", () => {
+test("every folder of src/ is in src/README.md, and every file that pages for developers name exists", () => {
   const areas = globSync("src/*", { cwd: ROOT })
     .map((path) => path.slice("src/".length))
     .filter((name) => name !== "README.md");

@@ -1,4 +1,5 @@
 // The API reference and the pages of logins in a real browser: keys, sessions, refusals, narrow screens.
+import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { PASSWORD, setPassword } from "./browser.ts";
@@ -6,6 +7,52 @@ import { authorize, browser, execute, inChromium, screenshot, server, STEP_TIMEO
 
 const test = suite("web/chromium");
 const inBrowser = inChromium(test);
+
+/** Operations that can be called; the payloads of webhooks are listed below them. */
+const OPERATION = '.opblock:not([id^="operations-webhooks-"])';
+
+inBrowser("shows every operation of openapi.json, and nothing comes from elsewhere", () =>
+  visit({}, async ({ page, requests }) => {
+    type Document = { paths: Record<string, Record<string, { operationId: string; tags: string[] }>> };
+    const { paths } = (await server.call<Document>("GET", "/openapi.json")).body;
+    const declared = new Map<string, string[]>();
+    for (const operation of Object.values(paths).flatMap((item) => Object.values(item))) {
+      const tag = String(operation.tags[0]);
+      declared.set(tag, [...(declared.get(tag) ?? []), operation.operationId].sort());
+    }
+    // One tag at a time: a long list is rendered only as far as it is visible.
+    const shown = new Map<string, string[]>();
+    for (const heading of await page.locator(".opblock-tag").all()) {
+      const tag = String(await heading.getAttribute("data-tag"));
+      await heading.click();
+      const prefix = `operations-${tag.replace(/ /g, "_")}-`;
+      await page.locator(`.opblock[id^="${prefix}"]`).first().waitFor();
+      const ids = await page
+        .locator(OPERATION)
+        .evaluateAll((blocks) => blocks.map((block) => (block as unknown as { id: string }).id));
+      shown.set(tag, ids.map((id) => id.replace(prefix, "")).sort());
+      await heading.click();
+      await page.locator(OPERATION).first().waitFor({ state: "detached" });
+    }
+    assert.equal(shown, declared);
+
+    assert.is(await page.title(), "Assay API reference");
+    // Counted once: Chromium reads the icon from its cache again whenever the URL changes.
+    const fetched = requests.map((request) => new URL(request.url())).filter((url) => url.protocol !== "data:");
+    assert.equal([...new Set(fetched.map((url) => url.pathname.replace(/\.[0-9a-f]{16}\./, ".")))].sort(), [
+      "/api/v2/doc/",
+      "/api/v2/doc/house.css",
+      "/api/v2/doc/icon.svg",
+      "/api/v2/doc/reference.css",
+      "/api/v2/doc/reference.js",
+      "/api/v2/doc/swagger-ui-bundle.js",
+      "/api/v2/doc/swagger-ui.css",
+      "/api/v2/openapi.json",
+      "/session",
+    ]);
+    await screenshot(page, "assay-doc");
+  }),
+);
 
 inBrowser("a key works as user name of basic authentication, in the dark and under the alias", () =>
   visit({ path: "/api/fastapi/doc/", dark: true }, async ({ page }) => {
@@ -36,8 +83,24 @@ inBrowser("the address of an operation opens it; a refused key shows the refusal
   }),
 );
 
+/** Opens the page on a server that does not give its document, which is quicker to show. */
+async function visitWithoutDocument(work: (page: Page, complaints: string[]) => Promise<void>): Promise<void> {
+  const page = await browser.newPage();
+  try {
+    page.setDefaultTimeout(STEP_TIMEOUT_MS);
+    const complaints: string[] = [];
+    page.on("console", (message) => complaints.push(message.text()));
+    await page.route("**/openapi.json", (route) => route.fulfill({ status: 503, body: "" }));
+    await page.goto(`${server.url}/api/v2/doc/`);
+    await page.getByRole("alert").waitFor();
+    await work(page, complaints);
+  } finally {
+    await page.close();
+  }
+}
+
 inBrowser("the page's policy keeps script from sending a key to another host", () =>
-  visit({}, async ({ page, complaints }) => {
+  visitWithoutDocument(async (page, complaints) => {
     const outcome = await page.evaluate(
       "fetch('http://127.0.0.2:9/', { mode: 'no-cors' }).then(() => 'sent', (error) => error.message)",
     );
@@ -46,25 +109,17 @@ inBrowser("the page's policy keeps script from sending a key to another host", (
       complaints.some((text) => text.includes("Content Security Policy")),
       complaints.join("\n"),
     );
-    complaints.length = 0;
   }),
 );
 
-inBrowser("where the document cannot be had, the page says so", async () => {
-  const page = await browser.newPage();
-  try {
-    page.setDefaultTimeout(STEP_TIMEOUT_MS);
-    await page.route("**/openapi.json", (route) => route.fulfill({ status: 503, body: "" }));
-    await page.goto(`${server.url}/api/v2/doc/`);
-    const text = await page.getByRole("alert").innerText();
+inBrowser("where the document cannot be had, the page says so", () =>
+  visitWithoutDocument(async (page) => {
     assert.is(
-      text,
+      await page.getByRole("alert").innerText(),
       "The description of the API could not be loaded: the server answered 503. Reload the page to try again.",
     );
-  } finally {
-    await page.close();
-  }
-});
+  }),
+);
 
 inBrowser("a user signs in, tries a write operation without a key, changes the password and signs out", async () => {
   const { org } = server.given.org({ name: "login-org" });

@@ -3,7 +3,7 @@
  * nothing undeclared, every response in its declared shape, document and server agree, and a refusal leaves nothing
  * behind.
  *
- * SEED=n repeats a failed run, RUNS=n multiplies the number of requests.
+ * SEED=n repeats a failed run, RUNS=n multiplies the number of requests (`make fuzz`).
  */
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -46,8 +46,12 @@ const NEEDS_A_FILE: readonly string[] = [
 
 const test = suite("whole/properties");
 let world: World;
-let responseCheck: ReturnType<typeof createResponseCheck> | null = null;
-let agree: ReturnType<typeof createAgreement> | null = null;
+/** Made once, because every server has the same document, which takes longer to write than a server to start. */
+let checks: Awaited<ReturnType<typeof createChecks>> | null = null;
+async function createChecks(server: TestServer) {
+  const { body: published } = await server.call("GET", "/openapi.json");
+  return { checkResponse: createResponseCheck(published), agree: createAgreement(published) };
+}
 test.before(async () => void (world = await createWorld()));
 test.after(() => world.stop());
 
@@ -76,9 +80,7 @@ async function exercise(operation: AssayOperation): Promise<void> {
   const client = createClient(server.url);
   const rows = rowCounter(server);
   const changes = server.db.prepare<[], number>("SELECT total_changes()").pluck();
-  const { body: published } = await server.call("GET", "/openapi.json");
-  const checkResponse = (responseCheck ??= createResponseCheck(published));
-  const agreed = (agree ??= createAgreement(published));
+  const { checkResponse, agree } = (checks ??= await createChecks(server));
   let successes = 0;
 
   const ask = async (draft: Draft): Promise<Received> => {
@@ -88,7 +90,7 @@ async function exercise(operation: AssayOperation): Promise<void> {
     const [before, touched] = [rows(), changes.get()];
     const answer = await client.send(written);
     checkResponse(written, answer);
-    agreed(draft, answer);
+    agree(draft, answer);
     const mayWrite = operation.method !== "GET" && answer.status < 400;
     if (!mayWrite && changes.get() !== touched)
       assert.is(rows(), before, `left something behind: ${answer.status} ${answer.text}`);

@@ -5,8 +5,8 @@
  * A trail is deleted as a whole or not at all, and only when its rule says so and none of these hold it:
  *
  * - a legal hold;
- * - an artifact of it ran: the facts, attestations, deployments and evidence of that verdict rest on the records of the
- *   artifact, and when it starts again, it must be evaluated on all of them. Snapshots are kept, so such a trail is too;
+ * - an artifact of it ran: the facts, attestations, deployments and evidence of that verdict rest on its records, and
+ *   when it starts again, it must be evaluated on all of them. Snapshots are kept, so such a trail is too;
  * - a record of another trail refers to it, or a message about it has not been made yet;
  * - other records of an artifact would stay and then mean something else: in each flow the latest record of a
  *   fingerprint counts, so either all that count stay, or every record of the fingerprint is deleted. Deleting never
