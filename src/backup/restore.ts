@@ -70,6 +70,12 @@ export async function restoreBackup(options: RestoreOptions): Promise<Manifest> 
 
 type RestoreTarget = { work: string; finish(): Promise<void>; abandon(): Promise<void> };
 
+/**
+ * The mark of a work directory that is complete and has not got its name yet: a restore that is killed here must not
+ * keep the next one from starting over. It means nothing in a data directory, where a kill may leave it.
+ */
+const FINISHED_RESTORE = "restore-finished";
+
 /** The entries that a restore moves, the database last: only with it is the directory a data directory. */
 const RESTORED_ENTRIES = ["evidence", "assay.db"] as const;
 
@@ -99,13 +105,14 @@ async function prepareTarget(directory: string): Promise<RestoreTarget> {
       await syncPath(work);
       if (inside) await moveInside(paths, lock);
       else {
-        await rm(mark);
+        await rename(mark, join(work, FINISHED_RESTORE));
         await syncPath(work);
         // Released before the rename, because it removes its journal by the name that it knows.
         lock.release();
         await rename(work, directory);
       }
       await syncPath(paths.parent);
+      if (!inside) await rm(join(directory, FINISHED_RESTORE));
     },
     async abandon() {
       lock.release();
@@ -129,10 +136,10 @@ async function locateWork(directory: string): Promise<RestorePaths> {
 /** Removes the leftovers of an earlier restore. @throws RestoreError where anything else is in the way */
 async function removeLeftovers(paths: RestorePaths): Promise<void> {
   const { directory, inside, work } = paths;
-  // Only the mark identifies the leftovers of a restore. An empty work directory was left before the mark was written,
-  // or after it was removed.
+  // Only a mark identifies the leftovers of a restore. An empty work directory was left before the mark was written, or
+  // after it was removed.
   const left = await readdir(work).catch(() => null);
-  const isUnfinished = left?.includes(UNFINISHED_RESTORE) ?? false;
+  const isUnfinished = left?.some((name) => name === UNFINISHED_RESTORE || name === FINISHED_RESTORE) ?? false;
   if (left && left.length > 0 && !isUnfinished)
     throw new RestoreError(`${work} is in the way, and no restore created it; move it away`);
   const ours = ["lost+found", UNFINISHED_RESTORE, ...(isUnfinished ? RESTORED_ENTRIES : [])];

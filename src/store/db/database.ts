@@ -56,7 +56,7 @@ export class UnfinishedRestoreError extends Error {
   constructor(directory: string) {
     super(
       `${directory} holds part of a backup: a restore began and did not end. ` +
-        "Run assay restore again, which starts anew, or remove the directory",
+        "Run assay restore again, which starts over, or remove the directory",
     );
     this.name = "UnfinishedRestoreError";
   }

@@ -11,7 +11,7 @@ export class NoSpaceForVacuumError extends Error {
   override readonly name = "NoSpaceForVacuumError";
   constructor(directory: string, needed: number, free: number) {
     super(
-      `writing the database anew takes ${mb(needed)} MB beside it for a while, ` +
+      `rewriting the database takes ${mb(needed)} MB beside it for a while, ` +
         `and ${directory} has ${mb(free)} MB; nothing was changed`,
     );
   }

@@ -336,6 +336,17 @@ for (const inside of [false, true])
     assert.not.ok(existsSync(join(target, "restore-unfinished")));
   });
 
+test("a restore killed before the directory has its name is started over by the next", async () => {
+  const { root, file } = await saved();
+  const left = join(root, "t.restore-unfinished");
+  assert.is((await restore(file, left)).code, 0);
+  writeFileSync(join(left, "restore-finished"), "");
+  const { code, err } = await restore(file, join(root, "t"));
+  assert.is(code, 0, err);
+  assert.equal(readdirSync(root).sort(), ["b.tar", "t"]);
+  assert.not.ok(existsSync(join(root, "t", "restore-finished")));
+});
+
 test("does not remove files that no restore created", async () => {
   const { root, file } = await saved();
   mkdirSync(join(root, "t.restore-unfinished"));
