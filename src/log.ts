@@ -83,57 +83,6 @@ function formatTimeField(): string {
   return `,"time":"${secondText}${String(milliseconds).padStart(3, "0")}Z"`;
 }
 
-/** The log entry of a request, once it is answered. Method, route and path are null for bytes that are not HTTP. */
-export type RequestEntry = {
-  method: string | null;
-  /** Id of the operation, or name of the page or probe; null if none matched. */
-  route: string | null;
-  /** May include the query, which is not logged. */
-  path: string | null;
-  /** 499 if the client disconnected before its request was complete. */
-  status: number;
-  duration_ms: number;
-  /** Name of the principal, null if unauthenticated. */
-  actor: string | null;
-  /** Name of the organization, null if there is none. */
-  org: string | null;
-  /** Address of the client, see http/client-address.ts. */
-  client: string;
-  request_id: string;
-  /** Bytes of the request body, as declared. */
-  bytes_in: number;
-  /** Bytes of the response body; for a stream, head included. */
-  bytes_out: number;
-  /** The connection ended before the answer did. */
-  aborted?: boolean;
-  error_code?: string;
-  /** The id that the client got with a 500. */
-  error_id?: string;
-};
-
-/**
- * Writes the log line of a request, at level error for a status of 500 and above, warn for a slow request, debug for a
- * successful probe or scrape, which repeats every few seconds, and else info. Slow means longer than one second plus
- * one second for each MB transferred, so that a large upload over a slow link causes no warning.
- *
- * The query is omitted, because keys end up there by mistake; so is the id in the path of an inbound webhook, which is
- * part of its credential (operations, Authentication and roles). Pass a logger that is not bound to a request: the
- * entry has its own request_id.
- */
-export function logRequest(logger: Logger, entry: RequestEntry): void {
-  const bare = entry.path?.replace(/[?#].*$/s, "") ?? null;
-  const path = bare?.replace(/(\/api\/+[^/]+\/+webhooks\/).*$/is, `$1${HIDDEN}`) ?? null;
-  const slow = entry.duration_ms > 1000 * (1 + (entry.bytes_in + entry.bytes_out) / 1_048_576);
-  const fields = { ...entry, path, duration_ms: Math.round(entry.duration_ms * 10) / 10 };
-  if (entry.status >= 500) logger.error(fields, "request failed");
-  else if (slow) logger.warn(fields, "slow request");
-  else if (entry.status < 400 && PROBE_ROUTES.includes(entry.route ?? "")) logger.debug(fields, "request");
-  else logger.info(fields, "request");
-}
-
-/** Routes of health probes and of the metrics collector. */
-const PROBE_ROUTES = ["get_ready", "get_readyz", "get_healthz", "get_metrics"];
-
 const HIDDEN = "[hidden]";
 
 // Compared in lower case without hyphens and underscores: X-Api-Key, api_key and apiKey are one name.

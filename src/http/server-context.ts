@@ -1,7 +1,7 @@
 import type Koa from "koa";
 import type { IncomingMessage } from "node:http";
 import type { Feature, Role } from "../domain/access.ts";
-import type { RequestEntry } from "../log.ts";
+import type { RequestEntry } from "./request-entry.ts";
 import type { BodyLimits } from "./body/body.ts";
 import type { BodyBudget } from "./body/body-budget.ts";
 import type { EvidenceStage } from "./body/multipart.ts";

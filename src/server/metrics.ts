@@ -4,7 +4,7 @@
  * clients cannot create new series.
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
-import type { RequestEntry } from "../log.ts";
+import type { RequestEntry } from "../http/request-entry.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
 import type { metricsStore } from "../store/db/metrics-queries.ts";
 import { walBytes } from "../store/db/wal.ts";

@@ -5,12 +5,13 @@ import { newPublicId } from "../clock.ts";
 import { AppError } from "../errors.ts";
 import type { BodyLimits } from "../http/body/body.ts";
 import type { MalformedRequest } from "../http/malformed-request.ts";
+import type { RequestEntry } from "../http/request-entry.ts";
 import type { ServerContext } from "../http/server-context.ts";
-import { logRequest } from "../log.ts";
-import type { Logger, RequestEntry } from "../log.ts";
+import type { Logger } from "../log.ts";
 import { translateStorageError } from "./disk-guard.ts";
 import type { DiskGuard } from "./disk-guard.ts";
 import type { Bindable } from "./listener.ts";
+import { logRequest } from "./log-request.ts";
 import type { Metrics } from "./metrics.ts";
 
 export type RequestHookDependencies = {

@@ -14,7 +14,7 @@ import { NO_BODY, operationFor } from "../../src/http/operation.ts";
 import type { Reply } from "../../src/http/operation.ts";
 import { encodeUtf8 } from "../../src/http/response.ts";
 import { Closed } from "../../src/http/schema.ts";
-import type { RequestEntry } from "../../src/log.ts";
+import type { RequestEntry } from "../../src/http/request-entry.ts";
 import type { ServerContext } from "../../src/http/server-context.ts";
 
 const test = suite("http/send-reply");
