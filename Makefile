@@ -18,6 +18,10 @@ run: build ## build, then serve a development instance on http://127.0.0.1:8001 
 test: dist/assay ## run the whole suite; PATTERN=regexp selects files by their path below test/
 	@$(NODE) test/run.ts '$(PATTERN)'
 
+# CI runs both, and a pattern of `make test` chooses from both.
+integration: dist/assay ## test the executable with Chromium, S3, systemd, failing disks and without a network
+	@$(NODE) test/run.ts '^integration/'
+
 check: | $(INSTALLED) ## check types, format, lint and the rules of the code
 	node_modules/.bin/tsc --noEmit
 	node_modules/.bin/biome check --error-on-warnings
@@ -101,5 +105,5 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 always:
 
 .PHONY: help run test check format build golden bench bench-data openapi-check fixture fuzz crash soak litestream
-.PHONY: smoke dist image clean always
+.PHONY: integration smoke dist image clean always
 .DEFAULT_GOAL := help

@@ -1,7 +1,8 @@
-// Runs the suite: every test/**/*.test.ts. Files that lie in one directory below test/ run one after the other in a
-// child process, so that a crash in one group cannot hide the others; large directories are several groups, and a few
-// groups run at once. A pattern (a regular expression over the path below test/) chooses files. The last line is
-// "N passed, N failed"; the exit code is 1 when anything failed or nothing was found.
+// Runs the suite: every test/**/*.test.ts except test/integration/, which `make integration` runs. Files that lie in
+// one directory below test/ run one after the other in a child process, so that a crash in one group cannot hide the
+// others; large directories are several groups, and a few groups run at once. A pattern (a regular expression over the
+// path below test/) chooses files, of test/integration/ too. The last line is "N passed, N failed"; the exit code is 1
+// when anything failed or nothing was found.
 //
 // Inside a child the suites are uvu's, but files are imported and run by this file and not by uvu's command, which
 // loses every suite of a group when one file throws at import, and which takes a suite whose `before` hook threw for a
@@ -36,8 +37,8 @@ const SLOW_S = 2;
  * groups take more processor time, because each process compiles the same code again.
  */
 const LARGE: readonly (readonly [directory: string, maxFiles: number])[] = [
+  ["integration", 3],
   ["binary", 5],
-  ["web", 4],
   ["whole", 8],
   ["cli", 36],
   ["api", 31],
@@ -55,7 +56,7 @@ if (process.send === undefined) await runSuite(process.argv[2] ?? "");
 else await runGroup(process.argv.slice(2));
 
 async function runSuite(pattern: string): Promise<void> {
-  const chosen = new RegExp(pattern);
+  const chosen = new RegExp(pattern === "" ? "^(?!integration/)" : pattern);
   // bench/, crash/, litestream/ and soak/ are programs of their own, with make targets of their own.
   const files = globSync("**/*.test.ts", { cwd: directory })
     .map((file) => file.split(sep).join("/"))

@@ -1,10 +1,10 @@
 // The API reference in a real browser: a pasted key works, and nothing is sent anywhere else. Also runs in a namespace
-// without a network (binary/air-gap).
+// without a network (integration/air-gap).
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { authorize, execute, inChromium, screenshot, server, visit } from "./chromium.ts";
 
-const test = suite("web/reference");
+const test = suite("integration/reference");
 const inBrowser = inChromium(test);
 
 inBrowser("a pasted key works as bearer token, without cookies, and reloading forgets it", () =>

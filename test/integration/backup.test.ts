@@ -10,10 +10,10 @@ import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "../crash/ledger
 import type { Entry } from "../crash/ledger.ts";
 import { prepare, writeUntilGone, writers } from "../crash/load.ts";
 import { look } from "../cli/in-process.ts";
-import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
-import type { Running } from "./executable.ts";
+import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
+import type { Running } from "../binary/executable.ts";
 
-const test = suite("binary/backup");
+const test = suite("integration/backup");
 
 const LANES = 6;
 /** How much later each kill comes than the one before it. */

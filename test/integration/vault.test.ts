@@ -16,10 +16,10 @@ import { unpack } from "../audit-packages/unpack.ts";
 import { contentOf, digestOf, removeRoots } from "../evidence/given.ts";
 import { BUCKET, KEYS, startStorage } from "../evidence/s3-server.ts";
 import type { Storage } from "../evidence/s3-server.ts";
-import { createClient, expectStatus } from "./client.ts";
-import type { Client } from "./client.ts";
-import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
-import type { Running } from "./executable.ts";
+import { createClient, expectStatus } from "../binary/client.ts";
+import type { Client } from "../binary/client.ts";
+import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
+import type { Running } from "../binary/executable.ts";
 
 const KEY = "ci-key-of-the-vault-test-0123456789";
 const APPLY = `
@@ -32,7 +32,7 @@ const EVIDENCE = "/attestations/acme/payments/trail/release-1";
 const LARGE = 9 * 1_048_576;
 
 let storage: Storage;
-const test = suite("binary/vault");
+const test = suite("integration/vault");
 test.before(async () => {
   storage = await startStorage();
 });

@@ -23,10 +23,10 @@ import Database from "better-sqlite3";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
-import { createClient, expectStatus } from "./client.ts";
-import type { Client } from "./client.ts";
-import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
-import type { Running } from "./executable.ts";
+import { createClient, expectStatus } from "../binary/client.ts";
+import type { Client } from "../binary/client.ts";
+import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
+import type { Running } from "../binary/executable.ts";
 
 const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 const MB = 1_048_576;
@@ -110,7 +110,7 @@ const LEFT_READ_ONLY = /left read-only mode/;
 const canMount =
   process.getuid?.() === 0 &&
   spawnSync("unshare", ["-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], { env: { PATH } }).status === 0;
-const fullDisk = suite("binary/faults: a full disk");
+const fullDisk = suite("integration/faults: a full disk");
 const testFullDisk = canMount ? fullDisk : fullDisk.skip;
 if (!canMount) console.log("skipped: this process may not mount a file system in its own namespace");
 
@@ -271,7 +271,7 @@ const compiled =
   spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", shim, join(import.meta.dirname, "faults.c"), "-ldl"], {
     env: { PATH },
   }).status === 0;
-const systemCalls = suite("binary/faults: failing system calls");
+const systemCalls = suite("integration/faults: failing system calls");
 const testFaults = compiled ? systemCalls : systemCalls.skip;
 if (!compiled) console.log("skipped: making system calls fail needs a C compiler");
 systemCalls.after(() => rmSync(join(shim, ".."), { recursive: true, force: true }));

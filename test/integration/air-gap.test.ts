@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { EXECUTABLE } from "./executable.ts";
+import { EXECUTABLE } from "../binary/executable.ts";
 
 const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 const CHECKOUT = join(import.meta.dirname, "..", "..");
@@ -30,7 +30,7 @@ const compiled =
 if (!canIsolate) console.log("skipped: this process may not create a network namespace (unshare -n, ip)");
 if (!compiled) console.log("skipped: logging connections needs a C compiler");
 
-const test = suite("binary/air-gap");
+const test = suite("integration/air-gap");
 const testIsolated = canIsolate ? test : test.skip;
 const testLogged = canIsolate && compiled ? test : test.skip;
 test.before(() => {
@@ -95,7 +95,7 @@ testLogged("webhooks go to their configured targets, and nothing connects anywhe
 });
 
 testIsolated("the API reference page works in a browser that can reach no other host", () => {
-  const { status, stdout, passed } = runIsolated("^web/reference", EXECUTABLE);
+  const { status, stdout, passed } = runIsolated("^integration/reference", EXECUTABLE);
   assert.is(status, 0, stdout);
   assert.ok(passed > 0 || /Chromium is not installed/.test(stdout), stdout);
 });

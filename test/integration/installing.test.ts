@@ -16,11 +16,11 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createRunner, releaseFiles } from "../../bin/release.ts";
-import { createClient, expectStatus } from "./client.ts";
-import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
-import { obstacle, PATH, restricted, settings, USER } from "./restricted.ts";
+import { createClient, expectStatus } from "../binary/client.ts";
+import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
+import { obstacle, PATH, restricted, settings, USER } from "../binary/restricted.ts";
 
-const test = suite("binary/installing");
+const test = suite("integration/installing");
 const testRestricted = obstacle === null ? test : test.skip;
 if (obstacle !== null) console.log(`skipped: tests of the restricted service and of the image: ${obstacle}`);
 

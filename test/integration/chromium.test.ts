@@ -2,10 +2,10 @@
 import type { Page } from "playwright-core";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { PASSWORD, setPassword } from "./browser.ts";
+import { PASSWORD, setPassword } from "../web/browser.ts";
 import { authorize, browser, execute, inChromium, screenshot, server, STEP_TIMEOUT_MS, visit } from "./chromium.ts";
 
-const test = suite("web/chromium");
+const test = suite("integration/chromium");
 const inBrowser = inChromium(test);
 
 /** Operations that can be called; the payloads of webhooks are listed below them. */

@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import type { Test } from "uvu";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { createBrowser, PASSWORD } from "./browser.ts";
+import { createBrowser, PASSWORD } from "../web/browser.ts";
 
 const EXECUTABLE = "/usr/bin/chromium";
 const FLAGS = [
