@@ -6,11 +6,14 @@ import type { BackupSummary } from "./make.ts";
 
 type BackupMaker = {
   /**
-   * Makes one backup. Rejects with IncompleteEvidenceError, BackupError, or an error with the name and `code` of the
-   * error in the thread.
+   * Makes one backup. Rejects with IncompleteEvidenceError, BackupError (also after `close`), or an error with the name
+   * and `code` of the error in the thread.
    */
   make(data: BackupWorkerData): Promise<BackupSummary>;
-  /** Stops running backups. Waits up to CLOSE_TIMEOUT_MS, because a thread that syncs gigabytes notices only then. */
+  /**
+   * Stops running backups, and starts no more. Waits up to CLOSE_TIMEOUT_MS, because a thread that syncs gigabytes
+   * notices only then.
+   */
   close(): Promise<void>;
 };
 
@@ -22,8 +25,11 @@ export function createBackupMaker({
   start(options: { workerData: BackupWorkerData }): Worker;
 }): BackupMaker {
   const running = new Set<{ worker: Worker; ended: Promise<void> }>();
+  let isClosed = false;
   return {
     async make(data) {
+      // A thread that starts now would be cut off by the end of the process, and leave its partial file.
+      if (isClosed) throw new BackupError("the server is stopping");
       const worker = start({ workerData: data });
       const messages: BackupOutcome[] = [];
       let cause: unknown = null;
@@ -44,6 +50,7 @@ export function createBackupMaker({
       throw toError(outcome.failed);
     },
     async close() {
+      isClosed = true;
       for (const { worker } of running) worker.postMessage("stop");
       const timeout = new Promise<void>((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
       await Promise.race([Promise.all([...running].map(({ ended }) => ended)), timeout]);
