@@ -6,6 +6,7 @@ import type { Metafile } from "esbuild";
 import { globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
 import { BILL_OF_MATERIALS, LICENSES, readBuildInfo, findCheckoutPath, listAssets, readAsset } from "../src/assets.ts";
+import { buildClient } from "./client.ts";
 import { commitTime } from "./commit-time.ts";
 import { componentsOf, textFile } from "./components.ts";
 import { billOfMaterials } from "./sbom.ts";
@@ -16,11 +17,12 @@ import { billOfMaterials } from "./sbom.ts";
  */
 export async function bundle(root: string, directory: string): Promise<string[]> {
   rmSync(directory, { recursive: true, force: true });
+  const client = await buildClient(root);
   const keys = listAssets("");
   for (const key of keys) write(join(directory, "assets", key), readAsset(key));
 
-  const paths = keys.flatMap((key) => findCheckoutPath(key) ?? []);
-  const metafiles = [await bundleEntry(root, "src/main.ts", join(directory, "main.cjs"))];
+  const paths = [...keys.flatMap((key) => findCheckoutPath(key) ?? []), ...client.packageFiles];
+  const metafiles = [...client.metafiles, await bundleEntry(root, "src/main.ts", join(directory, "main.cjs"))];
   for (const name of workerNames(root)) {
     const key = `workers/${name}.cjs`;
     metafiles.push(await bundleEntry(root, `src/${name}.ts`, join(directory, "assets", key)));

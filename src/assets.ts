@@ -42,6 +42,8 @@ const SOURCES: readonly Source[] = [
   { key: "Dockerfile", from: "bin/Dockerfile", accept: null },
   { key: "guide/", from: "src/guide", accept: /^[a-z0-9-]+\.md$/ },
   { key: "ui/", from: "src/web/static", accept: null },
+  // Built by bin/client.ts.
+  { key: "ui/client/", from: ".build/client", accept: null },
   {
     key: "swagger-ui/",
     from: "node_modules/swagger-ui-dist",

@@ -23,10 +23,15 @@ export type ErrorCode =
 /** Field texts of a validation error: dotted path of the field -> one line (messages 1 and 2). */
 export type FieldErrors = Readonly<Record<string, string>>;
 
+/** A problem of a text that a person wrote, at its position; lines and columns count from 1. */
+export type SourceProblem = { line: number; column: number; path: string; message: string };
+
 export class AppError extends Error {
   readonly code: ErrorCode;
   /** null unless this is a validation error, and then never empty. */
   readonly fields: FieldErrors | null;
+  /** The problems of a text, for pages of our own; answers have them as one text in `fields`. */
+  readonly problems: readonly SourceProblem[];
   /** For the log only. */
   readonly internal: unknown;
   /** Response headers of the error, such as Allow. */
@@ -35,12 +40,18 @@ export class AppError extends Error {
   constructor(
     code: ErrorCode,
     message: string,
-    extra: { fields?: FieldErrors; internal?: unknown; headers?: Record<string, string> } = {},
+    extra: {
+      fields?: FieldErrors;
+      problems?: readonly SourceProblem[];
+      internal?: unknown;
+      headers?: Record<string, string>;
+    } = {},
   ) {
     super(message);
     this.name = "AppError";
     this.code = code;
     this.fields = extra.fields ?? null;
+    this.problems = extra.problems ?? [];
     this.internal = extra.internal ?? null;
     this.headers = extra.headers ?? {};
   }

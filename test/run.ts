@@ -13,6 +13,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join, sep } from "node:path";
 import { performance } from "node:perf_hooks";
 import { pathToFileURL } from "node:url";
+import { buildClient } from "../bin/client.ts";
 
 interface Counts {
   passed: number;
@@ -52,8 +53,11 @@ const COMPILE_CACHE = join(import.meta.dirname, "..", ".build", "compile-cache")
 
 const directory = import.meta.dirname;
 
-if (process.send === undefined) await runSuite(process.argv[2] ?? "");
-else await runGroup(process.argv.slice(2));
+if (process.send === undefined) {
+  // Pages load what is built from the sources of this moment.
+  await buildClient(join(import.meta.dirname, ".."));
+  await runSuite(process.argv[2] ?? "");
+} else await runGroup(process.argv.slice(2));
 
 async function runSuite(pattern: string): Promise<void> {
   const chosen = new RegExp(pattern === "" ? "^(?!integration/)" : pattern);

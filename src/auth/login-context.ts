@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { Role } from "../domain/access.ts";
 import { cookieDigest, sessionActorId } from "../store/accounts/sessions.ts";
-import type { LoginMethod } from "../store/accounts/sessions.ts";
+import type { LoginMethod, SessionHolder, SessionRow } from "../store/accounts/sessions.ts";
 import type { Store } from "../store/index.ts";
 import type { AccountChanges, ChangeAuthor, UserRef } from "./account-changes.ts";
 import type { SetupToken } from "./first-admin.ts";
@@ -13,6 +13,8 @@ import type { PasswordHasher } from "./password-hashing.ts";
  * Limits failed attempts by key; see http/rate-limiter.ts. `take` and `peek` return seconds to wait, 0 when allowed.
  */
 type AttemptLimiter = { take(key: string): number; peek(key: string): number; reset(key: string): void };
+
+export type { SessionHolder, SessionRow };
 
 export type LoginDependencies = {
   store: Store;

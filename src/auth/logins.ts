@@ -61,6 +61,16 @@ export function createLogins(login: LoginDependencies) {
           holder.public_id,
         ),
       ),
+    /** What a user sees of their own account. */
+    accountOf({ user_id: id }: SessionHolder) {
+      const { users, passwords, sessions } = login.store;
+      return {
+        user: users.get(id),
+        hasPassword: passwords.find(id) !== null,
+        memberships: users.listMemberships(id),
+        sessions: sessions.list(id),
+      };
+    },
     /** Whether the first administrator can be claimed. */
     isSetupOpen: (): boolean => isSetupOpen(login),
     claimFirstAdmin: (fields: FirstAdmin, visitor: Visitor) => claimFirstAdmin(login, fields, visitor),

@@ -3,12 +3,11 @@
  * the rights of exactly one moment.
  */
 import { allows, isOrgPermission } from "../domain/access.ts";
-import type { OrgPermission } from "../domain/access.ts";
 import { forbidden, notFound, unauthenticated } from "../errors.ts";
 import { authenticate } from "./authenticate.ts";
 import type { AnyOperation, Signature } from "./operation.ts";
 import { recordForLog } from "./request-log.ts";
-import type { Exchange, Membership, RequestContext, SignedEndpoint } from "./server-context.ts";
+import type { Exchange, Membership, RequestContext, ServerContext, SignedEndpoint } from "./server-context.ts";
 
 /**
  * Authenticates the request and checks the permission of its operation; a signed operation is left to
@@ -34,7 +33,7 @@ export function authorize<Context, M extends Membership>(exchange: Exchange<Cont
   if (!isOrgPermission(permission)) return { ...anonymous, principal };
   const organization = organizationOf(exchange);
   const membership = organization === null ? null : server.findMembership(principal, organization);
-  return { ...anonymous, principal, membership: requirePermission(operation, permission, membership) };
+  return { ...anonymous, principal, membership: requirePermission(operation, membership) };
 }
 
 /**
@@ -44,17 +43,16 @@ export function authorize<Context, M extends Membership>(exchange: Exchange<Cont
  * @throws AppError 401, 403.
  */
 export function reauthorize<Context, M extends Membership>(
-  exchange: Exchange<Context, M>,
-  request: RequestContext<M>,
+  server: Pick<ServerContext<Context, M>, "isCredentialValid" | "readMembership">,
+  operation: Pick<AnyOperation<Context>, "permission" | "feature">,
+  { request, organization }: { request: RequestContext<M>; organization: string | null },
 ): RequestContext<M> {
-  const { server, operation } = exchange;
   const { principal } = request;
   if (principal === null) return request;
   if (!server.isCredentialValid(principal)) throw unauthenticated();
   if (!isOrgPermission(operation.permission)) return request;
-  const organization = organizationOf(exchange);
   const membership = organization === null ? null : server.readMembership(principal, organization);
-  return { ...request, membership: requirePermission(operation, operation.permission, membership) };
+  return { ...request, membership: requirePermission(operation, membership) };
 }
 
 /** Finds the endpoint that the path of a signed operation names. @throws AppError 404. */
@@ -88,13 +86,23 @@ export function authenticateSignature<Context, M extends Membership>(
 /** Name of the organization in the path; null for an operation outside an organization. */
 export const organizationOf = ({ ctx }: Pick<Exchange<never>, "ctx">): string | null => ctx.params["org"] ?? null;
 
+/**
+ * Whether a membership permits an operation below its organization. Pages show only what this permits (in-process.ts).
+ */
+export function permits(
+  { permission, feature }: Pick<AnyOperation<never>, "permission" | "feature">,
+  membership: Membership | null,
+): boolean {
+  if (!isOrgPermission(permission)) return permission !== "signed";
+  if (!membership || !allows(permission, membership)) return false;
+  return !feature || membership.features.includes(feature);
+}
+
 /** The membership, if it allows the operation. @throws AppError 403. */
-function requirePermission<M extends Membership>(
-  { feature }: Pick<AnyOperation<never>, "feature">,
-  permission: OrgPermission,
+export function requirePermission<M extends Membership>(
+  operation: Pick<AnyOperation<never>, "permission" | "feature">,
   membership: M | null,
 ): M {
-  if (!membership || !allows(permission, { role: membership.role, isPublic: membership.isPublic })) throw forbidden();
-  if (feature && !membership.features.includes(feature)) throw forbidden();
+  if (!membership || !permits(operation, membership)) throw forbidden();
   return membership;
 }

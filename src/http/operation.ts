@@ -296,10 +296,19 @@ export type AnyOperation<Context> = Operation<Context, TObject, TObject, Body, a
  */
 export const operationFor =
   <Context>() =>
-  <P extends TObject, Q extends TObject, B extends Body, Prepared = undefined>(
-    declaration: Operation<Context, P, Q, B, Prepared>,
-  ): Operation<Context, P, Q, B, Prepared> =>
+  <
+    P extends TObject,
+    Q extends TObject,
+    B extends Body,
+    const R extends Record<number, ResponseShape>,
+    Prepared = undefined,
+  >(
+    declaration: Answering<Operation<Context, P, Q, B, Prepared>, R>,
+  ): Answering<Operation<Context, P, Q, B, Prepared>, R> =>
     declaration;
+
+/** The operation with the shapes of its own answers, for callers in this process. */
+type Answering<O, R> = Omit<O, "responses"> & { responses: R };
 
 export const NO_BODY: NoBody = { kind: "none" };
 /** A required JSON body. Pass `bounds` for bodies that hold more than what people configure. */

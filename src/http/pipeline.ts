@@ -5,14 +5,13 @@
  * The order is part of the contract. Nothing is read or looked up for a principal without permission; a request that
  * cannot succeed is refused before its body is read; rights are checked again inside the transaction that writes.
  */
-import type { TObject } from "typebox";
 import { gone } from "../errors.ts";
 import { authenticateSignature, authorize, findSignedEndpoint, organizationOf, reauthorize } from "./authorize.ts";
 import { declaredLength, hasBody } from "./body/body.ts";
 import { readOperationBody } from "./body/read-body.ts";
 import type { OperationBody } from "./body/read-body.ts";
 import { announceDeprecation } from "./deprecation.ts";
-import type { Input, Reply } from "./operation.ts";
+import { execute } from "./execute.ts";
 import { checkParameters, parseQueryParameters } from "./query-parameters.ts";
 import { charactersOf, sendRepresentation } from "./representation.ts";
 import type { Representation } from "./representation.ts";
@@ -38,17 +37,44 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
   const cache = cacheOf(exchange, request);
   if (cache && (await cache.send())) return;
 
+  const isRead = operation.method === "GET";
   const params = checkParameters(operation.params, { ...ctx.params }, "path");
   const query = checkParameters(operation.query, rawQuery, "query");
   const body = await readOperationBody(exchange, request);
   try {
     announceDeprecation(exchange, request.baseUrl, { body: body.value });
-    const reply = await handle(exchange, request, { params, query, body });
+    const reply = await execute(server, operation, {
+      request,
+      confirm: () => confirm(exchange, request, body),
+      // Rights may have ended while the body arrived. A write without preparation checks in its transaction alone.
+      confirmsFirst: operation.signature !== undefined || ((isRead || !!operation.prepare) && hasBody(ctx.req)),
+      input: {
+        params,
+        query,
+        body: body.value as never,
+        file: body.file,
+        sentFields: body.sentFields,
+        rawBody: body.rawBody,
+      },
+      staged: body.staged,
+    });
     const sent = await sendReply(exchange, reply);
     if (sent) cache?.keep(sent);
   } finally {
     body.lease?.release();
   }
+}
+
+/** The request with the rights of this moment. @throws AppError 401, 403, 404. */
+function confirm<Context, M extends Membership>(
+  exchange: Exchange<Context, M>,
+  request: RequestContext<M>,
+  { rawBody }: OperationBody,
+): RequestContext<M> {
+  const { signature } = exchange.operation;
+  return signature
+    ? authenticateSignature(exchange, signature, { request, body: rawBody })
+    : reauthorize(exchange.server, exchange.operation, { request, organization: organizationOf(exchange) });
 }
 
 /**
@@ -77,45 +103,4 @@ function cacheOf<Context, M extends Membership>(
       return true;
     },
   };
-}
-
-type Received = { params: Record<string, unknown>; query: Record<string, unknown>; body: OperationBody };
-
-/** Prepares, handles and commits. Evidence is published before the row that names it, and discarded on failure. */
-async function handle<Context, M extends Membership>(
-  exchange: Exchange<Context, M>,
-  authorized: RequestContext<M>,
-  { params, query, body }: Received,
-): Promise<Reply> {
-  const { server, operation, ctx } = exchange;
-  const { signature } = operation;
-  const { value, sentFields, rawBody, file, staged } = body;
-  const confirm = (): RequestContext<M> =>
-    signature
-      ? authenticateSignature(exchange, signature, { request: authorized, body: rawBody })
-      : reauthorize(exchange, authorized);
-  const input: Input<TObject, TObject, never> = { params, query, body: value as never, file, sentFields, rawBody };
-  const isRead = operation.method === "GET";
-  let isPublished = false;
-  try {
-    // Rights may have ended while the body arrived. A write without preparation checks in its transaction alone.
-    const isConfirmedFirst = signature || ((isRead || operation.prepare) && hasBody(ctx.req));
-    const context = server.createContext(isConfirmedFirst ? confirm() : authorized);
-    const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
-    if (staged) {
-      await server.evidence.publish([staged]);
-      isPublished = true;
-    }
-    if (isRead) return server.read(() => operation.handle(context, input, prepared));
-    const written = await server.write(() => {
-      const current = operation.alreadyStored?.(prepared) ? context : server.updateContext(context, confirm());
-      const reply = operation.handle(current, input, prepared);
-      if (operation.audit && !("unaudited" in reply)) server.audit(current);
-      return { reply, context: current };
-    });
-    await server.afterCommit(written.context);
-    return written.reply;
-  } finally {
-    if (staged && !isPublished) await server.evidence.discard([staged]);
-  }
 }

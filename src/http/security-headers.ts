@@ -1,6 +1,6 @@
 /**
  * Headers of every answer, refusals included: they deny a browser nearly everything. The API reference adds a policy of
- * its own (web/documentation.ts).
+ * its own (web/api-reference.ts).
  */
 import type { ServerResponse } from "node:http";
 

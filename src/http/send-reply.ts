@@ -1,7 +1,7 @@
 import { AppError, badRequest } from "../errors.ts";
 import { jsonPieces } from "../json/text.ts";
 import { setResponseHeaders } from "./deprecation.ts";
-import type { JsonReply, Reply } from "./operation.ts";
+import type { AnyOperation, JsonReply, Reply } from "./operation.ts";
 import { createRepresentation, sendRepresentation } from "./representation.ts";
 import type { Representation } from "./representation.ts";
 import { encodeUtf8, sendDownload, sendStream, sendText } from "./response.ts";
@@ -24,7 +24,7 @@ async function sendBody<Context, M extends Membership>(
   reply: JsonReply,
 ): Promise<Representation | null> {
   const text = serialize(reply);
-  if (server.checkResponses) checkResponse({ operation, reply, text });
+  if (server.checkResponses) checkResponse(operation, reply, text);
   if ("headers" in reply && reply.headers) setResponseHeaders(ctx, reply.headers);
   if (operation.method === "GET" && reply.status === 200) {
     const representation = createRepresentation(text);
@@ -58,11 +58,11 @@ function serialize(reply: JsonReply): string | Buffer {
  * Compares an answer with its declared shape, in the form it has on the wire, where undefined members are gone.
  * @throws AppError (a 500, with the problems for the log) on any difference.
  */
-function checkResponse({
-  operation,
-  reply,
-  text,
-}: Pick<Exchange<never>, "operation"> & { reply: JsonReply; text: string | Buffer }): void {
+function checkResponse(
+  operation: Pick<AnyOperation<never>, "id" | "responses">,
+  reply: JsonReply,
+  text: string | Buffer,
+): void {
   const declared = operation.responses[reply.status]?.schema;
   const problems = declared
     ? validate(declared, JSON.parse(text.toString()), { mode: "response", root: "body" })

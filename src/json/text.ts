@@ -49,3 +49,19 @@ export function jsonPieces(value: unknown): string[] {
 /** Serialises a value that is a JsonText, or may contain some. */
 export const stringifyJson = (value: unknown): string =>
   value instanceof JsonText ? value.text : jsonPieces(value).join("");
+
+/** The value with every JsonText in it parsed. Parts without one are not copied. */
+export function withoutJsonText(value: unknown): unknown {
+  if (value instanceof JsonText) return JSON.parse(value.text);
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) {
+    const items = value.map(withoutJsonText);
+    return items.some((item, index) => item !== value[index]) ? items : value;
+  }
+  let copy: Record<string, unknown> | null = null;
+  for (const [name, part] of Object.entries(value)) {
+    const plain = withoutJsonText(part);
+    if (plain !== part) (copy ??= { ...value })[name] = plain;
+  }
+  return copy ?? value;
+}

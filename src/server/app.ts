@@ -25,6 +25,7 @@ import { createHealthProbes } from "../http/health.ts";
 import type { ReadinessReport } from "../http/health.ts";
 import { createMetricsPage } from "../http/metrics-page.ts";
 import { openApiDocument } from "../http/openapi/document.ts";
+import { createCallers } from "../http/in-process.ts";
 import { limitByAddress, createRateLimits } from "../http/rate-limits.ts";
 import { createRequestBoundary } from "../http/request-boundary.ts";
 import { mountOperations } from "../http/router.ts";
@@ -35,8 +36,8 @@ import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import { createReadCache } from "../store/db/read-cache.ts";
 import type { Db, SchemaSources } from "../store/db/types.ts";
 import type { Store } from "../store/index.ts";
-import { apiReference } from "../web/documentation.ts";
-import { createWebPages } from "../web/pages.ts";
+import { apiReference } from "../web/api-reference.ts";
+import { createWebPages } from "../web/web-pages.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { Metrics } from "./metrics.ts";
@@ -88,7 +89,15 @@ export function createApp(dependencies: AppDependencies): App {
   const { basePath = null } = dependencies;
   const readCache = createReadCache(dependencies.db);
   const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, readCache);
-  const browser = createBrowserPages(dependencies, authenticateSession);
+  const browser = createBrowserPages(dependencies, {
+    authenticateSession,
+    createCaller: (ctx, principal) =>
+      callers({
+        principal,
+        requestId: ctx.state["requestId"] as string,
+        baseUrl: context.resolveBaseUrl(ctx.req),
+      }),
+  });
   const rates = createRateLimits(dependencies.rates);
   const context: ServerContext<OperationContext, OrgMembership> = {
     operations,
@@ -110,6 +119,7 @@ export function createApp(dependencies: AppDependencies): App {
     rateLimits: rates,
     checkResponses: dependencies.checkResponses,
   };
+  const callers = createCallers(context);
   const app = emptyApp(dependencies);
   app.use(createRequestBoundary(context));
   if (basePath !== null) app.use(stripBasePath(basePath));
@@ -142,13 +152,12 @@ function refuseUnknownPath(): never {
 
 function createBrowserPages(
   { store, writer, logger, logins, limits, baseUrl, sources }: AppDependencies,
-  authenticateSession: Parameters<typeof createWebPages>[0]["authenticateSession"],
+  hooks: Pick<Parameters<typeof createWebPages>[0], "authenticateSession" | "createCaller">,
 ) {
   const warn: LoginDependencies["warn"] = (facts, text) => logger.warn(facts, text);
   return createWebPages({
-    store,
+    ...hooks,
     logins: createLogins({ ...logins, store, write: (work) => writer.run(work), warn }),
-    authenticateSession,
     warn,
     limits,
     baseUrl,

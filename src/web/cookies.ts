@@ -12,13 +12,19 @@ export type Cookies = ReturnType<typeof createCookies>;
 
 /**
  * `session` holds the session; `form` the CSRF token of forms before there is a session; `oidc` a login that is in
- * progress at the provider.
+ * progress at the provider; `theme` the colours that the browser chose.
  */
-const NAMES = { session: "assay", form: "assay-form", oidc: "assay-oidc" } as const;
+const NAMES = { session: "assay", form: "assay-form", oidc: "assay-oidc", theme: "assay-theme" } as const;
 type Name = keyof typeof NAMES;
 
 /** Time for a login at the provider. */
 const MAX_OIDC_LOGIN_S = 600;
+/** A theme is chosen again after a year. */
+const THEME_S = 365 * 86_400;
+
+/** Other cookies last as long as the browser runs. */
+const lifetimeOf = (name: Name): { maxAge?: number } =>
+  name === "oidc" ? { maxAge: MAX_OIDC_LOGIN_S * 1000 } : name === "theme" ? { maxAge: THEME_S * 1000 } : {};
 
 /**
  * @param baseUrl the public address: if it is https, clients use TLS even when a proxy does not forward the scheme
@@ -37,7 +43,7 @@ export function createCookies(baseUrl: string) {
       path: "/",
       secure,
       overwrite: true,
-      ...(name === "oidc" && value !== null ? { maxAge: MAX_OIDC_LOGIN_S * 1000 } : {}),
+      ...(value === null ? {} : lifetimeOf(name)),
     });
   }
   const get = (ctx: Koa.Context, name: Name): string | null => ctx.cookies.get(nameOf(ctx, name)) ?? null;

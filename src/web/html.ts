@@ -3,7 +3,6 @@
  * forgotten. The pages have no inline scripts or styles: their content security policy forbids both.
  */
 import type Koa from "koa";
-import { readBuildInfo } from "../assets.ts";
 
 /** A piece of HTML, created by `html` only. */
 export class Html {
@@ -13,22 +12,25 @@ export class Html {
   }
 }
 
-type Value = string | number | Html | readonly Html[] | null;
+/** What a template may contain. Null, undefined and false add nothing; a list adds its items one after the other. */
+export type Value = string | number | bigint | Html | readonly Value[] | null | undefined | false;
 
-/** Builds HTML and escapes the values; null adds nothing. */
+/** Builds HTML and escapes the values. */
 export function html(strings: TemplateStringsArray, ...values: readonly Value[]): Html {
-  return new Html(strings.map((text, index) => text + escaped(values[index] ?? null)).join(""));
+  let text = strings[0] as string;
+  for (const [index, value] of values.entries()) text += escaped(value) + (strings[index + 1] as string);
+  return new Html(text);
 }
 
 function escaped(value: Value): string {
-  if (value === null) return "";
+  if (value === null || value === undefined || value === false) return "";
   if (value instanceof Html) return value.text;
-  if (typeof value === "object") return value.map(({ text }) => text).join("");
-  return String(value).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+  if (typeof value === "object") return value.map(escaped).join("");
+  const text = String(value);
+  return SPECIAL.test(text) ? text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`) : text;
 }
 
-/** File names of the pages -> their paths below the root of the server. */
-export type PageFiles = ReadonlyMap<string, string>;
+const SPECIAL = /[&<>"']/;
 
 /** The relative path from the requested page to the root of the server, which a proxy may serve below another path. */
 export function rootOf({ path, originalUrl }: Pick<Koa.Context, "path" | "originalUrl">): string {
@@ -36,62 +38,6 @@ export function rootOf({ path, originalUrl }: Pick<Koa.Context, "path" | "origin
   // A base path without a trailing slash: to a browser, its last segment is not a directory.
   if (path === "/" && !requested.endsWith("/")) return `./${requested.slice(requested.lastIndexOf("/") + 1)}/`;
   return "../".repeat(path.split("/").length - 2) || "./";
-}
-
-/**
- * Headers that replace or extend those of every response (http/security-headers.ts). Browsers send the Origin of a form
- * only under a referrer policy that permits it (Fetch, "append a request Origin header").
- */
-const HEADERS: Readonly<Record<string, string>> = {
-  "Content-Security-Policy":
-    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-  "Referrer-Policy": "same-origin",
-  "Cross-Origin-Opener-Policy": "same-origin",
-};
-
-/** Answers with a page. `links` appear on the right of its header. */
-export function sendPage(
-  ctx: Koa.Context,
-  files: PageFiles,
-  { status, title, main, links = [] }: { status: number; title: string; main: Html; links?: readonly Html[] },
-): void {
-  const root = rootOf(ctx);
-  const file = (name: string): string => `${root}${files.get(name) ?? ""}`;
-  ctx.set(HEADERS);
-  ctx.status = status;
-  ctx.type = "text/html; charset=utf-8";
-  ctx.body = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="robots" content="noindex">
-<title>${title} - Assay</title>
-<link rel="icon" type="image/svg+xml" href="${file("icon.svg")}">
-<link rel="stylesheet" href="${file("house.css")}">
-<link rel="stylesheet" href="${file("pages.css")}">
-</head>
-<body>
-<header class="bar">
-  <h1><strong>Assay</strong> ${title}</h1>
-  <span class="version">${readBuildInfo().version}</span>
-  <nav aria-label="Pages">${links}<a href="${root}api/v2/doc/">API reference</a></nav>
-</header>
-<main class="page">
-${main}
-</main>
-</body>
-</html>
-`.text;
-}
-
-/** Redirects the browser to a path below the root of the server, which begins with a slash. */
-export function redirectTo(ctx: Koa.Context, path: string): void {
-  ctx.set(HEADERS);
-  ctx.status = 303;
-  ctx.set("Location", `${rootOf(ctx)}${path.slice(1)}`);
-  ctx.body = "";
 }
 
 /** An error message above a form; null for no message. */
@@ -105,7 +51,7 @@ export const successBox = (text: string | null): Html | null =>
 /** The HTML of a `value` attribute. */
 export const valueAttribute = (text: string): string => `value="${html`${text}`.text}"`;
 
-/** A labelled input. `attributes` is HTML and must not contain unescaped values. */
+/** A labelled input of a sign-in page. `attributes` is HTML and must not contain unescaped values. */
 export function field({
   label,
   name,
@@ -120,7 +66,7 @@ export function field({
   const describedBy = hint === null ? null : html` aria-describedby="${name}-hint"`;
   return html`
   <label for="${name}">${label}</label>
-  <input id="${name}" name="${name}" ${new Html(attributes)}${describedBy}>
+  <input class="field" id="${name}" name="${name}" ${new Html(attributes)}${describedBy}>
   ${hint === null ? null : html`<p class="hint" id="${name}-hint">${hint}</p>`}`;
 }
 

@@ -23,7 +23,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
     "web api audit-packages contract auth notifications jobs http backup evidence log.ts config store " +
       "workers domain errors.ts assets.ts clock.ts",
   ],
-  ["web", "auth http store domain errors.ts assets.ts"],
+  ["web", "api auth http domain errors.ts assets.ts"],
   ["api", "audit-packages contract http store workers json domain errors.ts"],
   ["audit-packages", "contract evidence store workers archive domain assets.ts"],
   ["auth", "store domain errors.ts"],
@@ -53,6 +53,9 @@ const MAX_LOOSE_FILES = 5;
 /** Package -> the only areas that may use it. */
 const PACKAGES: Record<string, readonly string[]> = {
   koa: ["http", "web", "server"],
+  "htmx.org": ["web"],
+  "d3-scale": ["web"],
+  "d3-shape": ["web"],
   "@koa/router": ["http"],
   "@koa/multer": ["http"],
   "better-sqlite3": ["store"],

@@ -89,8 +89,8 @@ test("pages forbid scripts, frames and caching", async () => {
     assert.is(headers.get("Cache-Control"), "no-store");
     assert.is(
       headers.get("Content-Security-Policy"),
-      "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; " +
-        "frame-ancestors 'none'",
+      "default-src 'none'; style-src 'self'; img-src 'self'; font-src 'self'; base-uri 'none'; " +
+        "form-action 'self'; frame-ancestors 'none'",
     );
     assert.is(headers.get("X-Frame-Options"), "DENY");
     assert.is(headers.get("X-Content-Type-Options"), "nosniff");

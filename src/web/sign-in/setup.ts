@@ -1,13 +1,15 @@
 /** `/setup`: creating the first administrator, with the one-time token of the data directory. */
 import type Koa from "koa";
-import type { FirstAdmin } from "../auth/logins.ts";
-import { findPasswordProblem } from "../domain/login/password.ts";
-import { matches, ORGANIZATION_NAME, USER_NAME } from "../domain/names.ts";
-import { AppError } from "../errors.ts";
-import { STATUS_BY_ERROR } from "../http/response.ts";
-import { field, hidden, html, problemBox, redirectTo, rootOf, sendPage, valueAttribute } from "./html.ts";
+import type { FirstAdmin } from "../../auth/logins.ts";
+import { findPasswordProblem } from "../../domain/login/password.ts";
+import { matches, ORGANIZATION_NAME, USER_NAME } from "../../domain/names.ts";
+import { AppError } from "../../errors.ts";
+import { STATUS_BY_ERROR } from "../../http/response.ts";
+import { field, hidden, html, problemBox, rootOf, valueAttribute } from "../html.ts";
 import {
   FOREIGN_FORM_MESSAGE,
+  redirectTo,
+  sendPage,
   NEW_PASSWORD_ATTRIBUTES,
   PASSWORD_HINT,
   readFields,
@@ -31,11 +33,11 @@ function sendSetupPage(
   page: PageContext,
   ctx: Koa.Context,
   { status, problem, names = { organization: "", name: "" } }: SetupPage,
-): void {
+): Promise<void> {
   const nameAttributes = (autocomplete: string, value: string): string =>
     `required autocomplete="${autocomplete}" autocapitalize="none" spellcheck="false" ` +
     `maxlength="${MAX_NAME_CHARS}" ${valueAttribute(value)}`;
-  sendPage(ctx, page.files, {
+  return sendPage(page, ctx, {
     status,
     title: "Set up",
     main: html`${problemBox(problem ?? null)}
@@ -76,7 +78,7 @@ export const setUp: PageHandler = async (page, ctx) => {
   if (!page.logins.isSetupOpen()) return sendTaken(page, ctx);
   if (!page.cookies.isOwnOrigin(ctx) || !page.cookies.isFormToken(ctx, fields("csrf")))
     return sendSetupPage(page, ctx, { status: 403, problem: FOREIGN_FORM_MESSAGE, names: admin });
-  const refuse = (status: number, problem: string): void =>
+  const refuse = (status: number, problem: string): Promise<void> =>
     sendSetupPage(page, ctx, { status, problem: `No administrator was created: ${problem}.`, names: admin });
   const problem = problemWith(admin, fields("again"));
   if (problem !== null) return refuse(400, problem);
@@ -89,7 +91,7 @@ export const setUp: PageHandler = async (page, ctx) => {
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     ctx.set(error.headers);
-    refuse(STATUS_BY_ERROR[error.code], error.message);
+    await refuse(STATUS_BY_ERROR[error.code], error.message);
   }
 };
 
@@ -105,7 +107,7 @@ function problemWith({ organization, name, password }: FirstAdmin, again: string
 }
 
 /** The first administrator was created meanwhile, on another page or from the command line. */
-const sendTaken = (page: PageContext, ctx: Koa.Context): void =>
+const sendTaken = (page: PageContext, ctx: Koa.Context): Promise<void> =>
   sendMessage(page, ctx, {
     status: 409,
     title: "Already set up",

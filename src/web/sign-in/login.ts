@@ -1,13 +1,16 @@
 /** `/login` and `/logout`, and the login through the OpenID provider. */
 import type Koa from "koa";
-import { LoginRefusedError } from "../auth/oidc-provider.ts";
-import type { OidcChecks } from "../auth/oidc-provider.ts";
-import { parseNextPath } from "../domain/login/next-path.ts";
-import { AppError } from "../errors.ts";
-import { STATUS_BY_ERROR } from "../http/response.ts";
-import { field, hidden, html, problemBox, redirectTo, rootOf, sendPage, valueAttribute } from "./html.ts";
+import type { StartedSession } from "../../auth/login-context.ts";
+import { LoginRefusedError } from "../../auth/oidc-provider.ts";
+import type { OidcChecks } from "../../auth/oidc-provider.ts";
+import { parseNextPath } from "../../domain/login/next-path.ts";
+import { AppError } from "../../errors.ts";
+import { STATUS_BY_ERROR } from "../../http/response.ts";
+import { field, hidden, html, problemBox, rootOf, valueAttribute } from "../html.ts";
 import {
   FOREIGN_FORM_MESSAGE,
+  redirectTo,
+  sendPage,
   isOwnForm,
   readFields,
   requestIdOf,
@@ -15,6 +18,7 @@ import {
   startBrowserSession,
   visitorOf,
 } from "./page-context.ts";
+import { parseKeptForm } from "./kept-form.ts";
 import type { PageContext, PageHandler } from "./page-context.ts";
 
 /** Where a login without a destination leads. */
@@ -31,9 +35,18 @@ type LoginPage = {
   problem?: string;
   /** The login name that was entered before. */
   name?: string;
+  /** What was submitted on another page when the session had ended; it is shown there after the login. */
+  form?: string | null;
 };
 
-function sendLoginPage(page: PageContext, ctx: Koa.Context, { status, next, problem, name = "" }: LoginPage): void {
+const KEPT = html`<p class="done" role="status">Your session has ended. What you submitted is kept: it is shown again after
+you sign in here.</p>`;
+
+export function sendLoginPage(
+  page: PageContext,
+  ctx: Koa.Context,
+  { status, next, problem, name = "", form = null }: LoginPage,
+): Promise<void> {
   const root = rootOf(ctx);
   const query = next === null ? "" : `?next=${encodeURIComponent(next)}`;
   const setup = page.logins.isSetupOpen()
@@ -45,12 +58,12 @@ function sendLoginPage(page: PageContext, ctx: Koa.Context, { status, next, prob
     : null;
   // The cursor starts where something has to be entered.
   const [nameFocus, passwordFocus] = name === "" ? [" autofocus", ""] : ["", " autofocus"];
-  sendPage(ctx, page.files, {
+  return sendPage(page, ctx, {
     status,
     title: "Sign in",
-    main: html`${setup}${problemBox(problem ?? null)}${oidc}
+    main: html`${setup}${problemBox(problem ?? null)}${form !== null && KEPT}${oidc}
 <form method="post" action="${root}login">
-  ${hidden("csrf", page.cookies.formToken(ctx))}${hidden("next", next ?? "")}
+  ${hidden("csrf", page.cookies.formToken(ctx))}${hidden("next", next ?? "")}${form !== null && hidden("form", form)}
   ${field({
     label: "Login name",
     name: "name",
@@ -71,18 +84,23 @@ function sendLoginPage(page: PageContext, ctx: Koa.Context, { status, next, prob
 export const showLogin: PageHandler = (page, ctx) => {
   const next = nextOf(ctx);
   if (page.holderOf(ctx)) return redirectTo(ctx, next ?? HOME_PATH);
-  sendLoginPage(page, ctx, { status: 200, next });
+  return sendLoginPage(page, ctx, { status: 200, next });
 };
 
+/** Bytes of the login form with a form of another page in it, each byte escaped as three characters. */
+const MAX_LOGIN_BYTES = 700_000;
+
 export const login: PageHandler = async (page, ctx) => {
-  const fields = await readFields(page, ctx);
+  const fields = await readFields(page, ctx, MAX_LOGIN_BYTES);
   const [next, name] = [parseNextPath(fields("next")), fields("name").trim()];
-  const refuse = (status: number, problem: string): void => sendLoginPage(page, ctx, { status, next, problem, name });
+  const form = fields("form") || null;
+  const refuse = (status: number, problem: string): Promise<void> =>
+    sendLoginPage(page, ctx, { status, next, problem, name, form });
   if (!page.cookies.isOwnOrigin(ctx) || !page.cookies.isFormToken(ctx, fields("csrf")))
     return refuse(403, FOREIGN_FORM_MESSAGE);
   try {
     const started = await page.logins.signIn(name, fields("password"), visitorOf(ctx));
-    if (started) return await startBrowserSession(page, ctx, { started, path: next ?? HOME_PATH });
+    if (started) return await finishLogin(page, ctx, { started, next, form });
     // The same text for an unknown name, so that it does not reveal which names exist.
     return refuse(403, "The login name or the password is wrong.");
   } catch (error) {
@@ -91,6 +109,18 @@ export const login: PageHandler = async (page, ctx) => {
     return refuse(STATUS_BY_ERROR[error.code], `${error.message}.`);
   }
 };
+
+/** Continues where the person wanted to go; with the form that was submitted when the earlier session had ended. */
+async function finishLogin(
+  page: PageContext,
+  ctx: Koa.Context,
+  { started, next, form }: { started: StartedSession; next: string | null; form: string | null },
+): Promise<void> {
+  const path = next ?? HOME_PATH;
+  await startBrowserSession(page, ctx, { started, path });
+  const entries = form === null ? null : parseKeptForm(form);
+  if (entries !== null) await page.resumeForm(ctx, { path, cookie: started.cookie, entries });
+}
 
 export const logout: PageHandler = async (page, ctx) => {
   const holder = page.holderOf(ctx);
@@ -128,7 +158,7 @@ export const beginOidc: PageHandler = async (page, ctx) => {
     ctx.set("Location", url);
     ctx.body = "";
   } catch (error) {
-    sendOidcFailure(page, ctx, error);
+    await sendOidcFailure(page, ctx, error);
   }
 };
 
@@ -154,40 +184,39 @@ export const finishOidc: PageHandler = async (page, ctx) => {
       { issuer: person.issuer, subject: person.subject, groups: person.groups, request_id: requestIdOf(ctx) },
       "login refused: none of the groups gives a role, or the user is disabled",
     );
-    sendRefusal(page, ctx, {
+    await sendRefusal(page, ctx, {
       status: 403,
       text:
         "The login provider accepted you, but none of your groups has a role here, or your account is disabled. " +
         "Please ask the administrator of this server.",
     });
   } catch (error) {
-    sendOidcFailure(page, ctx, error);
+    await sendOidcFailure(page, ctx, error);
   }
 };
 
 /** Answers when the provider, or a check of its response, refused a login, and when the provider did not answer. */
-function sendOidcFailure(page: PageContext, ctx: Koa.Context, error: unknown): void {
+function sendOidcFailure(page: PageContext, ctx: Koa.Context, error: unknown): Promise<void> {
   const request_id = requestIdOf(ctx);
   if (error instanceof LoginRefusedError) {
     page.warn({ reason: error.message, request_id }, "login refused by the provider, or its response is not valid");
-    sendRefusal(page, ctx, {
+    return sendRefusal(page, ctx, {
       status: 403,
       text:
         "The login provider refused the sign-in, or its response was not valid. Please try again; if it fails again, " +
         "ask the administrator of this server, who finds the reason in the log.",
     });
-    return;
   }
   if (!(error instanceof AppError)) throw error;
   if (error.internal) page.warn({ reason: error.internal, request_id }, error.message);
   ctx.set(error.headers);
-  sendRefusal(page, ctx, {
+  return sendRefusal(page, ctx, {
     status: STATUS_BY_ERROR[error.code],
     text: `${error.message}. You can try again, or sign in with a password if you have one.`,
   });
 }
 
-const sendRefusal = (page: PageContext, ctx: Koa.Context, refusal: { status: number; text: string }): void =>
+const sendRefusal = (page: PageContext, ctx: Koa.Context, refusal: { status: number; text: string }): Promise<void> =>
   sendMessage(page, ctx, {
     ...refusal,
     title: "Not signed in",

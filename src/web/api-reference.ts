@@ -6,13 +6,12 @@
  * Every file but the page has a digest of its content in its name, so it may be cached forever. All links are relative:
  * a proxy may serve this server below another path.
  */
-import { createHash } from "node:crypto";
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
 import type Koa from "koa";
-import { readBuildInfo, readAsset, readTextAsset } from "../assets.ts";
+import { readBuildInfo, readTextAsset } from "../assets.ts";
 import { methodNotAllowed, routeNotFound } from "../errors.ts";
 import { recordForLog } from "../http/request-log.ts";
+import { loadFile, sendFile, served } from "./served-file.ts";
+import type { Served } from "./served-file.ts";
 
 /** Files of the page, by the name that the page uses. */
 const FILES: readonly { name: string; asset: string }[] = [
@@ -26,14 +25,6 @@ const FILES: readonly { name: string; asset: string }[] = [
   { name: "icon.svg", asset: "ui/reference/icon.svg" },
 ];
 const PAGE = "ui/reference/index.html";
-
-const TYPES: Readonly<Record<string, string>> = {
-  html: "text/html; charset=utf-8",
-  css: "text/css; charset=utf-8",
-  js: "text/javascript; charset=utf-8",
-  svg: "image/svg+xml",
-  txt: "text/plain; charset=utf-8",
-};
 
 /**
  * Headers that replace or extend those of every response. Swagger UI takes its icons from data: URLs and needs nothing
@@ -56,16 +47,6 @@ const REDIRECTS: ReadonlyMap<string, string> = new Map([
   ["/api/fastapi/doc", "doc/"],
 ]);
 const ROOTS = ["/api/v2/doc/", "/api/fastapi/doc/"];
-
-export type Served = {
-  bytes: Buffer;
-  type: string;
-  /** Digest of the bytes, safe in file names and entity tags. */
-  digest: string;
-  cacheControl: string;
-  /** The bytes compressed; computed once. */
-  gzipped(): Promise<Buffer>;
-};
 
 /**
  * Serves the reference, redirects to it from nearby paths, and leaves all other paths to the next middleware. Files are
@@ -92,25 +73,6 @@ export function apiReference(): Koa.Middleware {
   };
 }
 
-/** Sends a file, compressed if the browser accepts that. */
-export async function sendFile(ctx: Koa.Context, file: Served): Promise<void> {
-  const compressed = ctx.acceptsEncodings("gzip", "identity") === "gzip";
-  ctx.set({
-    // Two representations, two tags (RFC 9110, 8.8.3.3).
-    ETag: compressed ? `"${file.digest}-gzip"` : `"${file.digest}"`,
-    Vary: "Accept-Encoding",
-    "Cache-Control": file.cacheControl,
-  });
-  ctx.status = 200;
-  if (ctx.fresh) {
-    ctx.status = 304;
-    return;
-  }
-  ctx.set("Content-Type", file.type);
-  if (compressed) ctx.set("Content-Encoding", "gzip");
-  ctx.body = compressed ? await file.gzipped() : file.bytes;
-}
-
 /** Everything below doc/, by its name in URLs; the page itself has the empty name. */
 function load(): ReadonlyMap<string, Served> {
   const files = new Map<string, Served>();
@@ -127,23 +89,3 @@ function load(): ReadonlyMap<string, Served> {
   });
   return files.set("", served(Buffer.from(page), "html", "no-cache"));
 }
-
-/** Loads a file whose name in URLs changes with its content. */
-export function loadFile(name: string, asset: string): { address: string; file: Served } {
-  const file = served(readAsset(asset), extension(name), "public, max-age=31536000, immutable");
-  return { address: name.replace(/\.[a-z]+$/, `.${file.digest}$&`), file };
-}
-
-function served(bytes: Buffer, kind: string, cacheControl: string): Served {
-  let compressed: Promise<Buffer> | null = null;
-  return {
-    bytes,
-    type: TYPES[kind] as string,
-    digest: createHash("sha256").update(bytes).digest("hex").slice(0, 16),
-    cacheControl,
-    gzipped: () => (compressed ??= compress(bytes, { level: 9 })),
-  };
-}
-
-const compress = promisify(gzip);
-const extension = (name: string): string => name.slice(name.lastIndexOf(".") + 1);

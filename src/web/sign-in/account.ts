@@ -1,13 +1,16 @@
 /** `/account`: the signed-in user, their roles, sessions and password. */
 import type Koa from "koa";
-import { findPasswordProblem } from "../domain/login/password.ts";
-import { AppError } from "../errors.ts";
-import { STATUS_BY_ERROR } from "../http/response.ts";
-import type { SessionHolder, SessionRow } from "../store/accounts/sessions.ts";
-import { field, hidden, html, problemBox, redirectTo, rootOf, sendPage, successBox } from "./html.ts";
-import type { Html } from "./html.ts";
+import { findPasswordProblem } from "../../domain/login/password.ts";
+import { AppError } from "../../errors.ts";
+import { STATUS_BY_ERROR } from "../../http/response.ts";
+import { maskToken } from "../page/csrf.ts";
+import type { SessionHolder, SessionRow } from "../../auth/login-context.ts";
+import { field, hidden, html, problemBox, rootOf, successBox } from "../html.ts";
+import type { Html } from "../html.ts";
 import {
   FOREIGN_FORM_MESSAGE,
+  redirectTo,
+  sendPage,
   NEW_PASSWORD_ATTRIBUTES,
   PASSWORD_HINT,
   isOwnForm,
@@ -48,22 +51,20 @@ function sendAccountPage(
   page: PageContext,
   ctx: Koa.Context,
   { holder, status, message = null, passwordMessage = null }: AccountPage,
-): void {
-  const { store } = page;
+): Promise<void> {
   const root = rootOf(ctx);
-  const csrf = hidden("csrf", holder.csrf_token);
-  const user = store.users.get(holder.user_id);
-  const hasPassword = store.passwords.find(user.id) !== null;
+  const csrf = hidden("csrf", maskToken(holder.csrf_token));
+  const { user, hasPassword, memberships, sessions } = page.logins.accountOf(holder);
   const email = user.email === null ? null : html`<dt>E-mail</dt><dd>${user.email}</dd>`;
-  sendPage(ctx, page.files, {
+  return sendPage(page, ctx, {
     status,
     title: "Account",
     main: html`${message}
 <section aria-labelledby="who"><h2 id="who">${user.display_name || user.name}</h2>
 <dl><dt>Login name</dt><dd>${user.name}</dd>${email}</dl>
 <form method="post" action="${root}logout">${csrf}<button type="submit">Sign out</button></form></section>
-${organizationSection(store.users.listMemberships(user.id), root)}
-${sessionSection(store.sessions.list(user.id), { current: holder.public_id, csrf, root })}
+${organizationSection(memberships, root)}
+${sessionSection(sessions, { current: holder.public_id, csrf, root })}
 <section aria-labelledby="password-title"><h2 id="password-title">Password</h2>${passwordMessage}
 ${
   hasPassword
@@ -129,7 +130,7 @@ export const showAccount: PageHandler = (page, ctx) => {
   const holder = page.holderOf(ctx);
   if (!holder) return redirectTo(ctx, LOGIN_PATH);
   const done = DONE_MESSAGES[String(ctx.query["done"])];
-  sendAccountPage(page, ctx, { holder, status: 200, message: successBox(done ?? null) });
+  return sendAccountPage(page, ctx, { holder, status: 200, message: successBox(done ?? null) });
 };
 
 type FormRequest = { holder: SessionHolder; fields: FormFields };
@@ -161,7 +162,7 @@ export const endOtherSessions = accountForm(async (page, ctx, { holder }) => {
 });
 
 export const changePassword = accountForm(async (page, ctx, { holder, fields }) => {
-  const refuse = (status: number, problem: string): void =>
+  const refuse = (status: number, problem: string): Promise<void> =>
     sendAccountPage(page, ctx, {
       holder,
       status,
@@ -174,11 +175,11 @@ export const changePassword = accountForm(async (page, ctx, { holder, fields }) 
   try {
     const started = await page.logins.changePassword(holder, { current, wanted }, visitorOf(ctx));
     if (started) return await startBrowserSession(page, ctx, { started, path: "/account?done=password" });
-    refuse(403, "the current password is wrong");
+    await refuse(403, "the current password is wrong");
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     if (error.code === "unauthenticated") return redirectTo(ctx, LOGIN_PATH);
     ctx.set(error.headers);
-    refuse(STATUS_BY_ERROR[error.code], error.message);
+    await refuse(STATUS_BY_ERROR[error.code], error.message);
   }
 });

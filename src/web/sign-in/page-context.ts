@@ -1,21 +1,23 @@
 /** What the login pages share: their context, reading forms, and answering. */
 import type Koa from "koa";
-import type { StartedSession, Visitor } from "../auth/login-context.ts";
-import type { Logins } from "../auth/logins.ts";
-import { MIN_PASSWORD_CHARS } from "../domain/login/password.ts";
-import { badRequest } from "../errors.ts";
-import { equalsInConstantTime } from "../http/authenticate.ts";
-import { readSmallBody } from "../http/body/body.ts";
-import type { BodyLimits } from "../http/body/body.ts";
-import { clientAddress } from "../http/client-address.ts";
-import type { SessionHolder } from "../store/accounts/sessions.ts";
-import type { Store } from "../store/index.ts";
-import type { Cookies } from "./cookies.ts";
-import { html, redirectTo, sendPage } from "./html.ts";
-import type { Html, PageFiles } from "./html.ts";
+import type { SessionHolder, StartedSession, Visitor } from "../../auth/login-context.ts";
+import type { Logins } from "../../auth/logins.ts";
+import { MIN_PASSWORD_CHARS } from "../../domain/login/password.ts";
+import { badRequest } from "../../errors.ts";
+import { readSmallBody } from "../../http/body/body.ts";
+import type { BodyLimits } from "../../http/body/body.ts";
+import { clientAddress } from "../../http/client-address.ts";
+import type { Cookies } from "../cookies.ts";
+import { html, rootOf } from "../html.ts";
+import type { Html } from "../html.ts";
+import { redirect, sendHtml } from "../page/answer.ts";
+import { isMaskedToken } from "../page/csrf.ts";
+import type { PageFiles } from "../page/files.ts";
+import { plain } from "../page/frame.ts";
+import type { Theme } from "../page/frame.ts";
+import { linksFor } from "../page/links.ts";
 
 export type PageContext = {
-  store: Store;
   logins: Logins;
   cookies: Cookies;
   files: PageFiles;
@@ -25,6 +27,13 @@ export type PageContext = {
   /** The session of this browser and its user; null without one. */
   holderOf(ctx: Koa.Context): SessionHolder | null;
   warn(facts: Readonly<Record<string, unknown>>, text: string): void;
+  /** Shows the form of a page again, in place of a redirect to the page. `cookie`: of the session that just began. */
+  resumeForm(
+    ctx: Koa.Context,
+    form: { path: string; cookie: string; entries: readonly (readonly [string, string])[] },
+  ): Promise<void>;
+  /** The theme that the browser chose. */
+  themeOf(ctx: Koa.Context): Theme;
 };
 
 export type PageHandler = (page: PageContext, ctx: Koa.Context) => void | Promise<void>;
@@ -36,9 +45,13 @@ export type FormFields = (name: string) => string;
 const MAX_FORM_BYTES = 16_384;
 
 /** Reads the fields of a form; of a repeated field the first value counts. @throws AppError 400, 408, 413 */
-export async function readFields({ limits }: PageContext, ctx: Koa.Context): Promise<FormFields> {
+export async function readFields(
+  { limits }: PageContext,
+  ctx: Koa.Context,
+  maxBytes: number = MAX_FORM_BYTES,
+): Promise<FormFields> {
   if (!ctx.is("application/x-www-form-urlencoded")) throw badRequest("This address only accepts the form of its page");
-  const bytes = await readSmallBody(ctx, { ...limits, json: MAX_FORM_BYTES });
+  const bytes = await readSmallBody(ctx, { ...limits, json: maxBytes });
   const fields = new URLSearchParams(bytes?.toString("utf8") ?? "");
   return (name) => fields.get(name) ?? "";
 }
@@ -60,7 +73,7 @@ export const isOwnForm = (
   { cookies }: PageContext,
   ctx: Koa.Context,
   { holder, fields }: { holder: SessionHolder; fields: FormFields },
-): boolean => cookies.isOwnOrigin(ctx) && equalsInConstantTime(fields("csrf"), holder.csrf_token);
+): boolean => cookies.isOwnOrigin(ctx) && isMaskedToken(fields("csrf"), holder.csrf_token);
 
 export const requestIdOf = (ctx: Koa.Context): string => ctx.state["requestId"] as string;
 
@@ -89,10 +102,22 @@ export async function startBrowserSession(
 }
 
 /** Answers with a page that only has a message, and a link to continue. */
-export function sendMessage(
-  { files }: PageContext,
+export const sendMessage = (
+  page: PageContext,
   ctx: Koa.Context,
   { status, title, text, link }: { status: number; title: string; text: string; link: Html },
-): void {
-  sendPage(ctx, files, { status, title, main: html`<p class="problem" role="alert">${text}</p><p>${link}</p>` });
-}
+): Promise<void> =>
+  sendPage(page, ctx, { status, title, main: html`<p class="problem" role="alert">${text}</p><p>${link}</p>` });
+
+/** Answers with a page that needs no session. `links` appear on the right of its header. */
+export const sendPage = (
+  { files, themeOf }: PageContext,
+  ctx: Koa.Context,
+  { status, ...content }: { status: number; title: string; main: Html; links?: readonly Html[] },
+): Promise<void> => {
+  const surroundings = { theme: themeOf(ctx), fileOf: files.pathOf, shows: () => false };
+  return sendHtml(ctx, plain(linksFor(rootOf(ctx), ""), content, surroundings), { status, prefetch: null });
+};
+
+/** Redirects the browser to a path below the root of the server, which begins with a slash. */
+export const redirectTo = (ctx: Koa.Context, path: string): void => redirect(ctx, `${rootOf(ctx)}${path.slice(1)}`);

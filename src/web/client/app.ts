@@ -1,0 +1,15 @@
+/** What scripts add to every page. Each part works on whatever the page contains, also after a part was replaced. */
+import "htmx.org";
+import { boostWithinPage } from "./boost.ts";
+import { copyOnClick } from "./copy.ts";
+import { followLive } from "./live.ts";
+import { openSearch } from "./search.ts";
+import { showTimes } from "./times.ts";
+
+document.documentElement.classList.add("js");
+boostWithinPage();
+copyOnClick();
+openSearch();
+followLive();
+showTimes(document);
+document.addEventListener("htmx:after:swap", () => showTimes(document));

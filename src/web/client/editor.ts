@@ -1,0 +1,2 @@
+/** The editor for policies and templates; loaded by their pages only. */
+export {};

@@ -1,0 +1,32 @@
+/** Identifiers: seven characters in a monospaced font, the whole value in the title, and a button that copies it. */
+import { html } from "../html.ts";
+import type { Html } from "../html.ts";
+import { icon } from "./icon.ts";
+
+const SHORT_CHARS = 7;
+
+/** A button that copies a text; hidden where scripts do not run. @param what names it: "fingerprint 9c1e5d0" */
+export const copyButton = (text: string, what: string): Html =>
+  html`<button class="copy" type="button" data-copy="${text}" aria-label="Copy ${what}">${icon("copy")}</button>`;
+
+/** A fingerprint. */
+export function fingerprint(value: string): Html {
+  const short = value.slice(0, SHORT_CHARS);
+  return html`<span class="id"><span title="sha256:${value}">${short}</span>${copyButton(value, `fingerprint ${short}`)}</span>`;
+}
+
+/** A commit; a link where its address is known and safe. */
+export function commit(sha: string | null | undefined, url?: string | null): Html {
+  if (!sha) return html`<span class="muted">–</span>`;
+  const short = sha.slice(0, SHORT_CHARS);
+  return url && isWebAddress(url)
+    ? html`<a class="id" href="${url}" title="${sha}" rel="noopener noreferrer">${short}</a>`
+    : html`<span class="id" title="${sha}">${short}</span>`;
+}
+
+/** Whether an address that a client reported may be a link: http and https only. */
+export const isWebAddress = (url: string): boolean => /^https?:\/\/[^\s]+$/i.test(url) && URL.canParse(url);
+
+/** A link to an address that a client reported; its text where it may not be one. */
+export const reportedLink = (url: string | null | undefined, text: string): Html =>
+  url && isWebAddress(url) ? html`<a href="${url}" rel="noopener noreferrer">${text}</a>` : html`${text}`;

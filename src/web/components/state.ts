@@ -1,0 +1,82 @@
+/** States of records: always an icon, a word and a colour together, so that none of them carries the meaning alone. */
+import { html } from "../html.ts";
+import type { Html } from "../html.ts";
+import { icon } from "./icon.ts";
+import type { IconName } from "./icon.ts";
+
+/** The kinds of states that the interface knows. */
+export type ShownState =
+  | "compliant"
+  | "non_compliant"
+  | "incomplete"
+  | "missing"
+  | "unknown"
+  | "allowlisted"
+  | "not_applicable";
+
+type Look = { icon: IconName; colour: string; word: string };
+
+const LOOKS: Readonly<Record<ShownState, Look>> = {
+  compliant: { icon: "check-circle-fill", colour: "ok", word: "Compliant" },
+  non_compliant: { icon: "x-circle-fill", colour: "bad", word: "Non-compliant" },
+  incomplete: { icon: "hourglass", colour: "wait", word: "Incomplete" },
+  missing: { icon: "circle", colour: "none", word: "Missing" },
+  unknown: { icon: "question", colour: "none", word: "Unknown" },
+  allowlisted: { icon: "shield-check", colour: "allow", word: "Allowlisted" },
+  not_applicable: { icon: "skip", colour: "none", word: "Does not apply" },
+};
+
+/** The state that a word of the API means: COMPLIANT, NON-COMPLIANT, INCOMPLETE; anything else is unknown. */
+export function stateOf(word: string | null | undefined): ShownState {
+  const known: Readonly<Record<string, ShownState>> = {
+    COMPLIANT: "compliant",
+    "NON-COMPLIANT": "non_compliant",
+    NON_COMPLIANT: "non_compliant",
+    INCOMPLETE: "incomplete",
+    MISSING: "missing",
+    ALLOWLISTED: "allowlisted",
+  };
+  return known[(word ?? "").toUpperCase().replaceAll(" ", "-")] ?? "unknown";
+}
+
+/** The state of a verdict; null: nothing is known, which is never compliant. */
+export const stateOfVerdict = (isCompliant: boolean | null | undefined): ShownState =>
+  isCompliant === true ? "compliant" : isCompliant === false ? "non_compliant" : "unknown";
+
+/** The word of a state. */
+export const stateWord = (state: ShownState): string => LOOKS[state].word;
+
+/** A tinted badge. One in a row; `isLarge` beside the title of a page. `word` replaces the word, not the icon. */
+export function badge(state: ShownState, { word, isLarge = false }: { word?: string; isLarge?: boolean } = {}): Html {
+  const look = LOOKS[state];
+  return html`<span class="badge ${isLarge && "badge-l "}${look.colour}">${icon(look.icon)}${word ?? look.word}</span>`;
+}
+
+/** The same without a tint, for dense places. */
+export function plainState(state: ShownState, word?: string): Html {
+  const look = LOOKS[state];
+  return html`<span class="st ${look.colour}">${icon(look.icon)}${word ?? look.word}</span>`;
+}
+
+/** The icon of a state in front of a row; the word must follow in the row, unless `word` is given for screen readers. */
+export function stateIcon(state: ShownState, word: string = stateWord(state)): Html {
+  const look = LOOKS[state];
+  return html`<span class="st-i ${look.colour}" role="img" aria-label="${word}">${icon(look.icon)}</span>`;
+}
+
+/** The word of a state below a name: coloured only where something is wrong or missing. */
+export function stateSubtitle(state: ShownState, word: string = stateWord(state)): Html {
+  const isNoteworthy = state === "non_compliant" || state === "missing" || state === "incomplete";
+  return isNoteworthy ? html`<span class="strong ${LOOKS[state].colour}">${word}</span>` : html`<span>${word}</span>`;
+}
+
+/** Something that is not a verdict: a role, a version, "latest", "overridden". */
+export const tag = (text: string, icons: IconName | null = null): Html =>
+  html`<span class="tag">${icons && icon(icons, "12")}${text}</span>`;
+
+/** A number beside a heading. */
+export const count = (value: number, { isBad = false }: { isBad?: boolean } = {}): Html =>
+  html`<span class="count${isBad && " bad"}">${formatNumber(value)}</span>`;
+
+/** A number with separators of thousands: 12,345. */
+export const formatNumber = (value: number): string => value.toLocaleString("en-US");

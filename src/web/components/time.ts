@@ -1,0 +1,74 @@
+/**
+ * Times. The server writes UTC, relative where a time is recent; the script shows absolute ones in the zone of the
+ * reader. The title has the exact time in UTC.
+ */
+import { html } from "../html.ts";
+import type { Html } from "../html.ts";
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"] as const;
+
+/** `2 h ago`, `in 6 days`, `12 Oct`, `12 Oct 2025`. @param seconds epoch seconds */
+export function formatRelative(seconds: number, now: number): string {
+  const age = now - seconds;
+  const distance = Math.abs(age);
+  if (distance < MINUTE) return age >= 0 ? "just now" : "in a moment";
+  const text =
+    distance < HOUR
+      ? `${Math.floor(distance / MINUTE)} min`
+      : distance < 2 * DAY
+        ? `${Math.floor(distance / HOUR)} h`
+        : distance < 14 * DAY
+          ? `${Math.floor(distance / DAY)} days`
+          : null;
+  if (text === null) return formatDate(seconds, now);
+  return age >= 0 ? `${text} ago` : `in ${text}`;
+}
+
+/** `12 Oct`, with the year where it is not the present one; in UTC. */
+export function formatDate(seconds: number, now: number): string {
+  const date = new Date(seconds * 1000);
+  const year = date.getUTCFullYear();
+  const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
+  return year === new Date(now * 1000).getUTCFullYear() ? day : `${day} ${year}`;
+}
+
+/** `2026-11-20 07:14:09 UTC`. */
+export const formatUtc = (seconds: number): string => `${isoOf(seconds).slice(0, 19).replace("T", " ")} UTC`;
+
+/** For a field with a date and time in UTC: `2026-11-20 07:14`. */
+export const formatInput = (seconds: number): string => isoOf(seconds).slice(0, 16).replace("T", " ");
+
+const MAX_TIME = 253_402_300_799;
+const isoOf = (seconds: number): string => new Date(Math.min(Math.max(seconds, 0), MAX_TIME) * 1000).toISOString();
+
+/** A time, relative where it is recent. Null and 0 are shown as a dash. */
+export function time(seconds: number | null | undefined, now: number): Html {
+  if (!seconds) return html`<span class="muted">–</span>`;
+  return html`<time datetime="${isoOf(seconds)}" title="${formatUtc(seconds)}" data-relative>${formatRelative(seconds, now)}</time>`;
+}
+
+/** A time of day and its date, always absolute: for logs, where the order matters more than the age. */
+export function timestamp(seconds: number): Html {
+  const iso = isoOf(seconds);
+  return html`<time datetime="${iso}" title="${formatUtc(seconds)}" data-absolute>${iso.slice(0, 16).replace("T", " ")}</time>`;
+}
+
+/** `3 h 12 min`, `2 days 4 h`, `40 s`. @param seconds a duration */
+export function formatSpan(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < MINUTE) return `${whole} s`;
+  if (whole < HOUR) return `${Math.floor(whole / MINUTE)} min`;
+  if (whole < 2 * DAY) return joinUnits([whole / HOUR, "h"], [(whole % HOUR) / MINUTE, "min"]);
+  return joinUnits([whole / DAY, "days"], [(whole % DAY) / HOUR, "h"]);
+}
+
+type Part = readonly [amount: number, unit: string];
+const joinUnits = (...parts: readonly [Part, Part]): string =>
+  parts
+    .map(([amount, unit]) => [Math.floor(amount), unit] as const)
+    .filter(([amount]) => amount > 0)
+    .map(([amount, unit]) => `${amount} ${unit}`)
+    .join(" ");

@@ -1,0 +1,68 @@
+/** What a page shows instead of its content when it is refused: what happened, and what to do next. */
+import { empty, linkButton } from "../components/layout.ts";
+import type { IconName } from "../components/icon.ts";
+import type { AppError, ErrorCode } from "../../errors.ts";
+import { html } from "../html.ts";
+import { STATUS_BY_ERROR } from "../../http/response.ts";
+import type { Content, Visit } from "./page.ts";
+
+type Words = { title: string; text(error: AppError): string; icon: IconName };
+
+const sentence = ({ message }: AppError): string => `${message}.`;
+
+const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
+  forbidden: {
+    title: "You have no access to this",
+    text: () =>
+      "The organization does not exist, or your role in it does not permit this. Ask an administrator of the " +
+      "organization, or switch to another one on your account page.",
+    icon: "lock",
+  },
+  not_found: {
+    title: "This does not exist",
+    text: (error) => `${error.message}. It may have been renamed or archived: search for a part of its name.`,
+    icon: "search",
+  },
+  invalid: { title: "This address is not valid", text: sentence, icon: "alert" },
+  conflict: { title: "This was changed meanwhile", text: sentence, icon: "sync" },
+  gone: { title: "This was removed", text: sentence, icon: "archive" },
+  too_large: { title: "This is too large", text: sentence, icon: "alert" },
+  too_many: { title: "Too many requests", text: sentence, icon: "clock" },
+  unavailable: {
+    title: "The server is busy",
+    text: (error) => `${error.message}. Nothing was changed. Reload this page in a few seconds.`,
+    icon: "clock",
+  },
+  no_space: {
+    title: "The server is in read-only mode",
+    text: (error) => `${error.message}. Everything that is stored stays readable. The operator of this server is asked
+to make room on its disk.`,
+    icon: "lock",
+  },
+};
+
+/** The content of a page that was refused. */
+export function errorContent(visit: Pick<Visit, "org" | "to">, error: AppError): Content {
+  const words = WORDS[error.code] ?? { title: "Something went wrong", text: sentence, icon: "alert" };
+  const details = Object.entries(error.fields ?? {}).map(
+    ([name, text]) => html`<li><code>${name}</code>: ${text}</li>`,
+  );
+  const home =
+    visit.org === "" || error.code === "forbidden"
+      ? linkButton(visit.to.account(), "Your account", { icon: "person" })
+      : linkButton(visit.to.organization(), "Overview", { icon: "home" });
+  const search =
+    error.code === "not_found" && visit.org !== "" && linkButton(visit.to.search(), "Search", { icon: "search" });
+  return {
+    title: words.title,
+    section: null,
+    crumbs: [],
+    status: STATUS_BY_ERROR[error.code],
+    main: html`<section class="card"><h1 class="vh">${words.title}</h1>${empty({
+      icon: words.icon,
+      title: words.title,
+      text: html`${words.text(error)}${details.length > 0 && html`<ul class="plain-list">${details}</ul>`}`,
+      actions: [search, home],
+    })}</section>`,
+  };
+}

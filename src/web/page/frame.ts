@@ -1,0 +1,206 @@
+/** The document around every page: navigation, breadcrumb, search, and the files that the page loads. */
+import { readBuildInfo } from "../../assets.ts";
+import { icon, iconSymbols } from "../components/icon.ts";
+import type { IconName } from "../components/icon.ts";
+import { html } from "../html.ts";
+import type { Html } from "../html.ts";
+import type { FileName } from "./files.ts";
+import type { Links } from "./links.ts";
+import { DONE } from "./page.ts";
+import type { Content, Section, Visit } from "./page.ts";
+
+/** The themes that a person may choose; the first follows the system. */
+export const THEMES = {
+  system: "As the system",
+  light: "Light",
+  dark: "Dark",
+  "light-high-contrast": "Light, high contrast",
+  "dark-high-contrast": "Dark, high contrast",
+  "light-colorblind": "Light, for colour blindness",
+  "dark-colorblind": "Dark, for colour blindness",
+} as const;
+export type Theme = keyof typeof THEMES;
+
+/** What the frame knows besides the content. */
+export type Surroundings = {
+  theme: Theme;
+  /** The path of a file below the root of the server. */
+  fileOf(name: FileName): string;
+  /** Whether the sections that depend on it are shown. */
+  shows(section: Section): boolean;
+};
+
+type Entry = { section: Section; text: string; icon: IconName; href(to: Links): string };
+
+const ENTRIES: readonly Entry[] = [
+  { section: "overview", text: "Overview", icon: "home", href: (to) => to.organization() },
+  { section: "flows", text: "Flows", icon: "workflow", href: (to) => to.flows() },
+  { section: "environments", text: "Environments", icon: "server", href: (to) => to.environments() },
+  { section: "artifacts", text: "Artifacts", icon: "package", href: (to) => to.artifacts() },
+  { section: "attestations", text: "Attestations", icon: "verified", href: (to) => to.attestations() },
+  { section: "policies", text: "Policies", icon: "law", href: (to) => to.policies() },
+  { section: "controls", text: "Controls", icon: "checklist", href: (to) => to.controls() },
+  { section: "repos", text: "Repositories", icon: "repo", href: (to) => to.repositories() },
+  { section: "actions", text: "Actions", icon: "zap", href: (to) => to.actions() },
+];
+const SETTINGS: Entry = { section: "settings", text: "Settings", icon: "gear", href: (to) => to.settings("general") };
+/** Of the bar at the bottom of a phone; the last one opens the rest. */
+const ON_PHONES: readonly Section[] = ["overview", "flows", "environments", "policies"];
+
+const MARK = html`<svg class="mark" viewBox="0 0 16 16" aria-hidden="true"><path fill-rule="evenodd" d="M8 0l7 4v8l-7
+4-7-4V4l7-4zm0 1.75L2.5 4.9v6.2L8 14.25l5.5-3.15V4.9L8 1.75zM8 4l3.3 7H9.6L9 9.6H7L6.4 11H4.7L8 4zm0 3.2L7.5
+8.4h1L8 7.2z"/></svg>`;
+
+/** The document of a page for a person who is signed in. */
+export function framed(visit: Visit, content: Content, surroundings: Surroundings): string {
+  const { to, org } = visit;
+  const main = html`<main class="page" id="main" tabindex="-1">${doneMessage(visit)}${content.main}</main>`;
+  const body = content.drawer ? html`<div class="with-drawer">${main}${content.drawer}</div>` : main;
+  const live = content.live && html` data-live="${to.path("live")}${liveQuery(org, content.live)}"`;
+  return documentOf({
+    title: [content.title, org].filter(Boolean).join(" - "),
+    to,
+    surroundings,
+    isSignedIn: true,
+    hasEditor: content.hasEditor ?? false,
+    body: html`<a class="skip" href="#main">Skip to content</a>
+<div class="app">
+${org === "" ? outsideNavigation(to) : sideNavigation(visit, content.section, surroundings)}
+<div class="app-main">
+<header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
+${themeButton(visit, surroundings.theme)}<a class="avatar" href="${to.account()}"><span aria-hidden="true">${initials(visit.user.displayName)}</span><span
+class="vh">Account of ${visit.user.displayName}</span></a></header>
+<div id="page" data-hx-boost:inherited="target:#page select:#page swap:outerHTML"${live}>${body}</div>
+</div>
+</div>
+${org !== "" && bottomBar(to, content.section)}`,
+  });
+}
+
+function liveQuery(org: string, subject: NonNullable<Content["live"]>): string {
+  return `?${new URLSearchParams({ org, ...subject })}`;
+}
+
+/** The document of a page for anybody: signing in, setting up, errors without a session. */
+export function plain(
+  to: Links,
+  { title, main, links = [] }: { title: string; main: Html; links?: readonly Html[] },
+  surroundings: Surroundings,
+): string {
+  return documentOf({
+    title,
+    to,
+    surroundings,
+    isSignedIn: false,
+    hasEditor: false,
+    body: html`<header class="plain-top"><a class="plain-mark" href="${to.root}">${MARK}Assay</a>
+<span class="sub">${readBuildInfo().version}</span>
+<nav aria-label="Pages">${links}<a href="${to.guide()}">API reference</a></nav></header>
+<main class="plain" id="main"><h1>${title}</h1>
+${main}
+</main>`,
+  });
+}
+
+function documentOf(page: {
+  title: string;
+  to: Links;
+  surroundings: Surroundings;
+  isSignedIn: boolean;
+  hasEditor: boolean;
+  body: Html;
+}): string {
+  const { title, to, surroundings, isSignedIn, hasEditor, body } = page;
+  const file = (name: FileName): string => to.path(surroundings.fileOf(name));
+  const theme = surroundings.theme === "system" ? null : html` data-theme="${surroundings.theme}"`;
+  const scripts = [isSignedIn && "app.js", hasEditor && "editor.js"].filter((name) => name !== false) as FileName[];
+  return html`<!doctype html>
+<html lang="en"${theme}>
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
+<meta name="htmx-config" content='{"includeIndicatorCSS":false,"history":"reload","defaultTimeout":30000}'>
+<title>${title} - Assay</title>
+<link rel="icon" type="image/svg+xml" href="${file("icon.svg")}">
+<link rel="preload" as="font" type="font/woff2" crossorigin href="${file("inter-latin.woff2")}">
+<link rel="stylesheet" href="${file("assay.css")}">
+${scripts.map((name) => html`<script defer src="${file(name)}"></script>`)}
+</head>
+<body>${iconSymbols(body.text)}${body}
+</body>
+</html>
+`.text;
+}
+
+const doneMessage = ({ query, refused }: Visit): Html | null => {
+  const text = refused === null ? DONE[query.get("done") as keyof typeof DONE] : undefined;
+  return text === undefined ? null : html`<p class="done" role="status">${icon("check-circle-fill")}${text}</p>`;
+};
+
+function sideNavigation({ to, org }: Visit, current: Section | null, { shows }: Surroundings): Html {
+  const link = ({ section, text, icon: name, href }: Entry): Html | null =>
+    shows(section)
+      ? html`<a href="${href(to)}"${section === current && html` aria-current="page"`}>${icon(name)}${text}</a>`
+      : null;
+  return html`<nav class="side" aria-label="Main" id="nav">
+<a class="org" href="${to.account()}"><span class="org-mark" aria-hidden="true">${initial(org)}</span><span
+class="org-name">${org}</span>${icon("chevron-down")}<span class="vh">Switch organization</span></a>
+<div class="nav">${ENTRIES.map(link)}</div>
+<div class="nav-sep"></div>
+<div class="nav">${link(SETTINGS)}<a href="${to.guide()}">${icon("book")}API reference</a></div>
+<div class="side-foot">${MARK}<span>Assay ${readBuildInfo().version}</span></div>
+</nav>`;
+}
+
+const outsideNavigation = (to: Links): Html => html`<nav class="side" aria-label="Main" id="nav">
+<a class="org" href="${to.account()}"><span class="org-mark" aria-hidden="true">A</span>Assay</a>
+<div class="nav"><a href="${to.account()}" aria-current="page">${icon("person")}Account</a>
+<a href="${to.guide()}">${icon("book")}API reference</a></div>
+<div class="side-foot">${MARK}<span>Assay ${readBuildInfo().version}</span></div>
+</nav>`;
+
+function crumbs({ to, org }: Visit, { crumbs: way, crumb, title }: Content): Html {
+  const items = [...(org === "" ? [] : [{ text: org, href: to.organization() }]), ...way];
+  return html`<nav aria-label="Breadcrumb" class="crumbs-nav"><ol class="crumbs">${items.map(
+    ({ text, href }, index) => html`<li>${index > 0 && icon("chevron-right", "12")}<a href="${href}">${text}</a></li>`,
+  )}<li>${items.length > 0 && icon("chevron-right", "12")}<b aria-current="page">${crumb ?? title}</b></li></ol></nav>`;
+}
+
+const searchForm = ({ to, query, path }: Visit): Html => {
+  const value = path.endsWith("/search") ? (query.get("q") ?? "") : "";
+  return html`<form class="search" role="search" method="get" action="${to.search()}">${icon("search")}<input
+type="search" name="q" aria-label="Search" placeholder="Commit, fingerprint or name" value="${value}"
+maxlength="256" data-search><kbd aria-hidden="true">/</kbd></form>
+<a class="btn btn-quiet btn-icon m-search" href="${to.search()}" aria-label="Search">${icon("search")}</a>`;
+};
+
+/** Switches between the themes of the system, of day and of night; the account page has all of them. */
+function themeButton({ to, csrf, path, query }: Visit, theme: Theme): Html {
+  const next = theme === "system" ? "light" : theme.startsWith("light") ? "dark" : "system";
+  const label = `Theme: ${THEMES[theme].toLowerCase()}. Switch to: ${THEMES[next].toLowerCase()}`;
+  const back = query.size === 0 ? path : `${path}?${query}`;
+  return html`<form class="hide-s" method="post" action="${to.path("theme")}" data-hx-boost="false"><input type="hidden"
+name="csrf" value="${csrf}"><input type="hidden" name="theme" value="${next}"><input type="hidden" name="next"
+value="${back}"><button class="btn btn-quiet btn-icon" type="submit" aria-label="${label}" title="${label}">${icon(
+    theme.startsWith("dark") ? "moon" : "sun",
+  )}</button></form>`;
+}
+
+const bottomBar = (to: Links, current: Section | null): Html =>
+  html`<nav class="bottom" aria-label="Main, bottom">${ENTRIES.filter(({ section }) => ON_PHONES.includes(section)).map(
+    ({ section, text, icon: name, href }) =>
+      html`<a href="${href(to)}"${section === current && html` aria-current="page"`}>${icon(name, "20")}${text}</a>`,
+  )}<a href="${to.more()}">${icon("three-bars", "20")}More</a></nav>`;
+
+const initial = (name: string): string => ([...name][0] ?? "A").toUpperCase();
+
+/** Two letters for a person: of the first two words of the name. */
+const initials = (name: string): string =>
+  name
+    .split(/[\s._-]+/)
+    .filter((word) => word !== "")
+    .slice(0, 2)
+    .map(initial)
+    .join("");

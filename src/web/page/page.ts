@@ -1,0 +1,164 @@
+/**
+ * A page of the web interface is one literal, declared once in `web/pages/`. It gets data only by calling operations of
+ * the API (`visit.call`), so it can neither show nor change more than the API does.
+ *
+ * @example
+ *
+ *     export const flowPage = page({
+ *       path: "/{org}/flows/{flow}",
+ *       async show({ call, params, to }) {
+ *         const flow = await call(getFlow, { params: { flow_name: params.flow } });
+ *         return {
+ *           title: flow.name,
+ *           section: "flows",
+ *           crumbs: [{ text: "Flows", href: to.flows() }],
+ *           main: html`<h1>${flow.name}</h1>`,
+ *         };
+ *       },
+ *       forms: {
+ *         rename: form(renameFlow, async ({ call, params, to }, fields) => {
+ *           await call(renameFlow, { params: { flow_name: params.flow }, body: { new_name: fields.text("new_name") } });
+ *           return { go: to.flow(fields.text("new_name")), done: "renamed" };
+ *         }),
+ *       },
+ *     });
+ */
+import type { Feature, Permission, Role } from "../../domain/access.ts";
+import type { SourceProblem } from "../../errors.ts";
+import type { AnswerOf, CallInput, Caller } from "../../http/in-process.ts";
+import type { Html } from "../html.ts";
+import type { Fields } from "./fields.ts";
+import type { Links } from "./links.ts";
+
+/** An entry of the navigation. */
+export type Section =
+  | "overview"
+  | "flows"
+  | "environments"
+  | "artifacts"
+  | "attestations"
+  | "policies"
+  | "controls"
+  | "repos"
+  | "actions"
+  | "settings";
+
+/** What decides whether an operation may be called; an operation is one. */
+type Restricted = { permission: Permission; feature?: Feature };
+
+type Callable = Parameters<Caller["call"]>[0];
+/** As CallInput; the organization of the page is filled in. */
+type PageInput<O extends Callable> = Omit<CallInput<O>, "params"> & {
+  params?: Omit<NonNullable<CallInput<O>["params"]>, "org"> & { org?: string };
+};
+
+/** One request for a page, by a person who is signed in. */
+export type Visit = {
+  /** Name of the organization; empty on a page outside of one. */
+  org: string;
+  /** The parameters of the path, decoded. */
+  params: Readonly<Record<string, string>>;
+  query: URLSearchParams;
+  /** The path of the page below the root, as requested; for forms, which submit to their own page. */
+  path: string;
+  user: { name: string; displayName: string };
+  /** The role in the organization; null for a reader of a public one, and outside of one. */
+  role: Role | null;
+  /** Epoch seconds. */
+  now: number;
+  to: Links;
+  /**
+   * Calls an operation as the person, in the organization of the page.
+   * @throws AppError for every refusal; an uncaught one becomes a page that says why.
+   */
+  call<O extends Callable>(operation: O, input?: PageInput<O>): Promise<AnswerOf<O>>;
+  /** Opens the file that an operation answers with. @throws AppError for every refusal. */
+  open<O extends Callable>(operation: O, input?: PageInput<O>): ReturnType<Caller["open"]>;
+  /** Whether the person's role permits an operation; what it does not permit is not shown. */
+  may(operation: Restricted): boolean;
+  /** The address of this page with other query parameters; null removes one. Pages of a list start anew. */
+  here(changes: Readonly<Record<string, string | number | null>>): string;
+  /** The form that was submitted and refused, to be shown again with what was typed; null on other requests. */
+  refused: RefusedForm | null;
+  /** The token that every form of this answer carries. */
+  csrf: string;
+};
+
+export type RefusedForm = {
+  /** Name of the form in `Page.forms`. */
+  form: string;
+  fields: Fields;
+  /** One message for each field, by its name in the operation. */
+  errors: Readonly<Record<string, string>>;
+  /** What is wrong with the whole; null if the fields say it all. */
+  message: string | null;
+  /** Problems of a text with their positions. */
+  problems: readonly SourceProblem[];
+};
+
+export type Crumb = { text: string; href: string };
+
+/** What a page shows. */
+export type Content = {
+  /** Of the window, without organization and product. */
+  title: string;
+  section: Section | null;
+  /** The way from the organization to this page, both left out. */
+  crumbs: readonly Crumb[];
+  /** The last crumb, where it is not the title. */
+  crumb?: string;
+  main: Html;
+  /** A column beside the page: the details of one of its rows. */
+  drawer?: Html | null;
+  /** The subject whose changes reload the page while it is open: see live.ts. */
+  live?: { flow: string; trail: string } | { environment: string } | null;
+  /** Whether the page loads the editor for policies and templates. */
+  hasEditor?: boolean;
+  /** 200 unless given. */
+  status?: number;
+};
+
+/**
+ * What follows a form that succeeded: another page (a message is shown there, see done.ts), or content that can be shown
+ * only now, such as a key.
+ */
+export type FormOutcome = { go: string; done?: DoneKey } | { show: Content };
+
+export type Form = {
+  /** Decides whether the form is offered and accepted. */
+  operation: Restricted;
+  submit(visit: Visit, fields: Fields): Promise<FormOutcome>;
+};
+
+export type Page = {
+  /** As OpenAPI spells it: `/{org}/flows/{flow}`. Without `{org}`, the page lies outside of organizations. */
+  path: string;
+  show(visit: Visit): Promise<Content>;
+  forms?: Readonly<Record<string, Form>>;
+};
+
+/** Declares a page. */
+export const page = (declaration: Page): Page => declaration;
+
+/** Declares a form by the operation that it submits to. */
+export const form = (operation: Restricted, submit: Form["submit"]): Form => ({ operation, submit });
+
+/** The messages after a form succeeded, by the value of `done` in the address. */
+export const DONE = {
+  saved: "Saved.",
+  created: "Created.",
+  renamed: "Renamed. The old name keeps working until something else takes it.",
+  archived: "Archived. It stays readable under its new name.",
+  deleted: "Deleted.",
+  added: "Added.",
+  removed: "Removed.",
+  attached: "The policy is attached. The environment is being re-evaluated.",
+  detached: "The policy is detached. The environment is being re-evaluated.",
+  allowed: "The artifact is allowlisted. The environment is being re-evaluated.",
+  disallowed: "The artifact is no longer allowlisted. The environment is being re-evaluated.",
+  overridden: "Overridden. The trail was re-evaluated.",
+  revoked: "The key is revoked. Clients that use it are refused from now on.",
+  sent: "The message is queued. Its delivery appears below.",
+  default_org: "This is now your default organization.",
+} as const;
+export type DoneKey = keyof typeof DONE;

@@ -1,0 +1,259 @@
+/**
+ * Serves the pages of the web interface: finds the page, asks for a sign-in where there is no session, calls the page,
+ * and turns refusals into pages. A form is accepted only from a page of this server, with the token of its session.
+ */
+import type Koa from "koa";
+import { AppError, methodNotAllowed } from "../../errors.ts";
+import type { AnyOperation } from "../../http/operation.ts";
+import type { Caller } from "../../http/in-process.ts";
+import { recordForLog } from "../../http/request-log.ts";
+import { STATUS_BY_ERROR } from "../../http/response.ts";
+import { compareRoutes } from "../../http/route-order.ts";
+import type { Principal } from "../../http/server-context.ts";
+import type { Cookies } from "../cookies.ts";
+import { rootOf } from "../html.ts";
+import { redirect, sendHtml } from "./answer.ts";
+import { isMaskedToken, maskToken } from "./csrf.ts";
+import { errorContent } from "./error-pages.ts";
+import { readPageFields } from "./fields.ts";
+import type { Fields } from "./fields.ts";
+import type { PageFiles } from "./files.ts";
+import { framed, THEMES } from "./frame.ts";
+import type { Surroundings, Theme } from "./frame.ts";
+import { linksFor, queryText } from "./links.ts";
+import type { Content, FormOutcome, Page, RefusedForm, Section, Visit } from "./page.ts";
+
+export type Session = { principal: Principal; csrfToken: string };
+
+export type PageServerDependencies = {
+  pages: readonly Page[];
+  /** The operation that the entry of a section reads; without permission for it, the entry is not shown. */
+  sections: Readonly<Partial<Record<Section, Pick<AnyOperation<never>, "permission" | "feature">>>>;
+  files: PageFiles;
+  cookies: Cookies;
+  limits: Parameters<typeof readPageFields>[1];
+  /** The session of the request; null without one. */
+  sessionOf(ctx: Koa.Context): Session | null;
+  /** Calls operations as the person of a session. */
+  createCaller(ctx: Koa.Context, principal: Principal): Caller;
+  /** Epoch seconds. */
+  now(): number;
+  /** Asks for a sign-in. `form`: what a person submitted when the session had ended, to be shown after the sign-in. */
+  askToSignIn(ctx: Koa.Context, form: Fields | null): Promise<void>;
+};
+
+type Route = { page: Page; pattern: RegExp; names: readonly string[] };
+
+export function createPageServer(server: PageServerDependencies) {
+  const routes = [...server.pages].sort((a, b) => compareRoutes(a.path, b.path)).map(routeOf);
+
+  /** The page of a path with its parameters; null if there is none. */
+  function find(path: string): { page: Page; params: Record<string, string> } | null {
+    for (const { page, pattern, names } of routes) {
+      const match = pattern.exec(path);
+      if (!match) continue;
+      const values = match.slice(1).map(decode);
+      if (values.includes(null)) continue;
+      return { page, params: Object.fromEntries(names.map((name, at) => [name, values[at] as string])) };
+    }
+    return null;
+  }
+
+  return {
+    find,
+    /** Answers a request for a page. @throws AppError 405 for a method that pages do not have. */
+    async serve(ctx: Koa.Context, { page, params }: NonNullable<ReturnType<typeof find>>): Promise<void> {
+      recordForLog(ctx, { route: `page ${page.path}`, organization: params["org"] ?? null });
+      const isSubmitted = ctx.method === "POST";
+      if (!isSubmitted && ctx.method !== "GET" && ctx.method !== "HEAD")
+        throw methodNotAllowed(page.forms ? ["GET", "HEAD", "POST"] : ["GET", "HEAD"]);
+      const fields = isSubmitted ? await readPageFields(ctx, server.limits) : null;
+      const session = server.sessionOf(ctx);
+      if (!session) return server.askToSignIn(ctx, fields);
+      recordForLog(ctx, { principal: session.principal });
+      const visit = createVisit(server, ctx, { session, params });
+      const isOwn =
+        fields !== null && server.cookies.isOwnOrigin(ctx) && isMaskedToken(fields.text("csrf"), session.csrfToken);
+      if (fields === null) await sendContent(server, ctx, { visit, content: await contentOf(page, visit) });
+      else if (isOwn) await submit(server, ctx, { page, visit, fields });
+      else await showRefused(server, ctx, { page, visit, fields, status: 403, ...EXPIRED });
+    },
+    /** Shows a form that was submitted without a session, with what was typed, after the sign-in. */
+    async resume(ctx: Koa.Context, path: string, { session, fields }: { session: Session; fields: Fields }) {
+      const [pathname = "", search = ""] = path.split("?");
+      const found = find(pathname);
+      if (!found) return redirect(ctx, `${rootOf(ctx)}${path.slice(1)}`);
+      const visit = createVisit(server, ctx, { session, params: found.params, at: { path: pathname, search } });
+      const message = "Your session had ended. Nothing was stored yet: check the form, and submit it again.";
+      await showRefused(server, ctx, {
+        page: found.page,
+        visit,
+        fields,
+        status: 200,
+        message,
+        errors: {},
+        problems: [],
+      });
+    },
+    /** Sends a refusal, in the frame if the person is signed in. */
+    async sendError(ctx: Koa.Context, error: AppError): Promise<void> {
+      const session = server.sessionOf(ctx);
+      if (!session) return server.askToSignIn(ctx, null);
+      const visit = createVisit(server, ctx, { session, params: {} });
+      await sendContent(server, ctx, { visit, content: errorContent(visit, error) });
+    },
+    /** The theme that the browser chose. */
+    themeOf: (ctx: Koa.Context): Theme => themeOf(server.cookies, ctx),
+  };
+}
+
+const EXPIRED: Pick<RefusedForm, "message" | "errors" | "problems"> = {
+  message: "This form has expired, or was not sent from this page. Nothing was changed. Please submit it again.",
+  errors: {},
+  problems: [],
+};
+
+function routeOf(page: Page): Route {
+  const names: string[] = [];
+  const pattern = page.path.replace(/\{(\w+)(\*?)\}/g, (_, name: string, rest: string) => {
+    names.push(name);
+    return rest ? "(.+)" : "([^/]+)";
+  });
+  return { page, pattern: new RegExp(`^${pattern}/?$`), names };
+}
+
+/** null for what is not percent-encoded UTF-8. */
+function decode(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}
+
+type Request = { session: Session; params: Record<string, string>; at?: { path: string; search: string } };
+
+function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session, params, at }: Request): Visit {
+  const { principal } = session;
+  const caller = server.createCaller(ctx, principal);
+  const org = params["org"] ?? "";
+  const to = linksFor(rootOf(ctx), org);
+  const path = at?.path ?? ctx.path;
+  const query = new URLSearchParams(at?.search ?? ctx.querystring);
+  let role: Visit["role"] | undefined;
+  const withOrg = (input: { params?: object } = {}) => ({ ...input, params: { org, ...input.params } }) as never;
+  return {
+    org,
+    params,
+    query,
+    path,
+    user: { name: principal.name, displayName: principal.displayName },
+    get role() {
+      return (role ??= org === "" ? null : (caller.membershipIn(org)?.role ?? null));
+    },
+    now: server.now(),
+    to,
+    call: (operation, input) => caller.call(operation, withOrg(input)),
+    open: (operation, input) => caller.open(operation, withOrg(input)),
+    may: (operation) => caller.permits(operation, org),
+    here(changes) {
+      const kept: Record<string, string | number | null> = Object.fromEntries(query);
+      delete kept["done"];
+      if (!("page" in changes)) delete kept["page"];
+      return `${to.path(path.slice(1))}${queryText({ ...kept, ...changes })}`;
+    },
+    refused: null,
+    csrf: maskToken(session.csrfToken),
+  };
+}
+
+/** What the page shows; what it refuses, in words. */
+async function contentOf(page: Page, visit: Visit): Promise<Content> {
+  try {
+    return await page.show(visit);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code === "internal") throw error;
+    return errorContent(visit, error);
+  }
+}
+
+async function submit(
+  server: PageServerDependencies,
+  ctx: Koa.Context,
+  { page, visit, fields }: { page: Page; visit: Visit; fields: Fields },
+): Promise<void> {
+  const name = fields.text("form");
+  const form = Object.hasOwn(page.forms ?? {}, name) ? page.forms?.[name] : undefined;
+  const refuse = (error: AppError): Promise<void> =>
+    showRefused(server, ctx, {
+      page,
+      visit,
+      fields,
+      status: STATUS_BY_ERROR[error.code],
+      message: error.fields ? (unplaced(error, fields) ?? null) : `${error.message}.`,
+      errors: error.fields ?? {},
+      problems: error.problems,
+    });
+  let outcome: FormOutcome;
+  try {
+    if (!form) throw new AppError("invalid", "This page has no such form");
+    if (!visit.may(form.operation)) throw new AppError("forbidden", "Your role does not permit this");
+    outcome = await form.submit(visit, fields);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code === "internal") throw error;
+    ctx.set(error.headers);
+    return refuse(error);
+  }
+  if ("show" in outcome) return sendContent(server, ctx, { visit, content: outcome.show });
+  const separator = outcome.go.includes("?") ? "&" : "?";
+  redirect(ctx, outcome.done === undefined ? outcome.go : `${outcome.go}${separator}done=${outcome.done}`);
+}
+
+/** The messages of fields that the form does not have, as one text: they must not get lost. */
+function unplaced({ fields: errors }: AppError, fields: Fields): string | undefined {
+  const names = new Set(fields.entries().map(([name]) => name));
+  const lost = Object.entries(errors ?? {}).filter(([name]) => !names.has(name));
+  return lost.length === 0 ? undefined : lost.map(([name, text]) => `${name}: ${text}`).join("; ");
+}
+
+type Refusal = Omit<RefusedForm, "form"> & { page: Page; visit: Visit; status: number };
+
+/** Shows the page again, with what was typed and what is wrong with it. */
+async function showRefused(
+  server: PageServerDependencies,
+  ctx: Koa.Context,
+  { page, visit, status, ...refusal }: Refusal,
+): Promise<void> {
+  const again: Visit = Object.create(visit, {
+    refused: { value: { ...refusal, form: refusal.fields.text("form") } satisfies RefusedForm },
+  });
+  const content = await contentOf(page, again);
+  // A page that cannot be shown itself says why; its refusal is not overwritten.
+  await sendContent(server, ctx, { visit: again, content: { ...content, status: content.status ?? status } });
+}
+
+async function sendContent(
+  server: PageServerDependencies,
+  ctx: Koa.Context,
+  { visit, content }: { visit: Visit; content: Content },
+): Promise<void> {
+  const { files, sections } = server;
+  // Of an organization that one may not see, not even the navigation is shown.
+  const isHidden = content.status === 403 && !visit.may({ permission: "org:read" });
+  const seen: Visit = isHidden ? Object.create(visit, { org: { value: "" } }) : visit;
+  const surroundings: Surroundings = {
+    theme: themeOf(server.cookies, ctx),
+    fileOf: (name) => files.pathOf(name),
+    shows: (section) => {
+      const operation = sections[section];
+      return operation === undefined || visit.may(operation);
+    },
+  };
+  const text = framed(seen, content, surroundings);
+  await sendHtml(ctx, text, { status: content.status ?? 200, prefetch: visit.to.path(files.pathOf("prefetch.json")) });
+}
+
+function themeOf(cookies: Cookies, ctx: Koa.Context): Theme {
+  const chosen = cookies.get(ctx, "theme");
+  return chosen !== null && Object.hasOwn(THEMES, chosen) ? (chosen as Theme) : "system";
+}

@@ -1,0 +1,4 @@
+/** Artifacts, attestations and their types. */
+import type { Page } from "../../page/page.ts";
+
+export const artifactsPages: readonly Page[] = [];

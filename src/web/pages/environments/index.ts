@@ -1,0 +1,4 @@
+/** Environments. */
+import type { Page } from "../../page/page.ts";
+
+export const environmentsPages: readonly Page[] = [];

@@ -1,0 +1,5 @@
+/** Flows and trails. */
+import type { Page } from "../../page/page.ts";
+import { flowsPage } from "./flows.ts";
+
+export const flowsPages: readonly Page[] = [flowsPage];

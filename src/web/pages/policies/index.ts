@@ -1,0 +1,4 @@
+/** Policies. */
+import type { Page } from "../../page/page.ts";
+
+export const policiesPages: readonly Page[] = [];

@@ -1,0 +1,4 @@
+/** Explanations of verdicts. */
+import type { Page } from "../../page/page.ts";
+
+export const whyPages: readonly Page[] = [];

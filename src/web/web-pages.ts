@@ -1,0 +1,190 @@
+/**
+ * Everything that browsers ask for outside of the API: the pages of the web interface, signing in, and the files that
+ * they load. All of it works without scripts.
+ */
+import type Koa from "koa";
+import { AppError, methodNotAllowed, routeNotFound } from "../errors.ts";
+import type { Caller } from "../http/in-process.ts";
+import { recordForLog } from "../http/request-log.ts";
+import { STATUS_BY_ERROR } from "../http/response.ts";
+import type { Principal } from "../http/server-context.ts";
+import { parseNextPath } from "../domain/login/next-path.ts";
+import type { SessionHolder } from "../auth/login-context.ts";
+import { createCookies } from "./cookies.ts";
+import { html, rootOf } from "./html.ts";
+import { createPageFiles, FILES_ROOT } from "./page/files.ts";
+import { fieldsOf } from "./page/fields.ts";
+import { THEMES } from "./page/frame.ts";
+import { createPageServer } from "./page/serve.ts";
+import type { PageServerDependencies, Session } from "./page/serve.ts";
+import { pages, sections } from "./pages/index.ts";
+import { sendFile } from "./served-file.ts";
+import { changePassword, endOtherSessions, endSession, showAccount } from "./sign-in/account.ts";
+import { formatKeptForm } from "./sign-in/kept-form.ts";
+import { beginOidc, finishOidc, HOME_PATH, login, logout, sendLoginPage, showLogin } from "./sign-in/login.ts";
+import type { PageContext, PageHandler } from "./sign-in/page-context.ts";
+import { isOwnForm, readFields, redirectTo, requestIdOf, sendMessage } from "./sign-in/page-context.ts";
+import { setUp, showSetup } from "./sign-in/setup.ts";
+
+/** The user who is signed in, for the script of the API reference, which cannot read the cookie. */
+const session: PageHandler = ({ holderOf }, ctx) => {
+  const holder = holderOf(ctx);
+  ctx.status = 200;
+  ctx.type = "application/json; charset=utf-8";
+  ctx.body = JSON.stringify({ user: holder?.name ?? null, csrf_token: holder?.csrf_token ?? null });
+};
+
+/** Redirects browsers only: for other clients nothing exists at the root. */
+const root: PageHandler = (kit, ctx) => {
+  if (!acceptsHtml(ctx)) throw routeNotFound();
+  redirectTo(ctx, kit.holderOf(ctx) ? HOME_PATH : "/login");
+};
+
+/** Chooses the theme of this browser. */
+const chooseTheme: PageHandler = async (page, ctx) => {
+  const fields = await readFields(page, ctx);
+  const holder = page.holderOf(ctx);
+  const theme = fields("theme");
+  if (holder && isOwnForm(page, ctx, { holder, fields }) && Object.hasOwn(THEMES, theme))
+    page.cookies.set(ctx, "theme", theme);
+  redirectTo(ctx, parseNextPath(fields("next")) ?? HOME_PATH);
+};
+
+const PAGES: ReadonlyMap<string, Readonly<Partial<Record<"GET" | "POST", PageHandler>>>> = new Map([
+  ["/", { GET: root }],
+  ["/login", { GET: showLogin, POST: login }],
+  ["/login/oidc", { GET: beginOidc }],
+  ["/login/oidc/callback", { GET: finishOidc }],
+  ["/logout", { POST: logout }],
+  ["/setup", { GET: showSetup, POST: setUp }],
+  ["/account", { GET: showAccount }],
+  ["/account/password", { POST: changePassword }],
+  ["/account/session", { POST: endSession }],
+  ["/account/sessions", { POST: endOtherSessions }],
+  ["/session", { GET: session }],
+  ["/theme", { POST: chooseTheme }],
+]);
+
+/** Clients that are not browsers get the errors of the API for a path that is a page. */
+const acceptsHtml = (ctx: Koa.Context): boolean =>
+  ctx.get("Accept").includes("text/html") || ctx.get("HX-Request") === "true";
+
+type WebPageDependencies = Pick<PageContext, "logins" | "limits" | "baseUrl" | "warn"> & {
+  /** The session of a cookie; null when there is none. */
+  authenticateSession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
+  /** Calls operations as a person, for the request that asks for a page. */
+  createCaller(ctx: Koa.Context, principal: Principal): Caller;
+  /** Epoch seconds. */
+  now(): number;
+};
+
+export function createWebPages(dependencies: WebPageDependencies) {
+  const cookies = createCookies(dependencies.baseUrl);
+  const files = createPageFiles();
+  const findSession = (cookie: string | null) => (cookie === null ? null : dependencies.authenticateSession(cookie));
+  const sessionOf = (ctx: Koa.Context) => sessionFrom(findSession(cookies.get(ctx, "session")));
+  const pageServer = createPageServer({
+    ...dependencies,
+    pages,
+    sections,
+    files,
+    cookies,
+    sessionOf,
+    askToSignIn: (ctx, form) => askToSignIn(page, ctx, form),
+  });
+  const page: PageContext = {
+    ...dependencies,
+    cookies,
+    files,
+    holderOf: (ctx) => sessionOf(ctx)?.holder ?? null,
+    themeOf: pageServer.themeOf,
+    async resumeForm(ctx, { path, cookie, entries }) {
+      const found = sessionFrom(findSession(cookie));
+      if (found) await pageServer.resume(ctx, path, { session: found, fields: fieldsOf(entries) });
+    },
+  };
+
+  const serve: Koa.Middleware = async (ctx, next) => {
+    const handlers = PAGES.get(ctx.path);
+    if (handlers) return serveSignIn(page, ctx, handlers);
+    if (ctx.path.startsWith(FILES_ROOT)) return serveFile(files, ctx);
+    const found = isApiPath(ctx.path) || !acceptsHtml(ctx) ? null : pageServer.find(ctx.path);
+    return found ? pageServer.serve(ctx, found) : next();
+  };
+
+  return { renew: createRenewal(dependencies, cookies), serve, sessionOf };
+}
+
+const sessionFrom = (
+  found: { holder: SessionHolder; principal: Principal } | null,
+): (Session & { holder: SessionHolder }) | null => found && { ...found, csrfToken: found.holder.csrf_token };
+
+const isApiPath = (path: string): boolean => path === "/api" || path.startsWith("/api/");
+
+/** Sends a person without a session to the login, and from there back to the page. */
+const askToSignIn: (page: PageContext, ...call: Parameters<PageServerDependencies["askToSignIn"]>) => Promise<void> =
+  async (page, ctx, fields) => {
+    const next = parseNextPath(`${ctx.path}${ctx.search}`);
+    if (fields !== null) {
+      ctx.path = "/login";
+      return sendLoginPage(page, ctx, { status: 401, next, form: formatKeptForm(fields) });
+    }
+    // A part of a page cannot be replaced by the login.
+    const target = `${rootOf(ctx)}login${next === null ? "" : `?next=${encodeURIComponent(next)}`}`;
+    if (ctx.get("HX-Request") === "true") ctx.set("HX-Redirect", target);
+    redirectTo(ctx, `/login${next === null ? "" : `?next=${encodeURIComponent(next)}`}`);
+  };
+
+function serveFile(files: PageServerDependencies["files"], ctx: Koa.Context): Promise<void> {
+  recordForLog(ctx, { route: "page_files" });
+  const file = files.find(ctx.path);
+  if (!file) throw routeNotFound();
+  if (ctx.method !== "GET" && ctx.method !== "HEAD") throw methodNotAllowed(["GET", "HEAD"]);
+  return sendFile(ctx, file);
+}
+
+async function serveSignIn(
+  page: PageContext,
+  ctx: Koa.Context,
+  handlers: Readonly<Partial<Record<"GET" | "POST", PageHandler>>>,
+): Promise<void> {
+  recordForLog(ctx, { route: "login_pages" });
+  const method = ctx.method === "HEAD" ? "GET" : ctx.method;
+  const allowed = Object.keys(handlers);
+  if (!allowed.includes(method))
+    throw methodNotAllowed(allowed.includes("GET") ? [...allowed, "HEAD"].sort() : allowed);
+  try {
+    await handlers[method as "GET" | "POST"]?.(page, ctx);
+  } catch (error) {
+    if (!(error instanceof AppError) || ctx.path === "/") throw error;
+    ctx.set(error.headers);
+    await sendMessage(page, ctx, {
+      status: STATUS_BY_ERROR[error.code],
+      title: "Something went wrong",
+      text: `${error.message}.`,
+      link: html`<a href="${rootOf(ctx)}login">Back to sign-in</a>`,
+    });
+  }
+}
+
+/** Rotates session cookies once in a while, on any request. */
+function createRenewal(
+  { logins, now }: Pick<WebPageDependencies, "logins" | "now">,
+  cookies: PageContext["cookies"],
+): Koa.Middleware {
+  return async function renew(ctx, next) {
+    const usesCookie = ctx.req.headers.authorization === undefined && !ctx.path.startsWith(FILES_ROOT);
+    const cookie = usesCookie ? cookies.get(ctx, "session") : null;
+    let renewed: string | null = null;
+    try {
+      if (cookie !== null) renewed = await logins.renewCookie(cookie, { now: now(), requestId: requestIdOf(ctx) });
+    } catch (error) {
+      // In read-only mode the pages still work.
+      if (!(error instanceof AppError)) throw error;
+    }
+    if (renewed !== null) cookies.set(ctx, "session", renewed);
+    await next();
+    // A response with a session cookie is for one browser, whatever its own headers say.
+    if (renewed !== null) ctx.set("Cache-Control", "no-store");
+  };
+}
