@@ -1,0 +1,95 @@
+/** The tab with the deployments of a flow: when what it built began to run, and how long that took. */
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { listDeployments } from "../../../api/environments/deployments.ts";
+import { commit } from "../../components/identifier.ts";
+import { card, empty, figures, nameCell, padded, table } from "../../components/layout.ts";
+import { pageOf, pager } from "../../components/lists.ts";
+import { badge, formatNumber, stateOfVerdict } from "../../components/state.ts";
+import { formatSpan, time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import type { Visit } from "../../page/page.ts";
+import type { Flow } from "./flow-trails.ts";
+
+type Deployment = AnswerOf<typeof listDeployments>["deployments"][number];
+
+const PER_PAGE = 25;
+/** Days that the tab looks back. */
+const WINDOW_DAYS = 90;
+/** Deployments whose lead times are drawn. */
+const MAX_POINTS = 50;
+
+export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
+  const { call, query, now } = visit;
+  const page = pageOf(query);
+  const from = Math.floor(now - WINDOW_DAYS * 86_400);
+  const answer = await call(listDeployments, {
+    query: { flow_name: flow.name, page, per_page: PER_PAGE, start_ts: from },
+  });
+  if (answer.total_count === 0)
+    return html`<section class="card">${empty({
+      icon: "rocket",
+      title: `No deployments in the last ${WINDOW_DAYS} days`,
+      text: "A deployment is recorded when an environment reports that an artifact of this flow began to run.",
+    })}</section>`;
+  const newest = await call(listDeployments, {
+    query: { flow_name: flow.name, page: 1, per_page: MAX_POINTS, start_ts: from },
+  });
+  return html`${leadTimes(newest.deployments)}<section class="card" aria-label="Deployments">${table({
+    caption: "Deployments",
+    columns: [
+      { text: "Artifact" },
+      { text: "At the start", className: "w-st" },
+      { text: "Environment" },
+      { text: "Commit" },
+      { text: "Lead time", isRight: true },
+      { text: "Deployed", isRight: true },
+    ],
+    rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
+  })}</section>${pager(visit, { ...answer, total: answer.total_count, per_page: PER_PAGE, page, page_count: Math.ceil(answer.total_count / PER_PAGE) })}`;
+}
+
+function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
+  const { flow_name: flow, artifact_name: artifact, snapshot_index: index } = deployment;
+  const name = nameCell({
+    href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
+    name: html`<bdi>${artifact ?? deployment.fingerprint}</bdi>`,
+    sub: deployment.trail_name,
+  });
+  const place =
+    index === null
+      ? deployment.environment_name
+      : html`<a href="${to.snapshot(deployment.environment_name, index)}">${deployment.environment_name} #${index}</a>`;
+  const lead = deployment.lead_time_seconds;
+  return html`<tr>${name}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${place}</td>
+<td>${commit(deployment.git_commit, deployment.commit_url)}</td>
+<td class="r num" data-l="Lead time">${lead === null ? "–" : formatSpan(lead)}</td>
+<td class="r">${time(deployment.deployed_at, now)}</td></tr>`;
+}
+
+/** The lead times of the newest deployments: figures, and each as a point on one scale. */
+function leadTimes(deployments: readonly Deployment[]): Html | null {
+  const times = deployments
+    .flatMap(({ lead_time_seconds: lead }) => (lead === null ? [] : [lead]))
+    .sort((a, b) => a - b);
+  if (times.length === 0) return null;
+  const at = (share: number): number => times[Math.min(times.length - 1, Math.floor(share * times.length))] as number;
+  const [median, slow, longest] = [at(0.5), at(0.9), times.at(-1) as number];
+  const sentence = `Half of the newest ${times.length} deployments took at most ${formatSpan(median)}, nine of ten at most
+${formatSpan(slow)}, the slowest ${formatSpan(longest)}.`;
+  const points = times.map((time) => {
+    const x = longest === 0 ? 0 : (time / longest) * 98 + 1;
+    return html`<circle class="c-point" cx="${x.toFixed(2)}%" cy="12" r="4"/>`;
+  });
+  return card({
+    id: "h-lead",
+    title: "Lead time",
+    note: "from the report of the build to the start",
+    body: padded(html`${figures([
+      { label: "Median", value: formatSpan(median) },
+      { label: "Nine of ten within", value: formatSpan(slow) },
+      { label: "Slowest", value: formatSpan(longest), note: `of ${formatNumber(times.length)}` },
+    ])}<svg class="chart gap-t" height="24" role="img" aria-label="${sentence}"><line class="c-axis" x1="0" x2="100%" y1="12"
+y2="12"/>${points}</svg><div class="axis" aria-hidden="true"><span>0</span><span>${formatSpan(longest)}</span></div>`),
+  });
+}
