@@ -23,10 +23,21 @@ export type ErrorCode =
 /** Field texts of a validation error: dotted path of the field -> one line (messages 1 and 2). */
 export type FieldErrors = Readonly<Record<string, string>>;
 
+/**
+ * A mistake in an uploaded text. `line` and `column` start at 1, columns in UTF-16 code units; `path` is the dotted
+ * path of the value, "" for the text as a whole; `message` is one line.
+ */
+type TextProblem = Readonly<{ line: number; column: number; path: string; message: string }>;
+
 export class AppError extends Error {
   readonly code: ErrorCode;
   /** null unless this is a validation error, and then never empty. */
   readonly fields: FieldErrors | null;
+  /**
+   * The mistakes of a refused text one by one, for callers in this process; null for any other error. A response has
+   * only `fields`, whose text lists the same mistakes.
+   */
+  readonly problems: readonly TextProblem[] | null;
   /** For the log only. */
   readonly internal: unknown;
   /** Response headers of the error, such as Allow. */
@@ -35,12 +46,18 @@ export class AppError extends Error {
   constructor(
     code: ErrorCode,
     message: string,
-    extra: { fields?: FieldErrors; internal?: unknown; headers?: Record<string, string> } = {},
+    extra: {
+      fields?: FieldErrors;
+      problems?: readonly TextProblem[];
+      internal?: unknown;
+      headers?: Record<string, string>;
+    } = {},
   ) {
     super(message);
     this.name = "AppError";
     this.code = code;
     this.fields = extra.fields ?? null;
+    this.problems = extra.problems ?? null;
     this.internal = extra.internal ?? null;
     this.headers = extra.headers ?? {};
   }
@@ -54,6 +71,10 @@ const ACCESS_MESSAGE = "You don't have permission to access this resource";
 /** 400 with one text per field. `fields` must not be empty. */
 export const invalid = (fields: FieldErrors, internal?: unknown): AppError =>
   new AppError("invalid", VALIDATION_MESSAGE, { fields, internal });
+
+/** 400 for an uploaded text with mistakes. `text` lists them for the client, `problems` for callers in this process. */
+export const invalidText = (field: string, text: string, problems: readonly TextProblem[]): AppError =>
+  new AppError("invalid", VALIDATION_MESSAGE, { fields: { [field]: text }, problems });
 
 /** 400 that is not about a field: only a message. */
 export const badRequest = (message: string, internal?: unknown): AppError =>

@@ -12,6 +12,7 @@ import { declaredLength, hasBody } from "./body/body.ts";
 import { readOperationBody } from "./body/read-body.ts";
 import type { OperationBody } from "./body/read-body.ts";
 import { announceDeprecation } from "./deprecation.ts";
+import { isReading } from "./operation.ts";
 import type { Input, Reply } from "./operation.ts";
 import { checkParameters, parseQueryParameters } from "./query-parameters.ts";
 import { charactersOf, sendRepresentation } from "./representation.ts";
@@ -30,7 +31,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
   });
   const request = authorize(exchange);
   if (operation.status === "removed") throw gone();
-  if (operation.method !== "GET") server.ensureWritable(declaredLength(ctx.req) ?? 0);
+  if (!isReading(operation)) server.ensureWritable(declaredLength(ctx.req) ?? 0);
   // Before the body is read: an endpoint that does not exist receives none.
   if (operation.signature) findSignedEndpoint(exchange, operation.signature);
   const rawQuery = parseQueryParameters(operation.query, ctx.querystring);
@@ -95,7 +96,7 @@ async function handle<Context, M extends Membership>(
       ? authenticateSignature(exchange, signature, { request: authorized, body: rawBody })
       : reauthorize(exchange, authorized);
   const input: Input<TObject, TObject, never> = { params, query, body: value as never, file, sentFields, rawBody };
-  const isRead = operation.method === "GET";
+  const isRead = isReading(operation);
   let isPublished = false;
   try {
     // Rights may have ended while the body arrived. A write without preparation checks in its transaction alone.
