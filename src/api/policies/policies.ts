@@ -3,10 +3,10 @@
  * is in force.
  */
 import { Type } from "typebox";
-import { excerpt } from "../../domain/text/excerpt.ts";
 import { POLICY_NAME } from "../../domain/names.ts";
 import type { ControlReference } from "../../domain/policy/ast.ts";
-import { listDiagnostics, renderDiagnostics, sortDiagnostics } from "../../domain/policy/diagnostics.ts";
+import { listDiagnostics, renderDiagnostics } from "../../domain/policy/diagnostics.ts";
+import { findMissingControls } from "../../domain/policy/missing-controls.ts";
 import { isObject, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { invalidText } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
@@ -156,29 +156,19 @@ const presentPolicy = (store: Store, row: PolicyRow, allowance: Allowance) => ({
 });
 
 /**
- * Checks that all controls a policy refers to exist (semantics 5.1, decision 106). An archived control exists: its
- * identifier is never reused, and an unchanged file must not become invalid.
+ * Checks that all controls a policy refers to exist.
  * @throws AppError invalid on `policy_file`, with all controls that do not exist as its `problems`
  */
 export function requireControls(
   { store, organization }: OperationContext,
   references: readonly ControlReference[],
 ): void {
-  const existing = new Set(
-    [...new Set(references.map(({ control }) => control))].filter((control) =>
-      store.controls.find(organization.id, control),
-    ),
+  const missing = findMissingControls(
+    references,
+    organization.name,
+    (control) => store.controls.find(organization.id, control) !== null,
   );
-  const unknown = references.filter(({ control }) => !existing.has(control));
-  if (unknown.length === 0) return;
-  const diagnostics = unknown.map(({ control, line, column, path }) => ({
-    line,
-    column,
-    path,
-    problem: `Control '${excerpt(control)}' does not exist in organization '${organization.name}'`,
-  }));
-  const problems = sortDiagnostics(diagnostics);
-  throw invalidText("policy_file", renderDiagnostics(problems), listDiagnostics(problems));
+  if (missing.length > 0) throw invalidText("policy_file", renderDiagnostics(missing), listDiagnostics(missing));
 }
 
 export const putPolicy = operation({
