@@ -106,7 +106,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     customAttestationTypes: customAttestationTypeStore(db, sources),
     auditPackages: auditPackageStore(db),
     policies,
-    policyPreviews: policyPreviewStore(db, { allowlists, environments, policies, snapshots }),
+    policyPreviews: policyPreviewStore(db, { allowlists, environments, flows, policies, snapshots }),
     controls: controlStore(db, sources),
     controlCoverage: controlCoverageStore(db),
     controlDecisions: controlDecisionStore(db),

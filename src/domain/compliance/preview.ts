@@ -7,7 +7,7 @@ import type { AttestationCandidate } from "../policy/evaluate.ts";
 import { explainVerdict } from "../policy/reasons.ts";
 import { hasMembers, isListOf, isObject } from "../stored-json.ts";
 import type { SourcePosition } from "../text/source-position.ts";
-import { evaluateInEnvironment, expandStoredVerdict } from "./environment.ts";
+import { evaluateInEnvironment, expandStoredVerdict, rewordReasons } from "./environment.ts";
 import type { AppliedPolicy, Evaluation, Facts, FlowRecord, StoredVerdict } from "./environment.ts";
 
 /** A policy text that is valid but not stored. `positions`: of its rules, as findRulePositions returns them. */
@@ -66,16 +66,23 @@ export function withDraft(
  * Evaluates an artifact as it would be with the draft.
  * @param input.policies the result of withDraft
  * @param input.before the present evaluation
+ * @param input.withPresentNames the facts as reasons show them, with the present names of flows; called for a changed
+ *   verdict only
+ * @param input.documentOf the document of a stored policy version by its key, null when it cannot be read
  */
 export function previewArtifact({
   policies,
   draft,
   before,
+  withPresentNames,
+  documentOf,
   ...subject
 }: {
   policies: readonly AppliedPolicy[];
   draft: PolicyDraft;
   before: Evaluation;
+  withPresentNames: (facts: Facts) => Facts;
+  documentOf: (versionId: number) => PolicyDocument | null;
   artifact: { fingerprint: string; name: string };
   facts: Facts;
   isAllowlisted: boolean;
@@ -84,11 +91,13 @@ export function previewArtifact({
   const outcome = outcomeOf(before, after);
   const verdicts = { outcome, before: before.compliant, after: after.compliant };
   if (outcome === "unchanged") return { ...verdicts, reasonsBefore: [], reasons: [] };
+  const facts = withPresentNames(subject.facts);
   const reasons = after.verdicts.flatMap((verdict, index) => {
     const { document } = policies[index] as AppliedPolicy;
-    return reasonsOf(verdict, { document, facts: subject.facts, draft });
+    return reasonsOf(verdict, { document, facts, draft });
   });
-  return { ...verdicts, reasonsBefore: before.reasons, reasons };
+  const reworded = facts === subject.facts ? null : rewordReasons(facts, before.verdicts, documentOf);
+  return { ...verdicts, reasonsBefore: reworded ?? before.reasons, reasons };
 }
 
 const isSatisfied = ({ verdicts }: Evaluation): boolean => verdicts.every(({ status }) => status === "COMPLIANT");
@@ -130,7 +139,7 @@ export const isEvaluable = (value: unknown): value is Facts =>
   isObject(value) &&
   isListOf(
     (flow): flow is FlowRecord =>
-      hasMembers<FlowRecord>("flow", "tags", "filename", "state", "trail", "candidates")(flow) &&
+      hasMembers<FlowRecord>("flow_id", "flow", "tags", "filename", "state", "trail", "candidates")(flow) &&
       isListOf(isCandidate)(flow.candidates),
   )(value["flows"]);
 

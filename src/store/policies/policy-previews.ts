@@ -5,10 +5,11 @@
  * An artifact whose facts changed since its evaluation is marked stale: storing the text would evaluate it on the
  * present facts, and the result may be another one.
  */
-import type { AppliedPolicy, Evaluation, StoredVerdict } from "../../domain/compliance/environment.ts";
-import { evaluateInEnvironment } from "../../domain/compliance/environment.ts";
+import type { AppliedPolicy, Evaluation, Facts, StoredVerdict } from "../../domain/compliance/environment.ts";
+import { evaluateInEnvironment, withFlowNames } from "../../domain/compliance/environment.ts";
 import { isEvaluable, previewArtifact, verdictWord, withDraft } from "../../domain/compliance/preview.ts";
 import type { PolicyDraft, PreviewedVerdict, PreviewReason, VerdictWord } from "../../domain/compliance/preview.ts";
+import type { PolicyDocument } from "../../domain/policy/ast.ts";
 import { hasMembers, isListOf, isText, readStoredJson, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { fromSqlBoolean } from "../db/database.ts";
 import type { Db } from "../db/types.ts";
@@ -16,6 +17,7 @@ import type { allowlistStore } from "../environments/allowlists.ts";
 import type { EnvironmentRow, environmentStore } from "../environments/environments.ts";
 import { OPEN } from "../environments/snapshots.ts";
 import type { snapshotStore } from "../environments/snapshots.ts";
+import type { flowStore } from "../flows/flows.ts";
 import type { policyStore } from "./policies.ts";
 
 /** `environmentIds`: active physical environments, in the order of the result. */
@@ -83,6 +85,7 @@ type EvaluationRow = { facts_json: string; verdicts_json: string; reasons_json: 
 type PreviewParts = {
   allowlists: Pick<ReturnType<typeof allowlistStore>, "findLatest">;
   environments: Pick<ReturnType<typeof environmentStore>, "get" | "listPolicies">;
+  flows: Pick<ReturnType<typeof flowStore>, "findPresentNames">;
   policies: Pick<ReturnType<typeof policyStore>, "listInForce" | "getDocument" | "find">;
   snapshots: Pick<ReturnType<typeof snapshotStore>, "find" | "countRunning">;
 };
@@ -98,7 +101,7 @@ type Place = {
   stale: ReadonlySet<string>;
 };
 
-export function policyPreviewStore(db: Db, { allowlists, environments, policies, snapshots }: PreviewParts) {
+export function policyPreviewStore(db: Db, { allowlists, environments, flows, policies, snapshots }: PreviewParts) {
   const running = db.prepare<[number], RunningRow>(
     `SELECT name, fingerprint, compliant, evaluation_id FROM snapshot_artifacts
      WHERE environment_id = ? AND last_index = ${OPEN} ORDER BY name, fingerprint`,
@@ -134,6 +137,16 @@ export function policyPreviewStore(db: Db, { allowlists, environments, policies,
     };
   }
 
+  function withPresentNames(facts: Facts): Facts {
+    const names = flows.findPresentNames(facts.flows.map(({ flow_id }) => flow_id));
+    return withFlowNames(facts, (id) => names.get(id));
+  }
+
+  function documentOf(versionId: number): PolicyDocument | null {
+    const document = attempt(() => policies.getDocument(versionId));
+    return "failed" in document ? null : document.value;
+  }
+
   /** @throws StoredJsonError when the stored evaluation is damaged */
   function previewRow(
     row: RunningRow,
@@ -155,7 +168,7 @@ export function policyPreviewStore(db: Db, { allowlists, environments, policies,
           verdicts: readStoredJson(stored.verdicts_json, isListOf(hasMembers<StoredVerdict>("status", "policy"))),
           reasons: readStoredJsonOrNull(stored.reasons_json, isListOf(isText)) ?? [],
         };
-    return previewArtifact({ policies: place.policies, draft, before, ...subject });
+    return previewArtifact({ policies: place.policies, draft, before, withPresentNames, documentOf, ...subject });
   }
 
   function previewEnvironment(environment: EnvironmentRow, question: PreviewQuestion, rest: Rest): EnvironmentPreview {

@@ -323,6 +323,27 @@ test("an artifact whose facts changed since its evaluation is marked", async () 
   assert.equal([shown.stale, shown.flips.map(({ name, stale }: any) => [name, stale])], [1, [["built", true]]]);
 });
 
+test("reasons show the present names of flows", async () => {
+  const { at, flow } = await story();
+  const reasonsOf = async (policy_yaml: string) => {
+    const [shown] = (await preview(at, { policy_yaml, policy_name: "live" })).body.environments;
+    return shown.flips.flatMap((flip: any) => [...flip.reasons_before, ...flip.reasons.map(({ text }: any) => text)]);
+  };
+  const renamed = await server.call("PUT", `/flows/${at.org}/${flow}/rename`, {
+    key: at.key,
+    body: { new_name: "frontend" },
+  });
+  assert.is(renamed.status, 200, renamed.text);
+  assert.equal(await reasonsOf(REVIEW), [
+    "Policy 'live' requires a compliant generic attestation named 'review', but none was reported in trail 't1' of " +
+      "flow 'frontend'.",
+  ]);
+  await server.given.policy(at, { name: "live", yaml: REVIEW.slice(V1.length) });
+  await server.settled();
+  await server.call("PUT", `/flows/${at.org}/frontend/rename`, { key: at.key, body: { new_name: "web" } });
+  assert.ok((await reasonsOf(NOTHING)).some((text: string) => text.endsWith("in trail 't1' of flow 'web'.")));
+});
+
 test("while a re-evaluation is due, the verdicts under the policies in force are compared", async () => {
   const { at, world, environment } = await story();
   await server.given.policy(at, { name: "late", yaml: REVIEW.slice(V1.length) });
