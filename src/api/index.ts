@@ -36,6 +36,7 @@ import * as flowsFlows from "./flows/flows.ts";
 import * as flowsRepoReleases from "./flows/repo-releases.ts";
 import * as flowsRepos from "./flows/repos.ts";
 import * as flowsSearch from "./flows/search.ts";
+import * as flowsTemplatePreview from "./flows/template-preview.ts";
 import * as flowsTrails from "./flows/trails.ts";
 import * as meta from "./meta.ts";
 import * as notificationsActions from "./notifications/actions.ts";
@@ -48,6 +49,7 @@ import * as policiesControlDecisions from "./policies/control-decisions.ts";
 import * as policiesControlVersions from "./policies/control-versions.ts";
 import * as policiesControls from "./policies/controls.ts";
 import * as policiesPolicies from "./policies/policies.ts";
+import * as policiesPolicyPreview from "./policies/policy-preview.ts";
 import * as removed from "./removed.ts";
 import * as schemas from "./schemas.ts";
 import * as tags from "./tags.ts";
@@ -88,6 +90,7 @@ const resources: readonly object[] = [
   flowsRepoReleases,
   flowsRepos,
   flowsSearch,
+  flowsTemplatePreview,
   flowsTrails,
   meta,
   notificationsActions,
@@ -100,6 +103,7 @@ const resources: readonly object[] = [
   policiesControlVersions,
   policiesControls,
   policiesPolicies,
+  policiesPolicyPreview,
   removed,
   schemas,
   tags,

@@ -3,7 +3,7 @@
  * closes the parts), the command line and the tests build it here and nowhere else.
  */
 import { contextFactory } from "../api/context.ts";
-import type { LargeReportRecorder, OperationContext, OrgMembership } from "../api/context.ts";
+import type { LargeReportRecorder, OperationContext, OrgMembership, PolicyPreviewer } from "../api/context.ts";
 import { operations } from "../api/index.ts";
 import { DOCUMENT } from "../api/openapi-document.ts";
 import { readBuildInfo } from "../assets.ts";
@@ -56,6 +56,7 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   customTypes: AttestationTypes;
   largeJson: LargeJsonReader;
   documents: DocumentReader;
+  policyPreviews: PolicyPreviewer;
   packages: PackageMaker;
   /** Whether the server can do its work. Never rejects. */
   readiness: () => Promise<ReadinessReport>;
@@ -179,6 +180,7 @@ function createContextFactory(dependencies: AppDependencies) {
     packages: dependencies.packages,
     customTypes: dependencies.customTypes,
     documents: dependencies.documents,
+    policyPreviews: dependencies.policyPreviews,
     largeJson: dependencies.largeJson,
     recorder: dependencies.recorder,
     jobs: dependencies.runner,

@@ -37,6 +37,7 @@ import { eventFactStore } from "./notifications/event-facts.ts";
 import { notificationTargetStore } from "./notifications/notification-targets.ts";
 import { organizationStore } from "./accounts/organizations.ts";
 import { passwordStore } from "./accounts/passwords.ts";
+import { policyPreviewStore } from "./policies/policy-previews.ts";
 import { policyStore } from "./policies/policies.ts";
 import { artifactLocationStore } from "./environments/artifact-locations.ts";
 import { snapshotRecorderStore } from "./environments/snapshot-recorder.ts";
@@ -105,6 +106,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     customAttestationTypes: customAttestationTypeStore(db, sources),
     auditPackages: auditPackageStore(db),
     policies,
+    policyPreviews: policyPreviewStore(db, { allowlists, environments, flows, policies, snapshots }),
     controls: controlStore(db, sources),
     controlCoverage: controlCoverageStore(db),
     controlDecisions: controlDecisionStore(db),

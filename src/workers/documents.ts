@@ -5,7 +5,7 @@
  */
 import { MAX_INLINE_DOCUMENT_BYTES, readPolicyFile, readTemplateFile } from "../domain/documents.ts";
 import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";
-import { AppError, invalid, unavailable } from "../errors.ts";
+import { AppError, invalidText, unavailable } from "../errors.ts";
 import type { DocumentResult, DocumentTask } from "./document-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "./pool.ts";
 import type { Pool } from "./pool.ts";
@@ -18,8 +18,8 @@ export type DocumentReader = {
   /**
    * Parses an uploaded template. Do not use the bytes afterwards: they may move to the thread.
    * @param lane the organization that uploads it
-   * @throws AppError invalid on `template_file` (messages 12), too_large if it exceeds the limits on time or memory,
-   *   unavailable if the server is too busy
+   * @throws AppError invalid on `template_file` (messages 12) with its `problems`, too_large if it exceeds the limits
+   *   on time or memory, unavailable if the server is too busy
    */
   readTemplate(lane: string, bytes: Buffer): Promise<StoredTemplateFile>;
   /** Parses an uploaded policy. @throws AppError as readTemplate, on `policy_file` (messages 13) */
@@ -73,7 +73,7 @@ export function createDocumentReader(pool: DocumentPool): DocumentReader {
     const result = isSmall
       ? parse(bytes)
       : ((await readInThread(field, lane, { kind, bytes })) as File | DocumentRefusal);
-    if ("refusal" in result) throw invalid({ [field]: result.refusal });
+    if ("refusal" in result) throw invalidText(field, result.refusal, result.problems);
     return isSmall ? { ...result, parsedJson: null } : result;
   }
 

@@ -102,6 +102,37 @@ test("refuses a large file with the same text as a small one", async () => {
   );
 });
 
+/** The mistakes of a refusal, as callers in this process get them. */
+async function problemsOf(reading: Promise<unknown>): Promise<AppError["problems"]> {
+  const error = await rejection(reading);
+  assert.instance(error, AppError);
+  return (error as AppError).problems;
+}
+
+test("a refusal has its mistakes one by one, from the main thread and from the other", async () => {
+  for (const size of [100, MAX_INLINE_DOCUMENT_BYTES + 1]) {
+    assert.equal(await problemsOf(documents.readTemplate("a", padded("version: 2\nx: 1", size))), [
+      { line: 1, column: 10, path: "version", message: "Input should be 1 [input: 2]" },
+      { line: 2, column: 1, path: "x", message: "Extra inputs are not permitted [input: 1]" },
+    ]);
+    assert.equal(await problemsOf(documents.readPolicy("a", padded("_schema: /v2\nx: 1", size))), [
+      {
+        line: 1,
+        column: 10,
+        path: "_schema",
+        message: "the schema is not supported; its path must end in /v1 [input: /v2]",
+      },
+      { line: 2, column: 1, path: "x", message: "Extra inputs are not permitted [input: 1]" },
+    ]);
+    const broken = Buffer.concat([padded("_schema: /v1\n", size), Buffer.from([0xff])]);
+    assert.equal(
+      (await problemsOf(documents.readPolicy("a", Buffer.from(broken))))?.map(({ path, message }) => [path, message]),
+      [["", "the file is not UTF-8 text. Save it in that encoding"]],
+    );
+    assert.is((await problemsOf(documents.readTemplate("a", broken)))?.[0]?.path, "");
+  }
+});
+
 const LARGE = padded(TEMPLATE, 10_000);
 
 test("refuses a file that takes too much time or memory as too large, with the limit", async () => {

@@ -100,7 +100,8 @@ const MAX_SHOWN_PROBLEMS = 20;
 
 const quote = (word: string): string => JSON.stringify(word.slice(0, 100));
 
-function selectOrganization(store: Store, name: string | null): OrganizationRow {
+/** The organization with this name; for null, the only one. @throws CommandError */
+export function selectOrganization(store: Store, name: string | null): OrganizationRow {
   const all = store.organizations.list();
   const names = all.map((organization) => organization.name);
   if (name === null) {
@@ -118,7 +119,8 @@ function selectOrganization(store: Store, name: string | null): OrganizationRow 
   return found;
 }
 
-function requireEnvironment(store: Store, organization: OrganizationRow, name: string): EnvironmentRow {
+/** The environment with this name or former name. @throws CommandError that suggests similar names */
+export function requireEnvironment(store: Store, organization: OrganizationRow, name: string): EnvironmentRow {
   try {
     return store.environments.require(organization, name);
   } catch (error) {
@@ -130,7 +132,7 @@ function requireEnvironment(store: Store, organization: OrganizationRow, name: s
   }
 }
 
-function suggestNames(word: string, names: readonly string[]): string[] {
+export function suggestNames(word: string, names: readonly string[]): string[] {
   const near = findNearestNames(word, names);
   if (near.length > 0) return [`did you mean ${near.join(" or ")}?`];
   return names.length === 0 ? [] : [`known are: ${names.slice(0, 20).join(", ")}${names.length > 20 ? ", ..." : ""}`];

@@ -4,6 +4,7 @@
 // multiplying aliases end too. Every problem is one short line. No text makes these functions throw.
 import { isMap, isScalar, isSeq, stringify } from "yaml";
 import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "../attestation/kinds.ts";
+import type { FileProblem } from "../policy/diagnostics.ts";
 import { excerpt } from "../text/excerpt.ts";
 import { ATTESTATION_NAME, matches, MAX_NAME_CHARS, REFERENCE_NAME } from "../names.ts";
 import { compareByPosition } from "../text/source-position.ts";
@@ -94,6 +95,15 @@ export function renderTemplateProblems(problems: readonly TemplateProblem[]): st
   );
   return [`${problems.length} validation errors for Template`, ...lines].join("\n");
 }
+
+/** The problems one by one, for callers that show each at its place. The path of the whole text is "". */
+export const listTemplateProblems = (problems: readonly TemplateProblem[]): FileProblem[] =>
+  problems.map(({ location, problem, line, column }) => ({
+    line,
+    column,
+    path: location === WHOLE_FILE ? "" : location,
+    message: problem,
+  }));
 
 /**
  * The template of a flow created with a list of names, and its text (semantics 2.1, legacy template): one artifact
