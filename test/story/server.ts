@@ -1,0 +1,34 @@
+/** A server that the story has been told on. */
+import { startServer } from "../given.ts";
+import type { ServerOptions, TestServer } from "../given.ts";
+import { outcome } from "../../src/notifications/outcome.ts";
+import type { Sender } from "../../src/notifications/sender.ts";
+import { FAILING_HOST } from "./acme/actions.ts";
+import { countingIds } from "./steps.ts";
+import { seedStory } from "./story.ts";
+import type { Story, StoryOptions } from "./story.ts";
+
+/** Connects to nothing: every message arrives, but for those to one receiver. */
+const SENDER: Sender = {
+  send: async ({ target_json }) =>
+    target_json.includes(FAILING_HOST)
+      ? outcome("refused", "The receiver answered 410 Gone", { status: 410 })
+      : outcome("accepted", null, { status: 200 }),
+  close: () => undefined,
+};
+
+export type StoryServer = { server: TestServer; story: Story };
+
+/** Starts a server and tells the story on it. The ids of all records are the same in every run. */
+export async function startStoryServer(
+  options: StoryOptions = {},
+  serverOptions: ServerOptions = {},
+): Promise<StoryServer> {
+  const server = await startServer({ newId: countingIds(), sender: SENDER, ...serverOptions });
+  try {
+    return { server, story: await seedStory(server, options) };
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
