@@ -1,4 +1,6 @@
 /** A server that the story has been told on. */
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { startServer } from "../given.ts";
 import type { ServerOptions, TestServer } from "../given.ts";
 import { outcome } from "../../src/notifications/outcome.ts";
@@ -31,4 +33,26 @@ export async function startStoryServer(
     await server.stop();
     throw error;
   }
+}
+
+const DATABASE = "story.db";
+const KEYS = "story.json";
+
+/** Saves rows, evidence and keys, for `startSavedStory`. @param directory is replaced */
+export function saveStory({ server, story }: StoryServer, directory: string): void {
+  const image = server.image();
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory, { recursive: true });
+  cpSync(image.directory, join(directory, "data"), { recursive: true });
+  writeFileSync(join(directory, DATABASE), image.database);
+  writeFileSync(join(directory, KEYS), JSON.stringify({ now: story.now, keys: [...story.keys] }));
+}
+
+/** Starts a server from a saved story, in a second; null if there is none. */
+export async function startSavedStory(directory: string): Promise<StoryServer | null> {
+  if (!existsSync(join(directory, KEYS))) return null;
+  const { now, keys } = JSON.parse(readFileSync(join(directory, KEYS), "utf8"));
+  const from = { database: readFileSync(join(directory, DATABASE)), directory: join(directory, "data"), at: now };
+  const server = await startServer({ newId: countingIds(), sender: SENDER, from });
+  return { server, story: { now, keys: new Map(keys) } };
 }

@@ -1,4 +1,4 @@
-/** What the tools of acme's pipelines report: the body of an attestation of each type, passing unless said otherwise. */
+/** What acme's pipelines report: the body of an attestation of each type, passing unless said otherwise. */
 import type { Part } from "../../given.ts";
 import { imageEvidence, jsonEvidence, textEvidence, tgzEvidence } from "../evidence.ts";
 
