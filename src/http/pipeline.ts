@@ -45,7 +45,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
     announceDeprecation(exchange, request.baseUrl, { body: body.value });
     const reply = await handle(exchange, request, { params, query, body });
     const sent = await sendReply(exchange, reply);
-    if (sent) cache?.keep(sent);
+    if (sent && !("timeDependent" in reply)) cache?.keep(sent);
   } finally {
     body.lease?.release();
   }
