@@ -23,6 +23,7 @@ import {
 } from "../src/server/worker-threads.ts";
 import { urlsFor } from "../src/contract/urls.ts";
 import type { Role } from "../src/domain/access.ts";
+import type { Timer } from "../src/domain/time.ts";
 import { findTargetProblem } from "../src/domain/network/webhook-url.ts";
 import { createRateLimiter } from "../src/http/rate-limiter.ts";
 import type { LoginDependencies } from "../src/auth/login-context.ts";
@@ -100,6 +101,8 @@ export type ServerOptions = {
   rates?: Partial<AppDependencies["rates"]>;
   /** No metrics unless given. */
   metrics?: AppDependencies["metrics"];
+  /** Timer of live updates; that of the system unless given. */
+  liveTimer?: Timer;
   /** Opens remote evidence storage in place of the local directory. */
   openRemoteEvidence?: (staging: string) => S3Store;
 };
@@ -199,6 +202,7 @@ export async function startServer(options: ServerOptions = {}) {
     checkResponses: true,
     rates: { address: null, key: null, now: () => 0, ...options.rates },
     metrics: options.metrics ?? null,
+    ...(options.liveTimer ? { liveTimer: options.liveTimer } : {}),
   });
   const { server, url } = await listen(app, network.address ?? { host: "127.0.0.1", port: 0 }, {
     limits: network.limits ?? { headerTimeout: 5, requestTimeout: 30 },
