@@ -26,6 +26,7 @@ import * as environmentsEnvironmentAuditlog from "./environments/environment-aud
 import * as environmentsEnvironmentEvents from "./environments/environment-events.ts";
 import * as environmentsEnvironmentPolicies from "./environments/environment-policies.ts";
 import * as environmentsEnvironments from "./environments/environments.ts";
+import * as environmentsExplanations from "./environments/explanations.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
 import * as environmentsReports from "./environments/reports.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
@@ -36,6 +37,7 @@ import * as flowsFlows from "./flows/flows.ts";
 import * as flowsRepoReleases from "./flows/repo-releases.ts";
 import * as flowsRepos from "./flows/repos.ts";
 import * as flowsSearch from "./flows/search.ts";
+import * as flowsTrailExplanations from "./flows/trail-explanations.ts";
 import * as flowsTrails from "./flows/trails.ts";
 import * as meta from "./meta.ts";
 import * as notificationsActions from "./notifications/actions.ts";
@@ -78,6 +80,7 @@ const resources: readonly object[] = [
   environmentsEnvironmentEvents,
   environmentsEnvironmentPolicies,
   environmentsEnvironments,
+  environmentsExplanations,
   environmentsLogicalEnvironments,
   environmentsReports,
   environmentsSnapshots,
@@ -88,6 +91,7 @@ const resources: readonly object[] = [
   flowsRepoReleases,
   flowsRepos,
   flowsSearch,
+  flowsTrailExplanations,
   flowsTrails,
   meta,
   notificationsActions,
