@@ -157,7 +157,11 @@ const ExplainedVerdict = named(
     version: Type.Integer(),
     version_id: Type.Integer(),
     status: OneOf(["COMPLIANT", "NON-COMPLIANT"]),
-    rules: Type.Array(ExplainedRule),
+    rules: Nullable(
+      Type.Array(ExplainedRule, {
+        description: "null where the response has no room for them (4 MB): ask for the artifact by its fingerprint",
+      }),
+    ),
   }),
 );
 

@@ -28,10 +28,11 @@
  *   and `record`, the attestation as reported, null if it no longer exists: {`type`, `overridden_type`,
  *   `control_version`, `description`, `reasons`, `reported_by`, `created_at`, `evidence_digest` (SHA-256),
  *   `evidence_filename`}}
- * - `artifacts[].policies`: {`policy`, `version`, `version_id`, `status`, `rules`: {`rule` {`type`, `definition`},
- *   `in_words`, `lines` {`from`, `to`} in `policy_yaml` (null if the text does not have it), `satisfied` (null: not
- *   applicable), `resolutions`: {`type`, `context`, `in_words`, `attestation_ids`: the attestations that determined the
- *   result}, `conditions`, `satisfied_by`: what would satisfy it}}
+ * - `artifacts[].policies`: {`policy`, `version`, `version_id`, `status`, `rules` (null where the API has no room for
+ *   them): {`rule` {`type`, `definition`}, `in_words`, `lines` {`from`, `to`} in `policy_yaml` (null if the text does
+ *   not have it), `satisfied` (null: not applicable), `resolutions`: {`type`, `context`, `in_words`,
+ *   `attestation_ids`: the attestations that determined the result}, `conditions`, `satisfied_by`: what would satisfy
+ *   it}}
  * - `rules[].conditions`, the exceptions or the condition of a rule: {`type`, `text`, `lines`, `results`: {`flow`,
  *   `result` (null: not evaluated, or failed), `error`, `values`: of the names in it}}
  * - `artifacts[].causes`: {`kind`, `words`, `flow`, `trail`, `name`, `type`, `control`, `attestation_id`, `level`},
@@ -52,7 +53,7 @@ import type { ExplainedVersion } from "../store/policies/explained-versions.ts";
 import type { ExplainedArtifactShape, ExplainedPolicy, SnapshotExplanation } from "./explanation-shapes.ts";
 
 type SnapshotExplanationValue = Static<typeof SnapshotExplanation>;
-type Rule = Static<typeof ExplainedArtifactShape>["policies"][number]["rules"][number];
+type Rule = (Static<typeof ExplainedArtifactShape>["policies"][number]["rules"] & object)[number];
 type Condition = Rule["conditions"][number];
 
 /** What the presenter needs besides the explanation. */
@@ -61,6 +62,8 @@ type Sources = {
   getText(versionId: number): string | null;
   /** Where the rules of a policy version stand in its text; null where that is unknown. */
   getLines(versionId: number): PolicyLines | null;
+  /** Characters after which further artifacts are written without their rules, which are most of the text. */
+  maxChars: number;
 };
 
 /**
@@ -75,7 +78,7 @@ export function* writeExplanation(
   const problems = problemsOf(explanation);
   yield openObject({ ...request, same: problems.length === 0, problems });
   yield '"snapshot":';
-  yield* writeSnapshot(explanation, request.fingerprint, sources);
+  yield* writeSnapshot(explanation, request.fingerprint, { sources, room: { chars: sources.maxChars } });
   yield "}";
 }
 
@@ -85,7 +88,7 @@ const openObject = (value: object): string => `${JSON.stringify(value).slice(0, 
 function* writeSnapshot(
   { environment, snapshot, policies, artifacts, members, causedBy }: Explanation,
   fingerprint: string | null,
-  sources: Sources,
+  { sources, room }: { sources: Sources; room: { chars: number } },
 ): Generator<string, void> {
   yield openObject({
     environment: { id: environment.public_id, name: environment.name, type: environment.type },
@@ -106,12 +109,16 @@ function* writeSnapshot(
   });
   const shown = artifacts.filter(({ row }) => fingerprint === null || row.fingerprint === fingerprint);
   yield '"artifacts":[';
-  for (const [index, artifact] of shown.entries())
-    yield `${index === 0 ? "" : ","}${JSON.stringify(presentArtifact(artifact, sources))}`;
+  for (const [index, artifact] of shown.entries()) {
+    const hasRoom = room.chars > 0;
+    const text = JSON.stringify(presentArtifact(artifact, sources, { withRules: hasRoom }));
+    room.chars -= text.length;
+    yield index === 0 ? text : `,${text}`;
+  }
   yield '],"members":[';
   for (const [index, member] of members.entries()) {
     if (index > 0) yield ",";
-    yield* writeSnapshot(member, fingerprint, sources);
+    yield* writeSnapshot(member, fingerprint, { sources, room });
   }
   yield "]}";
 }
@@ -130,7 +137,11 @@ const presentVersion = (
   policy_yaml: getText(versionId),
 });
 
-function presentArtifact(artifact: ExplainedArtifact, sources: Sources): Static<typeof ExplainedArtifactShape> {
+function presentArtifact(
+  artifact: ExplainedArtifact,
+  sources: Sources,
+  { withRules }: { withRules: boolean },
+): Static<typeof ExplainedArtifactShape> {
   const { row, exited, compliant, allowlist, facts, verdicts, attestations, reasons, problems } = artifact;
   return {
     name: row.name,
@@ -159,9 +170,11 @@ function presentArtifact(artifact: ExplainedArtifact, sources: Sources): Static<
         version: version.version,
         version_id: version.versionId,
         status: verdict.status,
-        rules: verdict.rules.map((rule, index) =>
-          presentRule(artifact, rule, { lines: lines?.[index] ?? null, conditions: conditions[index] ?? [] }),
-        ),
+        rules: withRules
+          ? verdict.rules.map((rule, index) =>
+              presentRule(artifact, rule, { lines: lines?.[index] ?? null, conditions: conditions[index] ?? [] }),
+            )
+          : null,
       };
     }),
     reasons: [...reasons],

@@ -20,7 +20,10 @@ import { definePaging, presentPagination } from "../paging.ts";
 import { EnvironmentPath } from "../paths.ts";
 import { EXPRESSIONS, expressionProblem, requireSnapshot } from "./snapshots.ts";
 
-const PAGES = definePaging({ perPage: 20, maxPerPage: 100 });
+const PAGES = definePaging({ perPage: 20, maxPerPage: 50 });
+
+/** Characters of artifacts with all their rules in one response: 4 MB. Each may have a thousand rules. */
+const MAX_SHOWN_CHARS = 4 * 1_048_576;
 
 /** Bytes of policy texts in one response. */
 const MAX_SHOWN_BYTES = 2 * 1_048_576;
@@ -132,7 +135,8 @@ async function write(
     return text;
   };
   const texts: string[] = [];
-  for (const text of writeExplanation(explanation, request, { getText, getLines: memoize(policies.findLines) })) {
+  const sources = { getText, getLines: memoize(policies.findLines), maxChars: MAX_SHOWN_CHARS };
+  for (const text of writeExplanation(explanation, request, sources)) {
     texts.push(text);
     await nextTurn();
   }

@@ -102,6 +102,7 @@ function renderJson({ policies }: Store, explanation: Explanation, question: Que
     { ...question, selection: null },
     {
       getText: policies.getText,
+      maxChars: Number.POSITIVE_INFINITY,
       getLines: memoize((id) => policies.findLines(id) ?? locateRules(policies.getText(id))),
     },
   );
