@@ -26,6 +26,7 @@ import * as environmentsEnvironmentAuditlog from "./environments/environment-aud
 import * as environmentsEnvironmentEvents from "./environments/environment-events.ts";
 import * as environmentsEnvironmentPolicies from "./environments/environment-policies.ts";
 import * as environmentsEnvironments from "./environments/environments.ts";
+import * as environmentsExplanations from "./environments/explanations.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
 import * as environmentsReports from "./environments/reports.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
@@ -37,6 +38,7 @@ import * as flowsRepoReleases from "./flows/repo-releases.ts";
 import * as flowsRepos from "./flows/repos.ts";
 import * as flowsSearch from "./flows/search.ts";
 import * as flowsTemplatePreview from "./flows/template-preview.ts";
+import * as flowsTrailExplanations from "./flows/trail-explanations.ts";
 import * as flowsTrails from "./flows/trails.ts";
 import * as meta from "./meta.ts";
 import * as notificationsActions from "./notifications/actions.ts";
@@ -80,6 +82,7 @@ const resources: readonly object[] = [
   environmentsEnvironmentEvents,
   environmentsEnvironmentPolicies,
   environmentsEnvironments,
+  environmentsExplanations,
   environmentsLogicalEnvironments,
   environmentsReports,
   environmentsSnapshots,
@@ -91,6 +94,7 @@ const resources: readonly object[] = [
   flowsRepos,
   flowsSearch,
   flowsTemplatePreview,
+  flowsTrailExplanations,
   flowsTrails,
   meta,
   notificationsActions,

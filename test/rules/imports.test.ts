@@ -16,7 +16,7 @@ const test = suite("rules/imports");
  */
 const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["main.ts", "cli"],
-  ["cli", "diagnostics server backup auth evidence config log.ts store domain errors.ts assets.ts clock.ts"],
+  ["cli", "diagnostics server contract backup auth evidence config log.ts store domain errors.ts assets.ts clock.ts"],
   ["diagnostics", "evidence config store domain"],
   [
     "server",
