@@ -2,6 +2,7 @@
 import { isOperation } from "./context.ts";
 import type { AssayOperation } from "./context.ts";
 import * as accountsApiKeys from "./accounts/api-keys.ts";
+import * as accountsMembers from "./accounts/members.ts";
 import * as accountsMembershipAuditLog from "./accounts/membership-audit-log.ts";
 import * as accountsOrganizations from "./accounts/organizations.ts";
 import * as accountsPrincipal from "./accounts/principal.ts";
@@ -54,6 +55,7 @@ import * as tags from "./tags.ts";
 
 const resources: readonly object[] = [
   accountsApiKeys,
+  accountsMembers,
   accountsMembershipAuditLog,
   accountsOrganizations,
   accountsPrincipal,

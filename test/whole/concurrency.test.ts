@@ -118,6 +118,15 @@ const CASES: Readonly<Record<string, Case>> = {
     body: { name: "same" },
     count: "SELECT count(*) FROM service_accounts WHERE name = 'same'",
   },
+  create_member: {
+    body: { name: "same", email: "same@example.com" },
+    count: "SELECT count(*) FROM users WHERE name = 'same'",
+  },
+  put_member: {
+    params: { user: "newcomer" },
+    body: { role: "member" },
+    count: "SELECT count(*) FROM memberships m JOIN users u ON u.id = m.user_id WHERE u.name = 'newcomer'",
+  },
   create_or_update_env_action: {
     body: { name: "same", environments: ["production"] },
     count: "SELECT count(*) FROM actions WHERE name = 'same'",
@@ -146,6 +155,7 @@ const MAKES_NOTHING: Readonly<Record<string, string>> = {
   archive_custom_attestation_type: "ends something",
   delete_action: "removes",
   delete_environment_notification: "removes",
+  delete_member: "removes",
   delete_notification_config: "removes",
   delete_service_account: "removes",
   delete_service_account_api_key: "removes",

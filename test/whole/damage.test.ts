@@ -85,6 +85,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_deployments: [],
   list_env_deployments: [],
   list_envs: [],
+  list_members: [],
   list_policies: ["policy_events.data_json"],
   list_repo_deployments: [],
   list_repo_filter_options: [],

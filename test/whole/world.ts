@@ -39,6 +39,7 @@ const PLACES: World["places"] = {
   ecs_report: { env_name: "env-ecs" },
   azure_apps_report: { env_name: "env-azure" },
   cloud_run_report: { env_name: "env-run" },
+  delete_member: { user: "leaver" },
 };
 
 const TEMPLATE = `
@@ -84,6 +85,7 @@ const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   name: "SELECT name FROM service_accounts WHERE organization_id = ?",
   key_id: `SELECT k.public_id FROM api_keys k JOIN service_accounts a ON a.id = k.service_account_id
       WHERE a.organization_id = ?`,
+  user: ["newcomer", "leaver"],
   hook_uid: "SELECT public_id FROM inbound_webhooks WHERE organization_id = ?",
   snapshot_expression: ["1", "2", "-1", "~1", "#1", "@{now}"],
   resource_type: ["flow", "flows", "env", "environments", "repo", "controls"],
@@ -150,6 +152,8 @@ export async function createWorld(): Promise<World> {
   await rest(server, at, FURTHER);
   await environments(server, at);
   await rest(server, at, LISTENING);
+  for (const name of ["newcomer", "leaver"]) server.store.users.create({ name, displayName: "", email: null });
+  await made(server, "PUT", `/members/${org}/leaver`, { key, body: { role: "reader" } });
   await server.settled();
   const organizationId = (server.store.organizations.find(org) as { id: number }).id;
   const values = Object.fromEntries(
