@@ -5,6 +5,7 @@ import * as accountsApiKeys from "./accounts/api-keys.ts";
 import * as accountsMembers from "./accounts/members.ts";
 import * as accountsMembershipAuditLog from "./accounts/membership-audit-log.ts";
 import * as accountsOrganizations from "./accounts/organizations.ts";
+import * as accountsOwnApiKeys from "./accounts/own-api-keys.ts";
 import * as accountsPrincipal from "./accounts/principal.ts";
 import * as accountsServiceAccounts from "./accounts/service-accounts.ts";
 import * as accountsUsers from "./accounts/users.ts";
@@ -58,6 +59,7 @@ const resources: readonly object[] = [
   accountsMembers,
   accountsMembershipAuditLog,
   accountsOrganizations,
+  accountsOwnApiKeys,
   accountsPrincipal,
   accountsServiceAccounts,
   accountsUsers,

@@ -1,6 +1,8 @@
 /** What tests of the operations for administrators share. */
 import * as assert from "uvu/assert";
-import type { Answer, TestServer } from "../given.ts";
+import { newSecret } from "../../src/clock.ts";
+import { cookieDigest } from "../../src/store/accounts/sessions.ts";
+import type { Answer, CallOptions, TestServer } from "../given.ts";
 
 export type At = { org: string; key: string };
 export const DENIED = { message: "You don't have permission to access this resource" };
@@ -51,3 +53,21 @@ export const invalid = (errors: Record<string, string>) => ({
   status: 400,
   body: { message: "Input payload validation failed", errors },
 });
+
+/** Signs a user in. @returns the id of the session, and a function that sends requests with it */
+export function signIn(server: TestServer, userId: number) {
+  const [cookie, token] = [newSecret(), newSecret()];
+  const id = server.store.sessions.create({
+    digest: cookieDigest(cookie),
+    csrfToken: token,
+    userId,
+    method: "password",
+    address: "127.0.0.1",
+    userAgent: "test",
+    idleTimeoutS: 3600,
+    lifetimeS: 7200,
+  });
+  const call = (method: string, path: string, options: CallOptions = {}): Promise<Answer> =>
+    server.call(method, path, { ...options, headers: { Cookie: `assay=${cookie}`, "X-CSRF-Token": token } });
+  return { id, call };
+}

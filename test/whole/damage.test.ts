@@ -96,6 +96,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_snapshots: [],
   list_system_attestation_types: [],
   list_trails: TRAIL,
+  list_user_api_keys: [],
   list_trails_for_org: TRAIL,
 };
 

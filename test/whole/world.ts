@@ -155,6 +155,7 @@ export async function createWorld(): Promise<World> {
   for (const name of ["newcomer", "leaver"]) server.store.users.create({ name, displayName: "", email: null });
   await made(server, "PUT", `/members/${org}/leaver`, { key, body: { role: "reader" } });
   await server.settled();
+  const { id: ownKey } = await made(server, "POST", "/user/api-keys", { key, body: { description: "laptop" } });
   const organizationId = (server.store.organizations.find(org) as { id: number }).id;
   const values = Object.fromEntries(
     Object.entries(VALUES).map(([name, source]) => [
@@ -180,7 +181,7 @@ export async function createWorld(): Promise<World> {
     plain: plain.org,
     values,
     subjects,
-    places: PLACES,
+    places: { ...PLACES, delete_user_api_key: { key_id: ownKey }, rotate_user_api_key: { key_id: ownKey } },
     keys: {
       admin: key,
       member: server.given.user(org, "member"),

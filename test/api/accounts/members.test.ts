@@ -3,11 +3,9 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createLogins } from "../../../src/auth/logins.ts";
 import { createRateLimiter } from "../../../src/http/rate-limiter.ts";
-import { newSecret } from "../../../src/clock.ts";
-import { cookieDigest } from "../../../src/store/accounts/sessions.ts";
 import { fresh, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
-import { DENIED, entriesOf, invalid, organizationId, refused } from "../administration.ts";
+import { DENIED, entriesOf, invalid, organizationId, refused, signIn } from "../administration.ts";
 import type { At } from "../administration.ts";
 
 const MAPPED = "mapped-org";
@@ -32,18 +30,6 @@ function aUser(fields: { displayName?: string; email?: string | null } = {}): { 
   const name = fresh("user");
   return { name, id: server.store.users.create({ name, displayName: "", email: null, ...fields }) };
 }
-function startSession(userId: number): string {
-  return server.store.sessions.create({
-    digest: cookieDigest(newSecret()),
-    csrfToken: "t",
-    userId,
-    method: "password",
-    address: "127.0.0.1",
-    userAgent: "test",
-    idleTimeoutS: 3600,
-    lifetimeS: 7200,
-  });
-}
 const rolesOf = async (at: At) =>
   Object.fromEntries((await list(at)).body.data.map((one: { user: string; role: string }) => [one.user, one.role]));
 
@@ -53,7 +39,7 @@ test("lists members by name with what is known of them, page by page", async () 
   const bea = aUser();
   await put(at, ada.name, "member");
   await put(at, bea.name, "reader");
-  const session = startSession(ada.id);
+  const session = signIn(server, ada.id).id;
   const at1 = server.clock.at;
   const { status, body } = await list(at);
   const since = (id: number) => server.store.organizations.getMember(organizationId(server, at.org), id).created_at;
