@@ -2,6 +2,7 @@
 import { isOperation } from "./context.ts";
 import type { AssayOperation } from "./context.ts";
 import * as accountsApiKeys from "./accounts/api-keys.ts";
+import * as accountsAuditLog from "./accounts/audit-log.ts";
 import * as accountsMembers from "./accounts/members.ts";
 import * as accountsMembershipAuditLog from "./accounts/membership-audit-log.ts";
 import * as accountsOrganizations from "./accounts/organizations.ts";
@@ -56,6 +57,7 @@ import * as tags from "./tags.ts";
 
 const resources: readonly object[] = [
   accountsApiKeys,
+  accountsAuditLog,
   accountsMembers,
   accountsMembershipAuditLog,
   accountsOrganizations,

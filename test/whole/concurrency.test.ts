@@ -169,6 +169,7 @@ const MAKES_NOTHING: Readonly<Record<string, string>> = {
   update_env: "changes fields",
   update_service_account: "changes fields",
   update_experimental_features: "sets one field",
+  update_organization_settings: "changes fields",
   update_environment_notification: "changes what has a number",
   launch_darkly_webhook:
     "takes signed requests only; test/api/notifications/inbound-webhooks.test.ts sends the same one twice",

@@ -379,7 +379,11 @@ const FURTHER: readonly { id: string; path?: Record<string, string>; body: Recor
   { id: "create_service_account", body: { name: "deployer" } },
   { id: "create_service_account", body: { name: "scanner" } },
   { id: "create_service_account_api_key", path: { name: "deployer" }, body: { description: "ci" } },
-  { id: "create_service_account_api_key", path: { name: "deployer" }, body: { description: "cd" } },
+  {
+    id: "create_service_account_api_key",
+    path: { name: "deployer" },
+    body: { description: "cd", expires_at: 1_700_500_000 },
+  },
 ];
 
 /** Notification targets, last, so that building the world notifies no receiver. */

@@ -4,10 +4,10 @@
  * are.
  */
 import { Type } from "typebox";
-import { MAX_EXPIRY_S } from "../../domain/time.ts";
+import { DAY_S, MAX_EXPIRY_S, toWholeSeconds } from "../../domain/time.ts";
 import { forbidden, notFound } from "../../errors.ts";
 import { NO_BODY, json, optionalJson } from "../../http/operation.ts";
-import { Closed, Message } from "../../http/schema.ts";
+import { Closed, Message, named } from "../../http/schema.ts";
 import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
 import {
@@ -175,5 +175,58 @@ export const rotateApiKey = operation({
     const old = requireKey(context, account, params.key_id);
     context.note({ account: account.name });
     return { status: 201, body: rotateKey(context, { serviceAccountId: account.id }, { old, body }) };
+  },
+});
+
+/** As early as the first warning of an expiry is sent (domain/notification/key-expiry.ts). */
+const DEFAULT_WITHIN_DAYS = 14;
+const MAX_EXPIRING_KEYS = 1000;
+
+const ExpiringApiKey = named(
+  "ExpiringApiKey",
+  Closed({
+    id: Type.String(),
+    service_account: Type.String({ description: "Name of the service account" }),
+    description: Type.String(),
+    created_at: Type.Number({ description: "Epoch seconds" }),
+    expires_at: Type.Integer({ description: "Epoch seconds" }),
+  }),
+);
+
+// Not below /service-accounts/{org}: a service account may have any name.
+export const listExpiringApiKeys = operation({
+  id: "list_expiring_api_keys",
+  origin: "assay",
+  method: "GET",
+  path: "/expiring-api-keys/{org}",
+  tag: "Service Accounts",
+  summary: "List keys of service accounts that expire soon",
+  description:
+    `The valid keys of all service accounts of the organization, the next one to expire first, at most ` +
+    `${MAX_EXPIRING_KEYS}. Keys that were rotated are not listed: they expire on purpose.`,
+  permission: "service_account:read",
+  audit: null,
+  params: OrgPath,
+  query: Closed({
+    within_days: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 366, default: DEFAULT_WITHIN_DAYS, description: "Days from now" }),
+    ),
+  }),
+  body: NO_BODY,
+  responses: { 200: { description: "The keys", schema: Type.Array(ExpiringApiKey) } },
+  example: { params: { org: "acme" }, query: { within_days: "30" } },
+  handle({ store, organization }, { query }) {
+    const seconds = (query.within_days ?? DEFAULT_WITHIN_DAYS) * DAY_S;
+    const rows = store.keyExpiry.listExpiring(organization.id, { seconds, limit: MAX_EXPIRING_KEYS });
+    return {
+      status: 200,
+      body: rows.map(({ public_id: id, account, description, created_at, expires_at }) => ({
+        id,
+        service_account: account,
+        description,
+        created_at,
+        expires_at: toWholeSeconds(expires_at),
+      })),
+    };
   },
 });
