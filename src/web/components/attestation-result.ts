@@ -65,7 +65,7 @@ const RESULTS: Readonly<Record<string, (attestation: ShownAttestation) => string
     const [group] = (objectOf(summary)["groups"] as unknown[] | undefined) ?? [];
     return listOf(group)
       .slice(0, 3)
-      .map(({ name, value }) => `${inlineText(value)} ${textOf(name)}`)
+      .map(({ name, value }) => `${textOf(name)} ${inlineText(value)}`)
       .join(", ");
   },
   system: ({ control, is_compliant: isCompliant }) => `${textOf(control)}: ${isCompliant ? "approved" : "declined"}`,
@@ -74,12 +74,11 @@ const RESULTS: Readonly<Record<string, (attestation: ShownAttestation) => string
 
 /** The sums over all suites. `failed` has failures and errors. */
 export function junitTotals({ junit_results: results }: ShownAttestation) {
-  const totals = { total: 0, failed: 0, skipped: 0, seconds: 0 };
+  const totals = { total: 0, failed: 0, skipped: 0 };
   for (const suite of listOf(results)) {
     totals.total += numberOf(suite["total"]);
     totals.failed += numberOf(suite["failures"]) + numberOf(suite["errors"]);
     totals.skipped += numberOf(suite["skipped"]);
-    totals.seconds += numberOf(suite["duration"]);
   }
   return totals;
 }

@@ -185,7 +185,7 @@ function recordSection(record: TrailAttestation): Html {
     ["Reported by", html`<bdi>${record.reported_by}</bdi>`],
     ["Description", record.description && html`<span class="prose">${record.description}</span>`],
     ["Commit", sha !== "" && html`${commit(sha, textOf(info["url"]))} ${message}`],
-    ["Run", record.origin_url && reportedLink(record.origin_url, shortAddress(record.origin_url))],
+    ["Run", record.origin_url && reportedLink(record.origin_url, runName(record.origin_url))],
     ...Object.entries(record.external_urls ?? {}).map(
       ([name, link]) =>
         [name, reportedLink(textOf(objectOf(link)["href"]), shortAddress(textOf(objectOf(link)["href"])))] as const,
@@ -194,8 +194,14 @@ function recordSection(record: TrailAttestation): Html {
   ])}</section>`;
 }
 
+/** The name of a run by its address: `Build 88043`; the address where it does not end in a number. */
+export function runName(url: string): string {
+  const [, number] = /\/(\d+)\/?(?:\?[^?]*)?$/.exec(url) ?? [];
+  return number === undefined ? shortAddress(url) : `Build ${number}`;
+}
+
 /** An address without its scheme, the middle left out where it is long. */
-export function shortAddress(url: string): string {
+function shortAddress(url: string): string {
   const text = url.replace(/^https?:\/\//, "");
   return text.length <= 48 ? text : `${text.slice(0, 24)}…${text.slice(-23)}`;
 }

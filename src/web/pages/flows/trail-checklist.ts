@@ -114,7 +114,7 @@ function entryRow({ here, query, now }: Visit, entry: Entry, { records }: RowCon
     href: id === null ? null : here({ ...CLOSED, attestation_id: id, page: query.get("page") }),
     name: html`<bdi>${status.attestation_name}</bdi>`,
     mark: stateIcon(state, word),
-    after: tags.length > 0 && html`<span class="row">${tags}</span>`,
+    after: tags.length > 0 && html`${tags}`,
     sub: html`${stateSubtitle(state, word)}<span>${typeText(status.attestation_type)}</span>`,
   })}<td class="fill">${
     state === "missing" ? html`<span class="muted">Expected by the template</span>` : result

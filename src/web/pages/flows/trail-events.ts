@@ -187,8 +187,14 @@ function reportLook({ here, query }: Visit, event: TrailEvent, { records }: Fact
     };
   }
   const result = record ? resultOf(record) : "";
+  if (type === "system:decision")
+    return {
+      icon: "law",
+      colour,
+      text: html`${name} recorded${owner}${record && html` by <bdi>${record.reported_by}</bdi>`}, ${result}`,
+    };
   return {
-    icon: type === "system:decision" ? "law" : isCompliant ? "check" : "x",
+    icon: isCompliant ? "check" : "x",
     colour,
     text: html`${name} reported${event.is_reattestation && " again"}${owner}${result !== "" && html`: ${result}`}`,
   };

@@ -16,7 +16,7 @@ import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
-import { attestationDrawer, findRecord, shortAddress } from "./attestation-drawer.ts";
+import { attestationDrawer, findRecord, runName } from "./attestation-drawer.ts";
 import { CLOSED, checklistCard, pageOfChecklist } from "./trail-checklist.ts";
 import { entriesOf, isAbout } from "./trail-entries.ts";
 import type { Entry, Trail, TrailAttestation } from "./trail-entries.ts";
@@ -121,7 +121,7 @@ function trailHead({ to, org, now, may }: Visit, trail: Trail, records: Records)
     meta: [
       info && html`${icon("git-commit")}${commit(info.sha1, info.url)} ${commitText(info)}`,
       ...pullRequests(records),
-      trail.origin_url && html`${icon("play")}${reportedLink(trail.origin_url, shortAddress(trail.origin_url))}`,
+      trail.origin_url && html`${icon("play")}${reportedLink(trail.origin_url, runName(trail.origin_url))}`,
       ...Object.entries(trail.external_urls ?? {}).map(
         ([label, { href }]) => html`${icon("link")}${reportedLink(href, label)}`,
       ),
