@@ -64,6 +64,7 @@ const RESULTS: Readonly<Record<string, (attestation: ShownAttestation) => string
     if (!isCompliant && failing > 0) return `${failing} of ${all.length} rules ${failing === 1 ? "fails" : "fail"}`;
     const [group] = (objectOf(summary)["groups"] as unknown[] | undefined) ?? [];
     return listOf(group)
+      .filter(({ value }) => inlineText(value) !== "" && value !== null)
       .slice(0, 3)
       .map(({ name, value }) => `${textOf(name)} ${inlineText(value)}`)
       .join(", ");

@@ -5,7 +5,7 @@ import type { Html, Value } from "../html.ts";
 import { formatDate } from "./time.ts";
 
 /** @property to epoch seconds; null: until now */
-type Span = { from: number; to: number | null; isCompliant: boolean | null };
+export type Span = { from: number; to: number | null; isCompliant: boolean | null };
 export type Lane = {
   name: Value;
   href: string;

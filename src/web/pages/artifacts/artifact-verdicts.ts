@@ -116,17 +116,20 @@ function environmentRow(
   { environment_name: name, is_running: isRunning, is_compliant: isCompliant, snapshot_index: index }: Environment,
   { fingerprint, assertion }: { fingerprint: string; assertion: Assertion | undefined },
 ): Html {
-  // Where it no longer runs, what counts is whether it might return.
+  // Where it no longer runs, what counts is whether it might return. Without policies, nobody decides that.
+  const hasPolicies = (assertion?.policy_evaluations ?? []).length > 0;
   const shown: { state: ShownState; word?: string } =
-    isRunning || !assertion
-      ? { state: stateOfVerdict(isCompliant) }
-      : { state: stateOfVerdict(assertion.compliant), word: assertion.compliant ? "Would comply" : "Would fail" };
+    !isRunning && assertion && !hasPolicies
+      ? { state: "unknown" }
+      : isRunning || !assertion
+        ? { state: stateOfVerdict(isCompliant) }
+        : { state: stateOfVerdict(assertion.compliant), word: assertion.compliant ? "Would comply" : "Would fail" };
   const isAllowed = Boolean(assertion?.allow_listing);
   return verdictRow({
     mark: "server",
     name,
     href: to.snapshot(name, index),
-    sub: `${isRunning ? "running" : "ran until"}, #${index}`.replace("until,", "until"),
+    sub: isRunning ? `running, #${index}` : `ran until #${index}`,
     state: isAllowed ? badge("allowlisted") : badge(shown.state, shown.word === undefined ? {} : { word: shown.word }),
     because: environmentReasons(assertion),
     why: to.whyArtifact(name, index, fingerprint),

@@ -11,6 +11,7 @@ import { icon } from "../../components/icon.ts";
 import { commit, copyButton, reportedLink } from "../../components/identifier.ts";
 import { jsonText } from "../../components/json.ts";
 import { lanes, lanesLegend } from "../../components/lanes.ts";
+import type { Span } from "../../components/lanes.ts";
 import { card, downloadButton, empty, facts, moreLink, nameCell, padded, pageHead } from "../../components/layout.ts";
 import {
   badge,
@@ -28,6 +29,7 @@ import type { Html, Value } from "../../html.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
 import { entriesOf } from "../flows/trail-entries.ts";
+import { CHECKLIST_COLUMNS } from "../flows/trail-checklist.ts";
 import type { Entry, TrailAttestation } from "../flows/trail-entries.ts";
 import { MAX_ENVIRONMENTS, verdictsCard } from "./artifact-verdicts.ts";
 import type { Assertion, Runs } from "./artifact-verdicts.ts";
@@ -138,21 +140,33 @@ function runsCard(visit: Visit, artifact: Artifact, { environments }: Runs): Htm
   const items = shown.map((environment) => {
     const { environment_name: name, is_running: isRunning, is_compliant: isCompliant, runs } = environment;
     const state = stateOfVerdict(isCompliant);
-    const since = runs.find(({ is_compliant: verdict, ended_at: end }) => end === null && verdict === isCompliant);
+    const spans = joined(runs);
+    const since = spans.find(({ to, isCompliant: verdict }) => to === null && verdict === isCompliant)?.from;
     const end = runs[0]?.ended_at ?? null;
     return {
       name: html`<bdi>${name}</bdi>`,
       href: to.snapshot(name, environment.snapshot_index),
-      spans: runs.map((run) => ({ from: run.started_at, to: run.ended_at, isCompliant: run.is_compliant })),
+      spans,
       label: isRunning
-        ? `Runs in ${name}, ${stateWord(state).toLowerCase()}${since ? ` since ${formatUtc(since.started_at)}` : ""}`
+        ? `Runs in ${name}, ${stateWord(state).toLowerCase()}${since === undefined ? "" : ` since ${formatUtc(since)}`}`
         : `Ran in ${name}${end === null ? "" : ` until ${formatUtc(end)}`}`,
       state: isRunning
-        ? html`${plainState(state)} <span class="sub">since ${time(since?.started_at, now)}</span>`
+        ? html`${plainState(state)} <span class="sub">since ${time(since, now)}</span>`
         : html`<span class="st none">${icon("skip")}Exited</span> <span class="sub">${time(end, now)}</span>`,
     };
   });
   return card({ id: "h-runs", title: "Where it runs", more: lanesLegend(), body: padded(lanes(items, { from, now })) });
+}
+
+/** Runs that follow each other with the same verdict as one, newest first. */
+function joined(runs: Runs["environments"][number]["runs"]): Span[] {
+  const spans: Span[] = [];
+  for (const { started_at: from, ended_at: to, is_compliant: isCompliant } of runs) {
+    const later = spans.at(-1);
+    if (later && later.isCompliant === isCompliant && to === later.from) later.from = from;
+    else spans.push({ from, to, isCompliant });
+  }
+  return spans;
 }
 
 async function attestationsCard(visit: Visit, artifact: Artifact): Promise<Html> {
@@ -192,7 +206,7 @@ async function attestationsCard(visit: Visit, artifact: Artifact): Promise<Html>
       entries.length === 0
         ? padded("Nothing was reported for this artifact, and its template expects nothing.")
         : html`<table class="t t-stack checklist"><caption class="vh">Attestations of the artifact and of its
-trail</caption><thead class="vh"><tr><th scope="col">Name</th><th scope="col">Result</th><th
+trail</caption>${CHECKLIST_COLUMNS}<thead class="vh"><tr><th scope="col">Name</th><th scope="col">Result</th><th
 scope="col">When</th></tr></thead><tbody>${shown.map((entry) => attestationRow(visit, artifact, { entry, records }))}</tbody></table>`,
     foot: rest > 0 ? html`<a href="${to.trail(flow, trailName)}">${rest} more</a>` : null,
   });
