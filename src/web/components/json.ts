@@ -8,6 +8,7 @@ const MAX_CHARS = 40_000;
 export function jsonText(value: unknown, label: string): Html {
   const text = JSON.stringify(value, null, 2) ?? "null";
   const rest = text.length - MAX_CHARS;
-  return html`<div class="json" tabindex="0" role="group" aria-label="${label}"><pre>${text.slice(0, MAX_CHARS)}</pre></div>
+  const shown = text.slice(0, MAX_CHARS);
+  return html`<div class="json" tabindex="0" role="group" aria-label="${label}"><pre>${shown}</pre></div>
 ${rest > 0 && html`<p class="sub">The first ${MAX_CHARS.toLocaleString("en-US")} characters are shown.</p>`}`;
 }

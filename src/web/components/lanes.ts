@@ -6,7 +6,7 @@ import { formatDate } from "./time.ts";
 
 /** @property to epoch seconds; null: until now */
 export type Span = { from: number; to: number | null; isCompliant: boolean | null };
-export type Lane = {
+type Lane = {
   name: Value;
   href: string;
   spans: readonly Span[];

@@ -72,9 +72,11 @@ type Row = {
   why: string | null;
 };
 
-const verdictRow = ({ mark, name, href, sub, state, because, why }: Row): Html =>
-  html`<tr>${nameCell({ href, name: html`<bdi>${name}</bdi>`, mark: icon(mark), sub })}<td>${state}</td><td
-class="fill">${because}</td><td class="r">${why !== null && linkButton(why, "Why?", { icon: "question", kind: "small" })}</td></tr>`;
+function verdictRow({ mark, name, href, sub, state, because, why }: Row): Html {
+  const link = why !== null && linkButton(why, "Why?", { icon: "question", kind: "small" });
+  return html`<tr>${nameCell({ href, name: html`<bdi>${name}</bdi>`, mark: icon(mark), sub })}<td>${state}</td><td
+class="fill">${because}</td><td class="r">${link}</td></tr>`;
+}
 
 function flowRow({ to }: Visit, { flow, trail, compliance_status: status }: Flow): Html {
   return verdictRow({
@@ -116,7 +118,7 @@ function environmentRow(
   { environment_name: name, is_running: isRunning, is_compliant: isCompliant, snapshot_index: index }: Environment,
   { fingerprint, assertion }: { fingerprint: string; assertion: Assertion | undefined },
 ): Html {
-  // Where it no longer runs, what counts is whether it might return. Without policies, nobody decides that.
+  // Where it no longer runs, what counts is whether it might return. Without policies, nothing decides that.
   const hasPolicies = (assertion?.policy_evaluations ?? []).length > 0;
   const shown: { state: ShownState; word?: string } =
     !isRunning && assertion && !hasPolicies
@@ -144,10 +146,11 @@ function environmentReasons(assertion: Assertion | undefined): Value {
   if (policies.length === 0) return html`<span class="muted">no policy attached</span>`;
   const lines = policies.map(({ policy_name: policy, policy_version: version, rule_evaluations: rules }) => {
     const failing = rules.filter(({ satisfied, ignored }) => satisfied === false && !ignored).length;
+    const word = rules.length === 1 ? "rule" : "rules";
     const text =
       failing > 0
-        ? `${failing} of ${rules.length} ${rules.length === 1 ? "rule fails" : failing === 1 ? "rules fails" : "rules fail"}`
-        : `all ${rules.length} rules hold`;
+        ? `${failing} of ${rules.length} ${word} ${failing === 1 ? "fails" : "fail"}`
+        : `all ${rules.length} ${word} ${rules.length === 1 ? "holds" : "hold"}`.replace("all 1 rule", "its rule");
     return html`<div><bdi>${policy}</bdi> v${version}: ${text}</div>`;
   });
   return lines;

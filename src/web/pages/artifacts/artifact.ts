@@ -96,6 +96,7 @@ function artifactHead({ to, org, may, now }: Visit, artifact: Artifact): Html {
   const { fingerprint, filename, flow_name: flow } = artifact;
   const short = `${fingerprint.slice(0, 16)}…${fingerprint.slice(-4)}`;
   const branch = artifact.git_commit_info?.branch;
+  const source = commit(artifact.git_commit, artifact.commit_url);
   return pageHead({
     title: html`<bdi>${filename}</bdi>`,
     state: badge(stateOf(artifact.state), { isLarge: true }),
@@ -104,7 +105,7 @@ function artifactHead({ to, org, may, now }: Visit, artifact: Artifact): Html {
         fingerprint,
         `fingerprint ${fingerprint.slice(0, 7)}`,
       )}</span>`,
-      html`${icon("git-commit")}${commit(artifact.git_commit, artifact.commit_url)}${branch && html` on <bdi>${branch}</bdi>`}`,
+      html`${icon("git-commit")}${source}${branch && html` on <bdi>${branch}</bdi>`}`,
       artifact.build_url !== "" &&
         html`${icon("play")}${reportedLink(artifact.build_url, buildName(artifact.build_url))}`,
       html`${icon("clock")}reported ${time(Number(artifact.created_at), now)}`,
@@ -196,6 +197,7 @@ async function attestationsCard(visit: Visit, artifact: Artifact): Promise<Html>
           query: { attestation_id: ids, per_page: MAX_ATTESTATIONS },
         });
   const records = new Map((answer.data as TrailAttestation[]).map((record) => [record.attestation_id, record]));
+  const rows = shown.map((entry) => attestationRow(visit, artifact, { entry, records }));
   const rest = entries.length - shown.length;
   return card({
     id: "h-attestations",
@@ -207,7 +209,7 @@ async function attestationsCard(visit: Visit, artifact: Artifact): Promise<Html>
         ? padded("Nothing was reported for this artifact, and its template expects nothing.")
         : html`<table class="t t-stack checklist"><caption class="vh">Attestations of the artifact and of its
 trail</caption>${CHECKLIST_COLUMNS}<thead class="vh"><tr><th scope="col">Name</th><th scope="col">Result</th><th
-scope="col">When</th></tr></thead><tbody>${shown.map((entry) => attestationRow(visit, artifact, { entry, records }))}</tbody></table>`,
+scope="col">When</th></tr></thead><tbody>${rows}</tbody></table>`,
     foot: rest > 0 ? html`<a href="${to.trail(flow, trailName)}">${rest} more</a>` : null,
   });
 }
@@ -220,12 +222,13 @@ function attestationRow(
   const { id, state, status, group } = entry;
   const record = id === null ? undefined : records.get(id);
   const isOverridden = status.overridden_attestation_id !== null;
+  const type = typeWord(status.attestation_type);
   const word = isOverridden ? `${stateWord(state)} by override` : stateWord(state);
   return html`<tr>${nameCell({
     href: id === null || trail === null ? null : to.attestation({ flow, trail, id }),
     name: html`<bdi>${status.attestation_name}</bdi>`,
     mark: stateIcon(state, word),
-    sub: html`${stateSubtitle(state, word)}<span>${typeWord(status.attestation_type)}${group === null && ", of the trail"}</span>`,
+    sub: html`${stateSubtitle(state, word)}<span>${type}${group === null && ", of the trail"}</span>`,
   })}<td class="fill">${
     record ? resultOf(record) : html`<span class="muted">Expected by the template</span>`
   }</td><td class="r">${time(record?.created_at, now)}</td></tr>`;
@@ -282,7 +285,8 @@ function leadTimeCard({ commit_lead_times: times, build_lead_times: builds }: Ar
 
 function takeCard({ to, org, may }: Visit, { flow_name: flow, fingerprint, id }: Artifact): Html {
   const item = (name: "file-zip" | "code", href: string, { text, sub }: { text: string; sub: string }): Html =>
-    html`<li>${icon(name)}<div class="grow"><a class="name" href="${href}" download>${text}</a><div class="sub">${sub}</div></div></li>`;
+    html`<li>${icon(name)}<div class="grow"><a class="name" href="${href}" download>${text}</a><div
+class="sub">${sub}</div></div></li>`;
   const json = `${to.api("artifacts", org, flow, "fingerprint", fingerprint)}?artifact_id=${encodeURIComponent(id)}`;
   return card({
     id: "h-take",

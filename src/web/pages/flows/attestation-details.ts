@@ -114,7 +114,8 @@ function snykDetails(record: TrailAttestation): Details {
       .slice(0, 3)
       .map(({ uri }) => textOf(uri))
       .join(", ");
-    return html`<tr><td><span class="t-name">${textOf(issue["message"])}</span><div class="sub"><span class="mono">${textOf(
+    return html`<tr><td><span class="t-name">${textOf(issue["message"])}</span><div class="sub"><span
+class="mono">${textOf(
       issue["id"],
     )}</span>${places !== "" && html`<span>${places}</span>`}</div></td><td><span class="st ${severity.colour}">${icon(
       severity.icon,
@@ -142,7 +143,8 @@ function sonarDetails(record: TrailAttestation): Details {
     const threshold = `${OPERATORS[textOf(condition["operator"])] ?? textOf(condition["operator"])} ${textOf(
       condition["errorThreshold"],
     )}`;
-    return html`<tr><td><span class="t-name">${textOf(condition["metric"])}</span><div class="sub">fails if ${threshold}</div></td>
+    return html`<tr><td><span class="t-name">${textOf(condition["metric"])}</span><div
+class="sub">fails if ${threshold}</div></td>
 <td class="r num">${textOf(condition["value"])}</td><td>${plainState(
       isMet ? "compliant" : "non_compliant",
       isMet ? "Met" : "Failed",
@@ -180,7 +182,9 @@ function pullRequestSection(found: Readonly<Record<string, unknown>>, now: numbe
   const people = listOf(found["approvers"]).slice(0, MAX_ROWS);
   const approvers = people.map((person) => {
     const at = numberOf(person["timestamp"]);
-    return html`<li>${icon("check")}<span class="grow">${textOf(person["username"])}</span>${at > 0 && time(at, now)}</li>`;
+    return html`<li>${icon("check")}<span class="grow">${textOf(person["username"])}</span>${
+      at > 0 && time(at, now)
+    }</li>`;
   });
   const branches = [textOf(found["head_ref"]), textOf(found["base_ref"])].filter((name) => name !== "");
   const commits = listOf(found["commits"]).length;
@@ -195,7 +199,7 @@ function pullRequestSection(found: Readonly<Record<string, unknown>>, now: numbe
       "Approved by",
       approvers.length > 0
         ? html`<ul class="rows rows-flat">${approvers}</ul>`
-        : html`<span class="muted">nobody</span>`,
+        : html`<span class="muted">no approval</span>`,
     ],
   ])}</section>`;
 }

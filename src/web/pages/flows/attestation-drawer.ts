@@ -18,7 +18,7 @@ import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { queryText } from "../../page/links.ts";
 import { detailsOf } from "./attestation-details.ts";
-import { formatSize } from "./evidence-preview.ts";
+import { sizeText } from "./evidence-preview.ts";
 import { CLOSED } from "./trail-checklist.ts";
 import { isAbout } from "./trail-entries.ts";
 import type { Entry, Trail, TrailAttestation } from "./trail-entries.ts";
@@ -64,9 +64,8 @@ const targetOf = ({ artifact_fingerprint: print, target_artifacts: names }: Trai
 const isSameTarget = (one: TrailAttestation, other: TrailAttestation): boolean => targetOf(one) === targetOf(other);
 
 const closeLink = ({ here, query }: Visit): Html =>
-  html`<a class="btn btn-quiet btn-s btn-icon" href="${here({ ...CLOSED, page: query.get("page") })}" aria-label="Close">${icon(
-    "x",
-  )}</a>`;
+  html`<a class="btn btn-quiet btn-s btn-icon" href="${here({ ...CLOSED, page: query.get("page") })}"
+aria-label="Close">${icon("x")}</a>`;
 
 function missingDrawer(visit: Visit, elsewhere: TrailAttestation | null): Html {
   const text = elsewhere
@@ -76,7 +75,8 @@ function missingDrawer(visit: Visit, elsewhere: TrailAttestation | null): Html {
         id: elsewhere.attestation_id,
       })}"><bdi>${elsewhere.trail_name}</bdi></a> of flow <bdi>${elsewhere.flow_name}</bdi>.`
     : "Its address may be incomplete, or the retention rules of the organization removed it.";
-  return html`<aside class="drawer" aria-label="Attestation"><div class="drawer-h"><span class="grow"></span>${closeLink(
+  return html`<aside class="drawer" aria-label="Attestation"><div class="drawer-h"><span
+class="grow"></span>${closeLink(
     visit,
   )}</div><section><h2>No such attestation on this trail</h2><p class="gap-t2">${text}</p></section></aside>`;
 }
@@ -90,7 +90,8 @@ async function drawerOf(visit: Visit, opened: Opened): Promise<Html> {
   const body = isJson
     ? html`<section><h3>Raw JSON</h3>${jsonText(record, "The record as the API shows it")}</section>`
     : html`${overrideForm(visit, opened, isAsked)}${await recordSections(visit, opened)}`;
-  return html`<aside class="drawer" aria-label="${label}">${drawerHead(visit, opened)}${headSection(visit, opened)}${body}
+  const head = html`${drawerHead(visit, opened)}${headSection(visit, opened)}`;
+  return html`<aside class="drawer" aria-label="${label}">${head}${body}
 ${actionSection(visit, opened, { isJson, isAsked })}</aside>`;
 }
 
@@ -117,6 +118,7 @@ function drawerHead(visit: Visit, { entries, entry }: Opened): Html {
 
 function headSection({ to, now, query }: Visit, { trail, record, entry }: Opened): Html {
   const { rule, figures } = detailsOf(record, { now });
+  const summary = html`<p class="gap-t2">${rule}</p>${figures && html`<div class="gap-t2">${figures}</div>`}`;
   const print = record.artifact_fingerprint ?? entry?.group?.artifact.artifact_fingerprint;
   const owner = entry?.group?.name ?? record.target_artifacts?.[0];
   const artifact = owner === undefined ? null : html`<bdi>${owner}</bdi>`;
@@ -128,9 +130,11 @@ function headSection({ to, now, query }: Visit, { trail, record, entry }: Opened
   )}${isReplaced && tag("overridden", "pencil")}${entry?.status.unexpected && tag("not in template", "plus")}</div>
 <div class="meta"><span>${typeWord(record.attestation_type)}</span>${
     artifact &&
-    html`<span>${icon("package")}${print ? html`<a href="${to.artifact(trail.flow.name, print)}">${artifact}</a>` : artifact}</span>`
+    html`<span>${icon("package")}${
+      print ? html`<a href="${to.artifact(trail.flow.name, print)}">${artifact}</a>` : artifact
+    }</span>`
   }<span>${time(record.created_at, now)}</span></div>
-${query.get("view") !== "json" && html`<p class="gap-t2">${rule}</p>${figures && html`<div class="gap-t2">${figures}</div>`}`}</section>`;
+${query.get("view") !== "json" && summary}</section>`;
 }
 
 async function recordSections(visit: Visit, opened: Opened): Promise<Value> {
@@ -217,13 +221,14 @@ async function evidenceSection(visit: Visit, { trail, record }: Opened): Promise
   const isShown = query.get("view") === "evidence";
   const name = /\.(?:t?gz|tar|zip)$/.test(file.filename) ? "file-zip" : "file";
   return html`<section id="evidence"><h3>Evidence</h3><div class="secret">${icon(name)}<code>${file.filename}</code>
-<span class="sub nowrap">${formatSize(file.size)}</span>${
+<span class="sub nowrap">${sizeText(file.size)}</span>${
     isShown
       ? linkButton(here({ ...CLOSED, attestation_id: id }), "Hide", { kind: "small" })
       : linkButton(`${here({ ...CLOSED, attestation_id: id, view: "evidence" })}#evidence`, "Preview", {
           kind: "small",
         })
-  }<a class="btn btn-s btn-icon" href="${download}" download aria-label="Download ${file.filename}">${icon("download")}</a></div>${
+  }<a class="btn btn-s btn-icon" href="${download}" download
+aria-label="Download ${file.filename}">${icon("download")}</a></div>${
     isShown &&
     html`<iframe class="evidence" sandbox src="${address}" title="Preview of ${file.filename}" loading="lazy"></iframe>
 <p class="sub"><a href="${address}">Open the preview alone</a></p>`
@@ -257,7 +262,8 @@ function earlierSection({ here, now }: Visit, { record, history, entry }: Opened
     const state = stateOfVerdict(other.is_compliant);
     const text = resultOf(other) || (other.is_compliant ? "Compliant" : "Non-compliant");
     const href = here({ ...CLOSED, attestation_id: other.attestation_id });
-    return html`<li>${stateIcon(state)}<span class="grow"><a href="${href}">${text}</a></span>${time(other.created_at, now)}</li>`;
+    const link = html`<a href="${href}">${text}</a>`;
+    return html`<li>${stateIcon(state)}<span class="grow">${link}</span>${time(other.created_at, now)}</li>`;
   };
   const latest =
     current && html`<section><h3>Later record</h3><ul class="rows rows-flat">${row(current)}</ul></section>`;

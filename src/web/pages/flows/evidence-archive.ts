@@ -1,6 +1,6 @@
 /** The list of files in a tar archive, read as far as a preview needs it. */
 
-export type ArchivedFile = { name: string; size: number };
+type ArchivedFile = { name: string; size: number };
 export type ArchiveList = { files: ArchivedFile[] /** Whether the archive was read to its end. */; isWhole: boolean };
 
 const BLOCK_BYTES = 512;

@@ -36,7 +36,8 @@ const STYLE_SOURCE = `style-src 'sha256-${hash("sha256", STYLE, "base64")}'`;
 /** A small page of its own. */
 export function previewPage(title: string, body: Value, status = 200): RawAnswer {
   const text = html`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>${title}</title><style>${new Html(STYLE)}</style></head><body>${body}</body></html>
+<html lang="en"><head><meta charset="utf-8"><title>${title}</title><style>${new Html(STYLE)}</style></head>
+<body>${body}</body></html>
 `.text;
   return { raw: { type: "text/html; charset=utf-8", body: text, sources: [STYLE_SOURCE], status } };
 }
@@ -67,7 +68,7 @@ async function imagePreview(download: Download, type: string): Promise<RawAnswer
   if (download.size > MAX_IMAGE_BYTES)
     return previewPage(
       download.filename,
-      html`<p>The image has ${formatSize(download.size)}: too much for a preview.</p>`,
+      html`<p>The image has ${sizeText(download.size)}: too much for a preview.</p>`,
     );
   const body = await readBytes(download, download.size);
   // Drawings style themselves; they can load nothing.
@@ -83,7 +84,7 @@ async function textPreview(download: Download): Promise<RawAnswer> {
   if (size > bytes.length)
     return previewPage(
       filename,
-      html`<p>The first ${formatSize(bytes.length)} of ${formatSize(size)}.</p><pre>${text}</pre>`,
+      html`<p>The first ${sizeText(bytes.length)} of ${sizeText(size)}.</p><pre>${text}</pre>`,
     );
   return previewPage(filename, html`<pre>${indented(text)}</pre>`);
 }
@@ -134,7 +135,7 @@ async function listArchive(source: Readable, kind: "gzip" | "tar"): Promise<Arch
 }
 
 function fileTable({ files, isWhole }: ArchiveList): Html {
-  const rows = files.map(({ name, size }) => html`<tr><td>${name}</td><td>${formatSize(size)}</td></tr>`);
+  const rows = files.map(({ name, size }) => html`<tr><td>${name}</td><td>${sizeText(size)}</td></tr>`);
   return html`<p>${formatNumber(files.length)} ${files.length === 1 ? "file" : "files"}${
     !isWhole && ", and more that are not listed here"
   }</p><table><thead><tr><th scope="col">File</th><th scope="col">Size</th></tr></thead><tbody>${rows}</tbody></table>`;
@@ -151,7 +152,7 @@ async function readBytes(download: Download, max: number): Promise<Buffer> {
 }
 
 /** `48 KB`. */
-export function formatSize(bytes: number): string {
+export function sizeText(bytes: number): string {
   if (bytes < KB) return `${bytes} bytes`;
   return bytes < MB ? `${Math.round(bytes / KB)} KB` : `${(bytes / MB).toFixed(1)} MB`;
 }

@@ -45,7 +45,8 @@ export function checklistCard(visit: Visit, { trail, entries, shown, pagination,
   const groups = Map.groupBy(shown, ({ group }) => group?.name ?? "");
   const bodies = [...groups.values()].map((group) => groupBody(visit, group, { records, flow: trail.flow.name }));
   const list = html`<table class="t t-stack checklist"><caption class="vh">Attestations that the template expects, and
-others that were reported</caption>${CHECKLIST_COLUMNS}<thead class="vh"><tr><th scope="col">Attestation</th><th scope="col">Result</th><th
+others that were reported</caption>${CHECKLIST_COLUMNS}<thead class="vh"><tr><th
+scope="col">Attestation</th><th scope="col">Result</th><th
 scope="col">When</th></tr></thead>${bodies}</table>`;
   return html`<div>${card({
     id: "h-checklist",

@@ -1,4 +1,7 @@
-/** The checklist of a trail as one list: what the template expects of the trail and of each artifact, and what else came. */
+/**
+ * The checklist of a trail as one list: what the template expects of the trail and of each artifact, and what else was
+ * reported.
+ */
 import type { AnswerOf } from "../../../http/in-process.ts";
 import type { listTrailAttestations } from "../../../api/attestations/trail-attestations.ts";
 import type { getTrail } from "../../../api/flows/trails.ts";
@@ -11,7 +14,7 @@ type Status = Trail["compliance_status"]["attestations_statuses"][number];
 type ArtifactStatus = Trail["compliance_status"]["artifacts_statuses"][string];
 
 /** What a group of entries is about: the trail itself, or an artifact by its name in the template. */
-export type Group = { name: string; artifact: ArtifactStatus } | null;
+type Group = { name: string; artifact: ArtifactStatus } | null;
 
 export type Entry = {
   group: Group;
@@ -21,7 +24,9 @@ export type Entry = {
   id: string | null;
 };
 
-/** In the order of the template; what is not in it follows in its group. Missing artifacts without entries are left out. */
+/**
+ * In the order of the template; what is not in it follows in its group. Missing artifacts without entries are left out.
+ */
 export function entriesOf({ compliance_status: status }: Pick<Trail, "compliance_status">): Entry[] {
   const groups: [Group, readonly Status[]][] = [
     [null, status.attestations_statuses],
@@ -46,7 +51,7 @@ function stateOfStatus({ status, is_compliant: isCompliant }: Status): ShownStat
 export const isAbout = ({ status }: Entry, id: string): boolean =>
   status.attestation_id === id || status.overridden_attestation_id === id;
 
-/** Artifacts that the template expects and nobody reported. */
+/** Artifacts that the template expects and that were not reported. */
 export const missingArtifacts = ({ compliance_status: status }: Pick<Trail, "compliance_status">): string[] =>
   Object.entries(status.artifacts_statuses).flatMap(([name, artifact]) =>
     artifact.status === "MISSING" ? [name] : [],

@@ -19,7 +19,7 @@ export type TrailEvent = EventPage["data"][number];
 type Facts = { trail: Trail; events: EventPage; records: ReadonlyMap<string, TrailAttestation> };
 
 /** Events a page of the history has. */
-export const EVENTS_PER_PAGE = 25;
+const EVENTS_PER_PAGE = 25;
 /** Like events are folded if they are at least as many. */
 const MIN_FOLDED = 3;
 const NAMES_IN_FOLD = 2;
@@ -88,7 +88,8 @@ function likenessOf({ type, attestation_type: kind, is_compliant: isCompliant, .
 type Look = { icon: IconName; colour?: "ok" | "bad" | "wait"; text: Value };
 
 const item = (event: TrailEvent, now: number, { icon: name, colour = undefined, text }: Look): Html =>
-  html`<li><span class="tl-n ${colour}">${icon(name)}</span><div class="tl-b">${text}</div>${time(event.timestamp, now)}</li>`;
+  html`<li><span class="tl-n ${colour}">${icon(name)}</span><div
+class="tl-b">${text}</div>${time(event.timestamp, now)}</li>`;
 
 function eventItem(visit: Visit, event: TrailEvent, facts: Facts): Html {
   return item(event, visit.now, lookOf(visit, event, facts));
@@ -102,7 +103,8 @@ function foldedItem(visit: Visit, run: readonly TrailEvent[], facts: Facts): Htm
   const shown = names.slice(0, NAMES_IN_FOLD).map((name, at) => html`${at > 0 && ", "}<b><bdi>${name}</bdi></b>`);
   const text = isReport
     ? html`${shown} and ${rest} more reported`
-    : html`Artifact <b><bdi>${first.artifact_name}</bdi></b> started and stopped in <bdi>${first.environment_name}</bdi>,
+    : html`Artifact <b><bdi>${first.artifact_name}</bdi></b> started and stopped
+in <bdi>${first.environment_name}</bdi>,
 ${run.length} times`;
   const all = run.map(
     (event) =>

@@ -2,8 +2,9 @@
 import { listTrailAttestations } from "../../../api/attestations/trail-attestations.ts";
 import { postOverride } from "../../../api/attestations/override.ts";
 import { downloadTrailAuditPackage, downloadTrailAuditPdf } from "../../../api/flows/audit-packages.ts";
+import { getFlow } from "../../../api/flows/flows.ts";
 import { getTrail, listTrailEvents } from "../../../api/flows/trails.ts";
-import { notFound } from "../../../errors.ts";
+import { AppError, notFound } from "../../../errors.ts";
 import { pullRequestName } from "../../components/attestation-result.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, isWebAddress, reportedLink } from "../../components/identifier.ts";
@@ -13,7 +14,7 @@ import { listOf, textOf } from "../../components/loose-json.ts";
 import { badge, stateOf, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
-import type { Html, Value } from "../../html.ts";
+import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
 import { attestationDrawer, findRecord, runName } from "./attestation-drawer.ts";
@@ -49,12 +50,13 @@ export const trailPage = page({
         { text: "Flows", href: to.flows() },
         { text: trail.flow.name, href: to.flow(trail.flow.name) },
       ],
-      main: html`${trailHead(visit, trail, records)}<div class="stack">${flowNote(visit, trail)}${trailReasons(
-        visit,
-        facts,
-      )}${checklistCard(visit, { ...facts, ...checklist })}${eventsCard(visit, { trail, events, records })}${userDataCard(
-        trail,
-      )}</div>`,
+      main: html`${trailHead(visit, trail, records)}<div class="stack">${[
+        await flowNote(visit, trail),
+        trailReasons(visit, facts),
+        checklistCard(visit, { ...facts, ...checklist }),
+        eventsCard(visit, { trail, events, records }),
+        userDataCard(trail),
+      ]}</div>`,
       drawer: await attestationDrawer(visit, trail, entries),
       live: { flow: trail.flow.name, trail: trail.name },
     };
@@ -153,16 +155,30 @@ function pullRequests(records: Records): Html[] {
     .map((url) => html`${icon("git-pull-request")}${reportedLink(url, pullRequestName(url))}`);
 }
 
-/** Says that the flow is archived, or that it has another name now. */
-function flowNote({ params, to }: Visit, { flow, name }: Trail): Value {
+/** Says that the flow is archived, and what has its name now; or that it has another name now. */
+async function flowNote({ call, params, to }: Visit, { flow, name }: Trail): Promise<Html | null> {
   const [, original] = /^(.*)-archived-at-\d+$/.exec(flow.name) ?? [];
-  if (original !== undefined)
-    return html`<p class="note">${tag("archived", "archive")} The flow of this trail was archived. Nothing can be reported
-to it any more, and everything in it stays readable. Perhaps there is <a href="${to.flow(original)}">a newer flow
-<bdi>${original}</bdi></a>.</p>`;
+  if (original !== undefined) {
+    const successor =
+      (await hasFlow(call, original)) &&
+      html` Another flow has its name now: <a
+href="${to.flow(original)}"><bdi>${original}</bdi></a>.`;
+    return html`<p class="note">${tag("archived", "archive")} The flow of this trail was archived. It accepts no more
+reports, and everything in it stays readable.${successor}</p>`;
+  }
   if (flow.name === params["flow"]) return null;
   return html`<p class="note">The flow <bdi>${params["flow"]}</bdi> is called <bdi>${flow.name}</bdi> now. <a
 href="${to.trail(flow.name, name)}">Open the present address</a>.</p>`;
+}
+
+async function hasFlow(call: Visit["call"], name: string): Promise<boolean> {
+  try {
+    await call(getFlow, { params: { flow_name: name } });
+    return true;
+  } catch (error) {
+    if (error instanceof AppError && error.code === "not_found") return false;
+    throw error;
+  }
 }
 
 function userDataCard({ user_data: data }: Trail): Html | null {
