@@ -93,6 +93,10 @@ dist/assay: $(SOURCES) .build/commit | $(INSTALLED)
 $(INSTALLED): package.json package-lock.json .npmrc
 	@if [ ! -L node_modules ]; then PATH='$(SYSTEM_PATH)' npm ci --no-progress --loglevel=error && touch $@; fi
 
+# PAGES=regexp selects pages by name, MODES=light,dark,phone how they are photographed, AXE=1 checks accessibility too.
+screenshots: | $(INSTALLED) ## photograph every page, with a story in it, into .build/screenshots
+	$(NODE) test/screenshots/main.ts '$(PAGES)' $(if $(MODES),--only $(MODES)) $(if $(AXE),--axe)
+
 # A pinned version. Without a Go toolchain or the Go module proxy, the test uses litestream from PATH or is skipped, and
 # says so.
 LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
@@ -105,5 +109,5 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 always:
 
 .PHONY: help run test check format build golden bench bench-data openapi-check fixture fuzz crash soak litestream
-.PHONY: integration smoke dist image clean always
+.PHONY: integration screenshots smoke dist image clean always
 .DEFAULT_GOAL := help

@@ -23,6 +23,7 @@ import {
 } from "../src/server/worker-threads.ts";
 import { urlsFor } from "../src/contract/urls.ts";
 import type { Role } from "../src/domain/access.ts";
+import type { Timer } from "../src/domain/time.ts";
 import { findTargetProblem } from "../src/domain/network/webhook-url.ts";
 import { createRateLimiter } from "../src/http/rate-limiter.ts";
 import type { LoginDependencies } from "../src/auth/login-context.ts";
@@ -30,6 +31,7 @@ import { createPasswordHasher } from "../src/auth/password-hashing.ts";
 import { createLogger } from "../src/log.ts";
 import { openDatabase, openMemory } from "../src/store/db/database.ts";
 import { keyDigest } from "../src/store/accounts/api-keys.ts";
+import type { Sender } from "../src/notifications/sender.ts";
 import type { WebhookKind } from "../src/store/notifications/inbound-webhooks.ts";
 import { openStore } from "../src/store/index.ts";
 import type { ClockReport } from "../src/server/clock-watch.ts";
@@ -100,6 +102,10 @@ export type ServerOptions = {
   rates?: Partial<AppDependencies["rates"]>;
   /** No metrics unless given. */
   metrics?: AppDependencies["metrics"];
+  /** Makes the public ids of records from the time; by default they differ in every run. */
+  newId?: (now: number) => string;
+  /** Sends messages of actions; without it they stay in the outbox. */
+  sender?: Sender;
   /** Opens remote evidence storage in place of the local directory. */
   openRemoteEvidence?: (staging: string) => S3Store;
 };
@@ -112,7 +118,7 @@ export async function startServer(options: ServerOptions = {}) {
     writeFileSync(join(directory, "assay.db"), options.from.database);
   const { evidence: evidenceRoot, staging } = prepareDirectory(directory);
   const clock = { at: options.from?.at ?? EPOCH };
-  const sources = { now: () => (clock.at += 1), newId: newPublicId };
+  const sources = { now: () => (clock.at += 1), newId: () => options.newId?.(clock.at) ?? newPublicId() };
   const opened =
     options.directory !== undefined
       ? openDatabase(directory, EPOCH)
@@ -154,9 +160,9 @@ export async function startServer(options: ServerOptions = {}) {
     store,
     logger,
     now: () => clock.at,
-    timer: () => () => undefined,
+    timer: options.sender ? ringAtOnce : () => () => undefined,
     pool: null,
-    sender: null,
+    sender: options.sender ?? null,
     urls: () => urlsFor("http://assay.test"),
   });
   const passwords = createPasswordHasher(CHEAP_SCRYPT);
@@ -502,6 +508,12 @@ export async function startServer(options: ServerOptions = {}) {
     },
   };
 }
+
+/** A timer for pauses within a piece of work, such as between messages; longer ones never end. */
+const ringAtOnce: Timer = (seconds, ring) => {
+  const immediate = seconds < 1 ? setImmediate(ring) : undefined;
+  return () => clearImmediate(immediate);
+};
 
 /** Fast hashing: passwords of tests are not secret. */
 export const CHEAP_SCRYPT = { cost: 16, block_size: 8, parallelism: 1 };

@@ -9,8 +9,8 @@ import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { createBrowser, PASSWORD } from "../web/browser.ts";
 
-const EXECUTABLE = "/usr/bin/chromium";
-const FLAGS = [
+export const EXECUTABLE = "/usr/bin/chromium";
+export const FLAGS = [
   "--headless",
   "--no-sandbox",
   "--disable-gpu",

@@ -1,0 +1,181 @@
+/**
+ * Photographs every page of the story in Chromium into .build/screenshots, with an index page:
+ *
+ *     node test/screenshots/main.ts [REGEXP] [--only light,dark,phone] [--axe] [--no-story-rebuild]
+ *
+ * REGEXP selects pages by their name in pages.ts. `--no-story-rebuild` starts from the story of the previous run, which
+ * saves some seconds. `--axe` prints what axe-core finds, and fails if it finds anything. Pages that answer an error
+ * are listed at the end; so is what the browser's console complains about.
+ */
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { chromium } from "playwright-core";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { EXECUTABLE, FLAGS, STEP_TIMEOUT_MS } from "../integration/chromium.ts";
+import { saveStory, startSavedStory, startStoryServer } from "../story/server.ts";
+import type { StoryServer } from "../story/server.ts";
+import { ADMIN } from "../story/story.ts";
+import { PASSWORD, createBrowser } from "../web/browser.ts";
+import { axeViolations } from "./axe.ts";
+import { PAGES } from "./pages.ts";
+import type { PhotographedPage } from "./pages.ts";
+
+const BUILD = join(import.meta.dirname, "..", "..", ".build");
+const SCREENSHOTS = join(BUILD, "screenshots");
+const STORY = join(BUILD, "story");
+
+const MODES: Readonly<Record<string, BrowserContextOptions>> = {
+  light: { viewport: { width: 1280, height: 800 }, colorScheme: "light" },
+  dark: { viewport: { width: 1280, height: 800 }, colorScheme: "dark" },
+  phone: { viewport: { width: 390, height: 844 }, colorScheme: "light", hasTouch: true },
+};
+/** Lists of 10,000 rows are cut: a taller picture is more than Chromium can make. */
+const MAX_HEIGHT = 10_000;
+
+/** What looks like a missing page is the page itself. */
+const isErrorPage = ({ name }: PhotographedPage): boolean => name.startsWith("error-");
+
+type Findings = { missing: string[]; complaints: string[]; violations: string[] };
+
+/** Session cookies by user; each user signs in once. */
+function createSessions({ server }: StoryServer) {
+  const cookies = new Map<string, string>();
+  return async (user: string): Promise<string> => {
+    if (!cookies.has(user)) {
+      const browser = createBrowser(server.url);
+      await browser.login(user, PASSWORD);
+      const cookie = browser.cookies.get("assay");
+      if (cookie === undefined) throw new Error(`'${user}' could not sign in`);
+      cookies.set(user, cookie);
+    }
+    return cookies.get(user) as string;
+  };
+}
+
+async function capture(page: Page, file: string): Promise<void> {
+  const [width, height] = await page.evaluate<[number, number]>(
+    "[document.documentElement.clientWidth, document.documentElement.scrollHeight]",
+  );
+  await page.screenshot({
+    path: file,
+    fullPage: true,
+    animations: "disabled",
+    clip: { x: 0, y: 0, width, height: Math.min(height, MAX_HEIGHT) },
+  });
+}
+
+async function run(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      only: { type: "string", default: Object.keys(MODES).join(",") },
+      axe: { type: "boolean", default: false },
+      "no-story-rebuild": { type: "boolean", default: false },
+    },
+  });
+  const pages = PAGES.filter(({ name }) => new RegExp(positionals[0] ?? "").test(name));
+  const modes = values.only.split(",");
+  for (const mode of modes) if (!(mode in MODES)) throw new Error(`--only takes ${Object.keys(MODES)}, not '${mode}'`);
+  if (pages.length === 0) throw new Error(`No page in test/screenshots/pages.ts matches '${positionals[0]}'`);
+  const saved = values["no-story-rebuild"] ? await startSavedStory(STORY) : null;
+  const told = saved ?? (await startStoryServer());
+  if (!saved) saveStory(told, STORY);
+  const browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+  const cookieOf = createSessions(told);
+  const findings: Findings = { missing: [], complaints: [], violations: [] };
+  try {
+    mkdirSync(SCREENSHOTS, { recursive: true });
+    for (const mode of modes) await photograph({ told, cookieOf, browser, pages, mode, axe: values.axe, findings });
+  } finally {
+    await browser.close();
+    await told.server.stop();
+  }
+  writeIndex();
+  const sections = {
+    "answered with an error": findings.missing,
+    console: findings.complaints,
+    axe: findings.violations,
+  };
+  for (const [title, lines] of Object.entries(sections)) {
+    const different = [...new Set(lines)];
+    if (different.length > 0) console.log([`${title} (${different.length}):`, ...different].join("\n  "));
+  }
+  console.log(`${pages.length} pages: file://${join(SCREENSHOTS, "index.html")}`);
+  if (findings.violations.length > 0 || findings.complaints.length > 0) process.exitCode = 1;
+}
+
+type Session = {
+  told: StoryServer;
+  cookieOf: ReturnType<typeof createSessions>;
+  browser: Browser;
+  pages: readonly PhotographedPage[];
+  mode: string;
+  axe: boolean;
+  findings: Findings;
+};
+
+/** Photographs the pages in one mode. The clocks of server and browser stand at the end of the story. */
+async function photograph({ told, cookieOf, browser, pages, mode, axe, findings }: Session): Promise<void> {
+  const { server, story } = told;
+  const read = async (path: string): Promise<any> =>
+    (await server.call("GET", path, { key: story.keys.get(ADMIN) as string })).body;
+  for (const [user, theirs] of Map.groupBy(pages, ({ as }) => as ?? null)) {
+    server.clock.at = story.now;
+    const context = await browser.newContext({ ...MODES[mode], reducedMotion: "reduce" });
+    context.setDefaultTimeout(STEP_TIMEOUT_MS);
+    await context.clock.setFixedTime(story.now * 1000);
+    if (user !== null)
+      await context.addCookies([
+        { name: "assay", value: await cookieOf(user), url: server.url, httpOnly: true, sameSite: "Lax" },
+      ]);
+    const page = await context.newPage();
+    let current = "";
+    const complain = (text: string): void => void findings.complaints.push(`${current}: ${text}`);
+    page.on("pageerror", (error) => complain(String(error)));
+    page.on("console", (message) => {
+      const isAboutStatus = message.text().startsWith("Failed to load resource: the server responded");
+      if (["error", "warning"].includes(message.type()) && !isAboutStatus) complain(message.text());
+    });
+    for (const photographed of theirs) {
+      current = `${photographed.name} ${mode}`;
+      const path = typeof photographed.path === "string" ? photographed.path : await photographed.path(read);
+      server.clock.at = story.now;
+      const response = await page.goto(`${server.url}${path}`, { waitUntil: "load" });
+      const status = response?.status() ?? 0;
+      if (status >= 400 && !isErrorPage(photographed)) {
+        findings.missing.push(`${photographed.name}: ${status} ${path}`);
+        continue;
+      }
+      await capture(page, join(SCREENSHOTS, `${photographed.name}-${mode}.png`));
+      if (axe) findings.violations.push(...(await axeViolations(page)).map((text) => `${current}: ${text}`));
+    }
+    await context.close();
+  }
+}
+
+/** The index shows everything that has been photographed, also in earlier runs. */
+function writeIndex(): void {
+  const files = new Set(readdirSync(SCREENSHOTS));
+  const rows = PAGES.flatMap(({ name }) => {
+    const pictures = Object.keys(MODES).filter((mode) => files.has(`${name}-${mode}.png`));
+    if (pictures.length === 0) return [];
+    const cells = pictures.map((mode) => {
+      const file = `${name}-${mode}.png`;
+      return `<a href="${file}"><img src="${file}" alt="${name}, ${mode}" loading="lazy" class="${mode}"></a>`;
+    });
+    return [`<section id="${name}"><h2>${name}</h2>${cells.join("")}</section>`];
+  });
+  const style =
+    "body{font:14px sans-serif;margin:24px}section{margin-bottom:32px}a{display:inline-block;margin-right:16px;" +
+    "vertical-align:top}img{border:1px solid #888;max-height:640px;object-fit:cover;object-position:top}" +
+    ".light,.dark{width:600px}.phone{width:220px}";
+  const title = "Pages of the story";
+  writeFileSync(
+    join(SCREENSHOTS, "index.html"),
+    `<!doctype html><html lang="en"><meta charset="utf-8"><title>${title}</title><style>${style}</style>` +
+      `<h1>${title}</h1>${rows.join("\n")}</html>\n`,
+  );
+}
+
+await run();

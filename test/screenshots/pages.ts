@@ -1,0 +1,172 @@
+/** All pages in all their states, as people see them: name -> address in the story and who looks. */
+import { imageFingerprint } from "../story/acme/releases.ts";
+import { LONG_NAME } from "../story/edge.ts";
+import { ADMIN } from "../story/story.ts";
+
+/** Reads from the API what only the server knows, such as an id. */
+export type Read = (path: string) => Promise<any>;
+type Path = string | ((read: Read) => Promise<string>);
+/** @property as user that is signed in; null for nobody, and by default the administrator */
+export type PhotographedPage = { name: string; path: Path; as?: string | null };
+
+const backend = imageFingerprint("acme/backend-api:2.41.0");
+const TRAIL = "/acme/flows/backend-api/trails/release-2.41.0";
+
+/** The trail with the drawer of the attestation open. */
+const drawer =
+  (flow: string, trail: string, name: string, org = "acme"): Path =>
+  async (read) => {
+    const { data } = await read(`/attestations/${org}/${flow}?per_page=500`);
+    const found = data.find((one: any) => one.trail_name === trail && one.attestation_name === name);
+    if (!found) throw new Error(`The story has no attestation '${name}' in ${org}/${flow}/${trail}`);
+    return `/${org}/flows/${flow}/trails/${trail}?attestation_id=${found.attestation_id}`;
+  };
+
+const firstRepo: Path = async (read) => `/acme/repos/${(await read("/repos/acme")).repos[0].id}`;
+const below =
+  (path: Path, query: string): Path =>
+  async (read) =>
+    `${typeof path === "string" ? path : await path(read)}${query}`;
+
+const tabs = (name: string, path: Path, all: readonly string[]): PhotographedPage[] =>
+  all.map((tab) => ({ name: `${name}-${tab}`, path: below(path, `?tab=${tab}`) }));
+
+const SETTINGS = [
+  "organization",
+  "members",
+  "service-accounts",
+  "service-accounts/ci-backend-api",
+  "webhooks",
+  "retention",
+  "audit-log",
+];
+
+export const PAGES: readonly PhotographedPage[] = [
+  { name: "login", path: "/login", as: null },
+  { name: "account", path: "/account" },
+  { name: "overview", path: "/acme" },
+  { name: "overview-reader", path: "/acme", as: "auditor" },
+  { name: "overview-fresh", path: "/fresh" },
+  { name: "overview-edge", path: "/edge" },
+
+  { name: "flows", path: "/acme/flows" },
+  { name: "flows-fresh", path: "/fresh/flows" },
+  { name: "flows-edge", path: "/edge/flows" },
+  { name: "flows-nothing-matches", path: "/acme/flows?search=nothing-like-this" },
+  { name: "flow-new", path: "/acme/flows/new" },
+  { name: "flow", path: "/acme/flows/backend-api" },
+  { name: "flow-reader", path: "/acme/flows/backend-api", as: "auditor" },
+  { name: "flow-edge", path: `/edge/flows/${LONG_NAME}` },
+  ...tabs("flow", "/acme/flows/backend-api", ["artifacts", "deployments", "template", "settings"]),
+
+  { name: "trail", path: TRAIL },
+  { name: "trail-reader", path: TRAIL, as: "auditor" },
+  { name: "trail-incomplete", path: "/acme/flows/backend-api/trails/pr-1490" },
+  { name: "trail-compliant", path: "/acme/flows/web-checkout/trails/release-8.3.2" },
+  { name: "trail-edge", path: `/edge/flows/${LONG_NAME}/trails/${LONG_NAME}` },
+  { name: "trail-markup", path: "/edge/flows/markup/trails/release-1" },
+  { name: "trail-right-to-left", path: "/edge/flows/right-to-left/trails/release-1" },
+  ...[
+    ["snyk", "snyk-container"],
+    ["junit", "unit-tests"],
+    ["jira", "jira-ticket"],
+    ["pull-request", "pull-request"],
+    ["decision", "release-approval"],
+    ["custom", "sbom"],
+    ["override", "license-scan"],
+    ["generic", "load-test"],
+  ].map(([kind, name]) => ({
+    name: `attestation-${kind}`,
+    path: drawer("backend-api", "release-2.41.0", name as string),
+  })),
+  { name: "attestation-sonar", path: drawer("backend-api", "release-2.40.3", "sonar-gate") },
+  { name: "attestation-image", path: drawer("web-checkout", "release-8.3.1", "browser-tests") },
+  { name: "attestation-edge", path: drawer("markup", "release-1", "text-1", "edge") },
+
+  { name: "artifact", path: `/acme/flows/backend-api/artifacts/${backend}` },
+  {
+    name: "artifact-edge",
+    path: async (read: Read) => `/edge/flows/markup/artifacts/${await firstEdgeArtifact(read)}`,
+  },
+
+  { name: "environments", path: "/acme/environments" },
+  { name: "environments-fresh", path: "/fresh/environments" },
+  { name: "environments-edge", path: "/edge/environments" },
+  { name: "environment-new", path: "/acme/environments/new" },
+  { name: "environment", path: "/acme/environments/production-eu" },
+  { name: "environment-reader", path: "/acme/environments/production-eu", as: "auditor" },
+  { name: "environment-unknown", path: "/acme/environments/load-test" },
+  { name: "environment-stale", path: "/acme/environments/batch-settlement" },
+  { name: "environment-logical", path: "/acme/environments/production" },
+  { name: "environment-never-reported", path: "/edge/environments/never-reported" },
+  ...tabs("environment", "/acme/environments/production-eu", [
+    "events",
+    "log",
+    "policies",
+    "diff",
+    "deployments",
+    "settings",
+  ]),
+  { name: "snapshot", path: "/acme/environments/production-eu/-1" },
+  { name: "snapshot-first", path: "/acme/environments/production-eu/1" },
+  { name: "snapshot-by-time", path: "/acme/environments/production-eu/%40%7B2026-11-07T20:00:00%7D" },
+  { name: "snapshot-no-provenance", path: "/acme/environments/k8s-prod/-1" },
+  { name: "snapshot-edge", path: "/edge/environments/markup/-1" },
+  { name: "env-diff", path: "/acme/env-diff?left=production-eu%23-2&right=production-eu" },
+  { name: "env-diff-two", path: "/acme/env-diff?left=staging&right=production-eu" },
+
+  { name: "artifacts", path: "/acme/artifacts" },
+  { name: "artifacts-fresh", path: "/fresh/artifacts" },
+  { name: "attestations", path: "/acme/attestations" },
+  { name: "attestations-filtered", path: "/acme/attestations?type=snyk&is_compliant=false" },
+  { name: "attestations-nothing-matches", path: "/acme/attestations?name=nothing-like-this" },
+  { name: "attestations-edge", path: "/edge/attestations" },
+  { name: "attestation-types", path: "/acme/attestation-types" },
+  { name: "attestation-types-fresh", path: "/fresh/attestation-types" },
+  { name: "attestation-type", path: "/acme/attestation-types/cyclonedx" },
+  { name: "attestation-type-new", path: "/acme/attestation-types/new" },
+
+  { name: "policies", path: "/acme/policies" },
+  { name: "policies-fresh", path: "/fresh/policies" },
+  { name: "policy", path: "/acme/policies/prod-baseline" },
+  { name: "policy-edge", path: "/edge/policies/markup" },
+  ...tabs("policy", "/acme/policies/prod-baseline", ["edit", "versions", "environments", "events"]),
+  { name: "policy-new", path: "/acme/policies/new" },
+
+  { name: "controls", path: "/acme/controls" },
+  { name: "controls-fresh", path: "/fresh/controls" },
+  { name: "controls-edge", path: "/edge/controls" },
+  { name: "control-new", path: "/acme/controls/new" },
+  { name: "control", path: "/acme/controls/SEC-REL-4" },
+  { name: "control-archived", path: "/acme/controls/SEC-ACC-9" },
+  ...tabs("control", "/acme/controls/SEC-REL-4", ["decisions", "coverage", "versions"]),
+
+  { name: "repos", path: "/acme/repos" },
+  { name: "repos-fresh", path: "/fresh/repos" },
+  { name: "repo", path: firstRepo },
+  ...tabs("repo", firstRepo, ["build", "release", "run"]),
+
+  { name: "actions", path: "/acme/actions" },
+  { name: "actions-fresh", path: "/fresh/actions" },
+  { name: "action", path: "/acme/actions/1" },
+  { name: "action-new", path: "/acme/actions/new" },
+  ...SETTINGS.map((page) => ({ name: `settings-${page.replace("/", "-")}`, path: `/acme/settings/${page}` })),
+  { name: "settings-reader", path: "/acme/settings/members", as: "auditor" },
+
+  {
+    name: "why",
+    path: async (read: Read) => {
+      const { index } = await read("/snapshots/acme/production-eu/-1");
+      return `/acme/why?environment=production-eu&snapshot=${index}&fingerprint=${backend}`;
+    },
+  },
+  { name: "why-trail", path: "/acme/why?flow=backend-api&trail=release-2.41.0" },
+  { name: "search", path: "/acme/search?q=9c1e5d0" },
+  { name: "search-nothing", path: "/acme/search?q=fffffff" },
+
+  { name: "error-not-found", path: "/acme/flows/no-such-flow" },
+  { name: "error-foreign", path: "/no-such-organization" },
+].map((page) => ({ as: ADMIN, ...page }));
+
+const firstEdgeArtifact = async (read: Read): Promise<string> =>
+  (await read("/artifacts/edge/markup"))[0].fingerprint as string;

@@ -1,0 +1,58 @@
+/** A server that the story has been told on. */
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { startServer } from "../given.ts";
+import type { ServerOptions, TestServer } from "../given.ts";
+import { outcome } from "../../src/notifications/outcome.ts";
+import type { Sender } from "../../src/notifications/sender.ts";
+import { FAILING_HOST } from "./acme/actions.ts";
+import { countingIds } from "./steps.ts";
+import { seedStory } from "./story.ts";
+import type { Story, StoryOptions } from "./story.ts";
+
+/** Connects to nothing: every message arrives, but for those to one receiver. */
+const SENDER: Sender = {
+  send: async ({ target_json }) =>
+    target_json.includes(FAILING_HOST)
+      ? outcome("refused", "The receiver answered 410 Gone", { status: 410 })
+      : outcome("accepted", null, { status: 200 }),
+  close: () => undefined,
+};
+
+export type StoryServer = { server: TestServer; story: Story };
+
+/** Starts a server and tells the story on it. The ids of all records are the same in every run. */
+export async function startStoryServer(
+  options: StoryOptions = {},
+  serverOptions: ServerOptions = {},
+): Promise<StoryServer> {
+  const server = await startServer({ newId: countingIds(), sender: SENDER, ...serverOptions });
+  try {
+    return { server, story: await seedStory(server, options) };
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
+
+const DATABASE = "story.db";
+const KEYS = "story.json";
+
+/** Saves rows, evidence and keys, for `startSavedStory`. @param directory is replaced */
+export function saveStory({ server, story }: StoryServer, directory: string): void {
+  const image = server.image();
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory, { recursive: true });
+  cpSync(image.directory, join(directory, "data"), { recursive: true });
+  writeFileSync(join(directory, DATABASE), image.database);
+  writeFileSync(join(directory, KEYS), JSON.stringify({ now: story.now, keys: [...story.keys] }));
+}
+
+/** Starts a server from a saved story, in a second; null if there is none. */
+export async function startSavedStory(directory: string): Promise<StoryServer | null> {
+  if (!existsSync(join(directory, KEYS))) return null;
+  const { now, keys } = JSON.parse(readFileSync(join(directory, KEYS), "utf8"));
+  const from = { database: readFileSync(join(directory, DATABASE)), directory: join(directory, "data"), at: now };
+  const server = await startServer({ newId: countingIds(), sender: SENDER, from });
+  return { server, story: { now, keys: new Map(keys) } };
+}
