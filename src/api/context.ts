@@ -12,6 +12,7 @@ import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import type { Urls } from "../contract/urls.ts";
 import type { EvidenceReader } from "../contract/evidence-reader.ts";
+import type { PasswordHasher } from "../auth/password-hashing.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
 import type { Actor } from "../store/actor.ts";
 import type { Principal, Membership, RequestContext } from "../http/server-context.ts";
@@ -29,6 +30,9 @@ export type OperationContext = {
   /** Reads uploaded templates and policies. */
   readonly documents: DocumentReader;
   readonly packages: PackageMaker;
+  readonly passwords: Pick<PasswordHasher, "hash">;
+  /** Names of the organizations in which groups of the login provider give roles. */
+  readonly mappedOrganizations: ReadonlySet<string>;
   /** Epoch seconds. */
   now(): number;
   /** The OpenAPI document of this server. */
@@ -111,6 +115,8 @@ export type OperationContextParts = Pick<
   | "largeJson"
   | "evidence"
   | "packages"
+  | "passwords"
+  | "mappedOrganizations"
   | "customTypes"
   | "documents"
   | "now"

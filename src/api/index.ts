@@ -2,8 +2,11 @@
 import { isOperation } from "./context.ts";
 import type { AssayOperation } from "./context.ts";
 import * as accountsApiKeys from "./accounts/api-keys.ts";
+import * as accountsAuditLog from "./accounts/audit-log.ts";
+import * as accountsMembers from "./accounts/members.ts";
 import * as accountsMembershipAuditLog from "./accounts/membership-audit-log.ts";
 import * as accountsOrganizations from "./accounts/organizations.ts";
+import * as accountsOwnApiKeys from "./accounts/own-api-keys.ts";
 import * as accountsPrincipal from "./accounts/principal.ts";
 import * as accountsServiceAccounts from "./accounts/service-accounts.ts";
 import * as accountsUsers from "./accounts/users.ts";
@@ -54,8 +57,11 @@ import * as tags from "./tags.ts";
 
 const resources: readonly object[] = [
   accountsApiKeys,
+  accountsAuditLog,
+  accountsMembers,
   accountsMembershipAuditLog,
   accountsOrganizations,
+  accountsOwnApiKeys,
   accountsPrincipal,
   accountsServiceAccounts,
   accountsUsers,

@@ -31,6 +31,7 @@ export const DOCUMENT: Omit<DocumentFacts, "serverUrl"> = {
     EnvDiff: "The difference between two snapshots.",
     Environments: "Where artifacts run: reports of what runs, events, policies, deployments.",
     Flows: "Processes that artifacts and trails belong to, each with a template of the expected attestations.",
+    Members: "The people of an organization and their roles.",
     Meta: "The API itself: its OpenAPI document and its version.",
     "Notification Config": "Who is warned of API keys that are about to expire.",
     Organizations: "Organizations: their data, their beta features, and environment actions under a former path.",

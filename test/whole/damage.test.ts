@@ -77,6 +77,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_artifacts_deprecated: ARTIFACT,
   list_attestations_for_criteria: RECORD,
   list_audit_log: [],
+  list_audit_log_entries: ["audit_log.detail_json"],
   list_builds: [],
   list_control_decisions: ["attestations.annotations_json", "attestations.payload_json"],
   list_control_tag_choices: [],
@@ -85,7 +86,9 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_deployments: [],
   list_env_deployments: [],
   list_envs: [],
+  list_members: [],
   list_policies: ["policy_events.data_json"],
+  list_expiring_api_keys: [],
   list_repo_deployments: [],
   list_repo_filter_options: [],
   list_repo_tag_choices: [],
@@ -95,6 +98,8 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_snapshots: [],
   list_system_attestation_types: [],
   list_trails: TRAIL,
+  list_user_api_keys: [],
+  list_user_organizations: [],
   list_trails_for_org: TRAIL,
 };
 

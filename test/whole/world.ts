@@ -39,6 +39,7 @@ const PLACES: World["places"] = {
   ecs_report: { env_name: "env-ecs" },
   azure_apps_report: { env_name: "env-azure" },
   cloud_run_report: { env_name: "env-run" },
+  delete_member: { user: "leaver" },
 };
 
 const TEMPLATE = `
@@ -84,6 +85,7 @@ const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   name: "SELECT name FROM service_accounts WHERE organization_id = ?",
   key_id: `SELECT k.public_id FROM api_keys k JOIN service_accounts a ON a.id = k.service_account_id
       WHERE a.organization_id = ?`,
+  user: ["newcomer", "leaver"],
   hook_uid: "SELECT public_id FROM inbound_webhooks WHERE organization_id = ?",
   snapshot_expression: ["1", "2", "-1", "~1", "#1", "@{now}"],
   resource_type: ["flow", "flows", "env", "environments", "repo", "controls"],
@@ -150,7 +152,10 @@ export async function createWorld(): Promise<World> {
   await rest(server, at, FURTHER);
   await environments(server, at);
   await rest(server, at, LISTENING);
+  for (const name of ["newcomer", "leaver"]) server.store.users.create({ name, displayName: "", email: null });
+  await made(server, "PUT", `/members/${org}/leaver`, { key, body: { role: "reader" } });
   await server.settled();
+  const { id: ownKey } = await made(server, "POST", "/user/api-keys", { key, body: { description: "laptop" } });
   const organizationId = (server.store.organizations.find(org) as { id: number }).id;
   const values = Object.fromEntries(
     Object.entries(VALUES).map(([name, source]) => [
@@ -176,7 +181,7 @@ export async function createWorld(): Promise<World> {
     plain: plain.org,
     values,
     subjects,
-    places: PLACES,
+    places: { ...PLACES, delete_user_api_key: { key_id: ownKey }, rotate_user_api_key: { key_id: ownKey } },
     keys: {
       admin: key,
       member: server.given.user(org, "member"),
@@ -374,7 +379,11 @@ const FURTHER: readonly { id: string; path?: Record<string, string>; body: Recor
   { id: "create_service_account", body: { name: "deployer" } },
   { id: "create_service_account", body: { name: "scanner" } },
   { id: "create_service_account_api_key", path: { name: "deployer" }, body: { description: "ci" } },
-  { id: "create_service_account_api_key", path: { name: "deployer" }, body: { description: "cd" } },
+  {
+    id: "create_service_account_api_key",
+    path: { name: "deployer" },
+    body: { description: "cd", expires_at: 1_700_500_000 },
+  },
 ];
 
 /** Notification targets, last, so that building the world notifies no receiver. */
