@@ -24,6 +24,7 @@ integration: dist/assay ## test the executable with Chromium, S3, systemd, faili
 
 check: | $(INSTALLED) ## check types, format, lint and the rules of the code
 	node_modules/.bin/tsc --noEmit
+	node_modules/.bin/tsc --noEmit -p src/web/client
 	node_modules/.bin/biome check --error-on-warnings
 	@$(NODE) test/run.ts '^rules/'
 

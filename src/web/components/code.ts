@@ -42,12 +42,15 @@ export function sourceCode({
     const own = messages.filter((message) => message.line === number);
     return html`<li id="${anchor}${number}"${look && html` class="${look}"`}><span>${number}</span><span>${yamlLine(
       line.slice(0, MAX_LINE_CHARS),
-    )}</span></li>${own.map(({ text: message }) => html`<li class="msg">${icon("x-circle-fill")}<span>${message}</span></li>`)}`;
+    )}</span></li>${own.map(messageLine)}`;
   });
   const rest =
     lines.length > MAX_LINES && html`<li class="msg">${lines.length - MAX_LINES} more lines are not shown.</li>`;
   return html`<div class="code" tabindex="0" role="region" aria-label="${label}"><ol>${items}${rest}</ol></div>`;
 }
+
+const messageLine = ({ text }: LineMessage): Html =>
+  html`<li class="msg">${icon("x-circle-fill")}<span>${text}</span></li>`;
 
 /** Groups: indentation and list marks, a key, the colon, the value. */
 const YAML_LINE = /^(\s*(?:- +)*)(?:("[^"]*"|'[^']*'|[^\s#:'"][^#:]*?)(:)(?=\s|$))?(.*)$/;

@@ -6,6 +6,7 @@ import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import type { Visit } from "../page/page.ts";
 import { icon } from "./icon.ts";
+import { copyButton } from "./identifier.ts";
 
 /** A JSON schema, as far as forms need it. */
 type Shape = {
@@ -48,8 +49,10 @@ export function formOf(visit: FormVisit, { name, submit, fields, isDanger, cance
   const buttons = html`<button class="btn${look}" type="submit">${submit}</button>${
     cancel !== undefined && html`<a class="btn btn-quiet" href="${cancel}">Cancel</a>`
   }`;
-  return html`<form class="${isInline ? "row" : "form"}" method="post" action="${action}"><input type="hidden" name="csrf"
-value="${visit.csrf}"><input type="hidden" name="form" value="${name}">${problem}${fields}${
+  return html`<form class="${isInline ? "row" : "form"}" method="post" action="${action}">${hiddenField(
+    "csrf",
+    visit.csrf,
+  )}<input type="hidden" name="form" value="${name}">${problem}${fields}${
     isInline ? buttons : html`<div class="form-do">${buttons}</div>`
   }</form>`;
 }
@@ -127,7 +130,9 @@ const around = ({ id, error, hint }: Prepared, label: string, input: Html): Html
 export function textField(visit: Pick<Visit, "refused">, options: FieldOptions): Html {
   const prepared = prepare(visit, options);
   const { value, attributes, described } = prepared;
-  const input = html`<input class="field${options.isMono && " mono"}" type="${options.type ?? "text"}" ${attributes}${described} value="${value}">`;
+  const look = html`class="field${options.isMono && " mono"}"`;
+  const type = options.type ?? "text";
+  const input = html`<input ${look} type="${type}" ${attributes}${described} value="${value}">`;
   return around(prepared, options.label, input);
 }
 
@@ -136,7 +141,8 @@ export function textArea(visit: Pick<Visit, "refused">, options: FieldOptions & 
   const prepared = prepare(visit, options);
   const { value, attributes, described } = prepared;
   // A browser drops the first line feed of a text area.
-  const input = html`<textarea class="field${options.isMono && " mono"}" rows="${options.rows ?? 3}" ${attributes}${described}>
+  const look = html`class="field${options.isMono && " mono"}" rows="${options.rows ?? 3}"`;
+  const input = html`<textarea ${look} ${attributes}${described}>
 ${value}</textarea>`;
   return around(prepared, options.label, input);
 }
@@ -186,5 +192,6 @@ export const secretBox = ({
   what: string;
   more?: Value;
 }): Html =>
-  html`<div class="why why-ok">${icon("key")}<div><h2>${title}</h2><p>This is the only time that the ${what} is shown. Store it now.</p>
-<div class="secret"><code>${secret}</code><button class="copy" type="button" data-copy="${secret}" aria-label="Copy the ${what}">${icon("copy")}</button></div>${more}</div></div>`;
+  html`<div class="why why-ok">${icon("key")}<div><h2>${title}</h2>
+<p>This is the only time that the ${what} is shown. Store it now.</p>
+<div class="secret"><code>${secret}</code>${copyButton(secret, `the ${what}`)}</div>${more}</div></div>`;

@@ -5,7 +5,10 @@ import type { IconName } from "./icon-names.ts";
 
 export type { IconName };
 
-/** An icon without a meaning of its own: the word beside it says it. @param size "12" or "20" for other than 16 pixels */
+/**
+ * An icon without a meaning of its own: the word beside it says it.
+ * @param size "12" or "20" for other than 16 pixels
+ */
 export const icon = (name: IconName, size: "" | "12" | "20" = ""): Html =>
   html`<svg class="i${size && ` i${size}`}" aria-hidden="true"><use href="#i-${name}"/></svg>`;
 

@@ -12,7 +12,8 @@ export const copyButton = (text: string, what: string): Html =>
 /** A fingerprint. */
 export function fingerprint(value: string): Html {
   const short = value.slice(0, SHORT_CHARS);
-  return html`<span class="id"><span title="sha256:${value}">${short}</span>${copyButton(value, `fingerprint ${short}`)}</span>`;
+  const copy = copyButton(value, `fingerprint ${short}`);
+  return html`<span class="id"><span title="sha256:${value}">${short}</span>${copy}</span>`;
 }
 
 /** A commit; a link where its address is known and safe. */

@@ -117,7 +117,8 @@ export function table({
     }</th>`;
   });
   const body = hasGroups ? rows : html`<tbody>${rows}</tbody>`;
-  return html`<table class="t t-stack"><caption class="vh">${caption}</caption><thead><tr>${head}</tr></thead>${body}</table>`;
+  return html`<table class="t t-stack"><caption class="vh">${caption}</caption>
+<thead><tr>${head}</tr></thead>${body}</table>`;
 }
 
 /** The first cell of a row: a link with a grey second line. */

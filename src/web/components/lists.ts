@@ -22,8 +22,12 @@ export function pager({ here }: Pick<Visit, "here">, { total, page, per_page, pa
     to < 1 || to > page_count
       ? html`<span class="btn btn-s" aria-disabled="true">${text}</span>`
       : html`<a class="btn btn-s" href="${here({ page: to })}" aria-label="${label}">${text}</a>`;
-  return html`<nav class="pager" aria-label="Pages"><span class="num">${formatNumber(first)} to ${formatNumber(last)} of ${formatNumber(total)}</span>
-<span class="btn-group">${link(page - 1, html`${icon("chevron-left")}Previous`, "Previous page")}<span class="btn btn-s" aria-current="page">Page ${page} of ${Math.max(page_count, 1)}</span>${link(page + 1, html`Next${icon("chevron-right")}`, "Next page")}</span></nav>`;
+  const range = `${formatNumber(first)} to ${formatNumber(last)} of ${formatNumber(total)}`;
+  const position = `Page ${page} of ${Math.max(page_count, 1)}`;
+  const previous = link(page - 1, html`${icon("chevron-left")}Previous`, "Previous page");
+  const next = link(page + 1, html`Next${icon("chevron-right")}`, "Next page");
+  return html`<nav class="pager" aria-label="Pages"><span class="num">${range}</span>
+<span class="btn-group">${previous}<span class="btn btn-s" aria-current="page">${position}</span>${next}</span></nav>`;
 }
 
 /** As `pager`, for lists that do not count: whether there is a next page is all that is known. */
@@ -78,12 +82,13 @@ export function filters(
 }
 
 function filterField(item: Filter, value: string): Html {
+  const { name, label } = item;
+  const attributes = html`name="${name}" aria-label="${label}" placeholder="${label}" value="${value}"`;
   if (item.kind === "choice")
     return html`<select class="field" name="${item.name}" aria-label="${item.label}">${item.choices.map(
       (choice) =>
         html`<option value="${choice.value}"${choice.value === value && html` selected`}>${choice.text}</option>`,
     )}</select>`;
-  if (item.kind === "text")
-    return html`<input class="field" name="${item.name}" aria-label="${item.label}" placeholder="${item.label}" value="${value}">`;
-  return html`<span class="search">${icon("search")}<input type="search" name="${item.name}" aria-label="${item.label}" placeholder="${item.label}" value="${value}"></span>`;
+  if (item.kind === "text") return html`<input class="field" ${attributes}>`;
+  return html`<span class="search">${icon("search")}<input type="search" ${attributes}></span>`;
 }

@@ -58,7 +58,10 @@ export function plainState(state: ShownState, word?: string): Html {
   return html`<span class="st ${look.colour}">${icon(look.icon)}${word ?? look.word}</span>`;
 }
 
-/** The icon of a state in front of a row; the word must follow in the row, unless `word` is given for screen readers. */
+/**
+ * The icon of a state in front of a row; the word must follow in the row.
+ * @param word what screen readers say instead of the usual word
+ */
 export function stateIcon(state: ShownState, word: string = stateWord(state)): Html {
   const look = LOOKS[state];
   return html`<span class="st-i ${look.colour}" role="img" aria-label="${word}">${icon(look.icon)}</span>`;

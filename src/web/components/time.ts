@@ -47,13 +47,15 @@ const isoOf = (seconds: number): string => new Date(Math.min(Math.max(seconds, 0
 /** A time, relative where it is recent. Null and 0 are shown as a dash. */
 export function time(seconds: number | null | undefined, now: number): Html {
   if (!seconds) return html`<span class="muted">–</span>`;
-  return html`<time datetime="${isoOf(seconds)}" title="${formatUtc(seconds)}" data-relative>${formatRelative(seconds, now)}</time>`;
+  const attributes = html`datetime="${isoOf(seconds)}" title="${formatUtc(seconds)}"`;
+  return html`<time ${attributes} data-relative>${formatRelative(seconds, now)}</time>`;
 }
 
 /** A time of day and its date, always absolute: for logs, where the order matters more than the age. */
 export function timestamp(seconds: number): Html {
   const iso = isoOf(seconds);
-  return html`<time datetime="${iso}" title="${formatUtc(seconds)}" data-absolute>${iso.slice(0, 16).replace("T", " ")}</time>`;
+  const text = iso.slice(0, 16).replace("T", " ");
+  return html`<time datetime="${iso}" title="${formatUtc(seconds)}" data-absolute>${text}</time>`;
 }
 
 /** `3 h 12 min`, `2 days 4 h`, `40 s`. @param seconds a duration */

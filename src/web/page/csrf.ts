@@ -1,6 +1,6 @@
 /**
- * The CSRF token of a session as forms carry it. Pages are compressed and repeat what a person typed, so a token that is
- * the same in every answer could be guessed from their sizes (BREACH): each answer masks it with other random bytes.
+ * The CSRF token of a session as forms carry it. Pages are compressed and repeat what a person typed, so a token that
+ * is the same in every answer could be guessed from their sizes (BREACH): each answer masks it with other random bytes.
  */
 import { randomBytes } from "node:crypto";
 import { equalsInConstantTime } from "../../http/authenticate.ts";

@@ -68,14 +68,17 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
 ${org === "" ? outsideNavigation(to) : sideNavigation(visit, content.section, surroundings)}
 <div class="app-main">
 <header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
-${themeButton(visit, surroundings.theme)}<a class="avatar" href="${to.account()}"><span aria-hidden="true">${initials(visit.user.displayName)}</span><span
-class="vh">Account of ${visit.user.displayName}</span></a></header>
+${themeButton(visit, surroundings.theme)}${accountLink(visit)}</header>
 <div id="page" data-hx-boost:inherited="target:#page select:#page swap:outerHTML"${live}>${body}</div>
 </div>
 </div>
 ${org !== "" && bottomBar(to, content.section)}`,
   });
 }
+
+const accountLink = ({ to, user }: Visit): Html =>
+  html`<a class="avatar" href="${to.account()}"><span aria-hidden="true">${initials(user.displayName)}</span><span
+class="vh">Account of ${user.displayName}</span></a>`;
 
 function liveQuery(org: string, subject: NonNullable<Content["live"]>): string {
   return `?${new URLSearchParams({ org, ...subject })}`;

@@ -17,8 +17,9 @@
  *       },
  *       forms: {
  *         rename: form(renameFlow, async ({ call, params, to }, fields) => {
- *           await call(renameFlow, { params: { flow_name: params.flow }, body: { new_name: fields.text("new_name") } });
- *           return { go: to.flow(fields.text("new_name")), done: "renamed" };
+ *           const name = fields.text("new_name");
+ *           await call(renameFlow, { params: { flow_name: params.flow }, body: { new_name: name } });
+ *           return { go: to.flow(name), done: "renamed" };
  *         }),
  *       },
  *     });
@@ -119,8 +120,8 @@ export type Content = {
 };
 
 /**
- * What follows a form that succeeded: another page (a message is shown there, see done.ts), or content that can be shown
- * only now, such as a key.
+ * What follows a form that succeeded: another page, which shows a message (DONE), or content that can be shown only
+ * now, such as a key.
  */
 export type FormOutcome = { go: string; done?: DoneKey } | { show: Content };
 

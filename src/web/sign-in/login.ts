@@ -39,8 +39,8 @@ type LoginPage = {
   form?: string | null;
 };
 
-const KEPT = html`<p class="done" role="status">Your session has ended. What you submitted is kept: it is shown again after
-you sign in here.</p>`;
+const KEPT = html`<p class="done" role="status">Your session has ended. What you submitted is kept: it is shown again
+after you sign in here.</p>`;
 
 export function sendLoginPage(
   page: PageContext,
