@@ -205,7 +205,7 @@ test("the next report sees facts that arrive while the thread is about to start 
     });
     const many = artifacts(MANY);
     const order = { environmentId, cause: "report" as const, artifacts: many };
-    await pool.run({ type: "plan", sequence: 1, ...order }, { deadlineMs: 60_000 });
+    await pool.run({ type: "plan", sequence: 1, now: 0, ...order }, { deadlineMs: 60_000 });
     await writer.run(() => {
       const trail = store.trails.create(
         { organizationId, flowId: flow.id, name: "t", createdBy: "ada" },
