@@ -30,12 +30,14 @@ import * as environmentsEnvironmentEvents from "./environments/environment-event
 import * as environmentsEnvironmentPolicies from "./environments/environment-policies.ts";
 import * as environmentsEnvironments from "./environments/environments.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
+import * as environmentsOverview from "./environments/overview.ts";
 import * as environmentsReports from "./environments/reports.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
 import * as flowsArtifacts from "./flows/artifacts.ts";
 import * as flowsAuditPackages from "./flows/audit-packages.ts";
 import * as flowsBuilds from "./flows/builds.ts";
 import * as flowsFlows from "./flows/flows.ts";
+import * as flowsNameSearch from "./flows/name-search.ts";
 import * as flowsRepoReleases from "./flows/repo-releases.ts";
 import * as flowsRepos from "./flows/repos.ts";
 import * as flowsSearch from "./flows/search.ts";
@@ -85,12 +87,14 @@ const resources: readonly object[] = [
   environmentsEnvironmentPolicies,
   environmentsEnvironments,
   environmentsLogicalEnvironments,
+  environmentsOverview,
   environmentsReports,
   environmentsSnapshots,
   flowsArtifacts,
   flowsAuditPackages,
   flowsBuilds,
   flowsFlows,
+  flowsNameSearch,
   flowsRepoReleases,
   flowsRepos,
   flowsSearch,
