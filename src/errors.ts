@@ -23,8 +23,11 @@ export type ErrorCode =
 /** Field texts of a validation error: dotted path of the field -> one line (messages 1 and 2). */
 export type FieldErrors = Readonly<Record<string, string>>;
 
-/** A problem of a text that a person wrote, at its position; lines and columns count from 1. */
-export type SourceProblem = { line: number; column: number; path: string; message: string };
+/**
+ * A mistake in an uploaded text. `line` and `column` start at 1, columns in UTF-16 code units; `path` is the dotted
+ * path of the value, "" for the text as a whole; `message` is one line.
+ */
+export type SourceProblem = Readonly<{ line: number; column: number; path: string; message: string }>;
 
 export class AppError extends Error {
   readonly code: ErrorCode;
@@ -65,6 +68,10 @@ const ACCESS_MESSAGE = "You don't have permission to access this resource";
 /** 400 with one text per field. `fields` must not be empty. */
 export const invalid = (fields: FieldErrors, internal?: unknown): AppError =>
   new AppError("invalid", VALIDATION_MESSAGE, { fields, internal });
+
+/** 400 for an uploaded text with mistakes. `text` lists them for the client, `problems` for callers in this process. */
+export const invalidText = (field: string, text: string, problems: readonly SourceProblem[]): AppError =>
+  new AppError("invalid", VALIDATION_MESSAGE, { fields: { [field]: text }, problems });
 
 /** 400 that is not about a field: only a message. */
 export const badRequest = (message: string, internal?: unknown): AppError =>

@@ -10,11 +10,13 @@ import { join } from "node:path";
 import type { AppDependencies } from "../src/server/app.ts";
 import { createApp } from "../src/server/app.ts";
 import { prepareDirectory } from "../src/server/prepare-directory.ts";
+import { createPolicyPreviewer } from "../src/jobs/policy-previews.ts";
 import { createWritePath } from "../src/server/write-path.ts";
 import { newPublicId, newSecret } from "../src/clock.ts";
 import { listen, closeListener } from "../src/server/listener.ts";
 import type { ConnectionOptions, ListenAddress, ServerLimits } from "../src/server/listener.ts";
 import {
+  createPreviewPool,
   openCustomTypes,
   openDocuments,
   openLargeJson,
@@ -106,6 +108,8 @@ export type ServerOptions = {
   newId?: (now: number) => string;
   /** Sends messages of actions; without it they stay in the outbox. */
   sender?: Sender;
+  /** Timer of live updates; that of the system unless given. */
+  liveTimer?: Timer;
   /** Opens remote evidence storage in place of the local directory. */
   openRemoteEvidence?: (staging: string) => S3Store;
 };
@@ -139,6 +143,7 @@ export async function startServer(options: ServerOptions = {}) {
     start: startPackageWorker,
     ...(options.patience === undefined ? {} : { stallTimeoutMs: options.patience }),
   });
+  const previewPool = options.directory === undefined ? null : createPreviewPool(directory);
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
   // The runner reads the clock without advancing it, so that background work does not change the times that tests
@@ -185,6 +190,7 @@ export async function startServer(options: ServerOptions = {}) {
     customTypes,
     largeJson,
     documents,
+    policyPreviews: createPolicyPreviewer({ store, pool: previewPool }),
     packages,
     limits: { ...LIMITS, ...options.limits },
     ...(options.bodyBudget === undefined ? {} : { bodyBudgetBytes: options.bodyBudget }),
@@ -205,6 +211,7 @@ export async function startServer(options: ServerOptions = {}) {
     checkResponses: true,
     rates: { address: null, key: null, now: () => 0, ...options.rates },
     metrics: options.metrics ?? null,
+    ...(options.liveTimer ? { liveTimer: options.liveTimer } : {}),
   });
   const { server, url } = await listen(app, network.address ?? { host: "127.0.0.1", port: 0 }, {
     limits: network.limits ?? { headerTimeout: 5, requestTimeout: 30 },
@@ -497,6 +504,7 @@ export async function startServer(options: ServerOptions = {}) {
       await closeListener(server, 2);
       await runner.close();
       await writer.idle();
+      await previewPool?.close();
       await packages.close();
       if (reader !== remote) await reader.close();
       await customTypes.close();

@@ -8,8 +8,9 @@ import type { AuditEntry } from "../store/db/audit-log.ts";
 import type { PhysicalType } from "../store/environments/environments.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { Store } from "../store/index.ts";
+import type { PolicyPreview } from "../store/policies/policy-previews.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
-import type { DocumentReader } from "../workers/documents.ts";
+import type { DocumentReader, StoredPolicyFile } from "../workers/documents.ts";
 import type { Urls } from "../contract/urls.ts";
 import type { EvidenceReader } from "../contract/evidence-reader.ts";
 import type { PasswordHasher } from "../auth/password-hashing.ts";
@@ -29,6 +30,8 @@ export type OperationContext = {
   readonly largeJson: LargeJsonReader;
   /** Reads uploaded templates and policies. */
   readonly documents: DocumentReader;
+  /** Evaluates artifacts under policy texts that are not stored; see jobs/policy-previews.ts. */
+  readonly policyPreviews: PolicyPreviewer;
   readonly packages: PackageMaker;
   readonly passwords: Pick<PasswordHasher, "hash">;
   /** Names of the organizations in which groups of the login provider give roles. */
@@ -94,6 +97,22 @@ export type LargeReportRecorder = {
 
 type Recorded = { planned: boolean; index: number | null };
 
+export type PolicyPreviewer = {
+  /**
+   * What a valid policy would change.
+   * @param lane whose turn it is; each organization has its own
+   * @throws AppError too_large, unavailable
+   */
+  preview(lane: string, task: PreviewTask): Promise<PolicyPreview>;
+};
+
+/** `policy`: the text and its parsed form, with the name of the policy it would replace; `policyId` null for none. */
+type PreviewTask = {
+  policy: Pick<StoredPolicyFile, "yaml" | "parsedJson"> & { name: string };
+  policyId: number | null;
+  environmentIds: readonly number[];
+};
+
 type Jobs = {
   /** Resolves when the job is done, or after `timeoutS` seconds. */
   waitFor(id: number, timeoutS: number): Promise<void>;
@@ -119,6 +138,7 @@ export type OperationContextParts = Pick<
   | "mappedOrganizations"
   | "customTypes"
   | "documents"
+  | "policyPreviews"
   | "now"
   | "newSecret"
   | "targetProblem"

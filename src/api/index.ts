@@ -29,6 +29,7 @@ import * as environmentsEnvironmentAuditlog from "./environments/environment-aud
 import * as environmentsEnvironmentEvents from "./environments/environment-events.ts";
 import * as environmentsEnvironmentPolicies from "./environments/environment-policies.ts";
 import * as environmentsEnvironments from "./environments/environments.ts";
+import * as environmentsExplanations from "./environments/explanations.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
 import * as environmentsOverview from "./environments/overview.ts";
 import * as environmentsReports from "./environments/reports.ts";
@@ -41,6 +42,8 @@ import * as flowsNameSearch from "./flows/name-search.ts";
 import * as flowsRepoReleases from "./flows/repo-releases.ts";
 import * as flowsRepos from "./flows/repos.ts";
 import * as flowsSearch from "./flows/search.ts";
+import * as flowsTemplatePreview from "./flows/template-preview.ts";
+import * as flowsTrailExplanations from "./flows/trail-explanations.ts";
 import * as flowsTrails from "./flows/trails.ts";
 import * as meta from "./meta.ts";
 import * as notificationsActions from "./notifications/actions.ts";
@@ -53,6 +56,7 @@ import * as policiesControlDecisions from "./policies/control-decisions.ts";
 import * as policiesControlVersions from "./policies/control-versions.ts";
 import * as policiesControls from "./policies/controls.ts";
 import * as policiesPolicies from "./policies/policies.ts";
+import * as policiesPolicyPreview from "./policies/policy-preview.ts";
 import * as removed from "./removed.ts";
 import * as schemas from "./schemas.ts";
 import * as tags from "./tags.ts";
@@ -86,6 +90,7 @@ const resources: readonly object[] = [
   environmentsEnvironmentEvents,
   environmentsEnvironmentPolicies,
   environmentsEnvironments,
+  environmentsExplanations,
   environmentsLogicalEnvironments,
   environmentsOverview,
   environmentsReports,
@@ -98,6 +103,8 @@ const resources: readonly object[] = [
   flowsRepoReleases,
   flowsRepos,
   flowsSearch,
+  flowsTemplatePreview,
+  flowsTrailExplanations,
   flowsTrails,
   meta,
   notificationsActions,
@@ -110,6 +117,7 @@ const resources: readonly object[] = [
   policiesControlVersions,
   policiesControls,
   policiesPolicies,
+  policiesPolicyPreview,
   removed,
   schemas,
   tags,

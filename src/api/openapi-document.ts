@@ -30,6 +30,7 @@ export const DOCUMENT: Omit<DocumentFacts, "serverUrl"> = {
     Deployments: "Starts of artifacts in environments, with their lead times.",
     EnvDiff: "The difference between two snapshots.",
     Environments: "Where artifacts run: reports of what runs, events, policies, deployments.",
+    Explanations: "Why snapshots and trails have their verdicts, and what would make them compliant.",
     Flows: "Processes that artifacts and trails belong to, each with a template of the expected attestations.",
     Members: "The people of an organization and their roles.",
     Meta: "The API itself: its OpenAPI document and its version.",

@@ -18,6 +18,7 @@ import { man } from "./commands/man.ts";
 import { memberAdd, memberList, memberRemove, memberSetRole } from "./commands/member.ts";
 import { openapi } from "./commands/openapi.ts";
 import { userPasswd } from "./commands/passwd.ts";
+import { policyCheck, policyPreview } from "./commands/policy.ts";
 import { restore } from "./commands/restore.ts";
 import { retentionDeleted, retentionPlan, retentionRun } from "./commands/retention-run.ts";
 import { retentionHold, retentionList, retentionRelease, retentionSet, retentionUnset } from "./commands/retention.ts";
@@ -75,6 +76,8 @@ export const COMMANDS: readonly Command[] = [
   retentionDeleted,
   vacuum,
   explain,
+  policyCheck,
+  policyPreview,
   vaultStatus,
   vaultCopy,
   vaultMigrate,

@@ -3,10 +3,11 @@
  * the main thread can parse small files and a worker thread large ones (workers/documents.ts).
  */
 import type { ControlReference } from "./policy/ast.ts";
-import { renderDiagnostics } from "./policy/diagnostics.ts";
+import { listDiagnostics, renderDiagnostics } from "./policy/diagnostics.ts";
+import type { FileProblem } from "./policy/diagnostics.ts";
 import { controlReferencesOf, parsePolicy } from "./policy/document.ts";
 import { serializePolicy } from "./policy/stored.ts";
-import { parseTemplate, renderTemplateProblems } from "./flow-template/template.ts";
+import { listTemplateProblems, parseTemplate, renderTemplateProblems } from "./flow-template/template.ts";
 import { decodeUtf8 } from "./text/utf8.ts";
 
 /**
@@ -15,8 +16,8 @@ import { decodeUtf8 } from "./text/utf8.ts";
  */
 export const MAX_INLINE_DOCUMENT_BYTES = 8_192;
 
-/** Text of the refusal, used as the field error of the file. */
-export type DocumentRefusal = { refusal: string };
+/** `refusal` is used as the field error of the file; `problems` are the same mistakes one by one. */
+export type DocumentRefusal = { refusal: string; problems: FileProblem[] };
 
 /** `text` is the file, character for character, including a byte order mark; `parsedJson` is its template as JSON. */
 export type TemplateFile = { text: string; parsedJson: string };
@@ -29,20 +30,29 @@ export function readTemplateFile(bytes: Buffer): TemplateFile | DocumentRefusal 
   const { text, broken } = decodeUtf8(bytes);
   if (broken) {
     const problem = "Not UTF-8: save the file with this encoding";
-    return { refusal: renderTemplateProblems([{ location: "template_file", problem, ...broken }]) };
+    return refuseTemplate([{ location: "template_file", problem, ...broken }]);
   }
   const { template, problems } = parseTemplate(text);
-  return template ? { text, parsedJson: JSON.stringify(template) } : { refusal: renderTemplateProblems(problems) };
+  return template ? { text, parsedJson: JSON.stringify(template) } : refuseTemplate(problems);
 }
+
+const refuseTemplate = (problems: Parameters<typeof renderTemplateProblems>[0]): DocumentRefusal => ({
+  refusal: renderTemplateProblems(problems),
+  problems: listTemplateProblems(problems),
+});
 
 /** Parses a policy file; the refusal is one line that lists every problem with its position (messages 13). */
 export function readPolicyFile(bytes: Buffer): PolicyFile | DocumentRefusal {
   const { text: yaml, broken } = decodeUtf8(bytes);
   if (broken) {
-    const position = `line ${broken.line}, column ${broken.column}`;
-    return { refusal: `${position}: the file is not UTF-8 text. Save it in that encoding` };
+    return refusePolicy([{ ...broken, path: "", problem: "the file is not UTF-8 text. Save it in that encoding" }]);
   }
   const { policy, problems } = parsePolicy(yaml);
-  if (!policy) return { refusal: renderDiagnostics(problems) };
+  if (!policy) return refusePolicy(problems);
   return { yaml, parsedJson: serializePolicy(policy), controls: controlReferencesOf(policy) };
 }
+
+const refusePolicy = (problems: Parameters<typeof renderDiagnostics>[0]): DocumentRefusal => ({
+  refusal: renderDiagnostics(problems),
+  problems: listDiagnostics(problems),
+});

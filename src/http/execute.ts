@@ -4,6 +4,7 @@
  */
 import type { TObject } from "typebox";
 import type { StagedFile } from "./body/multipart.ts";
+import { isReading } from "./operation.ts";
 import type { AnyOperation, Input, Reply } from "./operation.ts";
 import type { Membership, RequestContext, ServerContext } from "./server-context.ts";
 
@@ -33,7 +34,7 @@ export async function execute<Context, M extends Membership>(
       await server.evidence.publish([staged]);
       isPublished = true;
     }
-    if (operation.method === "GET") return server.read(() => operation.handle(context, input, prepared));
+    if (isReading(operation)) return server.read(() => operation.handle(context, input, prepared));
     const written = await server.write(() => {
       const current = operation.alreadyStored?.(prepared) ? context : server.updateContext(context, confirm());
       const reply = operation.handle(current, input, prepared);

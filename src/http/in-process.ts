@@ -7,6 +7,7 @@ import { badRequest, gone } from "../errors.ts";
 import { parseJson, readJson, createBodyShape, createPartShape, LARGE_JSON_BYTES } from "./body/read-json.ts";
 import { permits, reauthorize, requirePermission } from "./authorize.ts";
 import { execute } from "./execute.ts";
+import { isReading } from "./operation.ts";
 import type { AnyOperation, Download, Input, ResponseShape, Stream, UploadedFile } from "./operation.ts";
 import { withoutJsonText } from "../json/text.ts";
 import { checkParameters } from "./query-parameters.ts";
@@ -119,7 +120,7 @@ async function run<Context, M extends Membership>(
   const sent = Object.entries(input.query ?? {}).filter(([, value]) => value !== null && value !== undefined);
   const query = checkParameters(operation.query, Object.fromEntries(sent), "query");
   const body = await readInput(server, operation, input);
-  if (operation.method !== "GET") server.ensureWritable(body.bytes);
+  if (!isReading(operation)) server.ensureWritable(body.bytes);
   return execute(server, operation, {
     request,
     confirm: () => reauthorize(server, operation, { request, organization }),

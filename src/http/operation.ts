@@ -253,6 +253,11 @@ type Operation<
   example: Example;
   /** Set to `assay` for an operation of our own: tests do not look for it in the contract's table of operations. */
   origin?: "assay";
+  /**
+   * For a POST that only reads, because its input is too long for a query: it runs as a GET does, in a read
+   * transaction, also in read-only mode, and has no audit event.
+   */
+  onlyReads?: true;
   /** `current` unless stated. */
   status?: OperationStatus;
   /**
@@ -316,6 +321,10 @@ export const operationFor =
 
 /** The operation with the shapes of its own answers, for callers in this process. */
 type Answering<O, R> = Omit<O, "responses"> & { responses: R };
+
+/** Whether an operation changes nothing. */
+export const isReading = ({ method, onlyReads }: Pick<AnyOperation<never>, "method" | "onlyReads">): boolean =>
+  method === "GET" || onlyReads === true;
 
 export const NO_BODY: NoBody = { kind: "none" };
 /** A required JSON body. Pass `bounds` for bodies that hold more than what people configure. */

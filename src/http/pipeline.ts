@@ -12,6 +12,7 @@ import { readOperationBody } from "./body/read-body.ts";
 import type { OperationBody } from "./body/read-body.ts";
 import { announceDeprecation } from "./deprecation.ts";
 import { execute } from "./execute.ts";
+import { isReading } from "./operation.ts";
 import { checkParameters, parseQueryParameters } from "./query-parameters.ts";
 import { charactersOf, sendRepresentation } from "./representation.ts";
 import type { Representation } from "./representation.ts";
@@ -29,7 +30,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
   });
   const request = authorize(exchange);
   if (operation.status === "removed") throw gone();
-  if (operation.method !== "GET") server.ensureWritable(declaredLength(ctx.req) ?? 0);
+  if (!isReading(operation)) server.ensureWritable(declaredLength(ctx.req) ?? 0);
   // Before the body is read: an endpoint that does not exist receives none.
   if (operation.signature) findSignedEndpoint(exchange, operation.signature);
   const rawQuery = parseQueryParameters(operation.query, ctx.querystring);
@@ -37,7 +38,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
   const cache = cacheOf(exchange, request);
   if (cache && (await cache.send())) return;
 
-  const isRead = operation.method === "GET";
+  const isRead = isReading(operation);
   const params = checkParameters(operation.params, { ...ctx.params }, "path");
   const query = checkParameters(operation.query, rawQuery, "query");
   const body = await readOperationBody(exchange, request);

@@ -196,7 +196,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
   const { config, logger } = options;
   const { db, store } = storage;
   const { writer, recorder, runner, diskGuard, clock, metrics } = writePath;
-  const { evidenceStore, reader, customTypes, largeJson, documents, packages } = workers;
+  const { evidenceStore, reader, customTypes, largeJson, documents, policyPreviews, packages } = workers;
   return {
     db,
     store,
@@ -220,6 +220,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
     customTypes,
     largeJson,
     documents,
+    policyPreviews,
     packages,
     limits: {
       json: config.jsonLimit,

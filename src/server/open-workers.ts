@@ -12,6 +12,7 @@ import { EvidenceUnavailableError } from "../evidence/errors.ts";
 import { openEvidenceStore } from "../evidence/location.ts";
 import { createEvidenceReader } from "../evidence/reader.ts";
 import type { S3Store } from "../evidence/s3-store.ts";
+import { createPolicyPreviewer } from "../jobs/policy-previews.ts";
 import type { Logger } from "../log.ts";
 import type { MailSettings } from "../notifications/mail-client.ts";
 import { createResolver } from "../notifications/resolver.ts";
@@ -29,6 +30,7 @@ import { openStage } from "./open-storage.ts";
 import type { ServeOptions, Storage } from "./open-storage.ts";
 import { flushLastUsed } from "./scheduler.ts";
 import {
+  createPreviewPool,
   createRecordingPool,
   openCustomTypes,
   openDocuments,
@@ -185,9 +187,17 @@ export const openWorkers = (
     onClose(() => largeJson.close());
     const documents = openDocuments();
     onClose(() => documents.close());
+    const previewPool = createPreviewPool(directory);
+    onClose(() => previewPool.close());
+    const policyPreviews = createPolicyPreviewer({ store, pool: previewPool });
     const packages = createPackageMaker({ data: { directory, evidence, staging }, remote, start: startPackageWorker });
     onClose(() => packages.close());
-    live.poolLoads.push(() => ({ ...customTypes.load(), ...documents.load(), large_json: largeJson.load() }));
+    live.poolLoads.push(() => ({
+      ...customTypes.load(),
+      ...documents.load(),
+      large_json: largeJson.load(),
+      policy_previews: previewPool.load(),
+    }));
 
     onClose(async () => {
       await writer.idle();
@@ -198,7 +208,7 @@ export const openWorkers = (
       sender.close();
       return runner.close();
     });
-    return { evidenceStore, reader, customTypes, largeJson, documents, packages };
+    return { evidenceStore, reader, customTypes, largeJson, documents, policyPreviews, packages };
   });
 
 export type Workers = Awaited<ReturnType<typeof openWorkers>>;

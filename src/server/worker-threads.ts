@@ -18,6 +18,7 @@ import type { DocumentReader } from "../workers/documents.ts";
 import { createPool } from "../workers/pool.ts";
 import type { PoolLoad } from "../workers/pool.ts";
 import type { RecordingWorkerData } from "../jobs/large-reports-worker.ts";
+import type { PreviewPool } from "../jobs/policy-previews.ts";
 
 /** Starts the thread that reads evidence. */
 export const startEvidenceWorker = (options: WorkerOptions): Worker => startWorker("evidence/reader-worker", options);
@@ -137,6 +138,25 @@ export function openDocuments(): DocumentReader & { load(): { documents: PoolLoa
   });
   return { ...createDocumentReader(pool), load: () => ({ documents: pool.load() }), close: () => pool.close() };
 }
+
+/**
+ * The thread that evaluates artifacts under a policy text that is not stored, started on first use; the database must
+ * be open already. A single one leaves the other cores to requests.
+ */
+export const createPreviewPool = (directory: string): PreviewPool =>
+  createPool({
+    name: "policy previews",
+    size: 1,
+    queueLimit: 64,
+    laneLimit: 8,
+    idleTimeoutMs: 30_000,
+    start: () =>
+      startWorker("jobs/policy-preview-worker", {
+        workerData: directory,
+        // Twice what the largest policy and the facts of one artifact take.
+        resourceLimits: { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 8 },
+      }),
+  });
 
 /** A schema compiles to code that nests as deeply as its properties, and as its definitions reference each other. */
 const SCHEMA_STACK_MB = 16;

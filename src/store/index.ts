@@ -23,7 +23,10 @@ import { environmentEventStore } from "./environments/environment-events.ts";
 import { environmentListStore } from "./environments/environment-lists.ts";
 import { environmentStore } from "./environments/environments.ts";
 import { evidenceLocationStore } from "./flows/evidence-location.ts";
+import { trailExplanationStore } from "./flows/trail-explanations.ts";
 import { trailEvaluationStore } from "./flows/trail-evaluation.ts";
+import { explainedAttestationStore } from "./attestations/explained-attestations.ts";
+import { explainedVersionStore } from "./policies/explained-versions.ts";
 import { explanationStore } from "./environments/explanations.ts";
 import { complianceFactStore } from "./environments/compliance-facts.ts";
 import { metricsStore } from "./db/metrics-queries.ts";
@@ -40,6 +43,7 @@ import { notificationTargetStore } from "./notifications/notification-targets.ts
 import { organizationStore } from "./accounts/organizations.ts";
 import { overviewStore } from "./environments/overview.ts";
 import { passwordStore } from "./accounts/passwords.ts";
+import { policyPreviewStore } from "./policies/policy-previews.ts";
 import { policyStore } from "./policies/policies.ts";
 import { artifactLocationStore } from "./environments/artifact-locations.ts";
 import { snapshotRecorderStore } from "./environments/snapshot-recorder.ts";
@@ -75,7 +79,10 @@ export function openStore(db: Db, sources: SchemaSources) {
   const environments = environmentStore(db, sources, staleness);
   const allowlistEnds = allowlistEndStore(db, jobs);
   const allowlists = allowlistStore(db, sources, { ends: allowlistEnds, staleness, triggers });
+  const trailEvaluation = trailEvaluationStore(db, { artifacts, attestations, templates, flows, staleness });
   const snapshots = snapshotStore(db);
+  const records = explainedAttestationStore(db);
+  const versions = explainedVersionStore(db, policies);
   const facts = complianceFactStore(db, { attestations, flows });
   const notificationTargets = notificationTargetStore(db);
   return {
@@ -102,7 +109,8 @@ export function openStore(db: Db, sources: SchemaSources) {
     attestationLists: attestationListStore(db),
     largeJson: largeJsonStore(db),
     attestationSearch: attestationSearchStore(db),
-    trailEvaluation: trailEvaluationStore(db, { artifacts, attestations, templates, flows, staleness }),
+    trailEvaluation,
+    trailExplanations: trailExplanationStore({ evaluation: trailEvaluation, records }),
     staleArtifacts: staleness,
     policySubjects: policySubjectStore({ artifacts, attestations, flows }),
     auditLog: auditLogStore(db, sources, clock),
@@ -110,6 +118,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     customAttestationTypes: customAttestationTypeStore(db, sources),
     auditPackages: auditPackageStore(db),
     policies,
+    policyPreviews: policyPreviewStore(db, { allowlists, environments, flows, policies, snapshots }),
     controls: controlStore(db, sources),
     controlCoverage: controlCoverageStore(db),
     controlDecisions: controlDecisionStore(db),
@@ -119,7 +128,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     environmentLists: environmentListStore(db),
     overview: overviewStore(db),
     snapshots,
-    explanations: explanationStore(db, { environments, flows, policies, snapshots }),
+    explanations: explanationStore(db, { environments, flows, policies, versions, records, snapshots }),
     allowlists,
     allowlistEnds,
     evidenceLocation: evidenceLocationStore(db, sources),

@@ -5,7 +5,9 @@
  */
 import { MAX_INLINE_DOCUMENT_BYTES, readPolicyFile, readTemplateFile } from "../domain/documents.ts";
 import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";
-import { AppError, invalid, unavailable } from "../errors.ts";
+import type { TemplateLines } from "../domain/flow-template/lines.ts";
+import type { PolicyLines } from "../domain/policy/lines.ts";
+import { AppError, invalidText, unavailable } from "../errors.ts";
 import type { DocumentResult, DocumentTask } from "./document-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "./pool.ts";
 import type { Pool } from "./pool.ts";
@@ -18,12 +20,20 @@ export type DocumentReader = {
   /**
    * Parses an uploaded template. Do not use the bytes afterwards: they may move to the thread.
    * @param lane the organization that uploads it
-   * @throws AppError invalid on `template_file` (messages 12), too_large if it exceeds the limits on time or memory,
-   *   unavailable if the server is too busy
+   * @throws AppError invalid on `template_file` (messages 12) with its `problems`, too_large if it exceeds the limits
+   *   on time or memory, unavailable if the server is too busy
    */
   readTemplate(lane: string, bytes: Buffer): Promise<StoredTemplateFile>;
   /** Parses an uploaded policy. @throws AppError as readTemplate, on `policy_file` (messages 13) */
   readPolicy(lane: string, bytes: Buffer): Promise<StoredPolicyFile>;
+  /**
+   * Locates the rules of a stored policy in a thread, for a text that is too long for the main thread.
+   * @returns null if that exceeds the limits on time or memory
+   * @throws AppError unavailable if the server is too busy
+   */
+  locateRules(lane: string, text: string): Promise<PolicyLines | null>;
+  /** Locates the expectations of a stored template, as locateRules. */
+  locateExpectations(lane: string, text: string): Promise<TemplateLines | null>;
 };
 
 export type DocumentPool = Pool<DocumentTask, DocumentResult>;
@@ -73,11 +83,23 @@ export function createDocumentReader(pool: DocumentPool): DocumentReader {
     const result = isSmall
       ? parse(bytes)
       : ((await readInThread(field, lane, { kind, bytes })) as File | DocumentRefusal);
-    if ("refusal" in result) throw invalid({ [field]: result.refusal });
+    if ("refusal" in result) throw invalidText(field, result.refusal, result.problems);
     return isSmall ? { ...result, parsedJson: null } : result;
   }
 
+  async function locate<Lines>(lane: string, kind: DocumentTask["kind"], text: string): Promise<Lines | null> {
+    try {
+      const result = await readInThread("lines", lane, { kind, bytes: Buffer.from(text) });
+      return (result as { lines: Lines }).lines;
+    } catch (error) {
+      if (error instanceof AppError && error.code === "too_large") return null;
+      throw error;
+    }
+  }
+
   return {
+    locateRules: (lane, text) => locate<PolicyLines>(lane, "policy_lines", text),
+    locateExpectations: (lane, text) => locate<TemplateLines>(lane, "template_lines", text),
     readTemplate: (lane, bytes) => read(lane, bytes, TEMPLATE),
     readPolicy: (lane, bytes) => read(lane, bytes, POLICY),
   };

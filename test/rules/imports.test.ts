@@ -16,7 +16,11 @@ const test = suite("rules/imports");
  */
 const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["main.ts", "cli"],
-  ["cli", "diagnostics server changes backup auth evidence config log.ts store domain errors.ts assets.ts clock.ts"],
+  [
+    "cli",
+    "diagnostics server changes contract backup auth evidence config log.ts store domain errors.ts assets.ts " +
+      "clock.ts",
+  ],
   ["diagnostics", "evidence config store domain"],
   [
     "server",

@@ -4,6 +4,7 @@
  */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { isReading } from "../../src/http/operation.ts";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/context.ts";
 import { startServer } from "../given.ts";
@@ -181,7 +182,7 @@ let world: World;
 test.before(async () => void (world = await createWorld()));
 test.after(() => world.stop());
 
-const writes = operations.filter(({ method, status }) => method !== "GET" && status !== "removed");
+const writes = operations.filter((operation) => !isReading(operation) && operation.status !== "removed");
 
 test("every write has a case, or creates nothing", () => {
   assert.equal(

@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { isReading } from "../../src/http/operation.ts";
 import fc from "fast-check";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/context.ts";
@@ -91,7 +92,7 @@ async function exercise(operation: AssayOperation): Promise<void> {
     const answer = await client.send(written);
     checkResponse(written, answer);
     agree(draft, answer);
-    const mayWrite = operation.method !== "GET" && answer.status < 400;
+    const mayWrite = !isReading(operation) && answer.status < 400;
     if (!mayWrite && changes.get() !== touched)
       assert.is(rows(), before, `left something behind: ${answer.status} ${answer.text}`);
     return answer;
@@ -112,7 +113,7 @@ async function exercise(operation: AssayOperation): Promise<void> {
       .map(([draft, faults]) => faults.reduce((one, change) => change(one), draft));
     await check(operation, faulty, FAULTY_RUNS, async (draft) => void (await ask(draft)));
 
-    if (operation.method !== "GET") await everythingReads(server);
+    if (!isReading(operation)) await everythingReads(server);
     if (operation.status !== "removed" && !(operation.id in NEVER_SUCCEEDS))
       assert.ok(successes > 0, `none of ${VALID_RUNS} generated requests succeeded`);
     evidenceIsAccountedFor(server);

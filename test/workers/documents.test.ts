@@ -8,6 +8,8 @@ import { parseTemplate } from "../../src/domain/flow-template/template.ts";
 import { AppError } from "../../src/errors.ts";
 import { openDocuments } from "../../src/server/worker-threads.ts";
 import type { DocumentResult, DocumentTask } from "../../src/workers/document-worker.ts";
+import { locateExpectations } from "../../src/domain/flow-template/lines.ts";
+import { locateRules } from "../../src/domain/policy/lines.ts";
 import { createDocumentReader } from "../../src/workers/documents.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
 import type { Pool } from "../../src/workers/pool.ts";
@@ -102,6 +104,37 @@ test("refuses a large file with the same text as a small one", async () => {
   );
 });
 
+/** The mistakes of a refusal, as callers in this process get them. */
+async function problemsOf(reading: Promise<unknown>): Promise<AppError["problems"]> {
+  const error = await rejection(reading);
+  assert.instance(error, AppError);
+  return (error as AppError).problems;
+}
+
+test("a refusal has its mistakes one by one, from the main thread and from the other", async () => {
+  for (const size of [100, MAX_INLINE_DOCUMENT_BYTES + 1]) {
+    assert.equal(await problemsOf(documents.readTemplate("a", padded("version: 2\nx: 1", size))), [
+      { line: 1, column: 10, path: "version", message: "Input should be 1 [input: 2]" },
+      { line: 2, column: 1, path: "x", message: "Extra inputs are not permitted [input: 1]" },
+    ]);
+    assert.equal(await problemsOf(documents.readPolicy("a", padded("_schema: /v2\nx: 1", size))), [
+      {
+        line: 1,
+        column: 10,
+        path: "_schema",
+        message: "the schema is not supported; its path must end in /v1 [input: /v2]",
+      },
+      { line: 2, column: 1, path: "x", message: "Extra inputs are not permitted [input: 1]" },
+    ]);
+    const broken = Buffer.concat([padded("_schema: /v1\n", size), Buffer.from([0xff])]);
+    assert.equal(
+      (await problemsOf(documents.readPolicy("a", Buffer.from(broken))))?.map(({ path, message }) => [path, message]),
+      [["", "the file is not UTF-8 text. Save it in that encoding"]],
+    );
+    assert.is((await problemsOf(documents.readTemplate("a", broken)))?.[0]?.path, "");
+  }
+});
+
 const LARGE = padded(TEMPLATE, 10_000);
 
 test("refuses a file that takes too much time or memory as too large, with the limit", async () => {
@@ -138,6 +171,25 @@ test("asks for a retry when too busy to parse a file", async () => {
   }
   const mistake = new TaskError("no", { task: "TypeError", code: null });
   assert.is(await rejection(readerOf(mistake).reader.readTemplate("a", LARGE)), mistake);
+});
+
+test("locates the rules of a policy and the expectations of a template in a thread", async () => {
+  const lines = await documents.locateRules("a", `# first\n${POLICY}`);
+  assert.equal(lines, locateRules(`# first\n${POLICY}`));
+  assert.equal(await documents.locateExpectations("a", TEMPLATE), locateExpectations(TEMPLATE));
+});
+
+test("lines stay unknown where they take too long to find, and a busy server asks for a retry", async () => {
+  for (const error of [
+    new DeadlineError("documents", { deadlineMs: 5_000, started: true }),
+    new WorkerDiedError("gone", { began: true }),
+  ])
+    assert.is(await readerOf(error).reader.locateRules("a", POLICY), null);
+  assert.equal(await refused(readerOf(new QueueFullError("documents", 64)).reader.locateRules("a", POLICY)), {
+    code: "unavailable",
+    message: "Large files keep the server busy. Please try again",
+    fields: null,
+  });
 });
 
 test.run();

@@ -66,6 +66,9 @@ export const listDeployments = operation({
   params: OrgPath,
   query: Closed({
     ...PAGES.query,
+    flow_name: Type.Optional(
+      Type.String({ description: "Name of a flow; takes precedence over repository and environment" }),
+    ),
     repo_name: Type.Optional(Type.String({ description: "Name of a source repository" })),
     env_name: Type.Optional(
       Type.String({ description: "Name of an environment; a logical environment stands for its members" }),
@@ -79,8 +82,11 @@ export const listDeployments = operation({
     const { store, organization } = context;
     const window = PAGES.window(query);
     const environment = query.env_name ? store.environments.find(organization.id, query.env_name) : null;
+    const flow = query.flow_name ? store.flows.find(organization.id, query.flow_name) : null;
     const filter = {
       organizationId: organization.id,
+      // An unknown flow has an id that no flow has.
+      flowId: query.flow_name ? (flow?.id ?? -1) : null,
       environmentIds: query.env_name ? (environment ? deploymentEnvironmentIds(context, environment) : []) : null,
       repoIds: query.repo_name ? store.repos.listByName(organization.id, query.repo_name).map(({ id }) => id) : null,
       ...parseEpochWindow(query, context.now()),

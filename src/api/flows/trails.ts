@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Message, Ok } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, Message, Ok, OneOf } from "../../http/schema.ts";
 import type { TrailFilter, TrailRow } from "../../store/flows/trails.ts";
 import { documentLane } from "./flows.ts";
 import { operation } from "../context.ts";
@@ -119,7 +119,11 @@ export const listTrails = operation({
   permission: "trail:read",
   audit: null,
   params: FlowPath,
-  query: Closed({ ...OPTIONAL_PAGING.query }),
+  query: Closed({
+    ...OPTIONAL_PAGING.query,
+    state: Type.Optional(OneOf(["INCOMPLETE", "COMPLIANT", "NON-COMPLIANT"], { description: "Only trails in it" })),
+    search_by_name: Type.Optional(Type.String({ description: "Part of the name, in any case" })),
+  }),
   body: NO_BODY,
   responses: {
     200: {
@@ -132,7 +136,14 @@ export const listTrails = operation({
   handle(context, { params, query }) {
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
-    const filter: TrailFilter = { organizationId: organization.id, flowId: flow.id, flowTag: null, fingerprint: null };
+    const filter: TrailFilter = {
+      organizationId: organization.id,
+      flowId: flow.id,
+      flowTag: null,
+      fingerprint: null,
+      state: query.state ?? null,
+      search: query.search_by_name || null,
+    };
     // `page` alone does not request an envelope (semantics 2.5).
     if (query.per_page === undefined)
       return { status: 200, texts: presentTrails(context, store.trails.list(filter, { limit: null, offset: 0 })) };

@@ -3,12 +3,12 @@
  * is in force.
  */
 import { Type } from "typebox";
-import { excerpt } from "../../domain/text/excerpt.ts";
 import { POLICY_NAME } from "../../domain/names.ts";
 import type { ControlReference } from "../../domain/policy/ast.ts";
-import { renderDiagnostics, sortDiagnostics } from "../../domain/policy/diagnostics.ts";
+import { listDiagnostics, renderDiagnostics } from "../../domain/policy/diagnostics.ts";
+import { findMissingControls } from "../../domain/policy/missing-controls.ts";
 import { isObject, readStoredJsonOrNull } from "../../domain/stored-json.ts";
-import { invalid } from "../../errors.ts";
+import { invalidText } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message, OneOf, named } from "../../http/schema.ts";
 import type { Store } from "../../store/index.ts";
@@ -156,25 +156,19 @@ const presentPolicy = (store: Store, row: PolicyRow, allowance: Allowance) => ({
 });
 
 /**
- * Checks that all controls a policy refers to exist (semantics 5.1, decision 106). An archived control exists: its
- * identifier is never reused, and an unchanged file must not become invalid.
- * @throws AppError invalid on `policy_file`, with all controls that do not exist
+ * Checks that all controls a policy refers to exist.
+ * @throws AppError invalid on `policy_file`, with all controls that do not exist as its `problems`
  */
-function requireControls({ store, organization }: OperationContext, references: readonly ControlReference[]): void {
-  const existing = new Set(
-    [...new Set(references.map(({ control }) => control))].filter((control) =>
-      store.controls.find(organization.id, control),
-    ),
+export function requireControls(
+  { store, organization }: OperationContext,
+  references: readonly ControlReference[],
+): void {
+  const missing = findMissingControls(
+    references,
+    organization.name,
+    (control) => store.controls.find(organization.id, control) !== null,
   );
-  const unknown = references.filter(({ control }) => !existing.has(control));
-  if (unknown.length === 0) return;
-  const problems = unknown.map(({ control, line, column, path }) => ({
-    line,
-    column,
-    path,
-    problem: `Control '${excerpt(control)}' does not exist in organization '${organization.name}'`,
-  }));
-  throw invalid({ policy_file: renderDiagnostics(sortDiagnostics(problems)) });
+  if (missing.length > 0) throw invalidText("policy_file", renderDiagnostics(missing), listDiagnostics(missing));
 }
 
 export const putPolicy = operation({

@@ -4,6 +4,7 @@
 // multiplying aliases end too. Every problem is one short line. No text makes these functions throw.
 import { isMap, isScalar, isSeq, stringify } from "yaml";
 import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "../attestation/kinds.ts";
+import type { FileProblem } from "../policy/diagnostics.ts";
 import { excerpt } from "../text/excerpt.ts";
 import { ATTESTATION_NAME, matches, MAX_NAME_CHARS, REFERENCE_NAME } from "../names.ts";
 import { compareByPosition } from "../text/source-position.ts";
@@ -49,7 +50,7 @@ const LIMITS: YamlLimits = {
   blanks: 200_000,
 };
 /** The limits of earlier versions. */
-const STORED_LIMITS: YamlLimits = { tokens: 200_000, nesting: 64, problems: MAX_PROBLEMS };
+export const STORED_TEMPLATE_LIMITS: YamlLimits = { tokens: 200_000, nesting: 64, problems: MAX_PROBLEMS };
 /** The location of a problem that concerns the text as a whole (messages 12). */
 const WHOLE_FILE = "template_file";
 
@@ -72,7 +73,7 @@ type Result = { template: Template; problems: null } | { template: null; problem
  * @param options.isStored the text was accepted before and is only loaded, so the limits of earlier versions apply
  */
 export function parseTemplate(text: string, { isStored = false }: { isStored?: boolean } = {}): Result {
-  const source = readYaml(text, { limits: isStored ? STORED_LIMITS : LIMITS });
+  const source = readYaml(text, { limits: isStored ? STORED_TEMPLATE_LIMITS : LIMITS });
   const unreadable = source.problems.find(({ kind }) => !READABLE.includes(kind));
   if (unreadable) return { template: null, problems: [fromYamlProblem(unreadable)] };
   // The walk reports an alias without an anchor under its path: no part of a template can have one.
@@ -94,6 +95,15 @@ export function renderTemplateProblems(problems: readonly TemplateProblem[]): st
   );
   return [`${problems.length} validation errors for Template`, ...lines].join("\n");
 }
+
+/** The problems one by one, for callers that show each at its place. The path of the whole text is "". */
+export const listTemplateProblems = (problems: readonly TemplateProblem[]): FileProblem[] =>
+  problems.map(({ location, problem, line, column }) => ({
+    line,
+    column,
+    path: location === WHOLE_FILE ? "" : location,
+    message: problem,
+  }));
 
 /**
  * The template of a flow created with a list of names, and its text (semantics 2.1, legacy template): one artifact

@@ -9,6 +9,9 @@ import type { SourcePosition } from "../text/source-position.ts";
  */
 export type Diagnostic = SourcePosition & { path: string; problem: string };
 
+/** A problem as callers get it; `message` is `problem` without control characters. */
+export type FileProblem = SourcePosition & { path: string; message: string };
+
 /** More problems do not help, and a response must stay readable. */
 export const MAX_DIAGNOSTICS = 100;
 
@@ -30,6 +33,12 @@ export function renderDiagnostics(diagnostics: readonly Diagnostic[]): string {
   if (diagnostics.length >= MAX_DIAGNOSTICS) texts.push(`only the first ${MAX_DIAGNOSTICS} problems are listed`);
   return texts.join("; ");
 }
+
+/** The problems one by one, for callers that show each at its place; texts as in `renderDiagnostics`. */
+export const listDiagnostics = (diagnostics: readonly Diagnostic[]): FileProblem[] =>
+  diagnostics
+    .slice(0, MAX_DIAGNOSTICS)
+    .map(({ line, column, path, problem }) => ({ line, column, path: flatten(path), message: flatten(problem) }));
 
 /** A text without line breaks, other control characters and lone surrogates. */
 function flatten(text: string): string {

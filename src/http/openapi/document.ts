@@ -11,6 +11,7 @@ import { isOrgPermission } from "../../domain/access.ts";
 import { deprecationsOf } from "../deprecation.ts";
 import { createSchemaWriter, describeShape } from "./schemas.ts";
 import type { SchemaWriter } from "./schemas.ts";
+import { isReading } from "../operation.ts";
 import type { AnyOperation, ResponseShape } from "../operation.ts";
 import { compareRoutes } from "../route-order.ts";
 import { Closed, Message, ValidationError, named } from "../schema.ts";
@@ -334,14 +335,8 @@ const SHARED = {
   },
 } as const satisfies Record<string, Shared>;
 
-function sharedResponses({
-  method,
-  path,
-  permission,
-  query,
-  body,
-  responses,
-}: AnyOperation<never>): (keyof typeof SHARED)[] {
+function sharedResponses(operation: AnyOperation<never>): (keyof typeof SHARED)[] {
+  const { method, path, permission, query, body, responses } = operation;
   const read = method === "GET" ? responses[200] : undefined;
   const takesInput = body.kind !== "none" || Object.keys(query.properties).length > 0 || path.includes("{");
   return [
@@ -352,6 +347,6 @@ function sharedResponses({
     ...(isOrgPermission(permission) ? (["Forbidden"] as const) : []),
     ...(body.kind === "none" ? [] : (["BodyTimeout", "TooLarge"] as const)),
     "TooManyRequests",
-    ...(method === "GET" ? [] : (["ReadOnly"] as const)),
+    ...(isReading(operation) ? [] : (["ReadOnly"] as const)),
   ];
 }

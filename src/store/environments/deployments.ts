@@ -58,6 +58,8 @@ export type DeploymentFilter = {
   organizationId: number;
   environmentIds: readonly number[] | null;
   repoIds: readonly number[] | null;
+  /** The flow of the artifact; takes precedence over repositories and environments. */
+  flowId?: number | null;
   from: number;
   to: number;
 };
@@ -92,6 +94,9 @@ const CHOICES = {
   organization: "dep.organization_id = @organization",
   environment: "dep.environment_id = @environment",
   environments: "dep.environment_id IN (SELECT value FROM json_each(@environments))",
+  // The index of a flow begins with the environment.
+  flow: `dep.environment_id IN (SELECT id FROM environments WHERE organization_id = @organization)
+     AND dep.flow_id = @flow`,
   repo: "dep.repo_id = @repo",
   repoInEnvironments: `dep.repo_id = @repo AND ${IN_ENVIRONMENTS}`,
   repos: "dep.repo_id IN (SELECT value FROM json_each(@repos))",
@@ -103,6 +108,7 @@ type Parameters = Bounds & {
   organization: number;
   environment: number | null;
   environments: string;
+  flow: number | null;
   repo: number | null;
   repos: string;
 };
@@ -125,6 +131,7 @@ export function deploymentStore(db: Db) {
     organization: prepareChoice(CHOICES.organization),
     environment: prepareChoice(CHOICES.environment),
     environments: prepareChoice(CHOICES.environments),
+    flow: prepareChoice(CHOICES.flow),
     repo: prepareChoice(CHOICES.repo),
     repoInEnvironments: prepareChoice(CHOICES.repoInEnvironments),
     repos: prepareChoice(CHOICES.repos),
@@ -154,18 +161,21 @@ export function deploymentStore(db: Db) {
   );
 
   /** The statements for a filter, and their parameters. */
-  function choose({ organizationId, environmentIds, repoIds, from, to }: DeploymentFilter) {
+  function choose({ organizationId, environmentIds, repoIds, flowId = null, from, to }: DeploymentFilter) {
     const repos = repoIds && (repoIds.length === 1 ? "repo" : "repos");
     const environments = environmentIds && (environmentIds.length === 1 ? "environment" : "environments");
-    const choice = repos
-      ? environments
-        ? (`${repos}InEnvironments` as const)
-        : repos
-      : (environments ?? "organization");
+    const choice = flowId
+      ? "flow"
+      : repos
+        ? environments
+          ? (`${repos}InEnvironments` as const)
+          : repos
+        : (environments ?? "organization");
     const parameters: Parameters = {
       organization: organizationId,
       environment: environmentIds?.[0] ?? null,
       environments: JSON.stringify(environmentIds ?? []),
+      flow: flowId,
       repo: repoIds?.[0] ?? null,
       repos: JSON.stringify(repoIds ?? []),
       from,

@@ -15,7 +15,7 @@ export const MAX_COUNTED_TRAILS = 1_000;
 const MAX_FAILING_ENVIRONMENTS = 50;
 
 /** Numbers of all active environments. Artifacts are those of physical environments, which each runs in. */
-export type EnvironmentTotals = {
+type EnvironmentTotals = {
   environments: number;
   compliant: number;
   non_compliant: number;
@@ -72,7 +72,7 @@ export type OpenTrailRow = {
 };
 
 /** The deployments of a UTC day, a number since the epoch. */
-export type DeploymentDayRow = { day: number; compliant: number; non_compliant: number; unknown: number };
+type DeploymentDayRow = { day: number; compliant: number; non_compliant: number; unknown: number };
 
 type FlowRow = { name: string; latest_activity_at: number | null; latest_state: string | null; trail_count: number };
 

@@ -14,9 +14,9 @@ const MAX_FLOWS = 1_000;
 const MAX_LATEST = 1_000;
 
 /** What was found. `name` identifies it within its kind and, for a trail, its flow. */
-export type NamedRow = { name: string; detail: string };
-export type NamedTrailRow = { name: string; flow_name: string; state: string };
-export type NamedArtifactRow = {
+type NamedRow = { name: string; detail: string };
+type NamedTrailRow = { name: string; flow_name: string; state: string };
+type NamedArtifactRow = {
   name: string;
   fingerprint: string;
   /** null for an artifact that runs without having been reported. */
@@ -24,9 +24,9 @@ export type NamedArtifactRow = {
   /** null as well. */
   public_id: string | null;
 };
-export type NamedRepoRow = NamedRow & { public_id: string };
+type NamedRepoRow = NamedRow & { public_id: string };
 /** A commit that a record names. */
-export type NamedCommitRow = { flow_name: string; trail_name: string | null };
+type NamedCommitRow = { flow_name: string; trail_name: string | null };
 
 type Terms = { organization: number; text: string; folded: string; limit: number };
 type Range = { organization: number; from: string; until: string };

@@ -63,7 +63,11 @@ export type TrailFilter = {
   flowTag: { key: string; value: string } | null;
   /** Fingerprint, or its first hex characters, of an artifact that was reported to the trail. */
   fingerprint: string | null;
+  state?: TrailState | null;
+  /** Part of the name, in any case. */
+  search?: string | null;
 };
+type TrailState = "INCOMPLETE" | "COMPLIANT" | "NON-COMPLIANT";
 
 /** Binds key, organization and value of a tag. */
 const TAGGED_FLOWS = `SELECT f.id FROM flows f JOIN flow_tags tag ON tag.flow_id = f.id AND tag.key = ?
@@ -73,6 +77,13 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
   const byName = db.prepare<[number, string], TrailRow>(
     `SELECT ${TRAIL_COLUMNS} FROM trails WHERE flow_id = ? AND name = ?`,
   );
+  const version = db
+    .prepare<[number, string], string>(
+      `SELECT concat_ws(' ', t.id, t.last_modified_at, t.state,
+                        (SELECT max(te.id) FROM trail_events te WHERE te.trail_id = t.id))
+       FROM trails t WHERE t.flow_id = ? AND t.name = ?`,
+    )
+    .pluck();
   const byId = db.prepare<[number], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE id = ?`);
   const listed = db.prepare<[number], TrailRow>(`SELECT ${LISTED_TRAILS} FROM trails t WHERE t.id = ?`);
   const complianceById = db.prepare<[number], string>("SELECT compliance_json FROM trails WHERE id = ?").pluck();
@@ -124,13 +135,18 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     .pluck();
   const incrementCount = db.prepare("UPDATE flows SET trail_count = trail_count + 1 WHERE id = ?");
   /** The ids of the flows, for a filter by tag and nothing else; null for every other filter. */
-  const findTaggedFlows = ({ organizationId, flowId, flowTag, fingerprint }: TrailFilter): number[] | null =>
-    flowTag === null || flowId !== null || fingerprint !== null
+  const findTaggedFlows = ({ organizationId, flowId, flowTag, ...others }: TrailFilter): number[] | null =>
+    flowTag === null || flowId !== null || isNarrowed(others)
       ? null
       : taggedFlows.all(flowTag.key, organizationId, flowTag.value);
 
   return {
     find: (flowId: number, name: string): TrailRow | null => byName.get(flowId, name) ?? null,
+    /**
+     * A text that differs after every report about a trail: an artifact, an attestation, or the trail itself. null when
+     * there is no trail of that name.
+     */
+    versionOf: (flowId: number, name: string): string | null => version.get(flowId, name) ?? null,
     /** @throws AppError 404 with the text of messages 12. */
     require(at: { organization: string; flow: { id: number; name: string } }, name: string): TrailRow {
       const row = byName.get(at.flow.id, name);
@@ -237,7 +253,7 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     count(filter: TrailFilter): number {
       const flows = findTaggedFlows(filter);
       if (flows) return flows.reduce((sum, flow) => sum + (countByFlow.get(flow) ?? 0), 0);
-      if (filter.fingerprint === null && filter.flowTag === null) {
+      if (filter.flowTag === null && !isNarrowed(filter)) {
         const { flowId, organizationId } = filter;
         return (flowId === null ? countByOrganization.get(organizationId) : countByFlow.get(flowId)) ?? 0;
       }
@@ -250,11 +266,15 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
   };
 }
 
+/** Whether a filter leaves out trails of the flows that it selects. */
+const isNarrowed = ({ fingerprint, state, search }: Pick<TrailFilter, "fingerprint" | "state" | "search">): boolean =>
+  fingerprint !== null || Boolean(state) || Boolean(search);
+
 /**
  * The WHERE clause of a filter. The fingerprint comes first, because it leaves the fewest rows (semantics 2.5). Every
  * condition includes the organization, so that rows of others are never read.
  */
-function whereClause({ organizationId, flowId, flowTag, fingerprint }: TrailFilter): {
+function whereClause({ organizationId, flowId, flowTag, fingerprint, state, search }: TrailFilter): {
   sql: string;
   values: (string | number)[];
 } {
@@ -275,5 +295,7 @@ function whereClause({ organizationId, flowId, flowTag, fingerprint }: TrailFilt
   if (flowId === null) add("t.organization_id = ?", organizationId);
   else add("t.flow_id = ?", flowId);
   if (flowTag !== null) add(`t.flow_id IN (${TAGGED_FLOWS})`, flowTag.key, organizationId, flowTag.value);
+  if (state) add("t.state = ?", state);
+  if (search) add("instr(lower(t.name), lower(?)) > 0", search);
   return { sql: parts.join(" AND "), values };
 }

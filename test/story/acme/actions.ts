@@ -1,4 +1,5 @@
-/** Who is told what: actions, their targets, and who is warned of keys that expire. */
+/** What goes out and comes in: actions and their targets, warnings of keys that expire, a webhook of SonarQube. */
+import { fingerprintOf } from "../steps.ts";
 import type { Calendar, Step } from "../steps.ts";
 import { ADMIN, ORG } from "./people.ts";
 
@@ -46,6 +47,12 @@ export const actions = ({ time }: Calendar): Step[] => [
           targets: [{ type: "SLACK", webhook: "https://chat.acme.example/hooks/releases" }],
         },
       }),
+  },
+  {
+    at: time("50d 15:15"),
+    async make({ server }) {
+      server.given.webhook(ORG, "sonar", { id: fingerprintOf("sonar webhook").slice(0, 43) });
+    },
   },
   {
     at: time("50d 15:20"),

@@ -1,0 +1,66 @@
+/** Tags of a record: shown as a list, and changed one by one. */
+import { patchTags } from "../../api/tags.ts";
+import { html } from "../html.ts";
+import type { Html } from "../html.ts";
+import { form } from "../page/page.ts";
+import type { Form, Visit } from "../page/page.ts";
+import { formOf, hiddenField, textField } from "./forms.ts";
+import { isWebAddress } from "./identifier.ts";
+
+type Tags = Readonly<Record<string, string>>;
+
+/** The tags as `key: value`, links where a value is an address; null without any. */
+export function tagList(tags: Tags): Html | null {
+  const entries = Object.entries(tags);
+  if (entries.length === 0) return null;
+  const shown = entries.map(([key, value]) => html`<span class="tag"><b>${key}</b> ${tagValue(value)}</span>`);
+  return html`<span class="row">${shown}</span>`;
+}
+
+const tagValue = (value: string): Html =>
+  isWebAddress(value) ? html`<a href="${value}" rel="noopener noreferrer">${value}</a>` : html`${value}`;
+
+/** The tags with buttons that remove them, and a form that adds one. */
+export function tagEditor(visit: Visit, tags: Tags): Html {
+  const rows = Object.entries(tags).map(
+    ([key, value]) =>
+      html`<li><div class="grow"><b>${key}</b> <span class="muted">${tagValue(value)}</span></div>${formOf(visit, {
+        name: "remove_tag",
+        submit: "Remove",
+        isInline: true,
+        isDanger: true,
+        fields: hiddenField("key", key),
+      })}</li>`,
+  );
+  const key = textField(visit, { form: "set_tag", name: "key", label: "Key", isRequired: true });
+  const fields = html`<div class="tag-row">${key}${textField(visit, {
+    form: "set_tag",
+    name: "value",
+    label: "Value",
+  })}</div>`;
+  return html`${rows.length > 0 && html`<ul class="rows">${rows}</ul>`}<div class="card-b">${formOf(visit, {
+    name: "set_tag",
+    submit: "Set tag",
+    fields,
+  })}</div>`;
+}
+
+type Resource = "flow" | "environment" | "control" | "repo";
+
+/** The forms of `tagEditor`. @param idOf the resource of the page, and where its tags are shown */
+export function tagForms(
+  resource_type: Resource,
+  idOf: (visit: Visit) => { id: string; back: string },
+): Record<"set_tag" | "remove_tag", Form> {
+  const change = async (visit: Visit, body: { set_tags?: Record<string, string>; remove_tags?: string[] }) => {
+    const { id, back } = idOf(visit);
+    await visit.call(patchTags, { params: { resource_type, resource_id: id }, body });
+    return { go: back, done: "saved" } as const;
+  };
+  return {
+    set_tag: form(patchTags, (visit, fields) =>
+      change(visit, { set_tags: { [fields.text("key").trim()]: fields.text("value").trim() } }),
+    ),
+    remove_tag: form(patchTags, (visit, fields) => change(visit, { remove_tags: [fields.text("key")] })),
+  };
+}

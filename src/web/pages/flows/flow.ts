@@ -1,0 +1,103 @@
+/** `/{org}/flows/{flow}`: its trails, artifacts, deployments, template and settings. */
+import { archiveFlow, createFlowWithTemplate, getFlow, renameFlow } from "../../../api/flows/flows.ts";
+import { patchTags } from "../../../api/tags.ts";
+import { tagForms, tagList } from "../../components/tags.ts";
+import { pageHead, tabs } from "../../components/layout.ts";
+import { tag } from "../../components/state.ts";
+import { time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import { form, page } from "../../page/page.ts";
+import type { Visit } from "../../page/page.ts";
+import { artifactsTab } from "./flow-artifacts.ts";
+import { deploymentsTab } from "./flow-deployments.ts";
+import { settingsTab } from "./flow-settings.ts";
+import { templateTab } from "./flow-template.ts";
+import { trailsTab } from "./flow-trails.ts";
+import type { Flow } from "./flow-trails.ts";
+import { templateFile, visibilityOf } from "./flows.ts";
+
+type Tab = { key: string; text: string; show(visit: Visit, flow: Flow): Promise<Html> | Html };
+
+const TABS: readonly Tab[] = [
+  { key: "trails", text: "Trails", show: trailsTab },
+  { key: "artifacts", text: "Artifacts", show: artifactsTab },
+  { key: "deployments", text: "Deployments", show: deploymentsTab },
+  { key: "template", text: "Template", show: templateTab },
+  { key: "settings", text: "Settings", show: settingsTab },
+];
+
+const settingsOf = ({ to, params }: Visit): string => to.flow(params["flow"] ?? "", { tab: "settings" });
+
+export const flowPage = page({
+  path: "/{org}/flows/{flow}",
+  async show(visit) {
+    const { call, params, query, to, may, here, now } = visit;
+    const flow = await call(getFlow, { params: { flow_name: params["flow"] ?? "" } });
+    const isArchived = ARCHIVED.test(flow.name);
+    const mayChange = may(renameFlow) || may(patchTags);
+    const shown = TABS.filter(({ key }) => key !== "settings" || (mayChange && !isArchived));
+    const tab = shown.find(({ key }) => key === query.get("tab")) ?? (shown[0] as Tab);
+    const head = pageHead({
+      title: html`<bdi>${flow.name}</bdi>`,
+      state: html`${tag(flow.visibility === "public" ? "public" : "private")}${isArchived && tag("archived", "archive")}`,
+      sub: flow.description,
+      meta: [tagList(flow.tags), flow.last_deployment_at && html`deployed ${time(flow.last_deployment_at, now)}`],
+    });
+    const items = shown.map(({ key, text }) => ({
+      text,
+      href: here(
+        Object.fromEntries([...query.keys()].map((name) => [name, name === "tab" ? key : null]).concat([["tab", key]])),
+      ),
+      isCurrent: key === tab.key,
+    }));
+    return {
+      title: flow.name,
+      section: "flows",
+      crumbs: [{ text: "Flows", href: to.flows() }],
+      main: html`${head}${isArchived && archivedNote(to.flow(flow.name.replace(ARCHIVED, "")))}${tabs(
+        "Flow",
+        items,
+      )}<div class="stack">${await tab.show(visit, flow)}</div>`,
+      hasEditor: tab.key === "template",
+    };
+  },
+  forms: {
+    describe: form(createFlowWithTemplate, async (visit, fields) => {
+      const { call, params } = visit;
+      const name = params["flow"] ?? "";
+      const { template } = await call(getFlow, { params: { flow_name: name } });
+      await call(createFlowWithTemplate, {
+        body: { name, description: fields.text("description"), visibility: visibilityOf(fields.text("visibility")) },
+        ...templateFile(template),
+      });
+      return { go: settingsOf(visit), done: "saved" };
+    }),
+    template: form(createFlowWithTemplate, async ({ call, params, to }, fields) => {
+      const name = params["flow"] ?? "";
+      const { description, visibility } = await call(getFlow, { params: { flow_name: name } });
+      await call(createFlowWithTemplate, {
+        body: { name, description, visibility: visibilityOf(visibility) },
+        file: { filename: "template.yml", text: fields.text("template_file") },
+      });
+      return { go: to.flow(name, { tab: "template" }), done: "saved" };
+    }),
+    rename: form(renameFlow, async ({ call, params, to }, fields) => {
+      const name = fields.text("new_name").trim();
+      await call(renameFlow, { params: { flow_name: params["flow"] ?? "" }, body: { new_name: name } });
+      return { go: to.flow(name, { tab: "settings" }), done: "renamed" };
+    }),
+    archive: form(archiveFlow, async ({ call, params, to }) => {
+      await call(archiveFlow, { params: { flow_name: params["flow"] ?? "" } });
+      return { go: to.flows(), done: "archived" };
+    }),
+    ...tagForms("flow", (visit) => ({ id: visit.params["flow"] ?? "", back: settingsOf(visit) })),
+  },
+});
+
+/** What archiving adds to a name (semantics 2.1). */
+const ARCHIVED = /-archived-at-\d+$/;
+
+const archivedNote = (href: string): Html =>
+  html`<p class="done" role="status">This flow is archived. Its evidence stays readable, and nothing can be reported to it.
+<a href="${href}">The flow that has its name now</a>, if there is one.</p>`;

@@ -1,0 +1,59 @@
+/** What a client is told when the thread of previews fails it. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { createPolicyPreviewer } from "../../src/jobs/policy-previews.ts";
+import { AppError } from "../../src/errors.ts";
+import { DeadlineError, PoolClosedError, QueueFullError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
+import { rejection } from "../evidence/given.ts";
+import { opened } from "../store/given.ts";
+
+const test = suite("jobs/policy-previews");
+const TASK = { policy: { name: "p", yaml: "_schema: /v1", parsedJson: null }, policyId: null, environmentIds: [] };
+
+const failingWith = (error: Error) =>
+  rejection(
+    createPolicyPreviewer({
+      store: opened().store,
+      pool: {
+        run: () => Promise.reject(error),
+        load: () => ({ waiting: 0, running: 0 }),
+        close: async () => undefined,
+      },
+    }).preview("acme", TASK),
+  );
+
+const described = (error: Error): unknown =>
+  error instanceof AppError ? [error.code, error.message, error.headers] : error;
+
+test("a preview that takes too much time or memory is too large, with what to do", async () => {
+  for (const error of [
+    new DeadlineError("policy previews", { deadlineMs: 15_000, started: true }),
+    new WorkerDiedError("out of memory", { began: true }),
+  ])
+    assert.equal(described(await failingWith(error)), [
+      "too_large",
+      "The preview takes more time or memory than the server has for one request. Name fewer environments",
+      {},
+    ]);
+});
+
+test("a busy thread asks for a retry", async () => {
+  for (const error of [
+    new DeadlineError("policy previews", { deadlineMs: 15_000, started: false }),
+    new WorkerDiedError("gone", { began: false }),
+    new QueueFullError("policy previews", 64),
+    new PoolClosedError("policy previews"),
+  ])
+    assert.equal(described(await failingWith(error)), [
+      "unavailable",
+      "Other previews keep the server busy. Please try again",
+      { "Retry-After": "5" },
+    ]);
+});
+
+test("a mistake of the program is not hidden", async () => {
+  const mistake = new TaskError("no", { task: "TypeError", code: null });
+  assert.is(await failingWith(mistake), mistake);
+});
+
+test.run();
