@@ -29,11 +29,14 @@ const SearchResult = named(
   "NameSearchResult",
   Closed({
     name: Type.String({ description: "What matched: a name, a fingerprint, a commit or an identifier" }),
+    id: Nullable(Type.String({ description: "Of the latest record of an artifact, or of a repository" })),
     detail: Type.String({ description: "What it is about: a description, type, address or state; may be empty" }),
     flow_name: Nullable(Type.String({ description: "The flow of a trail, artifact or commit" })),
     trail_name: Nullable(Type.String({ description: "The trail of a commit" })),
     fingerprint: Nullable(Type.String({ description: "Of an artifact" })),
-    html_url: Nullable(Type.String({ description: "null for an artifact that was never reported" })),
+    environment_name: Nullable(Type.String({ description: "Where an artifact runs or ran that was never reported" })),
+    snapshot_index: Nullable(Type.Integer({ description: "The snapshot there" })),
+    html_url: Nullable(Type.String()),
   }),
 );
 const SearchGroup = named(
@@ -53,24 +56,33 @@ type Result = Static<typeof SearchResult>;
 type Found = Pick<Result, "name"> & Partial<Result>;
 
 const resultOf = (found: Found): Result => ({
+  id: null,
   detail: "",
   flow_name: null,
   trail_name: null,
   fingerprint: null,
+  environment_name: null,
+  snapshot_index: null,
   html_url: null,
   ...found,
 });
 
-/** An artifact, by its latest record; what was never reported has no page. */
+/** An artifact, by its latest record; one that was never reported, by where it runs or ran. */
 function artifactResult(
-  { urls, organization }: OperationContext,
+  { store, urls, organization }: OperationContext,
   name: string,
   found: { detail: string; fingerprint: string; flow_name: string | null; public_id: string | null },
 ): Result {
   const { detail, fingerprint, flow_name, public_id } = found;
-  const isReported = flow_name !== null && public_id !== null;
-  const html_url = isReported ? urls.artifactPage(organization.name, flow_name, { fingerprint, id: public_id }) : null;
-  return resultOf({ name, detail, flow_name, fingerprint, html_url });
+  if (flow_name !== null && public_id !== null) {
+    const html_url = urls.artifactPage(organization.name, flow_name, { fingerprint, id: public_id });
+    return resultOf({ name, id: public_id, detail, flow_name, fingerprint, html_url });
+  }
+  const { running, exited } = store.artifactLocations.findRecentByFingerprint(organization.id, fingerprint);
+  const place = running[0] ?? exited[0];
+  if (!place) return resultOf({ name, detail, fingerprint });
+  const html_url = urls.snapshotPage(organization.name, place.environment_name, place.snapshot_index);
+  return resultOf({ name, detail, fingerprint, ...place, html_url });
 }
 
 function findFingerprints(context: OperationContext, prefix: string, limit: number): Result[] {
@@ -145,7 +157,7 @@ function findAll(context: OperationContext, text: string): Record<(typeof KINDS)
       : [],
     repository: nameSearch
       .listRepos(terms)
-      .map(({ public_id, ...row }) => resultOf({ ...row, html_url: urls.repoPage(org, public_id) })),
+      .map(({ public_id, ...row }) => resultOf({ ...row, id: public_id, html_url: urls.repoPage(org, public_id) })),
   };
 }
 

@@ -76,10 +76,13 @@ test("finds fingerprints and commits by their first five characters", async () =
     results: [
       {
         name: COMMIT,
+        id: null,
         detail: "",
         flow_name: "payments-api",
         trail_name: "release-2.41.0",
         fingerprint: null,
+        environment_name: null,
+        snapshot_index: null,
         html_url: `http://assay.test/${at.org}/flows/payments-api/trails/release-2.41.0`,
       },
     ],
@@ -93,6 +96,18 @@ test("finds the commit that only an attestation names", async () => {
   await server.given.attestation(at, { flow: "payments-api", trail: "release-2.41.0", commit: "9".repeat(40) });
   const [group] = (await search(at, "99999")).groups;
   assert.equal([group?.kind, group?.results[0].trail_name], ["commit", "release-2.41.0"]);
+});
+
+test("leads to the environment of an artifact that was never reported", async () => {
+  const { at, environment, report } = await world();
+  environment(at, { name: "prod" });
+  report(at, "prod", [running("debug-shell:latest", "5".repeat(64))]);
+  for (const text of ["shell", "55555"]) {
+    const [group] = (await search(at, text)).groups;
+    const { environment_name, snapshot_index, html_url, flow_name } = group.results[0];
+    assert.equal([environment_name, snapshot_index, flow_name], ["prod", 1, null]);
+    assert.is(html_url, `http://assay.test/${at.org}/environments/prod/1`);
+  }
 });
 
 test("wildcards match themselves", async () => {
