@@ -8,6 +8,7 @@ import * as accountsMembershipAuditLog from "./accounts/membership-audit-log.ts"
 import * as accountsOrganizations from "./accounts/organizations.ts";
 import * as accountsOwnApiKeys from "./accounts/own-api-keys.ts";
 import * as accountsPrincipal from "./accounts/principal.ts";
+import * as accountsRetention from "./accounts/retention.ts";
 import * as accountsServiceAccounts from "./accounts/service-accounts.ts";
 import * as accountsUsers from "./accounts/users.ts";
 import * as attestationsCustomAttestationTypes from "./attestations/custom-attestation-types.ts";
@@ -46,8 +47,10 @@ import * as flowsTemplatePreview from "./flows/template-preview.ts";
 import * as flowsTrailExplanations from "./flows/trail-explanations.ts";
 import * as flowsTrails from "./flows/trails.ts";
 import * as meta from "./meta.ts";
+import * as notificationsActionDeliveries from "./notifications/action-deliveries.ts";
 import * as notificationsActions from "./notifications/actions.ts";
 import * as notificationsEnvironmentNotifications from "./notifications/environment-notifications.ts";
+import * as notificationsInboundWebhookSettings from "./notifications/inbound-webhook-settings.ts";
 import * as notificationsInboundWebhooks from "./notifications/inbound-webhooks.ts";
 import * as notificationsNotificationConfig from "./notifications/notification-config.ts";
 import * as policiesAsserts from "./policies/asserts.ts";
@@ -69,6 +72,7 @@ const resources: readonly object[] = [
   accountsOrganizations,
   accountsOwnApiKeys,
   accountsPrincipal,
+  accountsRetention,
   accountsServiceAccounts,
   accountsUsers,
   attestationsCustomAttestationTypes,
@@ -107,8 +111,10 @@ const resources: readonly object[] = [
   flowsTrailExplanations,
   flowsTrails,
   meta,
+  notificationsActionDeliveries,
   notificationsActions,
   notificationsEnvironmentNotifications,
+  notificationsInboundWebhookSettings,
   notificationsInboundWebhooks,
   notificationsNotificationConfig,
   policiesAsserts,

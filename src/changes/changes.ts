@@ -5,6 +5,7 @@
 import type { Role } from "../domain/access.ts";
 import { createAccountChanges } from "../auth/account-changes.ts";
 import type { AccountChanges, ChangeAuthor } from "../auth/account-changes.ts";
+import { retentionChanges } from "./retention.ts";
 import { keyDigest } from "../store/accounts/api-keys.ts";
 import type { DeliveryRow } from "../store/notifications/delivery-log.ts";
 import type { InboundWebhookRow, WebhookKind } from "../store/notifications/inbound-webhooks.ts";
@@ -29,9 +30,10 @@ export function createChanges(store: Store, author: ChangeAuthor) {
     ...changes,
     ...profileChanges(store, note),
     ...serviceAccountChanges(store, note, author),
-    ...webhookChanges(store, note),
+    ...webhookChanges(store, note, author),
     ...keyChanges(store, note),
     ...deliveryChanges(store, note),
+    ...retentionChanges(store, note),
   };
 }
 
@@ -75,19 +77,29 @@ const serviceAccountChanges = (store: Store, note: Note, author: ChangeAuthor) =
   },
 });
 
-const webhookChanges = (store: Store, note: Note) => ({
-  /** Creates an inbound webhook and the service account that it acts as. */
+/** Finds a free name for the service account of a webhook. */
+function findFreeAccountName(store: Store, organizationId: number, kind: WebhookKind): string {
+  const name = `${kind}-webhook`;
+  for (let number = 1; ; number += 1) {
+    const candidate = number === 1 ? name : `${name}-${number}`;
+    if (!store.serviceAccounts.find(organizationId, candidate)) return candidate;
+  }
+}
+
+const webhookChanges = (store: Store, note: Note, author: ChangeAuthor) => ({
+  /** Creates an inbound webhook and the service account that it acts as, under a free name. */
   createWebhook(
     organizationId: number,
-    fields: { kind: WebhookKind; settings: object; publicId: string; secret: string; accountName: string },
+    fields: { kind: WebhookKind; settings: object; publicId: string; secret: string },
   ): InboundWebhookRow {
-    const { kind, settings, publicId, secret, accountName } = fields;
+    const { kind, settings, publicId, secret } = fields;
+    const accountName = findFreeAccountName(store, organizationId, kind);
     const serviceAccountId = store.serviceAccounts.create({
       organizationId,
       name: accountName,
       description: `Acts for the ${kind} webhook`,
       privilege: "member",
-      creatingUserId: "",
+      creatingUserId: author.actor.publicId,
       forWebhook: true,
     });
     note(organizationId, "service_account.created", accountName, { privilege: "member", for_webhook: true });
@@ -131,7 +143,7 @@ const keyChanges = (store: Store, note: Note) => ({
 
 const deliveryChanges = (store: Store, note: Note) => ({
   /** Schedules a dead or waiting message for an immediate attempt. @returns whether it was dead or waiting. */
-  retryDelivery(row: DeliveryRow): boolean {
+  retryDelivery(row: Pick<DeliveryRow, "id" | "public_id" | "organization_id" | "subject">): boolean {
     const isRetried = store.outbox.retry(row.id);
     if (isRetried) note(row.organization_id, "delivery.retried", row.public_id, { subject: row.subject });
     return isRetried;

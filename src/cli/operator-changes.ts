@@ -1,6 +1,6 @@
 /**
  * Changes made by the operator from the command line. Every change in cli/ goes through this module, which appends its
- * audit entry in the same transaction; the one exception is retention, whose store makes its changes.
+ * audit entry in the same transaction; the one exception is deletion under a retention plan, which its store makes.
  */
 import { createChanges } from "../changes/changes.ts";
 import type { Store } from "../store/index.ts";

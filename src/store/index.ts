@@ -50,6 +50,7 @@ import { snapshotRecorderStore } from "./environments/snapshot-recorder.ts";
 import { reevaluationQueue } from "./environments/reevaluation-queue.ts";
 import { repoListStore } from "./flows/repo-lists.ts";
 import { repoStore } from "./flows/repos.ts";
+import { retentionRuleStore } from "./retention/retention-rules.ts";
 import { searchStore } from "./flows/search.ts";
 import { serviceAccountStore } from "./accounts/service-accounts.ts";
 import { sessionStore } from "./accounts/sessions.ts";
@@ -153,6 +154,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     }),
     jobs,
     inboundWebhooks: inboundWebhookStore(db, sources),
+    retentionRules: retentionRuleStore(db, sources),
     reevaluationQueue: reevaluationQueue(db, { jobs, staleness }),
     /** Writes the unchanged schema version again: one page of the log, and no change. Probes whether writing works. */
     probeWrite: () => void db.pragma(`user_version = ${db.pragma("user_version", { simple: true })}`),

@@ -18,8 +18,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["main.ts", "cli"],
   [
     "cli",
-    "diagnostics server changes contract backup auth evidence config log.ts store domain errors.ts assets.ts " +
-      "clock.ts",
+    "diagnostics server changes contract backup auth evidence config log.ts store domain errors.ts assets.ts clock.ts",
   ],
   ["diagnostics", "evidence config store domain"],
   [

@@ -266,7 +266,7 @@ test("refuses a form from another site, whatever it contains", async () => {
 });
 
 test("redirects to the requested page after the login, but never to another host", async () => {
-  const { name } = await given();
+  const { name, org } = await given();
   const ends = async (next: string) => (await createBrowser(server.url).login(name, PASSWORD, next)).location;
   assert.is(await ends("/api/v2/doc/#/Flows/list_flows"), "./api/v2/doc/#/Flows/list_flows");
   for (const next of [

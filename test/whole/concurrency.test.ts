@@ -128,6 +128,18 @@ const CASES: Readonly<Record<string, Case>> = {
     body: { role: "member" },
     count: "SELECT count(*) FROM memberships m JOIN users u ON u.id = m.user_id WHERE u.name = 'newcomer'",
   },
+  test_action: {
+    params: { action_number: "4" },
+    count: "SELECT count(*) FROM deliveries WHERE subject = 'trails: TEST'",
+  },
+  put_retention_rule: {
+    body: { flow: "frontend" },
+    count: "SELECT count(*) FROM retention_rules WHERE flow_id = (SELECT id FROM flows WHERE name = 'frontend')",
+  },
+  put_inbound_webhook: {
+    params: { webhook_kind: "sonar" },
+    count: "SELECT count(*) FROM inbound_webhooks WHERE kind = 'sonar'",
+  },
   create_or_update_env_action: {
     body: { name: "same", environments: ["production"] },
     count: "SELECT count(*) FROM actions WHERE name = 'same'",
@@ -156,6 +168,7 @@ const MAKES_NOTHING: Readonly<Record<string, string>> = {
   archive_custom_attestation_type: "ends something",
   delete_action: "removes",
   delete_environment_notification: "removes",
+  delete_inbound_webhook: "removes",
   delete_member: "removes",
   delete_notification_config: "removes",
   delete_service_account: "removes",
@@ -163,6 +176,11 @@ const MAKES_NOTHING: Readonly<Record<string, string>> = {
   detach_policy_from_env: "removes",
   create_service_account_api_key: "every request makes a key of its own",
   rotate_service_account_api_key: "every request asks for another key",
+  delete_retention_rule: "removes",
+  place_legal_hold: "every request places a hold of its own",
+  release_legal_hold: "ends something",
+  retry_action_delivery: "schedules what exists",
+  rotate_inbound_webhook_secret: "sets one field",
   create_user_api_key: "every request makes a key of its own",
   delete_user_api_key: "removes",
   rotate_user_api_key: "every request asks for another key",

@@ -45,7 +45,8 @@ export function buildStore(db: Db) {
     return {
       list: db.prepare<[Parameters & { limit: number; offset: number }], BuildRow>(
         `SELECT page.created_at, a.public_id AS artifact_public_id, a.fingerprint, a.filename, a.git_commit,
-                a.commit_url, a.build_url, f.name AS flow_name, t.name AS trail_name, r.name AS repo_name, r.public_id AS repo_public_id,
+                a.commit_url, a.build_url, f.name AS flow_name, t.name AS trail_name, r.name AS repo_name,
+                r.public_id AS repo_public_id,
                 r.external_id AS repo_external_id, ${selectorColumn("a")}
          FROM (SELECT build.artifact_id, build.repo_id, build.created_at FROM ${where}
                ORDER BY build.created_at DESC, build.artifact_id DESC LIMIT @limit OFFSET @offset) AS page

@@ -1,4 +1,4 @@
-/** Menus are `details` elements, which work without scripts. Scripts close them: on Escape, and when the focus leaves. */
+/** Menus are `details` elements, which need no script to open. Escape closes them, and losing the focus does. */
 export function closeMenus(): void {
   const openMenus = (): HTMLDetailsElement[] => [
     ...document.querySelectorAll<HTMLDetailsElement>("details[data-menu][open]"),

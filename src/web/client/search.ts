@@ -108,7 +108,7 @@ function createBox(input: HTMLInputElement, list: HTMLElement) {
     fill(page: Document, address: URL): number {
       const found = page.querySelector("[data-results]");
       text = input.value.trim();
-      list.replaceChildren(...(found ? [found] : []));
+      list.replaceChildren(found ?? "");
       addSymbols(page);
       options = [...list.querySelectorAll("a")];
       for (const [index, option] of options.entries()) describe(option, index, address);

@@ -8,7 +8,7 @@ type Colour = "ok" | "bad" | "allow" | "none" | "bar";
 type Part = { colour: Colour; value: number };
 
 /** One bar: its parts from the base line up. `label` stands below it, empty for none. */
-export type Bar = { label: string; parts: readonly Part[]; isCurrent?: boolean };
+type Bar = { label: string; parts: readonly Part[]; isCurrent?: boolean };
 
 const [WIDTH, HEIGHT] = [288, 116];
 const [TOP, BASE] = [12, 92];
@@ -43,7 +43,8 @@ x="${left - 10}" y="${at + 3.5}" text-anchor="end">${formatNumber(tick)}</text>`
 y="112" text-anchor="middle">${label}</text>`;
     return html`${stack(parts, { x: at, width: round(x.bandwidth()), heightOf: (value) => BASE - y(value) })}${text}`;
   });
-  return html`<svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${sentence}">${grid}${drawn}</svg>`;
+  return html`<svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img"
+aria-label="${sentence}">${grid}${drawn}</svg>`;
 }
 
 /** The parts of a bar, from the base line up, with a gap of a pixel between them. */

@@ -204,7 +204,8 @@ function crumbs({ to, org }: Visit, { crumbs: way, crumb, title }: Content): Htm
 
 const searchForm = ({ to, query, path }: Visit): Html => {
   const value = path.endsWith("/search") ? (query.get("q") ?? "") : "";
-  return html`<form class="search" role="search" method="get" action="${to.search()}" data-hx-boost="false">${icon("search")}<input
+  return html`<form class="search" role="search" method="get" action="${to.search()}"
+data-hx-boost="false">${icon("search")}<input
 type="search" name="q" aria-label="Search" placeholder="Commit, fingerprint or name" value="${value}"
 maxlength="256" autocomplete="off" data-search><kbd aria-hidden="true">/</kbd></form>
 <a class="btn btn-quiet btn-icon m-search" href="${to.search()}" aria-label="Search">${icon("search")}</a>`;

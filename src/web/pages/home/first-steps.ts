@@ -125,7 +125,7 @@ export function firstSteps(visit: Visit): Html {
     PIPELINES.map(({ key, text }) => ({ text, href: visit.here({ pipeline: key }), isCurrent: key === chosen.key })),
   );
   return html`<div class="stack steps">${step("1. Create an API key", {
-    text: "Pipelines sign in with the key of a service account. Store it as a secret of the pipeline: it is shown once.",
+    text: "Pipelines sign in with the key of a service account. Store it as a secret: it is shown once.",
     body: html`<div class="actions">${setting}</div>`,
   })}${step("2. Create a flow", {
     text: "A flow collects the evidence of one process: the builds of a service, for instance.",

@@ -28,9 +28,9 @@ export const morePage = page({
     const { data, pagination } = await call(listOwnOrganizations, { query: { per_page: MAX_ORGANIZATIONS } });
     const sections = [...ENTRIES, SETTINGS]
       .filter(({ section }) => may(RESTRICTED[section] ?? getFlows))
-      .map(({ text, icon: name, href }) => entry(href(to), name, text));
+      .map(({ href, ...one }) => entry({ ...one, href: href(to) }));
     const organizations = data.map(({ name, role }) =>
-      entry(to.organization(name), name === org ? "check" : "organization", name, role),
+      entry({ href: to.organization(name), icon: name === org ? "check" : "organization", text: name, note: role }),
     );
     return {
       title: "More",
@@ -47,11 +47,18 @@ ${card({
 ${card({
   id: "h-you",
   title: "You",
-  body: html`<ul class="rows">${entry(to.account(), "person", "Account")}${entry(to.guide(), "book", "API reference")}</ul>`,
+  body: html`<ul class="rows">${[
+    entry({ href: to.account(), icon: "person", text: "Account" }),
+    entry({ href: to.guide(), icon: "book", text: "API reference" }),
+  ]}</ul>`,
 })}</div>`,
     };
   },
 });
 
-const entry = (href: string, name: IconName, text: string, note?: string): Html =>
-  html`<li>${icon(name)}<a class="grow name" href="${href}">${text}</a>${note && html`<span class="sub">${note}</span>`}</li>`;
+type Entry = { href: string; icon: IconName; text: string; note?: string };
+
+const entry = ({ href, icon: name, text, note }: Entry): Html =>
+  html`<li>${icon(name)}<a class="grow name" href="${href}">${text}</a>${
+    note !== undefined && html`<span class="sub">${note}</span>`
+  }</li>`;

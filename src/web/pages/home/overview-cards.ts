@@ -1,5 +1,6 @@
 /** The cards of the overview. */
 import type { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
+import type { getOverview } from "../../../api/environments/overview.ts";
 import { listEnvs } from "../../../api/environments/environments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { barChart, legend, segments } from "../../components/chart.ts";
@@ -12,9 +13,9 @@ import { formatDate, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
-import type { Overview } from "./overview.ts";
 
-export type ExpiringKey = AnswerOf<typeof listExpiringApiKeys>[number];
+export type Overview = AnswerOf<typeof getOverview>;
+export type ListedKey = AnswerOf<typeof listExpiringApiKeys>[number];
 type Failing = Overview["failing"][number];
 type Environment = Overview["environments"]["items"][number];
 type Trail = Overview["trails"]["items"][number];
@@ -62,7 +63,9 @@ data-prefetch>${environment}</a> #${index}</span></div>${reasonsOf(reasons)}<div
 const reasonsOf = ([first, ...rest]: readonly string[]): Html | null =>
   first === undefined
     ? null
-    : html`<div class="clip">${first}${rest.length > 0 && html` <span class="muted">and ${rest.length} more</span>`}</div>`;
+    : html`<div class="clip">${first}${
+        rest.length > 0 && html` <span class="muted">and ${rest.length} more</span>`
+      }</div>`;
 
 const TYPE_ICONS: Readonly<Record<string, IconName>> = {
   lambda: "zap",
@@ -221,9 +224,10 @@ export function flowsCard({ to, now }: Visit, { flows }: Overview): Html {
   const rows = flows.items.map(({ name, latest_state: latest, latest_activity_at: at, trail_count: trails }) => {
     const state = stateOf(latest);
     const word = latest === null ? "no trails" : stateWord(state).toLowerCase();
+    const number = latest !== null && `${formatNumber(trails)} ${trails === 1 ? "trail" : "trails"} · latest `;
     const mark = latest === null ? icon("workflow") : stateIcon(state, `Latest trail: ${word}`);
     return html`<li>${mark}<div class="grow"><a class="name clip" href="${to.flow(name)}" data-prefetch>${name}</a>
-<div class="sub">${latest !== null && `${formatNumber(trails)} ${trails === 1 ? "trail" : "trails"} · latest `}${word}</div></div>${time(at, now)}</li>`;
+<div class="sub">${number}${word}</div></div>${time(at, now)}</li>`;
   });
   return card({
     id: "h-flows",
@@ -238,7 +242,7 @@ export function flowsCard({ to, now }: Visit, { flows }: Overview): Html {
 
 const MAX_KEYS = 5;
 
-export function keysCard({ to, now }: Visit, keys: readonly ExpiringKey[]): Html {
+export function keysCard({ to, now }: Visit, keys: readonly ListedKey[]): Html {
   const href = to.settings("service-accounts");
   const rows = keys.slice(0, MAX_KEYS).map(
     ({ service_account: account, description, expires_at: at }) =>

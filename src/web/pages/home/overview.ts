@@ -2,7 +2,6 @@
 import { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
 import { getOverview } from "../../../api/environments/overview.ts";
 import { DAY_S } from "../../../domain/time.ts";
-import type { AnswerOf } from "../../../http/in-process.ts";
 import { figures, linkButton, pageHead } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
 import { formatSpan } from "../../components/time.ts";
@@ -12,9 +11,7 @@ import { page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { firstSteps } from "./first-steps.ts";
 import { deploymentsCard, environmentsCard, failingCard, flowsCard, keysCard, trailsCard } from "./overview-cards.ts";
-import type { ExpiringKey } from "./overview-cards.ts";
-
-export type Overview = AnswerOf<typeof getOverview>;
+import type { ListedKey, Overview } from "./overview-cards.ts";
 
 const KEY_DAYS = 14;
 
@@ -39,7 +36,7 @@ const showFirstSteps = (visit: Visit): Content => ({
   })}${firstSteps(visit)}`,
 });
 
-const showOverview = (visit: Visit, overview: Overview, keys: readonly ExpiringKey[]): Content => ({
+const showOverview = (visit: Visit, overview: Overview, keys: readonly ListedKey[]): Content => ({
   title: "Overview",
   section: "overview",
   crumbs: [],

@@ -29,7 +29,9 @@ export function periodOf({ query, now }: Pick<Visit, "query" | "now">): Period {
 export const periodChoice = ({ here }: Visit, { days }: Period): Html =>
   html`<nav class="btn-group more" aria-label="Period">${PERIODS.map(
     (one) =>
-      html`<a class="btn btn-s" href="${here({ days: one })}"${one === days && html` aria-current="true"`}>${one} days</a>`,
+      html`<a class="btn btn-s" href="${here({ days: one })}"${
+        one === days && html` aria-current="true"`
+      }>${one} days</a>`,
   )}</nav>`;
 
 /** Where a shorter period has nothing. */

@@ -52,11 +52,11 @@ function metrics({ to }: Visit, environments: readonly Series[], { days }: Perio
     .slice(0, MAX_ENVIRONMENTS)
     .map(({ environment_name: name, deployed_at: at, lead_time_seconds: leads }) => {
       const lead = medianOf(leads.filter((seconds) => seconds !== null));
+      const noun = at.length === 1 ? "deployment" : "deployments";
       const a_week = ((at.length / days) * 7).toFixed(1);
       return html`<li><div class="grow"><a class="name clip" href="${to.environment(name)}">${name}</a>
-<div class="sub">${formatNumber(at.length)} ${at.length === 1 ? "deployment" : "deployments"}, ${a_week} a week</div></div><span class="num">${
-        lead === null ? html`<span class="muted">–</span>` : formatSpan(lead)
-      }</span></li>`;
+<div class="sub">${formatNumber(at.length)} ${noun}, ${a_week} a week</div></div><span
+class="num">${lead === null ? html`<span class="muted">–</span>` : formatSpan(lead)}</span></li>`;
     });
   const rest = environments.length - shown.length;
   return card({

@@ -83,9 +83,8 @@ function groups(visit: Visit, running: readonly Running[]): Html[] {
   return [...byCommit].map(([sha, rows]) => {
     const url = rows[0]?.artifact?.commit_url;
     const head = sha === "" ? "Unknown commit" : html`Commit ${commit(sha, url)}`;
-    return html`<tbody><tr class="group"><th colspan="4" scope="rowgroup"><span class="gh">${head}</span></th></tr>${rows.map(
-      (row) => runningRow(visit, row),
-    )}</tbody>`;
+    return html`<tbody><tr class="group"><th colspan="4" scope="rowgroup"><span
+class="gh">${head}</span></th></tr>${rows.map((row) => runningRow(visit, row))}</tbody>`;
   });
 }
 
@@ -93,9 +92,11 @@ function runningRow({ to, now }: Visit, { row, artifact, environment }: Running)
   const place =
     environment === null
       ? html`<span class="muted">–</span>`
-      : html`<a href="${to.snapshot(environment.name, row.snapshot_index)}">${environment.name} #${row.snapshot_index}</a>`;
+      : html`<a href="${to.snapshot(environment.name, row.snapshot_index)}">${environment.name}
+#${row.snapshot_index}</a>`;
   const page = artifact && to.artifact(artifact.flow_name, artifact.fingerprint);
-  return html`<tr>${nameCell({ href: page, name: html`<bdi>${row.artifact_name}</bdi>`, sub: environment?.type })}<td>${badge(
+  const name = nameCell({ href: page, name: html`<bdi>${row.artifact_name}</bdi>`, sub: environment?.type });
+  return html`<tr>${name}<td>${badge(
     stateOf(row.compliance),
   )}</td><td class="fill">${place}</td><td class="r">${time(row.started_at, now)}</td></tr>`;
 }

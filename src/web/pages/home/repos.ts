@@ -59,7 +59,7 @@ const noRepos = (): Html =>
   html`<section class="card">${empty({
     icon: "repo",
     title: "No repositories yet",
-    text: "A repository appears when a trail or an artifact is reported with it. The client does that in most pipelines.",
+    text: "A repository appears with the first trail or artifact whose report names it.",
     command: COMMAND,
   })}</section>`;
 

@@ -75,7 +75,8 @@ function resultRow(visit: Visit, { kind, result }: { kind: Group["kind"]; result
   const label = isHash ? html`<code>${result.name}</code>` : html`<bdi>${result.name}</bdi>`;
   const href = hrefOf(visit, { kind, result });
   const detail = detailOf(kind, result);
-  const inner = html`<span class="name">${label}</span>${detail !== "" && html`<span class="sub clip">${detail}</span>`}`;
+  const below = detail !== "" && html`<span class="sub clip">${detail}</span>`;
+  const inner = html`<span class="name">${label}</span>${below}`;
   return html`<li>${icon(name)}${
     href === null
       ? html`<div class="grow found">${inner}</div>`
@@ -126,8 +127,9 @@ const noResults = ({ to, org }: Visit, text: string): Html =>
       : empty({
           icon: "search",
           title: "Nothing matches",
-          text: html`Nothing in ${org} has “<bdi class="any">${text}</bdi>” in its name. Trails and artifacts are found by the
-beginning of their names, fingerprints and commits by at least 5 characters. Archived flows and environments are left out.`,
+          text: html`Nothing in ${org} has “<bdi class="any">${text}</bdi>” in its name. Trails and artifacts are
+found by the beginning of their names, fingerprints and commits by at least 5 characters. Archived flows and
+environments are left out.`,
           actions: [
             linkButton(to.search(), "Clear the search"),
             linkButton(to.artifacts(), "All artifacts", { icon: "package" }),
