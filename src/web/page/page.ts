@@ -63,6 +63,8 @@ export type Visit = {
   /** The path of the page below the root, as requested; for forms, which submit to their own page. */
   path: string;
   user: { name: string; displayName: string };
+  /** The public address of the server without a trailing slash, for commands to paste. */
+  address: string;
   /** The role in the organization; null for a reader of a public one, and outside of one. */
   role: Role | null;
   /** Epoch seconds. */
@@ -117,6 +119,8 @@ export type Content = {
   hasEditor?: boolean;
   /** 200 unless given. */
   status?: number;
+  /** Leads the browser on to this address; nothing is shown then. */
+  redirect?: string;
 };
 
 /**
