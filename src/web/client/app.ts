@@ -2,6 +2,7 @@
 import "htmx.org";
 import { boostWithinPage } from "./boost.ts";
 import { copyOnClick } from "./copy.ts";
+import { loadEditor } from "./load-editor.ts";
 import { followLive } from "./live.ts";
 import { openSearch } from "./search.ts";
 import { showTimes } from "./times.ts";
@@ -12,4 +13,7 @@ copyOnClick();
 openSearch();
 followLive();
 showTimes(document);
-document.addEventListener("htmx:after:swap", () => showTimes(document));
+document.addEventListener("htmx:after:swap", () => {
+  showTimes(document);
+  loadEditor();
+});
