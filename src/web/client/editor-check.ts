@@ -27,10 +27,10 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
     problems = found;
     showProblems(found);
     const words = found.length === 0 ? "" : found.length === 1 ? "1 error" : `${found.length} errors`;
-    if (state) {
-      state.className = found.length === 0 ? "" : "st bad";
-      state.textContent = words;
-    }
+    const sign = form.querySelector<HTMLTemplateElement>("template[data-editor-error]")?.content.cloneNode(true);
+    if (found.length === 0) state?.replaceChildren();
+    else state?.replaceChildren(...(sign ? [sign] : []));
+    state?.firstElementChild?.append(words);
     marks?.replaceChildren(...found.slice(0, MAX_MARKS).map(mark));
     for (const button of saveButtons(form)) {
       if (found.length === 0) button.removeAttribute("aria-disabled");
@@ -62,7 +62,12 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
     const result = document.getElementById("editor-result");
     result?.setAttribute("aria-busy", "true");
     try {
-      const response = await fetch(form.action, { method: "POST", body: sent, signal: own.signal });
+      const response = await fetch(form.action, {
+        method: "POST",
+        headers: { Accept: "text/html" },
+        body: sent,
+        signal: own.signal,
+      });
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       if (asked !== own) return;
       take(page);

@@ -1,8 +1,9 @@
 /** The look of the editor, from the tokens of the pages: it follows every theme without knowing any. */
 import { EditorView } from "@codemirror/view";
 
+/** A block between lines must not have margins: CodeMirror measures its height without them. */
+const AROUND_MESSAGE = { padding: "2px 16px 4px 0" };
 const MESSAGE = {
-  margin: "2px 16px 4px 48px",
   padding: "4px 8px",
   borderRadius: "var(--r1)",
   background: "var(--bgColor-danger-muted)",
@@ -29,10 +30,12 @@ export const theme = EditorView.theme({
   ".cm-line": { padding: "0 16px 0 0" },
   ".cm-gutters": { background: "transparent", color: "var(--fgColor-muted)", border: "0" },
   ".cm-lineNumbers .cm-gutterElement": { minWidth: "48px", padding: "0 16px 0 0" },
-  ".cm-activeLine": { background: "transparent", boxShadow: "inset 2px 0 0 var(--borderColor-accent-emphasis)" },
-  ".cm-activeLineGutter": { background: "transparent", color: "var(--fgColor-default)" },
+  ".cm-activeLineGutter": { background: "transparent" },
+  "&.cm-focused .cm-activeLineGutter": { color: "var(--fgColor-default)" },
+  ".cm-help": { margin: "0", padding: "4px 16px", font: "var(--t-caption)", color: "var(--fgColor-muted)" },
   ".cm-new": { background: "var(--bgColor-success-muted)" },
-  ".cm-message": MESSAGE,
+  ".cm-message": AROUND_MESSAGE,
+  ".cm-message > div": MESSAGE,
   ".cm-key": { color: "var(--prettylights-syntax-entityTag)" },
   ".cm-string": { color: "var(--prettylights-syntax-string)" },
   ".cm-constant": { color: "var(--prettylights-syntax-constant)" },
@@ -53,6 +56,7 @@ export const theme = EditorView.theme({
   ".cm-completionDetail": { color: "var(--fgColor-muted)", fontStyle: "normal", marginLeft: "12px" },
   ".cm-completionMatchedText": { textDecoration: "none", fontWeight: "600" },
   ".cm-diagnostic": { padding: "8px 12px", font: "var(--t-dense)", borderLeft: "0" },
-  ".cm-panels": { background: "var(--bgColor-muted)", color: "var(--fgColor-default)" },
+  ".cm-panels": { background: "transparent", color: "var(--fgColor-default)" },
+  ".cm-panels-bottom": { borderTop: "1px solid var(--borderColor-muted)" },
   ".cm-panel.cm-panel-lint ul [aria-selected]": { background: "var(--bgColor-accent-muted)" },
 });

@@ -12,14 +12,14 @@ import type { Range, Text } from "@codemirror/state";
 import {
   Decoration,
   EditorView as CodeMirror,
-  highlightActiveLine,
   highlightActiveLineGutter,
   keymap,
   lineNumbers,
+  showPanel,
   ViewPlugin,
   WidgetType,
 } from "@codemirror/view";
-import type { DecorationSet, ViewUpdate } from "@codemirror/view";
+import type { DecorationSet, Panel, ViewUpdate } from "@codemirror/view";
 import { countChanges, diffLines } from "../../domain/text/line-diff.ts";
 import { completeNames } from "./editor-completion.ts";
 import type { Completions } from "./editor-completion.ts";
@@ -42,10 +42,6 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
   const host = document.createElement("div");
   host.className = "editor-host";
   const root = host.attachShadow({ mode: "open" });
-  const help = document.createElement("p");
-  help.id = "keys";
-  help.className = "help";
-  help.textContent = "Tab indents. Press Escape, then Tab, to leave the editor. Ctrl-Space completes.";
   const completions = JSON.parse(form.dataset["completions"] ?? "{}") as Completions;
   const base = form.dataset["baseName"] ? (form.dataset["base"] ?? "") : null;
   const changes = form.querySelector<HTMLElement>("[data-editor-changes]");
@@ -56,7 +52,6 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
       doc: area.value,
       extensions: [
         lineNumbers(),
-        highlightActiveLine(),
         highlightActiveLineGutter(),
         history(),
         closeBrackets(),
@@ -67,11 +62,13 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
         keymap.of([...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
         colours,
         messages,
+        showPanel.of(helpPanel),
         theme,
         base === null ? [] : changedLines(base),
         CodeMirror.contentAttributes.of({
           "aria-label": area.getAttribute("aria-label") ?? "",
           "aria-describedby": "keys",
+          tabindex: "0",
         }),
         CodeMirror.updateListener.of((update) => {
           if (!update.docChanged) return;
@@ -82,7 +79,6 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
       ],
     }),
   });
-  root.append(help);
   area.hidden = true;
   area.after(host);
   // To the page, a key in a shadow root looks like a key outside of a field.
@@ -120,6 +116,15 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
   };
 }
 
+/** What the keyboard does, below the text. */
+function helpPanel(): Panel {
+  const dom = document.createElement("p");
+  dom.id = "keys";
+  dom.className = "cm-help";
+  dom.textContent = "Tab indents. Press Escape, then Tab, to leave the editor. Ctrl-Space completes.";
+  return { dom };
+}
+
 /** The end of the word at a position, for the line under it. */
 function wordEnd(doc: Text, from: number): number {
   const { to } = doc.lineAt(from);
@@ -141,11 +146,13 @@ class Message extends WidgetType {
   }
   toDOM(): HTMLElement {
     const { line, column, message } = this.problem;
-    const box = document.createElement("div");
-    box.className = "cm-message";
     const place = document.createElement("b");
     place.textContent = `Line ${line}, column ${column}`;
-    box.append(place, ` ${message}`);
+    const text = document.createElement("div");
+    text.append(place, ` ${message}`);
+    const box = document.createElement("div");
+    box.className = "cm-message";
+    box.append(text);
     return box;
   }
 }

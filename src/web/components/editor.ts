@@ -73,7 +73,7 @@ ${text}</textarea>`;
   return html`<form class="editor-form" id="${FORM_ID}" method="post" action="${action}" data-editor ${data}>${hidden}${note}
 <div class="cols-editor"><div class="stack">${above}
 <section class="card" aria-labelledby="h-editor"><div class="card-h"><h2 id="h-editor">${options.title}</h2>
-<span data-editor-state>${problems.length > 0 && errorCount(problems.length)}</span>
+<template data-editor-error>${errorSign("")}</template><span data-editor-state>${problems.length > 0 && errorCount(problems.length)}</span>
 <span class="sub right" data-editor-changes></span></div>
 ${problems.length > 0 && html`<div data-editor-fallback>${markedSource(text, problems)}</div>`}${area}${
   error !== null && html`<p class="field-error">${icon("alert-fill", "12")}${error}</p>`
@@ -112,8 +112,8 @@ export const editorResult = (body: Value, problems: readonly SourceProblem[]): H
 const problemsJson = (problems: readonly SourceProblem[]): string =>
   JSON.stringify(problems.map(({ line, column, message }) => ({ line, column, message })));
 
-const errorCount = (count: number): Html =>
-  html`<span class="st bad">${icon("x-circle-fill")}${count} ${count === 1 ? "error" : "errors"}</span>`;
+const errorSign = (text: Value): Html => html`<span class="st bad">${icon("x-circle-fill")}${text}</span>`;
+const errorCount = (count: number): Html => errorSign(count === 1 ? "1 error" : `${count} errors`);
 
 const markedSource = (text: string, problems: readonly SourceProblem[]): Html =>
   sourceCode({

@@ -96,8 +96,8 @@ async function showCreation(visit: Visit, preview: PolicyPreview | null): Promis
     completions: await policyCompletions(visit),
     language: LANGUAGE,
     above: card({ id: "h-new", title: "Policy", body: padded(about) }),
-    below: card({ id: "h-more", title: "Before it is stored", body: padded(more) }),
-    result: preview ? impact(visit, preview, null) : noImpact(0),
+    below: card({ id: "h-more", title: "Preview and note", body: padded(more) }),
+    result: preview ? impact(visit, preview, null) : noImpact(null),
     buttons: { submit: "Create policy", cancel: visit.to.policies() },
     rows: 14,
   });

@@ -24,14 +24,16 @@ const MAX_REASONS = 3;
 /** The draft and the text that it would replace. */
 export type Draft = { text: string; base: string; baseName: string };
 
-/** Before a draft was checked. @param users how many environments use the policy */
-export function noImpact(users: number): Html {
+/** Before a draft was checked. @param users how many environments use the policy; null for a new one */
+export function noImpact(users: number | null): Html {
   const where =
-    users === 0
-      ? "No environment uses the policy, so a new version changes no verdict."
-      : `A preview shows which running artifacts would get another verdict in the ${
-          users === 1 ? "environment that uses" : `${formatNumber(users)} environments that use`
-        } the policy.`;
+    users === null
+      ? "A preview shows which running artifacts would fail in the environments that you name."
+      : users === 0
+        ? "No environment uses the policy, so a new version changes no verdict."
+        : `A preview shows which running artifacts would get another verdict in the ${
+            users === 1 ? "environment that uses" : `${formatNumber(users)} environments that use`
+          } the policy.`;
   return editorResult(impactCard("Preview", padded(html`<p class="muted">${where} Nothing is stored.</p>`)), []);
 }
 

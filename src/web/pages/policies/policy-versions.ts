@@ -88,7 +88,7 @@ function compareForm({ to }: Visit, policy: Policy, chosen: { from: number; to: 
     html`<select class="field" name="${name}" aria-label="${label}">${numbers.map(
       (number) => html`<option value="${number}"${number === value && html` selected`}>Version ${number}</option>`,
     )}</select>`;
-  return html`<form class="filters" method="get" action="${to.policy(policy.name)}"><input type="hidden" name="tab"
+  return html`<form class="filters compare" method="get" action="${to.policy(policy.name)}"><input type="hidden" name="tab"
 value="versions"><span class="sub">Compare</span>${choice("against", "Earlier version", chosen.from)}<span
 class="sub">with</span>${choice("version", "Later version", chosen.to)}<button class="btn"
 type="submit">${icon("git-compare")}Compare</button></form>`;
@@ -125,8 +125,8 @@ function oneVersion(visit: Visit, policy: Policy, shown: PolicyVersion): Html {
 is in force</a>`;
   return card({
     id: "h-version",
-    title: html`Version ${version} ${isInForce && tag("in force")}`,
-    note: said(shown, visit.now),
+    title: `Version ${version}`,
+    note: html`${isInForce && tag("in force")} ${said(shown, visit.now)}`,
     more: html`<span class="right row">${changes}${neighbours(visit, policy, shown)}</span>`,
     body: sourceCode({ text: shown.policy_yaml, label: `Version ${version} of ${policy.name}` }),
     foot: html`<a href="${address(visit, policy, {})}">All versions</a><span class="right">${inForce}</span>`,
@@ -140,7 +140,7 @@ function comparison(visit: Visit, policy: Policy, { from, to }: { from: PolicyVe
   const form = compareForm(visit, policy, { from: from.version, to: to.version });
   return html`${form}${card({
     id: "h-diff",
-    title: html`Version ${from.version} ${icon("arrow-right", "12")} ${to.version}`,
+    title: `Changes from version ${from.version} to ${to.version}`,
     note: changeSummary(lines),
     more: html`<span class="right">${linkButton(address(visit, policy, { version: to.version }), "Whole text", {
       kind: "small",
