@@ -73,8 +73,9 @@ export function filters(
     return value && html`<input type="hidden" name="${name}" value="${value}">`;
   });
   const cleared = here(Object.fromEntries([...names, "page"].map((name) => [name, null])));
-  return html`<div class="list-head"><form class="filters" method="get" action="${to.path(path.slice(1))}">${kept}${items.map(
-    (item) => filterField(item, query.get(item.name) ?? ""),
+  const action = to.path(path.slice(1));
+  return html`<div class="list-head"><form class="filters" method="get" action="${action}">${kept}${items.map((item) =>
+    filterField(item, query.get(item.name) ?? ""),
   )}<button class="btn" type="submit">Filter</button></form>
 <div class="chips">${total !== null && html`<span class="num">${formatNumber(total)} ${what}</span>`}${
     isFiltered && html`<a href="${cleared}">Clear filters</a>`
