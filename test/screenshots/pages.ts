@@ -31,6 +31,11 @@ const below =
 const tabs = (name: string, path: Path, all: readonly string[]): PhotographedPage[] =>
   all.map((tab) => ({ name: `${name}-${tab}`, path: below(path, `?tab=${tab}`) }));
 
+const firstDecision: Path = async (read) => {
+  const { decisions } = await read("/controls/acme/SEC-REL-4/decisions");
+  return `/acme/controls/SEC-REL-4?decision=${decisions[0].id}`;
+};
+
 const SETTINGS = [
   "organization",
   "members",
@@ -142,10 +147,15 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "controls", path: "/acme/controls" },
   { name: "controls-fresh", path: "/fresh/controls" },
   { name: "controls-edge", path: "/edge/controls" },
-  { name: "control-new", path: "/acme/controls/new" },
+  { name: "controls-archived", path: "/acme/controls?tab=archived" },
+  { name: "control-new", path: "/acme/controls?ask=create" },
   { name: "control", path: "/acme/controls/SEC-REL-4" },
   { name: "control-archived", path: "/acme/controls/SEC-ACC-9" },
-  ...tabs("control", "/acme/controls/SEC-REL-4", ["decisions", "coverage", "versions"]),
+  ...tabs("control", "/acme/controls/SEC-REL-4", ["coverage", "versions"]),
+  { name: "control-decision", path: firstDecision },
+  { name: "control-reader", path: "/acme/controls/SEC-REL-4", as: "auditor" },
+  { name: "control-edit", path: "/acme/controls/SEC-REL-4?ask=edit" },
+  { name: "control-archive", path: "/acme/controls/SEC-REL-4?ask=archive" },
 
   { name: "repos", path: "/acme/repos" },
   { name: "repos-fresh", path: "/fresh/repos" },
