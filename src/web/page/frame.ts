@@ -139,7 +139,7 @@ function documentOf(page: {
 <link rel="stylesheet" href="${file("assay.css")}">
 ${scripts.map((name) => html`<script defer src="${file(name)}"></script>`)}
 </head>
-<body>${iconSymbols(body.text)}${body}
+<body${isSignedIn && html` data-editor-script="${file("editor.js")}"`}>${iconSymbols(body.text)}${body}
 </body>
 </html>
 `.text;

@@ -166,6 +166,9 @@ export const form = (operation: Restricted, submit: Form["submit"]): Form => ({ 
 /** The messages after a form succeeded, by the value of `done` in the address. */
 export const DONE = {
   saved: "Saved.",
+  version_saved: "Saved as a new version. The environments that use the policy are being re-evaluated.",
+  unchanged: "Nothing was changed: this is the text and description that is stored already.",
+  unarchived: "The control is active again.",
   created: "Created.",
   renamed: "Renamed. The old name keeps working until something else takes it.",
   archived: "Archived. It stays readable under its new name.",
