@@ -19,6 +19,7 @@ import * as attestationsReads from "./attestations/reads.ts";
 import * as attestationsSnyk from "./attestations/snyk.ts";
 import * as attestationsSonar from "./attestations/sonar.ts";
 import * as attestationsSystem from "./attestations/system.ts";
+import * as attestationsTryAttestationType from "./attestations/try-attestation-type.ts";
 import * as environmentsAllowlists from "./environments/allowlists.ts";
 import * as environmentsDeployments from "./environments/deployments.ts";
 import * as environmentsEnvDiff from "./environments/env-diff.ts";
@@ -73,6 +74,7 @@ const resources: readonly object[] = [
   attestationsSnyk,
   attestationsSonar,
   attestationsSystem,
+  attestationsTryAttestationType,
   environmentsAllowlists,
   environmentsDeployments,
   environmentsEnvDiff,
