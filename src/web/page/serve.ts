@@ -3,6 +3,7 @@
  * and turns refusals into pages. A form is accepted only from a page of this server, with the token of its session.
  */
 import type Koa from "koa";
+import type { TObject } from "typebox";
 import { AppError, methodNotAllowed } from "../../errors.ts";
 import type { AnyOperation } from "../../http/operation.ts";
 import type { Caller } from "../../http/in-process.ts";
@@ -141,7 +142,9 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
   const path = at?.path ?? ctx.path;
   const query = new URLSearchParams(at?.search ?? ctx.querystring);
   let role: Visit["role"] | undefined;
-  const withOrg = (input: { params?: object } = {}) => ({ ...input, params: { org, ...input.params } }) as never;
+  // Operations outside of organizations have no such parameter.
+  const withOrg = ({ params: { properties } }: { params: TObject }, input: { params?: object } = {}) =>
+    ({ ...input, params: { ...("org" in properties ? { org } : {}), ...input.params } }) as never;
   return {
     org,
     params,
@@ -153,8 +156,8 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
     },
     now: server.now(),
     to,
-    call: (operation, input) => caller.call(operation, withOrg(input)),
-    open: (operation, input) => caller.open(operation, withOrg(input)),
+    call: (operation, input) => caller.call(operation, withOrg(operation, input)),
+    open: (operation, input) => caller.open(operation, withOrg(operation, input)),
     may: (operation) => caller.permits(operation, org),
     here(changes) {
       const kept: Record<string, string | number | null> = Object.fromEntries(query);
