@@ -216,6 +216,8 @@ CREATE TABLE trails (
 ) STRICT;
 CREATE INDEX trails_by_organization ON trails (organization_id, id);
 CREATE INDEX trails_by_flow ON trails (flow_id, id);
+-- Most trails are compliant and not in it.
+CREATE INDEX trails_unfinished ON trails (flow_id, state, id) WHERE state <> 'COMPLIANT';
 
 -- The history of a trail, append-only. event_json holds the members that depend on the type.
 CREATE TABLE trail_events (

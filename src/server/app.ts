@@ -190,6 +190,8 @@ function createContextFactory(dependencies: AppDependencies) {
     }),
     evidence: dependencies.evidence,
     packages: dependencies.packages,
+    passwords: dependencies.logins.passwords,
+    mappedOrganizations: new Set(dependencies.logins.mapping.map(({ organization }) => organization)),
     customTypes: dependencies.customTypes,
     documents: dependencies.documents,
     policyPreviews: dependencies.policyPreviews,

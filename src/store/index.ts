@@ -23,7 +23,10 @@ import { environmentEventStore } from "./environments/environment-events.ts";
 import { environmentListStore } from "./environments/environment-lists.ts";
 import { environmentStore } from "./environments/environments.ts";
 import { evidenceLocationStore } from "./flows/evidence-location.ts";
+import { trailExplanationStore } from "./flows/trail-explanations.ts";
 import { trailEvaluationStore } from "./flows/trail-evaluation.ts";
+import { explainedAttestationStore } from "./attestations/explained-attestations.ts";
+import { explainedVersionStore } from "./policies/explained-versions.ts";
 import { explanationStore } from "./environments/explanations.ts";
 import { complianceFactStore } from "./environments/compliance-facts.ts";
 import { metricsStore } from "./db/metrics-queries.ts";
@@ -45,6 +48,7 @@ import { snapshotRecorderStore } from "./environments/snapshot-recorder.ts";
 import { reevaluationQueue } from "./environments/reevaluation-queue.ts";
 import { repoListStore } from "./flows/repo-lists.ts";
 import { repoStore } from "./flows/repos.ts";
+import { retentionRuleStore } from "./retention/retention-rules.ts";
 import { searchStore } from "./flows/search.ts";
 import { serviceAccountStore } from "./accounts/service-accounts.ts";
 import { sessionStore } from "./accounts/sessions.ts";
@@ -74,7 +78,10 @@ export function openStore(db: Db, sources: SchemaSources) {
   const environments = environmentStore(db, sources, staleness);
   const allowlistEnds = allowlistEndStore(db, jobs);
   const allowlists = allowlistStore(db, sources, { ends: allowlistEnds, staleness, triggers });
+  const trailEvaluation = trailEvaluationStore(db, { artifacts, attestations, templates, flows, staleness });
   const snapshots = snapshotStore(db);
+  const records = explainedAttestationStore(db);
+  const versions = explainedVersionStore(db, policies);
   const facts = complianceFactStore(db, { attestations, flows });
   const notificationTargets = notificationTargetStore(db);
   return {
@@ -100,7 +107,8 @@ export function openStore(db: Db, sources: SchemaSources) {
     attestationLists: attestationListStore(db),
     largeJson: largeJsonStore(db),
     attestationSearch: attestationSearchStore(db),
-    trailEvaluation: trailEvaluationStore(db, { artifacts, attestations, templates, flows, staleness }),
+    trailEvaluation,
+    trailExplanations: trailExplanationStore({ evaluation: trailEvaluation, records }),
     staleArtifacts: staleness,
     policySubjects: policySubjectStore({ artifacts, attestations, flows }),
     auditLog: auditLogStore(db, sources, clock),
@@ -117,7 +125,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     artifactLocations: artifactLocationStore(db),
     environmentLists: environmentListStore(db),
     snapshots,
-    explanations: explanationStore(db, { environments, flows, policies, snapshots }),
+    explanations: explanationStore(db, { environments, flows, policies, versions, records, snapshots }),
     allowlists,
     allowlistEnds,
     evidenceLocation: evidenceLocationStore(db, sources),
@@ -142,6 +150,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     }),
     jobs,
     inboundWebhooks: inboundWebhookStore(db, sources),
+    retentionRules: retentionRuleStore(db, sources),
     reevaluationQueue: reevaluationQueue(db, { jobs, staleness }),
     /** Writes the unchanged schema version again: one page of the log, and no change. Probes whether writing works. */
     probeWrite: () => void db.pragma(`user_version = ${db.pragma("user_version", { simple: true })}`),

@@ -53,7 +53,7 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "flows-fresh", path: "/fresh/flows" },
   { name: "flows-edge", path: "/edge/flows" },
   { name: "flows-nothing-matches", path: "/acme/flows?search=nothing-like-this" },
-  { name: "flow-new", path: "/acme/flows/new" },
+  { name: "flow-new", path: "/acme/flows?ask=create" },
   { name: "flow", path: "/acme/flows/backend-api" },
   { name: "flow-reader", path: "/acme/flows/backend-api", as: "auditor" },
   { name: "flow-edge", path: `/edge/flows/${LONG_NAME}` },

@@ -42,6 +42,9 @@ const PAGES: readonly string[] = ["get_api_docs", "get_ready"];
 const FURTHER: Readonly<Record<string, readonly string[]>> = {
   // Clients send the names in the body or here.
   detach_policy_from_env: ["policy_names"],
+  // The pages of a flow filter its lists.
+  list_trails: ["state", "search_by_name"],
+  list_deployments: ["flow_name"],
   // api_url leads to one record even where the trail does not distinguish it from others of its fingerprint.
   get_artifact_by_fingerprint: ["artifact_id"],
   // Without them, answers are whole. Pages show neither all types at once nor long schemas.

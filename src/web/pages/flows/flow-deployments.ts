@@ -26,7 +26,8 @@ export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
   const answer = await call(listDeployments, {
     query: { flow_name: flow.name, page, per_page: PER_PAGE, start_ts: from },
   });
-  if (answer.total_count === 0)
+  const total = answer.total_count;
+  if (total === 0)
     return html`<section class="card">${empty({
       icon: "rocket",
       title: `No deployments in the last ${WINDOW_DAYS} days`,
@@ -46,7 +47,7 @@ export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
       { text: "Deployed", isRight: true },
     ],
     rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
-  })}</section>${pager(visit, { ...answer, total: answer.total_count, per_page: PER_PAGE, page, page_count: Math.ceil(answer.total_count / PER_PAGE) })}`;
+  })}</section>${pager(visit, { total, per_page: PER_PAGE, page, page_count: Math.ceil(total / PER_PAGE) })}`;
 }
 
 function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
@@ -85,16 +86,20 @@ function leadTimes(deployments: readonly Deployment[]): Html | null {
   if (times.length === 0) return null;
   const at = (share: number): number => times[Math.min(times.length - 1, Math.floor(share * times.length))] as number;
   const [median, slow, longest] = [at(0.5), at(0.9), times.at(-1) as number];
-  const sentence = `Half of the newest ${times.length} deployments took at most ${formatSpan(median)}, nine of ten at most
-${formatSpan(slow)}, the slowest ${formatSpan(longest)}.`;
+  const sentence = [
+    `Half of the newest ${times.length} deployments took at most ${formatSpan(median)}`,
+    `nine of ten at most ${formatSpan(slow)}`,
+    `the slowest ${formatSpan(longest)}`,
+  ].join(", ");
   const counts = RANGES.map(({ text, below }, index) => {
     const from = RANGES[index - 1]?.below ?? 0;
     return { text, count: times.filter((seconds) => seconds >= from && seconds < below).length };
   });
-  const most = Math.max(...counts.map(({ count }) => count));
+  const most = counts.reduce((highest, { count }) => Math.max(highest, count), 0);
   const bars = counts.map(({ text, count }) => {
     const height = (count / most) * 100;
-    const bar = html`<rect class="c-bar" x="20%" width="60%" y="${(100 - height).toFixed(1)}%" height="${height.toFixed(1)}%"/>`;
+    const [top, tall] = [(100 - height).toFixed(1), height.toFixed(1)];
+    const bar = html`<rect class="c-bar" x="20%" width="60%" y="${top}%" height="${tall}%"/>`;
     return html`<div><svg aria-hidden="true">${count > 0 && bar}</svg><b>${count}</b>${text}</div>`;
   });
   return card({

@@ -40,7 +40,7 @@ export const flowPage = page({
     const tab = shown.find(({ key }) => key === query.get("tab")) ?? (shown[0] as Tab);
     const head = pageHead({
       title: html`<bdi>${flow.name}</bdi>`,
-      state: html`${tag(flow.visibility === "public" ? "public" : "private")}${isArchived && tag("archived", "archive")}`,
+      state: [tag(flow.visibility), isArchived && tag("archived", "archive")],
       sub: flow.description,
       meta: [tagList(flow.tags), flow.last_deployment_at && html`deployed ${time(flow.last_deployment_at, now)}`],
     });
@@ -99,5 +99,5 @@ export const flowPage = page({
 const ARCHIVED = /-archived-at-\d+$/;
 
 const archivedNote = (href: string): Html =>
-  html`<p class="done" role="status">This flow is archived. Its evidence stays readable, and nothing can be reported to it.
-<a href="${href}">The flow that has its name now</a>, if there is one.</p>`;
+  html`<p class="done" role="status">This flow is archived. Its evidence stays readable, and nothing can be reported to
+it. <a href="${href}">The flow that has its name now</a>, if there is one.</p>`;

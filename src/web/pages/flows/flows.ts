@@ -9,7 +9,7 @@ import { badge, stateOf } from "../../components/state.ts";
 import { tagList } from "../../components/tags.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
-import type { Html } from "../../html.ts";
+import type { Html, Value } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 
@@ -105,7 +105,7 @@ ${card({
 }
 
 async function showList(visit: Visit): Promise<Content> {
-  const { call, query, to, may } = visit;
+  const { call, query, may, here } = visit;
   const sort = SORTS.find((one) => one === query.get("sort")) ?? "latest_activity";
   const tags = (query.get("tag") ?? "").split(",").filter((text) => text.trim() !== "");
   const answer = (await call(getFlows, {
@@ -119,19 +119,8 @@ async function showList(visit: Visit): Promise<Content> {
     },
   })) as FlowPage;
   const create =
-    may(createFlowWithTemplate) &&
-    linkButton(visit.here({ ask: "create" }), "New flow", { icon: "plus", kind: "primary" });
-  const isFiltered = query.get("search") || tags.length > 0;
-  const body =
-    answer.pagination.total === 0 && !isFiltered
-      ? html`<section class="card">${empty({
-          icon: "workflow",
-          title: "No flows yet",
-          text: "A flow collects the evidence of one process, such as the builds of a service. Pipelines report to it.",
-          command: FIRST_COMMAND,
-          actions: create,
-        })}</section>`
-      : html`${listFilters(visit, answer.pagination.total)}${list(visit, answer)}`;
+    may(createFlowWithTemplate) && linkButton(here({ ask: "create" }), "New flow", { icon: "plus", kind: "primary" });
+  const isEmpty = answer.pagination.total === 0 && !query.get("search") && tags.length === 0;
   return {
     title: "Flows",
     section: "flows",
@@ -139,45 +128,51 @@ async function showList(visit: Visit): Promise<Content> {
     main: html`${pageHead({
       title: "Flows",
       sub: "What is built, and what every build has to prove.",
-      actions: answer.pagination.total > 0 || isFiltered ? [create] : [],
-    })}${body}`,
+      actions: isEmpty ? [] : [create],
+    })}${isEmpty ? noFlows(create) : html`${flowFilters(visit, answer.pagination.total)}${flowList(visit, answer)}`}`,
   };
+}
 
-  function listFilters(from: Visit, total: number): Html {
-    return filters(from, {
-      items: [
-        { kind: "search", name: "search", label: "Search by name" },
-        { kind: "text", name: "tag", label: "Tag: key or key:value" },
-        {
-          kind: "choice",
-          name: "sort",
-          label: "Order",
-          choices: [
-            { value: "", text: "Latest activity first" },
-            { value: "name", text: "By name" },
-          ],
-        },
-      ],
-      total,
-      what: total === 1 ? "flow" : "flows",
-    });
-  }
+const noFlows = (create: Value): Html =>
+  html`<section class="card">${empty({
+    icon: "workflow",
+    title: "No flows yet",
+    text: "A flow collects the evidence of one process, such as the builds of a service. Pipelines report to it.",
+    command: FIRST_COMMAND,
+    actions: create,
+  })}</section>`;
 
-  function list(from: Visit, { data, pagination }: FlowPage): Html {
-    if (data.length === 0)
-      return html`<section class="card">${empty({
-        icon: "search",
-        title: "No flow matches",
-        text: "The search looks for a part of the name. A tag matches as a whole.",
-        actions: linkButton(to.flows(), "Clear filters"),
-      })}</section>`;
-    const rows = data.map((flow) => flowRow(from, flow));
-    const columns = [{ text: "Name" }, { text: "Latest trail", className: "w-st" }, { text: "Active", isRight: true }];
-    return html`<section class="card" aria-label="Flows">${table({ caption: "Flows", columns, rows })}</section>${pager(
-      from,
-      pagination,
-    )}`;
-  }
+const flowFilters = (visit: Visit, total: number): Html =>
+  filters(visit, {
+    items: [
+      { kind: "search", name: "search", label: "Search by name" },
+      { kind: "text", name: "tag", label: "Tag: key or key:value" },
+      {
+        kind: "choice",
+        name: "sort",
+        label: "Order",
+        choices: [
+          { value: "", text: "Latest activity first" },
+          { value: "name", text: "By name" },
+        ],
+      },
+    ],
+    total,
+    what: total === 1 ? "flow" : "flows",
+  });
+
+function flowList(visit: Visit, { data, pagination }: FlowPage): Html {
+  if (data.length === 0)
+    return html`<section class="card">${empty({
+      icon: "search",
+      title: "No flow matches",
+      text: "The search looks for a part of the name. A tag matches as a whole.",
+      actions: linkButton(visit.to.flows(), "Clear filters"),
+    })}</section>`;
+  const rows = data.map((flow) => flowRow(visit, flow));
+  const columns = [{ text: "Name" }, { text: "Latest trail", className: "w-st" }, { text: "Active", isRight: true }];
+  const list = table({ caption: "Flows", columns, rows });
+  return html`<section class="card" aria-label="Flows">${list}</section>${pager(visit, pagination)}`;
 }
 
 function flowRow({ to, now }: Visit, flow: ListedFlow): Html {
@@ -186,7 +181,8 @@ function flowRow({ to, now }: Visit, flow: ListedFlow): Html {
     name: html`<bdi>${flow.name}</bdi>`,
     sub: html`${flow.description}${tagList(flow.tags)}`,
   });
-  const state =
-    flow.latest_state === null ? html`<span class="muted">No trail yet</span>` : badge(stateOf(flow.latest_state));
-  return html`<tr>${name}<td>${state}</td><td class="r" data-l="Active">${time(flow.latest_activity_at, now)}</td></tr>`;
+  const { latest_state: latest } = flow;
+  const state = latest === null ? html`<span class="muted">No trail yet</span>` : badge(stateOf(latest));
+  const active = time(flow.latest_activity_at, now);
+  return html`<tr>${name}<td>${state}</td><td class="r" data-l="Active">${active}</td></tr>`;
 }
