@@ -23,12 +23,13 @@ export const artifactsPage = page({
     const { query } = visit;
     const isNew = artifacts?.length === 0 && pageOf(query) === 1 && !query.get("flow") && !query.get("repo");
     const items = isNew ? [] : [await flowFilter(visit), await repositoryFilter(visit)];
+    const form = filters(visit, { items, total: null, what: "artifacts" });
     return {
       title: "Artifacts",
       section: "artifacts",
       crumbs: [],
       main: html`${pageHead({ title: "Artifacts", sub: "What the flows built, and whether its evidence is complete." })}
-${isNew ? nothingYet() : html`${filters(visit, { items, total: null, what: "artifacts" })}${list(visit, artifacts, hasMore)}`}`,
+${isNew ? nothingYet() : html`${form}${list(visit, artifacts, hasMore)}`}`,
     };
   },
 });

@@ -17,7 +17,7 @@ export const SINCE: Readonly<Record<string, { text: string; seconds: number }>> 
 };
 
 /** The parameters that narrow the list. */
-const PARAMETERS = ["name", "type", "is_compliant", "flow", "since", "from", "to", "attestation_id"] as const;
+const PARAMETERS = ["name", "type", "is_compliant", "flow", "since", "from", "to", "commit", "attestation_id"] as const;
 
 /** The parameters that are set. */
 export const setParameters = (query: URLSearchParams): (typeof PARAMETERS)[number][] =>
@@ -42,6 +42,7 @@ export function readFilter({ query, now }: Pick<Visit, "query" | "now">): Filter
     is_compliant: verdict === "true" || verdict === "false" ? verdict : null,
     from_timestamp: from === 0 ? null : Math.floor(from),
     to_timestamp: to === null ? null : to + DAY - 1,
+    commit: query.get("commit")?.trim().toLowerCase() || null,
     attestation_id: query.get("attestation_id") || null,
   };
 }
@@ -54,7 +55,7 @@ function nameFilter(text: string, match: string | null): Filter {
   return { name_regex: `(?i)${name.replace(/[\\.+*?()|[\]{}^$]/g, String.raw`\$&`)}` };
 }
 
-/** Epoch seconds at which a day begins in UTC; null for what is no day. */
+/** Epoch seconds at which a day begins in UTC; null for any other text. */
 function dayOf(text: string | null): number | null {
   if (!/^\d{4}-\d\d-\d\d$/.test(text ?? "")) return null;
   const seconds = Date.parse(`${text}T00:00:00Z`) / 1000;

@@ -20,7 +20,7 @@ type SummaryRow = { name: string; expression: string };
 export const joinRules = (rules: readonly string[]): string =>
   rules.map((rule) => rule.trim().replace(/\n(?=\S)/g, "\n  ")).join("\n");
 
-export function splitRules(text: string): string[] {
+function splitRules(text: string): string[] {
   const rules: string[] = [];
   for (const line of text.split("\n")) {
     if (line.trim() === "") continue;

@@ -194,6 +194,8 @@ async function nextVersion(visit: Visit, tried: Tried | null): Promise<Content> 
   };
   const back = to.attestationType(type.name);
   const number = (latest?.version ?? 0) + 1;
+  const returns = type.archived ? ", and makes the type active again" : "";
+  const sub = `It evaluates all further reports${returns}. Attestations keep the version that evaluated them.`;
   return {
     title: `New version of ${type.name}`,
     section: "attestations",
@@ -201,7 +203,7 @@ async function nextVersion(visit: Visit, tried: Tried | null): Promise<Content> 
     crumb: "New version",
     main: html`${pageHead({
       title: html`Version ${number} of <bdi>${type.name}</bdi>`,
-      sub: `It evaluates all further reports${type.archived ? ", and makes the type active again" : ""}. Attestations keep the version that evaluated them.`,
+      sub,
     })}${definitionForm(visit, { form: "version", submit: `Save version ${number}`, cancel: back, initial, tried })}`,
   };
 }

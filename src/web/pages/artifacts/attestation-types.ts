@@ -160,7 +160,8 @@ async function builtInTypes(visit: Visit): Promise<Html> {
   const system = (await call(listSystemAttestationTypes)).map(({ name, versions }) => {
     const latest = versions.at(-1);
     const text = JSON.stringify(latest?.schema ?? {}, null, 2);
-    const schema = html`<details><summary>JSON Schema of version ${latest?.version ?? 0}${icon("chevron-down", "12")}</summary>
+    const summary = html`JSON Schema of version ${latest?.version ?? 0}${icon("chevron-down", "12")}`;
+    const schema = html`<details><summary>${summary}</summary>
 ${sourceCode({ text, label: `JSON Schema of ${name}`, anchor: `${name}-L` })}</details>`;
     const about = "A decision on a control; the reporter states the verdict";
     return html`<li><div class="grow">${link(name)}<div class="sub">${about}</div>${schema}</div></li>`;

@@ -17,6 +17,7 @@ const RELAXATIONS: readonly Relaxation[] = [
   { drop: ["is_compliant"], are: (count) => `${count} with the other verdict`, offer: "Any state" },
   { drop: ["type"], are: (count) => `${count} of other types`, offer: "Any type" },
   { drop: ["flow"], are: (count) => `${count} in other flows`, offer: "Any flow" },
+  { drop: ["commit"], are: (count) => `${count} with other commits`, offer: "Any commit" },
   { drop: ["name"], are: (count) => `${count} with other names`, offer: "Any name" },
 ];
 

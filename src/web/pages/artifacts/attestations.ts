@@ -42,7 +42,10 @@ ${isNew ? nothingYet() : html`${await filterForm(visit)}${await list(visit, foun
   },
 });
 
-/** One page; the problem of a regular expression that the API refuses. */
+const WHOLE_COMMIT =
+  "The filter takes the whole id of a commit, 40 characters. The search above finds it by its start.";
+
+/** One page; the problem of a regular expression or a commit that the API refuses. */
 async function readPage(visit: Visit): Promise<Answer | { problem: string }> {
   const { call, query } = visit;
   const read = (after: string | null) =>
@@ -53,7 +56,8 @@ async function readPage(visit: Visit): Promise<Answer | { problem: string }> {
     const fields = error instanceof AppError ? (error.fields ?? {}) : {};
     // The token of a page may have been cut off on its way.
     if (fields["after"] !== undefined) return read(null);
-    if (fields["name_regex"] !== undefined) return { problem: fields["name_regex"] };
+    const problem = fields["name_regex"] ?? (fields["commit"] && WHOLE_COMMIT);
+    if (problem) return { problem };
     throw error;
   }
 }
@@ -97,6 +101,7 @@ async function filterForm(visit: Visit): Promise<Html> {
       match,
       { kind: "day", name: "from", label: "From (UTC)" },
       { kind: "day", name: "to", label: "To (UTC)" },
+      { kind: "text", name: "commit", label: "Commit: its whole id" },
       { kind: "text", name: "attestation_id", label: "Id of an attestation" },
     ],
     total: null,
@@ -165,7 +170,8 @@ function attestationRow({ to, now }: Visit, attestation: Attestation): Html {
 <td class="flow fill"><a href="${to.flow(flow)}"><bdi class="cut">${flow}</bdi></a>
 <div class="sub"><a href="${to.trail(flow, trail)}"><bdi class="cut">${trail}</bdi></a></div></td>
 <td class="hide-m">${artifactOf({ to }, attestation)}</td>
-<td class="r">${time(attestation.created_at, now)}<div class="sub hide-s"><bdi class="cut">${reporter}</bdi></div></td></tr>`;
+<td class="r">${time(attestation.created_at, now)}<div class="sub hide-s">
+<bdi class="cut">${reporter}</bdi></div></td></tr>`;
 }
 
 /** What the attestation is about. */
@@ -177,5 +183,6 @@ function artifactOf({ to }: Pick<Visit, "to">, attestation: Attestation): Html {
       ? html`<span class="muted">of the trail</span>`
       : html`<bdi class="cut">${target}</bdi><div class="sub">not reported yet</div>`;
   const name = target ?? "Artifact";
-  return html`<a href="${to.artifact(flow, digest)}"><bdi class="cut">${name}</bdi></a><div class="sub">${fingerprint(digest)}</div>`;
+  return html`<a href="${to.artifact(flow, digest)}"><bdi class="cut">${name}</bdi></a>
+<div class="sub">${fingerprint(digest)}</div>`;
 }

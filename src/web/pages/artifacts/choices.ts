@@ -7,7 +7,7 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import type { Filter } from "../../components/lists.ts";
 import type { Visit } from "../../page/page.ts";
 
-/** More than these are no choice; then the name is typed. */
+/** A select has at most so many; with more, people type the name. */
 const MAX_CHOICES = 50;
 const MAX_TYPES = 100;
 
@@ -48,7 +48,7 @@ export async function typeFilter(visit: Visit): Promise<Filter> {
   return filterOf(visit, { name: "type", label: "Type", any: "Any type", names });
 }
 
-/** The type in the address; null for none, and for what is no type. */
+/** The type in the address; null without one, and for any other text. */
 export function typeOf(query: URLSearchParams): string | null {
   const word = query.get("type") ?? "";
   return isFilterWord(word) || word === "override" ? word : null;
