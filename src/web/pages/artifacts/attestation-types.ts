@@ -119,7 +119,7 @@ function customTypes(visit: Visit, types: readonly CustomType[], create: Html | 
       icon: "code",
       title: "No custom types yet",
       text: "A custom type checks your own data: by a JSON Schema, and by rules in jq.",
-      command: "kosli create attestation-type coverage --schema schema.json --jq '.percent >= 80'",
+      command: "kosli create attestation-type coverage \\\n  --schema schema.json --jq '.percent >= 80'",
       actions: create,
     })}</section>`;
   const columns = [
