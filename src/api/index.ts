@@ -24,6 +24,7 @@ import * as attestationsSnyk from "./attestations/snyk.ts";
 import * as attestationsSonar from "./attestations/sonar.ts";
 import * as attestationsSystem from "./attestations/system.ts";
 import * as attestationsTrailAttestations from "./attestations/trail-attestations.ts";
+import * as attestationsTryAttestationType from "./attestations/try-attestation-type.ts";
 import * as environmentsAllowlists from "./environments/allowlists.ts";
 import * as environmentsArtifactRuns from "./environments/artifact-runs.ts";
 import * as environmentsDeployments from "./environments/deployments.ts";
@@ -90,6 +91,7 @@ const resources: readonly object[] = [
   attestationsSonar,
   attestationsSystem,
   attestationsTrailAttestations,
+  attestationsTryAttestationType,
   environmentsAllowlists,
   environmentsArtifactRuns,
   environmentsDeployments,

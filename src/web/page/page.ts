@@ -172,6 +172,7 @@ export const DONE = {
   created: "Created.",
   renamed: "Renamed. The old name keeps working until something else takes it.",
   archived: "Archived. It stays readable under its new name.",
+  archived_type: "Archived. Reports of this type are refused; a new version makes it active again.",
   deleted: "Deleted.",
   added: "Added.",
   removed: "Removed.",
