@@ -3,7 +3,7 @@ import { inlineText, listOf, numberOf, objectOf, textOf } from "./loose-json.ts"
 import { formatNumber } from "./state.ts";
 
 /** An attestation as the API shows it; the fields of its kind are checked one by one. */
-export type ShownAttestation = {
+type ShownAttestation = {
   attestation_type: string;
   is_compliant: boolean;
   description?: string | null;
@@ -64,8 +64,9 @@ const RESULTS: Readonly<Record<string, (attestation: ShownAttestation) => string
     if (!isCompliant && failing > 0) return `${failing} of ${all.length} rules ${failing === 1 ? "fails" : "fail"}`;
     const [group] = (objectOf(summary)["groups"] as unknown[] | undefined) ?? [];
     return listOf(group)
+      .filter(({ value }) => inlineText(value) !== "" && value !== null)
       .slice(0, 3)
-      .map(({ name, value }) => `${inlineText(value)} ${textOf(name)}`)
+      .map(({ name, value }) => `${textOf(name)} ${inlineText(value)}`)
       .join(", ");
   },
   system: ({ control, is_compliant: isCompliant }) => `${textOf(control)}: ${isCompliant ? "approved" : "declined"}`,
@@ -74,12 +75,11 @@ const RESULTS: Readonly<Record<string, (attestation: ShownAttestation) => string
 
 /** The sums over all suites. `failed` has failures and errors. */
 export function junitTotals({ junit_results: results }: ShownAttestation) {
-  const totals = { total: 0, failed: 0, skipped: 0, seconds: 0 };
+  const totals = { total: 0, failed: 0, skipped: 0 };
   for (const suite of listOf(results)) {
     totals.total += numberOf(suite["total"]);
     totals.failed += numberOf(suite["failures"]) + numberOf(suite["errors"]);
     totals.skipped += numberOf(suite["skipped"]);
-    totals.seconds += numberOf(suite["duration"]);
   }
   return totals;
 }

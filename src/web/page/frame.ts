@@ -96,7 +96,7 @@ export function plain(
     surroundings,
     isSignedIn: false,
     hasEditor: false,
-    body: html`<header class="plain-top"><a class="plain-mark" href="${to.root}">${MARK}Assay</a>
+    body: html`<header class="plain-top"><a class="plain-mark" href="${to.path("login")}">${MARK}Assay</a>
 <span class="sub">${readBuildInfo().version}</span>
 <nav aria-label="Pages">${links}<a href="${to.guide()}">API reference</a></nav></header>
 <main class="plain" id="main"><h1>${title}</h1>

@@ -120,6 +120,21 @@ export type Content = {
 };
 
 /**
+ * An answer without the frame, for what a page embeds. Its policy is its own: it may be framed by pages of this server,
+ * and runs in a sandbox, so that nothing in it can act as the person.
+ */
+export type RawAnswer = {
+  raw: {
+    type: string;
+    body: string | Buffer;
+    /** Further sources that the policy permits, such as `style-src 'self'`. */
+    sources?: readonly string[];
+    /** 200 unless given. */
+    status?: number;
+  };
+};
+
+/**
  * What follows a form that succeeded: another page, which shows a message (DONE), or content that can be shown only
  * now, such as a key.
  */
@@ -134,7 +149,7 @@ export type Form = {
 export type Page = {
   /** As OpenAPI spells it: `/{org}/flows/{flow}`. Without `{org}`, the page lies outside of organizations. */
   path: string;
-  show(visit: Visit): Promise<Content>;
+  show(visit: Visit): Promise<Content | RawAnswer>;
   forms?: Readonly<Record<string, Form>>;
 };
 
