@@ -42,6 +42,11 @@ const edgeWhy: Path = async (read) => {
   return `/edge/why?environment=markup&snapshot=1&fingerprint=${fingerprint}`;
 };
 
+const firstDecision: Path = async (read) => {
+  const { decisions } = await read("/controls/acme/SEC-REL-4/decisions");
+  return `/acme/controls/SEC-REL-4?decision=${decisions[0].id}`;
+};
+
 const SETTINGS = [
   "organization",
   "members",
@@ -149,16 +154,27 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "policies-fresh", path: "/fresh/policies" },
   { name: "policy", path: "/acme/policies/prod-baseline" },
   { name: "policy-edge", path: "/edge/policies/markup" },
-  ...tabs("policy", "/acme/policies/prod-baseline", ["edit", "versions", "environments", "events"]),
-  { name: "policy-new", path: "/acme/policies/new" },
+  { name: "policies-edge", path: "/edge/policies" },
+  { name: "policies-nothing-matches", path: "/acme/policies?search=nothing-like-this" },
+  { name: "policy-reader", path: "/acme/policies/prod-baseline", as: "auditor" },
+  ...tabs("policy", "/acme/policies/prod-baseline", ["versions", "environments", "events"]),
+  { name: "policy-version", path: "/acme/policies/prod-baseline?version=5" },
+  { name: "policy-diff", path: "/acme/policies/prod-baseline?tab=versions&against=4&version=7" },
+  { name: "policy-detach", path: "/acme/policies/prod-baseline?tab=environments&ask=detach&environment=k8s-prod" },
+  { name: "policy-new", path: "/acme/policies?ask=create" },
 
   { name: "controls", path: "/acme/controls" },
   { name: "controls-fresh", path: "/fresh/controls" },
   { name: "controls-edge", path: "/edge/controls" },
-  { name: "control-new", path: "/acme/controls/new" },
+  { name: "controls-archived", path: "/acme/controls?tab=archived" },
+  { name: "control-new", path: "/acme/controls?ask=create" },
   { name: "control", path: "/acme/controls/SEC-REL-4" },
   { name: "control-archived", path: "/acme/controls/SEC-ACC-9" },
-  ...tabs("control", "/acme/controls/SEC-REL-4", ["decisions", "coverage", "versions"]),
+  ...tabs("control", "/acme/controls/SEC-REL-4", ["coverage", "versions"]),
+  { name: "control-decision", path: firstDecision },
+  { name: "control-reader", path: "/acme/controls/SEC-REL-4", as: "auditor" },
+  { name: "control-edit", path: "/acme/controls/SEC-REL-4?ask=edit" },
+  { name: "control-archive", path: "/acme/controls/SEC-REL-4?ask=archive" },
 
   { name: "repos", path: "/acme/repos" },
   { name: "repos-fresh", path: "/fresh/repos" },
