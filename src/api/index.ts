@@ -23,7 +23,10 @@ import * as attestationsReads from "./attestations/reads.ts";
 import * as attestationsSnyk from "./attestations/snyk.ts";
 import * as attestationsSonar from "./attestations/sonar.ts";
 import * as attestationsSystem from "./attestations/system.ts";
+import * as attestationsTrailAttestations from "./attestations/trail-attestations.ts";
+import * as attestationsTryAttestationType from "./attestations/try-attestation-type.ts";
 import * as environmentsAllowlists from "./environments/allowlists.ts";
+import * as environmentsArtifactRuns from "./environments/artifact-runs.ts";
 import * as environmentsDeployments from "./environments/deployments.ts";
 import * as environmentsEnvDiff from "./environments/env-diff.ts";
 import * as environmentsEnvironmentAuditlog from "./environments/environment-auditlog.ts";
@@ -87,7 +90,10 @@ const resources: readonly object[] = [
   attestationsSnyk,
   attestationsSonar,
   attestationsSystem,
+  attestationsTrailAttestations,
+  attestationsTryAttestationType,
   environmentsAllowlists,
+  environmentsArtifactRuns,
   environmentsDeployments,
   environmentsEnvDiff,
   environmentsEnvironmentAuditlog,

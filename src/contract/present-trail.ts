@@ -41,6 +41,32 @@ type TemplateFacts = Template & { content: string };
 /** The members that every event of a trail has. */
 type EventOrigin = { org_id: string; flow_id: string; trail_id: string };
 
+/** Presents a trail without its history, which may be long. @param row as lists have it (store.trails.listed) */
+export const presentTrailOutline = (context: PresenterContext, row: TrailRow): TrailValue => ({
+  ...createTrailPresenter(context, []).outline(row, singleAllowance()),
+  events: [],
+});
+
+/**
+ * A part of the history, oldest first, and how many events it has. Starts and stops of artifacts are few compared with
+ * reports, so those are merged into the part of the stored events that can hold the page: an event of the page lies at
+ * most as many places before its place in the page as there are starts and stops.
+ */
+export function presentTrailEvents(
+  context: PresenterContext,
+  row: TrailRow,
+  window: (total: number) => { limit: number; offset: number },
+): { events: TrailEventValue[]; total: number } {
+  const { trails, artifactLocations } = context.store;
+  const moves = artifactLocations.listTransitionsByTrail([row.id]).get(row.id)?.length ?? 0;
+  const total = trails.countEvents(row.id) + moves;
+  const { limit, offset } = window(total);
+  const start = Math.max(0, offset - moves);
+  const stored = trails.listEventWindow(row.id, { limit: offset + limit - start, offset: start });
+  const merged = [...createTrailPresenter(context, [row]).events(row, stored)];
+  return { events: merged.slice(offset - start, offset - start + limit), total };
+}
+
 /** Presents a trail with its whole history. @param row as lists have it (store.trails.listed) */
 export function presentTrail(context: PresenterContext, row: TrailRow): TrailValue {
   const presenter = createTrailPresenter(context, [row]);

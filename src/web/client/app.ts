@@ -2,6 +2,7 @@
 import "htmx.org";
 import { boostWithinPage } from "./boost.ts";
 import { copyOnClick } from "./copy.ts";
+import { loadEditor } from "./load-editor.ts";
 import { followLive } from "./live.ts";
 import { closeMenus } from "./menus.ts";
 import { openSearch } from "./search.ts";
@@ -14,4 +15,7 @@ openSearch();
 closeMenus();
 followLive();
 showTimes(document);
-document.addEventListener("htmx:after:swap", () => showTimes(document));
+document.addEventListener("htmx:after:swap", () => {
+  showTimes(document);
+  loadEditor();
+});

@@ -104,7 +104,7 @@ export function plain(
     surroundings,
     isSignedIn: false,
     hasEditor: false,
-    body: html`<header class="plain-top"><a class="plain-mark" href="${to.root}">${MARK}Assay</a>
+    body: html`<header class="plain-top"><a class="plain-mark" href="${to.path("login")}">${MARK}Assay</a>
 <span class="sub">${readBuildInfo().version}</span>
 <nav aria-label="Pages">${links}<a href="${to.guide()}">API reference</a></nav></header>
 <main class="plain" id="main"><h1>${title}</h1>
@@ -139,7 +139,7 @@ function documentOf(page: {
 <link rel="stylesheet" href="${file("assay.css")}">
 ${scripts.map((name) => html`<script defer src="${file(name)}"></script>`)}
 </head>
-<body>${iconSymbols(body.text)}${body}
+<body${isSignedIn && html` data-editor-script="${file("editor.js")}"`}>${iconSymbols(body.text)}${body}
 </body>
 </html>
 `.text;

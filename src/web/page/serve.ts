@@ -13,7 +13,7 @@ import { compareRoutes } from "../../http/route-order.ts";
 import type { Principal } from "../../http/server-context.ts";
 import type { Cookies } from "../cookies.ts";
 import { rootOf } from "../html.ts";
-import { redirect, sendHtml } from "./answer.ts";
+import { redirect, sendHtml, sendRaw } from "./answer.ts";
 import { isMaskedToken, maskToken } from "./csrf.ts";
 import { errorContent } from "./error-pages.ts";
 import { readPageFields } from "./fields.ts";
@@ -22,7 +22,7 @@ import type { PageFiles } from "./files.ts";
 import { framed, THEMES } from "./frame.ts";
 import type { Surroundings, Theme } from "./frame.ts";
 import { linksFor, queryText } from "./links.ts";
-import type { Content, FormOutcome, Page, RefusedForm, Section, Visit } from "./page.ts";
+import type { Content, FormOutcome, Page, RawAnswer, RefusedForm, Section, Visit } from "./page.ts";
 
 export type Session = { principal: Principal; csrfToken: string };
 
@@ -173,7 +173,7 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
 }
 
 /** What the page shows; what it refuses, in words. */
-async function contentOf(page: Page, visit: Visit): Promise<Content> {
+async function contentOf(page: Page, visit: Visit): Promise<Content | RawAnswer> {
   try {
     return await page.show(visit);
   } catch (error) {
@@ -234,14 +234,16 @@ async function showRefused(
   });
   const content = await contentOf(page, again);
   // A page that cannot be shown itself says why; its refusal is not overwritten.
-  await sendContent(server, ctx, { visit: again, content: { ...content, status: content.status ?? status } });
+  const shown = "raw" in content ? content : { ...content, status: content.status ?? status };
+  await sendContent(server, ctx, { visit: again, content: shown });
 }
 
 async function sendContent(
   server: PageServerDependencies,
   ctx: Koa.Context,
-  { visit, content }: { visit: Visit; content: Content },
+  { visit, content }: { visit: Visit; content: Content | RawAnswer },
 ): Promise<void> {
+  if ("raw" in content) return sendRaw(ctx, content.raw);
   if (content.redirect !== undefined) return redirect(ctx, content.redirect);
   const { files, sections } = server;
   // Of an organization that one may not see, not even the navigation is shown.
