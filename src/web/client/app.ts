@@ -2,7 +2,9 @@
 import "htmx.org";
 import { boostWithinPage } from "./boost.ts";
 import { copyOnClick } from "./copy.ts";
+import { loadEditor } from "./load-editor.ts";
 import { followLive } from "./live.ts";
+import { closeMenus } from "./menus.ts";
 import { openSearch } from "./search.ts";
 import { showTimes } from "./times.ts";
 
@@ -10,6 +12,10 @@ document.documentElement.classList.add("js");
 boostWithinPage();
 copyOnClick();
 openSearch();
+closeMenus();
 followLive();
 showTimes(document);
-document.addEventListener("htmx:after:swap", () => showTimes(document));
+document.addEventListener("htmx:after:swap", () => {
+  showTimes(document);
+  loadEditor();
+});

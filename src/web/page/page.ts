@@ -63,6 +63,8 @@ export type Visit = {
   /** The path of the page below the root, as requested; for forms, which submit to their own page. */
   path: string;
   user: { name: string; displayName: string };
+  /** The public address of the server without a trailing slash, for commands to paste. */
+  address: string;
   /** The role in the organization; null for a reader of a public one, and outside of one. */
   role: Role | null;
   /** Epoch seconds. */
@@ -117,6 +119,8 @@ export type Content = {
   hasEditor?: boolean;
   /** 200 unless given. */
   status?: number;
+  /** Leads the browser on to this address; nothing is shown then. */
+  redirect?: string;
 };
 
 /**
@@ -162,9 +166,13 @@ export const form = (operation: Restricted, submit: Form["submit"]): Form => ({ 
 /** The messages after a form succeeded, by the value of `done` in the address. */
 export const DONE = {
   saved: "Saved.",
+  version_saved: "Saved as a new version. The environments that use the policy are being re-evaluated.",
+  unchanged: "Nothing was changed: this is the text and description that is stored already.",
+  unarchived: "The control is active again.",
   created: "Created.",
   renamed: "Renamed. The old name keeps working until something else takes it.",
   archived: "Archived. It stays readable under its new name.",
+  archived_type: "Archived. Reports of this type are refused; a new version makes it active again.",
   deleted: "Deleted.",
   added: "Added.",
   removed: "Removed.",
