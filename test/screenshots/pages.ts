@@ -97,6 +97,19 @@ export const PAGES: readonly PhotographedPage[] = [
   })),
   { name: "attestation-sonar", path: drawer("backend-api", "release-2.40.3", "sonar-gate") },
   { name: "attestation-image", path: drawer("web-checkout", "release-8.3.1", "browser-tests") },
+  ...[
+    ["image", "web-checkout", "release-8.3.1", "browser-tests"],
+    ["archive", "backend-api", "release-2.41.0", "unit-tests"],
+    ["json", "backend-api", "release-2.41.0", "snyk-container"],
+  ].map(([kind, flow, trail, name]) => ({
+    name: `evidence-${kind}`,
+    path: below(drawer(flow as string, trail as string, name as string), "&view=evidence"),
+  })),
+  { name: "attestation-raw", path: below(drawer("backend-api", "release-2.41.0", "sbom"), "&view=json") },
+  {
+    name: "attestation-override-form",
+    path: below(drawer("backend-api", "release-2.41.0", "snyk-container"), "&ask=override"),
+  },
   { name: "attestation-edge", path: drawer("markup", "release-1", "text-1", "edge") },
 
   { name: "artifact", path: `/acme/flows/backend-api/artifacts/${backend}` },

@@ -44,6 +44,8 @@ const FURTHER: Readonly<Record<string, readonly string[]>> = {
   detach_policy_from_env: ["policy_names"],
   // The pages of a flow filter its lists.
   list_trails: ["state", "search_by_name"],
+  // The page of a trail reads its history in pages.
+  get_trail: ["events"],
   list_deployments: ["flow_name"],
   // api_url leads to one record even where the trail does not distinguish it from others of its fingerprint.
   get_artifact_by_fingerprint: ["artifact_id"],
