@@ -8,9 +8,10 @@
 -- Aliases: queries use one fixed alias per table. A second use of a table in one query gets the name of its role
 -- (member, original, earlier, same, other, prev), and a table-valued json_each(?) of bound ids is called wanted.
 --
---   a     artifacts                   ep    environment_policies        s     snapshots
---   acc   service_accounts            ev    evaluations                 sa    snapshot_artifacts
---   act   actions                     f     flows                       ser   attestation_series
+--   a     artifacts                   env   environments                run   retention_runs
+--   acc   service_accounts            ep    environment_policies        s     snapshots
+--   act   actions                     ev    evaluations                 sa    snapshot_artifacts
+--   ae    allowlist_ends              f     flows                       ser   attestation_series
 --   al    allowlist_entries           hold  legal_holds                 ses   sessions
 --   att   attestations                j     jobs                        sr    attestation_series_records
 --   b     attestation_bindings        k     api_keys                    t     trails
@@ -22,7 +23,6 @@
 --   d     deliveries                  pvc   policy_version_controls     u     users
 --   dep   deployments                 r     repos                       w     api_key_warnings
 --   em    environment_members         rr    retention_rules
---   env   environments                run   retention_runs
 
 CREATE TABLE organizations (
   id               INTEGER PRIMARY KEY,
@@ -511,10 +511,23 @@ CREATE TABLE allowlist_entries (
   description     TEXT NOT NULL,
   user_id         TEXT NOT NULL, -- public id of the user who allowed it
   user_name       TEXT NOT NULL,
-  timestamp       REAL NOT NULL
+  timestamp       REAL NOT NULL,
+  expires_at      REAL -- from then on it does not count; NULL: it does not end
 ) STRICT;
 CREATE INDEX allowlist_entries_by_organization ON allowlist_entries (organization_id, id);
 CREATE INDEX allowlist_entries_by_fingerprint ON allowlist_entries (environment_id, fingerprint, id);
+
+-- Ends of allowlist entries that are still to come, one row for each entry that ends and counts. The row is deleted
+-- when the entry ended or a newer one took its place. An entry with an end and without a row does not count.
+CREATE TABLE allowlist_ends (
+  entry_id       INTEGER PRIMARY KEY REFERENCES allowlist_entries (id),
+  environment_id INTEGER NOT NULL REFERENCES environments (id),
+  fingerprint    TEXT NOT NULL,
+  expires_at     REAL NOT NULL,
+  warned_at      REAL, -- NULL: no warning was sent
+  UNIQUE (environment_id, fingerprint)
+) STRICT;
+CREATE INDEX allowlist_ends_by_time ON allowlist_ends (environment_id, expires_at);
 
 -- Snapshots, append-only: idx 1, 2, 3, ... without gaps in each environment. Timestamps fall only where
 -- snapshot_setbacks has a row. What was running is in snapshot_artifacts (physical) or snapshot_members (logical). The

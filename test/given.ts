@@ -108,6 +108,8 @@ export type ServerOptions = {
   newId?: (now: number) => string;
   /** Sends messages of actions; without it they stay in the outbox. */
   sender?: Sender;
+  /** Timer of live updates; that of the system unless given. */
+  liveTimer?: Timer;
   /** Opens remote evidence storage in place of the local directory. */
   openRemoteEvidence?: (staging: string) => S3Store;
 };
@@ -209,6 +211,7 @@ export async function startServer(options: ServerOptions = {}) {
     checkResponses: true,
     rates: { address: null, key: null, now: () => 0, ...options.rates },
     metrics: options.metrics ?? null,
+    ...(options.liveTimer ? { liveTimer: options.liveTimer } : {}),
   });
   const { server, url } = await listen(app, network.address ?? { host: "127.0.0.1", port: 0 }, {
     limits: network.limits ?? { headerTimeout: 5, requestTimeout: 30 },

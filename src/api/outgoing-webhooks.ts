@@ -65,6 +65,12 @@ const EnvironmentWebhook = Closed({
       { description: "Absent if the event concerns the environment as a whole" },
     ),
   ),
+  allowlist_entry: Type.Optional(
+    Closed(
+      { id: TEXT, description: Type.String({ description: "Reason" }), expires_at: Seconds("End of the entry") },
+      { description: "With `ALLOWLIST_EXPIRY` only" },
+    ),
+  ),
 });
 
 const FlowWebhook = Closed({

@@ -262,6 +262,7 @@ function gatherAllowlist(gathering: Gathering, fingerprints: readonly string[]):
         reason: truncateText(row.description) ?? "",
         by: row.user_name,
         at: row.timestamp,
+        until: row.expires_at ?? null,
       });
       return row;
     },

@@ -72,7 +72,7 @@ function memberLines(about: About, pdfName: string): string[] {
       "where the artifacts ran: first and last snapshot, verdict and reasons, and the facts that were evaluated",
     ],
     ["deployments.json", "when the artifacts started in each environment"],
-    ["allowlist.json", "who allowed the artifacts regardless of the policies, and why"],
+    ["allowlist.json", "who allowed the artifacts regardless of the policies, why, and until when"],
     ["policies.json", "the policy versions behind these verdicts; their texts, as uploaded, are in policies/"],
     ["controls.json", "the controls that decisions and policies refer to"],
     ["custom-types.json", "the custom types that evaluated attestations; their schemas are in custom-types/"],

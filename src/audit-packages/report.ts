@@ -70,6 +70,8 @@ type ReportAllowance = {
   reason: string;
   by: string;
   at: number;
+  /** null: it does not end. */
+  until: number | null;
 };
 /** An attached file that the package does not include. */
 export type OmittedEvidence = { name: string; digest: string; size: number; state: EvidenceState };

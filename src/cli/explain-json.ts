@@ -15,8 +15,8 @@
  *   `created_at`}
  * - `artifacts`: {`name`, `fingerprint` ("" if unresolved), `exited`, `compliant`, `annotation` and `first_index` (the
  *   last change, and the snapshot that made it), `started_index`, `instances_before`, `instances`, `evaluation_id`,
- *   `allowlist` {`id`, `artifact_name`, `description`, `user_id`, `user_name`, `timestamp`} or null, `flows`,
- *   `policies`, `reasons`, `same`, `problems`}
+ *   `allowlist` {`id`, `artifact_name`, `description`, `user_id`, `user_name`, `timestamp`, and `expires_at` if it
+ *   ends} or null, `flows`, `policies`, `reasons`, `same`, `problems`}
  * - `artifacts[].flows`: {`flow_id`, `flow` (its present name), `evaluated_as` (its name at the evaluation), `tags`,
  *   `trail_id`, `trail`, `artifact_id`, `reference_name`, `filename`, `git_commit`, `commit_url`, `committed_at`,
  *   `state`, `reasons`, `deployment_id`, `attestations`: every attestation that was considered}
@@ -130,6 +130,7 @@ function presentArtifact({
       user_id: allowlist.userId,
       user_name: allowlist.userName,
       timestamp: allowlist.timestamp,
+      ...(allowlist.expiresAt === null ? {} : { expires_at: allowlist.expiresAt }),
     },
     flows: facts.flows.map((flow) => presentFlow(flow, attestations)),
     policies: verdicts.map(({ version, verdict }) => ({

@@ -128,7 +128,8 @@ function describeCause({ snapshot, causedBy }: Explanation): string {
     case "policy_version":
       return `because of a new policy version by ${by}`;
     case "allowlist":
-      return `because ${by} allowlisted an artifact`;
+      // Only the end of an entry has no user.
+      return snapshot.user_id === "" ? "because an allowlist entry ended" : `because ${by} allowlisted an artifact`;
     case "member":
       return `with ${causedBy ? `${causedBy.environment}#${causedBy.index}` : "that of a member"}, caused by ${by}`;
   }
@@ -181,7 +182,8 @@ function shortLine(artifact: ExplainedArtifact): string {
 }
 
 const describeAllowlisting = (entry: NonNullable<ExplainedArtifact["allowlist"]>): string =>
-  `by ${entry.userName} at ${formatInstant(entry.timestamp)}${quotedNote(entry.description)}`;
+  `by ${entry.userName} at ${formatInstant(entry.timestamp)}` +
+  `${entry.expiresAt === null ? "" : ` until ${formatInstant(entry.expiresAt)}`}${quotedNote(entry.description)}`;
 
 function fullLines(artifact: ExplainedArtifact): string[] {
   const { row, exited, facts, verdicts, allowlist, problems } = artifact;

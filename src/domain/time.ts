@@ -92,3 +92,13 @@ export function* iterateByTime<T extends { timestamp: number }>(one: Iterable<T>
 /** Clients accept whole seconds only. An old record may hold any number; one beyond every clock counts as no expiry. */
 export const toWholeSeconds = (seconds: number): number =>
   Number.isSafeInteger(Math.floor(seconds)) ? Math.floor(seconds) : 0;
+
+/** Epoch seconds for people, to the minute: `2026-03-01 09:30 UTC`. */
+export const formatMinute = (at: number): string =>
+  `${new Date(at * 1000).toISOString().slice(0, 16).replace("T", " ")} UTC`;
+
+/** The time from `now` to `at` for people, in days and at least one. */
+export function formatDaysLeft(at: number, now: number): string {
+  const days = Math.max(1, Math.round((at - now) / DAY_S));
+  return `${days} ${days === 1 ? "day" : "days"}`;
+}

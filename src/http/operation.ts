@@ -142,7 +142,14 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
  *   together with the change.
  */
 export type JsonReply =
-  | { status: 200 | 201; body: unknown; headers?: Record<string, string>; unaudited?: true }
+  | {
+      status: 200 | 201;
+      body: unknown;
+      headers?: Record<string, string>;
+      unaudited?: true;
+      /** The answer changes with time alone, so the response cache must not keep it. */
+      timeDependent?: true;
+    }
   | { status: 200; texts: readonly string[] };
 /** What a handler answers: JSON, a file, or a file that is produced while it is sent. Refusals are thrown AppErrors. */
 export type Reply = JsonReply | { status: 200; download: Download } | { status: 200; stream: Stream };

@@ -60,7 +60,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
       staged: body.staged,
     });
     const sent = await sendReply(exchange, reply);
-    if (sent) cache?.keep(sent);
+    if (sent && !("timeDependent" in reply)) cache?.keep(sent);
   } finally {
     body.lease?.release();
   }

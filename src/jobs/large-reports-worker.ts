@@ -33,6 +33,8 @@ export type RecordingOrder =
   | {
       type: "plan";
       sequence: number;
+      /** Epoch seconds. */
+      now: number;
       environmentId: number;
       cause: Cause;
       artifacts: readonly ReportedArtifact[] | "read" | null;
@@ -119,6 +121,7 @@ async function readText({ sequence, report, bytes }: Extract<RecordingOrder, { t
 
 function plan({
   sequence,
+  now,
   environmentId,
   cause,
   artifacts: source,
@@ -127,6 +130,7 @@ function plan({
   if (source === "read" && lastRead?.sequence !== sequence) throw lostError("the report that this task read");
   const artifacts = source === "read" ? (lastRead?.artifacts ?? null) : source;
   lastRead = null;
+  clock.now = now;
   return inTransaction("BEGIN", () => {
     const made = planOf(environmentId, cause, artifacts);
     if (made) plannedTask = { sequence, environmentId, cause, artifacts, plan: made, dataVersion: dataVersion() };

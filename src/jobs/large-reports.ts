@@ -233,7 +233,7 @@ function createThreadRecorder({ store, writer, now, jobsAdded = () => undefined 
   return async function record(thread: RecordingPool, sequence: number, task: RecordingTask): Promise<RecordingResult> {
     const { environmentId, cause, artifacts, actor, entry } = task;
     const planned = (await thread.run(
-      { type: "plan", sequence, environmentId, cause, artifacts },
+      { type: "plan", sequence, now: now(), environmentId, cause, artifacts },
       { deadlineMs: TASK_TIMEOUT_MS },
     )) as RecordingResult;
     if (!planned.planned) return planned;

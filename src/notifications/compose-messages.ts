@@ -11,6 +11,7 @@
 import { MAX_LINES } from "../domain/notification/chat-and-mail.ts";
 import {
   createAllowedEvent,
+  createAllowlistExpiryEvent,
   createArtifactEvent,
   createEnvironmentEvent,
   createFlowEvent,
@@ -94,6 +95,12 @@ function readEvent({ eventFacts }: Store, payload: Exclude<NotifyPayload, { type
       const { environment_id, index, allowlist_id } = payload;
       const { moment, artifact, ...why } = eventFacts.getAllowlisted(environment_id, index, allowlist_id);
       return createAllowedEvent(artifact, { at, snapshot: moment, ...why });
+    }
+    case "allowlist_expiry": {
+      const { environment_id, index, allowlist_id } = payload;
+      const { moment, artifact, id, reason, until } = eventFacts.getAllowlisted(environment_id, index, allowlist_id);
+      const entry = { id, reason, expiresAt: until ?? at };
+      return createAllowlistExpiryEvent(artifact, { at, snapshot: moment, entry });
     }
     case "trail":
       return createFlowEvent("ON_STARTED_TRAIL", eventFacts.getTrail(payload.flow_id, payload.trail_id), {

@@ -10,11 +10,12 @@ import { readBuildInfo } from "../assets.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
 import { createLogins } from "../auth/logins.ts";
 import type { LoginDependencies } from "../auth/login-context.ts";
-import { newSecret } from "../clock.ts";
+import { newSecret, systemTimer } from "../clock.ts";
 import type { EvidenceReader } from "../contract/evidence-reader.ts";
 import { urlsFor } from "../contract/urls.ts";
 import type { Urls } from "../contract/urls.ts";
 import { createLru } from "../domain/lru.ts";
+import type { Timer } from "../domain/time.ts";
 import { routeNotFound } from "../errors.ts";
 import { requireBasePath, stripBasePath } from "../http/base-path.ts";
 import { BODY_BUDGET_BYTES, createBodyBudget } from "../http/body/body-budget.ts";
@@ -38,8 +39,10 @@ import type { Db, SchemaSources } from "../store/db/types.ts";
 import type { Store } from "../store/index.ts";
 import { apiReference } from "../web/api-reference.ts";
 import { createWebPages } from "../web/web-pages.ts";
+import { createLive } from "../web/live.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
+import { liveSubjects } from "./live-subjects.ts";
 import type { Metrics } from "./metrics.ts";
 import { createAuthenticator, inboundWebhookEndpoint } from "./principals.ts";
 import { emptyApp, requestHooks } from "./request-hooks.ts";
@@ -83,6 +86,8 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
    * null: nothing is measured. `key` grants access to /metrics on this listener; null: the page does not exist here.
    */
   metrics: { metrics: Metrics; key: string | null } | null;
+  /** Of live updates; that of the system unless given. */
+  liveTimer?: Timer;
 };
 
 /** The Koa application over opened parts. */
@@ -132,6 +137,13 @@ export function createApp(dependencies: AppDependencies): App {
   app.use(apiReference());
   app.use(browser.renew);
   app.use(browser.serve);
+  const live = createLive({
+    ...liveSubjects({ store: dependencies.store, sessionOf: browser.sessionOf, ...authenticator }),
+    databaseState: () => readCache.refresh(),
+    timer: dependencies.liveTimer ?? systemTimer,
+    onError: (error) => dependencies.logger.error({ err: error }, "live updates could not be looked up"),
+  });
+  app.use((ctx, next) => (ctx.path === "/live" ? live.serve(ctx) : next()));
   app.use(mountOperations(context));
   app.use(refuseUnknownPath);
   return app;

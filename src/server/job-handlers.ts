@@ -2,6 +2,7 @@
 import type { JobHandler, Settlement } from "../jobs/job-runner.ts";
 import { MAX_PARALLEL_MAILS, MAX_PARALLEL_WEBHOOKS } from "../notifications/deliver.ts";
 import type { LapsePayload } from "../store/accounts/api-keys.ts";
+import type { AllowlistEndPayload } from "../store/environments/allowlist-ends.ts";
 import type { ReevaluatePayload } from "../store/environments/reevaluation-queue.ts";
 import { DELIVER, DELIVER_MAIL } from "../store/notifications/outbox.ts";
 import type { DeliverPayload } from "../store/notifications/outbox.ts";
@@ -14,6 +15,8 @@ type JobFunctions = {
   reevaluate(payload: ReevaluatePayload): Promise<void>;
   /** Closes the record of a rotated key whose grace period is over (semantics 1.6). */
   expireKey(payload: LapsePayload): Promise<void | Settlement>;
+  /** Warns before the end of an allowlist entry, and records the end. */
+  endAllowlistEntry(payload: AllowlistEndPayload): Promise<Settlement>;
   /** Composes the messages about an event (semantics 8.4). */
   notify(payload: NotifyPayload): Promise<Settlement>;
   /** Sends the first message of a queue. null: messages are not sent and stay in the outbox. */
@@ -21,9 +24,16 @@ type JobFunctions = {
 };
 
 /** The handlers by kind. Only our own stores write payloads, so their shapes are not checked again. */
-export const jobHandlers = ({ reevaluate, expireKey, notify, deliver }: JobFunctions): Record<string, JobHandler> => ({
+export const jobHandlers = ({
+  reevaluate,
+  expireKey,
+  endAllowlistEntry,
+  notify,
+  deliver,
+}: JobFunctions): Record<string, JobHandler> => ({
   reevaluate: (payload) => reevaluate(payload as ReevaluatePayload),
   lapse_key: (payload) => expireKey(payload as LapsePayload),
+  allowlist_end: (payload) => endAllowlistEntry(payload as AllowlistEndPayload),
   notify: (payload) => notify(payload as NotifyPayload),
   ...(deliver
     ? {

@@ -191,7 +191,8 @@ const secureContext = ({ certificate, key }: CertificatePair): SecureContextOpti
 
 /**
  * Stops accepting connections, waits up to `timeoutS` seconds for running requests, then cuts the rest. Idle
- * connections are closed at once, including those that have not sent a first request.
+ * connections are closed at once, including those that have not sent a first request; so are streams of server-sent
+ * events, which do not end by themselves.
  */
 export async function closeListener(server: Server, timeoutS: number): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -202,6 +203,7 @@ export async function closeListener(server: Server, timeoutS: number): Promise<v
       if (!response.headersSent) response.setHeader("Connection", "close");
       // Its headers promised to keep the connection open; by the next turn it is an idle one.
       else response.once("close", () => setImmediate(() => server.closeIdleConnections()));
+      if (response.headersSent && isEventStream(response)) endEventStream(response);
     }
     // Node counts a connection as busy until its first request arrives.
     for (const socket of traffic.sockets) if (socket.bytesRead === 0) socket.destroy();
@@ -214,4 +216,13 @@ export async function closeListener(server: Server, timeoutS: number): Promise<v
   }, timeoutS * 1000);
   await closed;
   clearTimeout(timer);
+}
+
+const isEventStream = (response: ServerResponse): boolean =>
+  String(response.getHeader("Content-Type")).startsWith("text/event-stream");
+
+function endEventStream(response: ServerResponse): void {
+  // A client that does not read would hold the stop up.
+  if (response.writableLength > 0) response.destroy();
+  else response.end();
 }

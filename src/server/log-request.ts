@@ -13,13 +13,17 @@ import type { Logger } from "../log.ts";
 export function logRequest(logger: Logger, entry: RequestEntry): void {
   const bare = entry.path?.replace(/[?#].*$/s, "") ?? null;
   const path = bare?.replace(/(\/api\/+[^/]+\/+webhooks\/).*$/is, "$1[hidden]") ?? null;
-  const slow = entry.duration_ms > 1000 * (1 + (entry.bytes_in + entry.bytes_out) / 1_048_576);
+  const isOpenEnded = OPEN_ENDED_ROUTES.includes(entry.route ?? "");
+  const slow = !isOpenEnded && entry.duration_ms > 1000 * (1 + (entry.bytes_in + entry.bytes_out) / 1_048_576);
   const fields = { ...entry, path, duration_ms: Math.round(entry.duration_ms * 10) / 10 };
   if (entry.status >= 500) logger.error(fields, "request failed");
   else if (slow) logger.warn(fields, "slow request");
   else if (entry.status < 400 && PROBE_ROUTES.includes(entry.route ?? "")) logger.debug(fields, "request");
   else logger.info(fields, "request");
 }
+
+/** Routes of streams that last as long as a page is open. */
+const OPEN_ENDED_ROUTES = ["live"];
 
 /** Routes of health probes and of the metrics collector. */
 const PROBE_ROUTES = ["get_ready", "get_readyz", "get_healthz", "get_metrics"];

@@ -3,6 +3,7 @@
  */
 import type { Urls } from "../contract/urls.ts";
 import type { Timer } from "../domain/time.ts";
+import { createAllowlistEnds } from "../jobs/end-allowlist-entries.ts";
 import { createKeyExpiry } from "../jobs/expire-keys.ts";
 import { createJobRunner } from "../jobs/job-runner.ts";
 import { createLargeReportRecorder } from "../jobs/large-reports.ts";
@@ -39,7 +40,7 @@ type WritePathDependencies = {
   /** "external": another program empties the write-ahead log. */
   checkpoints?: "own" | "external";
   readingTurns?: ConcurrencyLimit;
-  /** The time by which keys expire; `now` unless given. */
+  /** The time by which keys and allowlist entries end; `now` unless given. */
   trustedNow?(): number;
 };
 
@@ -73,6 +74,7 @@ export function createWritePath(dependencies: WritePathDependencies) {
   const handlers = jobHandlers({
     ...recorder,
     ...createKeyExpiry({ store, writer, now: dependencies.trustedNow ?? now }),
+    ...createAllowlistEnds({ store, now, trustedNow: dependencies.trustedNow ?? now }),
     ...createEventNotifier({ store, links: dependencies.urls }),
     deliver: sender && createDeliverer({ store, sender, now, logger }),
   });

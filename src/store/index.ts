@@ -1,5 +1,6 @@
 /** Opens all stores over one connection. Each prepares its statements once. */
 import { actionStore } from "./notifications/actions.ts";
+import { allowlistEndStore } from "./environments/allowlist-ends.ts";
 import { allowlistStore } from "./environments/allowlists.ts";
 import { apiKeyStore } from "./accounts/api-keys.ts";
 import { artifactStore } from "./flows/artifacts.ts";
@@ -71,7 +72,8 @@ export function openStore(db: Db, sources: SchemaSources) {
   const attestations = attestationStore(db, sources, triggers);
   const policies = policyStore(db, sources);
   const environments = environmentStore(db, sources, staleness);
-  const allowlists = allowlistStore(db, sources, { staleness, triggers });
+  const allowlistEnds = allowlistEndStore(db, jobs);
+  const allowlists = allowlistStore(db, sources, { ends: allowlistEnds, staleness, triggers });
   const snapshots = snapshotStore(db);
   const facts = complianceFactStore(db, { attestations, flows });
   const notificationTargets = notificationTargetStore(db);
@@ -117,6 +119,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     snapshots,
     explanations: explanationStore(db, { environments, flows, policies, snapshots }),
     allowlists,
+    allowlistEnds,
     evidenceLocation: evidenceLocationStore(db, sources),
     outbox: deliveries,
     metrics: metricsStore(db),
@@ -131,6 +134,7 @@ export function openStore(db: Db, sources: SchemaSources) {
       environments,
       policies,
       allowlists,
+      allowlistEnds,
       facts,
       triggers,
       clock,

@@ -194,6 +194,28 @@ test("records racing reports and writes one after another, without a missing or 
   });
 });
 
+test("the thread counts an allowlist entry until its end", async () => {
+  await world(async ({ db, store, organizationId, environmentId, report, policy, attach }) => {
+    attach(policy("artifacts:\n  provenance:\n    required: true\n"));
+    const many = artifacts(MANY);
+    const environment = { id: environmentId, organization_id: organizationId };
+    for (const [place, expires_at] of [5000, 5001, null].entries())
+      store.allowlists.create(environment, {
+        fingerprint: (many[place] as ReportedArtifact).fingerprint,
+        artifact_name: "app",
+        description: "",
+        user_id: "ada-id",
+        user_name: "Ada",
+        expires_at,
+      });
+    assert.is(await report(many), 1);
+    assert.equal(db.prepare("SELECT name FROM snapshot_artifacts WHERE compliant = 1 ORDER BY name").pluck().all(), [
+      "app-000001",
+      "app-000002",
+    ]);
+  });
+});
+
 test("the next report sees facts that arrive while the thread is about to start an artifact", async () => {
   await world(async ({ db, store, organizationId, environmentId, writer, pool, report }) => {
     const flow = store.flows.create(organizationId, {
@@ -205,7 +227,7 @@ test("the next report sees facts that arrive while the thread is about to start 
     });
     const many = artifacts(MANY);
     const order = { environmentId, cause: "report" as const, artifacts: many };
-    await pool.run({ type: "plan", sequence: 1, ...order }, { deadlineMs: 60_000 });
+    await pool.run({ type: "plan", sequence: 1, now: 0, ...order }, { deadlineMs: 60_000 });
     await writer.run(() => {
       const trail = store.trails.create(
         { organizationId, flowId: flow.id, name: "t", createdBy: "ada" },

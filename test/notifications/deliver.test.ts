@@ -54,6 +54,7 @@ function given(
   const handlers = jobHandlers({
     reevaluate: async () => undefined,
     expireKey: async () => undefined,
+    endAllowlistEntry: async () => () => null,
     notify: async () => () => null,
     deliver,
   });

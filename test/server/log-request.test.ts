@@ -35,6 +35,10 @@ const logged = (entry: Partial<RequestEntry>): Record<string, unknown> => {
   return rest;
 };
 
+test("a stream that lasts as long as a page is open is not slow", () => {
+  assert.is(logged({ route: "live", duration_ms: 3_600_000 })["msg"], "request");
+});
+
 test("successful probes and scrapes are logged at debug, failing ones are not", () => {
   for (const route of ["get_ready", "get_healthz", "get_metrics"]) {
     const { logger, entries } = capture();

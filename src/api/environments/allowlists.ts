@@ -2,9 +2,12 @@
  * Allowlists: artifacts that an environment accepts regardless of its policies, each with a reason (semantics 5.6).
  */
 import { Type } from "typebox";
-import { badRequest } from "../../errors.ts";
+import type { Static } from "typebox";
+import { MAX_EXPIRY_S } from "../../domain/time.ts";
+import { badRequest, invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
-import { Closed, Message, named } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, Maybe, Message, named } from "../../http/schema.ts";
+import type { AllowlistRow } from "../../store/environments/allowlists.ts";
 import { operation } from "../context.ts";
 import { reevaluateForAllowlist } from "./record-report.ts";
 import { Fingerprint, MAX_PATH_CHARS, Text } from "../../contract/shapes.ts";
@@ -16,6 +19,17 @@ const AllowlistPutInput = named(
     artifact_fingerprint: Fingerprint,
     artifact_name: Type.String({ maxLength: MAX_PATH_CHARS, description: "Name of the file, directory or image" }),
     description: { ...Text, description: "Reason" },
+    expires_at: Maybe(
+      CheckedByHandler(
+        { minimum: 0 },
+        Type.Integer({
+          maximum: MAX_EXPIRY_S,
+          description:
+            "End of the entry in whole epoch seconds in the future: from then on it does not count. Without it, the " +
+            "entry does not end",
+        }),
+      ),
+    ),
   }),
 );
 
@@ -28,6 +42,9 @@ const AllowlistResponse = named(
     timestamp: Type.Number({ description: "Epoch seconds" }),
     user_name: Type.String({ description: "Display name of the user who allowed it" }),
     description: Type.String({ description: "Reason" }),
+    expires_at: Type.Optional(
+      Type.Integer({ description: "Epoch seconds from which on the entry does not count; absent if it does not end" }),
+    ),
   }),
 );
 
@@ -39,7 +56,9 @@ export const allowArtifact = operation({
   summary: "Allow an artifact in an environment",
   description:
     "The environment accepts the fingerprint from now on, with or without provenance and regardless of its policies. " +
-    "Another reason, name or user adds an entry; repeating a request does not. Returns the body of the request.",
+    "Another reason, name, user or end adds an entry, which takes the place of the one before: a later `expires_at` " +
+    "extends it, an earlier one shortens it, and none removes the end. Repeating a request adds nothing. When an " +
+    "entry ends, the environment is re-evaluated. Returns the body of the request.",
   permission: "allowlist:write",
   audit: "artifact.allowed",
   params: EnvironmentPath,
@@ -59,31 +78,37 @@ export const allowArtifact = operation({
   },
   handle(context, { params, body }) {
     const { store, organization, principal, note } = context;
+    const expiresAt = body.expires_at ?? null;
     const environment = store.environments.requireWritable(organization, params.env_name);
     if (environment.type === "logical")
       throw badRequest(
         `Environment '${params.env_name}' in organization '${organization.name}' is logical: ` +
           "allow artifacts in its members",
       );
+    if (expiresAt !== null && expiresAt <= context.now())
+      throw invalid({ expires_at: `Expiry must be in the future [input: ${expiresAt}]` });
     const entry = {
       fingerprint: body.artifact_fingerprint,
       artifact_name: body.artifact_name,
       description: body.description,
       user_id: principal.publicId,
       user_name: principal.displayName,
+      expires_at: expiresAt,
     };
     const latest = store.allowlists.findLatest(environment.id, entry.fingerprint);
     // Clients repeat a PUT whose response was lost (wire-contract 1.6).
     const isRepeated =
       latest?.artifact_name === entry.artifact_name &&
       latest.description === entry.description &&
-      latest.user_id === entry.user_id;
+      latest.user_id === entry.user_id &&
+      latest.expires_at === entry.expires_at;
     const allowlist_id = isRepeated ? latest.public_id : store.allowlists.create(environment, entry);
     note({
       environment: environment.name,
       artifact_fingerprint: body.artifact_fingerprint,
       allowlist_id,
       added: !isRepeated,
+      ...(expiresAt === null ? {} : { expires_at: expiresAt }),
     });
     if (!isRepeated) reevaluateForAllowlist(context, environment.id);
     return { status: 201, body };
@@ -96,7 +121,8 @@ export const listAllowlist = operation({
   path: "/allowlists/{org}",
   tag: "Allowlists",
   summary: "List the allowlist entries of all environments",
-  description: "Newest first. Of several entries for one fingerprint in one environment, the newest counts.",
+  description:
+    "Newest first. Of several entries for one fingerprint in one environment, the newest counts, until it ends.",
   permission: "environment:read",
   audit: null,
   params: OrgPath,
@@ -105,16 +131,24 @@ export const listAllowlist = operation({
   responses: { 200: { description: "All entries", schema: Type.Array(AllowlistResponse) } },
   example: { params: { org: "acme" } },
   handle({ store, organization }) {
-    const body = store.allowlists
-      .list(organization.id)
-      .map(({ artifact_name, fingerprint, environment_name, timestamp, user_name, description }) => ({
-        artifact_name,
-        fingerprint,
-        environment_name,
-        timestamp,
-        user_name,
-        description,
-      }));
-    return { status: 200, body };
+    return { status: 200, body: store.allowlists.list(organization.id).map(presentEntry) };
   },
+});
+
+const presentEntry = ({
+  artifact_name,
+  fingerprint,
+  environment_name,
+  timestamp,
+  user_name,
+  description,
+  expires_at,
+}: AllowlistRow & { environment_name: string }): Static<typeof AllowlistResponse> => ({
+  artifact_name,
+  fingerprint,
+  environment_name,
+  timestamp,
+  user_name,
+  description,
+  ...(expires_at === null ? {} : { expires_at }),
 });

@@ -61,6 +61,7 @@ const AllowlistInformation = named(
     allowed_by_user_id: Type.String(),
     timestamp: Type.Number(),
     description: Type.String(),
+    expires_at: Type.Optional(Type.Integer({ description: "Epoch seconds; only of an entry that ends" })),
   }),
 );
 
@@ -126,7 +127,7 @@ export const assertArtifact = operation({
       query.environment_name === undefined ? null : store.environments.require(organization, query.environment_name);
     const flow = query.flow_name === undefined ? null : store.flows.require(organization, query.flow_name);
     const records = store.policySubjects.listRecords(organization.id, fingerprint, flow?.id ?? null);
-    const allowed = environment && store.allowlists.findLatest(environment.id, fingerprint);
+    const allowed = environment && store.allowlists.findInForce(environment.id, fingerprint, context.now);
     const flows = records.map((row) => presentFlow(context, row));
     // A request about a flow is about provenance, which an allowlist entry does not replace.
     const first =
@@ -162,8 +163,10 @@ export const assertArtifact = operation({
           allowed_by_user_id: allowed.user_id,
           timestamp: allowed.timestamp,
           description: allowed.description,
+          ...(allowed.expires_at === null ? {} : { expires_at: allowed.expires_at }),
         },
       },
+      ...(allowed?.expires_at == null ? {} : { timeDependent: true }),
     };
   },
 });

@@ -95,12 +95,12 @@ export function drawAllowances(sheet: Sheet, { allowances }: AuditReport): void 
       { title: "By", share: 12 },
       { title: "Time", share: 16 },
     ],
-    allowances.items.map(({ environment, artifact, fingerprint, reason, by, at }): Cell[] => [
+    allowances.items.map(({ environment, artifact, fingerprint, reason, by, at, until }): Cell[] => [
       { text: environment },
       { text: `${artifact} (${fingerprint.slice(0, 12)})` },
       { text: reason },
       { text: by },
-      { text: formatTime(at) },
+      { text: until === null ? formatTime(at) : `${formatTime(at)} until ${formatTime(until)}` },
     ]),
   );
   warnIfSampled(sheet, allowances, { items: "entries", file: "allowlist.json" });

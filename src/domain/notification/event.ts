@@ -3,6 +3,7 @@
  * supplies the facts and the URLs of pages.
  */
 import type { EnvironmentTrigger, FlowTrigger } from "./triggers.ts";
+import { formatDaysLeft, formatMinute } from "../time.ts";
 import { triggerOf } from "./triggers.ts";
 
 /** Builds URLs of pages and of API objects. */
@@ -56,6 +57,9 @@ export type ArtifactEvent = EventArtifact & {
   member: string | null;
 };
 
+/** An allowlist entry with an end, in epoch seconds. */
+type AllowlistEntry = { id: string; reason: string; expiresAt: number };
+
 export type NotificationEvent =
   | {
       subject: "artifact";
@@ -64,6 +68,8 @@ export type NotificationEvent =
       snapshot: SnapshotRef;
       artifact: EventArtifact;
       description: string;
+      /** Of an allowlist entry that ends soon. */
+      allowlistEntry?: AllowlistEntry;
     }
   | { subject: "environment"; trigger: EnvironmentTrigger; at: number; snapshot: SnapshotRef; description: string }
   | ({ subject: "flow"; trigger: FlowTrigger; at: number; description: string } & EventFlow);
@@ -181,12 +187,19 @@ export function createEnvironmentEvent(
  * @param details.at epoch seconds
  * @param details.by name of the user who allowed the artifact
  * @param details.reason the user's reason, "" without one
+ * @param details.until the end of the entry in epoch seconds, null without one
  */
 export function createAllowedEvent(
   artifact: EventArtifact,
-  { at, snapshot, by, reason }: { at: number; snapshot: SnapshotRef; by: string; reason: string },
+  {
+    at,
+    snapshot,
+    by,
+    reason,
+    until,
+  }: { at: number; snapshot: SnapshotRef; by: string; reason: string; until: number | null },
 ): Extract<NotificationEvent, { subject: "artifact" }> {
-  const because = reason === "" ? "" : `: ${reason}`;
+  const because = `${until === null ? "" : ` until ${formatMinute(until)}`}${reason === "" ? "" : `: ${reason}`}`;
   return {
     subject: "artifact",
     trigger: "ON_ALLOWED_ARTIFACT",
@@ -194,6 +207,28 @@ export function createAllowedEvent(
     snapshot,
     artifact,
     description: `${by} allowed artifact ${artifact.name} in environment ${snapshot.environment}${because}`,
+  };
+}
+
+/**
+ * An allowlist entry ends soon.
+ * @param details.at epoch seconds
+ */
+export function createAllowlistExpiryEvent(
+  artifact: EventArtifact,
+  { at, snapshot, entry }: { at: number; snapshot: SnapshotRef; entry: AllowlistEntry },
+): Extract<NotificationEvent, { subject: "artifact" }> {
+  const reason = entry.reason === "" ? "" : ` (${entry.reason})`;
+  return {
+    subject: "artifact",
+    trigger: "ON_ALLOWLIST_EXPIRY",
+    at,
+    snapshot,
+    artifact,
+    allowlistEntry: entry,
+    description:
+      `The allowlist entry for artifact ${artifact.name} in environment ${snapshot.environment}${reason} ` +
+      `expires in ${formatDaysLeft(entry.expiresAt, at)}, on ${formatMinute(entry.expiresAt)}`,
   };
 }
 
@@ -230,6 +265,7 @@ const HEADINGS: Readonly<Record<EnvironmentTrigger | FlowTrigger, string>> = {
   ON_EXITED_ARTIFACT: "artifact stopped",
   ON_SCALED_ARTIFACT: "artifact changed",
   ON_ALLOWED_ARTIFACT: "artifact allowed",
+  ON_ALLOWLIST_EXPIRY: "allowlist entry expires soon",
   ON_COMPLIANT_ENV: "compliant",
   ON_NON_COMPLIANT_ENV: "non-compliant",
   ON_STARTED_TRAIL: "trail begun",

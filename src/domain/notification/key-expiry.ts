@@ -1,5 +1,5 @@
 /** Warnings that an API key is about to expire (operations, Notification Config): when they are due, and their text. */
-import { DAY_S } from "../time.ts";
+import { formatDaysLeft, formatMinute } from "../time.ts";
 import { renderMessage } from "./chat-and-mail.ts";
 import type { NotificationMessage } from "./chat-and-mail.ts";
 import { PAYLOAD_VERSION } from "./targets.ts";
@@ -22,15 +22,12 @@ export const EXPIRY_WARNINGS = [
 /** An API key that expires at `expires_at` (epoch seconds). `org` is null for a personal key. */
 export type ExpiringKey = { id: string; description: string; expires_at: number; holder: string; org: string | null };
 
-const formatTime = (at: number): string => `${new Date(at * 1000).toISOString().slice(0, 16).replace("T", " ")} UTC`;
-
 const nameKey = ({ holder, org }: ExpiringKey): string =>
   org === null ? `Your API key` : `The API key of service account ${holder} in organization ${org}`;
 
 function describeExpiry(key: ExpiringKey, now: number): string {
-  const days = Math.max(1, Math.round((key.expires_at - now) / DAY_S));
-  const left = `${days} ${days === 1 ? "day" : "days"}`;
-  return `${nameKey(key)} (${key.description}) expires in ${left}, on ${formatTime(key.expires_at)}`;
+  const left = formatDaysLeft(key.expires_at, now);
+  return `${nameKey(key)} (${key.description}) expires in ${left}, on ${formatMinute(key.expires_at)}`;
 }
 
 /** @param url the page on which keys are managed */

@@ -1,11 +1,13 @@
 /** The triggers of actions, and the trigger of each event (semantics 8.4). */
 import { kindOf } from "../snapshot/events.ts";
 
+/** ON_ALLOWLIST_EXPIRY is ours: an allowlist entry ends in three days. */
 export const ENVIRONMENT_TRIGGERS = [
   "ON_STARTED_ARTIFACT",
   "ON_EXITED_ARTIFACT",
   "ON_SCALED_ARTIFACT",
   "ON_ALLOWED_ARTIFACT",
+  "ON_ALLOWLIST_EXPIRY",
   "ON_NON_COMPLIANT_ENV",
   "ON_COMPLIANT_ENV",
 ] as const;

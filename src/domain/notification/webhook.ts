@@ -30,7 +30,11 @@ export function buildWebhookPayload(event: NotificationEvent, links: EventLinks)
   if (event.subject === "environment") return payload;
   const { name, fingerprint, provenance } = event.artifact;
   const shownProvenance = provenance ? { provenance: buildProvenance(snapshot.org, provenance, links) } : {};
-  return { ...payload, artifact: { name, fingerprint, ...shownProvenance } };
+  const artifact = { name, fingerprint, ...shownProvenance };
+  const { allowlistEntry: entry } = event;
+  if (!entry) return { ...payload, artifact };
+  const allowlistEntry = { id: entry.id, description: entry.reason, expires_at: timestampOf(entry.expiresAt) };
+  return { ...payload, artifact, allowlist_entry: allowlistEntry };
 }
 
 /** Whole epoch seconds as text. */

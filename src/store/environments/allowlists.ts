@@ -1,7 +1,8 @@
 /**
  * Allowlist entries: artifacts that an environment accepts whatever its policies say. Append-only; the latest entry of
- * a fingerprint counts.
+ * a fingerprint counts, until it ends (allowlist-ends.ts).
  */
+import type { allowlistEndStore } from "./allowlist-ends.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
@@ -19,9 +20,14 @@ export type AllowlistRow = {
   user_name: string;
   /** Epoch seconds. */
   timestamp: number;
+  /** Epoch seconds from which on the entry does not count; null when it does not end. */
+  expires_at: number | null;
 };
 
-type AllowlistEntry = Pick<AllowlistRow, "fingerprint" | "artifact_name" | "description" | "user_id" | "user_name">;
+type AllowlistEntry = Pick<
+  AllowlistRow,
+  "fingerprint" | "artifact_name" | "description" | "user_id" | "user_name" | "expires_at"
+>;
 
 const COLUMNS = [
   "id",
@@ -33,20 +39,22 @@ const COLUMNS = [
   "user_id",
   "user_name",
   "timestamp",
+  "expires_at",
 ]
   .map((name) => `al.${name}`)
   .join(", ");
 
 type AllowlistParts = {
+  ends: ReturnType<typeof allowlistEndStore>;
   staleness: ReturnType<typeof staleArtifactStore>;
   triggers: ReturnType<typeof triggerStore>;
 };
 
-export function allowlistStore(db: Db, { now, newId }: SchemaSources, { staleness, triggers }: AllowlistParts) {
+export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, staleness, triggers }: AllowlistParts) {
   const insert = db.prepare(
     `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description,
-                                    user_id, user_name, timestamp)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+                                    user_id, user_name, timestamp, expires_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   );
   const latest = db.prepare<[number, string], AllowlistRow>(
     `SELECT ${COLUMNS} FROM allowlist_entries al
@@ -58,9 +66,13 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { stalenes
      WHERE al.organization_id = ? ORDER BY al.id DESC`,
   );
 
+  const findLatest = (environmentId: number, fingerprint: string): AllowlistRow | null =>
+    latest.get(environmentId, fingerprint) ?? null;
+
   return {
     /**
-     * Adds an entry and raises the triggers of actions. Where the artifact runs, its evaluation becomes stale.
+     * Adds an entry, which takes the place of earlier ones for its fingerprint and of their ends, and raises the
+     * triggers of actions. Where the artifact runs, its evaluation becomes stale.
      * @returns the public id of the entry.
      */
     create(environment: { id: number; organization_id: number }, entry: AllowlistEntry): string {
@@ -76,14 +88,25 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { stalenes
         entry.user_id,
         entry.user_name,
         at,
+        entry.expires_at,
       );
+      ends.replace({ id: Number(lastInsertRowid), environment_id: environment.id, ...entry, timestamp: at });
       triggers.raiseArtifactAllowed(environment.id, Number(lastInsertRowid), at);
       staleness.markAllowlisted(environment.id, entry.fingerprint);
       return id;
     },
-    /** The entry that counts for a fingerprint; null when the environment does not allow it. */
-    findLatest: (environmentId: number, fingerprint: string): AllowlistRow | null =>
-      latest.get(environmentId, fingerprint) ?? null,
+    /** The latest entry for a fingerprint, ended or not; null without one. */
+    findLatest,
+    /**
+     * The entry that counts for a fingerprint at a time; null when the environment does not allow it. An entry whose
+     * end was recorded never counts again, even if the clock is set back.
+     * @param at epoch seconds; not called for an entry without an end
+     */
+    findInForce(environmentId: number, fingerprint: string, at: () => number): AllowlistRow | null {
+      const entry = findLatest(environmentId, fingerprint);
+      if (!entry || entry.expires_at === null) return entry;
+      return ends.isOpen(entry.id) && entry.expires_at > at() ? entry : null;
+    },
     /** Every entry of an organization, newest first, with the current name of its environment. */
     list: (organizationId: number): (AllowlistRow & { environment_name: string })[] =>
       byOrganization.all(organizationId),

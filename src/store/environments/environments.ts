@@ -150,6 +150,16 @@ export function environmentStore(
 
   return {
     find: named.find,
+    /**
+     * A text that differs after every change that a page of the environment shows: a report, a snapshot, or a change of
+     * its settings, policies or allowlist. null when there is no environment of that name.
+     */
+    versionOf(organizationId: number, name: string): string | null {
+      const row = named.find(organizationId, name);
+      if (!row) return null;
+      const { id, revision, snapshot_count, last_reported_at, last_modified_at, archived_at } = row;
+      return [id, revision, snapshot_count, last_reported_at, last_modified_at, archived_at].join(" ");
+    },
     require: named.require,
     requireWritable: named.requireWritable,
     findHolder: named.findHolder,

@@ -30,6 +30,8 @@ export type ExplainedEntry = {
   userId: string;
   userName: string;
   timestamp: number;
+  /** From then on it does not count; null when it does not end. */
+  expiresAt: number | null;
 };
 
 /** A record that an evaluation considered, as it was reported. */

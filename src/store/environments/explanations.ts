@@ -51,6 +51,7 @@ type EntryRow = {
   user_id: string;
   user_name: string;
   timestamp: number;
+  expires_at: number | null;
 };
 type RecordRow = {
   public_id: string;
@@ -79,7 +80,8 @@ const prepareStatements = (db: Db) => ({
      FROM policy_versions pv JOIN policies pol ON pol.id = pv.policy_id WHERE pv.id = ?`,
   ),
   entryById: db.prepare<[number], EntryRow>(
-    `SELECT public_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp
+    `SELECT public_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp,
+            expires_at
      FROM allowlist_entries WHERE id = ?`,
   ),
   recordByPublicId: db.prepare<[string, number], RecordRow>(
@@ -281,6 +283,7 @@ function findEntry({ statements }: Context, row: EvaluatedArtifactRow, problems:
     userId: entry.user_id,
     userName: entry.user_name,
     timestamp: entry.timestamp,
+    expiresAt: entry.expires_at,
   };
 }
 

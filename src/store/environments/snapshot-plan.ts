@@ -36,7 +36,7 @@ export type Plan = {
 };
 
 export type PlanParts = {
-  allowlists: Pick<ReturnType<typeof allowlistStore>, "findLatest">;
+  allowlists: Pick<ReturnType<typeof allowlistStore>, "findInForce">;
   facts: Pick<ReturnType<typeof complianceFactStore>, "read">;
 };
 
@@ -49,7 +49,8 @@ export function snapshotPlanner(db: Db, { allowlists, facts }: PlanParts) {
     const { id, organization_id } = survey.environment;
     const previous = row ? (evaluationById.get(row.evaluation_id) ?? null) : null;
     const current = facts.read(organization_id, fingerprint);
-    const allowlistId = allowlists.findLatest(id, fingerprint)?.id ?? null;
+    // An entry with an end that was added after the survey raised the revision, so that this plan is not applied.
+    const allowlistId = allowlists.findInForce(id, fingerprint, () => survey.allowedAt ?? Infinity)?.id ?? null;
     // Damaged facts are replaced by the current ones, which then count as new provenance.
     const earlier = previous && readStoredJsonOrNull(previous.facts_json, isFacts);
     const complete = earlier ? carryDeployments(current, earlier) : current;

@@ -19,7 +19,7 @@ import { snapshotWriter } from "./snapshot-writer.ts";
 import type { WriterParts } from "./snapshot-writer.ts";
 
 export function snapshotRecorderStore(db: Db, sources: SchemaSources, parts: SurveyParts & PlanParts & WriterParts) {
-  const surveyor = snapshotSurveyor(db, parts);
+  const surveyor = snapshotSurveyor(db, sources, parts);
   const { plan } = snapshotPlanner(db, parts);
   const { apply, recordUnchanged } = snapshotWriter(db, sources, parts);
   return {

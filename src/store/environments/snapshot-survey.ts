@@ -8,8 +8,9 @@ import { estimateEvaluationMs } from "../../domain/policy/cost.ts";
 import { identityOf } from "../../domain/snapshot/diff.ts";
 import type { Cause } from "../../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../../domain/snapshot/normalize.ts";
-import type { Db } from "../db/types.ts";
+import type { Db, SchemaSources } from "../db/types.ts";
 import type { policyStore } from "../policies/policies.ts";
+import type { allowlistEndStore } from "./allowlist-ends.ts";
 import type { complianceFactStore } from "./compliance-facts.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
 import { OPEN } from "./snapshots.ts";
@@ -47,6 +48,8 @@ export type Survey = {
   before: readonly OpenRow[] | null;
   after: readonly Present[];
   digest: string;
+  /** Epoch seconds at which an allowlist entry with an end has to be in force; null where none is. */
+  allowedAt: number | null;
   /**
    * The cost of the remaining steps, in artifacts to evaluate or write: each further ARTIFACT_MS counts as one more.
    */
@@ -57,6 +60,7 @@ export type SurveyParts = {
   environments: Pick<ReturnType<typeof environmentStore>, "get">;
   policies: Pick<ReturnType<typeof policyStore>, "listInForce" | "getDocument">;
   facts: Pick<ReturnType<typeof complianceFactStore>, "countFlows">;
+  allowlistEnds: Pick<ReturnType<typeof allowlistEndStore>, "hasAny" | "hasReached" | "listReached">;
 };
 
 /** Milliseconds to evaluate and write one artifact under a few ordinary policies. */
@@ -65,7 +69,11 @@ const ARTIFACT_MS = 0.2;
 /** Above this the work goes to the worker thread anyway (jobs/large-reports.ts), and counting flows is not free. */
 const MAX_COUNTED_WORKLOAD = 100;
 
-export function snapshotSurveyor(db: Db, { environments, policies, facts }: SurveyParts) {
+export function snapshotSurveyor(
+  db: Db,
+  { now }: Pick<SchemaSources, "now">,
+  { environments, policies, facts, allowlistEnds }: SurveyParts,
+) {
   const openRows = db.prepare<[number], OpenRow>(
     `SELECT id, fingerprint, name, now, compliant, evaluation_id, started_index, instances_json
      FROM snapshot_artifacts WHERE environment_id = ? AND last_index = ${OPEN}`,
@@ -114,12 +122,13 @@ export function snapshotSurveyor(db: Db, { environments, policies, facts }: Surv
   return {
     /**
      * Whether a report matches the latest snapshot, and nothing that a verdict depends on changed since the two were
-     * last compared. Reads no rows. `digest` is `digestOf` the report.
+     * last compared. Reads no more than an index of allowlist entries that end. `digest` is `digestOf` the report.
      */
     isUnchanged: (environment: EnvironmentRow, digest: string): boolean =>
       environment.snapshot_count > 0 &&
       environment.running_digest === digest &&
-      environment.checked_revision === environment.revision,
+      environment.checked_revision === environment.revision &&
+      !allowlistEnds.hasReached(environment.id, now),
 
     /** Whether the latest snapshot was evaluated under the policies in force; false without a snapshot. */
     isUnderPolicies: ({ id, snapshot_count }: EnvironmentRow): boolean =>
@@ -131,6 +140,10 @@ export function snapshotSurveyor(db: Db, { environments, policies, facts }: Surv
       const isFirst = environment.snapshot_count === 0;
       const before = isFirst ? null : openRows.all(environment.id);
       const staleFingerprints = new Set(stale.all(environment.id).map(({ fingerprint }) => fingerprint));
+      const allowedAt = allowlistEnds.hasAny(environment.id) ? now() : null;
+      if (allowedAt !== null)
+        for (const fingerprint of allowlistEnds.listReached(environment.id, allowedAt))
+          staleFingerprints.add(fingerprint);
       const applied = readAppliedPolicies(environment.id);
       const versionsJson = JSON.stringify(applied.map(({ versionId }) => versionId));
       const policiesChanged =
@@ -152,17 +165,19 @@ export function snapshotSurveyor(db: Db, { environments, policies, facts }: Surv
         before,
         after,
         digest: artifacts ? digestOf(artifacts) : (environment.running_digest ?? ""),
+        allowedAt,
         workload: workloadOf({ organizationId: environment.organization_id, applied, after, written }),
       };
     },
 
     /** Whether a survey, and a plan made from it, still holds. */
-    isCurrent({ environment }: Survey): boolean {
+    isCurrent({ environment, allowedAt }: Survey): boolean {
       const { snapshot_count, revision, archived_at } = environments.get(environment.id);
       return (
         snapshot_count === environment.snapshot_count &&
         revision === environment.revision &&
-        archived_at === environment.archived_at
+        archived_at === environment.archived_at &&
+        (allowedAt === null || !allowlistEnds.hasReached(environment.id, now, allowedAt))
       );
     },
   };

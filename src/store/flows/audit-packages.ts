@@ -52,6 +52,8 @@ type PackagedAllowlistRow = {
   description: string;
   user_name: string;
   timestamp: number;
+  /** Absent from an entry that does not end. */
+  expires_at?: number;
 };
 
 export type UsedPolicyRow = {
@@ -157,9 +159,9 @@ export function auditPackageStore(db: Db) {
        LEFT JOIN allowlist_entries al ON al.id = ev.allowlist_id
      WHERE sa.organization_id = ? AND sa.fingerprint = ? ORDER BY sa.environment_id, sa.first_index, sa.id`,
   );
-  const allowlistEntries = db.prepare<[string, number], PackagedAllowlistRow>(
+  const allowlistEntries = db.prepare<[string, number], PackagedAllowlistRow & { expires_at: number | null }>(
     `SELECT al.public_id, env.name AS environment_name, al.fingerprint, al.artifact_name, al.description, al.user_name,
-            al.timestamp
+            al.timestamp, al.expires_at
      FROM environments env CROSS JOIN allowlist_entries al ON al.environment_id = env.id AND al.fingerprint = ?
      WHERE env.organization_id = ?`,
   );
@@ -222,7 +224,8 @@ export function auditPackageStore(db: Db) {
     listAllowlistEntries: (organizationId: number, fingerprint: string): PackagedAllowlistRow[] =>
       allowlistEntries
         .all(fingerprint, organizationId)
-        .sort((a, b) => a.timestamp - b.timestamp || (a.public_id < b.public_id ? -1 : 1)),
+        .sort((a, b) => a.timestamp - b.timestamp || (a.public_id < b.public_id ? -1 : 1))
+        .map(({ expires_at, ...entry }) => (expires_at === null ? entry : { ...entry, expires_at })),
     findPolicyVersion: (id: number): UsedPolicyRow | null => policyVersion.get(id) ?? null,
     findTypeVersion: (organizationId: number, name: string, version: number): UsedTypeRow | null =>
       typeVersion.get(organizationId, name, version) ?? null,

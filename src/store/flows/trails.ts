@@ -77,6 +77,13 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
   const byName = db.prepare<[number, string], TrailRow>(
     `SELECT ${TRAIL_COLUMNS} FROM trails WHERE flow_id = ? AND name = ?`,
   );
+  const version = db
+    .prepare<[number, string], string>(
+      `SELECT concat_ws(' ', t.id, t.last_modified_at, t.state,
+                        (SELECT max(te.id) FROM trail_events te WHERE te.trail_id = t.id))
+       FROM trails t WHERE t.flow_id = ? AND t.name = ?`,
+    )
+    .pluck();
   const byId = db.prepare<[number], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE id = ?`);
   const listed = db.prepare<[number], TrailRow>(`SELECT ${LISTED_TRAILS} FROM trails t WHERE t.id = ?`);
   const complianceById = db.prepare<[number], string>("SELECT compliance_json FROM trails WHERE id = ?").pluck();
@@ -135,6 +142,11 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
 
   return {
     find: (flowId: number, name: string): TrailRow | null => byName.get(flowId, name) ?? null,
+    /**
+     * A text that differs after every report about a trail: an artifact, an attestation, or the trail itself. null when
+     * there is no trail of that name.
+     */
+    versionOf: (flowId: number, name: string): string | null => version.get(flowId, name) ?? null,
     /** @throws AppError 404 with the text of messages 12. */
     require(at: { organization: string; flow: { id: number; name: string } }, name: string): TrailRow {
       const row = byName.get(at.flow.id, name);

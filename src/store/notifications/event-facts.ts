@@ -17,6 +17,7 @@ import type {
 import type { ArtifactTrigger } from "../../domain/notification/triggers.ts";
 import { selectorColumn, readSelector } from "../flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../db/database.ts";
+import type { AllowlistRow } from "../environments/allowlists.ts";
 import type { complianceFactStore } from "../environments/compliance-facts.ts";
 import type { Db } from "../db/types.ts";
 
@@ -93,8 +94,13 @@ const prepareStatements = (db: Db) => ({
   ),
   entry: db.prepare<
     [number],
-    { organization_id: number; fingerprint: string; artifact_name: string; description: string; user_name: string }
-  >("SELECT organization_id, fingerprint, artifact_name, description, user_name FROM allowlist_entries WHERE id = ?"),
+    Pick<AllowlistRow, "public_id" | "fingerprint" | "artifact_name" | "description" | "user_name" | "expires_at"> & {
+      organization_id: number;
+    }
+  >(
+    `SELECT public_id, organization_id, fingerprint, artifact_name, description, user_name, expires_at
+     FROM allowlist_entries WHERE id = ?`,
+  ),
   record: db.prepare<[number], RecordRow>(
     `SELECT ${RECORD} FROM artifacts a JOIN flows f ON f.id = a.flow_id WHERE a.id = ?`,
   ),
@@ -204,14 +210,28 @@ export function eventFactStore(db: Db, facts: ReturnType<typeof complianceFactSt
       environmentId: number,
       index: number,
       allowlistId: number,
-    ): { moment: SnapshotRef; artifact: EventArtifact; by: string; reason: string } {
+    ): {
+      moment: SnapshotRef;
+      artifact: EventArtifact;
+      id: string;
+      by: string;
+      reason: string;
+      until: number | null;
+    } {
       const row = present(statements.entry.get(allowlistId), `entry ${allowlistId} of an allowlist`);
       const artifact = {
         name: row.artifact_name,
         fingerprint: row.fingerprint,
         provenance: findProvenance(facts.read(row.organization_id, row.fingerprint)),
       };
-      return { moment: getSnapshotRef(environmentId, index), artifact, by: row.user_name, reason: row.description };
+      return {
+        moment: getSnapshotRef(environmentId, index),
+        artifact,
+        id: row.public_id,
+        by: row.user_name,
+        reason: row.description,
+        until: row.expires_at,
+      };
     },
     getTrail: (flowId: number, trailId: number): EventFlow => ({
       ...getFlow(flowId),

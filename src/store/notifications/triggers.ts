@@ -16,6 +16,7 @@ import type { Db } from "../db/types.ts";
 type ChangeRef =
   | { type: "snapshot"; environment_id: number; index: number; at: number }
   | { type: "allowed"; environment_id: number; index: number; at: number; allowlist_id: number }
+  | { type: "allowlist_expiry"; environment_id: number; index: number; at: number; allowlist_id: number }
   | { type: "trail"; flow_id: number; trail_id: number; at: number; by: string }
   | { type: "artifact"; flow_id: number; artifact_id: number; at: number; by: string }
   | { type: "attestation"; flow_id: number; attestation_id: number; at: number };
@@ -64,6 +65,18 @@ export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
     jobs.add("notify", payload);
   }
 
+  /** For a change of an allowlist: of the environment, and of the logical environments that include it. */
+  function raiseForEntry(
+    environmentId: number,
+    trigger: EnvironmentTrigger,
+    entry: Pick<Extract<ChangeRef, { allowlist_id: number }>, "type" | "allowlist_id" | "at">,
+  ): void {
+    for (const { id } of [{ id: environmentId }, ...groupsOf.all(environmentId)]) {
+      const index = latestIndex.get(id)?.snapshot_count ?? 0;
+      raise(byEnvironment.all(id), [trigger], { ...entry, environment_id: id, index });
+    }
+  }
+
   return {
     /** A physical or logical environment has a new snapshot. */
     raiseSnapshotMade: (environmentId: number, index: number, at: number): void =>
@@ -75,18 +88,12 @@ export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
       }),
 
     /** An allowlist entry was added; raised for the logical environments that include the environment as well. */
-    raiseArtifactAllowed(environmentId: number, allowlistId: number, at: number): void {
-      for (const { id } of [{ id: environmentId }, ...groupsOf.all(environmentId)]) {
-        const index = latestIndex.get(id)?.snapshot_count ?? 0;
-        raise(byEnvironment.all(id), ["ON_ALLOWED_ARTIFACT"], {
-          type: "allowed",
-          environment_id: id,
-          index,
-          at,
-          allowlist_id: allowlistId,
-        });
-      }
-    },
+    raiseArtifactAllowed: (environmentId: number, allowlistId: number, at: number): void =>
+      raiseForEntry(environmentId, "ON_ALLOWED_ARTIFACT", { type: "allowed", allowlist_id: allowlistId, at }),
+
+    /** An allowlist entry ends soon; raised for logical environments as well. */
+    raiseAllowlistExpiring: (environmentId: number, allowlistId: number, at: number): void =>
+      raiseForEntry(environmentId, "ON_ALLOWLIST_EXPIRY", { type: "allowlist_expiry", allowlist_id: allowlistId, at }),
 
     /** A trail was created, explicitly or by a report that named it. */
     raiseTrailStarted: (flowId: number, { trailId, at, by }: { trailId: number; at: number; by: string }): void =>

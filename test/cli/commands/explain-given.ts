@@ -51,7 +51,7 @@ export function world() {
     allow: (environmentId: number, fingerprint: string, description: string): string =>
       store.allowlists.create(
         { id: environmentId, organization_id: organizationId },
-        { fingerprint, artifact_name: "app", description, user_id: "eve-id", user_name: "Eve" },
+        { fingerprint, artifact_name: "app", description, user_id: "eve-id", user_name: "Eve", expires_at: null },
       ),
     /** Reports an artifact to a new trail. */
     build(fingerprint: string, trailName: string): { trail: number; id: number } {

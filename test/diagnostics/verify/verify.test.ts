@@ -118,6 +118,7 @@ function history() {
         description: `${step}`,
         user_id: "u",
         user_name: "U",
+        expires_at: null,
       });
       store.snapshotRecorder.record(store.environments.get(at.id), { cause: "allowlist", artifacts: null, actor: ADA });
       acknowledged.push({ kind: "allowed", environment: at.name, fingerprint, n: step, sent, answered: clock.at });

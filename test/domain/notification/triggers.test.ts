@@ -16,6 +16,7 @@ test("derives the event type from the trigger without its prefix", () => {
     "EXITED_ARTIFACT",
     "SCALED_ARTIFACT",
     "ALLOWED_ARTIFACT",
+    "ALLOWLIST_EXPIRY",
     "NON_COMPLIANT_ENV",
     "COMPLIANT_ENV",
     "STARTED_TRAIL",

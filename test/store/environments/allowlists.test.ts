@@ -17,7 +17,14 @@ function world() {
       requireProvenance: false,
     });
   const allow = (row: { id: number; organization_id: number }, fingerprint: string, description = "why") =>
-    store.allowlists.create(row, { fingerprint, artifact_name: "app", description, user_id: "u-1", user_name: "Ada" });
+    store.allowlists.create(row, {
+      fingerprint,
+      artifact_name: "app",
+      description,
+      user_id: "u-1",
+      user_name: "Ada",
+      expires_at: null,
+    });
   const report = (name: string, ...fingerprints: string[]) => {
     const artifacts = fingerprints.map((fingerprint) => ({
       name: fingerprint[0] as string,
@@ -41,7 +48,14 @@ test("the latest entry of a fingerprint counts, in its environment only", () => 
   const first = allow(prod, NEVER, "one");
   const second = allow(prod, NEVER, "two");
   const at = clock.at;
-  const entry = { environment_id: prod.id, fingerprint: NEVER, artifact_name: "app", user_id: "u-1", user_name: "Ada" };
+  const entry = {
+    environment_id: prod.id,
+    fingerprint: NEVER,
+    artifact_name: "app",
+    user_id: "u-1",
+    user_name: "Ada",
+    expires_at: null,
+  };
   const latest = { ...entry, id: 2, public_id: second, description: "two", timestamp: at };
   assert.equal(store.allowlists.findLatest(prod.id, NEVER), latest);
   assert.is(store.allowlists.findLatest(staging.id, NEVER), null);

@@ -217,7 +217,7 @@ export function history(seed: number) {
     const fingerprint = pick(fingerprints);
     store.allowlists.create(
       { id, organization_id: organizationId },
-      { fingerprint, artifact_name: "app", description: "why", user_id: "eve-id", user_name: "Eve" },
+      { fingerprint, artifact_name: "app", description: "why", user_id: "eve-id", user_name: "Eve", expires_at: null },
     );
     again(id, "allowlist");
   }
