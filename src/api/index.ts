@@ -28,6 +28,7 @@ import * as environmentsEnvironmentPolicies from "./environments/environment-pol
 import * as environmentsEnvironments from "./environments/environments.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
 import * as environmentsReports from "./environments/reports.ts";
+import * as environmentsSnapshotHistory from "./environments/snapshot-history.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
 import * as flowsArtifacts from "./flows/artifacts.ts";
 import * as flowsAuditPackages from "./flows/audit-packages.ts";
@@ -82,6 +83,7 @@ const resources: readonly object[] = [
   environmentsEnvironments,
   environmentsLogicalEnvironments,
   environmentsReports,
+  environmentsSnapshotHistory,
   environmentsSnapshots,
   flowsArtifacts,
   flowsAuditPackages,

@@ -48,6 +48,7 @@ import { repoStore } from "./flows/repos.ts";
 import { searchStore } from "./flows/search.ts";
 import { serviceAccountStore } from "./accounts/service-accounts.ts";
 import { sessionStore } from "./accounts/sessions.ts";
+import { snapshotPageStore } from "./environments/snapshot-pages.ts";
 import { snapshotStore } from "./environments/snapshots.ts";
 import { staleArtifactStore } from "./environments/stale-artifacts.ts";
 import { policySubjectStore } from "./flows/policy-subjects.ts";
@@ -116,6 +117,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     environmentEvents: environmentEventStore(db),
     artifactLocations: artifactLocationStore(db),
     environmentLists: environmentListStore(db),
+    snapshotPages: snapshotPageStore(db),
     snapshots,
     explanations: explanationStore(db, { environments, flows, policies, snapshots }),
     allowlists,
