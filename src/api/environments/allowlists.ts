@@ -133,6 +133,7 @@ export const listAllowlist = operation({
   query: Closed({
     ...PAGES.query,
     env_name: Type.Optional(Type.String({ description: "Name of an environment; an unknown one has no entries" })),
+    fingerprint: Type.Optional(Type.String({ description: "Fingerprint of an artifact" })),
     in_force: Type.Optional(Type.Boolean({ default: false, description: "Only entries that count" })),
   }),
   body: NO_BODY,
@@ -143,6 +144,7 @@ export const listAllowlist = operation({
     const filter = {
       // An unknown environment has an id that no environment has.
       environmentId: query.env_name ? (environment?.id ?? -1) : null,
+      fingerprint: query.fingerprint ?? null,
       inForce: query.in_force ?? false,
     };
     const rows = store.allowlists.list(

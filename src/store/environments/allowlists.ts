@@ -61,12 +61,22 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, st
      WHERE al.environment_id = ? AND al.fingerprint = ? ORDER BY al.id DESC LIMIT 1`,
   );
   const ofEnvironment = db.prepare<
-    [{ organization: number; environment: number | null; counting: 0 | 1; limit: number; offset: number }],
+    [
+      {
+        organization: number;
+        environment: number | null;
+        fingerprint: string | null;
+        counting: 0 | 1;
+        limit: number;
+        offset: number;
+      },
+    ],
     AllowlistRow & { environment_name: string }
   >(
     `SELECT ${COLUMNS}, env.name AS environment_name
      FROM allowlist_entries al JOIN environments env ON env.id = al.environment_id
      WHERE al.organization_id = @organization AND (@environment IS NULL OR al.environment_id = @environment)
+       AND (@fingerprint IS NULL OR al.fingerprint = @fingerprint)
        AND (@counting = 0 OR (
          NOT EXISTS (SELECT 1 FROM allowlist_entries newer WHERE newer.environment_id = al.environment_id
                        AND newer.fingerprint = al.fingerprint AND newer.id > al.id)
@@ -117,16 +127,21 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, st
     },
     /**
      * Entries of an organization, newest first, with the current names of their environments; all with limit -1.
-     * @param filter `environmentId`: null for all; `inForce`: only those that count, until their end is recorded
+     * @param filter `environmentId`, `fingerprint`: null for all; `inForce`: only those that count, until their end is recorded
      */
     list: (
       organizationId: number,
-      { environmentId, inForce }: { environmentId: number | null; inForce: boolean },
+      {
+        environmentId,
+        fingerprint,
+        inForce,
+      }: { environmentId: number | null; fingerprint: string | null; inForce: boolean },
       { limit, offset }: { limit: number; offset: number },
     ): (AllowlistRow & { environment_name: string })[] =>
       ofEnvironment.all({
         organization: organizationId,
         environment: environmentId,
+        fingerprint,
         counting: inForce ? 1 : 0,
         limit,
         offset,

@@ -4,6 +4,7 @@ import { boostWithinPage } from "./boost.ts";
 import { copyOnClick } from "./copy.ts";
 import { followLive } from "./live.ts";
 import { openSearch } from "./search.ts";
+import { submitSliders } from "./slider.ts";
 import { showTimes } from "./times.ts";
 
 document.documentElement.classList.add("js");
@@ -11,5 +12,6 @@ boostWithinPage();
 copyOnClick();
 openSearch();
 followLive();
+submitSliders();
 showTimes(document);
 document.addEventListener("htmx:after:swap", () => showTimes(document));

@@ -41,7 +41,7 @@ function world() {
   return { ...setup, environment, allow, report, stale };
 }
 
-const ALL = { environmentId: null, inForce: false };
+const ALL = { environmentId: null, fingerprint: null, inForce: false };
 const EVERYTHING = { limit: -1, offset: 0 };
 
 test("the latest entry of a fingerprint counts, in its environment only", () => {
