@@ -46,10 +46,12 @@ function requireReason(text: string): string {
   return text;
 }
 
+/** Whether the address, or a form that was refused, asks for an artifact to be allowed. */
+export const asksToAllow = ({ query, refused }: Visit): boolean =>
+  refused ? refused.form === "allow" : query.has("allow");
+
 export async function allowlistCard(visit: Visit, environment: Environment): Promise<Html> {
   const { call, query, now } = visit;
-  const asked = query.get("allow");
-  if (asked !== null || visit.refused?.form === "allow") return allowForm(visit, environment, asked ?? "");
   const entries = await call(listAllowlist, {
     query: { env_name: environment.name, in_force: true, page: pageOf(query), per_page: PER_PAGE },
   });
@@ -82,14 +84,13 @@ function entryRow({ here }: Visit, entry: Entry, now: number): Html {
   const until = entry.expires_at === undefined ? html`<span class="muted">no end</span>` : time(entry.expires_at, now);
   return html`<tr><td class="lead"><span class="t-name">${artifactName(entry.artifact_name)}</span><div class="sub">${fingerprint(
     entry.fingerprint,
-  )}</div></td><td class="fill"><span class="prose">${entry.description}</span><div class="sub">by <bdi>${
-    entry.user_name
-  }</bdi></div></td><td class="r" data-l="Since">${time(entry.timestamp, now)}</td><td class="r" data-l="Until">${until}</td>
+  )}</div></td><td class="fill"><span class="prose">${entry.description}</span><div class="sub"><span>by <bdi>${entry.user_name}</bdi></span></div></td><td class="r" data-l="Since">${time(entry.timestamp, now)}</td><td class="r" data-l="Until">${until}</td>
 <td class="r">${linkButton(here({ allow: entry.fingerprint }), "Change", { kind: "small" })}</td></tr>`;
 }
 
 /** The form, with what is known about the artifact: its entry in force, or its name from the address. */
-async function allowForm(visit: Visit, environment: Environment, asked: string): Promise<Html> {
+export async function allowForm(visit: Visit, environment: Environment): Promise<Html> {
+  const asked = visit.query.get("allow") ?? "";
   const known = FINGERPRINT.test(asked) ? await findKnown(visit, environment, asked) : null;
   const isNew = known === null || known.reason === null;
   const fields = html`${textField(visit, {

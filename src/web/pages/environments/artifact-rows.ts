@@ -75,7 +75,8 @@ function artifactRow(visit: Visit, artifact: Artifact, place: Place): Html {
     href === null
       ? html`<span class="t-name">${label}</span>`
       : html`<a class="t-name" href="${href}" data-prefetch>${label}</a>`;
-  const instances = annotation.now === annotation.was ? `${annotation.now}` : `${annotation.was} → ${annotation.now}`;
+  const { was, now: runs } = annotation;
+  const instances = was === 0 || runs === 0 || was === runs ? `${runs}` : `${was} → ${runs}`;
   return html`<tr${details && html` class="has-detail"`}><td class="lead"><div class="name-cell">${icon("package")}<div>${title}
 ${sub}</div></div></td><td>${stateOf(artifact)}${decisions(artifact, why)}</td><td class="flow">${provenance(visit, artifact)}</td>
 <td class="r num" data-l="Instances">${instances}</td>${sinceCell(artifact, visit.now)}</tr>${
@@ -101,7 +102,7 @@ function decisions({ policy_decisions: all, annotation }: Artifact, why: string 
       : failing.length === 1
         ? html`fails <bdi>${failing[0]?.policy_name}</bdi> v${failing[0]?.policy_version}`
         : `fails ${failing.length} of ${all.length} policies`;
-  return html`<div class="sub">${why === null ? text : html`<a href="${why}">${text}</a>`}</div>`;
+  return html`<div class="sub">${why === null ? text : html`<a href="${why}"><span>${text}</span></a>`}</div>`;
 }
 
 function provenance({ to }: Visit, { flows }: Artifact): Html {

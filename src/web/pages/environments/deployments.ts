@@ -120,7 +120,7 @@ function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
       : html`<a class="t-name" href="${to.artifact(flow, deployment.fingerprint)}">${label}</a>`;
   const place =
     index !== null &&
-    html`<a href="${to.snapshot(deployment.environment_name, index)}"><bdi>${deployment.environment_name}</bdi> #${index}</a>`;
+    html`<a href="${to.snapshot(deployment.environment_name, index)}"><span><bdi>${deployment.environment_name}</bdi> #${index}</span></a>`;
   const provenance =
     flow === null
       ? html`<span class="muted">–</span>`

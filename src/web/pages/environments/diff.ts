@@ -125,9 +125,9 @@ function groupCard(
     caption: title,
     columns: [
       { text: "Artifact" },
-      { text: "Flow" },
-      { text: "Instances", isRight: true },
-      { text: "Latest start", isRight: true },
+      { text: "Flow", className: "w-flow" },
+      { text: "Instances", isRight: true, className: "w-time" },
+      { text: "Latest start", isRight: true, className: "w-st" },
     ],
     rows,
   });

@@ -58,7 +58,7 @@ function outlineRow({ to, now }: Visit, { name }: Environment, outline: Outline)
   const { artifact_compliance_count: counts, member, timestamp: taken } = outline;
   const cause = html`${CAUSES[outline.cause]} <bdi>${outline.user_name || "the server"}</bdi>${
     member &&
-    html` in <a href="${to.snapshot(member.name, member.index)}"><bdi>${member.name}</bdi> #${member.index}</a>`
+    html` in <a href="${to.snapshot(member.name, member.index)}"><span><bdi>${member.name}</bdi> #${member.index}</span></a>`
   }`;
   const cell = nameCell({
     href: to.snapshot(name, outline.index),

@@ -9,7 +9,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form } from "../../page/page.ts";
 import type { Form, Visit } from "../../page/page.ts";
-import { allowlistCard } from "./allowlist.ts";
+import { allowForm, allowlistCard, asksToAllow } from "./allowlist.ts";
 import type { Environment } from "./types.ts";
 
 const nameOf = ({ params }: Visit): string => params["env"] ?? "";
@@ -47,6 +47,7 @@ export async function settingsTab(visit: Visit, environment: Environment): Promi
   if (may(archiveEnv) && (query.get("ask") === "archive" || refused?.form === "archive"))
     return askArchive(visit, environment);
   const isLogical = environment.type === "logical";
+  if (!isLogical && may(allowArtifact) && asksToAllow(visit)) return allowForm(visit, environment);
   return html`${may(updateEnv) && describe(visit, environment)}${may(updateEnv) && isLogical && members(visit, environment)}${
     !isLogical && may(allowArtifact) && (await allowlistCard(visit, environment))
   }${may(patchTags) && card({ id: "h-tags", title: "Tags", body: tagEditor(visit, environment.tags) })}${
