@@ -127,7 +127,8 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, st
     },
     /**
      * Entries of an organization, newest first, with the current names of their environments; all with limit -1.
-     * @param filter `environmentId`, `fingerprint`: null for all; `inForce`: only those that count, until their end is recorded
+     * @param filter `environmentId`, `fingerprint`: null for all; `inForce`: only those that count, until their end is
+     * recorded
      */
     list: (
       organizationId: number,

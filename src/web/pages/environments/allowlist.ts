@@ -12,7 +12,7 @@ import type { Html } from "../../html.ts";
 import { form } from "../../page/page.ts";
 import type { Form, Visit } from "../../page/page.ts";
 import { artifactName } from "./artifact-rows.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 type Entry = AnswerOf<typeof listAllowlist>[number];
 
@@ -50,7 +50,7 @@ function requireReason(text: string): string {
 export const asksToAllow = ({ query, refused }: Visit): boolean =>
   refused ? refused.form === "allow" : query.has("allow");
 
-export async function allowlistCard(visit: Visit, environment: Environment): Promise<Html> {
+export async function allowlistCard(visit: Visit, environment: ShownEnvironment): Promise<Html> {
   const { call, query, now } = visit;
   const entries = await call(listAllowlist, {
     query: { env_name: environment.name, in_force: true, page: pageOf(query), per_page: PER_PAGE },
@@ -68,7 +68,7 @@ export async function allowlistCard(visit: Visit, environment: Environment): Pro
       ? empty({
           icon: "shield-check",
           title: "Nothing is allowlisted",
-          text: "An artifact on the allowlist is accepted whatever the policies say, with a reason, and with an end if you give one.",
+          text: "What is on the allowlist is accepted whatever the policies say, for a reason, until its end.",
           command: `kosli allow artifact NAME --artifact-type oci --environment ${environment.name} --reason REASON`,
         })
       : table({ caption: "Allowlist", columns, rows: entries.map((entry) => entryRow(visit, entry, now)) });
@@ -82,14 +82,17 @@ export async function allowlistCard(visit: Visit, environment: Environment): Pro
 
 function entryRow({ here }: Visit, entry: Entry, now: number): Html {
   const until = entry.expires_at === undefined ? html`<span class="muted">no end</span>` : time(entry.expires_at, now);
-  return html`<tr><td class="lead"><span class="t-name">${artifactName(entry.artifact_name)}</span><div class="sub">${fingerprint(
+  return html`<tr><td class="lead"><span class="t-name">${artifactName(entry.artifact_name)}</span><div
+class="sub">${fingerprint(
     entry.fingerprint,
-  )}</div></td><td class="fill"><span class="prose">${entry.description}</span><div class="sub"><span>by <bdi>${entry.user_name}</bdi></span></div></td><td class="r" data-l="Since">${time(entry.timestamp, now)}</td><td class="r" data-l="Until">${until}</td>
+  )}</div></td><td class="fill"><span class="prose">${entry.description}</span><div class="sub"><span>by
+<bdi>${entry.user_name}</bdi></span></div></td><td class="r" data-l="Since">${time(entry.timestamp, now)}</td><td
+class="r" data-l="Until">${until}</td>
 <td class="r">${linkButton(here({ allow: entry.fingerprint }), "Change", { kind: "small" })}</td></tr>`;
 }
 
 /** The form, with what is known about the artifact: its entry in force, or its name from the address. */
-export async function allowForm(visit: Visit, environment: Environment): Promise<Html> {
+export async function allowForm(visit: Visit, environment: ShownEnvironment): Promise<Html> {
   const asked = visit.query.get("allow") ?? "";
   const known = FINGERPRINT.test(asked) ? await findKnown(visit, environment, asked) : null;
   const isNew = known === null || known.reason === null;
@@ -141,7 +144,7 @@ export async function allowForm(visit: Visit, environment: Environment): Promise
 
 type Known = { name: string; reason: string | null; until: number | null };
 
-async function findKnown({ call, query }: Visit, { name }: Environment, value: string): Promise<Known> {
+async function findKnown({ call, query }: Visit, { name }: ShownEnvironment, value: string): Promise<Known> {
   const [entry] = await call(listAllowlist, {
     query: { env_name: name, in_force: true, fingerprint: value, per_page: 1 },
   });

@@ -10,8 +10,8 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 
-export type Snapshot = AnswerOf<typeof getSnapshot>;
-export type Artifact = Snapshot["artifacts"][number];
+export type ShownSnapshot = AnswerOf<typeof getSnapshot>;
+export type Artifact = ShownSnapshot["artifacts"][number];
 
 /** Reasons that a row shows; the explanation has all of them. */
 const MAX_REASONS = 4;
@@ -45,7 +45,7 @@ export function artifactHref({ to }: Visit, { flows: [flow], fingerprint: value 
 }
 
 /** `tr` elements; those of a logical environment in groups, each a `tbody`. */
-export function artifactRows(visit: Visit, { artifacts, index }: Snapshot, environment: string): Html[] {
+export function artifactRows(visit: Visit, { artifacts, index }: ShownSnapshot, environment: string): Html[] {
   const isGrouped = artifacts.some(({ environment_name: member }) => member !== undefined);
   const rowsOf = (artifact: Artifact): Html =>
     artifactRow(visit, artifact, { environment, index, owner: artifact.environment_name ?? environment });
@@ -77,8 +77,10 @@ function artifactRow(visit: Visit, artifact: Artifact, place: Place): Html {
       : html`<a class="t-name" href="${href}" data-prefetch>${label}</a>`;
   const { was, now: runs } = annotation;
   const instances = was === 0 || runs === 0 || was === runs ? `${runs}` : `${was} → ${runs}`;
-  return html`<tr${details && html` class="has-detail"`}><td class="lead"><div class="name-cell">${icon("package")}<div>${title}
-${sub}</div></div></td><td>${stateOf(artifact)}${decisions(artifact, why)}</td><td class="flow">${provenance(visit, artifact)}</td>
+  return html`<tr${details && html` class="has-detail"`}><td class="lead"><div
+class="name-cell">${icon("package")}<div>${title}
+${sub}</div></div></td><td>${stateOf(artifact)}${decisions(artifact, why)}</td><td
+class="flow">${provenance(visit, artifact)}</td>
 <td class="r num" data-l="Instances">${instances}</td>${sinceCell(artifact, visit.now)}</tr>${
     details && html`<tr class="detail"><td colspan="5" class="full">${details}</td></tr>`
   }`;
@@ -119,7 +121,7 @@ function provenance({ to }: Visit, { flows }: Artifact): Html {
 
 function sinceCell({ creationTimestamp: starts, commit_lead_time: lead }: Artifact, now: number): Html {
   const known = starts.filter((start) => start > 0);
-  const since = known.length === 0 ? null : Math.min(...known);
+  const since = known.length === 0 ? null : known.reduce((first, start) => Math.min(first, start));
   return html`<td class="r" data-l="Since">${time(since, now)}${
     lead !== null && html`<div class="sub nowrap hide-s">lead ${formatSpan(lead)}</div>`
   }</td>`;

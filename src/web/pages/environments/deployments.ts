@@ -11,7 +11,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { artifactName } from "./artifact-rows.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 type Deployment = AnswerOf<typeof listEnvironmentDeployments>["deployments"][number];
 type Frequency = AnswerOf<typeof getDeploymentFrequency>;
@@ -22,7 +22,7 @@ const MAX_POINTS = 50;
 const DAY_S = 86_400;
 const WINDOWS = [7, 30, 90, 365] as const;
 
-export async function deploymentsTab(visit: Visit, environment: Environment): Promise<Html> {
+export async function environmentDeployments(visit: Visit, environment: ShownEnvironment): Promise<Html> {
   const { call, query, now, here } = visit;
   const days = WINDOWS.find((one) => String(one) === query.get("days")) ?? 30;
   const params = { env_name: environment.name };
@@ -78,7 +78,9 @@ function frequencyCard({ daily, total, median_per_day: median }: Frequency, now:
     amount,
   }));
   const busiest = days.reduce((most, day) => (day.amount > most.amount ? day : most), { label: "", amount: 0 });
-  const finding = `${total} deployments in ${days.length} days, ${median} a day at the median; most on ${busiest.label}: ${busiest.amount}`;
+  const finding =
+    `${total} deployments in ${days.length} days, ${median} a day at the median; ` +
+    `most on ${busiest.label}: ${busiest.amount}`;
   return card({
     id: "h-freq",
     title: "Frequency",
@@ -120,7 +122,8 @@ function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
       : html`<a class="t-name" href="${to.artifact(flow, deployment.fingerprint)}">${label}</a>`;
   const place =
     index !== null &&
-    html`<a href="${to.snapshot(deployment.environment_name, index)}"><span><bdi>${deployment.environment_name}</bdi> #${index}</span></a>`;
+    html`<a href="${to.snapshot(deployment.environment_name, index)}"><span><bdi>${deployment.environment_name}</bdi>
+#${index}</span></a>`;
   const provenance =
     flow === null
       ? html`<span class="muted">–</span>`

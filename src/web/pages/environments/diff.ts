@@ -12,7 +12,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { artifactName } from "./artifact-rows.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 type Diff = AnswerOf<typeof environmentDiff>;
 type Info = Diff["changed"]["artifacts"][number];
@@ -49,7 +49,8 @@ export async function diffView(
     problem: problems["snappish1"] ?? null,
   })}${sideField("right", { label: "Second", value: right, problem: problems["snappish2"] ?? null })}<button
 class="btn btn-primary" type="submit">Compare</button></form>
-<p class="hint gap-b">An environment stands for its latest snapshot. <code>#12</code> is snapshot 12, <code>~1</code> the one before
+<p class="hint gap-b">An environment stands for its latest snapshot. <code>#12</code> is snapshot 12, <code>~1</code>
+the one before
 the latest, <code>@{2.days.ago}</code> or <code>@{2026-01-31T12:00:00}</code> the one in force then:
 <code>production~1</code>.</p>`;
   if (answer === null) return html`${form}${nothingAsked()}`;
@@ -81,7 +82,8 @@ async function compare({ call }: Visit, { left, right }: Sides, limit: number): 
 function sideField(name: string, options: { label: string; value: string; problem: string | null }): Html {
   const { label, value, problem } = options;
   const invalid = problem !== null && html` aria-invalid="true" aria-describedby="${name}-error"`;
-  return html`<div class="form-field"><label for="${name}">${label}</label><input class="field mono" id="${name}" name="${name}"
+  return html`<div class="form-field"><label for="${name}">${label}</label><input class="field mono" id="${name}"
+name="${name}"
 value="${value}" placeholder="production~1" maxlength="300" required${invalid}>${
     problem !== null && html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${problem}</p>`
   }</div>`;
@@ -98,10 +100,10 @@ function comparison(visit: Visit, diff: Diff, long: GroupKey | null): Html {
   };
   const total = (key: GroupKey): number => items[key].total ?? items[key].artifacts.length;
   const differs = total("added") + total("removed") + total("changed");
-  const head = html`<p class="diff-sum" role="status">${snapshotLink(visit, first)} ${icon("arrow-right", "12")} ${snapshotLink(
-    visit,
-    second,
-  )} <b>${differs === 0 ? "Nothing differs" : `${formatNumber(differs)} ${differs === 1 ? "artifact differs" : "artifacts differ"}`}</b></p>`;
+  const words = `${formatNumber(differs)} ${differs === 1 ? "artifact differs" : "artifacts differ"}`;
+  const finding = differs === 0 ? "Nothing differs" : words;
+  const head = html`<p class="diff-sum" role="status">${snapshotLink(visit, first)} ${icon("arrow-right", "12")}
+${snapshotLink(visit, second)} <b>${finding}</b></p>`;
   const shown = GROUPS.filter(({ key }) => total(key) > 0 && (long === null || long === key));
   const cards = shown.map((group) =>
     groupCard(visit, group, { artifacts: items[group.key].artifacts, total: total(group.key) }),
@@ -134,7 +136,8 @@ function groupCard(
   const more = total - artifacts.length;
   return card({
     id: `h-${key}`,
-    title: html`<span class="row"><span class="diffmark ${look}" aria-hidden="true">${icon(mark)}</span>${title}</span>`,
+    title: html`<span class="row"><span class="diffmark ${look}"
+aria-hidden="true">${icon(mark)}</span>${title}</span>`,
     note: count(total),
     body: list,
     foot:
@@ -166,7 +169,7 @@ function artifactRow({ to, now }: Visit, artifact: Info, key: GroupKey): Html {
 }
 
 /** The tab of an environment: the latest snapshot against the one before, unless the address has others. */
-export function diffTab(visit: Visit, { name }: Environment): Promise<Html> {
+export function diffTab(visit: Visit, { name }: ShownEnvironment): Promise<Html> {
   const { query, to } = visit;
   const sides = { left: query.get("left") ?? `${name}~1`, right: query.get("right") ?? name };
   return diffView(visit, sides, {

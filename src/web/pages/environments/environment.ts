@@ -7,7 +7,7 @@ import type { Html } from "../../html.ts";
 import { page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { allowlistForms } from "./allowlist.ts";
-import { deploymentsTab } from "./deployments.ts";
+import { environmentDeployments } from "./deployments.ts";
 import { diffTab } from "./diff.ts";
 import { eventsTab } from "./events.ts";
 import { crumbsOf, environmentHead, environmentTabs, shownTabs } from "./head.ts";
@@ -16,20 +16,20 @@ import type { Moment } from "./history.ts";
 import { logTab } from "./log.ts";
 import { policiesTab, policyForms } from "./policies.ts";
 import { readSnapshot } from "./running.ts";
-import type { Snapshot } from "./artifact-rows.ts";
-import { settingsForms, settingsTab } from "./settings.ts";
+import type { ShownSnapshot } from "./artifact-rows.ts";
+import { settingsForms, environmentSettings } from "./settings.ts";
 import { snapshotContent } from "./snapshot-page.ts";
 import { reportCommand } from "./types.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
-type TabBody = (visit: Visit, environment: Environment) => Promise<Html> | Html;
+type TabBody = (visit: Visit, environment: ShownEnvironment) => Promise<Html> | Html;
 const BODIES: Readonly<Record<Exclude<Tab, "running">, TabBody>> = {
   events: eventsTab,
   log: logTab,
   policies: policiesTab,
   diff: diffTab,
-  deployments: deploymentsTab,
-  settings: settingsTab,
+  deployments: environmentDeployments,
+  settings: environmentSettings,
 };
 
 /** Where a form that was refused is shown again, whatever the address says. */
@@ -58,7 +58,7 @@ export const environmentPage = page({
 /** `?allow=FINGERPRINT` alone opens the form for the allowlist. */
 const impliedTab = (query: URLSearchParams): Tab => (query.has("allow") ? "settings" : "running");
 
-async function showRunning(visit: Visit, environment: Environment): Promise<Content> {
+async function showRunning(visit: Visit, environment: ShownEnvironment): Promise<Content> {
   const moment = momentOf(visit.query);
   const found = await findSnapshot(visit, environment, moment);
   if (!found) return showUnreported(visit, environment);
@@ -69,10 +69,10 @@ async function showRunning(visit: Visit, environment: Environment): Promise<Cont
 /** The snapshot in force at the time in the address, else the latest one; null before the first one. */
 async function findSnapshot(
   visit: Visit,
-  { name }: Environment,
+  { name }: ShownEnvironment,
   moment: Moment | null,
-): Promise<{ snapshot: Snapshot; moment: Moment | null } | null> {
-  const latest = async (): Promise<Snapshot | null> => {
+): Promise<{ snapshot: ShownSnapshot; moment: Moment | null } | null> {
+  const latest = async (): Promise<ShownSnapshot | null> => {
     try {
       return await readSnapshot(visit, name, "-1");
     } catch (error) {
@@ -109,7 +109,7 @@ function momentOf(query: URLSearchParams): Moment | null {
     : { text, problem: null };
 }
 
-function showUnreported(visit: Visit, environment: Environment): Content {
+function showUnreported(visit: Visit, environment: ShownEnvironment): Content {
   const isLogical = environment.type === "logical";
   const body = empty({
     icon: "server",

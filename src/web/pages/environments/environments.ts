@@ -15,7 +15,7 @@ import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { TYPES, isSilent, typeName } from "./types.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 type EnvironmentPage = Exclude<AnswerOf<typeof listEnvs>, readonly unknown[]>;
 
@@ -30,7 +30,7 @@ export const environmentsPage = page({
     create: form(createEnv, async ({ call, to }, fields) => {
       const name = fields.text("name").trim();
       // An unknown type is refused by the operation, at its field.
-      const type = fields.text("type") as Environment["type"];
+      const type = fields.text("type") as ShownEnvironment["type"];
       // The operation changes an environment that exists: this form must not.
       if (await exists(call, name)) throw invalid({ name: "An environment with this name already exists" });
       await call(createEnv, {
@@ -198,12 +198,13 @@ function environmentTable(
   })}</section>${pager(visit, { total: total_count, page: number, per_page, page_count: total_pages })}`;
 }
 
-function environmentRow({ to, now }: Visit, environment: Environment): Html {
+function environmentRow({ to, now }: Visit, environment: ShownEnvironment): Html {
   const { name, type, description, artifact_compliance_count: counts } = environment;
   const members = environment.included_environments;
+  const tags = tagList(environment.tags);
   const detail = html`<span>${typeName(type)}${
     members && html`, ${members.length} ${members.length === 1 ? "member" : "members"}`
-  }</span>${description !== "" && html`<span class="cut"><bdi>${description}</bdi></span>`}${tagList(environment.tags)}`;
+  }</span>${description !== "" && html`<span class="cut"><bdi>${description}</bdi></span>`}${tags}`;
   const running = counts
     ? verdictBar({ compliant: counts.true, failing: counts.false, unknown: counts.null })
     : html`<span class="sub">no snapshot yet</span>`;

@@ -13,7 +13,7 @@ import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { artifactName } from "./artifact-rows.ts";
 import { reportCommand } from "./types.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 type Event = AnswerOf<typeof getEnvEvents>[number];
 
@@ -22,7 +22,7 @@ const KINDS = ["started", "exited", "changed"] as const;
 const PERIODS = { "1": "1days", "7": "7days", "30": "30days", "90": "90days" } as const;
 const NAMES = ["search", "kind", "days", "repo"] as const;
 
-export async function eventsTab(visit: Visit, environment: Environment): Promise<Html> {
+export async function eventsTab(visit: Visit, environment: ShownEnvironment): Promise<Html> {
   const { call, query, here } = visit;
   const kind = KINDS.find((one) => one === query.get("kind"));
   const period = PERIODS[query.get("days") as keyof typeof PERIODS];
@@ -40,7 +40,25 @@ export async function eventsTab(visit: Visit, environment: Environment): Promise
     },
   });
   const isFiltered = NAMES.some((name) => (query.get(name) ?? "") !== "");
-  const form = filters(visit, {
+  const form = eventFilters(visit);
+  if (events.length > 0) return html`${form}${eventList(visit, environment, events)}`;
+  if (isFiltered || pageOf(query) > 1)
+    return html`${form}<section class="card">${empty({
+      icon: "search",
+      title: "No event matches",
+      text: "The search looks for a part of the artifact's name, or the beginning of its fingerprint.",
+      actions: linkButton(here({ search: null, kind: null, days: null, repo: null }), "Clear filters"),
+    })}</section>`;
+  return html`<section class="card">${empty({
+    icon: "history",
+    title: "No events yet",
+    text: "An event is recorded when an artifact starts, exits or changes.",
+    command: reportCommand(environment),
+  })}</section>`;
+}
+
+const eventFilters = (visit: Visit): Html =>
+  filters(visit, {
     items: [
       { kind: "search", name: "search", label: "Name or fingerprint" },
       {
@@ -72,29 +90,15 @@ export async function eventsTab(visit: Visit, environment: Environment): Promise
     total: null,
     what: "events",
   });
-  if (events.length > 0) return html`${form}${eventList(visit, environment, events)}`;
-  if (isFiltered || pageOf(query) > 1)
-    return html`${form}<section class="card">${empty({
-      icon: "search",
-      title: "No event matches",
-      text: "The search looks for a part of the artifact's name, or the beginning of its fingerprint.",
-      actions: linkButton(here({ search: null, kind: null, days: null, repo: null }), "Clear filters"),
-    })}</section>`;
-  return html`<section class="card">${empty({
-    icon: "history",
-    title: "No events yet",
-    text: "An event is recorded when an artifact starts, exits or changes.",
-    command: reportCommand(environment),
-  })}</section>`;
-}
 
 /** Older events are fetched when the end of the list comes into view; without scripts it is a link. */
-function eventList(visit: Visit, environment: Environment, events: readonly Event[]): Html {
+function eventList(visit: Visit, environment: ShownEnvironment, events: readonly Event[]): Html {
   const page = pageOf(visit.query);
   const newer = page > 1 && html`<p class="gap-b"><a href="${visit.here({ page: page - 1 })}">Newer events</a></p>`;
   const older =
     events.length === PER_PAGE &&
-    html`<li class="tl-more"><a class="btn" href="${visit.here({ page: page + 1 })}" data-hx-get="${visit.here({ page: page + 1 })}"
+    html`<li class="tl-more"><a class="btn" href="${visit.here({ page: page + 1 })}"
+data-hx-get="${visit.here({ page: page + 1 })}"
 data-hx-trigger="click, intersect once" data-hx-target="closest li" data-hx-swap="outerHTML"
 data-hx-select="#events > li">Older events</a></li>`;
   return html`${newer}<section class="card" aria-label="Events"><ol class="tl" id="events">${events.map((event) =>
@@ -123,6 +127,7 @@ function eventItem({ to, now }: Visit, event: Event, isLogical: boolean): Html {
     event.type === "exited" || event.type.startsWith("became")
       ? null
       : plainState(stateOfVerdict(event.artifact_compliance));
+  const place = html`${isLogical && html`<bdi>${event.environment_name}</bdi> `}#${event.snapshot_index}`;
   const parts = [
     event.sha256 !== "" && fingerprint(event.sha256),
     html`<span>${event.description}</span>`,
@@ -130,8 +135,8 @@ function eventItem({ to, now }: Visit, event: Event, isLogical: boolean): Html {
     flow && html`<a href="${to.flow(flow)}"><bdi>${flow}</bdi></a>`,
     event.code_diff && reportedLink(event.code_diff, "Commits"),
   ];
-  return html`<li><span class="tl-n ${look}" aria-hidden="true">${icon(name, "12")}</span><div class="tl-b"><b>${title}</b> ${word}
-in <a href="${to.snapshot(event.environment_name, event.snapshot_index)}">${isLogical && html`<bdi>${event.environment_name}</bdi> `}#${
-    event.snapshot_index
-  }</a><div class="sub ev-sub">${parts}</div></div>${time(event.reported_at, now)}</li>`;
+  return html`<li><span class="tl-n ${look}" aria-hidden="true">${icon(name, "12")}</span><div
+class="tl-b"><b>${title}</b> ${word}
+in <a href="${to.snapshot(event.environment_name, event.snapshot_index)}">${place}</a><div
+class="sub ev-sub">${parts}</div></div>${time(event.reported_at, now)}</li>`;
 }

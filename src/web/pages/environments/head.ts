@@ -10,7 +10,7 @@ import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Crumb, Visit } from "../../page/page.ts";
 import { formerName, isArchived, isSilent, typeName } from "./types.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 export const TABS = ["running", "events", "log", "policies", "diff", "deployments", "settings"] as const;
 export type Tab = (typeof TABS)[number];
@@ -26,7 +26,7 @@ const TAB_NAMES: Readonly<Record<Tab, string>> = {
 };
 
 /** Policies belong to physical environments; only who may change something has settings. */
-export const shownTabs = ({ may }: Visit, { type, name }: Environment): Tab[] =>
+export const shownTabs = ({ may }: Visit, { type, name }: ShownEnvironment): Tab[] =>
   TABS.filter((tab) => {
     if (tab === "policies") return type !== "logical";
     if (tab === "settings") return (may(updateEnv) || may(patchTags)) && !isArchived(name);
@@ -35,7 +35,7 @@ export const shownTabs = ({ may }: Visit, { type, name }: Environment): Tab[] =>
 
 export const environmentTabs = (
   visit: Visit,
-  environment: Environment,
+  environment: ShownEnvironment,
   { current, running }: { current: Tab; running?: number | null },
 ): Html =>
   tabs(
@@ -49,7 +49,11 @@ export const environmentTabs = (
   );
 
 /** The head of the environment itself. */
-export function environmentHead({ now, to }: Visit, environment: Environment, actions: readonly Value[] = []): Html {
+export function environmentHead(
+  { now, to }: Visit,
+  environment: ShownEnvironment,
+  actions: readonly Value[] = [],
+): Html {
   const { name, included_environments: members } = environment;
   return html`${pageHead({
     title: html`<bdi>${name}</bdi>`,
@@ -68,7 +72,7 @@ export function environmentHead({ now, to }: Visit, environment: Environment, ac
 }
 
 /** When the reporter was last heard of; null for a logical environment, and before the first report. */
-export const reported = (environment: Environment, now: number): Html | null =>
+export const reported = (environment: ShownEnvironment, now: number): Html | null =>
   environment.last_reported_at === null
     ? null
     : html`${icon("sync")}reported ${time(environment.last_reported_at, now)}${
@@ -79,7 +83,7 @@ const archivedNote = (href: string): Html =>
   html`<p class="done" role="status">This environment is archived. Its snapshots stay readable, and nothing can be
 reported to it. <a href="${href}">The environment that has its name now</a>, if there is one.</p>`;
 
-export const crumbsOf = ({ to }: Visit, environment?: Environment): Crumb[] => [
+export const crumbsOf = ({ to }: Visit, environment?: ShownEnvironment): Crumb[] => [
   { text: "Environments", href: to.environments() },
   ...(environment ? [{ text: environment.name, href: to.environment(environment.name) }] : []),
 ];

@@ -7,7 +7,7 @@ import { formatDate, formatInput, formatSpan, formatUtc } from "../../components
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 type History = AnswerOf<typeof getSnapshotHistory>;
 type Run = History["runs"][number];
@@ -29,7 +29,7 @@ export type Moment = { text: string; problem: string | null };
 /** @param at the snapshot that is shown */
 export async function historyCard(
   visit: Visit,
-  { name }: Environment,
+  { name }: ShownEnvironment,
   { at, moment }: { at: { index: number; timestamp: number }; moment: Moment | null },
 ): Promise<Html> {
   const history = await visit.call(getSnapshotHistory, {
@@ -43,7 +43,8 @@ export async function historyCard(
   const rects = history.runs.map((run) => runBar(run, { start: first.from, span, shown: at.index }));
   const action = visit.to.environment(name);
   const isNow = last.last_index === history.total;
-  return html`<section class="card hist" aria-labelledby="h-hist"><div class="hist-top"><h2 id="h-hist">History</h2><span
+  return html`<section class="card hist" aria-labelledby="h-hist"><div class="hist-top"><h2
+id="h-hist">History</h2><span
 class="sub">${range}</span>${momentForm(action, at, moment)}</div>
 ${moment?.problem && html`<p class="field-error" id="at-error">${icon("alert-fill", "12")}${moment.problem}</p>`}
 <svg class="chart" height="24" role="img" aria-label="${sentence(history)}">${rects}</svg>
@@ -69,8 +70,10 @@ const place = (x: number, width: number): Html =>
 function momentForm(action: string, at: { timestamp: number }, moment: Moment | null): Html {
   const invalid = moment?.problem && html` aria-invalid="true" aria-describedby="at-error"`;
   const value = moment?.text ?? formatInput(at.timestamp);
-  return html`<form class="right row" method="get" action="${action}"><label class="sub" for="at">State at (UTC)</label><input
-class="field" id="at" type="text" name="at" value="${value}" size="16" maxlength="64" required${invalid}><button class="btn"
+  return html`<form class="right row" method="get" action="${action}"><label class="sub" for="at">State at
+(UTC)</label><input
+class="field" id="at" type="text" name="at" value="${value}" size="16" maxlength="64" required${invalid}><button
+class="btn"
 type="submit">Go</button></form>`;
 }
 
@@ -80,7 +83,8 @@ function slider(action: string, { from, to, at }: { from: number; to: number; at
   const [low, high] = [Math.floor(from), Math.ceil(to)];
   const value = low + Math.round((at - low) / step) * step;
   const range = html`min="${low}" max="${high}" step="${step}" value="${Math.min(value, high)}"`;
-  return html`<form class="hist-slide" method="get" action="${action}"><label class="vh" for="moment">Time: show the snapshot
+  return html`<form class="hist-slide" method="get" action="${action}"><label class="vh" for="moment">Time: show the
+snapshot
 in force then</label><input id="moment" type="range" name="moment" ${range} data-submit><button class="btn btn-s no-js"
 type="submit">Show</button></form>`;
 }

@@ -12,13 +12,13 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { reportCommand } from "./types.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 type Outline = AnswerOf<typeof listSnapshotOutlines>["data"][number];
 
 const PER_PAGE = 25;
 
-export async function logTab(visit: Visit, environment: Environment): Promise<Html> {
+export async function logTab(visit: Visit, environment: ShownEnvironment): Promise<Html> {
   const { data, pagination } = await visit.call(listSnapshotOutlines, {
     params: { env_name: environment.name },
     query: { page: pageOf(visit.query), per_page: PER_PAGE },
@@ -54,11 +54,12 @@ const CAUSES: Readonly<Record<Outline["cause"], string>> = {
   member: "member changed by",
 };
 
-function outlineRow({ to, now }: Visit, { name }: Environment, outline: Outline): Html {
+function outlineRow({ to, now }: Visit, { name }: ShownEnvironment, outline: Outline): Html {
   const { artifact_compliance_count: counts, member, timestamp: taken } = outline;
   const cause = html`${CAUSES[outline.cause]} <bdi>${outline.user_name || "the server"}</bdi>${
     member &&
-    html` in <a href="${to.snapshot(member.name, member.index)}"><span><bdi>${member.name}</bdi> #${member.index}</span></a>`
+    html` in <a href="${to.snapshot(member.name, member.index)}"><span><bdi>${member.name}</bdi>
+#${member.index}</span></a>`
   }`;
   const cell = nameCell({
     href: to.snapshot(name, outline.index),
@@ -70,11 +71,12 @@ function outlineRow({ to, now }: Visit, { name }: Environment, outline: Outline)
     compliant: counts.true,
     failing: counts.false,
     unknown: counts.null,
-  })}</td><td class="r num" data-l="In force for">${span}</td><td class="r" data-l="Taken">${timestamp(taken)}</td></tr>`;
+  })}</td><td class="r num" data-l="In force for">${span}</td><td class="r"
+data-l="Taken">${timestamp(taken)}</td></tr>`;
 }
 
 /** Downloads need no script: the form asks the operation itself. */
-function fileCard({ to, org }: Visit, { name }: Environment): Html {
+function fileCard({ to, org }: Visit, { name }: ShownEnvironment): Html {
   const kinds = [
     { value: "", text: "All events" },
     { value: "started", text: "Starts" },
@@ -86,7 +88,8 @@ function fileCard({ to, org }: Visit, { name }: Environment): Html {
     id: "h-csv",
     title: "Audit log",
     note: "all events with verdicts, commits and who reported them, as CSV",
-    body: padded(html`<form class="filters no-gap" method="get" action="${to.api("environments", org, name, "auditlog")}"><select
+    body: padded(html`<form class="filters no-gap" method="get"
+action="${to.api("environments", org, name, "auditlog")}"><select
 class="field" name="event_types" aria-label="Events">${choice}</select><input class="field" name="flow_names"
 aria-label="Flows, separated by commas" placeholder="Flows: api, web"><input class="field" name="repo_names"
 aria-label="Repositories, separated by commas" placeholder="Repositories"><button class="btn" type="submit">${icon(

@@ -7,7 +7,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form } from "../../page/page.ts";
 import type { Form, Visit } from "../../page/page.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 import { isArchived } from "./types.ts";
 
 const policiesOf = ({ to, params }: Visit): string => to.environment(params["env"] ?? "", { tab: "policies" });
@@ -29,7 +29,7 @@ export const policyForms: Readonly<Record<string, Form>> = {
   }),
 };
 
-export function policiesTab(visit: Visit, environment: Environment): Html {
+export function policiesTab(visit: Visit, environment: ShownEnvironment): Html {
   const { query, may, refused } = visit;
   const asked = refused?.form === "detach" ? refused.fields.text("policy_names") : query.get("detach");
   const mayChange = may(attachPolicyToEnv) && !isArchived(environment.name);
@@ -37,17 +37,18 @@ export function policiesTab(visit: Visit, environment: Environment): Html {
   return html`${attachedPolicies(visit, environment, mayChange)}${mayChange && attachForm(visit)}`;
 }
 
-function attachedPolicies({ to, here }: Visit, { policies, name }: Environment, mayChange: boolean): Html {
+function attachedPolicies({ to, here }: Visit, { policies, name }: ShownEnvironment, mayChange: boolean): Html {
   if (policies.length === 0)
     return html`<section class="card">${empty({
       icon: "law",
       title: "No policy is attached",
-      text: "Without a policy the state of the environment is unknown. A policy says what must be true of all that runs.",
+      text: "Without a policy the state is unknown. A policy says what must be true of all that runs.",
       command: `kosli attach-policy POLICY --environment ${name}`,
     })}</section>`;
   const rows = policies.map(
     (policy, at) =>
-      html`<tr>${nameCell({ href: to.policy(policy), name: html`<bdi>${policy}</bdi>` })}<td>${tag("latest version")}</td>
+      html`<tr>${nameCell({ href: to.policy(policy), name: html`<bdi>${policy}</bdi>` })}
+<td>${tag("latest version")}</td>
 <td class="r num" data-l="Position">${at + 1}</td><td class="r">${
         mayChange && linkButton(here({ detach: policy }), "Detach", { kind: "small" })
       }</td></tr>`,
@@ -58,7 +59,8 @@ function attachedPolicies({ to, here }: Visit, { policies, name }: Environment, 
     { text: "Position", isRight: true },
     { text: "Change", isRight: true, isHidden: true },
   ];
-  return html`<section class="card" aria-label="Attached policies">${table({ caption: "Attached policies", columns, rows })}</section>`;
+  const list = table({ caption: "Attached policies", columns, rows });
+  return html`<section class="card" aria-label="Attached policies">${list}</section>`;
 }
 
 function attachForm(visit: Visit): Html {
@@ -78,7 +80,7 @@ href="${visit.to.policies()}">All policies</a>`,
   });
 }
 
-function askDetach(visit: Visit, { name }: Environment, policy: string): Html {
+function askDetach(visit: Visit, { name }: ShownEnvironment, policy: string): Html {
   const fields = html`${hiddenField("policy_names", policy)}<p>The environment <b><bdi>${name}</bdi></b> is re-evaluated
 without <b><bdi>${policy}</bdi></b>. What fails only this policy becomes compliant; without any policy the state is
 unknown. The result is a new snapshot.</p>`;

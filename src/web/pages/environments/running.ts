@@ -10,10 +10,10 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { artifactHref, artifactName, artifactRows, changeOf } from "./artifact-rows.ts";
-import type { Artifact, Snapshot } from "./artifact-rows.ts";
+import type { Artifact, ShownSnapshot } from "./artifact-rows.ts";
 import { historyCard } from "./history.ts";
 import type { Moment } from "./history.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 const PER_PAGE = 25;
 /** Changes and failures that the column at the side lists. */
@@ -23,7 +23,7 @@ const SHOWN = ["all", "failing", "changed"] as const;
 type Show = (typeof SHOWN)[number];
 
 /** Reads the page of artifacts that the address asks for. @throws AppError 404 */
-export function readSnapshot({ call, query }: Visit, environment: string, expression: string): Promise<Snapshot> {
+export function readSnapshot({ call, query }: Visit, environment: string, expression: string): Promise<ShownSnapshot> {
   return call(getSnapshot, {
     params: { env_name: environment, snapshot_expression: expression },
     query: { page: pageOf(query), per_page: PER_PAGE, show: showOf(query) },
@@ -33,15 +33,15 @@ export function readSnapshot({ call, query }: Visit, environment: string, expres
 const showOf = (query: URLSearchParams): Show => SHOWN.find((one) => one === query.get("show")) ?? "all";
 
 /** Artifacts that run in a snapshot. */
-export const runningIn = ({ artifact_compliance_count: counts }: Snapshot): number =>
+export const runningIn = ({ artifact_compliance_count: counts }: ShownSnapshot): number =>
   counts.true + counts.false + counts.null;
 
 export async function snapshotView(
   visit: Visit,
-  { environment, snapshot, moment }: { environment: Environment; snapshot: Snapshot; moment: Moment | null },
+  { environment, snapshot, moment }: { environment: ShownEnvironment; snapshot: ShownSnapshot; moment: Moment | null },
 ): Promise<Html> {
   const { call } = visit;
-  const read = (show: Show, size: number): Promise<Snapshot> =>
+  const read = (show: Show, size: number): Promise<ShownSnapshot> =>
     call(getSnapshot, {
       params: { env_name: environment.name, snapshot_expression: snapshot.index },
       query: { show, per_page: size },
@@ -66,7 +66,7 @@ export async function snapshotView(
 
 function artifactsCard(
   visit: Visit,
-  { environment, snapshot, changes }: { environment: Environment; snapshot: Snapshot; changes: number },
+  { environment, snapshot, changes }: { environment: ShownEnvironment; snapshot: ShownSnapshot; changes: number },
 ): Html {
   const { query, here } = visit;
   const show = showOf(query);
@@ -129,7 +129,7 @@ const markOf = (artifact: Artifact): Mark => {
     : { icon: "diff-modified", look: "wait", word: "Changed" };
 };
 
-function changesCard(visit: Visit, { name }: Environment, changed: Snapshot): Html {
+function changesCard(visit: Visit, { name }: ShownEnvironment, changed: ShownSnapshot): Html {
   const before = changed.index - 1;
   const total = changed.pagination?.total ?? 0;
   const diff = visit.to.environmentDiff(`${name}#${before}`, `${name}#${changed.index}`);
@@ -145,7 +145,8 @@ function changesCard(visit: Visit, { name }: Environment, changed: Snapshot): Ht
         : html`<ul class="rows">${items}</ul>`,
     foot:
       rest > 0 &&
-      html`<span>${formatNumber(rest)} more</span><a class="right" href="${visit.here({ show: "changed" })}">Show all</a>`,
+      html`<span>${formatNumber(rest)} more</span><a class="right" href="${visit.here({ show: "changed" })}">Show
+all</a>`,
   });
 }
 
@@ -160,22 +161,25 @@ function changeItem(visit: Visit, artifact: Artifact): Html {
   const instances = annotation.now === 0 ? annotation.was : annotation.now;
   const amount = `${formatNumber(instances)} ${instances === 1 ? "instance" : "instances"}`;
   const diff = artifact.deployment_diff?.diff_url;
-  return html`<li><span class="diffmark ${look}" role="img" aria-label="${word}">${icon(mark)}</span><div class="grow">${label}
+  return html`<li><span class="diffmark ${look}" role="img" aria-label="${word}">${icon(mark)}</span><div
+class="grow">${label}
 <div class="sub">${changeOf(artifact) ?? "changed"}, ${amount}${
     diff && /^https?:\/\//.test(diff) && html` · <a href="${diff}" rel="noopener noreferrer">commits</a>`
   }</div></div></li>`;
 }
 
 /** @param failing the snapshot with its first failing artifacts */
-function policiesCard(visit: Visit, environment: Environment, failing: Snapshot): Html {
+function policiesCard(visit: Visit, environment: ShownEnvironment, failing: ShownSnapshot): Html {
   const { to, may } = visit;
   const policies = failing.applied_policies;
   const isComplete = failing.artifact_compliance_count.false <= PER_PAGE;
   const items = policies.map(({ name, version, failing_artifacts: own }) => {
-    const some = `${isComplete ? "" : "at least "}${formatNumber(own.length)} ${own.length === 1 ? "artifact fails" : "artifacts fail"}`;
+    const verb = own.length === 1 ? "artifact fails" : "artifacts fail";
+    const some = `${isComplete ? "" : "at least "}${formatNumber(own.length)} ${verb}`;
     const text = own.length > 0 ? some : isComplete ? "no artifact fails" : "none of the first artifacts fails";
     return html`<li>${stateIcon(own.length > 0 ? "non_compliant" : "compliant")}<div class="grow"><a class="name"
-href="${to.policy(name)}"><bdi>${name}</bdi></a> <span class="muted">v${version}</span><div class="sub">${text}</div></div></li>`;
+href="${to.policy(name)}"><bdi>${name}</bdi></a> <span class="muted">v${version}</span><div
+class="sub">${text}</div></div></li>`;
   });
   const attach =
     environment.type !== "logical" &&

@@ -10,7 +10,7 @@ import type { Html } from "../../html.ts";
 import { form } from "../../page/page.ts";
 import type { Form, Visit } from "../../page/page.ts";
 import { allowForm, allowlistCard, asksToAllow } from "./allowlist.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 const nameOf = ({ params }: Visit): string => params["env"] ?? "";
 const settingsOf = (visit: Visit): string => visit.to.environment(nameOf(visit), { tab: "settings" });
@@ -42,20 +42,20 @@ export const settingsForms: Readonly<Record<string, Form>> = {
   ...tagForms("environment", (visit) => ({ id: nameOf(visit), back: settingsOf(visit) })),
 };
 
-export async function settingsTab(visit: Visit, environment: Environment): Promise<Html> {
+export async function environmentSettings(visit: Visit, environment: ShownEnvironment): Promise<Html> {
   const { may, query, refused } = visit;
   if (may(archiveEnv) && (query.get("ask") === "archive" || refused?.form === "archive"))
     return askArchive(visit, environment);
   const isLogical = environment.type === "logical";
   if (!isLogical && may(allowArtifact) && asksToAllow(visit)) return allowForm(visit, environment);
-  return html`${may(updateEnv) && describe(visit, environment)}${may(updateEnv) && isLogical && members(visit, environment)}${
-    !isLogical && may(allowArtifact) && (await allowlistCard(visit, environment))
-  }${may(patchTags) && card({ id: "h-tags", title: "Tags", body: tagEditor(visit, environment.tags) })}${
-    may(renameEnvironment) && rename(visit, environment)
-  }${may(archiveEnv) && archive(visit)}`;
+  return html`${may(updateEnv) && describe(visit, environment)}
+${may(updateEnv) && isLogical && members(visit, environment)}
+${!isLogical && may(allowArtifact) && (await allowlistCard(visit, environment))}
+${may(patchTags) && card({ id: "h-tags", title: "Tags", body: tagEditor(visit, environment.tags) })}
+${may(renameEnvironment) && rename(visit, environment)}${may(archiveEnv) && archive(visit)}`;
 }
 
-function describe(visit: Visit, { description }: Environment): Html {
+function describe(visit: Visit, { description }: ShownEnvironment): Html {
   const fields = textField(visit, {
     form: "describe",
     name: "description",
@@ -71,7 +71,7 @@ function describe(visit: Visit, { description }: Environment): Html {
   });
 }
 
-function members(visit: Visit, { included_environments: names }: Environment): Html {
+function members(visit: Visit, { included_environments: names }: ShownEnvironment): Html {
   const fields = textArea(visit, {
     form: "members",
     name: "included_environments",
@@ -88,7 +88,7 @@ function members(visit: Visit, { included_environments: names }: Environment): H
   });
 }
 
-function rename(visit: Visit, { name }: Environment): Html {
+function rename(visit: Visit, { name }: ShownEnvironment): Html {
   const fields = textField(visit, {
     form: "rename",
     name: "new_name",
@@ -106,7 +106,8 @@ const archive = ({ here }: Visit): Html =>
   card({
     id: "h-archive",
     title: "Archive",
-    body: padded(html`<p class="gap-b">An archived environment leaves the lists and the logical environments that include it. Its
+    body: padded(html`<p class="gap-b">An archived environment leaves the lists and the logical environments that
+include it. Its
 snapshots stay readable under another name, and its present name can be used again.</p>${linkButton(
       here({ ask: "archive" }),
       "Archive this environment",
@@ -114,8 +115,9 @@ snapshots stay readable under another name, and its present name can be used aga
     )}`),
   });
 
-function askArchive(visit: Visit, { name }: Environment): Html {
-  const fields = html`<p><b><bdi>${name}</bdi></b> leaves the lists and the logical environments that include it, and nothing can
+function askArchive(visit: Visit, { name }: ShownEnvironment): Html {
+  const fields = html`<p><b><bdi>${name}</bdi></b> leaves the lists and the logical environments that include it, and
+nothing can
 be reported to it any more. Its snapshots stay readable. Actions of this environment alone are deleted.</p>`;
   return card({
     id: "h-archive",

@@ -6,12 +6,12 @@ import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import type { Snapshot } from "./artifact-rows.ts";
+import type { ShownSnapshot } from "./artifact-rows.ts";
 import { crumbsOf, environmentTabs, reported } from "./head.ts";
 import type { Moment } from "./history.ts";
 import { runningIn, snapshotView } from "./running.ts";
 import { isArchived, typeName } from "./types.ts";
-import type { Environment } from "./types.ts";
+import type { ShownEnvironment } from "./types.ts";
 
 /** @param live the environment while the latest snapshot is shown; null for one that does not change */
 export async function snapshotContent(
@@ -21,7 +21,12 @@ export async function snapshotContent(
     snapshot,
     moment,
     live,
-  }: { environment: Environment; snapshot: Snapshot; moment: Moment | null; live: { environment: string } | null },
+  }: {
+    environment: ShownEnvironment;
+    snapshot: ShownSnapshot;
+    moment: Moment | null;
+    live: { environment: string } | null;
+  },
 ): Promise<Content> {
   const { index } = snapshot;
   const main = html`${snapshotHead(visit, environment, snapshot)}${environmentTabs(visit, environment, {
@@ -39,13 +44,13 @@ export async function snapshotContent(
 }
 
 /** `compliant` is false in the answer also where the verdict is unknown. */
-function verdictOf(environment: Environment, snapshot: Snapshot): boolean | null {
+function verdictOf(environment: ShownEnvironment, snapshot: ShownSnapshot): boolean | null {
   if (snapshot.is_latest) return environment.state;
   if (snapshot.compliant) return true;
   return snapshot.artifact_compliance_count.false > 0 ? false : null;
 }
 
-function snapshotHead(visit: Visit, environment: Environment, snapshot: Snapshot): Html {
+function snapshotHead(visit: Visit, environment: ShownEnvironment, snapshot: ShownSnapshot): Html {
   const { to, now } = visit;
   const { name } = environment;
   const { index, is_latest: isLatest, timestamp, user_name: user } = snapshot;
@@ -74,5 +79,5 @@ function snapshotHead(visit: Visit, environment: Environment, snapshot: Snapshot
   });
 }
 
-const ended = ({ next_snapshot_timestamp: next }: Snapshot, now: number): Html | null =>
+const ended = ({ next_snapshot_timestamp: next }: ShownSnapshot, now: number): Html | null =>
   next === null ? null : html`${icon("history")}until ${time(next, now)}`;

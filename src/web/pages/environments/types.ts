@@ -3,8 +3,8 @@ import type { getEnvironment } from "../../../api/environments/environments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 
 /** An environment as it is read alone. */
-export type Environment = AnswerOf<typeof getEnvironment>;
-type EnvironmentType = Environment["type"];
+export type ShownEnvironment = AnswerOf<typeof getEnvironment>;
+type EnvironmentType = ShownEnvironment["type"];
 
 export const TYPES = [
   { value: "K8S", text: "Kubernetes" },
@@ -23,7 +23,7 @@ export const typeName = (type: EnvironmentType): string =>
   (TYPES.find(({ value }) => value === type)?.text ?? type).replace(/:.*/, "");
 
 /** The command that reports what runs in an environment. */
-export function reportCommand({ type, name }: Pick<Environment, "type" | "name">): string {
+export function reportCommand({ type, name }: Pick<ShownEnvironment, "type" | "name">): string {
   const commands: Readonly<Record<Exclude<EnvironmentType, "logical">, string>> = {
     K8S: `kosli snapshot k8s ${name}`,
     ECS: `kosli snapshot ecs ${name} --clusters CLUSTER`,
@@ -41,7 +41,7 @@ export function reportCommand({ type, name }: Pick<Environment, "type" | "name">
 const SILENT_AFTER_S = 86_400;
 
 /** Whether the reporter of an environment seems to have stopped. */
-export const isSilent = ({ last_reported_at }: Pick<Environment, "last_reported_at">, now: number): boolean =>
+export const isSilent = ({ last_reported_at }: Pick<ShownEnvironment, "last_reported_at">, now: number): boolean =>
   last_reported_at !== null && now - last_reported_at > SILENT_AFTER_S;
 
 /** What archiving adds to a name. */
