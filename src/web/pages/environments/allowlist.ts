@@ -1,5 +1,6 @@
 /** The artifacts that an environment accepts whatever its policies say: the list, and the form that adds one. */
 import { allowArtifact, listAllowlist } from "../../../api/environments/allowlists.ts";
+import { MAX_EXPIRY_S } from "../../../domain/time.ts";
 import { invalid } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { formOf, textArea, textField } from "../../components/forms.ts";
@@ -9,6 +10,7 @@ import { endlessPager, pageOf } from "../../components/lists.ts";
 import { formatInput, formatUtc, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
+import type { Fields } from "../../page/fields.ts";
 import { form } from "../../page/page.ts";
 import type { Form, Visit } from "../../page/page.ts";
 import { artifactName } from "./artifact-rows.ts";
@@ -21,11 +23,7 @@ const FINGERPRINT = /^[0-9a-f]{64}$/;
 
 export const allowlistForms: Readonly<Record<string, Form>> = {
   allow: form(allowArtifact, async (visit, fields) => {
-    const end = fields.time("expires_at");
-    if (Number.isNaN(end))
-      throw invalid({
-        expires_at: `Input should be a date and time such as 2026-12-31 18:00 [input: ${fields.text("expires_at")}]`,
-      });
+    const end = parseEnd(fields);
     const name = visit.params["env"] ?? "";
     await visit.call(allowArtifact, {
       params: { env_name: name },
@@ -39,6 +37,18 @@ export const allowlistForms: Readonly<Record<string, Form>> = {
     return { go: visit.to.environment(name, { tab: "settings" }), done: "allowed" };
   }),
 };
+
+/** Epoch seconds; null for no end. @throws AppError invalid */
+function parseEnd(fields: Fields): number | null {
+  const end = fields.time("expires_at");
+  const problem = Number.isNaN(end)
+    ? "Input should be a date and time such as 2026-12-31 18:00"
+    : end !== null && end > MAX_EXPIRY_S
+      ? `The latest possible end is ${formatUtc(MAX_EXPIRY_S)}`
+      : null;
+  if (problem !== null) throw invalid({ expires_at: `${problem} [input: ${fields.text("expires_at")}]` });
+  return end;
+}
 
 /** The operation takes an empty reason from old clients; a person gives one. */
 function requireReason(text: string): string {
