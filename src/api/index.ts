@@ -37,6 +37,7 @@ import * as environmentsExplanations from "./environments/explanations.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
 import * as environmentsOverview from "./environments/overview.ts";
 import * as environmentsReports from "./environments/reports.ts";
+import * as environmentsSnapshotHistory from "./environments/snapshot-history.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
 import * as flowsArtifacts from "./flows/artifacts.ts";
 import * as flowsAuditPackages from "./flows/audit-packages.ts";
@@ -104,6 +105,7 @@ const resources: readonly object[] = [
   environmentsLogicalEnvironments,
   environmentsOverview,
   environmentsReports,
+  environmentsSnapshotHistory,
   environmentsSnapshots,
   flowsArtifacts,
   flowsAuditPackages,
