@@ -30,7 +30,7 @@ type FormOptions = {
   /** Name of the form in the page's `forms`. */
   name: string;
   /** Text of its button. */
-  submit: string;
+  submit: Value;
   fields: Value;
   isDanger?: boolean;
   /** Where "Cancel" leads; no such link without it. */
@@ -56,6 +56,15 @@ export function formOf(visit: FormVisit, { name, submit, fields, isDanger, cance
     isInline ? buttons : html`<div class="form-do">${buttons}</div>`
   }</form>`;
 }
+
+/** The page for a form that rows repeat, without what was refused: their list says that once. */
+export const withoutRefusal = ({ csrf, to, path, query }: Omit<FormVisit, "refused">): FormVisit => ({
+  csrf,
+  to,
+  path,
+  query,
+  refused: null,
+});
 
 type FieldOptions = {
   /** The form that the field is part of. */

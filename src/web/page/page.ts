@@ -63,6 +63,8 @@ export type Visit = {
   /** The path of the page below the root, as requested; for forms, which submit to their own page. */
   path: string;
   user: { name: string; displayName: string };
+  /** The public address of the server without a trailing slash, for commands to paste. */
+  address: string;
   /** The role in the organization; null for a reader of a public one, and outside of one. */
   role: Role | null;
   /** Epoch seconds. */
@@ -83,6 +85,10 @@ export type Visit = {
   refused: RefusedForm | null;
   /** The token that every form of this answer carries. */
   csrf: string;
+  /** The id of the person in records of who created what. */
+  userId: string;
+  /** The theme of this browser: a key of THEMES. */
+  theme: string;
 };
 
 export type RefusedForm = {
@@ -161,5 +167,10 @@ export const DONE = {
   revoked: "The key is revoked. Clients that use it are refused from now on.",
   sent: "The message is queued. Its delivery appears below.",
   default_org: "This is now your default organization.",
+  released: "The hold is released. It stays in the history.",
+  retried: "The message is queued again.",
+  password: "Your password was changed. All your other sessions were ended.",
+  session: "The session was ended.",
+  sessions: "All your other sessions were ended.",
 } as const;
 export type DoneKey = keyof typeof DONE;

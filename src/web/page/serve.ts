@@ -36,6 +36,8 @@ export type PageServerDependencies = {
   sessionOf(ctx: Koa.Context): Session | null;
   /** Calls operations as the person of a session. */
   createCaller(ctx: Koa.Context, principal: Principal): Caller;
+  /** The public address of the server, without a trailing slash. */
+  baseUrl: string;
   /** Epoch seconds. */
   now(): number;
   /** Asks for a sign-in. `form`: what a person submitted when the session had ended, to be shown after the sign-in. */
@@ -59,6 +61,15 @@ export function createPageServer(server: PageServerDependencies) {
     return null;
   }
 
+  /** Shows the page at a path with one of its forms that was refused at another address. */
+  async function refuseAt(ctx: Koa.Context, path: string, { session, ...refusal }: RefusedAt): Promise<void> {
+    const [pathname = "", search = ""] = path.split("?");
+    const found = find(pathname);
+    if (!found) return redirect(ctx, `${rootOf(ctx)}${path.slice(1)}`);
+    const visit = createVisit(server, ctx, { session, params: found.params, at: { path: pathname, search } });
+    await showRefused(server, ctx, { page: found.page, visit, problems: [], ...refusal });
+  }
+
   return {
     find,
     /** Answers a request for a page. @throws AppError 405 for a method that pages do not have. */
@@ -80,21 +91,10 @@ export function createPageServer(server: PageServerDependencies) {
     },
     /** Shows a form that was submitted without a session, with what was typed, after the sign-in. */
     async resume(ctx: Koa.Context, path: string, { session, fields }: { session: Session; fields: Fields }) {
-      const [pathname = "", search = ""] = path.split("?");
-      const found = find(pathname);
-      if (!found) return redirect(ctx, `${rootOf(ctx)}${path.slice(1)}`);
-      const visit = createVisit(server, ctx, { session, params: found.params, at: { path: pathname, search } });
       const message = "Your session had ended. Nothing was stored yet: check the form, and submit it again.";
-      await showRefused(server, ctx, {
-        page: found.page,
-        visit,
-        fields,
-        status: 200,
-        message,
-        errors: {},
-        problems: [],
-      });
+      await refuseAt(ctx, path, { session, fields, status: 200, message, errors: {} });
     },
+    refuseAt,
     /** Sends a refusal, in the frame if the person is signed in. */
     async sendError(ctx: Koa.Context, error: AppError): Promise<void> {
       const session = server.sessionOf(ctx);
@@ -141,20 +141,23 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
   const path = at?.path ?? ctx.path;
   const query = new URLSearchParams(at?.search ?? ctx.querystring);
   let role: Visit["role"] | undefined;
-  const withOrg = (input: { params?: object } = {}) => ({ ...input, params: { org, ...input.params } }) as never;
+  // Operations about the person have no organization in their path.
+  const withOrg = ({ path: pattern }: { path: string }, input: { params?: object } = {}) =>
+    (pattern.includes("{org}") ? { ...input, params: { org, ...input.params } } : input) as never;
   return {
     org,
     params,
     query,
     path,
     user: { name: principal.name, displayName: principal.displayName },
+    address: server.baseUrl,
     get role() {
       return (role ??= org === "" ? null : (caller.membershipIn(org)?.role ?? null));
     },
     now: server.now(),
     to,
-    call: (operation, input) => caller.call(operation, withOrg(input)),
-    open: (operation, input) => caller.open(operation, withOrg(input)),
+    call: (operation, input) => caller.call(operation, withOrg(operation, input)),
+    open: (operation, input) => caller.open(operation, withOrg(operation, input)),
     may: (operation) => caller.permits(operation, org),
     here(changes) {
       const kept: Record<string, string | number | null> = Object.fromEntries(query);
@@ -164,6 +167,8 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
     },
     refused: null,
     csrf: maskToken(session.csrfToken),
+    userId: principal.publicId,
+    theme: themeOf(server.cookies, ctx),
   };
 }
 
@@ -216,6 +221,7 @@ function unplaced({ fields: errors }: AppError, fields: Fields): string | undefi
   return lost.length === 0 ? undefined : lost.map(([name, text]) => `${name}: ${text}`).join("; ");
 }
 
+type RefusedAt = Pick<RefusedForm, "fields" | "message" | "errors"> & { session: Session; status: number };
 type Refusal = Omit<RefusedForm, "form"> & { page: Page; visit: Visit; status: number };
 
 /** Shows the page again, with what was typed and what is wrong with it. */
