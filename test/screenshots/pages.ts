@@ -159,7 +159,10 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "action-new", path: "/acme/actions?ask=create" },
   { name: "action-new-flow", path: "/acme/actions?ask=create&type=flow" },
   ...SETTINGS.map((page) => ({ name: `settings-${page}`, path: `/acme/settings/${page}` })),
-  ...Object.entries(SETTINGS_FORMS).map(([name, path]) => ({ name: `settings-${name}`, path: `/acme/settings/${path}` })),
+  ...Object.entries(SETTINGS_FORMS).map(([name, path]) => ({
+    name: `settings-${name}`,
+    path: `/acme/settings/${path}`,
+  })),
   { name: "settings-fresh-service-accounts", path: "/fresh/settings/service-accounts" },
   { name: "settings-reader-webhooks", path: "/acme/settings/webhooks", as: "auditor" },
   { name: "settings-reader", path: "/acme/settings/members", as: "auditor" },

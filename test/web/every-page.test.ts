@@ -92,7 +92,12 @@ test("every link of every page leads somewhere", async () => {
     crawled++;
     if (page.status >= 400) problems.push(`${page.status} ${path}`);
     for (const link of page.status === 200 ? linksOf(page, path) : []) {
-      const kind = link.replace(/=[^&]*/g, "=").replace(/[0-9a-f]{8,}|\d+/g, "0").split("/").slice(0, 7).join("/");
+      const kind = link
+        .replace(/=[^&]*/g, "=")
+        .replace(/[0-9a-f]{8,}|\d+/g, "0")
+        .split("/")
+        .slice(0, 7)
+        .join("/");
       const count = kinds.get(kind) ?? 0;
       if (seen.has(link) || count >= MAX_OF_A_KIND) continue;
       seen.add(link);
@@ -147,7 +152,8 @@ test("a form is refused to every role whose permission it lacks, and nothing cha
         refused++;
         if (answer.status !== 403) problems.push(`${role}: ${form} at ${page.path}: ${answer.status}`);
         const shown = await browser.get(path);
-        if (shown.text.includes(`name="form" value="${form}"`)) problems.push(`${role} is shown ${form} at ${page.path}`);
+        if (shown.text.includes(`name="form" value="${form}"`))
+          problems.push(`${role} is shown ${form} at ${page.path}`);
       }
     }
   }

@@ -33,6 +33,8 @@ type FormOptions = {
   submit: Value;
   fields: Value;
   isDanger?: boolean;
+  /** Not the main thing to do on its page, which has one primary button. */
+  isSecondary?: boolean;
   /** Where "Cancel" leads; no such link without it. */
   cancel?: string;
   /** A small form in a row, without a box around its button. */
@@ -40,12 +42,15 @@ type FormOptions = {
 };
 
 /** A form of this page. What was refused is shown above it, with what was typed. */
-export function formOf(visit: FormVisit, { name, submit, fields, isDanger, cancel, isInline }: FormOptions): Html {
+export function formOf(
+  visit: FormVisit,
+  { name, submit, fields, isDanger, isSecondary, cancel, isInline }: FormOptions,
+): Html {
   const refused = visit.refused?.form === name ? visit.refused : null;
   const query = visit.query.toString();
   const action = `${visit.to.path(visit.path.slice(1))}${query === "" ? "" : `?${query}`}`;
   const problem = refused?.message ? html`<p class="problem" role="alert">${refused.message}</p>` : null;
-  const look = isDanger ? " btn-danger" : isInline ? " btn-s" : " btn-primary";
+  const look = isDanger ? " btn-danger" : isInline ? " btn-s" : isSecondary ? "" : " btn-primary";
   const buttons = html`<button class="btn${look}" type="submit">${submit}</button>${
     cancel !== undefined && html`<a class="btn btn-quiet" href="${cancel}">Cancel</a>`
   }`;

@@ -190,8 +190,8 @@ function organizationCard(visit: Visit, { data, pagination }: AnswerOf<typeof li
       columns: [{ text: "Name" }, { text: "Role" }, { text: "Default", isHidden: true }],
       rows,
     })}${pages && padded(pages)}`,
-    foot: html`<span>Try out what your roles permit in the <a href="${visit.to.guide()}">API reference</a>. You need no
-key there while you are signed in.</span>`,
+    foot: html`<p>Try out what your roles permit in the <a href="${visit.to.guide()}">API reference</a>. You need no
+key there while you are signed in.</p>`,
   });
 }
 

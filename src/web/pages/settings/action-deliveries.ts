@@ -39,7 +39,7 @@ export async function deliveryCard(visit: Visit, params: ActionPath): Promise<Ht
   const isFirst = (query.get("after") ?? "") === "";
   const way =
     (!isFirst || next !== null) &&
-    html`<nav class="pager" aria-label="Pages"><span></span><span class="row">${
+    html`<nav class="pager" aria-label="Pages"><span class="row right">${
       !isFirst && linkButton(here({ after: null }), "Newest", { kind: "small" })
     }${next !== null && linkButton(here({ after: next }), "Older", { kind: "small" })}</span></nav>`;
   return html`${card({
@@ -112,7 +112,7 @@ function deliveryRow(visit: Visit, { delivery, mayRetry }: { delivery: Delivery;
     });
   return html`<tr>${name}<td class="fill"><bdi>${to}</bdi><div class="sub">${targetWord(type)}</div></td>
 <td class="fill">${stateCell(delivery, now)}</td><td class="r">${time(delivery.created_at, now)}</td>
-${mayRetry && html`<td class="r"><span class="row-actions">${retry}</span></td>`}</tr>`;
+${mayRetry && html`<td class="r">${retry && html`<span class="row-actions">${retry}</span>`}</td>`}</tr>`;
 }
 
 /** The state with what came of the latest attempt. */

@@ -6,7 +6,6 @@ import { icon } from "../../components/icon.ts";
 import { card, empty, linkButton, nameCell, padded, pageHead, table, tabs } from "../../components/layout.ts";
 import { filters, pager } from "../../components/lists.ts";
 import { sliceOf } from "../../components/slices.ts";
-import { tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
@@ -121,7 +120,7 @@ function actionRow({ to, now }: Visit, action: ListedAction): Html {
   const targets = [...new Set(action.targets.map(({ type }) => targetWord(type)))];
   const kind = action.type === "env" ? "environments" : "flows";
   return html`<tr>${name}<td class="fill"><bdi>${summary(places, 3)}</bdi><div class="sub">${kind}</div></td>
-<td data-l="To"><span class="row">${targets.map((word) => tag(word))}</span></td>
+<td data-l="To">${targets.join(", ")}</td>
 <td class="r">${outcome(action, now)}</td></tr>`;
 }
 

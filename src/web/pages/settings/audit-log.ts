@@ -92,7 +92,7 @@ async function changes(visit: Visit): Promise<Html> {
   const isFirst = (query.get("after") ?? "") === "";
   const way =
     (!isFirst || next !== null) &&
-    html`<nav class="pager" aria-label="Pages"><span></span><span class="row">${
+    html`<nav class="pager" aria-label="Pages"><span class="row right">${
       !isFirst && linkButton(visit.here({ after: null }), "Newest", { kind: "small" })
     }${next !== null && linkButton(visit.here({ after: next }), "Older", { kind: "small" })}</span></nav>`;
   return html`${logFilters(visit, filter)}${card({
@@ -170,8 +170,8 @@ function entryRow(entry: Entry): Html {
   const facts = { ...(detail ?? {}), operation: entry.operation, request_id: entry.request_id };
   const more = html`<details class="detail-json"><summary>Details<span class="vh"> of ${entry.event}</span></summary><pre
 tabindex="0">${JSON.stringify(facts, null, 2)}</pre></details>`;
-  return html`<tr><td class="lead"><span class="t-name">${entry.event}</span>${more}</td>
-<td class="fill"><bdi>${entry.target}</bdi></td>
+  return html`<tr><td class="lead"><span class="strong event">${entry.event}</span>${more}</td>
+<td class="fill"><bdi title="${entry.target}">${entry.target.replace(/^\/api\/v2\//, "")}</bdi></td>
 <td data-l="By"><div class="name-cell">${actorIcon(actor.kind)}<div><bdi>${actor.name}</bdi><div class="sub">${
     credential ?? (actor.kind === "operator" ? "command on the server" : null)
   }</div></div></div></td><td class="r">${timestamp(entry.timestamp)}</td></tr>`;

@@ -54,6 +54,7 @@ export async function keyWarnings(visit: Visit): Promise<Html> {
     )}${isDefault ? "Choose recipients" : "Change recipients"}</summary><div class="gap-t">${formOf(visit, {
       name: "warn",
       submit: "Save recipients",
+      isSecondary: true,
       fields: targetFields(visit, "warn", config.targets),
     })}</div></details>`;
   return card({

@@ -53,7 +53,7 @@ export function addition(visit: Visit): Html {
     id: "h-create",
     title: "Somebody new",
     note: "gets a password for the first sign-in",
-    body: padded(formOf(visit, { name: "create", submit: "Create user", fields: created, cancel })),
+    body: padded(formOf(visit, { name: "create", submit: "Create user", isSecondary: true, fields: created, cancel })),
   })}`;
 }
 

@@ -141,7 +141,7 @@ deleted.</p>`)
     title: "Retention rules",
     more: add,
     body: list,
-    foot: html`Rules delete nothing by themselves: the operator of this server runs <code>assay retention run</code>.`,
+    foot: html`<p>Rules delete nothing by themselves: the operator of this server runs <code>assay retention run</code>.</p>`,
   })}${pager(visit, pages)}`;
 }
 
@@ -184,9 +184,13 @@ hold is deleted, whatever the rules say.</p>`)
         });
   const older =
     next !== null &&
-    html`<nav class="pager" aria-label="Pages of holds">${linkButton(here({ after: next }), "Older holds", {
-      kind: "small",
-    })}</nav>`;
+    html`<nav class="pager" aria-label="Pages of holds"><span class="right">${linkButton(
+      here({ after: next }),
+      "Older holds",
+      {
+        kind: "small",
+      },
+    )}</span></nav>`;
   return html`${card({
     id: "h-holds",
     title: "Legal holds",
@@ -225,5 +229,5 @@ function holdRow({ here, to, now }: Visit, hold: Hold): Html {
       : html`${time(hold.released_at, now)}<div class="sub"><bdi>${hold.released_by}</bdi></div>`;
   return html`<tr><td class="lead">${on}</td><td class="fill"><bdi>${hold.reason}</bdi></td>
 <td data-l="Placed">${time(hold.placed_at, now)}<div class="sub"><bdi>${hold.placed_by}</bdi></div></td>
-<td>${released}</td><td class="r"><span class="row-actions">${release}</span></td></tr>`;
+<td>${released}</td><td class="r">${release && html`<span class="row-actions">${release}</span>`}</td></tr>`;
 }

@@ -147,7 +147,7 @@ function describe(visit: Visit, account: Account): Html {
     id: "h-describe",
     title: "About this account",
     more: visit.may(listAuditLog) && historyLink(visit, account.name),
-    body: padded(formOf(visit, { name: "describe", submit: "Save", fields })),
+    body: padded(formOf(visit, { name: "describe", submit: "Save", isSecondary: true, fields })),
   });
 }
 

@@ -104,6 +104,7 @@ const disabled = (visit: Visit, { kind, name, text }: Kind): Html =>
       html`<p class="gap-b">${text}</p>${formOf(visit, {
         name: `put_${kind}`,
         submit: `Accept webhooks of ${name}`,
+        isSecondary: true,
         fields: html`${hiddenField("kind", kind)}${kind === "sonar" && sonarFields(visit, {})}`,
       })}`,
     ),
@@ -134,6 +135,7 @@ function enabled(visit: Visit, product: Kind, { hook, secret }: { hook: Hook; se
     html`<div class="gap-t">${formOf(visit, {
       name: `put_${kind}`,
       submit: "Save",
+      isSecondary: true,
       fields: html`${hiddenField("kind", kind)}${sonarFields(visit, hook.settings)}`,
     })}</div>`;
   const ask = (question: string): string => here({ ask: question, kind });
