@@ -47,15 +47,20 @@ const firstDecision: Path = async (read) => {
   return `/acme/controls/SEC-REL-4?decision=${decisions[0].id}`;
 };
 
-const SETTINGS = [
-  "organization",
-  "members",
-  "service-accounts",
-  "service-accounts/ci-backend-api",
-  "webhooks",
-  "retention",
-  "audit-log",
-];
+const SETTINGS = ["general", "members", "service-accounts", "webhooks", "retention", "audit-log"];
+/** Forms and questions of the settings, by what follows `/acme/settings/`. */
+const SETTINGS_FORMS: Readonly<Record<string, string>> = {
+  "members-add": "members?ask=add",
+  "members-remove": "members?ask=remove&user=contractor-7",
+  "service-account": "service-accounts/ci-backend-api",
+  "service-account-new": "service-accounts?ask=create",
+  "service-account-delete": "service-accounts/ci-backend-api?ask=delete",
+  "retention-rule": "retention?ask=rule",
+  "retention-hold": "retention?ask=hold",
+  "audit-log-filtered": "audit-log?event=member&actor=a",
+  "audit-log-nothing": "audit-log?actor=nothing-like-this",
+  "audit-log-roles": "audit-log?tab=memberships",
+};
 
 export const PAGES: readonly PhotographedPage[] = [
   { name: "login", path: "/login", as: null },
@@ -197,8 +202,17 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "actions", path: "/acme/actions" },
   { name: "actions-fresh", path: "/fresh/actions" },
   { name: "action", path: "/acme/actions/1" },
-  { name: "action-new", path: "/acme/actions/new" },
-  ...SETTINGS.map((page) => ({ name: `settings-${page.replace("/", "-")}`, path: `/acme/settings/${page}` })),
+  { name: "action-edit", path: "/acme/actions/1?ask=edit" },
+  { name: "action-delete", path: "/acme/actions/1?ask=delete" },
+  { name: "action-new", path: "/acme/actions?ask=create" },
+  { name: "action-new-flow", path: "/acme/actions?ask=create&type=flow" },
+  ...SETTINGS.map((page) => ({ name: `settings-${page}`, path: `/acme/settings/${page}` })),
+  ...Object.entries(SETTINGS_FORMS).map(([name, path]) => ({
+    name: `settings-${name}`,
+    path: `/acme/settings/${path}`,
+  })),
+  { name: "settings-fresh-service-accounts", path: "/fresh/settings/service-accounts" },
+  { name: "settings-reader-webhooks", path: "/acme/settings/webhooks", as: "auditor" },
   { name: "settings-reader", path: "/acme/settings/members", as: "auditor" },
 
   { name: "why", path: why("production-eu", "acme/backend-api:2.41.0") },
