@@ -1,4 +1,4 @@
-/** The editor for policies and templates in Chromium: errors, completion, preview, keyboard, and what it never stores. */
+/** The editor for policies and templates in Chromium: errors, completion, preview, keyboard; what it never stores. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { chromium } from "playwright-core";

@@ -41,7 +41,7 @@ export const completeNames =
   };
 
 /** Inserts a key, and offers its values. */
-const insertKey: Exclude<Completion["apply"], string | undefined> = (view, { label }, from, to) => {
+const insertKey: Exclude<Completion["apply"], string | undefined> = (view, { label }, ...[from, to]) => {
   view.dispatch(insertCompletionText(view.state, `${label}: `, from, to));
   startCompletion(view);
 };
