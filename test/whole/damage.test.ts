@@ -70,6 +70,9 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   get_repo_live_artifacts: [],
   get_search: ["artifacts.attestations_json"],
   get_trail_attestation: RECORD,
+  list_trail_attestations: RECORD,
+  // Facts of evaluations decide which starts and stops belong to the trail; damaged ones name no trail.
+  list_trail_events: ["artifacts.git_commit_info_json", "artifacts.repo_info_json", "trail_events.event_json"],
   get_environment_notifications: ACTION,
   list_actions: ACTION,
   list_action_deliveries: ["deliveries.target_json"],

@@ -74,6 +74,8 @@ export type EvaluatedArtifactRow = SnapshotArtifactRow & {
   reasons_json: string;
 };
 
+type EvaluationColumns = Pick<EvaluatedArtifactRow, "evaluation_id" | "facts_json" | "verdicts_json">;
+
 /** The facts of an evaluation and its verdicts, parsed. */
 export type ParsedEvaluation = { facts: Facts; verdicts: readonly StoredVerdict[] };
 
@@ -269,7 +271,7 @@ function evaluationCache() {
     );
 
   return {
-    parse({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluatedArtifactRow): ParsedEvaluation {
+    parse({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluationColumns): ParsedEvaluation {
       const entry = cache.get(id);
       if (entry?.facts === facts && entry.verdicts === verdicts) return entry.value;
       const value = parseEvaluation(facts, verdicts);

@@ -4,6 +4,7 @@ import { boostWithinPage } from "./boost.ts";
 import { copyOnClick } from "./copy.ts";
 import { loadEditor } from "./load-editor.ts";
 import { followLive } from "./live.ts";
+import { closeMenus } from "./menus.ts";
 import { openSearch } from "./search.ts";
 import { showTimes } from "./times.ts";
 
@@ -11,6 +12,7 @@ document.documentElement.classList.add("js");
 boostWithinPage();
 copyOnClick();
 openSearch();
+closeMenus();
 followLive();
 showTimes(document);
 document.addEventListener("htmx:after:swap", () => {

@@ -63,6 +63,8 @@ export type Visit = {
   /** The path of the page below the root, as requested; for forms, which submit to their own page. */
   path: string;
   user: { name: string; displayName: string };
+  /** The public address of the server without a trailing slash, for commands to paste. */
+  address: string;
   /** The role in the organization; null for a reader of a public one, and outside of one. */
   role: Role | null;
   /** Epoch seconds. */
@@ -117,6 +119,23 @@ export type Content = {
   hasEditor?: boolean;
   /** 200 unless given. */
   status?: number;
+  /** Leads the browser on to this address; nothing is shown then. */
+  redirect?: string;
+};
+
+/**
+ * An answer without the frame, for what a page embeds. Its policy is its own: it may be framed by pages of this server,
+ * and runs in a sandbox, so that nothing in it can act as the person.
+ */
+export type RawAnswer = {
+  raw: {
+    type: string;
+    body: string | Buffer;
+    /** Further sources that the policy permits, such as `style-src 'self'`. */
+    sources?: readonly string[];
+    /** 200 unless given. */
+    status?: number;
+  };
 };
 
 /**
@@ -134,7 +153,7 @@ export type Form = {
 export type Page = {
   /** As OpenAPI spells it: `/{org}/flows/{flow}`. Without `{org}`, the page lies outside of organizations. */
   path: string;
-  show(visit: Visit): Promise<Content>;
+  show(visit: Visit): Promise<Content | RawAnswer>;
   forms?: Readonly<Record<string, Form>>;
 };
 
@@ -153,6 +172,7 @@ export const DONE = {
   created: "Created.",
   renamed: "Renamed. The old name keeps working until something else takes it.",
   archived: "Archived. It stays readable under its new name.",
+  archived_type: "Archived. Reports of this type are refused; a new version makes it active again.",
   deleted: "Deleted.",
   added: "Added.",
   removed: "Removed.",
