@@ -1,4 +1,5 @@
 /** Completion in policies and templates: keys where the cursor is, names that the organization has, and expressions. */
+import { insertCompletionText, startCompletion } from "@codemirror/autocomplete";
 import type { Completion, CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
 import type { Text } from "@codemirror/state";
 
@@ -35,9 +36,15 @@ export const completeNames =
     return offer(
       context,
       start,
-      known.map((label) => ({ label, apply: `${label}: ` })),
+      known.map((label) => ({ label, apply: insertKey })),
     );
   };
+
+/** Inserts a key, and offers its values. */
+const insertKey: Exclude<Completion["apply"], string | undefined> = (view, { label }, ...[from, to]) => {
+  view.dispatch(insertCompletionText(view.state, `${label}: `, from, to));
+  startCompletion(view);
+};
 
 type Known = Pick<KnownNames, "values"> & { hasFlows: boolean; indent: string };
 

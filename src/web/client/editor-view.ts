@@ -62,6 +62,7 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
         keymap.of([...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
         colours,
         messages,
+        replaceOnInput,
         showPanel.of(helpPanel),
         theme,
         base === null ? [] : changedLines(base),
@@ -115,6 +116,19 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
     focus: () => view.focus(),
   };
 }
+
+/**
+ * Replaces selected text itself. A browser would keep its look by an inline style, which the content security policy of
+ * the pages forbids and complains about.
+ */
+const replaceOnInput = CodeMirror.domEventHandlers({
+  beforeinput({ inputType, data, isComposing }, view) {
+    if (inputType !== "insertText" || data === null || isComposing || view.state.selection.main.empty) return false;
+    const change = view.state.replaceSelection(data);
+    view.dispatch(change, { userEvent: "input.type", scrollIntoView: true });
+    return true;
+  },
+});
 
 /** What the keyboard does, below the text. */
 function helpPanel(): Panel {

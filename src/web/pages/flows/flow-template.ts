@@ -72,8 +72,8 @@ const checkCard = (body: Html): Html =>
 /** Before a draft was checked. */
 export const noTemplateResult = (): Html =>
   editorResult(
-    checkCard(html`<p class="muted">New trails of the flow begin with the template. Trails that inherit it are re-evaluated
-when it is saved. A check stores nothing.</p>`),
+    checkCard(html`<p class="muted">New trails of the flow begin with the template. Trails that inherit it are
+re-evaluated when it is saved. A check stores nothing.</p>`),
     [],
   );
 
