@@ -16,7 +16,7 @@ type Record = Pick<Attestation, "id" | "name"> & {
     "type" | "reasons" | "reported_by" | "created_at" | "description"
   > | null;
 };
-export type Place = { flow: string | null; trail: string | null };
+type Place = { flow: string | null; trail: string | null };
 
 /** Reasons of one record that are shown. */
 const MAX_REASONS = 5;
@@ -49,7 +49,7 @@ const templateLink = ({ to }: Pick<Visit, "to">, { flow, trail }: Place): Html |
   flow === null || trail === null ? null : html`<a href="${to.whyTrail(flow, trail)}">template</a>`;
 
 /** Who reported a record, and when. */
-export function reportedBy({ now }: Pick<Visit, "now">, attestation: Record): Value {
+function reportedBy({ now }: Pick<Visit, "now">, attestation: Record): Value {
   const { record } = attestation;
   if (record === null) return "The record no longer exists";
   const verb = record.type === "override" ? "Overridden" : "Reported";
@@ -93,7 +93,7 @@ export function causeNode(visit: Visit, cause: Cause, find: (id: string) => Reco
       ...own,
       state: "missing",
       text: html`${named(cause)} was never reported`,
-      sub: name !== null && type !== null && type !== "*" && `The template or a policy expects type ${type}`,
+      sub: name !== null && type !== null && type !== "*" && `The template expects type ${type}`,
       right: templateLink(visit, cause),
     };
   if (kind === "missing_artifact")

@@ -15,7 +15,7 @@ const MAX_FACTS = 20;
 const MAX_CONDITIONS = 10;
 const MAX_VALUES = 5;
 
-export type TreeOptions = {
+type TreeOptions = {
   isAllOpen: boolean;
   /** The address of a line of a policy; null where its text is not shown. */
   lineHref(verdict: Verdict, line: number): string | null;

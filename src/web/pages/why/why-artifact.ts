@@ -82,12 +82,14 @@ function head(visit: Visit, { artifact, at }: Subject, actions: { form: string; 
 
 /** One fingerprint may run under several names, and in several members of a logical environment. */
 function subjectTabs({ here }: Visit, subjects: readonly Subject[], current: Subject): Html {
+  const hasOneName = new Set(subjects.map(({ artifact }) => artifact.name)).size === 1;
   const items = subjects.map((subject, index) => {
     const { artifact, at } = subject;
+    const label = html`<bdi>${at.environment.name}</bdi>${!hasOneName && html`: <bdi>${artifact.name}</bdi>`}`;
     const isCurrent = subject === current;
     return html`<a href="${here({ at: index, policy: null })}"${isCurrent && html` aria-current="page"`}>${stateIcon(
       stateOfVerdict(artifact.compliant),
-    )}<span><bdi>${artifact.name}</bdi> in <bdi>${at.environment.name}</bdi></span></a>`;
+    )}<span class="why-clip">${label}</span></a>`;
   });
   return html`<nav class="tabs why-tabs" aria-label="Where it runs">${items}</nav>`;
 }
@@ -137,8 +139,13 @@ export function refusal({ policies, causes }: Artifact): string {
     policies.length === 1
       ? `Policy ${policies[0]?.policy} refuses it`
       : `${refusing.length} of ${policies.length} policies ${isOne ? "refuses" : "refuse"} it`;
-  const fails = failing === 1 ? "fails" : "fail";
-  const how = rules.length === 0 ? "" : `: ${failing} of ${isOne ? "its" : "their"} ${rules.length} rules ${fails}`;
+  const whose = isOne ? "its" : "their";
+  const how =
+    rules.length === 0
+      ? ""
+      : rules.length === 1
+        ? ": its only rule fails"
+        : `: ${failing} of ${whose} ${rules.length} rules ${failing === 1 ? "fails" : "fail"}`;
   return `${who}${how}${causes.length === 0 ? "" : `, with ${counted(causes.length, "cause")}`}`;
 }
 
@@ -164,12 +171,14 @@ function allowlistedBox(visit: Visit, { artifact, at }: Subject): Html {
     expires_at: end,
   } = artifact.allowlist as NonNullable<Artifact["allowlist"]>;
   const isRefused = artifact.policies.some(({ status }) => status === "NON-COMPLIANT");
-  const otherwise = isRefused ? html`Without it: ${lowered(refusal(artifact))}` : "Without it, all policies accept it";
+  const otherwise = isRefused
+    ? html`Without this entry: ${lowered(refusal(artifact))}`
+    : "All policies accept it without this entry";
   const until = end === undefined ? "It has no end" : html`It ends ${time(end, now)}, at ${formatUtc(end)}`;
   const reason = description === "" ? "No reason was given" : html`Reason: ${description}`;
   return html`<div class="why why-allow">${icon("shield-check")}<div><h2>Allowlisted in <bdi>${
     at.environment.name
-  }</bdi> by <bdi>${name}</bdi> ${time(timestamp, now)}</h2><ul><li>${reason}</li><li>${until}</li><li>${otherwise}</li>${
+  }</bdi> by <bdi>${name}</bdi>, ${time(timestamp, now)}</h2><ul><li>${reason}</li><li>${until}</li><li>${otherwise}</li>${
     isRefused && causesOf(visit, artifact).map((cause) => html`<li>${cause}</li>`)
   }</ul></div></div>`;
 }

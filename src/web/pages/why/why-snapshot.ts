@@ -66,8 +66,8 @@ function verdictBox({ to }: Visit, { snapshot }: Explanation): Html {
       reasons: [html`${link(html`<bdi>${snapshot.environment.name}</bdi>`)} is never counted as compliant`],
     });
   if (compliant) {
-    const title =
-      total === 0 ? "Compliant: nothing ran" : `Compliant: policies accept all ${formatNumber(total)} artifacts`;
+    const all = total === 1 ? "the only artifact" : `all ${formatNumber(total)} artifacts`;
+    const title = total === 0 ? "Compliant: nothing ran" : `Compliant: policies or the allowlist accept ${all}`;
     return reasonsBox({ state: "ok", title, reasons: [] });
   }
   const verb = bad === 1 ? "is" : "are";
@@ -102,10 +102,12 @@ function artifactRows(visit: Visit, { artifact, at }: Subject, isLogical: boolea
   const state = allowlist && compliant === true ? "allowlisted" : stateOfVerdict(compliant);
   const reasons = reasonsOf(visit, artifact);
   const [flow] = flows;
+  const clip = (text: string): Html => html`<bdi class="why-clip">${text}</bdi>`;
   const trail =
     flow &&
-    html`${flow.trail === null ? html`<bdi>${flow.flow}</bdi>` : html`<a href="${to.trail(flow.flow, flow.trail)}"><bdi>${flow.trail}</bdi></a>`}<div
-class="sub">${flow.flow}${flows.length > 1 && ` and ${flows.length - 1} more`}</div>`;
+    html`${
+      flow.trail === null ? clip(flow.flow) : html`<a href="${to.trail(flow.flow, flow.trail)}">${clip(flow.trail)}</a>`
+    }<div class="sub">${clip(flow.flow)}${flows.length > 1 && ` and ${flows.length - 1} more`}</div>`;
   const first = nameCell({
     href: fingerprint === "" ? null : to.whyArtifact(environment, at.index, fingerprint),
     name: html`<bdi>${name}</bdi>`,
@@ -115,7 +117,7 @@ class="sub">${flow.flow}${flows.length > 1 && ` and ${flows.length - 1} more`}</
   const colspan = isLogical ? 4 : 3;
   return html`<tr${reasons.length > 0 && html` class="has-detail"`}>${first}<td>${badge(state)}</td>${
     isLogical &&
-    html`<td><a href="${to.snapshot(environment, at.index)}"><bdi>${environment}</bdi> #${at.index}</a></td>`
+    html`<td><a href="${to.snapshot(environment, at.index)}"><bdi>${environment}</bdi>&#160;#${at.index}</a></td>`
   }<td class="flow">${trail}</td></tr>${
     reasons.length > 0 &&
     html`<tr class="detail"><td colspan="${colspan}" class="full"><ul class="reasons${

@@ -238,7 +238,7 @@ function templateText({ to }: Visit, answer: TrailAnswer): Html {
     id: "h-template",
     title: "Template",
     note: tag(template.own ? "of this trail" : "of the flow"),
-    more: moreLink(to.flow(flow, { tab: "template" }), "Open"),
+    more: !template.own && moreLink(to.flow(flow, { tab: "template" }), "Open"),
     body: source,
   })}</div>`;
 }
