@@ -59,7 +59,7 @@ export const Evaluator = Type.Union([JQEvaluator, DefaultEvaluator], {
 });
 export type Evaluator = Static<typeof Evaluator>;
 /** The rules of an evaluator; none for the default one. */
-export const rulesOf = (evaluator: Evaluator | null | undefined): string[] =>
+export const evaluatorRules = (evaluator: Evaluator | null | undefined): string[] =>
   evaluator && "rules" in evaluator ? evaluator.rules : [];
 
 const CustomAttestationTypePostInput = named(
@@ -252,7 +252,7 @@ export const postCustomAttestationType = operation({
   async prepare(context, { body, file }): Promise<TypeDefinition> {
     const { customTypes, organization } = context;
     const { evaluator, summary = null } = body;
-    const rules = rulesOf(evaluator);
+    const rules = evaluatorRules(evaluator);
     const definition = { schema: file && (await readSchema(context, file)), rules, summary };
     const problems = await customTypes.check(`types of ${organization.id}`, definition);
     if (Object.keys(problems).length > 0) throw invalid(problems);

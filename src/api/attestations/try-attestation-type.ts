@@ -12,7 +12,7 @@ import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { readNestedJson } from "../nested-json.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
-import { Evaluator, Summary, readSchema, rulesOf } from "./custom-attestation-types.ts";
+import { Evaluator, Summary, readSchema, evaluatorRules } from "./custom-attestation-types.ts";
 
 /** Pasted text, not a report: a tenth of what a report may have. */
 const MAX_TRIED_CHARS = 500_000;
@@ -105,7 +105,7 @@ export const tryCustomAttestationType = operation({
       ? null
       : await readSchema(context, { bytes: Buffer.from(text) }, "The JSON in 'type_schema'");
     const pasted = isBlank(tried) ? null : { data: await readData(context, tried) };
-    const definition = { schema, rules: rulesOf(evaluator), summary };
+    const definition = { schema, rules: evaluatorRules(evaluator), summary };
     // A lane of its own: a definition that never ends delays no report.
     const lane = `tries of ${organization.id}`;
     const problems = await customTypes.check(lane, definition);

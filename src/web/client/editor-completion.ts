@@ -3,7 +3,7 @@ import type { Completion, CompletionContext, CompletionResult, CompletionSource 
 import type { Text } from "@codemirror/state";
 
 /** As the page gives them: see components/editor.ts. */
-export type Completions = {
+export type KnownNames = {
   keys: Readonly<Record<string, readonly string[]>>;
   values: Readonly<Record<string, readonly string[]>>;
   flows: readonly string[] | null;
@@ -21,7 +21,7 @@ const WORDS: readonly Completion[] = [
 ];
 
 export const completeNames =
-  ({ keys, values, flows }: Completions): CompletionSource =>
+  ({ keys, values, flows }: KnownNames): CompletionSource =>
   (context) => {
     const line = context.state.doc.lineAt(context.pos);
     const before = line.text.slice(0, context.pos - line.from);
@@ -39,7 +39,7 @@ export const completeNames =
     );
   };
 
-type Known = Pick<Completions, "values"> & { hasFlows: boolean; indent: string };
+type Known = Pick<KnownNames, "values"> & { hasFlows: boolean; indent: string };
 
 function valuesAt(key: string, { values, hasFlows }: Known): Completion[] {
   if (key === "if" && hasFlows) return [{ label: "${{ }}", apply: "${{ ", detail: "condition" }];
