@@ -3,7 +3,7 @@ import { inlineText, listOf, numberOf, objectOf, textOf } from "./loose-json.ts"
 import { formatNumber } from "./state.ts";
 
 /** An attestation as the API shows it; the fields of its kind are checked one by one. */
-export type ShownAttestation = {
+type ShownAttestation = {
   attestation_type: string;
   is_compliant: boolean;
   description?: string | null;
