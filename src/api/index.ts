@@ -24,6 +24,7 @@ import * as attestationsSnyk from "./attestations/snyk.ts";
 import * as attestationsSonar from "./attestations/sonar.ts";
 import * as attestationsSystem from "./attestations/system.ts";
 import * as attestationsTrailAttestations from "./attestations/trail-attestations.ts";
+import * as attestationsTryAttestationType from "./attestations/try-attestation-type.ts";
 import * as environmentsAllowlists from "./environments/allowlists.ts";
 import * as environmentsArtifactRuns from "./environments/artifact-runs.ts";
 import * as environmentsDeployments from "./environments/deployments.ts";
@@ -36,6 +37,7 @@ import * as environmentsExplanations from "./environments/explanations.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
 import * as environmentsOverview from "./environments/overview.ts";
 import * as environmentsReports from "./environments/reports.ts";
+import * as environmentsSnapshotHistory from "./environments/snapshot-history.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
 import * as flowsArtifacts from "./flows/artifacts.ts";
 import * as flowsAuditPackages from "./flows/audit-packages.ts";
@@ -90,6 +92,7 @@ const resources: readonly object[] = [
   attestationsSonar,
   attestationsSystem,
   attestationsTrailAttestations,
+  attestationsTryAttestationType,
   environmentsAllowlists,
   environmentsArtifactRuns,
   environmentsDeployments,
@@ -102,6 +105,7 @@ const resources: readonly object[] = [
   environmentsLogicalEnvironments,
   environmentsOverview,
   environmentsReports,
+  environmentsSnapshotHistory,
   environmentsSnapshots,
   flowsArtifacts,
   flowsAuditPackages,

@@ -63,7 +63,7 @@ export function presentTrailEvents(
   const { limit, offset } = window(total);
   const start = Math.max(0, offset - moves);
   const stored = trails.listEventWindow(row.id, { limit: offset + limit - start, offset: start });
-  const merged = [...createTrailPresenter(context, [row]).events(row, stored)];
+  const merged = createTrailPresenter(context, [row]).listedEvents(row, stored);
   return { events: merged.slice(offset - start, offset - start + limit), total };
 }
 
@@ -110,6 +110,25 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
         presentStoredEvents(rows, origin),
         movesOf(row).map((move) => ({ ...presentMove(move), ...origin })),
       );
+    },
+    /** As `events`, for a list: a damaged event is marked, and never fails the list (semantics 9). */
+    listedEvents(row: TrailRow, rows: readonly TrailEventRow[]): TrailEventValue[] {
+      const origin = originOf(row);
+      const stored = presentEach(
+        rows,
+        (event) => presentStoredEvent(event, origin),
+        ({ type, timestamp }, unreadable) => ({ ...commonMembers({ type, timestamp }, origin), unreadable }),
+      );
+      const moved = presentEach(
+        movesOf(row),
+        (move): TrailEventValue => ({ ...presentMove(move), ...origin }),
+        (move, unreadable) => ({
+          ...presentMove({ ...move, git_commit_info_json: null, repo_info_json: null }),
+          ...origin,
+          unreadable,
+        }),
+      );
+      return mergeByTime(stored, moved);
     },
     /**
      * The JSON text of each of the same events, assembled from stored text: most of a page of trails is history, which
@@ -169,11 +188,20 @@ function presentUserData(stored: TrailRow["user_data_json"]): TrailValue["user_d
 }
 
 function* presentStoredEvents(rows: Iterable<TrailEventRow>, origin: EventOrigin): Generator<TrailEventValue> {
-  for (const { type, timestamp, event_json } of rows) {
-    const facts = readStoredJson(presentEventText(event_json), isObject);
-    yield { type: type as TrailEventValue["type"], timestamp, ...origin, ...facts };
-  }
+  for (const row of rows) yield presentStoredEvent(row, origin);
 }
+
+/** The members that an event has whatever its type. */
+const commonMembers = (
+  { type, timestamp }: Pick<TrailEventRow, "type" | "timestamp">,
+  origin: EventOrigin,
+): TrailEventValue => ({ type: type as TrailEventValue["type"], timestamp, ...origin });
+
+/** @throws StoredJsonError for a damaged record */
+const presentStoredEvent = (row: TrailEventRow, origin: EventOrigin): TrailEventValue => ({
+  ...commonMembers(row, origin),
+  ...readStoredJson(presentEventText(row.event_json), isObject),
+});
 
 /** The members of the stored text are appended to the common ones. @throws Error for a damaged record */
 function assembleEventText({ type, timestamp, event_json }: TrailEventText, origin: EventOrigin, id: number): string {

@@ -54,6 +54,7 @@ import { retentionRuleStore } from "./retention/retention-rules.ts";
 import { searchStore } from "./flows/search.ts";
 import { serviceAccountStore } from "./accounts/service-accounts.ts";
 import { sessionStore } from "./accounts/sessions.ts";
+import { snapshotPageStore } from "./environments/snapshot-pages.ts";
 import { snapshotStore } from "./environments/snapshots.ts";
 import { staleArtifactStore } from "./environments/stale-artifacts.ts";
 import { policySubjectStore } from "./flows/policy-subjects.ts";
@@ -128,6 +129,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     artifactLocations: artifactLocationStore(db),
     environmentLists: environmentListStore(db),
     overview: overviewStore(db),
+    snapshotPages: snapshotPageStore(db),
     snapshots,
     explanations: explanationStore(db, { environments, flows, policies, versions, records, snapshots }),
     allowlists,

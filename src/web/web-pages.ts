@@ -20,7 +20,7 @@ import { createPageServer } from "./page/serve.ts";
 import type { PageServerDependencies, Session } from "./page/serve.ts";
 import { pages, sections } from "./pages/index.ts";
 import { sendFile } from "./served-file.ts";
-import { changePassword, endOtherSessions, endSession, showAccount } from "./sign-in/account.ts";
+import { changePassword, createAccountPage, endOtherSessions, endSession } from "./sign-in/account.ts";
 import { formatKeptForm } from "./sign-in/kept-form.ts";
 import { beginOidc, finishOidc, login, logout, sendLoginPage, showLogin } from "./sign-in/login.ts";
 import type { PageContext, PageHandler } from "./sign-in/page-context.ts";
@@ -69,7 +69,6 @@ const PAGES: ReadonlyMap<string, Readonly<Partial<Record<"GET" | "POST", PageHan
   ["/login/oidc/callback", { GET: finishOidc }],
   ["/logout", { POST: logout }],
   ["/setup", { GET: showSetup, POST: setUp }],
-  ["/account", { GET: showAccount }],
   ["/account/password", { POST: changePassword }],
   ["/account/session", { POST: endSession }],
   ["/account/sessions", { POST: endOtherSessions }],
@@ -97,7 +96,7 @@ export function createWebPages(dependencies: WebPageDependencies) {
   const sessionOf = (ctx: Koa.Context) => sessionFrom(findSession(cookies.get(ctx, "session")));
   const pageServer = createPageServer({
     ...dependencies,
-    pages,
+    pages: [...pages, createAccountPage(dependencies.logins)],
     sections,
     files,
     cookies,
@@ -117,6 +116,11 @@ export function createWebPages(dependencies: WebPageDependencies) {
     async resumeForm(ctx, { path, cookie, entries }) {
       const found = sessionFrom(findSession(cookie));
       if (found) await pageServer.resume(ctx, path, { session: found, fields: fieldsOf(entries) });
+    },
+    async refuseForm(ctx, { path, form, ...refusal }) {
+      const found = sessionOf(ctx);
+      if (found)
+        await pageServer.refuseAt(ctx, path, { session: found, fields: fieldsOf([["form", form]]), ...refusal });
     },
   };
 

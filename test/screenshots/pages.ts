@@ -47,15 +47,20 @@ const firstDecision: Path = async (read) => {
   return `/acme/controls/SEC-REL-4?decision=${decisions[0].id}`;
 };
 
-const SETTINGS = [
-  "organization",
-  "members",
-  "service-accounts",
-  "service-accounts/ci-backend-api",
-  "webhooks",
-  "retention",
-  "audit-log",
-];
+const SETTINGS = ["general", "members", "service-accounts", "webhooks", "retention", "audit-log"];
+/** Forms and questions of the settings, by what follows `/acme/settings/`. */
+const SETTINGS_FORMS: Readonly<Record<string, string>> = {
+  "members-add": "members?ask=add",
+  "members-remove": "members?ask=remove&user=contractor-7",
+  "service-account": "service-accounts/ci-backend-api",
+  "service-account-new": "service-accounts?ask=create",
+  "service-account-delete": "service-accounts/ci-backend-api?ask=delete",
+  "retention-rule": "retention?ask=rule",
+  "retention-hold": "retention?ask=hold",
+  "audit-log-filtered": "audit-log?event=member&actor=a",
+  "audit-log-nothing": "audit-log?actor=nothing-like-this",
+  "audit-log-roles": "audit-log?tab=memberships",
+};
 
 export const PAGES: readonly PhotographedPage[] = [
   { name: "login", path: "/login", as: null },
@@ -97,6 +102,19 @@ export const PAGES: readonly PhotographedPage[] = [
   })),
   { name: "attestation-sonar", path: drawer("backend-api", "release-2.40.3", "sonar-gate") },
   { name: "attestation-image", path: drawer("web-checkout", "release-8.3.1", "browser-tests") },
+  ...[
+    ["image", "web-checkout", "release-8.3.1", "browser-tests"],
+    ["archive", "backend-api", "release-2.41.0", "unit-tests"],
+    ["json", "backend-api", "release-2.41.0", "snyk-container"],
+  ].map(([kind, flow, trail, name]) => ({
+    name: `evidence-${kind}`,
+    path: below(drawer(flow as string, trail as string, name as string), "&view=evidence"),
+  })),
+  { name: "attestation-raw", path: below(drawer("backend-api", "release-2.41.0", "sbom"), "&view=json") },
+  {
+    name: "attestation-override-form",
+    path: below(drawer("backend-api", "release-2.41.0", "snyk-container"), "&ask=override"),
+  },
   { name: "attestation-edge", path: drawer("markup", "release-1", "text-1", "edge") },
 
   { name: "artifact", path: `/acme/flows/backend-api/artifacts/${backend}` },
@@ -136,11 +154,19 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "attestations", path: "/acme/attestations" },
   { name: "attestations-filtered", path: "/acme/attestations?type=snyk&is_compliant=false" },
   { name: "attestations-nothing-matches", path: "/acme/attestations?name=nothing-like-this" },
+  { name: "attestations-other-time", path: "/acme/attestations?name=unit-tests&to=2026-01-01&match=exact" },
+  { name: "attestations-regex", path: "/acme/attestations?name=%28&match=regex" },
+  { name: "artifacts-filtered", path: "/acme/artifacts?flow=backend-api" },
+  { name: "artifacts-edge", path: "/edge/artifacts" },
+  { name: "artifacts-nothing-matches", path: "/acme/artifacts?flow=no-such-flow" },
   { name: "attestations-edge", path: "/edge/attestations" },
   { name: "attestation-types", path: "/acme/attestation-types" },
   { name: "attestation-types-fresh", path: "/fresh/attestation-types" },
   { name: "attestation-type", path: "/acme/attestation-types/cyclonedx" },
-  { name: "attestation-type-new", path: "/acme/attestation-types/new" },
+  { name: "attestation-type-reader", path: "/acme/attestation-types/licenses", as: "auditor" },
+  { name: "attestation-type-new", path: "/acme/attestation-types?ask=create" },
+  { name: "attestation-type-version", path: "/acme/attestation-types/licenses?ask=version" },
+  { name: "attestation-type-archive", path: "/acme/attestation-types/licenses?ask=archive" },
 
   { name: "policies", path: "/acme/policies" },
   { name: "policies-fresh", path: "/fresh/policies" },
@@ -176,8 +202,17 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "actions", path: "/acme/actions" },
   { name: "actions-fresh", path: "/fresh/actions" },
   { name: "action", path: "/acme/actions/1" },
-  { name: "action-new", path: "/acme/actions/new" },
-  ...SETTINGS.map((page) => ({ name: `settings-${page.replace("/", "-")}`, path: `/acme/settings/${page}` })),
+  { name: "action-edit", path: "/acme/actions/1?ask=edit" },
+  { name: "action-delete", path: "/acme/actions/1?ask=delete" },
+  { name: "action-new", path: "/acme/actions?ask=create" },
+  { name: "action-new-flow", path: "/acme/actions?ask=create&type=flow" },
+  ...SETTINGS.map((page) => ({ name: `settings-${page}`, path: `/acme/settings/${page}` })),
+  ...Object.entries(SETTINGS_FORMS).map(([name, path]) => ({
+    name: `settings-${name}`,
+    path: `/acme/settings/${path}`,
+  })),
+  { name: "settings-fresh-service-accounts", path: "/fresh/settings/service-accounts" },
+  { name: "settings-reader-webhooks", path: "/acme/settings/webhooks", as: "auditor" },
   { name: "settings-reader", path: "/acme/settings/members", as: "auditor" },
 
   { name: "why", path: why("production-eu", "acme/backend-api:2.41.0") },

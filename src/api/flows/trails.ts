@@ -115,7 +115,8 @@ export const listTrailEvents = operation({
   tag: "Trails",
   summary: "List the events of a trail",
   description:
-    "The history of the trail in pages: what was reported to it, and where its artifacts started and stopped running.",
+    "The history of the trail in pages: what was reported to it, and where its artifacts started and stopped " +
+    "running. A damaged record has `unreadable` with the reason.",
   permission: "trail:read",
   audit: null,
   origin: "assay",

@@ -6,6 +6,7 @@ import { loadEditor } from "./load-editor.ts";
 import { followLive } from "./live.ts";
 import { closeMenus } from "./menus.ts";
 import { openSearch } from "./search.ts";
+import { submitSliders } from "./slider.ts";
 import { showTimes } from "./times.ts";
 
 document.documentElement.classList.add("js");
@@ -14,6 +15,7 @@ copyOnClick();
 openSearch();
 closeMenus();
 followLive();
+submitSliders();
 showTimes(document);
 document.addEventListener("htmx:after:swap", () => {
   showTimes(document);

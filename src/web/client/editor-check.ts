@@ -27,11 +27,12 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
     problems = found;
     showProblems(found);
     const words = found.length === 0 ? "" : found.length === 1 ? "1 error" : `${found.length} errors`;
-    const sign = form.querySelector<HTMLTemplateElement>("template[data-editor-error]")?.content.cloneNode(true);
-    if (found.length === 0) state?.replaceChildren();
-    else state?.replaceChildren(...(sign ? [sign] : []));
+    const sign = form.querySelector<HTMLTemplateElement>("template[data-editor-error]")?.content.firstElementChild;
+    state?.replaceChildren();
+    if (sign && found.length > 0) state?.append(document.importNode(sign, DEEP));
     state?.firstElementChild?.append(words);
-    marks?.replaceChildren(...found.slice(0, MAX_MARKS).map(mark));
+    marks?.replaceChildren();
+    for (const problem of found.slice(0, MAX_MARKS)) marks?.append(mark(problem));
     for (const button of saveButtons(form)) {
       if (found.length === 0) button.removeAttribute("aria-disabled");
       else button.setAttribute("aria-disabled", "true");
@@ -137,6 +138,9 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
   };
 }
 
+/** With everything inside. */
+const DEEP = true;
+
 /** Errors that are linked below the text. */
 const MAX_MARKS = 12;
 
@@ -168,5 +172,5 @@ function note(text: string): void {
 function addSymbols(page: Document): void {
   const own = document.querySelector("svg[hidden]");
   for (const symbol of page.querySelectorAll("svg[hidden] > symbol"))
-    if (document.getElementById(symbol.id) === null) own?.append(document.importNode(symbol, true));
+    if (document.getElementById(symbol.id) === null) own?.append(document.importNode(symbol, DEEP));
 }

@@ -1,9 +1,10 @@
 /** Completion in policies and templates: keys where the cursor is, names that the organization has, and expressions. */
+import { insertCompletionText, startCompletion } from "@codemirror/autocomplete";
 import type { Completion, CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
 import type { Text } from "@codemirror/state";
 
 /** As the page gives them: see components/editor.ts. */
-export type Completions = {
+export type KnownNames = {
   keys: Readonly<Record<string, readonly string[]>>;
   values: Readonly<Record<string, readonly string[]>>;
   flows: readonly string[] | null;
@@ -21,7 +22,7 @@ const WORDS: readonly Completion[] = [
 ];
 
 export const completeNames =
-  ({ keys, values, flows }: Completions): CompletionSource =>
+  ({ keys, values, flows }: KnownNames): CompletionSource =>
   (context) => {
     const line = context.state.doc.lineAt(context.pos);
     const before = line.text.slice(0, context.pos - line.from);
@@ -35,11 +36,17 @@ export const completeNames =
     return offer(
       context,
       start,
-      known.map((label) => ({ label, apply: `${label}: ` })),
+      known.map((label) => ({ label, apply: insertKey })),
     );
   };
 
-type Known = Pick<Completions, "values"> & { hasFlows: boolean; indent: string };
+/** Inserts a key, and offers its values. */
+const insertKey: Exclude<Completion["apply"], string | undefined> = (view, { label }, ...[from, to]) => {
+  view.dispatch(insertCompletionText(view.state, `${label}: `, from, to));
+  startCompletion(view);
+};
+
+type Known = Pick<KnownNames, "values"> & { hasFlows: boolean; indent: string };
 
 function valuesAt(key: string, { values, hasFlows }: Known): Completion[] {
   if (key === "if" && hasFlows) return [{ label: "${{ }}", apply: "${{ ", detail: "condition" }];

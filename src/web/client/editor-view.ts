@@ -22,7 +22,7 @@ import {
 import type { DecorationSet, Panel, ViewUpdate } from "@codemirror/view";
 import { countChanges, diffLines } from "../../domain/text/line-diff.ts";
 import { completeNames } from "./editor-completion.ts";
-import type { Completions } from "./editor-completion.ts";
+import type { KnownNames } from "./editor-completion.ts";
 import { theme } from "./editor-theme.ts";
 
 /** A mistake of the text; line and column from 1. */
@@ -42,7 +42,7 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
   const host = document.createElement("div");
   host.className = "editor-host";
   const root = host.attachShadow({ mode: "open" });
-  const completions = JSON.parse(form.dataset["completions"] ?? "{}") as Completions;
+  const completions = JSON.parse(form.dataset["completions"] ?? "{}") as KnownNames;
   const base = form.dataset["baseName"] ? (form.dataset["base"] ?? "") : null;
   const changes = form.querySelector<HTMLElement>("[data-editor-changes]");
   const view = new CodeMirror({
@@ -62,6 +62,7 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
         keymap.of([...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
         colours,
         messages,
+        replaceOnInput,
         showPanel.of(helpPanel),
         theme,
         base === null ? [] : changedLines(base),
@@ -116,6 +117,19 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
   };
 }
 
+/**
+ * Replaces selected text itself. A browser would keep its look by an inline style, which the content security policy of
+ * the pages forbids and complains about.
+ */
+const replaceOnInput = CodeMirror.domEventHandlers({
+  beforeinput({ inputType, data, isComposing }, view) {
+    if (inputType !== "insertText" || data === null || isComposing || view.state.selection.main.empty) return false;
+    const change = view.state.replaceSelection(data);
+    view.dispatch(change, { userEvent: "input.type", scrollIntoView: true });
+    return true;
+  },
+});
+
 /** What the keyboard does, below the text. */
 function helpPanel(): Panel {
   const dom = document.createElement("p");
@@ -169,7 +183,7 @@ const messages = StateField.define<DecorationSet>({
       const { to } = doc.line(Math.min(Math.max(problem.line, 1), doc.lines));
       return Decoration.widget({ widget: new Message(problem), block: true, side: 1 }).range(to);
     });
-    return Decoration.set(widgets, true);
+    return Decoration.set(widgets.sort((one, other) => one.from - other.from));
   },
   provide: (field) => CodeMirror.decorations.from(field),
 });

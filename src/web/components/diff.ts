@@ -1,9 +1,10 @@
 /** The difference of two texts: the lines that are gone and new, with some around them. */
-import { countChanges } from "../../domain/text/line-diff.ts";
+import { countChanges, diffLines } from "../../domain/text/line-diff.ts";
 import type { DiffLine } from "../../domain/text/line-diff.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
 import { yamlLine } from "./code.ts";
+import { card, padded } from "./layout.ts";
 import { formatNumber } from "./state.ts";
 
 /** Lines that are shown around each change. */
@@ -64,3 +65,20 @@ function diffLine({ kind, old, now, text }: DiffLine): Html {
 
 const foldedLine = (count: number): Html =>
   html`<li class="fold">${formatNumber(count)} ${count === 1 ? "line is" : "lines are"} the same</li>`;
+
+/** The draft in an editor and the text that it would replace. */
+export type Draft = { text: string; base: string; baseName: string };
+
+/** What a draft changes. */
+export function draftDiff({ text, base, baseName }: Draft): Html {
+  const lines = diffLines(base, text);
+  const hasChanges = lines.some(({ kind }) => kind !== "same");
+  return card({
+    id: "h-draft",
+    title: `Changes since ${baseName}`,
+    note: hasChanges && changeSummary(lines),
+    body: hasChanges
+      ? textDiff(lines, `The draft compared with ${baseName}`)
+      : padded(html`<p class="muted">The draft is the same as ${baseName}.</p>`),
+  });
+}

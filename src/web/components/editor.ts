@@ -70,10 +70,12 @@ ${text}</textarea>`;
   const data = html`data-completions="${JSON.stringify(completions)}" data-base="${base?.text}" data-base-name="${
     base?.name
   }" data-problems="${problemsJson(problems)}"`;
-  return html`<form class="editor-form" id="${FORM_ID}" method="post" action="${action}" data-editor ${data}>${hidden}${note}
+  const state = problems.length > 0 && errorCount(problems.length);
+  return html`<form class="editor-form" id="${FORM_ID}" method="post" action="${action}" data-editor ${data}>
+${hidden}${note}
 <div class="cols-editor"><div class="stack">${above}
 <section class="card" aria-labelledby="h-editor"><div class="card-h"><h2 id="h-editor">${options.title}</h2>
-<template data-editor-error>${errorSign("")}</template><span data-editor-state>${problems.length > 0 && errorCount(problems.length)}</span>
+<template data-editor-error>${errorSign("")}</template><span data-editor-state>${state}</span>
 <span class="sub right" data-editor-changes></span></div>
 ${problems.length > 0 && html`<div data-editor-fallback>${markedSource(text, problems)}</div>`}${area}${
   error !== null && html`<p class="field-error">${icon("alert-fill", "12")}${error}</p>`
@@ -81,7 +83,8 @@ ${problems.length > 0 && html`<div data-editor-fallback>${markedSource(text, pro
 class="right" id="editor-hint">${options.language}</span></div></section>
 ${below}${
   buttons &&
-  html`<div class="form-do">${saveButton(buttons.submit)}<a class="btn btn-quiet" href="${buttons.cancel}">Cancel</a></div>`
+  html`<div class="form-do">${saveButton(buttons.submit)}<a class="btn btn-quiet"
+href="${buttons.cancel}">Cancel</a></div>`
 }</div>
 <div class="editor-side">${result}</div></div></form>`;
 }
@@ -94,10 +97,14 @@ data-editor-save>${text}</button>`;
 /** The button that checks the text, and stores nothing. */
 export const previewButton = (text: string, kind: "" | "small" = ""): Html =>
   html`<button class="btn${kind === "small" && " btn-s"}" type="submit" name="do" value="preview"
-form="${FORM_ID}">${text}</button>`;
+form="${FORM_ID}" formnovalidate>${text}</button>`;
 
 /** Whether a submitted form asks for the check only. */
 export const asksForPreview = (fields: Fields): boolean => fields.text("do") === "preview";
+
+/** Whether a form is shown with the result of its check: neither stored nor refused. */
+export const isChecked = (form: RefusedForm | null): boolean =>
+  form !== null && asksForPreview(form.fields) && form.message === null && Object.keys(form.errors).length === 0;
 
 /** What an editor's form submitted, for the page that shows the result of its check. */
 export const typedForm = (visit: Visit, form: string, typed: Pick<RefusedForm, "fields" | "problems">): Visit =>

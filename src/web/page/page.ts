@@ -85,6 +85,10 @@ export type Visit = {
   refused: RefusedForm | null;
   /** The token that every form of this answer carries. */
   csrf: string;
+  /** The id of the person in records of who created what. */
+  userId: string;
+  /** The theme of this browser: a key of THEMES. */
+  theme: string;
 };
 
 export type RefusedForm = {
@@ -172,6 +176,7 @@ export const DONE = {
   created: "Created.",
   renamed: "Renamed. The old name keeps working until something else takes it.",
   archived: "Archived. It stays readable under its new name.",
+  archived_type: "Archived. Reports of this type are refused; a new version makes it active again.",
   deleted: "Deleted.",
   added: "Added.",
   removed: "Removed.",
@@ -183,5 +188,10 @@ export const DONE = {
   revoked: "The key is revoked. Clients that use it are refused from now on.",
   sent: "The message is queued. Its delivery appears below.",
   default_org: "This is now your default organization.",
+  released: "The hold is released. It stays in the history.",
+  retried: "The message is queued again.",
+  password: "Your password was changed. All your other sessions were ended.",
+  session: "The session was ended.",
+  sessions: "All your other sessions were ended.",
 } as const;
 export type DoneKey = keyof typeof DONE;

@@ -62,6 +62,15 @@ export function createPageServer(server: PageServerDependencies) {
     return null;
   }
 
+  /** Shows the page at a path with one of its forms that was refused at another address. */
+  async function refuseAt(ctx: Koa.Context, path: string, { session, ...refusal }: RefusedAt): Promise<void> {
+    const [pathname = "", search = ""] = path.split("?");
+    const found = find(pathname);
+    if (!found) return redirect(ctx, `${rootOf(ctx)}${path.slice(1)}`);
+    const visit = createVisit(server, ctx, { session, params: found.params, at: { path: pathname, search } });
+    await showRefused(server, ctx, { page: found.page, visit, problems: [], ...refusal });
+  }
+
   return {
     find,
     /** Answers a request for a page. @throws AppError 405 for a method that pages do not have. */
@@ -83,21 +92,10 @@ export function createPageServer(server: PageServerDependencies) {
     },
     /** Shows a form that was submitted without a session, with what was typed, after the sign-in. */
     async resume(ctx: Koa.Context, path: string, { session, fields }: { session: Session; fields: Fields }) {
-      const [pathname = "", search = ""] = path.split("?");
-      const found = find(pathname);
-      if (!found) return redirect(ctx, `${rootOf(ctx)}${path.slice(1)}`);
-      const visit = createVisit(server, ctx, { session, params: found.params, at: { path: pathname, search } });
       const message = "Your session had ended. Nothing was stored yet: check the form, and submit it again.";
-      await showRefused(server, ctx, {
-        page: found.page,
-        visit,
-        fields,
-        status: 200,
-        message,
-        errors: {},
-        problems: [],
-      });
+      await refuseAt(ctx, path, { session, fields, status: 200, message, errors: {} });
     },
+    refuseAt,
     /** Sends a refusal, in the frame if the person is signed in. */
     async sendError(ctx: Koa.Context, error: AppError): Promise<void> {
       const session = server.sessionOf(ctx);
@@ -169,6 +167,8 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
     },
     refused: null,
     csrf: maskToken(session.csrfToken),
+    userId: principal.publicId,
+    theme: themeOf(server.cookies, ctx),
   };
 }
 
@@ -221,6 +221,7 @@ function unplaced({ fields: errors }: AppError, fields: Fields): string | undefi
   return lost.length === 0 ? undefined : lost.map(([name, text]) => `${name}: ${text}`).join("; ");
 }
 
+type RefusedAt = Pick<RefusedForm, "fields" | "message" | "errors"> & { session: Session; status: number };
 type Refusal = Omit<RefusedForm, "form"> & { page: Page; visit: Visit; status: number };
 
 /** Shows the page again, with what was typed and what is wrong with it. */

@@ -34,6 +34,11 @@ export type PageContext = {
     ctx: Koa.Context,
     form: { path: string; cookie: string; entries: readonly (readonly [string, string])[] },
   ): Promise<void>;
+  /** Shows a page of the person who is signed in with one of its forms refused; nothing that was typed appears. */
+  refuseForm(
+    ctx: Koa.Context,
+    refusal: { path: string; form: string; status: number; message: string; errors: Readonly<Record<string, string>> },
+  ): Promise<void>;
   /** The theme that the browser chose. */
   themeOf(ctx: Koa.Context): Theme;
 };

@@ -269,6 +269,10 @@ test("counts and marks a build whose record is gone", async () => {
   const { created_at, _links, ...rest } = body.builds[1];
   assert.equal(rest, {
     fingerprint: "",
+    artifact_name: "This record is damaged and cannot be shown. Tell the operator of the server its name",
+    git_commit: null,
+    commit_url: null,
+    build_url: null,
     flow_name: "This record is damaged and cannot be shown. Tell the operator of the server its name",
     trail_name: "",
     repo_info: { name: "acme/shop", repo_id: "1" },

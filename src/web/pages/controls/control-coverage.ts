@@ -39,8 +39,9 @@ function summary({ summary: { total, covered, coverage_percent: percent } }: Cov
   const sentence = `${formatNumber(covered)} of ${formatNumber(total)} ${
     total === 1 ? "environment requires" : "environments require"
   } a decision on this control.`;
-  const bar = html`<svg viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label="${percent} % covered"><rect
-class="c-track" width="100" height="8"/><rect class="c-cover" width="${percent}" height="8"/></svg>`;
+  const bar = html`<svg viewBox="0 0 100 8" preserveAspectRatio="none" role="img"
+aria-label="${percent} % covered"><rect class="c-track" width="100" height="8"/>
+<rect class="c-cover" width="${percent}" height="8"/></svg>`;
   return card({
     id: "h-coverage",
     title: "Coverage",

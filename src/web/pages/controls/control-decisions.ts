@@ -22,7 +22,7 @@ const FILTERS = ["flow", "compliance", "from", "to"] as const;
 /** Characters of user data and annotations that are shown. */
 const MAX_JSON_CHARS = 20_000;
 
-/** Epoch seconds of a time in the address; null for none, and for what is no time. `to` includes its day. */
+/** Epoch seconds of a time in the address; null for none, and for a text that is not a time. `to` includes its day. */
 function boundOf(query: URLSearchParams, name: "from" | "to"): number | null {
   const text = query.get(name) ?? "";
   const seconds = fieldsOf([[name, text]]).time(name);
@@ -100,8 +100,9 @@ function decisionList(visit: Visit, control: Control, { decisions, ...counts }: 
   const columns = [
     { text: "Subject" },
     { text: "Decision", className: "w-st" },
-    { text: "Flow and trail" },
-    { text: "Version", className: "w-time" },
+    { text: "Flow" },
+    // The drawer says it, and the list beside it is narrow.
+    ...(visit.query.get("decision") ? [] : [{ text: "Version", className: "w-time" }]),
     { text: "Decided", isRight: true },
   ];
   return html`${form}<section class="card" aria-label="Decisions">${table({
@@ -125,11 +126,15 @@ function decisionRow(visit: Visit, decision: Decision): Html {
     name: html`<bdi>${decision.artifact_name ?? trail}</bdi>`,
     sub: html`<span><bdi>${decision.attestation_name}</bdi> by ${decision.reported_by}</span>`,
   });
-  const place = html`<a href="${to.trail(flow, trail)}"><bdi>${trail}</bdi></a>
-<div class="sub"><bdi>${flow}</bdi></div>`;
+  const ofFlow = html`<a href="${to.flow(flow)}"><bdi>${flow}</bdi></a>`;
+  const place =
+    decision.artifact_name === null
+      ? ofFlow
+      : html`<a href="${to.trail(flow, trail)}"><bdi>${trail}</bdi></a><div class="sub">${ofFlow}</div>`;
+  const isOpen = Boolean(query.get("decision"));
   const look = query.get("decision") === decision.id && html` class="sel"`;
   return html`<tr${look}>${name}<td>${verdictOf(decision)}</td><td class="fill">${place}</td>
-<td>${version === null ? html`<span class="muted">none</span>` : tag(`v${version}`)}</td>
+${isOpen ? null : html`<td>${version === null ? html`<span class="muted">none</span>` : tag(`v${version}`)}</td>`}
 <td class="r" data-l="Decided">${time(decision.timestamp, now)}</td></tr>`;
 }
 
@@ -172,7 +177,9 @@ function decisionSections(visit: Visit, decision: Decision): Html {
       : html`<a href="${to.artifact(flow, print)}"><bdi>${decision.artifact_name ?? "artifact"}</bdi></a>`;
   const { sha1, url } = (decision.git_commit_info ?? {}) as { sha1?: string; url?: string };
   const original = decision.original_attestation_id;
-  return html`<section><div class="ph-title"><h2><bdi>${decision.attestation_name}</bdi></h2>${verdictOf(decision)}</div>
+  return html`<section><div class="ph-title"><h2><bdi>${decision.attestation_name}</bdi></h2>${verdictOf(
+    decision,
+  )}</div>
 <div class="meta"><span>${time(decision.timestamp, now)}</span><span>by ${decision.reported_by}</span></div>
 ${decision.description && html`<p class="prose gap-t2">${decision.description}</p>`}</section>
 <section><h3>Record</h3>${facts([

@@ -16,7 +16,7 @@ type Version = AnswerOf<typeof listControlVersions>["versions"][number];
 const PER_PAGE = 25;
 const DID = { created: "Created", edited: "Edited", archived: "Archived", unarchived: "Unarchived" } as const;
 
-export async function versionsTab(visit: Visit, control: Control): Promise<Html> {
+export async function controlVersionsTab(visit: Visit, control: Control): Promise<Html> {
   const { call, query, now } = visit;
   const { versions, total_count, total_pages, page } = await call(listControlVersions, {
     params: { identifier: control.identifier },
@@ -33,10 +33,9 @@ export async function versionsTab(visit: Visit, control: Control): Promise<Html>
 <td class="r" data-l="At">${time(version.created_at, now)}</td></tr>`;
   });
   const columns = [{ text: "Version" }, { text: "What it has" }, { text: "Changed", isRight: true }];
-  return html`<section class="card" aria-label="Versions">${table({ caption: "Versions", columns, rows })}</section>${pager(
-    visit,
-    { total: total_count, page, per_page: PER_PAGE, page_count: total_pages },
-  )}`;
+  const list = table({ caption: "Versions", columns, rows });
+  const pages = { total: total_count, page, per_page: PER_PAGE, page_count: total_pages };
+  return html`<section class="card" aria-label="Versions">${list}</section>${pager(visit, pages)}`;
 }
 
 /** The fields that differ from the version before; all of them where that is not on the page. */

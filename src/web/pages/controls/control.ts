@@ -17,7 +17,7 @@ import { placingLinks } from "./control-data.ts";
 import type { Control } from "./control-data.ts";
 import { decisionsTab } from "./control-decisions.ts";
 import { controlFields, writtenControl } from "./control-form.ts";
-import { versionsTab } from "./control-versions.ts";
+import { controlVersionsTab } from "./control-versions.ts";
 
 const TABS = [
   { key: "decisions", text: "Decisions" },
@@ -46,7 +46,7 @@ export const controlPage = page({
       ? { main: asked === "edit" ? editing(visit, control) : askArchive(visit, control), drawer: null }
       : tab === "decisions"
         ? await decisionsTab(visit, control)
-        : { main: await (tab === "coverage" ? coverageTab : versionsTab)(visit, control), drawer: null };
+        : { main: await (tab === "coverage" ? coverageTab : controlVersionsTab)(visit, control), drawer: null };
     const items = TABS.map(({ key, text }) => ({
       text,
       href: to.control(control.identifier, key === "decisions" ? {} : { tab: key }),
@@ -89,9 +89,9 @@ function head(visit: Visit, control: Control): Html {
   const rest = control.policies_referencing.length - policies.length;
   const requiredBy =
     policies.length > 0 &&
-    html`required by ${policies.map((name, at) => html`${at > 0 && ", "}<a href="${to.policy(name)}"><bdi>${name}</bdi></a>`)}${
-      rest > 0 && ` and ${rest} more`
-    }`;
+    html`required by ${policies.map(
+      (name, at) => html`${at > 0 && ", "}<a href="${to.policy(name)}"><bdi>${name}</bdi></a>`,
+    )}${rest > 0 && ` and ${rest} more`}`;
   const mayEdit = may(putControl) || may(patchTags);
   return pageHead({
     above: identifier,
@@ -119,7 +119,12 @@ const MAX_POLICIES = 5;
 function archivedNote(visit: Visit): Html {
   const button =
     visit.may(unarchiveControl) &&
-    html`<div class="why-do">${formOf(visit, { name: "unarchive", submit: "Unarchive", isInline: true, fields: null })}</div>`;
+    html`<div class="why-do">${formOf(visit, {
+      name: "unarchive",
+      submit: "Unarchive",
+      isInline: true,
+      fields: null,
+    })}</div>`;
   return html`<div class="why why-none gap-b">${icon("archive")}<div><h2>This control is archived</h2>
 <p>It keeps its identifier, versions and decisions, and policies that name it go on to require decisions.</p>
 ${button}</div></div>`;
@@ -140,8 +145,8 @@ function editing(visit: Visit, control: Control): Html {
 }
 
 function askArchive(visit: Visit, control: Control): Html {
-  const text = html`<p><b>${control.identifier}</b> leaves the list of active controls. It keeps its identifier, versions and
-decisions. Policies that name it go on to require decisions on it.</p>`;
+  const text = html`<p><b>${control.identifier}</b> leaves the list of active controls. It keeps its identifier,
+versions and decisions. Policies that name it go on to require decisions on it.</p>`;
   const form = formOf(visit, {
     name: "archive",
     submit: "Archive this control",

@@ -13,7 +13,7 @@ const DEFAULT_DAYS = 30;
 /** Longer periods are shown by the week. */
 const MAX_DAILY = 30;
 const WEEK_DAYS = 7;
-const MAX_LABELS = 5;
+const MAX_LABELS = 4;
 
 /** `from` and `to` in epoch seconds; whole days in UTC, today included. */
 export type Period = { days: number; from: number; to: number };

@@ -2,6 +2,7 @@
 import { getPolicy, listPolicies, putPolicy } from "../../../api/policies/policies.ts";
 import { AppError, invalid } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { policyCompletions } from "../../components/completions.ts";
 import { asksForPreview, editorForm } from "../../components/editor.ts";
 import { textField } from "../../components/forms.ts";
 import { card, empty, linkButton, nameCell, padded, pageHead, table } from "../../components/layout.ts";
@@ -12,10 +13,9 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import { policyCompletions } from "./policy-data.ts";
 import { checkDraft, EXAMPLE_POLICY, LANGUAGE } from "./policy-edit.ts";
 import { impact, noImpact } from "./policy-impact.ts";
-import type { PolicyPreview } from "./policy-impact.ts";
+import type { PreviewAnswer } from "./policy-impact.ts";
 
 type PolicyPage = Exclude<AnswerOf<typeof listPolicies>, readonly unknown[]>;
 type ListedPolicy = PolicyPage["policies"][number];
@@ -63,7 +63,7 @@ async function requireNewName({ call }: Visit, name: string): Promise<void> {
   if (exists) throw invalid({ name: `A policy with this name already exists [input: ${name}]` });
 }
 
-async function showCreation(visit: Visit, preview: PolicyPreview | null): Promise<Content> {
+async function showCreation(visit: Visit, preview: PreviewAnswer | null): Promise<Content> {
   const about = html`<div class="form">${textField(visit, {
     form: "create",
     name: "name",
@@ -84,7 +84,13 @@ async function showCreation(visit: Visit, preview: PolicyPreview | null): Promis
     label: "Try it in these environments",
     hint: "Names, separated by commas. The preview evaluates what runs there. It attaches nothing.",
     placeholder: "production, staging",
-  })}${textField(visit, { form: "create", name: "comment", label: "Comment", of: putPolicy, hint: "For the history" })}</div>`;
+  })}${textField(visit, {
+    form: "create",
+    name: "comment",
+    label: "Comment",
+    of: putPolicy,
+    hint: "For the history",
+  })}</div>`;
   const editor = editorForm(visit, {
     form: "create",
     field: "policy_file",

@@ -3,6 +3,7 @@ import { putPolicy } from "../../../api/policies/policies.ts";
 import { previewPolicy } from "../../../api/policies/policy-preview.ts";
 import { AppError, invalid } from "../../../errors.ts";
 import { sourceCode } from "../../components/code.ts";
+import { policyCompletions } from "../../components/completions.ts";
 import { editorForm, typedForm } from "../../components/editor.ts";
 import { hiddenField, textField } from "../../components/forms.ts";
 import { card, empty, padded } from "../../components/layout.ts";
@@ -11,10 +12,10 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Fields } from "../../page/fields.ts";
 import type { Visit } from "../../page/page.ts";
-import { latestOf, policyCompletions } from "./policy-data.ts";
+import { latestOf } from "./policy-data.ts";
 import type { Policy } from "./policy-data.ts";
 import { impact, noImpact } from "./policy-impact.ts";
-import type { PolicyPreview } from "./policy-impact.ts";
+import type { PreviewAnswer } from "./policy-impact.ts";
 
 /** Name of the form, and what the editor is called. */
 export const EDIT_FORM = "edit";
@@ -38,7 +39,7 @@ export function textTab({ now }: Visit, policy: Policy): Html {
 }
 
 /** @param preview of the draft in the form; null while it was not checked */
-export async function editTab(visit: Visit, policy: Policy, preview: PolicyPreview | null): Promise<Html> {
+export async function editTab(visit: Visit, policy: Policy, preview: PreviewAnswer | null): Promise<Html> {
   const latest = latestOf(policy);
   const refused = visit.refused?.form === EDIT_FORM ? visit.refused : null;
   const base = latest && { text: latest.policy_yaml, name: `v${latest.version}` };
@@ -103,7 +104,7 @@ export async function checkDraft(
   visit: Visit,
   fields: Fields,
   { form, body }: { form: string; body: { policy_name?: string; environments?: string[] } },
-): Promise<{ typed: Visit; preview: PolicyPreview }> {
+): Promise<{ typed: Visit; preview: PreviewAnswer }> {
   try {
     const preview = await visit.call(previewPolicy, { body: { ...body, policy_yaml: fields.text("policy_file") } });
     return { typed: typedForm(visit, form, { fields, problems: preview.problems }), preview };
@@ -115,8 +116,8 @@ export async function checkDraft(
 }
 
 /**
- * Stores the draft as the next version. A version that somebody else stored since the page was opened is not replaced
- * unseen: the form is shown again, with the changes compared to that one.
+ * Stores the draft as the next version. A version that was stored since the page was opened is not replaced unseen: the
+ * form is shown again, with the changes compared to that one.
  * @throws AppError conflict; as putPolicy does
  */
 export async function storeDraft(
@@ -129,8 +130,8 @@ export async function storeDraft(
   if (latest && String(latest.version) !== fields.text("base"))
     throw new AppError(
       "conflict",
-      `${latest.created_by} stored version ${latest.version} meanwhile, and your draft is not stored. Compare them with ` +
-        "the preview; saving again replaces that version",
+      `${latest.created_by} stored version ${latest.version} meanwhile, and your draft is not stored. Compare them ` +
+        "with the preview; saving again replaces that version",
     );
   const after = await call(putPolicy, {
     body: { name: policy.name, description: fields.text("description"), comment: fields.text("comment") },

@@ -75,10 +75,11 @@ async function attachCard(visit: Visit, policy: Policy): Promise<Html> {
   })) as EnvironmentPage;
   const free = environments.filter(({ name, type }) => type !== "logical" && !policy.consuming_envs.includes(name));
   const options = { form: "attach", name: "env_name", label: "Environment", isRequired: true };
-  const field =
-    total_count > MAX_CHOICES
-      ? textField(visit, { ...options, hint: "Name of an environment" })
-      : selectField(visit, { ...options, choices: free.map(({ name }) => ({ value: name, text: name })) });
+  // A refusal must have a form to stand in, also where nothing is left to choose.
+  const isTyped = total_count > MAX_CHOICES || visit.refused?.form === "attach";
+  const field = isTyped
+    ? textField(visit, { ...options, hint: "Name of an environment" })
+    : selectField(visit, { ...options, choices: free.map(({ name }) => ({ value: name, text: name })) });
   const form = formOf(visit, { name: "attach", submit: "Attach", fields: field });
   const nothing = html`<p class="muted">Every environment that can use the policy uses it. Logical environments have no
 policies of their own.</p>`;
@@ -86,13 +87,13 @@ policies of their own.</p>`;
     id: "h-attach",
     title: "Attach to an environment",
     note: "what runs there is re-evaluated at once",
-    body: padded(free.length === 0 && total_count <= MAX_CHOICES ? nothing : form),
+    body: padded(free.length === 0 && !isTyped ? nothing : form),
   });
 }
 
 function askDetach(visit: Visit, policy: Policy, environment: string): Html {
-  const text = html`<p><b><bdi>${environment}</bdi></b> no longer requires what <b>${policy.name}</b> says. What runs there is
-re-evaluated at once; without any policy, its state is unknown.</p>${hiddenField("env_name", environment)}`;
+  const text = html`<p><b><bdi>${environment}</bdi></b> no longer requires what <b>${policy.name}</b> says. What runs
+there is re-evaluated at once; without any policy, its state is unknown.</p>${hiddenField("env_name", environment)}`;
   const form = formOf(visit, {
     name: "detach",
     submit: "Detach this policy",

@@ -1,9 +1,9 @@
 /** What a draft of a policy would change, as a preview of it says: counts, and each verdict before and after. */
 import type { previewPolicy } from "../../../api/policies/policy-preview.ts";
 import type { SourceProblem } from "../../../errors.ts";
-import { diffLines } from "../../../domain/text/line-diff.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { changeSummary, textDiff } from "../../components/diff.ts";
+import { draftDiff } from "../../components/diff.ts";
+import type { Draft } from "../../components/diff.ts";
 import { editorResult, previewButton } from "../../components/editor.ts";
 import { icon } from "../../components/icon.ts";
 import { card, figures, padded } from "../../components/layout.ts";
@@ -12,17 +12,14 @@ import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 
-export type PolicyPreview = AnswerOf<typeof previewPolicy>;
-type Environment = PolicyPreview["environments"][number];
+export type PreviewAnswer = AnswerOf<typeof previewPolicy>;
+type Environment = PreviewAnswer["environments"][number];
 type Flip = Environment["flips"][number];
 
 /** Environments that are shown one by one, and artifacts of each. */
 const MAX_ENVIRONMENTS = 20;
 const MAX_FLIPS = 20;
 const MAX_REASONS = 3;
-
-/** The draft and the text that it would replace. */
-export type Draft = { text: string; base: string; baseName: string };
 
 /** Before a draft was checked. @param users how many environments use the policy; null for a new one */
 export function noImpact(users: number | null): Html {
@@ -38,7 +35,7 @@ export function noImpact(users: number | null): Html {
 }
 
 /** After a draft was checked. @param draft null for a new policy, which replaces nothing */
-export function impact(visit: Visit, preview: PolicyPreview, draft: Draft | null): Html {
+export function impact(visit: Visit, preview: PreviewAnswer, draft: Draft | null): Html {
   const body = preview.valid ? validDraft(visit, preview) : padded(invalidDraft(preview.problems));
   return editorResult(html`${impactCard("Run again", body)}${draft && draftDiff(draft)}`, preview.problems);
 }
@@ -51,29 +48,18 @@ const impactCard = (button: string, body: Value): Html =>
     body,
   });
 
-function draftDiff({ text, base, baseName }: Draft): Html {
-  const lines = diffLines(base, text);
-  const hasChanges = lines.some(({ kind }) => kind !== "same");
-  return card({
-    id: "h-draft",
-    title: `Changes since ${baseName}`,
-    note: hasChanges && changeSummary(lines),
-    body: hasChanges
-      ? textDiff(lines, `The draft compared with ${baseName}`)
-      : padded(html`<p class="muted">The draft is the same as ${baseName}.</p>`),
-  });
-}
-
 const notice = (look: "why-wait" | "why-none", text: Value): Html =>
-  html`<div class="why ${look}">${icon(look === "why-wait" ? "alert" : "info")}<div data-draft-note>${text}</div></div>`;
+  html`<div class="why ${look}">${icon(look === "why-wait" ? "alert" : "info")}
+<div data-draft-note>${text}</div></div>`;
 
 const invalidDraft = (problems: readonly SourceProblem[]): Html =>
   notice(
     "why-wait",
-    `The draft has ${problems.length === 1 ? "an error" : `${problems.length} errors`}, so nothing was computed. Nothing is stored.`,
+    `The draft has ${problems.length === 1 ? "an error" : `${problems.length} errors`}, so nothing was computed. ` +
+      "Nothing is stored.",
   );
 
-function validDraft(visit: Visit, { environments, stopped }: PolicyPreview): Html {
+function validDraft(visit: Visit, { environments, stopped }: PreviewAnswer): Html {
   const sum = (of: (environment: Environment) => number): number =>
     environments.reduce((total, environment) => total + of(environment), 0);
   const [fails, passes] = [sum(({ would_fail }) => would_fail), sum(({ would_pass }) => would_pass)];
@@ -86,7 +72,8 @@ function validDraft(visit: Visit, { environments, stopped }: PolicyPreview): Htm
   ]);
   const none =
     environments.length === 0 &&
-    html`<p class="gap-t muted">The text is valid. It was evaluated in no environment, because none uses the policy.</p>`;
+    html`<p class="gap-t muted">The text is valid. It was evaluated in no environment, because none uses the
+policy.</p>`;
   return html`${padded(
     html`${notice("why-none", "Computed from this draft. Nothing is stored.")}${
       stopped && html`<p class="gap-t2 sub">${stopText(stopped)}</p>`
@@ -96,7 +83,7 @@ function validDraft(visit: Visit, { environments, stopped }: PolicyPreview): Htm
   }`;
 }
 
-function stopText({ reason, environments_left, artifacts_left }: NonNullable<PolicyPreview["stopped"]>): string {
+function stopText({ reason, environments_left, artifacts_left }: NonNullable<PreviewAnswer["stopped"]>): string {
   const why = {
     environments: "There are more environments than one preview evaluates.",
     artifacts: "There are more artifacts than one preview evaluates.",
@@ -114,12 +101,12 @@ function environmentImpact({ to }: Visit, environment: Environment): Html {
   const shown = flips.slice(0, MAX_FLIPS);
   const rest = would_fail + would_pass - shown.length;
   const rows = shown.map((flip) => flipRow(to.whyArtifact(name, snapshot, flip.fingerprint), flip));
-  const notes = environmentNotes(environment);
+  const notes = [...(rest > 0 ? [`${formatNumber(rest)} more.`] : []), ...environmentNotes(environment)];
   return html`<div class="card-h"><h3><a class="name" href="${to.environment(name)}"><bdi>${name}</bdi></a></h3>
 <span class="sub">${formatNumber(artifacts)} running</span>
 <span class="right sub">${parts.length === 0 ? "no change" : parts.join(", ")}</span></div>${
     rows.length > 0 && html`<ul class="rows">${rows}</ul>`
-  }${(rest > 0 || notes.length > 0) && html`<div class="card-f">${rest > 0 && `${formatNumber(rest)} more. `}${notes.join(" ")}</div>`}`;
+  }${notes.length > 0 && html`<div class="card-f">${notes.join(" ")}</div>`}`;
 }
 
 function environmentNotes({ kept_by_allowlist, unknown, stale }: Environment): string[] {
@@ -134,7 +121,9 @@ function environmentNotes({ kept_by_allowlist, unknown, stale }: Environment): s
 function flipRow(href: string, { name, before, after, reasons, reasons_before, further_reasons }: Flip): Html {
   const now = reasons.map(
     ({ line, policy, text }) =>
-      html`<div class="sub">${line === null ? html`${policy}: ` : html`<span data-line="${line}">line ${line}</span>: `}${text}</div>`,
+      html`<div class="sub">${
+        line === null ? policy : html`<span data-line="${line}">line ${line}</span>`
+      }: ${text}</div>`,
   );
   const was =
     after === "COMPLIANT" ? reasons_before.map((text) => html`<div class="sub">until now: ${text}</div>`) : [];

@@ -88,8 +88,9 @@ function compareForm({ to }: Visit, policy: Policy, chosen: { from: number; to: 
     html`<select class="field" name="${name}" aria-label="${label}">${numbers.map(
       (number) => html`<option value="${number}"${number === value && html` selected`}>Version ${number}</option>`,
     )}</select>`;
-  return html`<form class="filters compare" method="get" action="${to.policy(policy.name)}"><input type="hidden" name="tab"
-value="versions"><span class="sub">Compare</span>${choice("against", "Earlier version", chosen.from)}<span
+  return html`<form class="filters compare" method="get" action="${to.policy(policy.name)}"><input
+type="hidden" name="tab" value="versions"><span class="sub">Compare</span>
+${choice("against", "Earlier version", chosen.from)}<span
 class="sub">with</span>${choice("version", "Later version", chosen.to)}<button class="btn"
 type="submit">${icon("git-compare")}Compare</button></form>`;
 }
@@ -99,7 +100,8 @@ function neighbours(visit: Visit, policy: Policy, { version }: PolicyVersion): H
   const link = (number: number, text: Value, label: string): Html =>
     number < 1 || number > policy.versions.length
       ? html`<span class="btn btn-s" aria-disabled="true">${text}</span>`
-      : html`<a class="btn btn-s" href="${address(visit, policy, { version: number })}" aria-label="${label}">${text}</a>`;
+      : html`<a class="btn btn-s" href="${address(visit, policy, { version: number })}"
+aria-label="${label}">${text}</a>`;
   return html`<span class="btn-group">${link(version - 1, icon("chevron-left"), "Version before")}${link(
     version + 1,
     icon("chevron-right"),

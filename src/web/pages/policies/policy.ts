@@ -14,7 +14,7 @@ import type { Policy } from "./policy-data.ts";
 import { checkDraft, EDIT_FORM, editTab, storeDraft, textTab } from "./policy-edit.ts";
 import { environmentsTab } from "./policy-environments.ts";
 import { eventsTab } from "./policy-events.ts";
-import type { PolicyPreview } from "./policy-impact.ts";
+import type { PreviewAnswer } from "./policy-impact.ts";
 import { versionsAsked, versionsTab } from "./policy-versions.ts";
 
 const TABS = ["text", "versions", "environments", "events"] as const;
@@ -37,7 +37,7 @@ function filesFor(tab: Tab, query: URLSearchParams): string[] {
 
 const nameOf = ({ params }: Visit): string => params["policy"] ?? "";
 
-async function show(visit: Visit, preview: PolicyPreview | null): Promise<Content> {
+async function show(visit: Visit, preview: PreviewAnswer | null): Promise<Content> {
   const { call, query, to, may, refused } = visit;
   const tab = tabOf(visit);
   const policy = await call(getPolicy, {
