@@ -13,6 +13,7 @@ import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentReader, StoredPolicyFile } from "../workers/documents.ts";
 import type { Urls } from "../contract/urls.ts";
 import type { EvidenceReader } from "../contract/evidence-reader.ts";
+import type { PasswordHasher } from "../auth/password-hashing.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
 import type { Actor } from "../store/actor.ts";
 import type { Principal, Membership, RequestContext } from "../http/server-context.ts";
@@ -32,6 +33,9 @@ export type OperationContext = {
   /** Evaluates artifacts under policy texts that are not stored; see jobs/policy-previews.ts. */
   readonly policyPreviews: PolicyPreviewer;
   readonly packages: PackageMaker;
+  readonly passwords: Pick<PasswordHasher, "hash">;
+  /** Names of the organizations in which groups of the login provider give roles. */
+  readonly mappedOrganizations: ReadonlySet<string>;
   /** Epoch seconds. */
   now(): number;
   /** The OpenAPI document of this server. */
@@ -130,6 +134,8 @@ export type OperationContextParts = Pick<
   | "largeJson"
   | "evidence"
   | "packages"
+  | "passwords"
+  | "mappedOrganizations"
   | "customTypes"
   | "documents"
   | "policyPreviews"

@@ -2,9 +2,13 @@
 import { isOperation } from "./context.ts";
 import type { AssayOperation } from "./context.ts";
 import * as accountsApiKeys from "./accounts/api-keys.ts";
+import * as accountsAuditLog from "./accounts/audit-log.ts";
+import * as accountsMembers from "./accounts/members.ts";
 import * as accountsMembershipAuditLog from "./accounts/membership-audit-log.ts";
 import * as accountsOrganizations from "./accounts/organizations.ts";
+import * as accountsOwnApiKeys from "./accounts/own-api-keys.ts";
 import * as accountsPrincipal from "./accounts/principal.ts";
+import * as accountsRetention from "./accounts/retention.ts";
 import * as accountsServiceAccounts from "./accounts/service-accounts.ts";
 import * as accountsUsers from "./accounts/users.ts";
 import * as attestationsCustomAttestationTypes from "./attestations/custom-attestation-types.ts";
@@ -19,14 +23,19 @@ import * as attestationsReads from "./attestations/reads.ts";
 import * as attestationsSnyk from "./attestations/snyk.ts";
 import * as attestationsSonar from "./attestations/sonar.ts";
 import * as attestationsSystem from "./attestations/system.ts";
+import * as attestationsTrailAttestations from "./attestations/trail-attestations.ts";
+import * as attestationsTryAttestationType from "./attestations/try-attestation-type.ts";
 import * as environmentsAllowlists from "./environments/allowlists.ts";
+import * as environmentsArtifactRuns from "./environments/artifact-runs.ts";
 import * as environmentsDeployments from "./environments/deployments.ts";
 import * as environmentsEnvDiff from "./environments/env-diff.ts";
 import * as environmentsEnvironmentAuditlog from "./environments/environment-auditlog.ts";
 import * as environmentsEnvironmentEvents from "./environments/environment-events.ts";
 import * as environmentsEnvironmentPolicies from "./environments/environment-policies.ts";
 import * as environmentsEnvironments from "./environments/environments.ts";
+import * as environmentsExplanations from "./environments/explanations.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
+import * as environmentsOverview from "./environments/overview.ts";
 import * as environmentsReports from "./environments/reports.ts";
 import * as environmentsSnapshotHistory from "./environments/snapshot-history.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
@@ -34,14 +43,18 @@ import * as flowsArtifacts from "./flows/artifacts.ts";
 import * as flowsAuditPackages from "./flows/audit-packages.ts";
 import * as flowsBuilds from "./flows/builds.ts";
 import * as flowsFlows from "./flows/flows.ts";
+import * as flowsNameSearch from "./flows/name-search.ts";
 import * as flowsRepoReleases from "./flows/repo-releases.ts";
 import * as flowsRepos from "./flows/repos.ts";
 import * as flowsSearch from "./flows/search.ts";
 import * as flowsTemplatePreview from "./flows/template-preview.ts";
+import * as flowsTrailExplanations from "./flows/trail-explanations.ts";
 import * as flowsTrails from "./flows/trails.ts";
 import * as meta from "./meta.ts";
+import * as notificationsActionDeliveries from "./notifications/action-deliveries.ts";
 import * as notificationsActions from "./notifications/actions.ts";
 import * as notificationsEnvironmentNotifications from "./notifications/environment-notifications.ts";
+import * as notificationsInboundWebhookSettings from "./notifications/inbound-webhook-settings.ts";
 import * as notificationsInboundWebhooks from "./notifications/inbound-webhooks.ts";
 import * as notificationsNotificationConfig from "./notifications/notification-config.ts";
 import * as policiesAsserts from "./policies/asserts.ts";
@@ -57,9 +70,13 @@ import * as tags from "./tags.ts";
 
 const resources: readonly object[] = [
   accountsApiKeys,
+  accountsAuditLog,
+  accountsMembers,
   accountsMembershipAuditLog,
   accountsOrganizations,
+  accountsOwnApiKeys,
   accountsPrincipal,
+  accountsRetention,
   accountsServiceAccounts,
   accountsUsers,
   attestationsCustomAttestationTypes,
@@ -74,14 +91,19 @@ const resources: readonly object[] = [
   attestationsSnyk,
   attestationsSonar,
   attestationsSystem,
+  attestationsTrailAttestations,
+  attestationsTryAttestationType,
   environmentsAllowlists,
+  environmentsArtifactRuns,
   environmentsDeployments,
   environmentsEnvDiff,
   environmentsEnvironmentAuditlog,
   environmentsEnvironmentEvents,
   environmentsEnvironmentPolicies,
   environmentsEnvironments,
+  environmentsExplanations,
   environmentsLogicalEnvironments,
+  environmentsOverview,
   environmentsReports,
   environmentsSnapshotHistory,
   environmentsSnapshots,
@@ -89,14 +111,18 @@ const resources: readonly object[] = [
   flowsAuditPackages,
   flowsBuilds,
   flowsFlows,
+  flowsNameSearch,
   flowsRepoReleases,
   flowsRepos,
   flowsSearch,
   flowsTemplatePreview,
+  flowsTrailExplanations,
   flowsTrails,
   meta,
+  notificationsActionDeliveries,
   notificationsActions,
   notificationsEnvironmentNotifications,
+  notificationsInboundWebhookSettings,
   notificationsInboundWebhooks,
   notificationsNotificationConfig,
   policiesAsserts,

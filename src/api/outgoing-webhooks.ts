@@ -4,6 +4,7 @@
  * every kind of payload against these shapes.
  */
 import { Type } from "typebox";
+import { TEST_EVENT } from "../domain/notification/test-message.ts";
 import { PAYLOAD_VERSION } from "../domain/notification/targets.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS, eventTypeOf } from "../domain/notification/triggers.ts";
 import type { OutgoingWebhook } from "../http/openapi/document.ts";
@@ -107,6 +108,13 @@ const KeyExpiryWebhook = Closed({
   api_key: Closed({ id: TEXT, description: TEXT, service_account: TEXT, expires_at: Seconds("Expiry of the key") }),
 });
 
+const TestWebhook = Closed({
+  ...HEAD,
+  event_type: OneOf([TEST_EVENT]),
+  description: DESCRIPTION,
+  action: Closed({ name: TEXT, number: Type.String({ pattern: "^[0-9]+$" }) }),
+});
+
 const SITE = "https://assay.example.com";
 const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const DELIVERY =
@@ -156,6 +164,21 @@ export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
         html_url: `${SITE}/acme/flows/payments/trails/release-1.4.0`,
         api_url: `${SITE}/api/v2/trails/acme/payments/release-1.4.0`,
       },
+    },
+  },
+  {
+    id: "action_test",
+    tag: "Actions",
+    summary: "Receive a test message",
+    description: `Sent to the WEBHOOK targets of an action on request. ${DELIVERY}`,
+    payload: TestWebhook,
+    example: {
+      version: PAYLOAD_VERSION,
+      timestamp: "1769860800",
+      org: "acme",
+      event_type: TEST_EVENT,
+      description: "Test of action builds (number 1) of organization acme, sent by Ada Lovelace: nothing has happened",
+      action: { name: "builds", number: "1" },
     },
   },
   {

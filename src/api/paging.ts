@@ -5,6 +5,7 @@
  */
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
+import { invalid } from "../errors.ts";
 import { Closed, Pagination, named } from "../http/schema.ts";
 import type { PaginationValue } from "../http/schema.ts";
 
@@ -150,4 +151,13 @@ export function formatQuery(
   }
   for (const [name, value] of Object.entries(changes)) if (value !== null) parameters.append(name, value);
   return parameters.toString();
+}
+
+/** A cursor holds the key of the last record of the previous page, encoded so that clients do not calculate with it. */
+export const toCursor = (id: number): string => Buffer.from(`a${id}`).toString("base64url");
+/** @param parameter name of the query parameter @throws AppError invalid on the parameter */
+export function parseCursor(parameter: string, text: string): number {
+  const match = /^a(\d{1,15})$/.exec(Buffer.from(text, "base64url").toString("latin1"));
+  if (!match) throw invalid({ [parameter]: `Input should be the token of a previous page [input: ${text}]` });
+  return Number(match[1]);
 }

@@ -61,15 +61,12 @@ export function createLogins(login: LoginDependencies) {
           holder.public_id,
         ),
       ),
-    /** What a user sees of their own account. */
-    accountOf({ user_id: id }: SessionHolder) {
+    /** What users see of their own account besides what the API tells. @throws AppError 401 for an unknown name */
+    accountOf(name: string) {
       const { users, passwords, sessions } = login.store;
-      return {
-        user: users.get(id),
-        hasPassword: passwords.find(id) !== null,
-        memberships: users.listMemberships(id),
-        sessions: sessions.list(id),
-      };
+      const user = users.find(name);
+      if (!user) throw unauthenticated();
+      return { user, hasPassword: passwords.find(user.id) !== null, sessions: sessions.list(user.id) };
     },
     /** Whether the first administrator can be claimed. */
     isSetupOpen: (): boolean => isSetupOpen(login),

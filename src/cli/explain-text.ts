@@ -7,12 +7,9 @@ import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
 import { describeOutcome, describeRule } from "../domain/policy/reasons.ts";
 import { problemsOf } from "../store/environments/explanation-types.ts";
-import type {
-  ExplainedArtifact,
-  ExplainedAttestation,
-  ExplainedVersion,
-  Explanation,
-} from "../store/environments/explanation-types.ts";
+import type { ExplainedAttestation } from "../store/attestations/explained-attestations.ts";
+import type { ExplainedArtifact, Explanation } from "../store/environments/explanation-types.ts";
+import type { ExplainedVersion } from "../store/policies/explained-versions.ts";
 import { escapeLine } from "./framework.ts";
 import type { Question } from "./explain-question.ts";
 

@@ -1,168 +1,31 @@
 /**
- * AccountChanges made by the operator from the command line. Every change in cli/ goes through this module, which
- * appends its audit entry in the same transaction; the one exception is retention, whose store makes its changes.
+ * Changes made by the operator from the command line. Every change in cli/ goes through this module, which appends its
+ * audit entry in the same transaction; the one exception is deletion under a retention plan, which its store makes.
  */
-import type { Role } from "../domain/access.ts";
-import { createAccountChanges } from "../auth/account-changes.ts";
-import type { AccountChanges } from "../auth/account-changes.ts";
-import { keyDigest } from "../store/accounts/api-keys.ts";
-import type { DeliveryRow } from "../store/notifications/delivery-log.ts";
-import type { InboundWebhookRow, WebhookKind } from "../store/notifications/inbound-webhooks.ts";
+import { createChanges } from "../changes/changes.ts";
 import type { Store } from "../store/index.ts";
-import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import { newPublicId } from "../clock.ts";
 
-/** The holder of a key; `name` is its display name: ops, or acme/ci-bot. */
-export type NamedKeyOwner =
-  | { userId: number; name: string }
-  | { serviceAccountId: number; organizationId: number; name: string };
-
 export type OperatorChanges = ReturnType<typeof createOperatorChanges>;
-
-/** Appends an audit entry. */
-type Note = AccountChanges["audit"];
 
 /** The actor's name in the audit log. The history of memberships also records the operating system user. */
 const OPERATOR = "operator";
 
 /** `operation` names the command in the audit log. Call every method inside a transaction. */
 export function createOperatorChanges(store: Store, operation: string) {
-  const changes = createAccountChanges(store, {
+  const changes = createChanges(store, {
     operation,
     requestId: newPublicId(),
     displayName: store.operatorName(),
     source: "script",
     actor: { kind: "operator", publicId: "", name: OPERATOR, keyPublicId: "" },
   });
-  const { audit: note } = changes;
   return {
     ...changes,
-    ...profileChanges(store, note),
-    ...serviceAccountChanges(store, note),
-    ...webhookChanges(store, note),
-    ...keyChanges(store, note),
-    ...deliveryChanges(store, note),
     /** Records another evidence location, where all evidence has arrived. */
     moveEvidence(from: string, to: string): void {
       store.evidenceLocation.set(to);
-      note(null, "evidence.moved", to, { from });
+      changes.audit(null, "evidence.moved", to, { from });
     },
   };
 }
-
-const profileChanges = (store: Store, note: Note) => ({
-  configureOrganization(row: OrganizationRow, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
-    store.organizations.updateSettings(row.id, settings);
-    note(row.id, "organization.updated", row.name, { public: settings.isPublic, controls: settings.controlsEnabled });
-  },
-  describeUser(user: { id: number; name: string }, fields: { displayName: string; email: string | null }): void {
-    store.users.updateProfile(user.id, fields);
-    note(null, "user.updated", user.name, { display_name: fields.displayName, email: fields.email });
-  },
-});
-
-type AccountRef = { id: number; organization_id: number; name: string; privilege: Role };
-
-const serviceAccountChanges = (store: Store, note: Note) => ({
-  /** The name must be free in the organization. @returns the row id. */
-  createServiceAccount(
-    organizationId: number,
-    account: { name: string; privilege: Role; description?: string | null },
-  ): number {
-    const { name, privilege, description = null } = account;
-    const id = store.serviceAccounts.create({ organizationId, name, description, privilege, creatingUserId: "" });
-    note(organizationId, "service_account.created", name, { privilege });
-    return id;
-  },
-  /** Deletes an account that no enabled webhook uses, with its keys. @returns the number of its live keys. */
-  deleteServiceAccount(account: AccountRef): number {
-    const keys = store.apiKeys.listActive(account.id).map((key) => key.public_id);
-    note(account.organization_id, "service_account.deleted", account.name, { privilege: account.privilege, keys });
-    store.serviceAccounts.delete(account.id);
-    return keys.length;
-  },
-  setPrivilege(account: AccountRef, privilege: Role): void {
-    store.serviceAccounts.setPrivilege(account.id, privilege, { changedBy: store.operatorName(), source: "script" });
-    note(account.organization_id, "service_account.updated", account.name, {
-      privilege,
-      previous_privilege: account.privilege,
-    });
-  },
-});
-
-const webhookChanges = (store: Store, note: Note) => ({
-  /** Creates an inbound webhook and the service account that it acts as. */
-  createWebhook(
-    organizationId: number,
-    fields: { kind: WebhookKind; settings: object; publicId: string; secret: string; accountName: string },
-  ): InboundWebhookRow {
-    const { kind, settings, publicId, secret, accountName } = fields;
-    const serviceAccountId = store.serviceAccounts.create({
-      organizationId,
-      name: accountName,
-      description: `Acts for the ${kind} webhook`,
-      privilege: "member",
-      creatingUserId: "",
-      forWebhook: true,
-    });
-    note(organizationId, "service_account.created", accountName, { privilege: "member", for_webhook: true });
-    store.inboundWebhooks.create({ publicId, organizationId, kind, secret, serviceAccountId, settings });
-    note(organizationId, "webhook.enabled", kind, { settings, service_account: accountName });
-    const hook = store.inboundWebhooks.findEnabled(organizationId, kind);
-    if (!hook) throw new Error(`the ${kind} webhook that was just created is missing`);
-    return hook;
-  },
-  configureWebhook(organizationId: number, hook: InboundWebhookRow, settings: object): void {
-    store.inboundWebhooks.updateSettings(hook.id, settings);
-    note(organizationId, "webhook.updated", hook.kind, { settings });
-  },
-  setWebhookSecret(organizationId: number, hook: InboundWebhookRow, secret: string): void {
-    store.inboundWebhooks.setSecret(hook.id, secret);
-    note(organizationId, "webhook.secret_rotated", hook.kind, {});
-  },
-  disableWebhook(organizationId: number, hook: InboundWebhookRow): void {
-    store.inboundWebhooks.disable(hook.id);
-    note(organizationId, "webhook.disabled", hook.kind, {});
-  },
-});
-
-const keyChanges = (store: Store, note: Note) => ({
-  /** Stores a new key; `expiresAt` in epoch seconds, 0 for never. @returns its public id. */
-  createKey(owner: NamedKeyOwner, fields: { key: string; description: string; expiresAt: number }): string {
-    const { key, description, expiresAt } = fields;
-    const id = store.apiKeys.create(owner, { digest: keyDigest(key), description, expiresAt });
-    note(organizationIdOf(owner), "api_key.created", id, { owner: owner.name, description, expires_at: expiresAt });
-    return id;
-  },
-  /** Revokes a live key. */
-  revokeKey(owner: NamedKeyOwner, key: { public_id: string; description: string }): void {
-    store.apiKeys.revoke(key.public_id);
-    note(organizationIdOf(owner), "api_key.revoked", key.public_id, {
-      owner: owner.name,
-      description: key.description,
-    });
-  },
-});
-
-const deliveryChanges = (store: Store, note: Note) => ({
-  /** Schedules a dead or waiting message for an immediate attempt. @returns whether it was dead or waiting. */
-  retryDelivery(row: DeliveryRow): boolean {
-    const isRetried = store.outbox.retry(row.id);
-    if (isRetried) note(row.organization_id, "delivery.retried", row.public_id, { subject: row.subject });
-    return isRetried;
-  },
-  /** Deletes a dead message. @returns whether it was dead. */
-  purgeDelivery(row: DeliveryRow): boolean {
-    const isPurged = store.outbox.deleteDead(row.id);
-    if (isPurged) note(row.organization_id, "delivery.purged", row.public_id, { subject: row.subject });
-    return isPurged;
-  },
-  /** Gives a WEBHOOK target a new secret. `owner` is the number of its action, or a type of notifications. */
-  setTargetSecret(organizationId: number, target: { id: number; owner: string }, secret: string): void {
-    store.notificationTargets.setSecret(target.id, secret);
-    note(organizationId, "action.secret_rotated", target.owner, { target: target.id });
-  },
-});
-
-const organizationIdOf = (owner: NamedKeyOwner): number | null =>
-  "organizationId" in owner ? owner.organizationId : null;

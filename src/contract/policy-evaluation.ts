@@ -19,7 +19,7 @@ const RequiredAttestationRule = named(
   }),
 );
 
-const PolicyRuleDefinition = named(
+export const PolicyRuleDefinition = named(
   "PolicyRuleDefinition",
   Closed({
     type: OneOf(["provenance", "trail-compliance", "attestation"]),

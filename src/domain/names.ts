@@ -7,6 +7,10 @@
 export const FLOW_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$`;
 /** Login names; the grammar of flows, so that a personal organization can have its owner's name (semantics 1.2). */
 export const USER_NAME = FLOW_NAME;
+/** Display names: one line, at most 256 characters; empty stands for the login name. */
+export const USER_DISPLAY_NAME = String.raw`^[^\u0000-\u001f\u007f-\u009f]*$`;
+/** E-mail addresses of users: non-empty on both sides of a single @, at most 254 characters. */
+export const USER_EMAIL = String.raw`^[^\s@\u0000-\u001f\u007f]+@[^\s@\u0000-\u001f\u007f]+$`;
 /** Organization names; see USER_NAME. */
 export const ORGANIZATION_NAME = FLOW_NAME;
 /** Trails (messages 12). */

@@ -38,8 +38,8 @@ import { createReadCache } from "../store/db/read-cache.ts";
 import type { Db, SchemaSources } from "../store/db/types.ts";
 import type { Store } from "../store/index.ts";
 import { apiReference } from "../web/api-reference.ts";
-import { createWebPages } from "../web/web-pages.ts";
 import { createLive } from "../web/live.ts";
+import { createWebPages } from "../web/web-pages.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import { liveSubjects } from "./live-subjects.ts";
@@ -190,6 +190,8 @@ function createContextFactory(dependencies: AppDependencies) {
     }),
     evidence: dependencies.evidence,
     packages: dependencies.packages,
+    passwords: dependencies.logins.passwords,
+    mappedOrganizations: new Set(dependencies.logins.mapping.map(({ organization }) => organization)),
     customTypes: dependencies.customTypes,
     documents: dependencies.documents,
     policyPreviews: dependencies.policyPreviews,

@@ -23,7 +23,10 @@ import { environmentEventStore } from "./environments/environment-events.ts";
 import { environmentListStore } from "./environments/environment-lists.ts";
 import { environmentStore } from "./environments/environments.ts";
 import { evidenceLocationStore } from "./flows/evidence-location.ts";
+import { trailExplanationStore } from "./flows/trail-explanations.ts";
 import { trailEvaluationStore } from "./flows/trail-evaluation.ts";
+import { explainedAttestationStore } from "./attestations/explained-attestations.ts";
+import { explainedVersionStore } from "./policies/explained-versions.ts";
 import { explanationStore } from "./environments/explanations.ts";
 import { complianceFactStore } from "./environments/compliance-facts.ts";
 import { metricsStore } from "./db/metrics-queries.ts";
@@ -35,8 +38,10 @@ import { logicalSnapshotStore } from "./environments/logical-snapshots.ts";
 import { membershipAuditLogStore } from "./accounts/membership-audit-log.ts";
 import { keyExpiryStore } from "./accounts/key-expiry.ts";
 import { eventFactStore } from "./notifications/event-facts.ts";
+import { nameSearchStore } from "./flows/name-search.ts";
 import { notificationTargetStore } from "./notifications/notification-targets.ts";
 import { organizationStore } from "./accounts/organizations.ts";
+import { overviewStore } from "./environments/overview.ts";
 import { passwordStore } from "./accounts/passwords.ts";
 import { policyPreviewStore } from "./policies/policy-previews.ts";
 import { policyStore } from "./policies/policies.ts";
@@ -45,6 +50,7 @@ import { snapshotRecorderStore } from "./environments/snapshot-recorder.ts";
 import { reevaluationQueue } from "./environments/reevaluation-queue.ts";
 import { repoListStore } from "./flows/repo-lists.ts";
 import { repoStore } from "./flows/repos.ts";
+import { retentionRuleStore } from "./retention/retention-rules.ts";
 import { searchStore } from "./flows/search.ts";
 import { serviceAccountStore } from "./accounts/service-accounts.ts";
 import { sessionStore } from "./accounts/sessions.ts";
@@ -75,7 +81,10 @@ export function openStore(db: Db, sources: SchemaSources) {
   const environments = environmentStore(db, sources, staleness);
   const allowlistEnds = allowlistEndStore(db, jobs);
   const allowlists = allowlistStore(db, sources, { ends: allowlistEnds, staleness, triggers });
+  const trailEvaluation = trailEvaluationStore(db, { artifacts, attestations, templates, flows, staleness });
   const snapshots = snapshotStore(db);
+  const records = explainedAttestationStore(db);
+  const versions = explainedVersionStore(db, policies);
   const facts = complianceFactStore(db, { attestations, flows });
   const notificationTargets = notificationTargetStore(db);
   return {
@@ -93,6 +102,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     repoLists: repoListStore(db),
     builds,
     search: searchStore(db),
+    nameSearch: nameSearchStore(db),
     templates,
     flows,
     trails: trailStore(db, sources, triggers),
@@ -101,7 +111,8 @@ export function openStore(db: Db, sources: SchemaSources) {
     attestationLists: attestationListStore(db),
     largeJson: largeJsonStore(db),
     attestationSearch: attestationSearchStore(db),
-    trailEvaluation: trailEvaluationStore(db, { artifacts, attestations, templates, flows, staleness }),
+    trailEvaluation,
+    trailExplanations: trailExplanationStore({ evaluation: trailEvaluation, records }),
     staleArtifacts: staleness,
     policySubjects: policySubjectStore({ artifacts, attestations, flows }),
     auditLog: auditLogStore(db, sources, clock),
@@ -117,9 +128,10 @@ export function openStore(db: Db, sources: SchemaSources) {
     environmentEvents: environmentEventStore(db),
     artifactLocations: artifactLocationStore(db),
     environmentLists: environmentListStore(db),
+    overview: overviewStore(db),
     snapshotPages: snapshotPageStore(db),
     snapshots,
-    explanations: explanationStore(db, { environments, flows, policies, snapshots }),
+    explanations: explanationStore(db, { environments, flows, policies, versions, records, snapshots }),
     allowlists,
     allowlistEnds,
     evidenceLocation: evidenceLocationStore(db, sources),
@@ -144,6 +156,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     }),
     jobs,
     inboundWebhooks: inboundWebhookStore(db, sources),
+    retentionRules: retentionRuleStore(db, sources),
     reevaluationQueue: reevaluationQueue(db, { jobs, staleness }),
     /** Writes the unchanged schema version again: one page of the log, and no change. Probes whether writing works. */
     probeWrite: () => void db.pragma(`user_version = ${db.pragma("user_version", { simple: true })}`),

@@ -5,6 +5,8 @@
  */
 import { MAX_INLINE_DOCUMENT_BYTES, readPolicyFile, readTemplateFile } from "../domain/documents.ts";
 import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";
+import type { TemplateLines } from "../domain/flow-template/lines.ts";
+import type { PolicyLines } from "../domain/policy/lines.ts";
 import { AppError, invalidText, unavailable } from "../errors.ts";
 import type { DocumentResult, DocumentTask } from "./document-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "./pool.ts";
@@ -24,6 +26,14 @@ export type DocumentReader = {
   readTemplate(lane: string, bytes: Buffer): Promise<StoredTemplateFile>;
   /** Parses an uploaded policy. @throws AppError as readTemplate, on `policy_file` (messages 13) */
   readPolicy(lane: string, bytes: Buffer): Promise<StoredPolicyFile>;
+  /**
+   * Locates the rules of a stored policy in a thread, for a text that is too long for the main thread.
+   * @returns null if that exceeds the limits on time or memory
+   * @throws AppError unavailable if the server is too busy
+   */
+  locateRules(lane: string, text: string): Promise<PolicyLines | null>;
+  /** Locates the expectations of a stored template, as locateRules. */
+  locateExpectations(lane: string, text: string): Promise<TemplateLines | null>;
 };
 
 export type DocumentPool = Pool<DocumentTask, DocumentResult>;
@@ -77,7 +87,19 @@ export function createDocumentReader(pool: DocumentPool): DocumentReader {
     return isSmall ? { ...result, parsedJson: null } : result;
   }
 
+  async function locate<Lines>(lane: string, kind: DocumentTask["kind"], text: string): Promise<Lines | null> {
+    try {
+      const result = await readInThread("lines", lane, { kind, bytes: Buffer.from(text) });
+      return (result as { lines: Lines }).lines;
+    } catch (error) {
+      if (error instanceof AppError && error.code === "too_large") return null;
+      throw error;
+    }
+  }
+
   return {
+    locateRules: (lane, text) => locate<PolicyLines>(lane, "policy_lines", text),
+    locateExpectations: (lane, text) => locate<TemplateLines>(lane, "template_lines", text),
     readTemplate: (lane, bytes) => read(lane, bytes, TEMPLATE),
     readPolicy: (lane, bytes) => read(lane, bytes, POLICY),
   };

@@ -672,6 +672,15 @@ const SPARE: Record<string, Record<string, string>> = {
   rotate_service_account_api_key: { key_id: "spare-2" },
   delete_action: { action_number: "2" },
   delete_environment_notification: { notification_number: "3" },
+  delete_member: { user: "spare" },
+  delete_user_api_key: { key_id: "spare-3" },
+  rotate_user_api_key: { key_id: "spare-4" },
+  // The server chooses the ids of messages and holds, and what the signed webhooks need stays as it is.
+  retry_action_delivery: { delivery_id: "spare" },
+  release_legal_hold: { hold_id: "spare" },
+  delete_inbound_webhook: { webhook_kind: "spare" },
+  rotate_inbound_webhook_secret: { webhook_kind: "spare" },
+  delete_retention_rule: {},
 };
 const paramsOf = (operation: AssayOperation): Record<string, string> => ({
   ...operation.example.params,
@@ -769,6 +778,7 @@ async function makeWorld(): Promise<void> {
   const k8s = whole(named("k8s_report"));
   await check({ ...k8s, target: k8s.target.replace("/production/", "/staging/") });
   for (const id of WORLD) await check(whole(named(id)));
+  server.store.users.find("ada") ?? server.store.users.create({ name: "ada", displayName: "", email: null });
   await check(attempt(named("create_service_account"), { body: Buffer.from('{"name":"spare"}') }));
   // The server chooses the id of a key, and the examples name one.
   for (const id of [named("get_service_account_api_key").example.params?.["key_id"], "spare-1", "spare-2"]) {

@@ -9,6 +9,7 @@ import { urlsFor } from "../../src/contract/urls.ts";
 import { buildExpiryPayload } from "../../src/domain/notification/key-expiry.ts";
 import type { EventFlow, SnapshotRef, NotificationEvent } from "../../src/domain/notification/event.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../src/domain/notification/triggers.ts";
+import { buildTestPayload } from "../../src/domain/notification/test-message.ts";
 import { buildWebhookPayload } from "../../src/domain/notification/webhook.ts";
 import { validate } from "../../src/http/validate.ts";
 
@@ -25,6 +26,11 @@ function problemsOf(id: string, payload: unknown): unknown {
 
 test("examples match the shape of their payload", () => {
   for (const { id, example } of OUTGOING_WEBHOOKS) assert.is(problemsOf(id, example), null, id);
+});
+
+test("the payload of a test matches", () => {
+  const payload = buildTestPayload({ org: "acme", action: "builds", number: 12, by: "Ada" }, AT);
+  assert.is(problemsOf("action_test", payload), null);
 });
 
 test("environment payloads match: every trigger, with and without artifact, provenance and snapshot", () => {

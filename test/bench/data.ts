@@ -295,6 +295,8 @@ function caller(store: Store, now: () => number) {
     policyPreviews: { preview: never },
     largeJson: { read: never },
     packages: {} as OperationContext["packages"],
+    passwords: { hash: never },
+    mappedOrganizations: new Set(),
     targetProblem: never,
     version: never,
     recorder: { accepts: () => false, canRecordRaw: false, report: never, recordRaw: never },

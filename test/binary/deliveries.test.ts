@@ -16,7 +16,7 @@ test.after(endReceivers);
 const init = (data: string) => run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
 const serve = (data: string, ...options: string[]) =>
   start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--webhook-allow", "127.0.0.1", ...options]);
-const addMessage = (data: string, message: RenderedMessage): void =>
+const addMessage = (data: string, message: RenderedMessage): string =>
   look(data, (store) =>
     store.outbox.add({
       organizationId: store.organizations.find("acme")?.id as number,

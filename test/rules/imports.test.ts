@@ -16,7 +16,10 @@ const test = suite("rules/imports");
  */
 const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["main.ts", "cli"],
-  ["cli", "diagnostics server backup auth evidence config log.ts store domain errors.ts assets.ts clock.ts"],
+  [
+    "cli",
+    "diagnostics server changes contract backup auth evidence config log.ts store domain errors.ts assets.ts clock.ts",
+  ],
   ["diagnostics", "evidence config store domain"],
   [
     "server",
@@ -24,7 +27,8 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
       "workers domain errors.ts assets.ts clock.ts",
   ],
   ["web", "api auth http domain errors.ts assets.ts"],
-  ["api", "audit-packages contract http store workers json domain errors.ts"],
+  ["api", "changes audit-packages auth contract http store workers json domain errors.ts"],
+  ["changes", "auth store domain"],
   ["audit-packages", "contract evidence store workers archive domain assets.ts"],
   ["auth", "store domain errors.ts"],
   ["notifications", "jobs log.ts store domain"],

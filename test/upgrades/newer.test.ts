@@ -11,6 +11,7 @@ import { age, place } from "./fixture.ts";
 const test = suite("upgrades/newer");
 
 /** The arguments that each command needs besides --data to reach the database. */
+const POLICY = "_schema: https://assay.example.com/schemas/policy/v1\n";
 const WORDS: Record<string, readonly string[]> = {
   serve: ["--listen", "127.0.0.1:0"],
   dev: ["--listen", "127.0.0.1:0"],
@@ -39,6 +40,7 @@ const WORDS: Record<string, readonly string[]> = {
   "deliveries purge": ["--org", "acme"],
   "action secret": ["acme", "1"],
   explain: ["production"],
+  "policy preview": ["-", "--environment", "production"],
   backup: ["copy.tar"],
   "retention run": ["--plan", "1700000000-0123456789abcdef01234567"],
   "retention deleted": ["--org", "acme"],
@@ -90,7 +92,7 @@ for (const { name } of opening) {
       age(data, 99);
       const before = state(data);
       const { code, out, err } = await cli([...name.split(" "), ...(WORDS[name] ?? []), "--data", data], {
-        stdin: "organizations: []\n",
+        stdin: name === "policy preview" ? POLICY : "organizations: []\n",
       });
       assert.is(code, 3, `${out}${err}\nif it is a new command: what it needs belongs into WORDS of this file`);
       if (name === "doctor")

@@ -96,7 +96,7 @@ test("users see and end their own sessions", async () => {
   await other.login(name, PASSWORD);
   const stranger = (await given()).browser;
   const page = visibleText(await browser.get("/account"));
-  assert.match(page, /127\.0\.0\.1 Browser\/1 <b> password .* this session .*127\.0\.0\.1 Browser\/2 password .* End /);
+  assert.match(page, /Browser\/1 <b> 127\.0\.0\.1 password .* this session .*Browser\/2 127\.0\.0\.1 password .* End /);
   const idOf = async (one: Browser) =>
     server.store.sessions.findHolder(cookieDigest(one.cookies.get("assay") as string))?.public_id ?? "";
   assert.is((await browser.submitForm("/account/session", { id: await idOf(stranger) }, "/account")).status, 303);

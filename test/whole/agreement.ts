@@ -24,7 +24,7 @@ const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }
     reason: "said of all requests in the description of the API",
   },
   {
-    text: /does not exist|already exists|archived|is logical|cannot be changed|in the future/i,
+    text: /does not exist|already exists|archived|is logical|cannot be changed|in the future|must not be later/i,
     reason: "state, or the clock",
   },
   {

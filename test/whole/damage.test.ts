@@ -78,13 +78,22 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   ],
   get_search: ["artifacts.attestations_json"],
   get_trail_attestation: RECORD,
+  list_trail_attestations: RECORD,
+  list_trail_events: [
+    "artifacts.git_commit_info_json",
+    "artifacts.repo_info_json",
+    "evaluations.facts_json",
+    "trail_events.event_json",
+  ],
   get_environment_notifications: ACTION,
   list_actions: ACTION,
+  list_action_deliveries: ["deliveries.target_json"],
   list_allowlist: [],
   list_artifacts: ARTIFACT,
   list_artifacts_deprecated: ARTIFACT,
   list_attestations_for_criteria: RECORD,
   list_audit_log: [],
+  list_audit_log_entries: ["audit_log.detail_json"],
   list_builds: [],
   list_control_decisions: ["attestations.annotations_json", "attestations.payload_json"],
   list_control_tag_choices: [],
@@ -94,16 +103,23 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_deployments: [],
   list_env_deployments: [],
   list_envs: [],
+  list_inbound_webhooks: ["inbound_webhooks.settings_json"],
+  list_legal_holds: [],
+  list_members: [],
   list_policies: ["policy_events.data_json"],
+  list_expiring_api_keys: [],
   list_repo_deployments: [],
   list_repo_filter_options: [],
   list_repo_tag_choices: [],
   list_repos: [],
+  list_retention_rules: [],
   list_service_account_api_keys: [],
   list_service_accounts: [],
   list_snapshots: [],
   list_system_attestation_types: [],
   list_trails: TRAIL,
+  list_user_api_keys: [],
+  list_user_organizations: [],
   list_trails_for_org: TRAIL,
 };
 
@@ -117,6 +133,12 @@ const UNMARKED: Readonly<Record<string, string>> = {
   "list_trails evaluations.facts_json":
     "the provenance of an artifact is unknown, and a history contains only what was reported",
   "list_trails_for_org evaluations.facts_json": "as list_trails",
+  "list_trail_events evaluations.facts_json": "as list_trails",
+};
+
+/** Lists that damaged records shorten, each with the reason. */
+const SHORTENED: Readonly<Record<string, string>> = {
+  "list_trail_events evaluations.facts_json": "the facts say which starts and stops belong to the trail",
 };
 
 /**
@@ -247,7 +269,8 @@ for (const operation of reads.filter(({ id }) => id in LISTS))
       const answer = await ask(draft);
       assert.is(answer.status, 200, `${name} damaged: ${answer.text}`);
       const now = items(answer);
-      assert.is(now.length, sound.length, `${name} damaged: the list has another length`);
+      if (!(`${operation.id} ${name}` in SHORTENED))
+        assert.is(now.length, sound.length, `${name} damaged: the list has another length`);
       const changed = now.filter((item, index) => item !== sound[index]);
       if (!(`${operation.id} ${name}` in UNMARKED))
         assert.equal(

@@ -39,6 +39,11 @@ const PLACES: World["places"] = {
   ecs_report: { env_name: "env-ecs" },
   azure_apps_report: { env_name: "env-azure" },
   cloud_run_report: { env_name: "env-run" },
+  list_action_deliveries: { action_number: "3" },
+  test_action: { action_number: "4" },
+  delete_inbound_webhook: { webhook_kind: "launch-darkly" },
+  rotate_inbound_webhook_secret: { webhook_kind: "launch-darkly" },
+  delete_member: { user: "leaver" },
 };
 
 const TEMPLATE = `
@@ -84,6 +89,10 @@ const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   name: "SELECT name FROM service_accounts WHERE organization_id = ?",
   key_id: `SELECT k.public_id FROM api_keys k JOIN service_accounts a ON a.id = k.service_account_id
       WHERE a.organization_id = ?`,
+  hold_id: "SELECT public_id FROM legal_holds WHERE organization_id = ?",
+  delivery_id: "SELECT public_id FROM deliveries WHERE organization_id = ?",
+  webhook_kind: ["sonar", "launch-darkly"],
+  user: ["newcomer", "leaver"],
   hook_uid: "SELECT public_id FROM inbound_webhooks WHERE organization_id = ?",
   snapshot_expression: ["1", "2", "-1", "~1", "#1", "@{now}"],
   resource_type: ["flow", "flows", "env", "environments", "repo", "controls"],
@@ -150,7 +159,11 @@ export async function createWorld(): Promise<World> {
   await rest(server, at, FURTHER);
   await environments(server, at);
   await rest(server, at, LISTENING);
+  for (const name of ["newcomer", "leaver"]) server.store.users.create({ name, displayName: "", email: null });
+  await made(server, "PUT", `/members/${org}/leaver`, { key, body: { role: "reader" } });
   await server.settled();
+  const [{ id: sent }] = (await made(server, "POST", `/actions/${org}/3/test`, { key })).deliveries;
+  const { id: ownKey } = await made(server, "POST", "/user/api-keys", { key, body: { description: "laptop" } });
   const organizationId = (server.store.organizations.find(org) as { id: number }).id;
   const values = Object.fromEntries(
     Object.entries(VALUES).map(([name, source]) => [
@@ -176,7 +189,12 @@ export async function createWorld(): Promise<World> {
     plain: plain.org,
     values,
     subjects,
-    places: PLACES,
+    places: {
+      ...PLACES,
+      retry_action_delivery: { action_number: "3", delivery_id: sent },
+      delete_user_api_key: { key_id: ownKey },
+      rotate_user_api_key: { key_id: ownKey },
+    },
     keys: {
       admin: key,
       member: server.given.user(org, "member"),
@@ -371,10 +389,18 @@ const FURTHER: readonly { id: string; path?: Record<string, string>; body: Recor
     path: { flow_name: "frontend", trail_name: "release-2" },
     body: { attestation_name: "decided", control: "SOC-1" },
   },
+  { id: "put_inbound_webhook", path: { webhook_kind: "launch-darkly" }, body: {} },
+  { id: "put_retention_rule", body: {} },
+  { id: "put_retention_rule", body: { flow: "backend", trails_after_days: null, evidence_after_days: null } },
+  { id: "place_legal_hold", body: {} },
   { id: "create_service_account", body: { name: "deployer" } },
   { id: "create_service_account", body: { name: "scanner" } },
   { id: "create_service_account_api_key", path: { name: "deployer" }, body: { description: "ci" } },
-  { id: "create_service_account_api_key", path: { name: "deployer" }, body: { description: "cd" } },
+  {
+    id: "create_service_account_api_key",
+    path: { name: "deployer" },
+    body: { description: "cd", expires_at: 1_700_500_000 },
+  },
 ];
 
 /** Notification targets, last, so that building the world notifies no receiver. */
@@ -395,7 +421,7 @@ async function rest(server: TestServer, at: At, needed: typeof FURTHER): Promise
     const target = operation.path.replace(/\{(\w+)\*?\}/g, (_all, name: string) =>
       name === "org" ? at.org : (path[name] as string),
     );
-    const json = { ...(operation.example.body as object), ...body };
+    const json = { ...(id === "put_inbound_webhook" ? {} : (operation.example.body as object)), ...body };
     const shape = operation.body;
     await made(server, operation.method, target, {
       key: at.key,

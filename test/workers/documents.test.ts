@@ -8,6 +8,8 @@ import { parseTemplate } from "../../src/domain/flow-template/template.ts";
 import { AppError } from "../../src/errors.ts";
 import { openDocuments } from "../../src/server/worker-threads.ts";
 import type { DocumentResult, DocumentTask } from "../../src/workers/document-worker.ts";
+import { locateExpectations } from "../../src/domain/flow-template/lines.ts";
+import { locateRules } from "../../src/domain/policy/lines.ts";
 import { createDocumentReader } from "../../src/workers/documents.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
 import type { Pool } from "../../src/workers/pool.ts";
@@ -169,6 +171,25 @@ test("asks for a retry when too busy to parse a file", async () => {
   }
   const mistake = new TaskError("no", { task: "TypeError", code: null });
   assert.is(await rejection(readerOf(mistake).reader.readTemplate("a", LARGE)), mistake);
+});
+
+test("locates the rules of a policy and the expectations of a template in a thread", async () => {
+  const lines = await documents.locateRules("a", `# first\n${POLICY}`);
+  assert.equal(lines, locateRules(`# first\n${POLICY}`));
+  assert.equal(await documents.locateExpectations("a", TEMPLATE), locateExpectations(TEMPLATE));
+});
+
+test("lines stay unknown where they take too long to find, and a busy server asks for a retry", async () => {
+  for (const error of [
+    new DeadlineError("documents", { deadlineMs: 5_000, started: true }),
+    new WorkerDiedError("gone", { began: true }),
+  ])
+    assert.is(await readerOf(error).reader.locateRules("a", POLICY), null);
+  assert.equal(await refused(readerOf(new QueueFullError("documents", 64)).reader.locateRules("a", POLICY)), {
+    code: "unavailable",
+    message: "Large files keep the server busy. Please try again",
+    fields: null,
+  });
 });
 
 test.run();

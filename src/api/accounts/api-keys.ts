@@ -4,14 +4,22 @@
  * are.
  */
 import { Type } from "typebox";
-import type { Static } from "typebox";
-import { toWholeSeconds, MAX_EXPIRY_S } from "../../domain/time.ts";
-import { badRequest, forbidden, invalid, notFound } from "../../errors.ts";
+import { DAY_S, MAX_EXPIRY_S, toWholeSeconds } from "../../domain/time.ts";
+import { forbidden, notFound } from "../../errors.ts";
 import { NO_BODY, json, optionalJson } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Maybe, Message, named } from "../../http/schema.ts";
-import { keyDigest } from "../../store/accounts/api-keys.ts";
+import { Closed, Message, named } from "../../http/schema.ts";
 import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
+import {
+  ApiKeyCreatedResponse,
+  ApiKeyListItemResponse,
+  ApiKeyPostInput,
+  ApiKeyRotateInput,
+  ApiKeyRotatedResponse,
+  createKey,
+  presentItem,
+  rotateKey,
+} from "./api-key-records.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { canGrantPrivilege, requireAccount, requireManagedAccount } from "./service-accounts.ts";
@@ -26,88 +34,8 @@ const KeyPath = Closed({
   key_id: Type.String({ description: "Id of the key, not the key itself" }),
 });
 
-const expiresAt = (absent: string) =>
-  Maybe(
-    CheckedByHandler(
-      { minimum: 0 },
-      Type.Integer({
-        maximum: MAX_EXPIRY_S,
-        description: `Expiry of the key in whole epoch seconds in the future; 0 for none. ${absent}`,
-      }),
-    ),
-  );
-
-const ApiKeyPostInput = named(
-  "ApiKeyPostInput",
-  Closed({
-    description: Type.String({ minLength: 1, maxLength: 256, description: "Purpose of the key" }),
-    expires_at: expiresAt("By default the key never expires"),
-  }),
-);
-
-const DEFAULT_GRACE_HOURS = 24;
-
-const ApiKeyRotateInput = named(
-  "ApiKeyRotateInput",
-  Closed({
-    grace_period_hours: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 720,
-        default: DEFAULT_GRACE_HOURS,
-        description: "Hours for which the old key remains valid",
-      }),
-    ),
-    expires_at: expiresAt("By default the expiry of the old key"),
-  }),
-);
-
-const SHARED_FIELDS = {
-  id: Type.String(),
-  description: Type.String(),
-  created_at: Type.Number({ description: "Epoch seconds" }),
-  expires_at: Type.Integer({ description: "Epoch seconds; 0 if it never expires" }),
-};
-const GraceEnd = Type.Number({ description: "Epoch seconds; from then on the old key is refused" });
-
-const ApiKeyListItemResponse = named(
-  "ApiKeyListItemResponse",
-  Closed({
-    ...SHARED_FIELDS,
-    last_used_at: Type.Number({ description: "Epoch seconds; 0 if never used" }),
-    grace_period_expires_at: Type.Optional({
-      ...GraceEnd,
-      description: "Epoch seconds; for rotated keys only: from then on the key is refused",
-    }),
-  }),
-);
-const Secret = Type.String({ description: "The key itself; it is not shown again" });
-const ApiKeyCreatedResponse = named("ApiKeyCreatedResponse", Closed({ ...SHARED_FIELDS, key: Secret }));
-const ApiKeyRotatedResponse = named(
-  "ApiKeyRotatedResponse",
-  Closed({
-    ...SHARED_FIELDS,
-    key: Secret,
-    api_key: { ...Secret, description: "The same as `key`" },
-    grace_period_expires_at: GraceEnd,
-  }),
-);
-
-const presentKey = ({ public_id: id, description, created_at, expires_at }: ApiKeyRow) => ({
-  id,
-  description,
-  created_at,
-  expires_at: toWholeSeconds(expires_at),
-});
-function presentItem(row: ApiKeyRow): Static<typeof ApiKeyListItemResponse> {
-  const item = { ...presentKey(row), last_used_at: row.last_used_at };
-  return row.grace_period_expires_at === null
-    ? item
-    : { ...item, grace_period_expires_at: row.grace_period_expires_at };
-}
-
 function requireKey({ store }: OperationContext, account: ServiceAccountRow, id: string): ApiKeyRow {
-  const key = store.apiKeys.findActive(account.id, id);
+  const key = store.apiKeys.findActive({ serviceAccountId: account.id }, id);
   if (!key) throw notFound("API key not found");
   return key;
 }
@@ -121,11 +49,6 @@ function requireIssuableAccount(context: OperationContext, name: string): Servic
   const account = requireManagedAccount(context, name);
   if (!canGrantPrivilege(context, account.privilege)) throw forbidden();
   return account;
-}
-
-function requireFuture(context: OperationContext, expiresAt: number): void {
-  if (expiresAt !== 0 && expiresAt <= context.now())
-    throw invalid({ expires_at: `Expiry must be in the future [input: ${expiresAt}]` });
 }
 
 const FORBIDDEN = {
@@ -162,10 +85,6 @@ export const listApiKeys = operation({
   }),
 });
 
-/** The user who is warned before the key expires, besides the admins; null for a service account, which has no mail. */
-const creatorIdOf = ({ principal }: OperationContext): string | null =>
-  principal.kind === "user" ? principal.publicId : null;
-
 export const createApiKey = operation({
   id: "create_service_account_api_key",
   method: "POST",
@@ -185,17 +104,9 @@ export const createApiKey = operation({
   },
   example: { params: EXAMPLE_PATH, body: { description: "build pipeline", expires_at: MAX_EXPIRY_S } },
   handle(context, { params, body }) {
-    const { store, note } = context;
     const account = requireIssuableAccount(context, params.name);
-    const expiresAt = body.expires_at ?? 0;
-    requireFuture(context, expiresAt);
-    const key = context.newSecret();
-    const id = store.apiKeys.create(
-      { serviceAccountId: account.id },
-      { digest: keyDigest(key), description: body.description, expiresAt, creatingUserId: creatorIdOf(context) },
-    );
-    note({ account: account.name, key_id: id, description: body.description, expires_at: expiresAt });
-    return { status: 201, body: { ...presentKey(store.apiKeys.get(id)), key } };
+    context.note({ account: account.name });
+    return { status: 201, body: createKey(context, { serviceAccountId: account.id }, { body }) };
   },
 });
 
@@ -260,28 +171,62 @@ export const rotateApiKey = operation({
   responses: { 201: { description: "Rotated", schema: ApiKeyRotatedResponse }, 403: FORBIDDEN_TO_ISSUE, 404: NO_KEY },
   example: { params: EXAMPLE_KEY_PATH, body: { grace_period_hours: 48 } },
   handle(context, { params, body }) {
-    const { store, note } = context;
     const account = requireIssuableAccount(context, params.name);
     const old = requireKey(context, account, params.key_id);
-    // A key has one replacement at a time: a repeated or concurrent request gets its id.
-    if (old.replaced_by !== null && store.apiKeys.findActive(account.id, old.replaced_by))
-      throw badRequest(`API key '${old.public_id}' has already been rotated: its replacement is '${old.replaced_by}'`);
-    // null could mean "never"; keeping the old expiry is the safe reading.
-    const expiresAt = body?.expires_at ?? old.expires_at;
-    if (expiresAt !== old.expires_at) requireFuture(context, expiresAt);
-    const secret = context.newSecret();
-    note({ account: account.name, key_id: old.public_id });
-    const { id, graceEnds } = store.apiKeys.rotate(account.id, old, {
-      digest: keyDigest(secret),
-      expiresAt,
-      creatingUserId: creatorIdOf(context),
-      graceEnds: context.now() + (body?.grace_period_hours ?? DEFAULT_GRACE_HOURS) * 3600,
-      lapsed: { ...context.auditEntry(), event: "api_key.lapsed" },
-    });
-    note({ new_key_id: id, expires_at: expiresAt, grace_period_expires_at: graceEnds });
+    context.note({ account: account.name });
+    return { status: 201, body: rotateKey(context, { serviceAccountId: account.id }, { old, body }) };
+  },
+});
+
+/** As early as the first warning of an expiry is sent (domain/notification/key-expiry.ts). */
+const DEFAULT_WITHIN_DAYS = 14;
+const MAX_EXPIRING_KEYS = 1000;
+
+const ExpiringApiKey = named(
+  "ExpiringApiKey",
+  Closed({
+    id: Type.String(),
+    service_account: Type.String({ description: "Name of the service account" }),
+    description: Type.String(),
+    created_at: Type.Number({ description: "Epoch seconds" }),
+    expires_at: Type.Integer({ description: "Epoch seconds" }),
+  }),
+);
+
+// Not below /service-accounts/{org}: a service account may have any name.
+export const listExpiringApiKeys = operation({
+  id: "list_expiring_api_keys",
+  origin: "assay",
+  method: "GET",
+  path: "/expiring-api-keys/{org}",
+  tag: "Service Accounts",
+  summary: "List keys of service accounts that expire soon",
+  description:
+    `The valid keys of all service accounts of the organization, the next one to expire first, at most ` +
+    `${MAX_EXPIRING_KEYS}. Keys that were rotated are not listed: they expire on purpose.`,
+  permission: "service_account:read",
+  audit: null,
+  params: OrgPath,
+  query: Closed({
+    within_days: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: 366, default: DEFAULT_WITHIN_DAYS, description: "Days from now" }),
+    ),
+  }),
+  body: NO_BODY,
+  responses: { 200: { description: "The keys", schema: Type.Array(ExpiringApiKey) } },
+  example: { params: { org: "acme" }, query: { within_days: "30" } },
+  handle({ store, organization }, { query }) {
+    const seconds = (query.within_days ?? DEFAULT_WITHIN_DAYS) * DAY_S;
+    const rows = store.keyExpiry.listExpiring(organization.id, { seconds, limit: MAX_EXPIRING_KEYS });
     return {
-      status: 201,
-      body: { ...presentKey(store.apiKeys.get(id)), key: secret, api_key: secret, grace_period_expires_at: graceEnds },
+      status: 200,
+      body: rows.map(({ public_id: id, account, description, created_at, expires_at }) => ({
+        id,
+        service_account: account,
+        description,
+        created_at,
+        expires_at: toWholeSeconds(expires_at),
+      })),
     };
   },
 });

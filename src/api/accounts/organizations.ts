@@ -1,8 +1,9 @@
-/** An organization and its switch for beta features. */
+/** An organization and its settings, which include the switch for beta features. */
 import { Type } from "typebox";
 import { Closed, Ok, OneOf, named } from "../../http/schema.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import type { OrganizationRow } from "../../store/accounts/organizations.ts";
+import { changesOf } from "../changes.ts";
 import { operation } from "../context.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
@@ -79,5 +80,72 @@ export const updateExperimentalFeatures = operation({
     store.organizations.updateSettings(id, { isPublic: is_public === 1, controlsEnabled: isEnabled });
     note({ controls: isEnabled });
     return { status: 200, body: "OK" };
+  },
+});
+
+const OrganizationSettings = named(
+  "OrganizationSettings",
+  Closed({
+    is_public: Type.Boolean({ description: "Whether every user of the server may read the organization" }),
+    controls_enabled: Type.Boolean({ description: "The same as `experimental_features_enabled`" }),
+  }),
+);
+const OrganizationSettingsInput = named(
+  "OrganizationSettingsInput",
+  Closed({
+    is_public: Type.Optional(OrganizationSettings.properties.is_public),
+    controls_enabled: Type.Optional(OrganizationSettings.properties.controls_enabled),
+  }),
+);
+
+const presentSettings = ({ is_public, controls_enabled }: OrganizationRow) => ({
+  is_public: is_public === 1,
+  controls_enabled: controls_enabled === 1,
+});
+
+export const getOrganizationSettings = operation({
+  id: "get_organization_settings",
+  origin: "assay",
+  method: "GET",
+  path: "/organizations/{org}/settings",
+  tag: "Organizations",
+  summary: "Read the settings of an organization",
+  description: "For admins, who may also change them.",
+  permission: "org:settings",
+  audit: null,
+  params: OrgPath,
+  query: NoQuery,
+  body: NO_BODY,
+  responses: { 200: { description: "The settings", schema: OrganizationSettings } },
+  example: { params: { org: "acme" } },
+  handle: ({ organization }) => ({ status: 200, body: presentSettings(organization) }),
+});
+
+export const updateOrganizationSettings = operation({
+  id: "update_organization_settings",
+  origin: "assay",
+  method: "PATCH",
+  path: "/organizations/{org}/settings",
+  tag: "Organizations",
+  summary: "Change the settings of an organization",
+  description:
+    "Absent fields stay unchanged. Every user and service account of the server can read a public organization, " +
+    "except for its members, keys, notification targets and settings.",
+  permission: "org:settings",
+  audit: "organization.updated",
+  params: OrgPath,
+  query: NoQuery,
+  body: json(OrganizationSettingsInput),
+  responses: { 200: { description: "The settings as they are now", schema: OrganizationSettings } },
+  example: { params: { org: "acme" }, body: { is_public: false } },
+  handle(context, { body }) {
+    const { store } = context;
+    // Read in this write: the request's row may predate a change of another setting.
+    const row = store.organizations.get(context.organization.id);
+    const { is_public: isPublic, controls_enabled: controlsEnabled } = { ...presentSettings(row), ...body };
+    if ((row.is_public === 1) !== isPublic || (row.controls_enabled === 1) !== controlsEnabled)
+      changesOf(context).configureOrganization(row, { isPublic, controlsEnabled });
+    const settings = presentSettings(store.organizations.get(row.id));
+    return { status: 200, body: settings, unaudited: true };
   },
 });

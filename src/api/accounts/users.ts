@@ -1,9 +1,13 @@
-/** The default organization of a user or service account. */
+/** The organizations of a user or service account, and the default one. */
 import { Type } from "typebox";
+import { ROLES } from "../../domain/access.ts";
 import { forbidden } from "../../errors.ts";
-import { Closed, Message, Ok, named } from "../../http/schema.ts";
+import { Closed, Message, Ok, OneOf, named } from "../../http/schema.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { operation } from "../context.ts";
+import type { OperationContext } from "../context.ts";
+import { PageOf, definePaging, presentPagination } from "../paging.ts";
+import type { PageWindow } from "../paging.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
 const DefaultOrgResponse = named(
@@ -69,5 +73,61 @@ export const putDefaultOrg = operation({
     store.users.setDefaultOrganization(principal.id, organization.id);
     note({ organization: organization.name });
     return { status: 200, body: "OK" };
+  },
+});
+
+const PAGING = definePaging({ perPage: 100, maxPerPage: 1000 });
+
+const OwnOrganization = named(
+  "OwnOrganization",
+  Closed({
+    name: Type.String(),
+    kind: OneOf(["personal", "shared"]),
+    role: OneOf(ROLES, { description: "Role of the caller" }),
+    is_public: Type.Boolean({ description: "Whether every user of the server may read the organization" }),
+    is_default: Type.Boolean({ description: "Whether it is the caller's default organization" }),
+  }),
+);
+
+/** A service account belongs to one organization, with its privilege as role. */
+function listOwn({ store, principal }: OperationContext, { limit, offset }: PageWindow) {
+  if (principal.kind === "user") {
+    const defaultId = store.users.get(principal.id).default_organization_id;
+    const data = store.users
+      .listMembershipPage(principal.id, { limit, offset })
+      .map(({ organization, organization_id, kind, role, is_public }) => ({
+        name: organization,
+        kind,
+        role,
+        is_public: is_public === 1,
+        is_default: organization_id === defaultId,
+      }));
+    return { data, total: store.users.countMemberships(principal.id) };
+  }
+  const { organization_id, privilege } = store.serviceAccounts.get(principal.id);
+  const { name, kind, is_public } = store.organizations.get(organization_id);
+  const only = { name, kind, role: privilege, is_public: is_public === 1, is_default: true };
+  return { data: [only].slice(offset, offset + limit), total: 1 };
+}
+
+export const listOwnOrganizations = operation({
+  id: "list_user_organizations",
+  origin: "assay",
+  method: "GET",
+  path: "/user/organizations",
+  tag: "User",
+  summary: "List the caller's organizations",
+  description: "The organizations that the caller is a member of, by name. Public ones of others are not listed.",
+  permission: "authenticated",
+  audit: null,
+  params: Closed({}),
+  query: Closed(PAGING.query),
+  body: NO_BODY,
+  responses: { 200: { description: "One page", schema: PageOf("OwnOrganizationPage", OwnOrganization) } },
+  example: {},
+  handle(context, { query }) {
+    const window = PAGING.window(query);
+    const { data, total } = listOwn(context, window);
+    return { status: 200, body: { data, pagination: presentPagination(total, window.page, window.perPage) } };
   },
 });

@@ -18,7 +18,7 @@ import {
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { listAllowance } from "../../contract/large-json.ts";
-import { definePaging, formatQuery, presentPagination } from "../paging.ts";
+import { definePaging, formatQuery, parseCursor, presentPagination, toCursor } from "../paging.ts";
 import { requireFingerprint } from "../flows/artifacts.ts";
 import { requireTrail } from "../flows/trails.ts";
 import { AttestationItem, AttestationResponse, presentAttestations } from "../../contract/present-attestation.ts";
@@ -49,14 +49,6 @@ function parseTypeFilter(words: readonly string[], parameter: string): string[] 
 const WORDS = [...KINDS.flatMap(({ word }) => (word === null || word === "custom" ? [] : [`'${word}'`])), "'override'"];
 const TYPE_WORDS = `${WORDS.join(", ")} or 'custom:<name>'`;
 
-/** A cursor holds the key of the last record of the previous page, encoded so that clients do not calculate with it. */
-const toCursor = (id: number): string => Buffer.from(`a${id}`).toString("base64url");
-function parseCursor(text: string): number {
-  const match = /^a(\d{1,15})$/.exec(Buffer.from(text, "base64url").toString("latin1"));
-  if (!match) throw invalid({ after: `Input should be the token of a previous page [input: ${text}]` });
-  return Number(match[1]);
-}
-
 export const getAttestations = operation({
   id: "get_attestations",
   method: "GET",
@@ -71,6 +63,7 @@ export const getAttestations = operation({
   params: OrgPath,
   query: Closed({
     attestation_id: Type.Optional(Type.String({ description: "Only the record with this id" })),
+    commit: Type.Optional(Matching(COMMIT_SHA, { description: "The full id of the commit" })),
     name: Type.Optional(Type.String({ description: "Exact name; not together with `name_regex`" })),
     name_regex: Type.Optional(
       Type.String({ description: "RE2 expression that matches part of the name; not together with `name`" }),
@@ -94,8 +87,9 @@ export const getAttestations = operation({
     const rows = store.attestationSearch.search(
       {
         organizationId: organization.id,
-        before: query.after === undefined ? null : parseCursor(query.after),
+        before: query.after === undefined ? null : parseCursor("after", query.after),
         publicId: query.attestation_id ?? null,
+        commit: query.commit ?? null,
         names: query.name === undefined ? names : [query.name],
         flowIds:
           query.flow === undefined

@@ -23,7 +23,8 @@ import type { PageWindow } from "../paging.ts";
 import { presentSnapshot } from "../../contract/present-snapshot.ts";
 import { SnapshotResponse } from "../../contract/snapshot-shapes.ts";
 
-const EXPRESSIONS =
+/** The spellings of a position, for the API reference. */
+export const EXPRESSIONS =
   "`N` or `#N`: snapshot N, counted from 1; negative: from the end, `-1` is the latest. `~N`: N before the latest. " +
   "`@{2026-01-31T12:00:00}` (UTC), `@{2.days.ago}` (hours, days, weeks, months) and `@{now}`: the snapshot in force " +
   "at that time.";

@@ -31,7 +31,14 @@ import { ROLES } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
 
 import { MAX_EXPIRY_S } from "../../domain/time.ts";
-import { matches, SERVICE_ACCOUNT_NAME, USER_NAME } from "../../domain/names.ts";
+import {
+  MAX_NAME_CHARS,
+  matches,
+  SERVICE_ACCOUNT_NAME,
+  USER_DISPLAY_NAME,
+  USER_EMAIL,
+  USER_NAME,
+} from "../../domain/names.ts";
 import { OPERATOR_FILE, readYaml } from "../../domain/text/yaml.ts";
 import { compareByPosition } from "../../domain/text/source-position.ts";
 import type { SourcePosition } from "../../domain/text/source-position.ts";
@@ -86,12 +93,12 @@ export function isAccountName(value: string): boolean {
 
 /** Whether a text is a valid display name: one line of at most 256 characters; empty stands for the login name. */
 export function isDisplayName(value: string): boolean {
-  return /^[^\p{Cc}]{0,256}$/u.test(value);
+  return [...value].length <= MAX_NAME_CHARS && matches(USER_DISPLAY_NAME, value);
 }
 
 /** Whether a text is plausible as an e-mail address: non-empty on both sides of a single @. */
 export function isEmail(value: string): boolean {
-  return value.length <= 254 && /^[^\s@]+@[^\s@]+$/.test(value);
+  return value.length <= 254 && matches(USER_EMAIL, value);
 }
 
 /** Whether a text is a valid description of an API key (semantics 1.6). */

@@ -15,7 +15,8 @@ import type { Store } from "../../store/index.ts";
 import type { ApiKeyPlan, ApplyPlan, OrganizationPlan, ServiceAccountPlan, UserPlan } from "./apply-file.ts";
 import { escapeLine } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
-import type { OperatorChanges, NamedKeyOwner } from "../operator-changes.ts";
+import type { NamedKeyOwner } from "../../changes/changes.ts";
+import type { OperatorChanges } from "../operator-changes.ts";
 import { newSecret } from "../../clock.ts";
 
 /** One object of the plan and its outcome. */

@@ -1,5 +1,8 @@
 /** `assay explain`: explains and re-evaluates the verdicts of a snapshot. Read-only, also beside a running server. */
+import { memoize } from "../../contract/memoize.ts";
+import { writeExplanation } from "../../contract/present-explanation.ts";
 import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
+import { locateRules } from "../../domain/policy/lines.ts";
 import { findNearestNames } from "../../domain/text/near-names.ts";
 import { parseSnapshotExpression, resolvePosition } from "../../domain/snapshot/expression.ts";
 import { AppError } from "../../errors.ts";
@@ -10,7 +13,6 @@ import type { Store } from "../../store/index.ts";
 import type { OrganizationRow } from "../../store/accounts/organizations.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
 import { withData } from "../data-directory.ts";
-import { presentExplanation } from "../explain-json.ts";
 import { renderExplanation } from "../explain-text.ts";
 import { CommandError, EXIT, escapeLine, reportProblems } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -73,9 +75,7 @@ export const explain: Command = {
           fingerprint: fingerprint === null ? null : resolveFingerprint(explanation, fingerprint),
         };
         return {
-          text: json
-            ? `${JSON.stringify(presentExplanation(explanation, question))}\n`
-            : renderExplanation(explanation, question),
+          text: json ? renderJson(store, explanation, question) : renderExplanation(explanation, question),
           damage: problemsOf(explanation),
         };
       })(),
@@ -94,6 +94,20 @@ export const explain: Command = {
     return EXIT.damaged;
   },
 };
+
+/** The object that contract/present-explanation.ts describes, in one line. */
+function renderJson({ policies }: Store, explanation: Explanation, question: Question): string {
+  const pieces = writeExplanation(
+    explanation,
+    { ...question, selection: null },
+    {
+      getText: policies.getText,
+      maxChars: Number.POSITIVE_INFINITY,
+      getLines: memoize((id) => policies.findLines(id) ?? locateRules(policies.getText(id))),
+    },
+  );
+  return `${[...pieces].join("")}\n`;
+}
 
 /** Problems on the terminal; --json lists all of them. */
 const MAX_SHOWN_PROBLEMS = 20;

@@ -10,7 +10,7 @@ import { runTransaction, withData } from "../data-directory.ts";
 import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
-import type { NamedKeyOwner } from "../operator-changes.ts";
+import type { NamedKeyOwner } from "../../changes/changes.ts";
 import { renderTable } from "../table.ts";
 import { requireOrganization, requireServiceAccount, requireUser, formatTimestamp } from "../lookup.ts";
 import { newSecret, systemSources } from "../../clock.ts";

@@ -14,6 +14,7 @@ import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
 import { runTransaction, withData } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
+import { listLiveAccounts } from "../../changes/members.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
 import { requireOrganization, requireUser, formatTimestamp } from "../lookup.ts";
@@ -176,13 +177,6 @@ async function changeMember(args: Args, io: Io, work: (membership: Membership) =
   }
   return EXIT.done;
 }
-
-/** Lists the names of an organization's service accounts that the user created and that have live keys. */
-export const listLiveAccounts = (store: Store, organization: { id: number }, user: UserRow): string[] =>
-  store.serviceAccounts
-    .list(organization.id)
-    .filter((account) => account.creating_user_id === user.public_id && store.apiKeys.listActive(account.id).length > 0)
-    .map(({ name }) => name);
 
 /** @throws CommandError when giving the user `role` leaves no admin and --force is not given */
 function refuseLastAdmin({ store, organization, user }: Membership, role: Role | null, args: Args): void {

@@ -5,7 +5,10 @@ import type { FlowRow } from "../../store/flows/flows.ts";
 import type { Store } from "../../store/index.ts";
 import type { OrganizationRow } from "../../store/accounts/organizations.ts";
 import { retentionRuleText } from "../../store/retention/retention-plan.ts";
+import { MAX_HOLD_REASON_CHARS, MAX_RETENTION_DAYS, isEvidenceFirst } from "../../store/retention/retention-rules.ts";
 import type { LegalHoldRow, RetentionRuleRow, RetentionScope } from "../../store/retention/retention-rules.ts";
+import { heldScopeNameOf } from "../../changes/retention.ts";
+import type { NamedScope } from "../../changes/retention.ts";
 import { openRetention } from "../../store/retention/retention.ts";
 import type { Retention } from "../../store/retention/retention.ts";
 import type { Args, CommandOption } from "../args.ts";
@@ -31,10 +34,7 @@ export const BY: CommandOption = {
   description: "Name of the person responsible, for the history (default operator)",
 };
 
-/** A century; to keep data forever there is --keep. */
-const MAX_RETENTION_DAYS = 36_500;
 const DAY_S = 86_400;
-const MAX_REASON_CHARS = 1000;
 
 export const openRetentionOf = ({ db, store }: Data): Retention => openRetention(db, systemSources, store.builds);
 
@@ -59,6 +59,12 @@ function requireFlow(store: Store, organization: OrganizationRow, name: string):
 
 const scopeNameOf = ({ organization, flow }: { organization: OrganizationRow; flow: FlowRow | null }): string =>
   flow ? `${organization.name}/${flow.name}` : organization.name;
+
+const namedScopeOf = (scope: ReturnType<typeof resolveScope>): NamedScope => ({
+  organizationId: scope.organizationId,
+  flowId: scope.flowId,
+  name: scopeNameOf(scope),
+});
 
 /** Parses a duration such as 90d or 52w to whole days; a bare number means days. Null if the option is not set. */
 function parseDays(args: Args, name: string, problems: string[]): number | null {
@@ -112,7 +118,7 @@ export const retentionSet: Command = {
     const given = trails !== null || evidence !== null;
     if (given === args.switches.has("keep"))
       problems.push("give --trails-after, --evidence-after or both, or --keep alone");
-    if (trails !== null && evidence !== null && trails > 0 && evidence >= trails) {
+    if (!isEvidenceFirst({ trails, evidence }) && (trails ?? 0) > 0) {
       problems.push("--evidence-after: files are deleted before their trails, give a shorter time than --trails-after");
     }
     return problems;
@@ -122,23 +128,8 @@ export const retentionSet: Command = {
     const directory = await resolveDataDirectory(args, io);
     const rule = withData(directory, (data) =>
       runTransaction(data, () => {
-        const [scope, { rules }] = [resolveScope(data.store, args), openRetentionOf(data)];
-        rules.set(scope, days);
-        const found = rules
-          .list()
-          .find(
-            (row) => row.organization_id === scope.organizationId && row.flow_id === scope.flowId,
-          ) as RetentionRuleRow;
-        createOperatorChanges(data.store, "retention set").audit(
-          scope.organizationId,
-          "retention.rule_set",
-          scopeNameOf(scope),
-          {
-            trails_after_days: days.trails,
-            evidence_after_days: days.evidence,
-          },
-        );
-        return found;
+        const scope = namedScopeOf(resolveScope(data.store, args));
+        return createOperatorChanges(data.store, "retention set").setRetentionRule(scope, days);
       }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentRule(rule))}\n`);
@@ -162,16 +153,10 @@ export const retentionUnset: Command = {
     const directory = await resolveDataDirectory(args, io);
     const place = withData(directory, (data) =>
       runTransaction(data, () => {
-        const scope = resolveScope(data.store, args);
-        if (!openRetentionOf(data).rules.delete(scope))
-          throw new CommandError(`there is no rule for ${scopeNameOf(scope)}; assay retention list shows all`);
-        createOperatorChanges(data.store, "retention unset").audit(
-          scope.organizationId,
-          "retention.rule_removed",
-          scopeNameOf(scope),
-          {},
-        );
-        return scopeNameOf(scope);
+        const scope = namedScopeOf(resolveScope(data.store, args));
+        if (!createOperatorChanges(data.store, "retention unset").removeRetentionRule(scope))
+          throw new CommandError(`there is no rule for ${scope.name}; assay retention list shows all`);
+        return scope.name;
       }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ removed: place })}\n`);
@@ -244,8 +229,8 @@ export const retentionHold: Command = {
   check(args) {
     const problems = findOrgProblems(args);
     const reason = reasonOf(args);
-    if (reason === "" || reason.length > MAX_REASON_CHARS)
-      problems.push(`--reason: give a reason of at most ${MAX_REASON_CHARS} characters`);
+    if (reason === "" || reason.length > MAX_HOLD_REASON_CHARS)
+      problems.push(`--reason: give a reason of at most ${MAX_HOLD_REASON_CHARS} characters`);
     if (args.texts.has("trail") && !args.texts.has("flow"))
       problems.push("--trail: give --flow too, because a trail belongs to a flow");
     return problems;
@@ -255,23 +240,13 @@ export const retentionHold: Command = {
     const directory = await resolveDataDirectory(args, io);
     const hold = withData(directory, (data) =>
       runTransaction(data, () => {
-        const [scope, { rules }] = [resolveScope(data.store, args), openRetentionOf(data)];
+        const scope = resolveScope(data.store, args);
         const name = args.texts.get("trail")?.[0];
         const trail = name === undefined || scope.flow === null ? null : data.store.trails.find(scope.flow.id, name);
         if (name !== undefined && !trail)
           throw new CommandError(`${scopeNameOf(scope)} has no trail ${JSON.stringify(name.slice(0, 100))}`);
-        const publicId = rules.createHold(scope, trail, { reason, by: byOption(args) });
-        createOperatorChanges(data.store, "retention hold").audit(
-          scope.organizationId,
-          "retention.hold_placed",
-          publicId,
-          {
-            on: trail ? `${scopeNameOf(scope)}/${trail.name}` : scopeNameOf(scope),
-            reason,
-            by: byOption(args),
-          },
-        );
-        return rules.findHold(publicId) as LegalHoldRow;
+        const why = { reason, by: byOption(args) };
+        return createOperatorChanges(data.store, "retention hold").placeHold(namedScopeOf(scope), trail, why);
       }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentHold(hold))}\n`);
@@ -293,25 +268,15 @@ export const retentionRelease: Command = {
     const directory = await resolveDataDirectory(args, io);
     const hold = withData(directory, (data) =>
       runTransaction(data, () => {
-        const { rules } = openRetentionOf(data);
-        const found = rules.findHold(id);
+        const found = data.store.retentionRules.findHold(id);
         if (!found)
           throw new CommandError(
             `there is no hold ${JSON.stringify(id.slice(0, 100))}; assay retention list shows all`,
           );
-        if (!rules.releaseHold(found.id, byOption(args)))
+        const released = createOperatorChanges(data.store, "retention release").releaseHold(found, byOption(args));
+        if (!released)
           throw new CommandError(`the hold ${id} was already released at ${formatTimestamp(found.released_at ?? 0)}`);
-        createOperatorChanges(data.store, "retention release").audit(
-          found.organization_id,
-          "retention.hold_released",
-          id,
-          {
-            on: heldScopeNameOf(found),
-            reason: found.reason,
-            by: byOption(args),
-          },
-        );
-        return rules.findHold(id) as LegalHoldRow;
+        return released;
       }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentHold(hold))}\n`);
@@ -321,9 +286,6 @@ export const retentionRelease: Command = {
 };
 
 export const byOption = (args: Args): string => args.texts.get("by")?.[0] ?? "operator";
-
-const heldScopeNameOf = ({ organization_name, flow_name, trail_name }: LegalHoldRow): string =>
-  [organization_name, flow_name, trail_name].filter((part) => part !== null).join("/");
 
 function ruleCells({
   organization_name,

@@ -11,7 +11,7 @@ import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
 import { runTransaction, withData } from "../data-directory.ts";
 import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { listLiveAccounts } from "./member.ts";
+import { listLiveAccounts } from "../../changes/members.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
 import { renderTable } from "../table.ts";
 import { requireUser, formatTimestamp } from "../lookup.ts";

@@ -1,6 +1,8 @@
 /** `assay webhook`: manages inbound webhooks of SonarQube and LaunchDarkly. Works with and without a running server. */
 import { truncate } from "../../domain/text/excerpt.ts";
+import { SONAR_NAME_AFFIX } from "../../domain/inbound-webhook/sonar.ts";
 import type { SonarFlowNames } from "../../domain/inbound-webhook/sonar.ts";
+import { matches } from "../../domain/names.ts";
 import { WEBHOOK_KINDS } from "../../store/notifications/inbound-webhooks.ts";
 import type { InboundWebhookRow, WebhookKind } from "../../store/notifications/inbound-webhooks.ts";
 import { isObject, readStoredJson } from "../../domain/stored-json.ts";
@@ -71,7 +73,6 @@ export const webhookEnable: Command = {
         settings,
         publicId: newSecret(),
         secret: newSecret(),
-        accountName: findFreeAccountName(store, organization.id, kind),
       });
       const text = `address: ${urls.of(hook)}\nsecret:  ${hook.secret}\n`;
       return urls.print({ ...present(hook), secret: hook.secret }, text);
@@ -224,8 +225,7 @@ function findSettingsProblems(args: Args): string[] {
     ["flow-prefix", prefix],
     ["flow-suffix", suffix],
   ] as const) {
-    if (!/^[a-zA-Z0-9.\-_~]{0,100}$/.test(value))
-      problems.push(`--${option}: give up to 100 letters, digits and . - _ ~`);
+    if (!matches(SONAR_NAME_AFFIX, value)) problems.push(`--${option}: give up to 100 letters, digits and . - _ ~`);
   }
   return problems;
 }
@@ -235,15 +235,6 @@ const isFlowNameSource = (text: string): text is SonarFlowNames["from"] => text 
 function settingsOf(args: Args, kind: WebhookKind): SonarFlowNames | Record<string, never> {
   const { from, prefix, suffix } = flowNamesOf(args);
   return kind === "sonar" && isFlowNameSource(from) ? { from, prefix, suffix } : {};
-}
-
-/** Finds a free name for the service account of the webhook. */
-function findFreeAccountName(store: Store, organizationId: number, kind: WebhookKind): string {
-  const name = `${kind}-webhook`;
-  for (let number = 1; ; number += 1) {
-    const candidate = number === 1 ? name : `${name}-${number}`;
-    if (!store.serviceAccounts.find(organizationId, candidate)) return candidate;
-  }
 }
 
 function requireWebhook(store: Store, organization: OrganizationRow, kind: WebhookKind): InboundWebhookRow {

@@ -9,6 +9,7 @@ import { hasMembers, isListOf, isText, readStoredJson } from "../../domain/store
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { Db } from "../../store/db/types.ts";
 import type { Store } from "../../store/index.ts";
+import { findDifferences } from "../../store/flows/trail-evaluation.ts";
 import { errorMessage, openReadOnlyStore, yieldToEventLoop } from "./check.ts";
 import type { Findings } from "./check.ts";
 
@@ -65,24 +66,10 @@ function reevaluate(store: Store, trail: TrailRow, { damage, count }: Findings):
   const about = `trail ${trail.name} (${trail.id})`;
   try {
     const stored = readStoredJson(trail.compliance_json, isCompliance);
-    const { rows, result } = store.trailEvaluation.computeVerdicts(trail.id, stored.evaluated_at);
-    const { status } = result.compliance_status;
-    if (trail.state !== status) damage(about, `is stored as ${trail.state}, but re-evaluates to ${status}`);
-    else if (stored.status !== trail.state || trail.compliance_json !== JSON.stringify(result.compliance_status))
-      damage(about, "its stored compliance status differs from a re-evaluation");
-    else if (trail.reasons_json !== JSON.stringify(result.reasons))
-      damage(about, "its stored reasons differ from a re-evaluation");
-    count("artifacts", rows.length);
-    for (const [index, verdict] of result.artifacts.entries()) {
-      const row = rows[index];
-      const artifact = `artifact ${row?.public_id} in ${about}`;
-      if (row?.state !== verdict.state)
-        damage(artifact, `is stored as ${row?.state}, but re-evaluates to ${verdict.state}`);
-      else if (row.attestations_json !== JSON.stringify(verdict.attestationsStatuses))
-        damage(artifact, "its stored statuses differ from a re-evaluation");
-      else if (row.reasons_json !== JSON.stringify(verdict.reasons))
-        damage(artifact, "its stored reasons differ from a re-evaluation");
-    }
+    const computed = store.trailEvaluation.computeVerdicts(trail.id, stored.evaluated_at);
+    count("artifacts", computed.rows.length);
+    for (const { artifact, difference } of findDifferences(trail, computed))
+      damage(artifact === null ? about : `artifact ${artifact} in ${about}`, difference);
   } catch (error) {
     damage(about, `cannot be re-evaluated: ${errorMessage(error)}`);
   }

@@ -87,6 +87,44 @@ export function collectCauses(entries: readonly AttestationStatus[], owner: stri
   return causes;
 }
 
+/** A sentence of `collectCauses`, taken apart. */
+type AttestationCause = {
+  name: string;
+  /** The artifact in the sentence: a reference name, or a fingerprint; null for the trail. */
+  artifact: string | null;
+  /** `mistyped`: reported, but as another type than the template expects. */
+  problem: "missing" | "mistyped" | "non_compliant" | "overridden";
+  /** The type that the template expects; null for a failure, whose sentence does not name it. */
+  expectedType: string | null;
+  unexpected: boolean;
+};
+
+// Names and types have no quotation marks, so the pattern is exact.
+const CAUSE = new RegExp(
+  "^Attestation '(?<name>[^']+)' of (?:(?<trail>the trail)|the artifact|artifact '(?<artifact>[^']+)') " +
+    "(?:(?<failure>is not compliant|was overridden as not compliant)(?<unexpected>, and is not in the template)?|" +
+    "(?:(?<missing>is missing)|was reported as '[^']*'); the template expects type '(?<type>[^']+)')$",
+);
+
+/**
+ * Reads a sentence of `collectCauses`; null for any other sentence. Evaluations store the sentences only, so this is
+ * how an explanation of an old verdict knows what they are about.
+ */
+export function readCause(sentence: string): AttestationCause | null {
+  const parts = CAUSE.exec(sentence)?.groups;
+  if (!parts) return null;
+  const { name = "", trail, artifact = "", failure, unexpected, missing, type = null } = parts;
+  const missingOrMistyped = missing === undefined ? "mistyped" : "missing";
+  const failing = failure === "is not compliant" ? "non_compliant" : "overridden";
+  return {
+    name,
+    artifact: trail === undefined ? artifact : null,
+    problem: failure === undefined ? missingOrMistyped : failing,
+    expectedType: type,
+    unexpected: unexpected !== undefined,
+  };
+}
+
 /** Whether the entry counts as a failure, expected or not (semantics 4.1, 4.2). */
 export function isFailing(entry: AttestationStatus): boolean {
   return entry.status === "COMPLETE" && entry.is_compliant !== true;

@@ -50,7 +50,7 @@ const LIMITS: YamlLimits = {
   blanks: 200_000,
 };
 /** The limits of earlier versions. */
-const STORED_LIMITS: YamlLimits = { tokens: 200_000, nesting: 64, problems: MAX_PROBLEMS };
+export const STORED_TEMPLATE_LIMITS: YamlLimits = { tokens: 200_000, nesting: 64, problems: MAX_PROBLEMS };
 /** The location of a problem that concerns the text as a whole (messages 12). */
 const WHOLE_FILE = "template_file";
 
@@ -73,7 +73,7 @@ type Result = { template: Template; problems: null } | { template: null; problem
  * @param options.isStored the text was accepted before and is only loaded, so the limits of earlier versions apply
  */
 export function parseTemplate(text: string, { isStored = false }: { isStored?: boolean } = {}): Result {
-  const source = readYaml(text, { limits: isStored ? STORED_LIMITS : LIMITS });
+  const source = readYaml(text, { limits: isStored ? STORED_TEMPLATE_LIMITS : LIMITS });
   const unreadable = source.problems.find(({ kind }) => !READABLE.includes(kind));
   if (unreadable) return { template: null, problems: [fromYamlProblem(unreadable)] };
   // The walk reports an alias without an anchor under its path: no part of a template can have one.

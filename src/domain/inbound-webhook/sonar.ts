@@ -22,6 +22,9 @@ export type SonarFlowNames = {
   suffix: string;
 };
 
+/** The prefix and the suffix of such a name. */
+export const SONAR_NAME_AFFIX = String.raw`^[a-zA-Z0-9.\-_~]{0,100}$`;
+
 /** The fields of the webhook that are evaluated here; the whole body is recorded. */
 export type SonarWebhook = {
   taskId?: string | null;

@@ -24,7 +24,7 @@ const LIMITS: YamlLimits = {
 };
 
 /** The limits of earlier versions. */
-const STORED_LIMITS: YamlLimits = { tokens: 100_000, nesting: 50, problems: MAX_DIAGNOSTICS };
+export const STORED_POLICY_LIMITS: YamlLimits = { tokens: 100_000, nesting: 50, problems: MAX_DIAGNOSTICS };
 
 /** Texts of policies for problems that the YAML reader reports. */
 const YAML_PROBLEM_TEXTS: Partial<Record<YamlProblem["kind"], string>> = {
@@ -42,7 +42,7 @@ export function parsePolicy(
   text: string,
   { isStored = false }: { isStored?: boolean } = {},
 ): { policy: PolicyDocument; problems: null } | { policy: null; problems: Diagnostic[] } {
-  const source = readYaml(text, { limits: isStored ? STORED_LIMITS : LIMITS });
+  const source = readYaml(text, { limits: isStored ? STORED_POLICY_LIMITS : LIMITS });
   const problems = source.problems.map(
     ({ kind, text: problem, line, column }): Diagnostic => ({
       line,

@@ -50,9 +50,7 @@ function evaluate(expr: Expr, scope: Scope): Value {
     case "list":
       return expr.items.map((item) => evaluate(item, scope));
     case "tag":
-      return scope.flow !== null && Object.hasOwn(scope.flow.tags, expr.key)
-        ? (scope.flow.tags[expr.key] ?? null)
-        : null;
+      return readTag(expr.key, scope);
     case "context":
       return readContext(expr.name, scope);
     case "exists": {
@@ -70,6 +68,16 @@ function evaluate(expr: Expr, scope: Scope): Value {
     case "compare":
       return compare(expr, evaluate(expr.left, scope), evaluate(expr.right, scope));
   }
+}
+
+const readTag = (key: string, { flow }: Scope): string | null =>
+  flow !== null && Object.hasOwn(flow.tags, key) ? (flow.tags[key] ?? null) : null;
+
+/** The value of a name for people: of `flow` and `artifact` themselves, whether there is one. */
+export function readName(name: Extract<Expr, { kind: "context" | "tag" }>, scope: Scope): string | boolean | null {
+  if (name.kind === "tag") return readTag(name.key, scope);
+  const value = readContext(name.name, scope);
+  return isWhole(value) ? value.present : (value as string | null);
 }
 
 function readContext(name: Extract<Expr, { kind: "context" }>["name"], { flow, artifact }: Scope): Value {

@@ -6,6 +6,9 @@
  */
 export type SourcePosition = { line: number; column: number };
 
+/** The lines of a text from the first to the last of a part, counted from 1, both inclusive. */
+export type LineRange = { from: number; to: number };
+
 /** Sorts positions in text order. */
 export function compareByPosition(a: SourcePosition, b: SourcePosition): number {
   return a.line - b.line || a.column - b.column;
@@ -56,25 +59,39 @@ const LINES_PER_ENTRY = 64;
  */
 export function createPositionIndex(text: string, base: number): (offset: number) => SourcePosition {
   let starts: number[] | null = null;
+  // Positions are asked for in text order, and a line may be as long as the text: its end is searched once.
+  let found: Line = { line: 0, start: 0, end: 0 };
   return (offset) => {
     starts ??= indexLines(text);
     const target = Math.min(Math.max(offset + base, 0), text.length);
-    let low = 0;
-    let high = starts.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if ((starts[middle] ?? 0) <= target) low = middle;
-      else high = middle - 1;
-    }
-    let line = low * LINES_PER_ENTRY;
-    let start = starts[low] ?? 0;
-    for (let next = text.indexOf("\n", start) + 1; next > 0 && next <= target; next = text.indexOf("\n", next) + 1) {
-      line += 1;
-      start = next;
-    }
+    if (target < found.start || target >= found.end) found = findLine(text, starts, target);
+    const { line, start } = found;
     const byteOrderMark = line === 0 && text.startsWith("\ufeff") ? 1 : 0;
     return { line: line + 1, column: Math.max(1, target - start + 1 - byteOrderMark) };
   };
+}
+
+/** A line, counted from 0, with the offsets of its first character and of that of the next line. */
+type Line = { line: number; start: number; end: number };
+
+/** @param starts the result of indexLines */
+function findLine(text: string, starts: readonly number[], target: number): Line {
+  let low = 0;
+  let high = starts.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if ((starts[middle] ?? 0) <= target) low = middle;
+    else high = middle - 1;
+  }
+  let line = low * LINES_PER_ENTRY;
+  let start = starts[low] ?? 0;
+  let next = text.indexOf("\n", start) + 1;
+  while (next > 0 && next <= target) {
+    line += 1;
+    start = next;
+    next = text.indexOf("\n", next) + 1;
+  }
+  return { line, start, end: next === 0 ? text.length + 1 : next };
 }
 
 /** The offsets of every LINES_PER_ENTRY-th line, from the first line on. */

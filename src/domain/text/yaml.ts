@@ -7,11 +7,11 @@
  * expanded: follow them with `resolve`, along a known shape only. No text makes these functions throw, and they take
  * time linear in its length.
  */
-import { Composer, isAlias, isMap, isNode, isScalar, Lexer, Parser, visit } from "yaml";
+import { Composer, isAlias, isMap, isNode, isPair, isScalar, isSeq, Lexer, Parser, visit } from "yaml";
 import type { Alias, CST, Document, Node, Scalar } from "yaml";
 import { formatCodePoint, truncate, excerpt } from "./excerpt.ts";
 import { compareByPosition, createPositionIndex, findContent, isSpace } from "./source-position.ts";
-import type { SourcePosition } from "./source-position.ts";
+import type { LineRange, SourcePosition } from "./source-position.ts";
 
 /**
  * The kind of a problem. `size`, `nesting`: a limit was exceeded. `character`: not allowed in YAML. `syntax`: not YAML.
@@ -67,6 +67,11 @@ export type YamlText = {
   positionOf(at: unknown): SourcePosition;
   /** The position of character `index` of a scalar's value; the start of the scalar if escapes make it uncertain. */
   positionInside(scalar: Scalar, index: number): SourcePosition;
+  /**
+   * The lines from the start of a node to the end of another one, without blank lines and comments after it. An alias
+   * stands where it is written. A null `last` ends with `first`.
+   */
+  linesOf(first: Node, last?: Node | null): LineRange;
   /** The target of an alias; other nodes, and aliases without an anchor, are returned unchanged. */
   resolve<T>(node: T): T | Node;
 };
@@ -94,6 +99,10 @@ export function readYaml(text: string, { limits, plain = false }: YamlOptions): 
     brokenAt: null,
     positionOf: (at) => toPosition(typeof at === "number" ? at : offsetOf(at)),
     positionInside: (scalar, index) => toPosition(findOffsetInside(body, scalar, index)),
+    linesOf: (first, last) => ({
+      from: toPosition(findFirstOffset(body, first)).line,
+      to: toPosition(Math.max(offsetOf(first), findLastOffset(body, last ?? first))).line,
+    }),
     resolve: (node) => node,
   };
 
@@ -334,4 +343,30 @@ function findOffsetInside(body: string, scalar: Scalar, index: number): number {
     last = at;
   }
   return last;
+}
+
+/** The offset at which a node is written, with its anchor, which its range does not include. */
+function findFirstOffset(body: string, node: Node): number {
+  const start = offsetOf(node);
+  const at = !isAlias(node) && node.anchor ? body.lastIndexOf(`&${node.anchor}`, start) : start;
+  return at < 0 ? start : at;
+}
+
+/**
+ * The offset of the last character of a node, white space excluded. The range of a block collection includes the
+ * comments after it, so that its last item counts.
+ */
+function findLastOffset(body: string, node: Node): number {
+  let last: unknown = node;
+  for (;;) {
+    const item: unknown = (isMap(last) || isSeq(last)) && last.flow !== true ? last.items.at(-1) : undefined;
+    const inner: unknown = isPair(item) ? (item.value ?? item.key) : item;
+    if (!isNode(inner)) break;
+    last = inner;
+  }
+  const [start, valueEnd] = (isNode(last) && last.range) || [0, 0];
+  let end = valueEnd;
+  while (end > 0 && isSpace(body[end - 1])) end -= 1;
+  // An empty value has no text of its own; the white space before it leads back to its key.
+  return end === 0 ? start : end - 1;
 }

@@ -96,8 +96,11 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
   const unrevokedByAccount = db.prepare<[number], ApiKeyRow>(
     `SELECT ${COLUMNS} FROM api_keys WHERE service_account_id = ? AND revoked_at IS NULL ORDER BY id`,
   );
-  const unrevoked = db.prepare<[string], ApiKeyRow & { service_account_id: number | null }>(
-    `SELECT ${COLUMNS}, service_account_id FROM api_keys WHERE public_id = ? AND revoked_at IS NULL`,
+  const unrevokedByUser = db.prepare<[number], ApiKeyRow>(
+    `SELECT ${COLUMNS} FROM api_keys WHERE user_id = ? AND revoked_at IS NULL ORDER BY id`,
+  );
+  const unrevoked = db.prepare<[string], ApiKeyRow & { user_id: number | null; service_account_id: number | null }>(
+    `SELECT ${COLUMNS}, user_id, service_account_id FROM api_keys WHERE public_id = ? AND revoked_at IS NULL`,
   );
   const unrevokedId = db.prepare<[string], { one: number }>(
     "SELECT 1 AS one FROM api_keys WHERE public_id = ? AND revoked_at IS NULL",
@@ -155,12 +158,19 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
   }
 
   /**
-   * The active key of a service account with that public id; null when unknown, of another holder, revoked or expired.
+   * The active key of an owner with that public id; null when unknown, of another owner, revoked or expired.
    */
-  function findActive(serviceAccountId: number, publicId: string): ApiKeyRow | null {
+  function findActive(owner: KeyOwner, publicId: string): ApiKeyRow | null {
     const row = unrevoked.get(publicId);
-    return row && row.service_account_id === serviceAccountId && isActive(row) ? withLatestUse(row) : null;
+    const isOwned =
+      row && ("userId" in owner ? row.user_id === owner.userId : row.service_account_id === owner.serviceAccountId);
+    return isOwned && isActive(row) ? withLatestUse(row) : null;
   }
+
+  const onlyActive = (rows: readonly ApiKeyRow[]): ApiKeyRow[] => {
+    const at = now();
+    return rows.filter((key) => isActiveAt(key, at)).map(withLatestUse);
+  };
 
   return {
     /** The holder of the key with this SHA-256, expired or not; null when it is unknown or revoked. */
@@ -189,13 +199,9 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
     },
     findActive,
     /** The active keys of a service account, oldest first. */
-    listActive(serviceAccountId: number): ApiKeyRow[] {
-      const at = now();
-      return unrevokedByAccount
-        .all(serviceAccountId)
-        .filter((key) => isActiveAt(key, at))
-        .map(withLatestUse);
-    },
+    listActive: (serviceAccountId: number): ApiKeyRow[] => onlyActive(unrevokedByAccount.all(serviceAccountId)),
+    /** The active keys of a user, oldest first. */
+    listActiveOfUser: (userId: number): ApiKeyRow[] => onlyActive(unrevokedByUser.all(userId)),
     /** Whether a key with that public id exists and is not revoked. */
     isUnrevoked: (publicId: string): boolean => unrevokedId.get(publicId) !== undefined,
     /**
@@ -204,7 +210,7 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
      * @returns the public id of the new key, and the end of the old one.
      */
     rotate(
-      serviceAccountId: number,
+      owner: KeyOwner,
       old: ApiKeyRow,
       fields: Omit<NewKey, "description"> & { graceEnds: number; lapsed: AuditEntry },
     ): { id: string; graceEnds: number } {
@@ -214,7 +220,7 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
         old.expires_at === 0 ? Infinity : old.expires_at,
       ];
       const graceEnds = Math.min(...ends);
-      const id = create({ serviceAccountId }, { ...fields, description: old.description });
+      const id = create(owner, { ...fields, description: old.description });
       setGrace.run(graceEnds, id, old.public_id);
       jobs.add("lapse_key", { key_id: old.public_id, entry: fields.lapsed } satisfies LapsePayload, graceEnds);
       return { id, graceEnds };

@@ -26,6 +26,16 @@ export type EndingKeyRow = {
   org: string | null;
 };
 
+/** A key of a service account of an organization that expires soon. */
+type ExpiringKeyRow = {
+  public_id: string;
+  description: string;
+  created_at: number;
+  expires_at: number;
+  /** Name of the service account. */
+  account: string;
+};
+
 type DueWarning = { key: EndingKeyRow; days: number };
 
 export function keyExpiryStore(db: Db, { now }: Pick<SchemaSources, "now">) {
@@ -42,6 +52,13 @@ export function keyExpiryStore(db: Db, { now }: Pick<SchemaSources, "now">) {
        AND NOT EXISTS (SELECT 1 FROM api_key_warnings w
                        WHERE w.key_id = k.id AND w.expires_at = k.expires_at AND w.days <= @days)
      ORDER BY k.expires_at LIMIT @limit`,
+  );
+  const expiring = db.prepare<{ organization: number; after: number; until: number; limit: number }, ExpiringKeyRow>(
+    `SELECT k.public_id, k.description, k.created_at, k.expires_at, acc.name AS account
+     FROM service_accounts acc CROSS JOIN api_keys k ON k.service_account_id = acc.id
+     WHERE acc.organization_id = @organization AND k.revoked_at IS NULL AND k.grace_period_expires_at IS NULL
+       AND k.expires_at > @after AND k.expires_at <= @until
+     ORDER BY k.expires_at, k.id LIMIT @limit`,
   );
   const mark = db.prepare("INSERT INTO api_key_warnings (key_id, expires_at, days, warned_at) VALUES (?, ?, ?, ?)");
   const emailOf = db.prepare<[number], { email: string | null }>("SELECT email FROM users WHERE id = ?");
@@ -65,6 +82,14 @@ export function keyExpiryStore(db: Db, { now }: Pick<SchemaSources, "now">) {
           .map((key): DueWarning => ({ key, days })),
       );
       return warnings.slice(0, limit);
+    },
+    /**
+     * At most `limit` valid keys of service accounts that expire within `seconds`, the next one first. Keys that a
+     * rotation replaced are left out: they expire on purpose.
+     */
+    listExpiring(organizationId: number, { seconds, limit }: { seconds: number; limit: number }): ExpiringKeyRow[] {
+      const at = now();
+      return expiring.all({ organization: organizationId, after: at, until: at + seconds, limit });
     },
     /** Records that a warning was sent, or that it has no recipient. */
     markWarned: ({ key, days }: DueWarning): void => void mark.run(key.id, key.expires_at, days, now()),

@@ -15,7 +15,7 @@ export type OrganizationRow = {
   last_modified_at: number;
 };
 
-type MemberRow = {
+export type MemberRow = {
   user_id: number;
   name: string;
   display_name: string;
@@ -57,6 +57,17 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
   const members = db.prepare<[number], MemberRow>(
     `SELECT u.id AS user_id, u.name, u.display_name, u.email, m.role, m.created_at
      FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = ? ORDER BY u.name`,
+  );
+  const memberPage = db.prepare<[number, number, number], MemberRow>(
+    `SELECT u.id AS user_id, u.name, u.display_name, u.email, m.role, m.created_at
+     FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = ? ORDER BY u.name LIMIT ? OFFSET ?`,
+  );
+  const memberCount = db.prepare<[number], { total: number }>(
+    "SELECT count(*) AS total FROM memberships WHERE organization_id = ?",
+  );
+  const member = db.prepare<[number, number], MemberRow>(
+    `SELECT u.id AS user_id, u.name, u.display_name, u.email, m.role, m.created_at
+     FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = ? AND m.user_id = ?`,
   );
   const namesOf = db.prepare<[number], { name: string; shown: string }>(
     "SELECT name, coalesce(nullif(display_name, ''), name) AS shown FROM users WHERE id = ?",
@@ -153,5 +164,15 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
     },
     /** The members of an organization, ordered by name. */
     listMembers: (organizationId: number): MemberRow[] => members.all(organizationId),
+    /** One page of the members, ordered by name. */
+    listMemberPage: (organizationId: number, window: { limit: number; offset: number }): MemberRow[] =>
+      memberPage.all(organizationId, window.limit, window.offset),
+    countMembers: (organizationId: number): number => memberCount.get(organizationId)?.total ?? 0,
+    /** The membership of a user; it must exist. */
+    getMember(organizationId: number, userId: number): MemberRow {
+      const row = member.get(organizationId, userId);
+      if (!row) throw new Error(`user ${userId} is not a member of organization ${organizationId}`);
+      return row;
+    },
   };
 }

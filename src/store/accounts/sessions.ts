@@ -104,6 +104,12 @@ export function sessionStore(db: Db, { now, newId }: SchemaSources) {
   const deleteExpired = db.prepare(
     "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at < ? ORDER BY expires_at LIMIT ?)",
   );
+  // Over the time of expiry, which every session has and an index covers. Records are kept for days only.
+  const lastLogins = db.prepare<[number], { user_id: number; at: number }>(
+    `SELECT ses.user_id, max(ses.created_at) AS at
+     FROM sessions ses CROSS JOIN memberships m ON m.organization_id = ? AND m.user_id = ses.user_id
+     WHERE ses.expires_at > 0 GROUP BY ses.user_id`,
+  );
   const unflushedUses = new Map<string, number>();
 
   /** Adds a use that has not been flushed yet. */
@@ -174,6 +180,12 @@ export function sessionStore(db: Db, { now, newId }: SchemaSources) {
     /** The open sessions of a user, oldest first; without a user, those of all users, grouped by user. */
     list: (userId: number | null = null): SessionRow[] =>
       onlyOpen(userId === null ? selectAll.all() : byUser.all(userId)),
+    /**
+     * When the members of an organization last signed in, by user id. Only logins whose session has not expired yet
+     * are certain to be known, ended ones included.
+     */
+    listLastLogins: (organizationId: number): ReadonlyMap<number, number> =>
+      new Map(lastLogins.all(organizationId).map(({ user_id, at }) => [user_id, at])),
     /** Deletes records that had expired at `before`. @returns how many. */
     deleteExpired: (before: number, limit: number): number => deleteExpired.run(before, limit).changes,
     hasUnwrittenUses: (): boolean => unflushedUses.size > 0,

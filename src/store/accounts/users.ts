@@ -17,6 +17,7 @@ export type UserMembership = {
   organization_id: number;
   organization: string;
   kind: "personal" | "shared";
+  is_public: 0 | 1;
   role: Role;
   created_at: number;
 };
@@ -31,8 +32,16 @@ export function userStore(db: Db, { now, newId }: SchemaSources) {
   );
   const selectAll = db.prepare<[], UserRow>(`SELECT ${COLUMNS} FROM users ORDER BY name`);
   const memberships = db.prepare<[number], UserMembership>(
-    `SELECT o.id AS organization_id, o.name AS organization, o.kind, m.role, m.created_at
+    `SELECT o.id AS organization_id, o.name AS organization, o.kind, o.is_public, m.role, m.created_at
      FROM memberships m JOIN organizations o ON o.id = m.organization_id WHERE m.user_id = ? ORDER BY o.name`,
+  );
+  const membershipPage = db.prepare<[number, number, number], UserMembership>(
+    `SELECT o.id AS organization_id, o.name AS organization, o.kind, o.is_public, m.role, m.created_at
+     FROM memberships m JOIN organizations o ON o.id = m.organization_id WHERE m.user_id = ?
+     ORDER BY o.name LIMIT ? OFFSET ?`,
+  );
+  const membershipCount = db.prepare<[number], { n: number }>(
+    "SELECT count(*) AS n FROM memberships WHERE user_id = ?",
   );
   const count = db.prepare<[], { n: number }>("SELECT count(*) AS n FROM users");
   const insert = db.prepare(
@@ -54,6 +63,10 @@ export function userStore(db: Db, { now, newId }: SchemaSources) {
     list: (): UserRow[] => selectAll.all(),
     /** The memberships of a user, ordered by the name of the organization. */
     listMemberships: (id: number): UserMembership[] => memberships.all(id),
+    /** One page of the memberships of a user, ordered by the name of the organization. */
+    listMembershipPage: (id: number, window: { limit: number; offset: number }): UserMembership[] =>
+      membershipPage.all(id, window.limit, window.offset),
+    countMemberships: (id: number): number => membershipCount.get(id)?.n ?? 0,
     count: (): number => count.get()?.n ?? 0,
     /** Creates a user; name and e-mail address must be free. @returns its id. */
     create(fields: { name: string; displayName: string; email: string | null }): number {

@@ -13,7 +13,7 @@ export type AuditEntry = {
   detail: Readonly<Record<string, unknown>> | null;
 };
 
-type AuditRow = {
+export type AuditRow = {
   id: number;
   timestamp: number;
   organization_id: number | null;
@@ -28,6 +28,22 @@ type AuditRow = {
   detail_json: string | null;
 };
 
+/** Filters of the log; null: no filter. All must match. */
+export type AuditFilter = {
+  /** Part of the name of the actor, in any case (ASCII). */
+  actor: string | null;
+  /** A whole event, or its part before the dot. */
+  event: string | null;
+  /** Part of the target, in any case (ASCII). */
+  target: string | null;
+  /** Epoch seconds, inclusive. */
+  from: number | null;
+  to: number | null;
+};
+
+/** The matching entries among the next ones, and the id from which to go on; null at the end of the log. */
+type AuditSlice = { rows: AuditRow[]; before: number | null };
+
 const COLUMNS =
   "timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, " +
   "detail_json";
@@ -36,6 +52,23 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
   const insert = db.prepare(`INSERT INTO audit_log (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
   const selectLatest = db.prepare<[number, number], AuditRow>(
     `SELECT id, ${COLUMNS} FROM audit_log WHERE organization_id = ? ORDER BY id DESC LIMIT ?`,
+  );
+  const lowest = db.prepare<[number, number, number], { id: number }>(
+    "SELECT id FROM audit_log WHERE organization_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?",
+  );
+  // A filter on the time does not end the search: entries are in the order of their ids, and the clock may have been
+  // set back between two of them.
+  const slice = db.prepare<
+    AuditFilter & { organization: number; before: number; lowest: number; limit: number },
+    AuditRow
+  >(
+    `SELECT id, ${COLUMNS} FROM audit_log
+     WHERE organization_id = @organization AND id < @before AND id >= @lowest
+       AND (@actor IS NULL OR instr(lower(actor_name), lower(@actor)) > 0)
+       AND (@event IS NULL OR event = @event OR substr(event, 1, length(@event) + 1) = @event || '.')
+       AND (@target IS NULL OR instr(lower(target), lower(@target)) > 0)
+       AND (@from IS NULL OR timestamp >= @from) AND (@to IS NULL OR timestamp <= @to)
+     ORDER BY id DESC LIMIT @limit`,
   );
   return {
     /** Appends an entry and checks its time against the last known good time (clock.ts). Call it inside a write. */
@@ -56,6 +89,21 @@ export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<
         requestId,
         json,
       );
+    },
+    /**
+     * At most `limit` matching entries, newest first, among the next `scanned` ones before the id `before`: however
+     * few entries match, a call takes a bounded time. @param before null: from the newest entry
+     */
+    listSlice(
+      organizationId: number,
+      filter: AuditFilter,
+      { before, scanned, limit }: { before: number | null; scanned: number; limit: number },
+    ): AuditSlice {
+      const from = before ?? Number.MAX_SAFE_INTEGER;
+      const end = lowest.get(organizationId, from, scanned - 1)?.id ?? null;
+      const rows = slice.all({ ...filter, organization: organizationId, before: from, lowest: end ?? 0, limit });
+      const last = rows.at(-1);
+      return { rows, before: last && rows.length === limit ? last.id : end };
     },
     /** The latest entries of an organization, newest first. */
     listLatest: (organizationId: number, limit: number): AuditRow[] => selectLatest.all(organizationId, limit),

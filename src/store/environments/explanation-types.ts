@@ -1,23 +1,11 @@
 /** What an explanation of a snapshot consists of (explanations.ts). All times are epoch seconds. */
 import type { Facts } from "../../domain/compliance/environment.ts";
-import type { PolicyDocument } from "../../domain/policy/document.ts";
+import type { ConditionOutcome } from "../../domain/policy/conditions.ts";
 import type { PolicyVerdict } from "../../domain/policy/evaluate.ts";
+import type { ExplainedAttestation } from "../attestations/explained-attestations.ts";
+import type { ExplainedVersion } from "../policies/explained-versions.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import type { EvaluatedArtifactRow, SnapshotRow } from "./snapshots.ts";
-
-/** A policy version and its author. */
-export type ExplainedVersion = {
-  versionId: number;
-  /** Public id of the policy. */
-  policyId: string;
-  policy: string;
-  version: number;
-  comment: string;
-  createdBy: string;
-  createdAt: number;
-  /** null when the stored text is not a valid policy, which is a problem. */
-  document: PolicyDocument | null;
-};
 
 /** The allowlist entry that allowed an artifact despite its policies. */
 export type ExplainedEntry = {
@@ -34,26 +22,6 @@ export type ExplainedEntry = {
   expiresAt: number | null;
 };
 
-/** A record that an evaluation considered, as it was reported. */
-export type ExplainedAttestation = {
-  publicId: string;
-  name: string;
-  /** The stored type; `override` for an override. */
-  type: string;
-  isCompliant: boolean;
-  /** Set for an override: the type of the record it overrides. */
-  overriddenType: string | null;
-  /** Set for a control decision: the version of the control at the time; null where the control did not exist. */
-  controlVersion: number | null;
-  description: string | null;
-  reasons: string[];
-  reportedBy: string;
-  createdAt: number;
-  /** SHA-256 of the attached file. */
-  evidenceDigest: string | null;
-  evidenceFilename: string | null;
-};
-
 export type ExplainedArtifact = {
   row: EvaluatedArtifactRow;
   /** Whether it stopped with this snapshot. Its verdict is then the last one it had. */
@@ -61,7 +29,8 @@ export type ExplainedArtifact = {
   compliant: boolean | null;
   allowlist: ExplainedEntry | null;
   facts: Facts;
-  verdicts: { version: ExplainedVersion; verdict: PolicyVerdict }[];
+  /** `conditions`: of each rule, in the order of the verdict. They saw the names that flows had at the evaluation. */
+  verdicts: { version: ExplainedVersion; verdict: PolicyVerdict; conditions: ConditionOutcome[][] }[];
   /** By public id: every record that the facts name. */
   attestations: ReadonlyMap<string, ExplainedAttestation>;
   reasons: readonly string[];
@@ -74,7 +43,7 @@ export type Explanation = {
   snapshot: SnapshotRow;
   /** Those in force then, in the order of attachment. */
   policies: ExplainedVersion[];
-  /** Of a physical environment, ordered by name. */
+  /** Of a physical environment, by name; of a selection, in the order of `rankArtifact`. */
   artifacts: ExplainedArtifact[];
   /** Of a logical environment: the member snapshots that it shows, in the order of the members. */
   members: Explanation[];
@@ -83,6 +52,16 @@ export type Explanation = {
   /** Problems of the snapshot itself, without those of its artifacts. */
   problems: string[];
 };
+
+/**
+ * The artifacts to explain: those with the fingerprint, or all for null; of these, `limit` after the first `offset`,
+ * in the order of `rankArtifact` across all members of a logical environment.
+ */
+export type ArtifactSelection = { fingerprint: string | null; offset: number; limit: number };
+
+/** The place of an artifact in an explanation: what runs and fails first, what stopped last. */
+export const rankArtifact = ({ exited, compliant }: { exited: boolean; compliant: boolean | null }): number =>
+  exited ? 3 : compliant === false ? 0 : compliant === null ? 1 : 2;
 
 /** Every problem of a snapshot, its artifacts and its members, each as one line that says where it is. */
 export function problemsOf({ environment, snapshot, artifacts, members, problems }: Explanation): string[] {

@@ -5,43 +5,40 @@
  * Invariants: writes nothing; damaged data never throws, it becomes an entry of `problems`, so that the rest stays
  * readable.
  */
-import { expandStoredVerdict, verdictWithFlowNames, withFlowNames } from "../../domain/compliance/environment.ts";
+import {
+  buildSubject,
+  expandStoredVerdict,
+  verdictWithFlowNames,
+  withFlowNames,
+} from "../../domain/compliance/environment.ts";
 import type { Facts, FlowRecord, StoredVerdict } from "../../domain/compliance/environment.ts";
 import { checkLogicalSnapshot, checkSnapshot, replay } from "../../domain/compliance/replay.ts";
 import type { SnapshotVerdict } from "../../domain/compliance/replay.ts";
+import { explainConditions } from "../../domain/policy/conditions.ts";
 import type { PolicyDocument } from "../../domain/policy/document.ts";
+import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
 import { explainVerdict as reasonsOf } from "../../domain/policy/reasons.ts";
-import { isListOf, isNumber, isText, readStoredJson } from "../../domain/stored-json.ts";
+import { isListOf, isNumber, isRecordOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { fromSqlBoolean } from "../db/database.ts";
 import type { Db } from "../db/types.ts";
+import type { ExplainedAttestation, explainedAttestationStore } from "../attestations/explained-attestations.ts";
 import type { flowStore } from "../flows/flows.ts";
 import type { policyStore } from "../policies/policies.ts";
+import type { GetVersion, explainedVersionStore } from "../policies/explained-versions.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
-import type {
-  ExplainedArtifact,
-  ExplainedAttestation,
-  ExplainedEntry,
-  ExplainedVersion,
-  Explanation,
-} from "./explanation-types.ts";
-import type { EvaluatedArtifactRow, SnapshotRow, snapshotStore } from "./snapshots.ts";
+import { rankArtifact } from "./explanation-types.ts";
+import type { ArtifactSelection, ExplainedArtifact, ExplainedEntry, Explanation } from "./explanation-types.ts";
+import type { ArtifactOutlineRow, EvaluatedArtifactRow, SnapshotRow, snapshotStore } from "./snapshots.ts";
 
 type ExplanationParts = {
   environments: ReturnType<typeof environmentStore>;
   flows: ReturnType<typeof flowStore>;
   policies: ReturnType<typeof policyStore>;
+  versions: ReturnType<typeof explainedVersionStore>;
+  records: ReturnType<typeof explainedAttestationStore>;
   snapshots: ReturnType<typeof snapshotStore>;
 };
 
-type VersionRow = {
-  id: number;
-  policy_public_id: string;
-  name: string;
-  version: number;
-  comment: string;
-  created_by: string;
-  timestamp: number;
-};
 type EntryRow = {
   public_id: string;
   environment_id: number;
@@ -53,41 +50,14 @@ type EntryRow = {
   timestamp: number;
   expires_at: number | null;
 };
-type RecordRow = {
-  public_id: string;
-  name: string;
-  type: string;
-  is_compliant: 0 | 1;
-  overridden_type: string | null;
-  control_version: number | null;
-  description: string | null;
-  reasons_json: string;
-  reported_by: string;
-  created_at: number;
-  evidence_digest: string | null;
-  evidence_filename: string | null;
-};
-
-/** Returns a policy version; an explanation of a snapshot reads each version once. */
-type GetVersion = (versionId: number) => ExplainedVersion;
-
 /** What the functions of an explanation share. */
 type Context = ExplanationParts & { statements: ReturnType<typeof prepareStatements> };
 
 const prepareStatements = (db: Db) => ({
-  versionById: db.prepare<[number], VersionRow>(
-    `SELECT pv.id, pol.public_id AS policy_public_id, pol.name, pv.version, pv.comment, pv.created_by, pv.timestamp
-     FROM policy_versions pv JOIN policies pol ON pol.id = pv.policy_id WHERE pv.id = ?`,
-  ),
   entryById: db.prepare<[number], EntryRow>(
     `SELECT public_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp,
             expires_at
      FROM allowlist_entries WHERE id = ?`,
-  ),
-  recordByPublicId: db.prepare<[string, number], RecordRow>(
-    `SELECT public_id, name, type, is_compliant, overridden_type, control_version, description, reasons_json,
-            reported_by, created_at, evidence_digest, evidence_filename
-     FROM attestations WHERE public_id = ? AND organization_id = ?`,
   ),
   environmentNames: db.prepare<[number], { name: string }>(
     "SELECT name FROM environments WHERE organization_id = ? ORDER BY name",
@@ -101,7 +71,23 @@ export function explanationStore(db: Db, parts: ExplanationParts) {
      * Everything about one snapshot; null when there is none with that index. Flows have the names they had at the
      * evaluation. Reads many rows: call it in one transaction.
      */
-    explain: (environment: EnvironmentRow, index: number): Explanation | null => explain(context, environment, index),
+    explain: (environment: EnvironmentRow, index: number): Explanation | null =>
+      finish(explain(context, environment, { index, chosen: null })),
+    /**
+     * As `explain`, for some artifacts of a snapshot, which must exist. The steps are short (an artifact each), so that
+     * a server does other work in between: what they read never changes, except by retention.
+     * @returns `total`: how many artifacts the selection would have without its limit
+     */
+    *explainInSteps(
+      environment: EnvironmentRow,
+      index: number,
+      selection: ArtifactSelection,
+    ): Generator<undefined, { explanation: Explanation; total: number }> {
+      const { ids, total } = choose(context, environment, { index, selection });
+      const explanation = yield* explain(context, environment, { index, chosen: ids });
+      if (!explanation) throw new Error(`snapshot ${index} of environment ${environment.id} is gone`);
+      return { explanation, total };
+    },
     /**
      * The explanation with the current names of flows, for people. Each record keeps the name it was evaluated under.
      */
@@ -116,8 +102,47 @@ export function explanationStore(db: Db, parts: ExplanationParts) {
   };
 }
 
-function explain(context: Context, environment: EnvironmentRow, index: number): Explanation | null {
-  const snapshot = context.snapshots.find(environment.id, index);
+/** A snapshot, and the artifacts in it to explain by the ids of their rows; null for all. */
+type Place = { index: number; chosen: ReadonlySet<number> | null };
+
+function finish<T>(steps: Generator<undefined, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
+
+const isExited = ({ annotation }: Pick<ArtifactOutlineRow, "annotation">): boolean => annotation === "exited";
+
+function choose(
+  context: Context,
+  environment: EnvironmentRow,
+  { index, selection: { fingerprint, offset, limit } }: { index: number; selection: ArtifactSelection },
+): { ids: Set<number>; total: number } {
+  const found = listOutlines(context, environment, index).filter(
+    (row) => fingerprint === null || row.fingerprint === fingerprint,
+  );
+  const rankOf = (row: ArtifactOutlineRow): number =>
+    rankArtifact({ exited: isExited(row), compliant: fromSqlBoolean(row.compliant) });
+  const chosen = found.sort((a, b) => rankOf(a) - rankOf(b)).slice(offset, offset + limit);
+  return { ids: new Set(chosen.map(({ id }) => id)), total: found.length };
+}
+
+/** The artifacts of a snapshot, those of its members included. */
+function listOutlines(context: Context, environment: EnvironmentRow, index: number): ArtifactOutlineRow[] {
+  const { environments, snapshots } = context;
+  if (environment.type !== "logical") return snapshots.listOutlines(environment.id, index);
+  return snapshots
+    .listMembers(environment.id, index)
+    .flatMap(({ member_id, member_index }) => listOutlines(context, environments.get(member_id), member_index));
+}
+
+function* explain(
+  context: Context,
+  environment: EnvironmentRow,
+  place: Place,
+): Generator<undefined, Explanation | null> {
+  const snapshot = context.snapshots.find(environment.id, place.index);
   if (!snapshot) return null;
   const explanation: Explanation = {
     environment,
@@ -128,14 +153,14 @@ function explain(context: Context, environment: EnvironmentRow, index: number): 
     causedBy: null,
     problems: [],
   };
-  if (environment.type === "logical") explainMembers(context, explanation);
-  else explainArtifacts(context, explanation);
+  if (environment.type === "logical") yield* explainMembers(context, explanation, place);
+  else yield* explainArtifacts(context, explanation, place);
   return explanation;
 }
 
-function explainArtifacts(context: Context, explanation: Explanation): void {
+function* explainArtifacts(context: Context, explanation: Explanation, place: Place): Generator<undefined, void> {
   const { environment, snapshot, problems } = explanation;
-  const getVersion = versionReader(context);
+  const getVersion = context.versions.createReader();
   let versionIds: number[] = [];
   try {
     versionIds = readStoredJson(snapshot.policy_versions_json, isListOf(isNumber));
@@ -143,30 +168,45 @@ function explainArtifacts(context: Context, explanation: Explanation): void {
   } catch (error) {
     problems.push(`the policy versions of the snapshot cannot be read: ${messageOf(error)}`);
   }
-  explanation.artifacts = context.snapshots
-    .listEvaluated(environment.id, snapshot.idx)
-    .map((row) => explainArtifact(context, row, { environment, getVersion }));
-  const running = explanation.artifacts.filter(({ exited }) => !exited);
+  const outlines = context.snapshots.listOutlines(environment.id, snapshot.idx);
+  const evaluatedUnder = new Map<number, number[] | null>();
+  for (const { id, name } of outlines.filter((outline) => place.chosen === null || place.chosen.has(outline.id))) {
+    const row = context.snapshots.findEvaluated(id);
+    if (!row) {
+      problems.push(`the evaluation of '${name}' is gone`);
+      continue;
+    }
+    const artifact = explainArtifact(context, row, { environment, getVersion });
+    explanation.artifacts.push(artifact);
+    evaluatedUnder.set(id, evaluatedVersions(artifact));
+    yield;
+  }
+  if (place.chosen !== null) explanation.artifacts.sort((a, b) => rankArtifact(a) - rankArtifact(b));
   const differences = checkSnapshot(
     verdictOf(snapshot),
     versionIds,
-    running.map(({ row, compliant, verdicts, problems: own }) => ({
-      name: row.name,
-      fingerprint: row.fingerprint,
-      compliant,
-      versionIds:
-        own.length > 0 && verdicts.length === 0 ? null : verdicts.map(({ version: { versionId } }) => versionId),
-    })),
+    outlines
+      .filter((outline) => !isExited(outline))
+      .map(({ id, name, fingerprint, compliant }) => ({
+        name,
+        fingerprint,
+        compliant: fromSqlBoolean(compliant),
+        versionIds: evaluatedUnder.get(id) ?? null,
+      })),
   );
   for (const difference of differences) problems.push(difference);
 }
 
-function explainMembers(context: Context, explanation: Explanation): void {
+/** The policy versions of an evaluation; null when it cannot be read. */
+const evaluatedVersions = ({ verdicts, problems }: ExplainedArtifact): number[] | null =>
+  problems.length > 0 && verdicts.length === 0 ? null : verdicts.map(({ version: { versionId } }) => versionId);
+
+function* explainMembers(context: Context, explanation: Explanation, place: Place): Generator<undefined, void> {
   const { environments, snapshots } = context;
   const { environment, snapshot, problems } = explanation;
   for (const { member_id, member_index } of snapshots.listMembers(environment.id, snapshot.idx)) {
     const member = environments.get(member_id);
-    const shown = explain(context, member, member_index);
+    const shown = yield* explain(context, member, { ...place, index: member_index });
     if (shown) explanation.members.push(shown);
     else problems.push(`snapshot ${member_index} of the member '${member.name}' is gone`);
   }
@@ -187,7 +227,7 @@ function explainArtifact(
   const problems: string[] = [];
   const explained: ExplainedArtifact = {
     row,
-    exited: row.annotation === "exited",
+    exited: isExited(row),
     compliant: fromSqlBoolean(row.compliant),
     allowlist: findEntry(context, row, problems),
     facts: { flows: [] },
@@ -207,9 +247,12 @@ function explainArtifact(
     const documentOf = (versionId: number): PolicyDocument =>
       getVersion(versionId).document ?? context.policies.getDocument(versionId);
     checkEvaluation(explained, verdicts, { documentOf, getVersion });
+    if (!hasShownParts(explained.facts)) throw new Error("the facts do not have the shape that was written");
+    const subject = buildSubject(row, explained.facts);
     explained.verdicts = verdicts.map((verdict) => ({
       version: getVersion(verdict.version_id),
       verdict: expandStoredVerdict(verdict, documentOf(verdict.version_id), explained.facts),
+      conditions: explainConditions(documentOf(verdict.version_id), subject),
     }));
   } catch (error) {
     problems.push(`the stored evaluation cannot be read: ${messageOf(error)}`);
@@ -242,29 +285,6 @@ function checkEvaluation(
   }
 }
 
-function versionReader({ statements, policies }: Context): GetVersion {
-  const cache = new Map<number, ExplainedVersion>();
-  function read(versionId: number): ExplainedVersion {
-    const row = statements.versionById.get(versionId);
-    if (!row) throw new Error(`policy version ${versionId} is gone`);
-    return {
-      versionId,
-      policyId: row.policy_public_id,
-      policy: row.name,
-      version: row.version,
-      comment: row.comment,
-      createdBy: row.created_by,
-      createdAt: row.timestamp,
-      document: nullOnError(() => policies.getDocument(versionId)),
-    };
-  }
-  return (versionId) => {
-    const version = cache.get(versionId) ?? read(versionId);
-    cache.set(versionId, version);
-    return version;
-  };
-}
-
 function findEntry({ statements }: Context, row: EvaluatedArtifactRow, problems: string[]): ExplainedEntry | null {
   if (row.allowlist_id === null) return null;
   const entry = statements.entryById.get(row.allowlist_id);
@@ -291,33 +311,21 @@ function findEntry({ statements }: Context, row: EvaluatedArtifactRow, problems:
  * The records that the facts name. Records never change, so one that is gone or differs from the facts is a problem.
  */
 function listAttestations(
-  { statements }: Context,
+  { records }: Context,
   organizationId: number,
   { facts, problems }: ExplainedArtifact,
 ): Map<string, ExplainedAttestation> {
   const attestations = new Map<string, ExplainedAttestation>();
   for (const { attestationId, name, isCompliant } of facts.flows.flatMap(({ candidates }) => candidates)) {
-    const row = statements.recordByPublicId.get(attestationId, organizationId);
-    if (!row) {
+    const record = records.find(attestationId, organizationId);
+    if (!record) {
       problems.push(`attestation ${attestationId} ('${name}') is gone`);
       continue;
     }
-    if (row.name !== name || (row.is_compliant === 1) !== isCompliant)
+    if (record.name !== name || record.isCompliant !== isCompliant)
       problems.push(`attestation ${attestationId} is not what the evaluation saw as '${name}'`);
-    attestations.set(attestationId, {
-      publicId: row.public_id,
-      name: row.name,
-      type: row.type,
-      isCompliant: row.is_compliant === 1,
-      overriddenType: row.overridden_type,
-      controlVersion: row.control_version,
-      description: row.description,
-      reasons: readStoredJson(row.reasons_json, isListOf(isText)),
-      reportedBy: row.reported_by,
-      createdAt: row.created_at,
-      evidenceDigest: row.evidence_digest,
-      evidenceFilename: row.evidence_filename,
-    });
+    if (record.reasons === null) problems.push(`the reasons of attestation ${attestationId} ('${name}') are damaged`);
+    attestations.set(attestationId, record);
   }
   return attestations;
 }
@@ -334,8 +342,8 @@ function renameFlows(explanation: Explanation, nameOf: (flowId: number) => strin
     artifacts: explanation.artifacts.map((artifact) => {
       const facts = withFlowNames(artifact.facts, nameOf);
       if (facts === artifact.facts) return artifact;
-      const verdicts = artifact.verdicts.map(({ version, verdict }) => ({
-        version,
+      const verdicts = artifact.verdicts.map(({ verdict, ...others }) => ({
+        ...others,
         verdict: verdictWithFlowNames(verdict, facts),
       }));
       const reworded = verdicts.flatMap(({ version, verdict }) => reasonsOf(verdict, version.policy));
@@ -359,18 +367,15 @@ const hasShownParts = (facts: Facts | null): boolean =>
   Array.isArray(facts?.flows) &&
   facts.flows.every(
     (flow: FlowRecord | null) =>
-      Array.isArray(flow?.candidates) &&
+      isText(flow?.flow) &&
+      isText(flow.state) &&
       isListOf(isText)(flow.reasons) &&
-      typeof flow.tags === "object" &&
-      flow.tags !== null,
+      isRecordOf(isText)(flow.tags) &&
+      Array.isArray(flow.candidates) &&
+      flow.candidates.every(
+        (candidate: AttestationCandidate | null) =>
+          isText(candidate?.attestationId) && isText(candidate.name) && isText(candidate.type),
+      ),
   );
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
-function nullOnError<T>(work: () => T): T | null {
-  try {
-    return work();
-  } catch {
-    return null;
-  }
-}

@@ -63,6 +63,9 @@ type SnapshotArtifactRow = {
   instances_json: string;
 };
 
+/** What an artifact of a snapshot is called, and its verdict. */
+export type ArtifactOutlineRow = Pick<SnapshotArtifactRow, "id" | "name" | "fingerprint" | "annotation" | "compliant">;
+
 /** An artifact of a snapshot with its evaluation; domain/compliance/environment.ts defines the JSON. */
 export type EvaluatedArtifactRow = SnapshotArtifactRow & {
   allowlist_id: number | null;
@@ -70,6 +73,8 @@ export type EvaluatedArtifactRow = SnapshotArtifactRow & {
   verdicts_json: string;
   reasons_json: string;
 };
+
+type EvaluationColumns = Pick<EvaluatedArtifactRow, "evaluation_id" | "facts_json" | "verdicts_json">;
 
 /** The facts of an evaluation and its verdicts, parsed. */
 export type ParsedEvaluation = { facts: Facts; verdicts: readonly StoredVerdict[] };
@@ -138,6 +143,14 @@ export function snapshotStore(db: Db) {
      FROM snapshot_artifacts sa JOIN evaluations ev ON ev.id = sa.evaluation_id
      WHERE ${IN_SNAPSHOT} ORDER BY sa.name, sa.id`,
   );
+  const evaluatedById = db.prepare<[number], EvaluatedArtifactRow>(
+    `SELECT ${ARTIFACT_COLUMNS}, ev.allowlist_id, ev.facts_json, ev.verdicts_json, ev.reasons_json
+     FROM snapshot_artifacts sa JOIN evaluations ev ON ev.id = sa.evaluation_id WHERE sa.id = ?`,
+  );
+  const outlines = db.prepare<SnapshotKey, ArtifactOutlineRow>(
+    `SELECT sa.id, sa.name, sa.fingerprint, sa.annotation, sa.compliant
+     FROM snapshot_artifacts sa WHERE ${IN_SNAPSHOT} ORDER BY sa.name, sa.id`,
+  );
   const times = snapshotTimes(db);
   const between = db.prepare<[number, number, number], SnapshotRow>(
     `SELECT ${SNAPSHOT_COLUMNS} FROM snapshots WHERE environment_id = ? AND idx BETWEEN ? AND ? ORDER BY idx`,
@@ -187,6 +200,11 @@ export function snapshotStore(db: Db) {
     /** As `listArtifacts`, with the evaluations. */
     listEvaluated: (environmentId: number, index: number): EvaluatedArtifactRow[] =>
       evaluated.all({ environment: environmentId, index }),
+    /** As `listArtifacts`, with what fits into a list of thousands only. */
+    listOutlines: (environmentId: number, index: number): ArtifactOutlineRow[] =>
+      outlines.all({ environment: environmentId, index }),
+    /** A row of `listEvaluated` by its id; null when there is none. */
+    findEvaluated: (id: number): EvaluatedArtifactRow | null => evaluatedById.get(id) ?? null,
     /** The evaluation of a row of `listEvaluated`. The value is shared: do not change it. @throws StoredJsonError */
     parseEvaluation: evaluations.parse,
     /**
@@ -241,7 +259,7 @@ function evaluationCache() {
     );
 
   return {
-    parse({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluatedArtifactRow): ParsedEvaluation {
+    parse({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluationColumns): ParsedEvaluation {
       const entry = cache.get(id);
       if (entry?.facts === facts && entry.verdicts === verdicts) return entry.value;
       const value = parseEvaluation(facts, verdicts);

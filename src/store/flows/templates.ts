@@ -6,6 +6,9 @@
  * (semantics 2.1).
  */
 import { parse } from "yaml";
+import { MAX_INLINE_DOCUMENT_BYTES } from "../../domain/documents.ts";
+import { locateExpectations } from "../../domain/flow-template/lines.ts";
+import type { TemplateLines } from "../../domain/flow-template/lines.ts";
 import { createLru } from "../../domain/lru.ts";
 import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
 import { parseTemplate } from "../../domain/flow-template/template.ts";
@@ -23,6 +26,9 @@ type ParsedRow = { public_id: string; parsed_json: string | null; content: strin
  */
 const MAX_CACHED_TEMPLATES = 200;
 
+/** Templates whose lines are in memory: only explanations need them. */
+const MAX_CACHED_LINES = 20;
+
 export function templateStore(db: Db, { newId }: SchemaSources) {
   const byId = db.prepare<[number], TemplateRow>("SELECT id, public_id, content FROM templates WHERE id = ?");
   const publicIdById = db.prepare<[number], string>("SELECT public_id FROM templates WHERE id = ?").pluck();
@@ -32,6 +38,7 @@ export function templateStore(db: Db, { newId }: SchemaSources) {
   const insert = db.prepare("INSERT INTO templates (public_id, content, parsed_json) VALUES (?, ?, ?)");
   // Keyed by public id, because SQLite reuses the id of a row whose insert was rolled back.
   const cache = createLru<string, Template>({ maxEntries: MAX_CACHED_TEMPLATES });
+  const located = createLru<string, TemplateLines>({ maxEntries: MAX_CACHED_LINES });
 
   /** The template with that id; it must exist. */
   function get(id: number): TemplateRow {
@@ -72,6 +79,21 @@ export function templateStore(db: Db, { newId }: SchemaSources) {
       cache.set(key, template);
       return template;
     },
+
+    /**
+     * Where the expectations of a template stand in its text; null for a text that takes long to read, unless
+     * `keepLines` was given the result.
+     */
+    findLines(template: TemplateRow): TemplateLines | null {
+      const cached = located.get(template.public_id);
+      if (cached || Buffer.byteLength(template.content) > MAX_INLINE_DOCUMENT_BYTES) return cached ?? null;
+      const lines = locateExpectations(template.content);
+      located.set(template.public_id, lines);
+      return lines;
+    },
+
+    /** Keeps the lines of a template that were found elsewhere. */
+    keepLines: (template: TemplateRow, lines: TemplateLines): void => located.set(template.public_id, lines),
   };
 }
 

@@ -13,6 +13,7 @@ import type { artifactStore } from "./artifacts.ts";
 import type { attestationStore } from "../attestations/attestations.ts";
 import type { flowStore } from "./flows.ts";
 import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
+import type { TrailRow } from "./trails.ts";
 import type { templateStore } from "./templates.ts";
 import type { Db } from "../db/types.ts";
 
@@ -98,4 +99,50 @@ export function trailEvaluationStore(
       return state;
     },
   };
+}
+
+type ComputedVerdicts = ReturnType<ReturnType<typeof trailEvaluationStore>["computeVerdicts"]>;
+
+/** A verdict in its stored form. */
+type StoredTexts = { state: string; statuses: string; reasons: string };
+
+/**
+ * Compares the stored verdicts of a trail and of its artifacts with those of `computeVerdicts` for the same time.
+ * @returns at most one difference of each, as a predicate; `artifact` is a public id, null for the trail itself
+ */
+export function findDifferences(
+  trail: Pick<TrailRow, "compliance_json" | "reasons_json"> & { state: string },
+  { rows, result }: ComputedVerdicts,
+): { artifact: string | null; difference: string }[] {
+  const { compliance_status, reasons, artifacts } = result;
+  const own = describeDifference(
+    "its stored compliance status differs",
+    { state: trail.state, statuses: trail.compliance_json, reasons: trail.reasons_json },
+    {
+      state: compliance_status.status,
+      statuses: JSON.stringify(compliance_status),
+      reasons: JSON.stringify(reasons),
+    },
+  );
+  const ofArtifacts = artifacts.flatMap((verdict, index) => {
+    const row = rows[index] as (typeof rows)[number];
+    const difference = describeDifference(
+      "its stored statuses differ",
+      { state: row.state, statuses: row.attestations_json, reasons: row.reasons_json },
+      {
+        state: verdict.state,
+        statuses: JSON.stringify(verdict.attestationsStatuses),
+        reasons: JSON.stringify(verdict.reasons),
+      },
+    );
+    return difference === null ? [] : [{ artifact: row.public_id, difference }];
+  });
+  return [...(own === null ? [] : [{ artifact: null, difference: own }]), ...ofArtifacts];
+}
+
+/** @param statusesDiffer how a difference of the checklists is called */
+function describeDifference(statusesDiffer: string, stored: StoredTexts, actual: StoredTexts): string | null {
+  if (stored.state !== actual.state) return `is stored as ${stored.state}, but re-evaluates to ${actual.state}`;
+  if (stored.statuses !== actual.statuses) return `${statusesDiffer} from a re-evaluation`;
+  return stored.reasons === actual.reasons ? null : "its stored reasons differ from a re-evaluation";
 }

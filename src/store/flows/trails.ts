@@ -64,7 +64,7 @@ export type TrailFilter = {
   /** Fingerprint, or its first hex characters, of an artifact that was reported to the trail. */
   fingerprint: string | null;
   state?: TrailState | null;
-  /** Part of the name, in any case. */
+  /** Part of the name, in any case; only with a flow. */
   search?: string | null;
 };
 type TrailState = "INCOMPLETE" | "COMPLIANT" | "NON-COMPLIANT";
@@ -107,6 +107,10 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
   const events = db.prepare<[number], TrailEventRow>(
     "SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id",
   );
+  const eventWindow = db.prepare<[number, number, number], TrailEventRow>(
+    "SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id LIMIT ? OFFSET ?",
+  );
+  const eventCount = db.prepare<[number], number>("SELECT count(*) FROM trail_events WHERE trail_id = ?").pluck();
   const eventTexts = db.prepare<[number], TrailEventText>(
     `SELECT type, timestamp, CASE WHEN json_valid(event_json) THEN event_json END AS event_json
      FROM trail_events WHERE trail_id = ? ORDER BY id`,
@@ -130,6 +134,9 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
      ) ORDER BY t.id DESC`,
   );
   const countByFlow = db.prepare<[number], number>("SELECT trail_count FROM flows WHERE id = ?").pluck();
+  const countUnfinished = db
+    .prepare<[number], number>("SELECT count(*) FROM trails WHERE flow_id = ? AND state <> 'COMPLIANT'")
+    .pluck();
   const countByOrganization = db
     .prepare<[number], number>("SELECT coalesce(sum(trail_count), 0) FROM flows WHERE organization_id = ?")
     .pluck();
@@ -221,6 +228,11 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     ): void => void insertEvent.run(trailId, type, at, JSON.stringify(event)),
     /** The history, oldest first. */
     listEvents: (trailId: number): TrailEventRow[] => events.all(trailId),
+    /** A part of the history, oldest first. */
+    listEventWindow: (trailId: number, { limit, offset }: { limit: number; offset: number }): TrailEventRow[] =>
+      eventWindow.all(trailId, limit, offset),
+    /** How many events the history has. */
+    countEvents: (trailId: number): number => eventCount.get(trailId) ?? 0,
     /** Size of the history in bytes. */
     countEventBytes: (trailId: number): number => eventBytes.get(trailId) ?? 0,
     /** The history, oldest first, as texts to pass on. */
@@ -257,6 +269,8 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
         const { flowId, organizationId } = filter;
         return (flowId === null ? countByOrganization.get(organizationId) : countByFlow.get(flowId)) ?? 0;
       }
+      if (filter.state === "COMPLIANT" && filter.flowId !== null && !filter.search && filter.fingerprint === null)
+        return (countByFlow.get(filter.flowId) ?? 0) - (countUnfinished.get(filter.flowId) ?? 0);
       const { sql, values } = whereClause(filter);
       const counting = db.prepare<[(string | number)[]], { n: number }>(
         `SELECT count(*) AS n FROM trails t WHERE ${sql}`,
@@ -265,6 +279,12 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     },
   };
 }
+
+const STATE_LITERALS: Readonly<Record<TrailState, string>> = {
+  INCOMPLETE: "'INCOMPLETE'",
+  COMPLIANT: "'COMPLIANT'",
+  "NON-COMPLIANT": "'NON-COMPLIANT'",
+};
 
 /** Whether a filter leaves out trails of the flows that it selects. */
 const isNarrowed = ({ fingerprint, state, search }: Pick<TrailFilter, "fingerprint" | "state" | "search">): boolean =>
@@ -295,7 +315,10 @@ function whereClause({ organizationId, flowId, flowTag, fingerprint, state, sear
   if (flowId === null) add("t.organization_id = ?", organizationId);
   else add("t.flow_id = ?", flowId);
   if (flowTag !== null) add(`t.flow_id IN (${TAGGED_FLOWS})`, flowTag.key, organizationId, flowTag.value);
-  if (state) add("t.state = ?", state);
-  if (search) add("instr(lower(t.name), lower(?)) > 0", search);
+  // A literal, for which SQLite uses the index of unfinished trails.
+  if (state) add(`t.state = ${STATE_LITERALS[state]}`);
+  // The names are read from an index; the trails of other names are not read at all.
+  if (search && flowId !== null)
+    add("t.id IN (SELECT id FROM trails WHERE flow_id = ? AND instr(lower(name), lower(?)) > 0)", flowId, search);
   return { sql: parts.join(" AND "), values };
 }

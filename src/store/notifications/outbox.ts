@@ -77,6 +77,9 @@ export function outboxStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
                              message_json, state, created_at, waiting_since, due_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?, ?)`,
   );
+  const waitingAbout = db.prepare<[string, string], { id: number }>(
+    "SELECT id FROM deliveries WHERE queue = ? AND state = 'waiting' AND subject = ? LIMIT 1",
+  );
   const jobOf = db.prepare<[string], { job_id: number }>("SELECT job_id FROM delivery_queues WHERE queue = ?");
   const setJob = db.prepare(
     `INSERT INTO delivery_queues (queue, job_id) VALUES (?, ?)
@@ -133,16 +136,19 @@ export function outboxStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
      * Makes all waiting messages that are due at `from` or later due at `at`. Does not move the jobs of their queues.
      */
     pullForward: (from: number, at: number): void => void pull.run(at, from),
-    /** Adds a waiting message. */
-    add({ organizationId, queue, targetId, subject, message }: NewDelivery): void {
+    /** Whether a message with this subject waits in a queue. */
+    isWaiting: (queue: string, subject: string): boolean => waitingAbout.get(queue, subject) !== undefined,
+    /** Adds a waiting message. @returns its public id */
+    add({ organizationId, queue, targetId, subject, message }: NewDelivery): string {
       const at = now();
+      const publicId = newId();
       const [target, content] =
         message.type === "EMAIL"
           ? [{ emails: message.emails }, { subject: message.subject, text: message.text, html: message.html }]
           : [{ webhook: message.webhook }, message.body];
       const isFirst = firstDue.get(queue) === undefined;
       insert.run(
-        newId(),
+        publicId,
         organizationId,
         queue,
         targetId,
@@ -157,6 +163,7 @@ export function outboxStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
       );
       // Behind other messages it waits for them, and they may be waiting for a retry.
       if (isFirst) ensureJob({ queue, type: message.type }, at);
+      return publicId;
     },
     /** The next message of a queue, due or not; null when the queue is empty. */
     findFirst: (queue: string): WaitingDelivery | null => first.get(queue) ?? null,

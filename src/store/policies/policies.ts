@@ -5,9 +5,12 @@
  * exactly one `new_version` event, the first one included, and rows for the controls that its text names; a put that
  * changes nothing writes nothing, so that clients may repeat it.
  */
+import { MAX_INLINE_DOCUMENT_BYTES } from "../../domain/documents.ts";
 import { createLru } from "../../domain/lru.ts";
 import { controlReferencesOf, parsePolicy } from "../../domain/policy/document.ts";
 import type { PolicyDocument } from "../../domain/policy/document.ts";
+import { locateRules } from "../../domain/policy/lines.ts";
+import type { PolicyLines } from "../../domain/policy/lines.ts";
 import { restorePolicy } from "../../domain/policy/stored.ts";
 import { notFound } from "../../errors.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
@@ -91,14 +94,18 @@ const missing = (organization: OrganizationKey, name: string) =>
 const COLUMNS = "id, public_id, organization_id, name, description, created_by, created_at, last_modified_at";
 const VERSION_COLUMNS = "id, policy_id, version, comment, timestamp, created_by, policy_yaml";
 
+/** The policies of an organization with a text in their name. */
+const FOUND = "organization_id = ? AND instr(lower(name), lower(?)) > 0";
+
 export function policyStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[number, string], PolicyRow>(
     `SELECT ${COLUMNS} FROM policies WHERE organization_id = ? AND name = ?`,
   );
   const byId = db.prepare<[number], PolicyRow>(`SELECT ${COLUMNS} FROM policies WHERE id = ?`);
-  const byOrganization = db.prepare<[number], PolicyRow>(
-    `SELECT ${COLUMNS} FROM policies WHERE organization_id = ? ORDER BY name`,
+  const byOrganization = db.prepare<[number, string, number, number], PolicyRow>(
+    `SELECT ${COLUMNS} FROM policies WHERE ${FOUND} ORDER BY name LIMIT ? OFFSET ?`,
   );
+  const countFound = db.prepare<[number, string], number>(`SELECT count(*) FROM policies WHERE ${FOUND}`).pluck();
   const insert = db.prepare(
     `INSERT INTO policies (public_id, organization_id, name, description, created_by, created_at, last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -151,11 +158,13 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
      WHERE ep.policy_id = ? AND env.archived_at IS NULL ORDER BY env.name`,
   );
   // Versions never change, but SQLite reuses the id of one whose write was rolled back, so every insert clears its
-  // entry.
+  // entries.
   const documents = createLru<number, PolicyDocument>({
     maxEntries: MAX_CACHED_DOCUMENTS,
     maxWeight: MAX_CACHED_CHARS,
   });
+
+  const located = createLru<number, PolicyLines>({ maxEntries: MAX_CACHED_DOCUMENTS });
 
   const find = (organizationId: number, name: string): PolicyRow | null => byName.get(organizationId, name) ?? null;
   const findLatestVersion = (policyId: number): PolicyVersionRow | null => latestVersion.get(policyId) ?? null;
@@ -191,8 +200,13 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
       return row;
     },
     get,
-    /** All policies of an organization, ordered by name. */
-    list: (organizationId: number): PolicyRow[] => byOrganization.all(organizationId),
+    /** The policies of an organization by name. @param search part of the name, in any case; empty for all */
+    list: (
+      organizationId: number,
+      { search = "", window = null }: { search?: string; window?: { limit: number; offset: number } | null } = {},
+    ): PolicyRow[] => byOrganization.all(organizationId, search, window?.limit ?? -1, window?.offset ?? 0),
+    /** How many policies `list` has without a window. */
+    count: (organizationId: number, search: string): number => countFound.get(organizationId, search) ?? 0,
     /** All versions with the sizes of their texts, newest first. None for a policy that was created without a file. */
     listVersions: (policyId: number): VersionSize[] => sizesOf.all(policyId),
     /** The text of a version, which must exist. */
@@ -218,6 +232,21 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
       documents.set(versionId, document, Math.min(chars, MAX_CACHED_CHARS));
       return document;
     },
+    /**
+     * Where the rules of a version stand in its text, which must exist; null for a text that takes long to read, unless
+     * `keepLines` was given the result.
+     */
+    findLines(versionId: number): PolicyLines | null {
+      const cached = located.get(versionId);
+      if (cached) return cached;
+      const text = textById.get(versionId);
+      if (text === undefined || Buffer.byteLength(text) > MAX_INLINE_DOCUMENT_BYTES) return null;
+      const lines = locateRules(text);
+      located.set(versionId, lines);
+      return lines;
+    },
+    /** Keeps the lines of a version that were found elsewhere. */
+    keepLines: (versionId: number, lines: PolicyLines): void => located.set(versionId, lines),
     /** The history, oldest first. */
     listEvents: (policyId: number): PolicyEventRow[] => events.all(policyId),
     /** Names of the active environments that the policy is attached to, ordered. */
@@ -248,6 +277,7 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
           insertVersion.run(id, number, file.comment, at, user, file.yaml, file.parsedJson ?? null).lastInsertRowid,
         );
         documents.delete(versionId);
+        located.delete(versionId);
         insertControls.run(versionId, organizationId, JSON.stringify(file.controls ?? controlsOf(file.yaml)));
         appendEvent(id, "new_version", { at, user, data: { version: number } });
         version = findLatestVersion(id);

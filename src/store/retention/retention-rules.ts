@@ -1,12 +1,20 @@
 /**
- * Retention rules and legal holds, as the operator sets them. Nothing is deleted here (retention.ts), and nothing by a
- * timer: only `assay retention run` deletes.
+ * Retention rules and legal holds, as the operator and admins set them. Nothing is deleted here (retention.ts), and
+ * nothing by a timer: only `assay retention run` deletes.
  */
 import { hash } from "node:crypto";
 import type { Db, SchemaSources } from "../db/types.ts";
 
+/** A century; to keep data forever there is a rule without days. */
+export const MAX_RETENTION_DAYS = 36_500;
+export const MAX_HOLD_REASON_CHARS = 1000;
+
 /** Days after the last event of a trail; null: never. */
-type RetentionDays = { trails: number | null; evidence: number | null };
+export type RetentionDays = { trails: number | null; evidence: number | null };
+
+/** Whether files are deleted before the trails that they belong to, or never. */
+export const isEvidenceFirst = ({ trails, evidence }: RetentionDays): boolean =>
+  trails === null || evidence === null || evidence < trails;
 
 /** `flow_id` and `flow_name` are null for the rule of an organization. */
 export type RetentionRuleRow = {
@@ -49,6 +57,7 @@ const HOLDS = `SELECT hold.id, hold.public_id, hold.organization_id, o.name AS o
 
 export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
   const rules = db.prepare<[], RetentionRuleRow>(`${RULES} ORDER BY o.name, f.name`);
+  const rulesOf = db.prepare<[number], RetentionRuleRow>(`${RULES} WHERE rr.organization_id = ? ORDER BY f.name`);
   const upsert = db.prepare<[number, number | null, number | null, number | null, number, number]>(
     `INSERT INTO retention_rules (organization_id, flow_id, trails_after_days, evidence_after_days, created_at,
                                   last_modified_at)
@@ -61,6 +70,10 @@ export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
     "DELETE FROM retention_rules WHERE organization_id = ? AND flow_id IS ?",
   );
   const holds = db.prepare<[], LegalHoldRow>(`${HOLDS} ORDER BY hold.id`);
+  const holdPage = db.prepare<{ organization: number; released: 0 | 1; before: number; limit: number }, LegalHoldRow>(
+    `${HOLDS} WHERE hold.organization_id = @organization AND (@released OR hold.released_at IS NULL)
+       AND hold.id < @before ORDER BY hold.id DESC LIMIT @limit`,
+  );
   const holdByPublicId = db.prepare<[string], LegalHoldRow>(`${HOLDS} WHERE hold.public_id = ?`);
   const insertHold = db.prepare(
     `INSERT INTO legal_holds (public_id, organization_id, flow_id, trail_public_id, trail_name, reason, placed_by,
@@ -76,6 +89,8 @@ export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
   return {
     /** All rules, ordered by organization and flow; the rule of the organization comes first. */
     list: (): RetentionRuleRow[] => rules.all(),
+    /** The rules of an organization and its flows, ordered by flow; the rule of the organization comes first. */
+    listOf: (organizationId: number): RetentionRuleRow[] => rulesOf.all(organizationId),
     /** Creates or replaces the rule of an organization or flow. */
     set({ organizationId, flowId }: RetentionScope, { trails, evidence }: RetentionDays): void {
       const at = now();
@@ -87,6 +102,17 @@ export function retentionRuleStore(db: Db, { now, newId }: SchemaSources) {
     listHolds: (): LegalHoldRow[] => holds.all(),
     /** The holds in force. */
     listActiveHolds,
+    /** At most `limit` holds of an organization, newest first: those added before the id `before`, null for all. */
+    listHoldPage: (
+      organizationId: number,
+      page: { withReleased: boolean; before: number | null; limit: number },
+    ): LegalHoldRow[] =>
+      holdPage.all({
+        organization: organizationId,
+        released: page.withReleased ? 1 : 0,
+        before: page.before ?? Number.MAX_SAFE_INTEGER,
+        limit: page.limit,
+      }),
     findHold: (publicId: string): LegalHoldRow | null => holdByPublicId.get(publicId) ?? null,
     /** @returns the public id of the hold. */
     createHold(

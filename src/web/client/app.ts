@@ -2,7 +2,9 @@
 import "htmx.org";
 import { boostWithinPage } from "./boost.ts";
 import { copyOnClick } from "./copy.ts";
+import { loadEditor } from "./load-editor.ts";
 import { followLive } from "./live.ts";
+import { closeMenus } from "./menus.ts";
 import { openSearch } from "./search.ts";
 import { submitSliders } from "./slider.ts";
 import { showTimes } from "./times.ts";
@@ -11,7 +13,11 @@ document.documentElement.classList.add("js");
 boostWithinPage();
 copyOnClick();
 openSearch();
+closeMenus();
 followLive();
 submitSliders();
 showTimes(document);
-document.addEventListener("htmx:after:swap", () => showTimes(document));
+document.addEventListener("htmx:after:swap", () => {
+  showTimes(document);
+  loadEditor();
+});

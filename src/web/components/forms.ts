@@ -30,9 +30,11 @@ type FormOptions = {
   /** Name of the form in the page's `forms`. */
   name: string;
   /** Text of its button. */
-  submit: string;
+  submit: Value;
   fields: Value;
   isDanger?: boolean;
+  /** Not the main thing to do on its page, which has one primary button. */
+  isSecondary?: boolean;
   /** Where "Cancel" leads; no such link without it. */
   cancel?: string;
   /** A small form in a row, without a box around its button. */
@@ -40,12 +42,15 @@ type FormOptions = {
 };
 
 /** A form of this page. What was refused is shown above it, with what was typed. */
-export function formOf(visit: FormVisit, { name, submit, fields, isDanger, cancel, isInline }: FormOptions): Html {
+export function formOf(
+  visit: FormVisit,
+  { name, submit, fields, isDanger, isSecondary, cancel, isInline }: FormOptions,
+): Html {
   const refused = visit.refused?.form === name ? visit.refused : null;
   const query = visit.query.toString();
   const action = `${visit.to.path(visit.path.slice(1))}${query === "" ? "" : `?${query}`}`;
   const problem = refused?.message ? html`<p class="problem" role="alert">${refused.message}</p>` : null;
-  const look = isDanger ? " btn-danger" : isInline ? " btn-s" : " btn-primary";
+  const look = isDanger ? " btn-danger" : isInline ? " btn-s" : isSecondary ? "" : " btn-primary";
   const buttons = html`<button class="btn${look}" type="submit">${submit}</button>${
     cancel !== undefined && html`<a class="btn btn-quiet" href="${cancel}">Cancel</a>`
   }`;
@@ -56,6 +61,15 @@ export function formOf(visit: FormVisit, { name, submit, fields, isDanger, cance
     isInline ? buttons : html`<div class="form-do">${buttons}</div>`
   }</form>`;
 }
+
+/** The page for a form that rows repeat, without what was refused: their list says that once. */
+export const withoutRefusal = ({ csrf, to, path, query }: Omit<FormVisit, "refused">): FormVisit => ({
+  csrf,
+  to,
+  path,
+  query,
+  refused: null,
+});
 
 type FieldOptions = {
   /** The form that the field is part of. */

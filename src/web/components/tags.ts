@@ -32,11 +32,12 @@ export function tagEditor(visit: Visit, tags: Tags): Html {
         fields: hiddenField("key", key),
       })}</li>`,
   );
-  const fields = html`<div class="form-row">${textField(visit, {
+  const key = textField(visit, { form: "set_tag", name: "key", label: "Key", isRequired: true });
+  const fields = html`<div class="tag-row">${key}${textField(visit, {
     form: "set_tag",
     name: "value",
     label: "Value",
-  })}${textField(visit, { form: "set_tag", name: "key", label: "Key", isRequired: true })}</div>`;
+  })}</div>`;
   return html`${rows.length > 0 && html`<ul class="rows">${rows}</ul>`}<div class="card-b">${formOf(visit, {
     name: "set_tag",
     submit: "Set tag",

@@ -58,6 +58,7 @@ export function linksFor(root: string, org: string) {
     actions: (query?: Query) => at([org, "actions"], query),
     action: (number: number | string, query?: Query) => at([org, "actions", number], query),
     settings: (section: string, query?: Query) => at([org, "settings", section], query),
+    serviceAccount: (name: string, query?: Query) => at([org, "settings", "service-accounts", name], query),
     /** On phones: the sections that the bar at the bottom has no room for. */
     more: () => at([org, "more"]),
     search: (query?: Query) => at([org, "search"], query),

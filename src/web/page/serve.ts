@@ -3,6 +3,7 @@
  * and turns refusals into pages. A form is accepted only from a page of this server, with the token of its session.
  */
 import type Koa from "koa";
+import { listOwnOrganizations } from "../../api/accounts/users.ts";
 import { AppError, methodNotAllowed } from "../../errors.ts";
 import type { AnyOperation } from "../../http/operation.ts";
 import type { Caller } from "../../http/in-process.ts";
@@ -12,7 +13,7 @@ import { compareRoutes } from "../../http/route-order.ts";
 import type { Principal } from "../../http/server-context.ts";
 import type { Cookies } from "../cookies.ts";
 import { rootOf } from "../html.ts";
-import { redirect, sendHtml } from "./answer.ts";
+import { redirect, sendHtml, sendRaw } from "./answer.ts";
 import { isMaskedToken, maskToken } from "./csrf.ts";
 import { errorContent } from "./error-pages.ts";
 import { readPageFields } from "./fields.ts";
@@ -21,7 +22,7 @@ import type { PageFiles } from "./files.ts";
 import { framed, THEMES } from "./frame.ts";
 import type { Surroundings, Theme } from "./frame.ts";
 import { linksFor, queryText } from "./links.ts";
-import type { Content, FormOutcome, Page, RefusedForm, Section, Visit } from "./page.ts";
+import type { Content, FormOutcome, Page, RawAnswer, RefusedForm, Section, Visit } from "./page.ts";
 
 export type Session = { principal: Principal; csrfToken: string };
 
@@ -36,6 +37,8 @@ export type PageServerDependencies = {
   sessionOf(ctx: Koa.Context): Session | null;
   /** Calls operations as the person of a session. */
   createCaller(ctx: Koa.Context, principal: Principal): Caller;
+  /** The public address of the server, without a trailing slash. */
+  baseUrl: string;
   /** Epoch seconds. */
   now(): number;
   /** Asks for a sign-in. `form`: what a person submitted when the session had ended, to be shown after the sign-in. */
@@ -59,6 +62,15 @@ export function createPageServer(server: PageServerDependencies) {
     return null;
   }
 
+  /** Shows the page at a path with one of its forms that was refused at another address. */
+  async function refuseAt(ctx: Koa.Context, path: string, { session, ...refusal }: RefusedAt): Promise<void> {
+    const [pathname = "", search = ""] = path.split("?");
+    const found = find(pathname);
+    if (!found) return redirect(ctx, `${rootOf(ctx)}${path.slice(1)}`);
+    const visit = createVisit(server, ctx, { session, params: found.params, at: { path: pathname, search } });
+    await showRefused(server, ctx, { page: found.page, visit, problems: [], ...refusal });
+  }
+
   return {
     find,
     /** Answers a request for a page. @throws AppError 405 for a method that pages do not have. */
@@ -80,21 +92,10 @@ export function createPageServer(server: PageServerDependencies) {
     },
     /** Shows a form that was submitted without a session, with what was typed, after the sign-in. */
     async resume(ctx: Koa.Context, path: string, { session, fields }: { session: Session; fields: Fields }) {
-      const [pathname = "", search = ""] = path.split("?");
-      const found = find(pathname);
-      if (!found) return redirect(ctx, `${rootOf(ctx)}${path.slice(1)}`);
-      const visit = createVisit(server, ctx, { session, params: found.params, at: { path: pathname, search } });
       const message = "Your session had ended. Nothing was stored yet: check the form, and submit it again.";
-      await showRefused(server, ctx, {
-        page: found.page,
-        visit,
-        fields,
-        status: 200,
-        message,
-        errors: {},
-        problems: [],
-      });
+      await refuseAt(ctx, path, { session, fields, status: 200, message, errors: {} });
     },
+    refuseAt,
     /** Sends a refusal, in the frame if the person is signed in. */
     async sendError(ctx: Koa.Context, error: AppError): Promise<void> {
       const session = server.sessionOf(ctx);
@@ -141,20 +142,22 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
   const path = at?.path ?? ctx.path;
   const query = new URLSearchParams(at?.search ?? ctx.querystring);
   let role: Visit["role"] | undefined;
-  const withOrg = (input: { params?: object } = {}) => ({ ...input, params: { org, ...input.params } }) as never;
+  const withOrg = ({ path: pattern }: { path: string }, input: { params?: object } = {}) =>
+    (pattern.includes("{org}") ? { ...input, params: { org, ...input.params } } : input) as never;
   return {
     org,
     params,
     query,
     path,
     user: { name: principal.name, displayName: principal.displayName },
+    address: server.baseUrl,
     get role() {
       return (role ??= org === "" ? null : (caller.membershipIn(org)?.role ?? null));
     },
     now: server.now(),
     to,
-    call: (operation, input) => caller.call(operation, withOrg(input)),
-    open: (operation, input) => caller.open(operation, withOrg(input)),
+    call: (operation, input) => caller.call(operation, withOrg(operation, input)),
+    open: (operation, input) => caller.open(operation, withOrg(operation, input)),
     may: (operation) => caller.permits(operation, org),
     here(changes) {
       const kept: Record<string, string | number | null> = Object.fromEntries(query);
@@ -164,11 +167,13 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
     },
     refused: null,
     csrf: maskToken(session.csrfToken),
+    userId: principal.publicId,
+    theme: themeOf(server.cookies, ctx),
   };
 }
 
 /** What the page shows; what it refuses, in words. */
-async function contentOf(page: Page, visit: Visit): Promise<Content> {
+async function contentOf(page: Page, visit: Visit): Promise<Content | RawAnswer> {
   try {
     return await page.show(visit);
   } catch (error) {
@@ -216,6 +221,7 @@ function unplaced({ fields: errors }: AppError, fields: Fields): string | undefi
   return lost.length === 0 ? undefined : lost.map(([name, text]) => `${name}: ${text}`).join("; ");
 }
 
+type RefusedAt = Pick<RefusedForm, "fields" | "message" | "errors"> & { session: Session; status: number };
 type Refusal = Omit<RefusedForm, "form"> & { page: Page; visit: Visit; status: number };
 
 /** Shows the page again, with what was typed and what is wrong with it. */
@@ -229,20 +235,24 @@ async function showRefused(
   });
   const content = await contentOf(page, again);
   // A page that cannot be shown itself says why; its refusal is not overwritten.
-  await sendContent(server, ctx, { visit: again, content: { ...content, status: content.status ?? status } });
+  const shown = "raw" in content ? content : { ...content, status: content.status ?? status };
+  await sendContent(server, ctx, { visit: again, content: shown });
 }
 
 async function sendContent(
   server: PageServerDependencies,
   ctx: Koa.Context,
-  { visit, content }: { visit: Visit; content: Content },
+  { visit, content }: { visit: Visit; content: Content | RawAnswer },
 ): Promise<void> {
+  if ("raw" in content) return sendRaw(ctx, content.raw);
+  if (content.redirect !== undefined) return redirect(ctx, content.redirect);
   const { files, sections } = server;
   // Of an organization that one may not see, not even the navigation is shown.
   const isHidden = content.status === 403 && !visit.may({ permission: "org:read" });
   const seen: Visit = isHidden ? Object.create(visit, { org: { value: "" } }) : visit;
   const surroundings: Surroundings = {
     theme: themeOf(server.cookies, ctx),
+    organizations: await organizationsOf(visit),
     fileOf: (name) => files.pathOf(name),
     shows: (section) => {
       const operation = sections[section];
@@ -251,6 +261,20 @@ async function sendContent(
   };
   const text = framed(seen, content, surroundings);
   await sendHtml(ctx, text, { status: content.status ?? 200, prefetch: visit.to.path(files.pathOf("prefetch.json")) });
+}
+
+/** Organizations in the menu; the account page has all. */
+const MAX_ORGANIZATIONS = 20;
+
+/** The organizations between which the person may switch; none where they cannot be read: the page still works. */
+async function organizationsOf({ call }: Visit): Promise<Surroundings["organizations"]> {
+  try {
+    const { data, pagination } = await call(listOwnOrganizations, { query: { per_page: MAX_ORGANIZATIONS } });
+    return { names: data.map(({ name }) => name), hasMore: pagination.total > data.length };
+  } catch (error) {
+    if (error instanceof AppError) return { names: [], hasMore: false };
+    throw error;
+  }
 }
 
 function themeOf(cookies: Cookies, ctx: Koa.Context): Theme {

@@ -1,153 +1,358 @@
-/** `/account`: the signed-in user, their roles, sessions and password. */
+/** `/account`: the person who is signed in, with organizations, API keys, sessions, password and theme. */
 import type Koa from "koa";
+import type { AnswerOf } from "../../http/in-process.ts";
+import { createOwnApiKey, listOwnApiKeys, revokeOwnApiKey, rotateOwnApiKey } from "../../api/accounts/own-api-keys.ts";
+import { getPrincipal } from "../../api/accounts/principal.ts";
+import { listOwnOrganizations, putDefaultOrg } from "../../api/accounts/users.ts";
+import type { SessionHolder, SessionRow } from "../../auth/login-context.ts";
+import type { Logins } from "../../auth/logins.ts";
 import { findPasswordProblem } from "../../domain/login/password.ts";
 import { AppError } from "../../errors.ts";
 import { STATUS_BY_ERROR } from "../../http/response.ts";
-import { maskToken } from "../page/csrf.ts";
-import type { SessionHolder, SessionRow } from "../../auth/login-context.ts";
-import { field, hidden, html, problemBox, rootOf, successBox } from "../html.ts";
+import {
+  afterQuestion,
+  keyBody,
+  keyQuestion,
+  keyTable,
+  newKeyForm,
+  rotationBody,
+  shownKey,
+} from "../components/api-keys.ts";
+import type { ListedKey } from "../components/api-keys.ts";
+import { formOf, hiddenField, textField, withoutRefusal } from "../components/forms.ts";
+import { icon } from "../components/icon.ts";
+import { card, facts, linkButton, nameCell, padded, pageHead, table } from "../components/layout.ts";
+import { pageOf, pager } from "../components/lists.ts";
+import { count, tag } from "../components/state.ts";
+import { time } from "../components/time.ts";
+import { html } from "../html.ts";
 import type { Html } from "../html.ts";
+import { THEMES } from "../page/frame.ts";
+import { form, page } from "../page/page.ts";
+import type { Content, Page, Visit } from "../page/page.ts";
 import {
   FOREIGN_FORM_MESSAGE,
-  redirectTo,
-  sendPage,
-  NEW_PASSWORD_ATTRIBUTES,
   PASSWORD_HINT,
   isOwnForm,
   readFields,
+  redirectTo,
   requestIdOf,
   startBrowserSession,
   visitorOf,
 } from "./page-context.ts";
 import type { FormFields, PageContext, PageHandler } from "./page-context.ts";
 
-/** The message after a form succeeded, by the value of `done` in the URL. */
-const DONE_MESSAGES: Readonly<Record<string, string>> = {
-  password: "Your password was changed. All your other sessions were ended.",
-  session: "The session was ended.",
-  sessions: "All your other sessions were ended.",
-};
+type Organization = AnswerOf<typeof listOwnOrganizations>["data"][number];
+type Account = ReturnType<Logins["accountOf"]>;
 
 const LOGIN_METHODS = { password: "password", oidc: "OpenID Connect", setup: "one-time token" } as const;
 
+const PATH = "/account";
 /** Where a browser without a session is sent. */
 const LOGIN_PATH = "/login?next=%2Faccount";
 
-const time = (seconds: number): Html => {
-  const text = new Date(seconds * 1000).toISOString();
-  return html`<time datetime="${text}">${text.slice(0, 16).replace("T", " ")} UTC</time>`;
+const ORGANIZATIONS_PER_PAGE = 25;
+/** More than a person can have (api/accounts/own-api-keys.ts). */
+const KEYS_PER_PAGE = 100;
+
+/** Sessions and passwords are no business of the API, so the page asks the logins about them. */
+export const createAccountPage = (logins: Pick<Logins, "accountOf">): Page => {
+  const show = (visit: Visit, created: string | null): Promise<Content> =>
+    showAccount(visit, { account: logins.accountOf(visit.user.name), created });
+  return page({
+    path: PATH,
+    show: (visit) => show(visit, null),
+    forms: {
+      create_key: form(createOwnApiKey, async (visit, fields) => {
+        const { key } = await visit.call(createOwnApiKey, { body: keyBody(fields, visit.now) });
+        return { show: await show(visit, key) };
+      }),
+      rotate_key: form(rotateOwnApiKey, async (visit, fields) => {
+        const { key } = await visit.call(rotateOwnApiKey, {
+          params: { key_id: fields.text("key") },
+          body: rotationBody(fields, visit.now),
+        });
+        return { show: await show(afterQuestion(visit), key) };
+      }),
+      revoke_key: form(revokeOwnApiKey, async ({ call, to }, fields) => {
+        await call(revokeOwnApiKey, { params: { key_id: fields.text("key") } });
+        return { go: to.account(), done: "revoked" };
+      }),
+      default_org: form(putDefaultOrg, async ({ call, to }, fields) => {
+        await call(putDefaultOrg, { params: { org: fields.text("organization") } });
+        return { go: to.account(), done: "default_org" };
+      }),
+    },
+  });
 };
 
-type AccountPage = {
-  holder: SessionHolder;
-  status: number;
-  /** Shown at the top of the page. */
-  message?: Html | null;
-  /** Shown above the password form. */
-  passwordMessage?: Html | null;
-};
+async function showAccount(
+  visit: Visit,
+  { account, created }: { account: Account; created: string | null },
+): Promise<Content> {
+  const { call, query } = visit;
+  const keys = await call(listOwnApiKeys);
+  const content = (main: Html): Content => ({ title: "Account", section: null, crumbs: [], main });
+  const question = created === null ? keyQuestion(visit, keys) : null;
+  if (question !== null) return content(html`${head(visit, account)}<div class="stack">${question}</div>`);
+  const organizations = await call(listOwnOrganizations, {
+    query: { page: pageOf(query), per_page: ORGANIZATIONS_PER_PAGE },
+  });
+  const { credential } = await call(getPrincipal);
+  const org = homeOf(organizations.data);
+  const shown =
+    created === null
+      ? null
+      : shownKey(visit, { key: created, org: org?.name ?? visit.user.name, note: "It has your rights everywhere." });
+  return content(html`${head(visit, account)}${shown && html`<div class="gap-b">${shown}</div>`}
+<div class="cols"><div class="stack">${
+    created === null && keys.length === 0 && org !== null && firstSteps(visit, org)
+  }${organizationCard(visit, organizations)}${keyCard(visit, keys)}${sessionCard(
+    visit,
+    account.sessions,
+    credential.id,
+  )}</div><div class="stack">${profileCard(account)}${themeCard(visit)}${passwordCard(visit, account)}</div></div>`);
+}
 
-function sendAccountPage(
-  page: PageContext,
-  ctx: Koa.Context,
-  { holder, status, message = null, passwordMessage = null }: AccountPage,
-): Promise<void> {
-  const root = rootOf(ctx);
-  const csrf = hidden("csrf", maskToken(holder.csrf_token));
-  const { user, hasPassword, memberships, sessions } = page.logins.accountOf(holder);
-  const email = user.email === null ? null : html`<dt>E-mail</dt><dd>${user.email}</dd>`;
-  return sendPage(page, ctx, {
-    status,
-    title: "Account",
-    main: html`${message}
-<section aria-labelledby="who"><h2 id="who">${user.display_name || user.name}</h2>
-<dl><dt>Login name</dt><dd>${user.name}</dd>${email}</dl>
-<form method="post" action="${root}logout">${csrf}<button type="submit">Sign out</button></form></section>
-${organizationSection(memberships, root)}
-${sessionSection(sessions, { current: holder.public_id, csrf, root })}
-<section aria-labelledby="password-title"><h2 id="password-title">Password</h2>${passwordMessage}
-${
-  hasPassword
-    ? passwordForm({ userName: user.name, csrf, root })
-    : html`<p>You have no password on this server: you sign in with OpenID Connect.</p>`
-}</section>`,
+/** The organization that a person most likely works in: the default one, or one with others in it. */
+const homeOf = (organizations: readonly Organization[]): Organization | null =>
+  organizations.find(({ is_default }) => is_default) ??
+  organizations.find(({ kind }) => kind === "shared") ??
+  organizations[0] ??
+  null;
+
+const postTo = (visit: Visit, path: string, content: Html): Html =>
+  html`<form method="post" action="${visit.to.path(path)}">${hiddenField("csrf", visit.csrf)}${content}</form>`;
+
+const head = (visit: Visit, { user }: Account): Html =>
+  pageHead({
+    title: html`<bdi>${user.display_name || user.name}</bdi>`,
+    actions: [postTo(visit, "logout", html`<button class="btn" type="submit">${icon("sign-out")}Sign out</button>`)],
+  });
+
+const profileCard = ({ user }: Account): Html =>
+  card({
+    id: "h-profile",
+    title: "Profile",
+    body: padded(
+      facts([
+        ["Login name", html`<bdi>${user.name}</bdi>`],
+        ["Name", user.display_name && html`<bdi>${user.display_name}</bdi>`],
+        ["E-mail", user.email && html`<bdi>${user.email}</bdi>`],
+      ]),
+    ),
+  });
+
+/** What to do in a new installation: a key, a flow, a pipeline that reports to it. */
+function firstSteps({ to }: Visit, { name, role }: Organization): Html {
+  const isWriter = role === "admin" || role === "member";
+  if (!isWriter) return html``;
+  const flows = to.path(`${encodeURIComponent(name)}/flows?ask=create`);
+  const step = (number: string, title: string, text: Html): Html =>
+    html`<li><span class="count">${number}</span><div class="grow"><span class="name">${title}</span><div class="sub">${
+      text
+    }</div></div></li>`;
+  return card({
+    id: "h-steps",
+    title: "First steps",
+    body: html`<ol class="rows">${step(
+      "1",
+      "Create a key",
+      html`Your own <a href="#h-keys">on this page</a>, or that of
+a service account, which pipelines should have.`,
+    )}${step(
+      "2",
+      "Create a flow",
+      html`It collects the evidence of one
+process: <a href="${flows}">new flow in <bdi>${name}</bdi></a>.`,
+    )}${step(
+      "3",
+      "Report from a pipeline",
+      html`The
+<a href="${to.organization(name)}">overview of <bdi>${name}</bdi></a> has the lines to paste.`,
+    )}</ol>`,
+    more: html`<span class="right">${linkButton(to.organization(name), "Overview", {
+      icon: "home",
+      kind: "small",
+    })}</span>`,
   });
 }
 
-function organizationSection(
-  memberships: readonly { organization: string; kind: string; role: string }[],
-  root: string,
-): Html {
-  const rows = memberships.map(
-    ({ organization, kind, role }) =>
-      html`<tr><td>${organization}${kind === "personal" ? " (personal)" : ""}</td><td>${role}</td></tr>`,
+function organizationCard(visit: Visit, { data, pagination }: AnswerOf<typeof listOwnOrganizations>): Html {
+  const rows = data.map((organization) => organizationRow(visit, organization));
+  const refused = visit.refused?.form === "default_org" ? visit.refused.message : null;
+  const pages = pager(visit, pagination);
+  return card({
+    id: "h-organizations",
+    title: html`Organizations ${count(pagination.total)}`,
+    body: html`${refused && padded(html`<p class="problem" role="alert">${refused}</p>`)}${table({
+      caption: "Organizations",
+      columns: [{ text: "Name" }, { text: "Role" }, { text: "Default", isHidden: true }],
+      rows,
+    })}${pages && padded(pages)}`,
+    foot: html`<p>Try out what your roles permit in the <a href="${visit.to.guide()}">API reference</a>. You need no
+key there while you are signed in.</p>`,
+  });
+}
+
+function organizationRow(visit: Visit, { name, kind, role, is_default }: Organization): Html {
+  const lead = nameCell({
+    href: visit.to.organization(name),
+    name: html`<bdi>${name}</bdi>`,
+    after: kind === "personal" && html`<span class="muted">(personal)</span>`,
+  });
+  const choose = formOf(withoutRefusal(visit), {
+    name: "default_org",
+    submit: html`Make default<span class="vh">: ${name}</span>`,
+    isInline: true,
+    fields: hiddenField("organization", name),
+  });
+  return html`<tr>${lead}<td>${tag(role)}</td><td class="r"><span class="row-actions">${
+    is_default ? tag("default", "check") : choose
+  }</span></td></tr>`;
+}
+
+function keyCard(visit: Visit, keys: readonly ListedKey[]): Html {
+  const rights = { mayRevoke: true, mayRotate: true, perPage: KEYS_PER_PAGE };
+  const hint =
+    "A key has your rights in all of your organizations. Pipelines should have the keys of service accounts.";
+  return html`${card({
+    id: "h-keys",
+    title: html`Your API keys ${count(keys.length)}`,
+    body: keyTable(visit, keys, rights),
+  })}${card({ id: "h-new-key", title: "New key", body: padded(newKeyForm(visit, hint)) })}`;
+}
+
+function sessionCard(visit: Visit, sessions: readonly SessionRow[], current: string): Html {
+  const { refused } = visit;
+  const problem = refused?.form === "sessions" ? refused.message : null;
+  const others = postTo(
+    visit,
+    "account/sessions",
+    html`<button class="btn btn-s" type="submit">End all other sessions</button>`,
   );
-  return html`<section aria-labelledby="organizations"><h2 id="organizations">Organizations</h2>
-<div class="wide"><table><thead><tr><th scope="col">Name</th><th scope="col">Role</th></tr></thead><tbody>
-${rows}
-</tbody></table></div>
-<p>Try out what your roles permit in the <a href="${root}api/v2/doc/">API reference</a>. You need no key there
-while you are signed in.</p></section>`;
+  const columns = [
+    { text: "Browser" },
+    { text: "Signed in with" },
+    { text: "Since" },
+    { text: "Last used" },
+    { text: "End", isHidden: true },
+  ];
+  return card({
+    id: "h-sessions",
+    title: html`Sessions ${count(sessions.length)}`,
+    more: sessions.length > 1 && html`<span class="right">${others}</span>`,
+    body: html`${problem && padded(html`<p class="problem" role="alert">${problem}</p>`)}${table({
+      caption: "Sessions",
+      columns,
+      rows: sessions.map((session) => sessionRow(visit, session, current)),
+    })}`,
+  });
 }
 
-function sessionSection(
-  sessions: readonly SessionRow[],
-  { current, csrf, root }: { current: string; csrf: Html; root: string },
-): Html {
-  const endForm = (id: string): Html =>
-    html`<form method="post" action="${root}account/session">${csrf}${hidden(
-      "id",
-      id,
-    )}<button type="submit" class="small">End</button></form>`;
-  const row = (session: SessionRow): Html => html`
-    <tr><td>${session.address}</td><td class="agent">${session.user_agent || "unknown"}</td>
-    <td>${LOGIN_METHODS[session.method]}</td><td>${time(session.created_at)}</td><td>${time(session.last_used_at)}</td>
-    <td>${session.public_id === current ? html`<strong>this session</strong>` : endForm(session.public_id)}</td></tr>`;
-  const columns = ["Address", "Browser", "Signed in with", "Since", "Last used", "End"];
-  const endOthers = html`<form method="post" action="${root}account/sessions">${csrf}<button
-    type="submit">End all other sessions</button></form>`;
-  return html`<section aria-labelledby="sessions"><h2 id="sessions">Sessions</h2>
-<div class="wide"><table><thead><tr>${columns.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
-<tbody>${sessions.map(row)}</tbody></table></div>
-${sessions.length > 1 ? endOthers : null}</section>`;
+function sessionRow(visit: Visit, session: SessionRow, current: string): Html {
+  const { now } = visit;
+  const end = postTo(
+    visit,
+    "account/session",
+    html`${hiddenField("id", session.public_id)}<button class="btn btn-s" type="submit">End<span class="vh"> the session at
+${session.address}</span></button>`,
+  );
+  const browser = nameCell({
+    href: null,
+    name: html`<bdi>${session.user_agent || "unknown"}</bdi>`,
+    sub: session.address,
+  });
+  return html`<tr>${browser}<td>${LOGIN_METHODS[session.method]}</td><td data-l="Since">${time(
+    session.created_at,
+    now,
+  )}</td><td data-l="Last used">${time(session.last_used_at, now)}</td><td class="r"><span class="row-actions">${
+    session.public_id === current ? tag("this session", "check") : end
+  }</span></td></tr>`;
 }
 
-function passwordForm({ userName, csrf, root }: { userName: string; csrf: Html; root: string }): Html {
-  return html`<form method="post" action="${root}account/password">
-  ${csrf}<input type="text" name="username" autocomplete="username" value="${userName}" readonly hidden>
-  ${field({
-    label: "Current password",
-    name: "present",
-    attributes: `type="password" required autocomplete="current-password"`,
-  })}
-  ${field({ label: "New password", name: "wanted", attributes: NEW_PASSWORD_ATTRIBUTES, hint: PASSWORD_HINT })}
-  ${field({ label: "New password again", name: "again", attributes: NEW_PASSWORD_ATTRIBUTES })}
-  <button type="submit">Change password</button>
-</form>`;
+function themeCard(visit: Visit): Html {
+  const options = Object.entries(THEMES).map(
+    ([value, text]) => html`<option value="${value}"${value === visit.theme && html` selected`}>${text}</option>`,
+  );
+  const fields = html`${hiddenField("next", PATH)}<div class="form-field"><label for="theme">Theme of this browser</label>
+<select class="field" id="theme" name="theme">${options}</select></div><div class="form-do"><button class="btn"
+type="submit">Use this theme</button></div>`;
+  return card({
+    id: "h-theme",
+    title: "Appearance",
+    body: padded(
+      html`<form class="form" method="post" action="${visit.to.path("theme")}">${hiddenField("csrf", visit.csrf)}${
+        fields
+      }</form>`,
+    ),
+  });
 }
 
-export const showAccount: PageHandler = (page, ctx) => {
-  const holder = page.holderOf(ctx);
-  if (!holder) return redirectTo(ctx, LOGIN_PATH);
-  const done = DONE_MESSAGES[String(ctx.query["done"])];
-  return sendAccountPage(page, ctx, { holder, status: 200, message: successBox(done ?? null) });
-};
+function passwordCard(visit: Visit, { user, hasPassword }: Account): Html {
+  return card({
+    id: "h-password",
+    title: "Password",
+    body: padded(
+      hasPassword
+        ? passwordForm(visit, user.name)
+        : html`<p>You have no password on this server: you sign in with OpenID Connect.</p>`,
+    ),
+  });
+}
+
+function passwordForm(visit: Visit, userName: string): Html {
+  const { refused } = visit;
+  const problem = refused?.form === "password" ? refused.message : null;
+  const secret = (name: string, label: string, { hint, autocomplete }: { hint?: string; autocomplete: string }): Html =>
+    textField(visit, {
+      form: "password",
+      name,
+      label,
+      type: "password",
+      isRequired: true,
+      autocomplete,
+      ...(hint === undefined ? {} : { hint }),
+    });
+  return html`<form class="form" method="post" action="${visit.to.path("account/password")}">${hiddenField(
+    "csrf",
+    visit.csrf,
+  )}${problem && html`<p class="problem" role="alert">${problem}</p>`}<input type="text" name="username"
+autocomplete="username" value="${userName}" readonly hidden>${secret("present", "Current password", {
+    autocomplete: "current-password",
+  })}${secret("wanted", "New password", { autocomplete: "new-password", hint: PASSWORD_HINT })}${secret(
+    "again",
+    "New password again",
+    { autocomplete: "new-password" },
+  )}<div class="form-do"><button class="btn" type="submit">Change password</button></div></form>`;
+}
 
 type FormRequest = { holder: SessionHolder; fields: FormFields };
+type AccountForm = "password" | "sessions";
+
+/** Shows the account page with a form refused. */
+const refuseForm = (
+  page: PageContext,
+  ctx: Koa.Context,
+  refusal: { form: AccountForm; status: number; message: string; errors?: Readonly<Record<string, string>> },
+): Promise<void> => page.refuseForm(ctx, { path: PATH, errors: {}, ...refusal });
 
 /** A form of the account page. A browser without a session is sent to the login. `handle` answers. */
 const accountForm =
-  (handle: (page: PageContext, ctx: Koa.Context, request: FormRequest) => Promise<void>): PageHandler =>
+  (
+    form: AccountForm,
+    handle: (page: PageContext, ctx: Koa.Context, request: FormRequest) => Promise<void>,
+  ): PageHandler =>
   async (page, ctx) => {
     const fields = await readFields(page, ctx);
     const holder = page.holderOf(ctx);
     if (!holder) return redirectTo(ctx, LOGIN_PATH);
     if (!isOwnForm(page, ctx, { holder, fields }))
-      return sendAccountPage(page, ctx, { holder, status: 403, message: problemBox(FOREIGN_FORM_MESSAGE) });
+      return refuseForm(page, ctx, { form, status: 403, message: FOREIGN_FORM_MESSAGE });
     await handle(page, ctx, { holder, fields });
   };
 
-export const endSession = accountForm(async (page, ctx, { holder, fields }) => {
+export const endSession = accountForm("sessions", async (page, ctx, { holder, fields }) => {
   await page.logins.endSession(holder, {
     id: fields("id"),
     operation: "end_session",
@@ -156,26 +361,27 @@ export const endSession = accountForm(async (page, ctx, { holder, fields }) => {
   redirectTo(ctx, "/account?done=session");
 });
 
-export const endOtherSessions = accountForm(async (page, ctx, { holder }) => {
+export const endOtherSessions = accountForm("sessions", async (page, ctx, { holder }) => {
   await page.logins.endOtherSessions(holder, requestIdOf(ctx));
   redirectTo(ctx, "/account?done=sessions");
 });
 
-export const changePassword = accountForm(async (page, ctx, { holder, fields }) => {
-  const refuse = (status: number, problem: string): Promise<void> =>
-    sendAccountPage(page, ctx, {
-      holder,
+export const changePassword = accountForm("password", async (page, ctx, { holder, fields }) => {
+  const refuse = (status: number, problem: string, field?: string): Promise<void> =>
+    refuseForm(page, ctx, {
+      form: "password",
       status,
-      passwordMessage: problemBox(`Your password was not changed: ${problem}.`),
+      message: `Your password was not changed: ${problem}.`,
+      errors: field === undefined ? {} : { [field]: `${problem[0]?.toUpperCase()}${problem.slice(1)}` },
     });
   const [current, wanted] = [fields("present"), fields("wanted")];
-  const problem =
-    wanted === fields("again") ? findPasswordProblem(wanted, holder.name) : "the two new passwords differ";
-  if (problem !== null) return refuse(400, problem);
+  if (wanted !== fields("again")) return refuse(400, "the two new passwords differ", "again");
+  const problem = findPasswordProblem(wanted, holder.name);
+  if (problem !== null) return refuse(400, problem, "wanted");
   try {
     const started = await page.logins.changePassword(holder, { current, wanted }, visitorOf(ctx));
     if (started) return await startBrowserSession(page, ctx, { started, path: "/account?done=password" });
-    await refuse(403, "the current password is wrong");
+    await refuse(403, "the current password is wrong", "present");
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     if (error.code === "unauthenticated") return redirectTo(ctx, LOGIN_PATH);

@@ -620,4 +620,41 @@ test("the text of a key is in its one response and in no log, table or audit ent
   }
 });
 
+test("lists the keys of all accounts that expire soon, the next one first", async () => {
+  const at = given();
+  const elsewhere = given();
+  account(at, "cron", "reader", null);
+  const now = server.clock.at;
+  const DAY = 24 * HOUR;
+  const add = async (name: string, description: string, expires_at: number, where = at) =>
+    (await mint(where, { description, expires_at }, name)).body as Record<string, any>;
+  const later = await add("bot", "later", now + 20 * DAY);
+  const soon = await add("cron", "soon", now + 2 * DAY);
+  await add("bot", "never", 0);
+  await add("bot", "elsewhere", now + DAY, elsewhere);
+  const revoked = await add("bot", "revoked", now + DAY);
+  await revoke(at, revoked["id"]);
+  const rotated = await add("bot", "rotated", now + DAY);
+  const { body: next } = await rotate(at, rotated["id"]);
+  await add("bot", "expired", now + 60);
+  server.clock.at += HOUR;
+  const ask = (query = "", key = at.key) => server.call("GET", `/expiring-api-keys/${at.org}${query}`, { key });
+  const shown = (service_account: string, key: Record<string, any>) => ({
+    id: key["id"],
+    service_account,
+    description: key["description"],
+    created_at: key["created_at"],
+    expires_at: key["expires_at"],
+  });
+  const first = [shown("bot", next), shown("cron", soon)];
+  const { status, body } = await ask();
+  assert.equal({ status, body }, { status: 200, body: first });
+  assert.equal((await ask("?within_days=30")).body, [...first, shown("bot", later)]);
+  assert.equal((await ask("?within_days=1")).body, first.slice(0, 1));
+  for (const query of ["?within_days=0", "?within_days=367", "?within_days=x"])
+    assert.is((await ask(query)).status, 400);
+  for (const role of ROLES)
+    assert.is((await ask("", server.given.user(at.org, role))).status, role === "reader" ? 403 : 200, role);
+});
+
 test.run();

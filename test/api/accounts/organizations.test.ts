@@ -6,6 +6,7 @@ import * as assert from "uvu/assert";
 import { startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import { holdings } from "../../http/socket.ts";
+import { entriesOf, invalid, refused } from "../administration.ts";
 
 const test = suite("api/accounts/organizations");
 let server: TestServer;
@@ -145,6 +146,53 @@ test("the switch accepts only a boolean from an admin, and a refusal changes not
     (await server.call("GET", `/organizations/${at.org}`, { key: at.key })).body.experimental_features_enabled,
     true,
   );
+});
+
+test("an admin reads and changes the settings; what is absent stays, and nothing changes twice", async () => {
+  const at = server.given.org();
+  const path = `/organizations/${at.org}/settings`;
+  const read = async () => (await server.call("GET", path, { key: at.key })).body;
+  const patch = (body: unknown) => server.call("PATCH", path, { key: at.key, body });
+  const stranger = server.given.user(at.org, null);
+  const mayRead = async () => (await server.call("GET", `/organizations/${at.org}`, { key: stranger })).status === 200;
+  assert.equal(await read(), { is_public: false, controls_enabled: true });
+  assert.not(await mayRead());
+  const entries = await entriesOf(server, async () => {
+    const { status, body } = await patch({ is_public: true });
+    assert.equal({ status, body }, { status: 200, body: { is_public: true, controls_enabled: true } });
+    assert.ok(await mayRead());
+    assert.equal((await patch({ controls_enabled: false })).body, { is_public: true, controls_enabled: false });
+  });
+  const common = {
+    event: "organization.updated",
+    target: at.org,
+    operation: "update_organization_settings",
+    actor_name: `${at.org}-admin`,
+  };
+  assert.equal(entries, [
+    { ...common, detail: { public: true, controls: true } },
+    { ...common, detail: { public: true, controls: false } },
+  ]);
+  assert.is((await server.call("GET", `/controls/${at.org}`, { key: at.key })).status, 403);
+  const unchanged = { status: 200, body: { is_public: true, controls_enabled: false } };
+  await refused(server, () => patch({ is_public: true, controls_enabled: false }), unchanged);
+  await refused(server, () => patch({}), unchanged);
+  await refused(
+    server,
+    () => patch({ is_public: "no" }),
+    invalid({ is_public: "Input should be a valid boolean [input: no]" }),
+  );
+  const unknown = await patch({ description: "x" });
+  assert.is(unknown.status, 400);
+  for (const role of ["member", "snapshotter", "reader", null] as const) {
+    const key = server.given.user(at.org, role);
+    await refused(server, () => server.call("PATCH", path, { key, body: { is_public: false } }), {
+      status: 403,
+      body: DENIED,
+    });
+    assert.is((await server.call("GET", path, { key })).status, 403);
+  }
+  assert.equal(await read(), { is_public: true, controls_enabled: false });
 });
 
 test.run();

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { presentExplanation } from "../../../src/cli/explain-json.ts";
 import { renderExplanation } from "../../../src/cli/explain-text.ts";
 import { createAllowlistEnds } from "../../../src/jobs/end-allowlist-entries.ts";
 import { freshFingerprint, startServer } from "../../given.ts";
@@ -122,15 +121,16 @@ test("explanations show the entry with its end where it counted, and replay to t
   const expires_at = end(5);
   await allow({ expires_at });
   await advanceTo(expires_at + 1);
-  const explain = (index: number) => {
+  const explain = async (index: number) => {
     const environment = server.store.environments.get(id);
     const explanation = server.store.explanations.explain(environment, index);
     assert.ok(explanation);
     const question = { organization: at.org, expression: `${env}#${index}`, fingerprint };
-    const json = presentExplanation(explanation, question) as Json;
+    const path = `/explanations/${at.org}/environments/${env}/${index}?fingerprint=${fingerprint}`;
+    const { body: json } = await server.call<Json>("GET", path, { key: at.key });
     return { json, text: renderExplanation(explanation, question) };
   };
-  const [allowed, ended] = [explain(2), explain(3)];
+  const [allowed, ended] = [await explain(2), await explain(3)];
   assert.equal([allowed.json["same"], allowed.json["snapshot"]["artifacts"][0]["compliant"]], [true, true]);
   assert.is(allowed.json["snapshot"]["artifacts"][0]["allowlist"]["expires_at"], expires_at);
   assert.match(allowed.text, ` until ${new Date(expires_at * 1000).toISOString()}: "INC-7"`);

@@ -194,7 +194,7 @@ test("omits the comparison without a known commit page, and the trail without a 
 
 test("lists the deployments of an organization in pages, with filters", async () => {
   const at = server.given.org();
-  const flow = await server.given.flow(at);
+  const [flow, other] = [await server.given.flow(at), await server.given.flow(at)];
   const [prod, staging] = [await server.given.environment(at), await server.given.environment(at)];
   const everywhere = await server.given.environment(at, { members: [prod, staging] });
   const repo_info = { id: "1", name: "shop", url: "https://git.test/shop" };
@@ -227,6 +227,10 @@ test("lists the deployments of an organization in pages, with filters", async ()
     ["?env_name=nothing", []],
     [`?repo_name=nothing&env_name=${prod}`, []],
     [`?repo_name=shop&env_name=nothing`, []],
+    [`?flow_name=${flow}`, [third, second, first]],
+    [`?flow_name=${other}&repo_name=shop`, [], "a flow takes precedence"],
+    ["?flow_name=nothing", []],
+    ["?flow_name=", [third, second, first]],
   ] as const) {
     const body = await list(query);
     assert.equal(summarize(body.deployments), expected, query);

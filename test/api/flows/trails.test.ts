@@ -534,6 +534,35 @@ test("lists the trails of a flow newest first, bare or as a page in an envelope"
   }
 });
 
+test("lists the trails of a flow by state and by a part of their name", async () => {
+  const at = await place();
+  await server.given.flow(at, {
+    name: "asks",
+    template: "version: 1\ntrail: {attestations: [{name: t, type: generic}]}\n",
+  });
+  const flow = { ...at, flow: "asks" };
+  for (const name of ["Release-1", "release-2", "pr-1", "pr-2_x"]) await begin(flow, { name });
+  const attest = (trail: string, is_compliant: boolean) =>
+    server.given.attestation(at, { flow: "asks", trail, name: "t", is_compliant });
+  await attest("Release-1", true);
+  await attest("release-2", false);
+  const list = async (query: string) => {
+    const { status, body } = await server.call("GET", `/trails/${at.org}/asks?per_page=2${query}`, { key: at.key });
+    assert.is(status, 200, JSON.stringify(body));
+    return [names(body.data), body.pagination.total];
+  };
+  assert.equal(await list("&state=COMPLIANT"), [["Release-1"], 1]);
+  assert.equal(await list("&state=NON-COMPLIANT"), [["release-2"], 1]);
+  assert.equal(await list("&state=INCOMPLETE"), [["pr-2_x", "pr-1"], 2]);
+  assert.equal(await list("&search_by_name=RELEASE"), [["release-2", "Release-1"], 2]);
+  assert.equal(await list("&search_by_name=release&state=COMPLIANT"), [["Release-1"], 1]);
+  assert.equal(await list("&search_by_name=_"), [["pr-2_x"], 1], "an underscore is no wildcard");
+  assert.equal(await list("&search_by_name=%25"), [[], 0]);
+  assert.equal(await list("&search_by_name=&page=2"), [["release-2", "Release-1"], 4]);
+  const answer = await server.call("GET", `/trails/${at.org}/asks?per_page=2&state=GOOD`, { key: at.key });
+  assert.equal([answer.status, Object.keys(answer.body.errors)], [400, ["state"]]);
+});
+
 test("lists the trails of an organization in pages of twenty, with combined filters", async () => {
   const at = await place();
   const second = { ...at, flow: await server.given.flow(at) };

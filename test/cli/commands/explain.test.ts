@@ -208,6 +208,19 @@ test("accepts every form of snapshot expression", () =>
     assert.match((await explain(data, "prod#1")).out, `UNKNOWN  'ext'  ${C}: no policy was in force\n`);
   }));
 
+const STORY_POLICY =
+  "_schema: https://assay.example.com/schemas/policy/v1\nartifacts:\n  provenance:\n    required: true\n" +
+  "    exceptions: [ { if: \"${{ artifact.name == 'legacy' }}\" } ]\n  attestations:\n    - name: tests\n" +
+  "      type: generic\n";
+const FAILED_TESTS = {
+  flow: "backend",
+  trail: "t-b",
+  name: "tests",
+  type: "generic",
+  control: null,
+  attestation_id: "id-12",
+};
+
 test("--json contains every detail", () =>
   withStory(async (data) => {
     const { code, out, err } = await explain(data, "prod#3", "bbbbb", "--json");
@@ -216,6 +229,7 @@ test("--json contains every detail", () =>
       organization: "acme",
       expression: "prod#3",
       fingerprint: B,
+      selection: null,
       same: true,
       problems: [],
       snapshot: {
@@ -237,6 +251,7 @@ test("--json contains every detail", () =>
             comment: "first",
             created_by: "ada",
             created_at: 1_700_000_007,
+            policy_yaml: STORY_POLICY,
           },
         ],
         artifacts: [
@@ -306,6 +321,7 @@ test("--json contains every detail", () =>
                       definition: { required: true, exceptions: [{ if: { text: "artifact.name == 'legacy'" } }] },
                     },
                     in_words: "requires provenance, except if artifact.name == 'legacy'",
+                    lines: { from: 3, to: 5 },
                     satisfied: true,
                     resolutions: [
                       {
@@ -315,10 +331,27 @@ test("--json contains every detail", () =>
                         attestation_ids: [],
                       },
                     ],
+                    conditions: [
+                      {
+                        type: "exception",
+                        text: "artifact.name == 'legacy'",
+                        lines: { from: 5, to: 5 },
+                        results: [
+                          {
+                            flow: "backend",
+                            result: false,
+                            error: null,
+                            values: { "artifact.name": "db\u001b[2J\nassay: all is well" },
+                          },
+                        ],
+                      },
+                    ],
+                    satisfied_by: [],
                   },
                   {
                     rule: { type: "trail-compliance", definition: { required: false, exceptions: [] } },
                     in_words: "does not require compliance in the trail",
+                    lines: null,
                     satisfied: null,
                     resolutions: [
                       {
@@ -328,6 +361,8 @@ test("--json contains every detail", () =>
                         attestation_ids: [],
                       },
                     ],
+                    conditions: [],
+                    satisfied_by: [],
                   },
                   {
                     rule: {
@@ -341,6 +376,7 @@ test("--json contains every detail", () =>
                       },
                     },
                     in_words: "requires a compliant generic attestation named 'tests'",
+                    lines: { from: 7, to: 8 },
                     satisfied: false,
                     resolutions: [
                       {
@@ -350,6 +386,35 @@ test("--json contains every detail", () =>
                         attestation_ids: ["id-12"],
                       },
                     ],
+                    conditions: [],
+                    satisfied_by: [
+                      {
+                        ...FAILED_TESTS,
+                        kind: "fix_attestation",
+                        words:
+                          "Mend what the generic attestation 'tests' found, and report it again for the artifact in " +
+                          "trail 't-b' of flow 'backend'",
+                        fingerprint: B,
+                      },
+                      {
+                        ...FAILED_TESTS,
+                        kind: "override_attestation",
+                        words:
+                          "Or override the generic attestation 'tests' in trail 't-b' of flow 'backend', with a reason",
+                        fingerprint: B,
+                      },
+                      {
+                        kind: "allowlist",
+                        words: "Or add the artifact to the allowlist of the environment, with a reason",
+                        flow: null,
+                        trail: null,
+                        name: null,
+                        type: null,
+                        control: null,
+                        attestation_id: null,
+                        fingerprint: B,
+                      },
+                    ],
                   },
                 ],
               },
@@ -357,6 +422,14 @@ test("--json contains every detail", () =>
             reasons: [
               "Policy 'release' requires a compliant generic attestation named 'tests', but the one in trail " +
                 "'t-b' of flow 'backend' is not compliant.",
+            ],
+            causes: [
+              {
+                ...FAILED_TESTS,
+                kind: "non_compliant_attestation",
+                words: "The generic attestation 'tests' in trail 't-b' of flow 'backend' is not compliant",
+                level: "artifact",
+              },
             ],
             same: true,
             problems: [],

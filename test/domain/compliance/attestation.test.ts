@@ -1,6 +1,11 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { buildAttestationStatuses, collectCauses, isTypeAccepted } from "../../../src/domain/compliance/attestation.ts";
+import {
+  buildAttestationStatuses,
+  collectCauses,
+  isTypeAccepted,
+  readCause,
+} from "../../../src/domain/compliance/attestation.ts";
 import type { AttestationFact, AttestationStatus } from "../../../src/domain/compliance/attestation.ts";
 
 const test = suite("domain/compliance/attestation");
@@ -135,6 +140,41 @@ test("names each cause", () => {
       "Attestation 'wrong' of artifact 'app' was reported as 'generic'; the template expects type 'junit'",
     ],
   });
+});
+
+test("a sentence about a cause is taken apart again, and no other sentence is", () => {
+  const entries = [
+    complete("scan", "snyk", false, false),
+    complete("odd", "generic", false, true),
+    { ...complete("waived", "generic", false, false), overridden_attestation_id: "id-o" },
+    missing("tests", "custom:a~b.c"),
+    missing("typed", "junit"),
+    complete("typed", "generic", true, true),
+  ];
+  for (const [owner, artifact] of [
+    ["the trail", null],
+    ["the artifact", ""],
+    ["artifact 'backend'", "backend"],
+    [`artifact 'sha256:${"a".repeat(64)}'`, `sha256:${"a".repeat(64)}`],
+  ] as const) {
+    const { failing, missing: absent } = collectCauses(entries, owner);
+    const cause = (name: string, problem: string, expectedType: string | null, unexpected = false) => ({
+      name,
+      artifact,
+      problem,
+      expectedType,
+      unexpected,
+    });
+    assert.equal([...failing, ...absent].map(readCause), [
+      cause("scan", "non_compliant", null),
+      cause("odd", "non_compliant", null, true),
+      cause("waived", "overridden", null),
+      cause("tests", "missing", "custom:a~b.c"),
+      cause("typed", "mistyped", "junit"),
+    ]);
+  }
+  for (const sentence of ["", "Artifact 'x' is missing", "Attestation 'x' of the artifact is missing", "Attestation"])
+    assert.is(readCause(sentence), null);
 });
 
 test.run();

@@ -30,7 +30,7 @@ function given() {
   const key = (secret: string, expiresAt = 0) =>
     store.apiKeys.create({ serviceAccountId: account }, { digest: keyDigest(secret), description: secret, expiresAt });
   const active = (id: string) => {
-    const row = store.apiKeys.findActive(account, id);
+    const row = store.apiKeys.findActive({ serviceAccountId: account }, id);
     if (!row) throw new Error(`${id} does not work`);
     return row;
   };
@@ -67,7 +67,7 @@ test("a rotated key ends at the earliest of its grace period, an earlier grace p
   const { store, clock, account, key, active } = given();
   const at = clock.at;
   const rotate = (id: string, graceEnds: number) =>
-    store.apiKeys.rotate(account, active(id), {
+    store.apiKeys.rotate({ serviceAccountId: account }, active(id), {
       digest: keyDigest(`${id} ${graceEnds}`),
       expiresAt: 0,
       graceEnds,
@@ -101,7 +101,12 @@ test("a key lapses once, at its announced end, and only when it was rotated", ()
   const { db, store, clock, account, key, active } = given();
   const [rotated, plain] = [key("rotated"), key("plain")];
   const graceEnds = clock.at + 100;
-  store.apiKeys.rotate(account, active(rotated), { digest: keyDigest("new"), expiresAt: 0, graceEnds, lapsed: LAPSED });
+  store.apiKeys.rotate({ serviceAccountId: account }, active(rotated), {
+    digest: keyDigest("new"),
+    expiresAt: 0,
+    graceEnds,
+    lapsed: LAPSED,
+  });
   assert.equal(
     { "lapse(plain)": store.apiKeys.lapse(plain), "lapse unknown": store.apiKeys.lapse("unknown") },
     { "lapse(plain)": false, "lapse unknown": false },

@@ -33,14 +33,15 @@ export async function artifactsTab(visit: Visit, flow: Flow): Promise<Html> {
       name: html`<bdi>${artifact.filename}</bdi>`,
       sub: fingerprint(artifact.fingerprint),
     });
+    const reported = time(Number(artifact.created_at), now);
     return html`<tr>${name}<td>${badge(stateOf(artifact.state))}</td><td class="fill">${trail}</td>
-<td>${commit(artifact.git_commit, artifact.commit_url)}</td><td class="r">${time(Number(artifact.created_at), now)}</td></tr>`;
+<td class="hide-s">${commit(artifact.git_commit, artifact.commit_url)}</td><td class="r">${reported}</td></tr>`;
   });
   const columns = [
     { text: "Artifact" },
     { text: "State", className: "w-st" },
     { text: "Trail" },
-    { text: "Commit" },
+    { text: "Commit", className: "hide-s" },
     { text: "Reported", isRight: true },
   ];
   return html`<section class="card" aria-label="Artifacts">${table({

@@ -26,7 +26,8 @@ export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
   const answer = await call(listDeployments, {
     query: { flow_name: flow.name, page, per_page: PER_PAGE, start_ts: from },
   });
-  if (answer.total_count === 0)
+  const total = answer.total_count;
+  if (total === 0)
     return html`<section class="card">${empty({
       icon: "rocket",
       title: `No deployments in the last ${WINDOW_DAYS} days`,
@@ -41,12 +42,12 @@ export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
       { text: "Artifact" },
       { text: "At the start", className: "w-st" },
       { text: "Environment" },
-      { text: "Commit" },
+      { text: "Commit", className: "hide-s" },
       { text: "Lead time", isRight: true },
       { text: "Deployed", isRight: true },
     ],
     rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
-  })}</section>${pager(visit, { ...answer, total: answer.total_count, per_page: PER_PAGE, page, page_count: Math.ceil(answer.total_count / PER_PAGE) })}`;
+  })}</section>${pager(visit, { total, per_page: PER_PAGE, page, page_count: Math.ceil(total / PER_PAGE) })}`;
 }
 
 function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
@@ -62,12 +63,22 @@ function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
       : html`<a href="${to.snapshot(deployment.environment_name, index)}">${deployment.environment_name} #${index}</a>`;
   const lead = deployment.lead_time_seconds;
   return html`<tr>${name}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${place}</td>
-<td>${commit(deployment.git_commit, deployment.commit_url)}</td>
+<td class="hide-s">${commit(deployment.git_commit, deployment.commit_url)}</td>
 <td class="r num" data-l="Lead time">${lead === null ? "–" : formatSpan(lead)}</td>
 <td class="r">${time(deployment.deployed_at, now)}</td></tr>`;
 }
 
-/** The lead times of the newest deployments: figures, and each as a point on one scale. */
+/** Ranges of lead times, each up to a number of seconds. */
+const RANGES: readonly { text: string; below: number }[] = [
+  { text: "under 1 h", below: 3600 },
+  { text: "1 to 4 h", below: 4 * 3600 },
+  { text: "4 to 24 h", below: 86_400 },
+  { text: "1 to 3 days", below: 3 * 86_400 },
+  { text: "3 to 7 days", below: 7 * 86_400 },
+  { text: "longer", below: Number.POSITIVE_INFINITY },
+];
+
+/** The lead times of the newest deployments: figures, and how many lie in each range. */
 function leadTimes(deployments: readonly Deployment[]): Html | null {
   const times = deployments
     .flatMap(({ lead_time_seconds: lead }) => (lead === null ? [] : [lead]))
@@ -75,21 +86,32 @@ function leadTimes(deployments: readonly Deployment[]): Html | null {
   if (times.length === 0) return null;
   const at = (share: number): number => times[Math.min(times.length - 1, Math.floor(share * times.length))] as number;
   const [median, slow, longest] = [at(0.5), at(0.9), times.at(-1) as number];
-  const sentence = `Half of the newest ${times.length} deployments took at most ${formatSpan(median)}, nine of ten at most
-${formatSpan(slow)}, the slowest ${formatSpan(longest)}.`;
-  const points = times.map((time) => {
-    const x = longest === 0 ? 0 : (time / longest) * 98 + 1;
-    return html`<circle class="c-point" cx="${x.toFixed(2)}%" cy="12" r="4"/>`;
+  const sentence = [
+    `Half of the newest ${times.length} deployments took at most ${formatSpan(median)}`,
+    `nine of ten at most ${formatSpan(slow)}`,
+    `the slowest ${formatSpan(longest)}`,
+  ].join(", ");
+  const counts = RANGES.map(({ text, below }, index) => {
+    const from = RANGES[index - 1]?.below ?? 0;
+    return { text, count: times.filter((seconds) => seconds >= from && seconds < below).length };
+  });
+  const most = counts.reduce((highest, { count }) => Math.max(highest, count), 0);
+  const bars = counts.map(({ text, count }) => {
+    const height = (count / most) * 100;
+    const [top, tall] = [(100 - height).toFixed(1), height.toFixed(1)];
+    const bar = html`<rect class="c-bar" x="20%" width="60%" y="${top}%" height="${tall}%"/>`;
+    return html`<div><svg aria-hidden="true">${count > 0 && bar}</svg><b>${count}</b>${text}</div>`;
   });
   return card({
     id: "h-lead",
     title: "Lead time",
     note: "from the report of the build to the start",
-    body: padded(html`${figures([
-      { label: "Median", value: formatSpan(median) },
-      { label: "Nine of ten within", value: formatSpan(slow) },
-      { label: "Slowest", value: formatSpan(longest), note: `of ${formatNumber(times.length)}` },
-    ])}<svg class="chart gap-t" height="24" role="img" aria-label="${sentence}"><line class="c-axis" x1="0" x2="100%" y1="12"
-y2="12"/>${points}</svg><div class="axis" aria-hidden="true"><span>0</span><span>${formatSpan(longest)}</span></div>`),
+    body: padded(
+      html`${figures([
+        { label: "Median", value: formatSpan(median) },
+        { label: "Nine of ten within", value: formatSpan(slow) },
+        { label: "Slowest", value: formatSpan(longest), note: `of ${formatNumber(times.length)}` },
+      ])}<div class="dist" role="img" aria-label="${sentence}">${bars}</div>`,
+    ),
   });
 }

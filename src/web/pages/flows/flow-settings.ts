@@ -22,8 +22,8 @@ ${
   card({
     id: "h-archive",
     title: "Archive",
-    body: padded(html`<p class="gap-b">An archived flow leaves the lists. Its evidence stays readable under another name, and
-its present name can be used again.</p>${linkButton(here({ ask: "archive" }), "Archive this flow", {
+    body: padded(html`<p class="gap-b">An archived flow leaves the lists. Its evidence stays readable under another
+name, and its present name can be used again.</p>${linkButton(here({ ask: "archive" }), "Archive this flow", {
       icon: "archive",
       kind: "danger",
     })}`),
@@ -65,8 +65,8 @@ function rename(visit: Visit, flow: Flow): Html {
 }
 
 function askArchive(visit: Visit, flow: Flow): Html {
-  const text = html`<p><b><bdi>${flow.name}</bdi></b> leaves the lists, and nothing can be reported to it any more. Its trails,
-artifacts and evidence stay readable. Actions of this flow alone are deleted.</p>`;
+  const text = html`<p><b><bdi>${flow.name}</bdi></b> leaves the lists, and nothing can be reported to it any more. Its
+trails, artifacts and evidence stay readable. Actions of this flow alone are deleted.</p>`;
   const form = formOf(visit, {
     name: "archive",
     submit: "Archive this flow",

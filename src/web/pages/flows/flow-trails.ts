@@ -59,7 +59,7 @@ export async function trailsTab(visit: Visit, flow: Flow): Promise<Html> {
     { text: "Name" },
     { text: "State", className: "w-st" },
     { text: "What is wrong" },
-    { text: "Commit" },
+    { text: "Commit", className: "hide-s" },
     { text: "Changed", isRight: true },
   ];
   return html`${form}<section class="card" aria-label="Trails">${table({
@@ -76,15 +76,15 @@ function trailRow({ to, now }: Visit, trail: Trail): Html {
     name: html`<bdi>${trail.name}</bdi>`,
     sub: trail.description,
   });
-  return html`<tr>${name}<td>${badge(stateOf(trail.compliance_state))}</td><td class="fill">${problemsOf(trail)}</td>
-<td>${commit(info?.sha1, info?.url)}</td><td class="r">${time(trail.last_modified_at, now)}</td></tr>`;
+  return html`<tr>${name}<td>${badge(stateOf(trail.compliance_state))}</td><td class="fill">${trailProblems(trail)}</td>
+<td class="hide-s">${commit(info?.sha1, info?.url)}</td><td class="r">${time(trail.last_modified_at, now)}</td></tr>`;
 }
 
 /** Names that are shown of those that fail, and of those that are missing. */
 const MAX_NAMES = 3;
 
 /** What fails and what is missing, by name; null where nothing does. */
-export function problemsOf({ compliance_status: status }: Pick<Trail, "compliance_status">): Html | null {
+export function trailProblems({ compliance_status: status }: Pick<Trail, "compliance_status">): Html | null {
   const all = [
     ...status.attestations_statuses,
     ...Object.values(status.artifacts_statuses).flatMap(({ attestations_statuses: own }) => own),

@@ -2,16 +2,19 @@
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { createFlowWithTemplate, getFlow, getFlows } from "../../../api/flows/flows.ts";
 import { AppError, invalid } from "../../../errors.ts";
-import { formOf, selectField, textArea, textField } from "../../components/forms.ts";
+import { templateCompletions } from "../../components/completions.ts";
+import { asksForPreview, editorForm, isChecked } from "../../components/editor.ts";
+import { selectField, textField } from "../../components/forms.ts";
 import { card, empty, linkButton, nameCell, padded, pageHead, table } from "../../components/layout.ts";
 import { filters, pageOf, pager } from "../../components/lists.ts";
 import { badge, stateOf } from "../../components/state.ts";
 import { tagList } from "../../components/tags.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
-import type { Html } from "../../html.ts";
+import type { Html, Value } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
+import { checkTemplate, noTemplateResult, TEMPLATE_LANGUAGE, templateResult } from "./flow-template.ts";
 
 type FlowPage = Exclude<AnswerOf<typeof getFlows>, readonly unknown[]>;
 type ListedFlow = FlowPage["data"][number];
@@ -26,7 +29,9 @@ export const flowsPage = page({
   path: "/{org}/flows",
   show: (visit) => (visit.query.get("ask") === "create" ? showCreation(visit) : showList(visit)),
   forms: {
-    create: form(createFlowWithTemplate, async ({ call, to }, fields) => {
+    create: form(createFlowWithTemplate, async (visit, fields) => {
+      if (asksForPreview(fields)) return { show: await showCreation(await checkTemplate(visit, fields, "create")) };
+      const { call, to } = visit;
       const name = fields.text("name").trim();
       const exists = await call(getFlow, { params: { flow_name: name } }).then(
         () => true,
@@ -69,8 +74,10 @@ trail:
           type: junit
 `;
 
-function showCreation(visit: Visit): Promise<Content> {
-  const fields = html`${textField(visit, {
+async function showCreation(visit: Visit): Promise<Content> {
+  const refused = visit.refused?.form === "create" ? visit.refused : null;
+  const problems = refused?.problems ?? [];
+  const fields = html`<div class="form">${textField(visit, {
     form: "create",
     name: "name",
     label: "Name",
@@ -78,34 +85,36 @@ function showCreation(visit: Visit): Promise<Content> {
     isRequired: true,
     placeholder: "backend-api",
   })}${textField(visit, { form: "create", name: "description", label: "Description", hint: "What it builds" })}
-${selectField(visit, { form: "create", name: "visibility", label: "Visibility", choices: VISIBILITIES })}
-${textArea(visit, {
-  form: "create",
-  name: "template_file",
-  label: "Template",
-  value: EXAMPLE_TEMPLATE,
-  rows: 14,
-  isMono: true,
-  hint: "The attestations that every trail of the flow must have. It can be changed later.",
-})}`;
-  return Promise.resolve({
+${selectField(visit, { form: "create", name: "visibility", label: "Visibility", choices: VISIBILITIES })}</div>`;
+  const editor = editorForm(visit, {
+    form: "create",
+    field: "template_file",
+    title: "template.yml",
+    label: "Template of the flow",
+    value: EXAMPLE_TEMPLATE,
+    problems,
+    base: null,
+    completions: await templateCompletions(visit),
+    language: TEMPLATE_LANGUAGE,
+    above: card({ id: "h-new", title: "Flow", body: padded(fields) }),
+    result: isChecked(refused) ? templateResult(problems, null) : noTemplateResult(),
+    buttons: { submit: "Create flow", cancel: visit.to.flows() },
+    rows: 14,
+  });
+  return {
     title: "New flow",
     section: "flows",
     crumbs: [{ text: "Flows", href: visit.to.flows() }],
+    hasEditor: true,
     main: html`${pageHead({
       title: "New flow",
       sub: "A flow is a process whose evidence you collect: the builds of a service, for instance.",
-    })}
-${card({
-  id: "h-new",
-  title: "Flow",
-  body: padded(formOf(visit, { name: "create", submit: "Create flow", fields, cancel: visit.to.flows() })),
-})}`,
-  });
+    })}${editor}`,
+  };
 }
 
 async function showList(visit: Visit): Promise<Content> {
-  const { call, query, to, may } = visit;
+  const { call, query, may, here } = visit;
   const sort = SORTS.find((one) => one === query.get("sort")) ?? "latest_activity";
   const tags = (query.get("tag") ?? "").split(",").filter((text) => text.trim() !== "");
   const answer = (await call(getFlows, {
@@ -119,19 +128,8 @@ async function showList(visit: Visit): Promise<Content> {
     },
   })) as FlowPage;
   const create =
-    may(createFlowWithTemplate) &&
-    linkButton(visit.here({ ask: "create" }), "New flow", { icon: "plus", kind: "primary" });
-  const isFiltered = query.get("search") || tags.length > 0;
-  const body =
-    answer.pagination.total === 0 && !isFiltered
-      ? html`<section class="card">${empty({
-          icon: "workflow",
-          title: "No flows yet",
-          text: "A flow collects the evidence of one process, such as the builds of a service. Pipelines report to it.",
-          command: FIRST_COMMAND,
-          actions: create,
-        })}</section>`
-      : html`${listFilters(visit, answer.pagination.total)}${list(visit, answer)}`;
+    may(createFlowWithTemplate) && linkButton(here({ ask: "create" }), "New flow", { icon: "plus", kind: "primary" });
+  const isEmpty = answer.pagination.total === 0 && !query.get("search") && tags.length === 0;
   return {
     title: "Flows",
     section: "flows",
@@ -139,45 +137,51 @@ async function showList(visit: Visit): Promise<Content> {
     main: html`${pageHead({
       title: "Flows",
       sub: "What is built, and what every build has to prove.",
-      actions: answer.pagination.total > 0 || isFiltered ? [create] : [],
-    })}${body}`,
+      actions: isEmpty ? [] : [create],
+    })}${isEmpty ? noFlows(create) : html`${flowFilters(visit, answer.pagination.total)}${flowList(visit, answer)}`}`,
   };
+}
 
-  function listFilters(from: Visit, total: number): Html {
-    return filters(from, {
-      items: [
-        { kind: "search", name: "search", label: "Search by name" },
-        { kind: "text", name: "tag", label: "Tag: key or key:value" },
-        {
-          kind: "choice",
-          name: "sort",
-          label: "Order",
-          choices: [
-            { value: "", text: "Latest activity first" },
-            { value: "name", text: "By name" },
-          ],
-        },
-      ],
-      total,
-      what: total === 1 ? "flow" : "flows",
-    });
-  }
+const noFlows = (create: Value): Html =>
+  html`<section class="card">${empty({
+    icon: "workflow",
+    title: "No flows yet",
+    text: "A flow collects the evidence of one process, such as the builds of a service. Pipelines report to it.",
+    command: FIRST_COMMAND,
+    actions: create,
+  })}</section>`;
 
-  function list(from: Visit, { data, pagination }: FlowPage): Html {
-    if (data.length === 0)
-      return html`<section class="card">${empty({
-        icon: "search",
-        title: "No flow matches",
-        text: "The search looks for a part of the name. A tag matches as a whole.",
-        actions: linkButton(to.flows(), "Clear filters"),
-      })}</section>`;
-    const rows = data.map((flow) => flowRow(from, flow));
-    const columns = [{ text: "Name" }, { text: "Latest trail", className: "w-st" }, { text: "Active", isRight: true }];
-    return html`<section class="card" aria-label="Flows">${table({ caption: "Flows", columns, rows })}</section>${pager(
-      from,
-      pagination,
-    )}`;
-  }
+const flowFilters = (visit: Visit, total: number): Html =>
+  filters(visit, {
+    items: [
+      { kind: "search", name: "search", label: "Search by name" },
+      { kind: "text", name: "tag", label: "Tag: key or key:value" },
+      {
+        kind: "choice",
+        name: "sort",
+        label: "Order",
+        choices: [
+          { value: "", text: "Latest activity first" },
+          { value: "name", text: "By name" },
+        ],
+      },
+    ],
+    total,
+    what: total === 1 ? "flow" : "flows",
+  });
+
+function flowList(visit: Visit, { data, pagination }: FlowPage): Html {
+  if (data.length === 0)
+    return html`<section class="card">${empty({
+      icon: "search",
+      title: "No flow matches",
+      text: "The search looks for a part of the name. A tag matches as a whole.",
+      actions: linkButton(visit.to.flows(), "Clear filters"),
+    })}</section>`;
+  const rows = data.map((flow) => flowRow(visit, flow));
+  const columns = [{ text: "Name" }, { text: "Latest trail", className: "w-st" }, { text: "Active", isRight: true }];
+  const list = table({ caption: "Flows", columns, rows });
+  return html`<section class="card" aria-label="Flows">${list}</section>${pager(visit, pagination)}`;
 }
 
 function flowRow({ to, now }: Visit, flow: ListedFlow): Html {
@@ -186,7 +190,8 @@ function flowRow({ to, now }: Visit, flow: ListedFlow): Html {
     name: html`<bdi>${flow.name}</bdi>`,
     sub: html`${flow.description}${tagList(flow.tags)}`,
   });
-  const state =
-    flow.latest_state === null ? html`<span class="muted">No trail yet</span>` : badge(stateOf(flow.latest_state));
-  return html`<tr>${name}<td>${state}</td><td class="r" data-l="Active">${time(flow.latest_activity_at, now)}</td></tr>`;
+  const { latest_state: latest } = flow;
+  const state = latest === null ? html`<span class="muted">No trail yet</span>` : badge(stateOf(latest));
+  const active = time(flow.latest_activity_at, now);
+  return html`<tr>${name}<td>${state}</td><td class="r" data-l="Active">${active}</td></tr>`;
 }

@@ -1,4 +1,23 @@
-/** Settings, actions and the account. */
+/** Settings of an organization, and actions. */
 import type { Page } from "../../page/page.ts";
+import { actionPage } from "./action.ts";
+import { actionsPage } from "./actions.ts";
+import { auditLogPage } from "./audit-log.ts";
+import { generalPage } from "./general.ts";
+import { membersPage } from "./members.ts";
+import { retentionPage } from "./retention.ts";
+import { serviceAccountPage } from "./service-account.ts";
+import { serviceAccountsPage } from "./service-accounts.ts";
+import { webhooksPage } from "./webhooks.ts";
 
-export const settingsPages: readonly Page[] = [];
+export const settingsPages: readonly Page[] = [
+  actionsPage,
+  actionPage,
+  generalPage,
+  membersPage,
+  serviceAccountsPage,
+  serviceAccountPage,
+  webhooksPage,
+  retentionPage,
+  auditLogPage,
+];

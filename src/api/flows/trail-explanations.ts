@@ -1,0 +1,55 @@
+/** Why a trail has its verdict. */
+import { Type } from "typebox";
+import { TrailExplanation } from "../../contract/explanation-shapes.ts";
+import { presentTrailExplanation } from "../../contract/present-trail-explanation.ts";
+import { NO_BODY } from "../../http/operation.ts";
+import { Closed, Message } from "../../http/schema.ts";
+import { operation } from "../context.ts";
+import type { OperationContext } from "../context.ts";
+import { FlowPath, NoQuery } from "../paths.ts";
+import { documentLane } from "./flows.ts";
+import { requireTrail } from "./trails.ts";
+
+export const explainTrail = operation({
+  id: "explain_trail",
+  method: "GET",
+  path: "/explanations/{org}/trails/{flow_name}/{trail_name}",
+  tag: "Explanations",
+  summary: "Explain the verdict on a trail",
+  description:
+    "The checklist of the template, for the trail and for each artifact: what is expected and where the template " +
+    "says so, the attestation that decided, an override of it, and what would make it compliant. The trail is " +
+    "re-evaluated from the stored records: `same` says whether that gives the stored verdict, `problems` the " +
+    "differences.",
+  permission: "trail:read",
+  audit: null,
+  origin: "assay",
+  params: Closed({ ...FlowPath.properties, trail_name: Type.String({ description: "Name of the trail" }) }),
+  query: NoQuery,
+  body: NO_BODY,
+  responses: {
+    200: { description: "The explanation", schema: TrailExplanation },
+    404: { description: "No such flow or trail", schema: Message },
+  },
+  example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
+  // Reading a large template takes a while, so it happens before the transaction.
+  async prepare(context, { params }) {
+    const { templates } = context.store;
+    const template = templates.get(findTrail(context, params).trail.template_id);
+    if (templates.findLines(template)) return;
+    const lines = await context.documents.locateExpectations(documentLane(context), template.content);
+    if (lines) templates.keepLines(template, lines);
+  },
+  handle(context, { params }) {
+    const { store } = context;
+    const { flow, trail } = findTrail(context, params);
+    const lines = store.templates.findLines(store.templates.get(trail.template_id));
+    const explained = store.trailExplanations.explain(trail);
+    return { status: 200, body: presentTrailExplanation(context, explained, { trail, flow: flow.name, lines }) };
+  },
+});
+
+function findTrail(context: OperationContext, params: { flow_name: string; trail_name: string }) {
+  const flow = context.store.flows.require(context.organization, params.flow_name);
+  return { flow, trail: requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name) };
+}

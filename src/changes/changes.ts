@@ -1,0 +1,165 @@
+/**
+ * Changes that operations and commands have in common. Each appends its audit entry in the transaction of the change.
+ * Its event is the same for both, so that a log can be filtered by it.
+ */
+import type { Role } from "../domain/access.ts";
+import { createAccountChanges } from "../auth/account-changes.ts";
+import type { AccountChanges, ChangeAuthor } from "../auth/account-changes.ts";
+import { retentionChanges } from "./retention.ts";
+import { keyDigest } from "../store/accounts/api-keys.ts";
+import type { DeliveryRow } from "../store/notifications/delivery-log.ts";
+import type { InboundWebhookRow, WebhookKind } from "../store/notifications/inbound-webhooks.ts";
+import type { Store } from "../store/index.ts";
+import type { OrganizationRow } from "../store/accounts/organizations.ts";
+
+/** The holder of a key; `name` is its display name: ops, or acme/ci-bot. */
+export type NamedKeyOwner =
+  | { userId: number; name: string }
+  | { serviceAccountId: number; organizationId: number; name: string };
+
+export type Changes = ReturnType<typeof createChanges>;
+
+/** Appends an audit entry. */
+type Note = AccountChanges["audit"];
+
+/** Call every method inside a transaction. */
+export function createChanges(store: Store, author: ChangeAuthor) {
+  const changes = createAccountChanges(store, author);
+  const { audit: note } = changes;
+  return {
+    ...changes,
+    ...profileChanges(store, note),
+    ...serviceAccountChanges(store, note, author),
+    ...webhookChanges(store, note, author),
+    ...keyChanges(store, note),
+    ...deliveryChanges(store, note),
+    ...retentionChanges(store, note),
+  };
+}
+
+const profileChanges = (store: Store, note: Note) => ({
+  configureOrganization(row: OrganizationRow, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
+    store.organizations.updateSettings(row.id, settings);
+    note(row.id, "organization.updated", row.name, { public: settings.isPublic, controls: settings.controlsEnabled });
+  },
+  describeUser(user: { id: number; name: string }, fields: { displayName: string; email: string | null }): void {
+    store.users.updateProfile(user.id, fields);
+    note(null, "user.updated", user.name, { display_name: fields.displayName, email: fields.email });
+  },
+});
+
+type AccountRef = { id: number; organization_id: number; name: string; privilege: Role };
+
+const serviceAccountChanges = (store: Store, note: Note, author: ChangeAuthor) => ({
+  /** The name must be free in the organization. @returns the row id. */
+  createServiceAccount(
+    organizationId: number,
+    account: { name: string; privilege: Role; description?: string | null },
+  ): number {
+    const { name, privilege, description = null } = account;
+    const id = store.serviceAccounts.create({ organizationId, name, description, privilege, creatingUserId: "" });
+    note(organizationId, "service_account.created", name, { privilege });
+    return id;
+  },
+  /** Deletes an account that no enabled webhook uses, with its keys. @returns the number of its live keys. */
+  deleteServiceAccount(account: AccountRef): number {
+    const keys = store.apiKeys.listActive(account.id).map((key) => key.public_id);
+    note(account.organization_id, "service_account.deleted", account.name, { privilege: account.privilege, keys });
+    store.serviceAccounts.delete(account.id);
+    return keys.length;
+  },
+  setPrivilege(account: AccountRef, privilege: Role): void {
+    store.serviceAccounts.setPrivilege(account.id, privilege, { changedBy: author.displayName, source: author.source });
+    note(account.organization_id, "service_account.updated", account.name, {
+      privilege,
+      previous_privilege: account.privilege,
+    });
+  },
+});
+
+/** Finds a free name for the service account of a webhook. */
+function findFreeAccountName(store: Store, organizationId: number, kind: WebhookKind): string {
+  const name = `${kind}-webhook`;
+  for (let number = 1; ; number += 1) {
+    const candidate = number === 1 ? name : `${name}-${number}`;
+    if (!store.serviceAccounts.find(organizationId, candidate)) return candidate;
+  }
+}
+
+const webhookChanges = (store: Store, note: Note, author: ChangeAuthor) => ({
+  /** Creates an inbound webhook and the service account that it acts as, under a free name. */
+  createWebhook(
+    organizationId: number,
+    fields: { kind: WebhookKind; settings: object; publicId: string; secret: string },
+  ): InboundWebhookRow {
+    const { kind, settings, publicId, secret } = fields;
+    const accountName = findFreeAccountName(store, organizationId, kind);
+    const serviceAccountId = store.serviceAccounts.create({
+      organizationId,
+      name: accountName,
+      description: `Acts for the ${kind} webhook`,
+      privilege: "member",
+      creatingUserId: author.actor.publicId,
+      forWebhook: true,
+    });
+    note(organizationId, "service_account.created", accountName, { privilege: "member", for_webhook: true });
+    store.inboundWebhooks.create({ publicId, organizationId, kind, secret, serviceAccountId, settings });
+    note(organizationId, "webhook.enabled", kind, { settings, service_account: accountName });
+    const hook = store.inboundWebhooks.findEnabled(organizationId, kind);
+    if (!hook) throw new Error(`the ${kind} webhook that was just created is missing`);
+    return hook;
+  },
+  configureWebhook(organizationId: number, hook: InboundWebhookRow, settings: object): void {
+    store.inboundWebhooks.updateSettings(hook.id, settings);
+    note(organizationId, "webhook.updated", hook.kind, { settings });
+  },
+  setWebhookSecret(organizationId: number, hook: InboundWebhookRow, secret: string): void {
+    store.inboundWebhooks.setSecret(hook.id, secret);
+    note(organizationId, "webhook.secret_rotated", hook.kind, {});
+  },
+  disableWebhook(organizationId: number, hook: InboundWebhookRow): void {
+    store.inboundWebhooks.disable(hook.id);
+    note(organizationId, "webhook.disabled", hook.kind, {});
+  },
+});
+
+const keyChanges = (store: Store, note: Note) => ({
+  /** Stores a new key; `expiresAt` in epoch seconds, 0 for never. @returns its public id. */
+  createKey(owner: NamedKeyOwner, fields: { key: string; description: string; expiresAt: number }): string {
+    const { key, description, expiresAt } = fields;
+    const id = store.apiKeys.create(owner, { digest: keyDigest(key), description, expiresAt });
+    note(organizationIdOf(owner), "api_key.created", id, { owner: owner.name, description, expires_at: expiresAt });
+    return id;
+  },
+  /** Revokes a live key. */
+  revokeKey(owner: NamedKeyOwner, key: { public_id: string; description: string }): void {
+    store.apiKeys.revoke(key.public_id);
+    note(organizationIdOf(owner), "api_key.revoked", key.public_id, {
+      owner: owner.name,
+      description: key.description,
+    });
+  },
+});
+
+const deliveryChanges = (store: Store, note: Note) => ({
+  /** Schedules a dead or waiting message for an immediate attempt. @returns whether it was dead or waiting. */
+  retryDelivery(row: Pick<DeliveryRow, "id" | "public_id" | "organization_id" | "subject">): boolean {
+    const isRetried = store.outbox.retry(row.id);
+    if (isRetried) note(row.organization_id, "delivery.retried", row.public_id, { subject: row.subject });
+    return isRetried;
+  },
+  /** Deletes a dead message. @returns whether it was dead. */
+  purgeDelivery(row: DeliveryRow): boolean {
+    const isPurged = store.outbox.deleteDead(row.id);
+    if (isPurged) note(row.organization_id, "delivery.purged", row.public_id, { subject: row.subject });
+    return isPurged;
+  },
+  /** Gives a WEBHOOK target a new secret. `owner` is the number of its action, or a type of notifications. */
+  setTargetSecret(organizationId: number, target: { id: number; owner: string }, secret: string): void {
+    store.notificationTargets.setSecret(target.id, secret);
+    note(organizationId, "action.secret_rotated", target.owner, { target: target.id });
+  },
+});
+
+const organizationIdOf = (owner: NamedKeyOwner): number | null =>
+  "organizationId" in owner ? owner.organizationId : null;

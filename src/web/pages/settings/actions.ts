@@ -1,0 +1,141 @@
+/** `/{org}/actions`: the messages that events send, and the form that creates one. */
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { listActions, putEnvironmentAction } from "../../../api/notifications/actions.ts";
+import { AppError, invalid } from "../../../errors.ts";
+import { icon } from "../../components/icon.ts";
+import { card, empty, linkButton, nameCell, padded, pageHead, table, tabs } from "../../components/layout.ts";
+import { filters, pager } from "../../components/lists.ts";
+import { sliceOf } from "../../components/slices.ts";
+import { time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html, Value } from "../../html.ts";
+import { form, page } from "../../page/page.ts";
+import type { Content, Visit } from "../../page/page.ts";
+import { actionForm, kindOf, putAction, triggerWord } from "./action-form.ts";
+import { targetWord } from "./target-fields.ts";
+
+type ListedAction = AnswerOf<typeof listActions>[number];
+
+const PER_PAGE = 25;
+
+export const actionsPage = page({
+  path: "/{org}/actions",
+  show: (visit) =>
+    visit.may(putEnvironmentAction) && (visit.query.get("ask") === "create" || visit.refused?.form === "put")
+      ? showCreation(visit)
+      : showList(visit),
+  forms: {
+    put: form(putEnvironmentAction, async (visit, fields) => {
+      const name = fields.text("name").trim();
+      const taken = (await visit.call(listActions)).some((action) => action.name === name);
+      if (taken) throw invalid({ name: `An action with this name already exists [input: ${name}]` });
+      await putAction(visit, fields, null);
+      const created = (await visit.call(listActions)).find((action) => action.name === name);
+      if (!created) throw new AppError("conflict", "The action was deleted meanwhile");
+      return { go: visit.to.action(created.number), done: "created" };
+    }),
+  },
+});
+
+async function showCreation(visit: Visit): Promise<Content> {
+  const { to, query, refused } = visit;
+  const kind = kindOf(refused?.form === "put" ? refused.fields.text("kind") : query.get("type"));
+  const link = (type: "env" | "flow", text: string) => ({
+    text,
+    href: to.actions({ ask: "create", type }),
+    isCurrent: kind === type,
+  });
+  const body = await actionForm(visit, { kind, action: null, cancel: to.actions() });
+  return {
+    title: "New action",
+    section: "actions",
+    crumbs: [{ text: "Actions", href: to.actions() }],
+    main: html`${pageHead({ title: "New action", sub: "An action sends a message when something happens." })}${tabs(
+      "What the action watches",
+      [link("env", "Environments"), link("flow", "Flows")],
+    )}${card({ id: "h-new", title: kind === "env" ? "Environment action" : "Flow action", body: padded(body) })}`,
+  };
+}
+
+async function showList(visit: Visit): Promise<Content> {
+  const { call, query, may, to } = visit;
+  const all = await call(listActions);
+  const search = (query.get("search") ?? "").trim().toLowerCase();
+  const found = all.filter(({ name }) => name.toLowerCase().includes(search));
+  const create =
+    may(putEnvironmentAction) &&
+    linkButton(to.actions({ ask: "create" }), "New action", { icon: "plus", kind: "primary" });
+  const head = pageHead({
+    title: "Actions",
+    sub: "Messages to webhooks, Slack and mailboxes about what happens in environments and flows.",
+    actions: all.length === 0 ? [] : [create],
+  });
+  const search_form =
+    all.length > PER_PAGE &&
+    filters(visit, {
+      items: [{ kind: "search", name: "search", label: "Search by name" }],
+      total: found.length,
+      what: found.length === 1 ? "action" : "actions",
+    });
+  return {
+    title: "Actions",
+    section: "actions",
+    crumbs: [],
+    main: html`${head}${search_form}${all.length === 0 ? noActions(create) : actionList(visit, found)}`,
+  };
+}
+
+const noActions = (create: Value): Html =>
+  html`<section class="card">${empty({
+    icon: "zap",
+    title: "No actions yet",
+    text: "An action tells a team what happens: an environment becomes non-compliant, or an allowlist entry ends.",
+    actions: create,
+  })}</section>`;
+
+function actionList(visit: Visit, actions: readonly ListedAction[]): Html {
+  if (actions.length === 0)
+    return html`<section class="card">${empty({
+      icon: "search",
+      title: "No action matches",
+      text: "The search looks for a part of the name.",
+      actions: linkButton(visit.to.actions(), "Clear filters"),
+    })}</section>`;
+  const { shown, pages } = sliceOf(visit.query, actions, PER_PAGE);
+  return html`<section class="card" aria-label="Actions">${table({
+    caption: "Actions",
+    columns: [{ text: "Name" }, { text: "Watches" }, { text: "Sends to" }, { text: "Last message", isRight: true }],
+    rows: shown.map((action) => actionRow(visit, action)),
+  })}</section>${pager(visit, pages)}`;
+}
+
+function actionRow({ to, now }: Visit, action: ListedAction): Html {
+  const places = action.environments ?? action.flows ?? [];
+  const name = nameCell({
+    href: to.action(action.number),
+    name: html`<bdi>${action.name}</bdi>`,
+    sub: summary(action.triggers.map(triggerWord), 2),
+    mark: icon("zap"),
+  });
+  const targets = [...new Set(action.targets.map(({ type }) => targetWord(type)))];
+  const kind = action.type === "env" ? "environments" : "flows";
+  return html`<tr>${name}<td class="fill"><bdi>${summary(places, 3)}</bdi><div class="sub">${kind}</div></td>
+<td data-l="To">${targets.join(", ")}</td>
+<td class="r">${outcome(action, now)}</td></tr>`;
+}
+
+/** The first of several, and how many more there are. */
+function summary(texts: readonly string[], shown: number): string {
+  const more = texts.length - shown;
+  return `${texts.slice(0, shown).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+/** How the latest messages went. */
+export function outcome(
+  action: Pick<ListedAction, "is_failing" | "last_success_timestamp" | "last_failure_timestamp">,
+  now: number,
+): Html {
+  const { is_failing, last_success_timestamp: success, last_failure_timestamp: failure } = action;
+  if (is_failing) return html`<span class="st wait">${icon("alert")}Failing</span> ${time(failure, now)}`;
+  return success === null ? html`<span class="muted">none yet</span>` : time(success, now);
+}

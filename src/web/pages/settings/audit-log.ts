@@ -1,0 +1,224 @@
+/** `/{org}/settings/audit-log`: what was changed, by whom; and the history of memberships. */
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
+import { listAuditLog } from "../../../api/accounts/membership-audit-log.ts";
+import { DAY_S } from "../../../domain/time.ts";
+import { AppError } from "../../../errors.ts";
+import { card, downloadButton, empty, linkButton, table, tabs } from "../../components/layout.ts";
+import { filters, pageOf, pager } from "../../components/lists.ts";
+import { tag } from "../../components/state.ts";
+import { time, timestamp } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import { fieldsOf } from "../../page/fields.ts";
+import { queryText } from "../../page/links.ts";
+import { page } from "../../page/page.ts";
+import type { Visit } from "../../page/page.ts";
+import { actorIcon, settingsContent } from "./settings-page.ts";
+
+type LogPage = AnswerOf<typeof listAuditLogEntries>;
+type Entry = LogPage["entries"][number];
+type MembershipEvent = AnswerOf<typeof listAuditLog>["events"][number];
+
+const PER_PAGE = 25;
+
+export const auditLogPage = page({
+  path: "/{org}/settings/audit-log",
+  async show(visit) {
+    const { query, to } = visit;
+    const isAboutMembers = query.get("tab") === "memberships";
+    const views = tabs("Audit log", [
+      { text: "All changes", href: to.settings("audit-log"), isCurrent: !isAboutMembers },
+      { text: "Roles", href: to.settings("audit-log", { tab: "memberships" }), isCurrent: isAboutMembers },
+    ]);
+    const list = isAboutMembers ? await memberships(visit) : await changes(visit);
+    return settingsContent(visit, "audit-log", { main: html`<div>${views}${list}</div>` });
+  },
+});
+
+/** What events are about, by the first word of their names. */
+const SUBJECTS: Readonly<Record<string, string>> = {
+  action: "Actions",
+  api_key: "API keys",
+  artifact: "Artifacts",
+  attestation: "Attestations",
+  control: "Controls",
+  custom_type: "Attestation types",
+  delivery: "Messages",
+  environment: "Environments",
+  flow: "Flows",
+  member: "Members",
+  notification_config: "Recipients of warnings",
+  organization: "Organization",
+  policy: "Policies",
+  retention: "Retention",
+  service_account: "Service accounts",
+  tags: "Tags",
+  trail: "Trails",
+  user: "Users",
+  webhook: "Webhooks",
+};
+
+type LogFilter = {
+  actor: string | null;
+  event: string | null;
+  target: string | null;
+  from_timestamp: number | null;
+  to_timestamp: number | null;
+};
+
+/** The filters of the address; values that no filter may have are left out. */
+function filterOf({ query }: Visit): LogFilter {
+  const text = (name: string, max: number): string | null => (query.get(name) ?? "").trim().slice(0, max) || null;
+  const event = text("event", 100);
+  const dates = fieldsOf([...query]);
+  const [from, until] = [dates.time("from"), dates.time("to")];
+  const isDay = /^\S+$/.test(query.get("to") ?? "") && !(query.get("to") ?? "").includes("T");
+  return {
+    actor: text("actor", 256),
+    event: event !== null && /^[a-z_]+(?:\.[a-z_]+)?$/.test(event) ? event : null,
+    target: text("target", 1024),
+    from_timestamp: from === null || Number.isNaN(from) ? null : from,
+    // A day is meant as a whole.
+    to_timestamp: until === null || Number.isNaN(until) ? null : isDay ? until + DAY_S - 1 : until,
+  };
+}
+
+async function changes(visit: Visit): Promise<Html> {
+  const { query, to, org } = visit;
+  const filter = filterOf(visit);
+  const { entries, next } = await readEntries(visit, filter);
+  const csv = `${to.api("audit-log", org, "csv")}${queryText(filter)}`;
+  const isFirst = (query.get("after") ?? "") === "";
+  const way =
+    (!isFirst || next !== null) &&
+    html`<nav class="pager" aria-label="Pages"><span class="row right">${
+      !isFirst && linkButton(visit.here({ after: null }), "Newest", { kind: "small" })
+    }${next !== null && linkButton(visit.here({ after: next }), "Older", { kind: "small" })}</span></nav>`;
+  return html`${logFilters(visit, filter)}${card({
+    id: "h-log",
+    title: "Changes",
+    note: "newest first",
+    more: html`<span class="right">${downloadButton(csv, "CSV", "small")}</span>`,
+    body: entries.length === 0 ? nothing(visit, next) : entryTable(entries),
+  })}${way}`;
+}
+
+/** A cursor that is none begins anew. */
+async function readEntries({ call, query }: Visit, filter: LogFilter): Promise<LogPage> {
+  const read = (after: string | null) =>
+    call(listAuditLogEntries, { query: { ...filter, after: after || null, per_page: PER_PAGE } });
+  try {
+    return await read(query.get("after"));
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== "invalid") throw error;
+    return read(null);
+  }
+}
+
+function logFilters(visit: Visit, { event }: LogFilter): Html {
+  const subjects = Object.entries(SUBJECTS).map(([value, text]) => ({ value, text }));
+  const own = event !== null && !Object.hasOwn(SUBJECTS, event) ? [{ value: event, text: event }] : [];
+  return filters(visit, {
+    items: [
+      { kind: "search", name: "actor", label: "Part of the actor's name" },
+      {
+        kind: "choice",
+        name: "event",
+        label: "What was changed",
+        choices: [{ value: "", text: "Changes of all kinds" }, ...own, ...subjects],
+      },
+      { kind: "text", name: "target", label: "Part of the target" },
+      { kind: "text", name: "from", label: "From, as 2026-01-31" },
+      { kind: "text", name: "to", label: "To, as 2026-01-31" },
+    ],
+    total: null,
+    what: "changes",
+  });
+}
+
+/** `next` is not null where the server stopped after many entries without a match. */
+const nothing = (visit: Visit, next: string | null): Html =>
+  next === null
+    ? empty({
+        icon: "search",
+        title: "No change matches",
+        text: "The names of actors and targets match in part. Times are in UTC.",
+        actions: linkButton(visit.to.settings("audit-log"), "Clear filters"),
+      })
+    : empty({
+        icon: "search",
+        title: "No match so far",
+        text: "The newest 100,000 changes were looked through. Older ones may match.",
+        actions: linkButton(visit.here({ after: next }), "Search further"),
+      });
+
+const entryTable = (entries: readonly Entry[]): Html =>
+  table({
+    caption: "Changes",
+    columns: [{ text: "Event" }, { text: "Target" }, { text: "Actor" }, { text: "When", isRight: true }],
+    rows: entries.map(entryRow),
+  });
+
+function entryRow(entry: Entry): Html {
+  const { actor, detail } = entry;
+  const credential =
+    actor.credential &&
+    html`<span class="id" title="${actor.credential.id}">${
+      actor.credential.kind === "session" ? "session" : "key"
+    } ${actor.credential.id.slice(0, 13)}</span>`;
+  const facts = { ...(detail ?? {}), operation: entry.operation, request_id: entry.request_id };
+  const more = html`<details class="detail-json"><summary>Details<span class="vh"> of ${entry.event}</span></summary><pre
+tabindex="0">${JSON.stringify(facts, null, 2)}</pre></details>`;
+  return html`<tr><td class="lead"><span class="strong event">${entry.event}</span>${more}</td>
+<td class="fill"><bdi title="${entry.target}">${entry.target.replace(/^\/api\/v2\//, "")}</bdi></td>
+<td data-l="By"><div class="name-cell">${actorIcon(actor.kind)}<div><bdi>${actor.name}</bdi><div class="sub">${
+    credential ?? (actor.kind === "operator" ? "command on the server" : null)
+  }</div></div></div></td><td class="r">${timestamp(entry.timestamp)}</td></tr>`;
+}
+
+async function memberships(visit: Visit): Promise<Html> {
+  const { call, query } = visit;
+  const answer = await call(listAuditLog, {
+    query: { page: pageOf(query), per_page: PER_PAGE, search: (query.get("search") ?? "").slice(0, 256) || null },
+  });
+  const total = answer.total_count;
+  const list =
+    total === 0
+      ? empty({
+          icon: "search",
+          title: "No change matches",
+          text: "The search looks for a part of the name of the member, or of the author of the change.",
+          actions: linkButton(visit.to.settings("audit-log", { tab: "memberships" }), "Clear filters"),
+        })
+      : table({
+          caption: "Changes of roles",
+          columns: [{ text: "Who" }, { text: "Change" }, { text: "By" }, { text: "When", isRight: true }],
+          rows: answer.events.map((event) => membershipRow(visit, event)),
+        });
+  const pages = { total, page: pageOf(query), per_page: PER_PAGE, page_count: Math.ceil(total / PER_PAGE) };
+  return html`${filters(visit, {
+    items: [{ kind: "search", name: "search", label: "Part of a name" }],
+    keep: ["tab"],
+    total,
+    what: total === 1 ? "change" : "changes",
+  })}${card({
+    id: "h-roles",
+    title: "Roles of members and service accounts",
+    note: "newest first",
+    body: list,
+  })}${pager(visit, pages)}`;
+}
+
+function membershipRow({ now }: Visit, event: MembershipEvent): Html {
+  const { user, user_name, role, previous_role } = event;
+  const change =
+    role === null
+      ? html`removed, was ${tag(previous_role ?? "unknown")}`
+      : previous_role === null
+        ? html`added as ${tag(role)}`
+        : html`${tag(previous_role)} to ${tag(role)}`;
+  return html`<tr><td class="lead"><span class="t-name"><bdi>${user}</bdi></span><div class="sub"><bdi>${user_name}</bdi></div></td>
+<td class="fill">${change}</td><td data-l="By"><bdi>${event.changed_by}</bdi><div class="sub">${event.source}</div></td>
+<td class="r">${time(event.timestamp, now)}</td></tr>`;
+}

@@ -1,0 +1,151 @@
+/** `/{org}/settings/members`: people and their roles. */
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { createMember, listMembers, putMember, removeMember } from "../../../api/accounts/members.ts";
+import { getOrganization } from "../../../api/accounts/organizations.ts";
+import type { Role } from "../../../domain/access.ts";
+import { AppError, invalid } from "../../../errors.ts";
+import { icon } from "../../components/icon.ts";
+import { card, linkButton, nameCell, reasonsBox, table } from "../../components/layout.ts";
+import { pageOf, pager } from "../../components/lists.ts";
+import { count, tag } from "../../components/state.ts";
+import { time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import { form, page } from "../../page/page.ts";
+import type { Content, FormOutcome, Visit } from "../../page/page.ts";
+import { addition, askRemove, askRole, initialPassword } from "./member-forms.ts";
+import { settingsContent } from "./settings-page.ts";
+
+type Member = AnswerOf<typeof listMembers>["data"][number];
+
+const PER_PAGE = 25;
+
+export const membersPage = page({
+  path: "/{org}/settings/members",
+  async show(visit) {
+    const { query, refused } = visit;
+    const ask = refused ? QUESTION_OF[refused.form] : query.get("ask");
+    const user = refused ? refused.fields.text("user") : (query.get("user") ?? "");
+    if (ask === "add") return framed(visit, "Add a member", addition(visit));
+    if (ask === "role" && user !== "") return framed(visit, user, askRole(visit, user));
+    if (ask === "remove" && user !== "") return framed(visit, user, askRemove(visit, user));
+    return framed(visit, undefined, await memberList(visit));
+  },
+  forms: {
+    add: form(putMember, async ({ call, to }, fields) => {
+      const user = fields.text("user").trim();
+      await asUserField(call(putMember, { params: { user }, body: { role: fields.text("role") as Role } }), "user");
+      return { go: to.settings("members"), done: "added" };
+    }),
+    create: form(createMember, async (visit, fields) => {
+      const member = await visit.call(createMember, {
+        body: {
+          name: fields.text("name").trim(),
+          display_name: fields.text("display_name").trim(),
+          email: fields.optional("email"),
+          role: fields.text("role") as Role,
+        },
+      });
+      return { show: framed(visit, member.display_name, initialPassword(visit, member)) };
+    }),
+    role: form(putMember, async (visit, fields) => {
+      const user = fields.text("user");
+      await visit.call(putMember, { params: { user }, body: { role: fields.text("role") as Role } });
+      return afterChange(visit, user, "saved");
+    }),
+    remove: form(removeMember, async (visit, fields) => {
+      const user = fields.text("user");
+      const { service_accounts: accounts } = await visit.call(removeMember, { params: { user } });
+      if (accounts.length === 0 || user === visit.user.name) return afterChange(visit, user, "removed");
+      return { show: framed(visit, user, remaining(visit, { user, accounts })) };
+    }),
+  },
+});
+
+/** The question that a form answers. */
+const QUESTION_OF: Readonly<Record<string, string>> = { add: "add", create: "add", role: "role", remove: "remove" };
+
+const framed = (visit: Visit, title: string | undefined, main: Html): Content =>
+  settingsContent(visit, "members", title === undefined ? { main } : { title, main });
+
+/** A person who gave up their own rights does not see this page any more. */
+const afterChange = ({ to, user }: Visit, changed: string, done: "saved" | "removed"): FormOutcome =>
+  changed === user.name ? { go: to.account(), done } : { go: to.settings("members"), done };
+
+/** Reports an unknown login name at its field. */
+async function asUserField<T>(answer: Promise<T>, field: string): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== "not_found") throw error;
+    throw invalid({ [field]: `${error.message}: check the login name, or create the user below` });
+  }
+}
+
+async function memberList(visit: Visit): Promise<Html> {
+  const { call, query, here, may } = visit;
+  const { kind } = await call(getOrganization);
+  const { data, pagination } = await call(listMembers, { query: { page: pageOf(query), per_page: PER_PAGE } });
+  const isShared = kind === "shared";
+  const add =
+    isShared &&
+    may(createMember) &&
+    html`<span class="right">${linkButton(here({ ask: "add", user: null }), html`${icon("plus")}Add member`, {
+      kind: "small",
+    })}</span>`;
+  return html`${card({
+    id: "h-members",
+    title: html`Members ${count(pagination.total)}`,
+    more: add,
+    body: table({
+      caption: "Members",
+      columns: [
+        { text: "Name" },
+        { text: "Role" },
+        { text: "Since" },
+        { text: "Last login" },
+        { text: "Actions", isHidden: true },
+      ],
+      rows: data.map((member) => memberRow(visit, member, isShared)),
+    }),
+    foot: !isShared && "A personal organization has its user as the only member.",
+  })}${pager(visit, pagination)}`;
+}
+
+function memberRow(visit: Visit, member: Member, isShared: boolean): Html {
+  const { here, to, now, user } = visit;
+  const name = nameCell({
+    href: null,
+    name: html`<bdi>${member.display_name}</bdi>`,
+    after: member.user === user.name && tag("you"),
+    sub: html`<bdi>${member.user}</bdi>${member.email && html`<bdi>${member.email}</bdi>`}`,
+    mark: icon("person"),
+  });
+  const of = html`<span class="vh"> of ${member.display_name}</span>`;
+  const change =
+    isShared &&
+    !member.role_from_login &&
+    html`<a class="btn btn-s" href="${here({ ask: "role", user: member.user, role: member.role })}">Change role${of}</a>`;
+  const history = to.settings("audit-log", { tab: "memberships", search: member.user });
+  const remove =
+    isShared &&
+    html`<a class="btn btn-s btn-danger" href="${here({ ask: "remove", user: member.user })}">Remove<span
+class="vh"> ${member.display_name}</span></a>`;
+  const login =
+    member.last_login_at === null ? html`<span class="muted">unknown</span>` : time(member.last_login_at, now);
+  const origin = member.role_from_login && html` <span class="sub">by the login provider</span>`;
+  return html`<tr>${name}<td>${tag(member.role)}${origin}</td><td data-l="Since">${time(member.since, now)}</td>
+<td data-l="Last login">${login}</td><td class="r"><span class="row-actions"><a class="btn btn-s btn-quiet"
+href="${history}">History${of}</a>${change}${remove}</span></td></tr>`;
+}
+
+/** What a removed person leaves behind: machines whose keys the person may still know. */
+function remaining(visit: Visit, { user, accounts }: { user: string; accounts: readonly string[] }): Html {
+  const links = accounts.map((name) => html`<a href="${visit.to.serviceAccount(name)}">${name}</a>`);
+  return reasonsBox({
+    state: "wait",
+    title: html`<bdi>${user}</bdi> is removed. Service accounts of this person keep working`,
+    reasons: links,
+    actions: linkButton(visit.to.settings("members"), "Back to the members"),
+  });
+}

@@ -1,0 +1,187 @@
+/** `/{org}/settings/service-accounts`: the accounts of machines, and the form that creates one. */
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { listApiKeys, listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
+import { getOrganization } from "../../../api/accounts/organizations.ts";
+import { createServiceAccount, listServiceAccounts } from "../../../api/accounts/service-accounts.ts";
+import type { Role } from "../../../domain/access.ts";
+import { formOf, selectField, textField } from "../../components/forms.ts";
+import { icon } from "../../components/icon.ts";
+import { card, empty, linkButton, moreLink, nameCell, padded, table } from "../../components/layout.ts";
+import { filters, pager } from "../../components/lists.ts";
+import { sliceOf } from "../../components/slices.ts";
+import { count, tag } from "../../components/state.ts";
+import { time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import { form, page } from "../../page/page.ts";
+import type { Content, Visit } from "../../page/page.ts";
+import { grantableChoices } from "./roles.ts";
+import { settingsContent } from "./settings-page.ts";
+
+type Account = AnswerOf<typeof listServiceAccounts>[number];
+
+const PER_PAGE = 25;
+/** Keys that expire soon, on this page. */
+const MAX_EXPIRING = 5;
+
+export const serviceAccountsPage = page({
+  path: "/{org}/settings/service-accounts",
+  show: (visit) =>
+    visit.may(createServiceAccount) && (visit.query.get("ask") === "create" || visit.refused?.form === "create")
+      ? Promise.resolve(showCreation(visit))
+      : showList(visit),
+  forms: {
+    create: form(createServiceAccount, async ({ call, to }, fields) => {
+      const name = fields.text("name").trim();
+      const privilege = fields.text("privilege") as Role;
+      await call(createServiceAccount, { body: { name, description: fields.optional("description"), privilege } });
+      return { go: to.serviceAccount(name), done: "created" };
+    }),
+  },
+});
+
+function showCreation(visit: Visit): Content {
+  const choices = grantableChoices(visit.role);
+  const fields = html`${textField(visit, {
+    form: "create",
+    name: "name",
+    label: "Name",
+    of: createServiceAccount,
+    placeholder: "ci-backend-api",
+    hint: "Letters, digits and hyphens. It cannot be changed later.",
+  })}${textField(visit, {
+    form: "create",
+    name: "description",
+    label: "Description",
+    of: createServiceAccount,
+    hint: "What uses it",
+  })}${selectField(visit, {
+    form: "create",
+    name: "privilege",
+    label: "Privilege",
+    value: choices.some(({ value }) => value === "member") ? "member" : "snapshotter",
+    choices,
+    hint: "At most your own role",
+  })}`;
+  const cancel = visit.to.settings("service-accounts");
+  return settingsContent(visit, "service-accounts", {
+    title: "New service account",
+    main: card({
+      id: "h-new",
+      title: "Service account",
+      note: "its keys are created in the next step",
+      body: padded(formOf(visit, { name: "create", submit: "Create account", fields, cancel })),
+    }),
+  });
+}
+
+async function showList(visit: Visit): Promise<Content> {
+  const { call, query, here, may } = visit;
+  const { kind } = await call(getOrganization);
+  const all = await call(listServiceAccounts);
+  const search = (query.get("search") ?? "").trim().toLowerCase();
+  const found = all.filter(({ name, description }) => `${name}\n${description ?? ""}`.toLowerCase().includes(search));
+  const create =
+    may(createServiceAccount) &&
+    kind === "shared" &&
+    linkButton(here({ ask: "create" }), html`${icon("plus")}New account`, { kind: "small" });
+  const main =
+    all.length === 0
+      ? html`<section class="card">${noAccounts(visit, kind)}</section>`
+      : html`${await expiringKeys(visit)}${
+          all.length > PER_PAGE && accountFilters(visit, found.length)
+        }${await accountList(visit, found, create)}`;
+  return settingsContent(visit, "service-accounts", { main });
+}
+
+const accountFilters = (visit: Visit, total: number): Html =>
+  filters(visit, {
+    items: [{ kind: "search", name: "search", label: "Search by name or description" }],
+    total,
+    what: total === 1 ? "account" : "accounts",
+  });
+
+const noAccounts = ({ may, here, to }: Visit, kind: string): Html =>
+  kind === "personal"
+    ? empty({
+        icon: "hubot",
+        title: "A personal organization has no service accounts",
+        text: "Create an API key of your own on your account page, or a service account in a shared organization.",
+        actions: linkButton(to.account(), "Your account", { icon: "person" }),
+      })
+    : empty({
+        icon: "hubot",
+        title: "No service accounts yet",
+        text: "A service account belongs to a machine: a pipeline, or what reports an environment. Its keys outlive people.",
+        actions:
+          may(createServiceAccount) &&
+          linkButton(here({ ask: "create" }), "New account", { icon: "plus", kind: "primary" }),
+      });
+
+async function expiringKeys({ call, to, now }: Visit): Promise<Html | null> {
+  const keys = await call(listExpiringApiKeys);
+  if (keys.length === 0) return null;
+  const rows = keys
+    .slice(0, MAX_EXPIRING)
+    .map(
+      (key) =>
+        html`<li>${icon("clock")}<div class="grow"><a class="name" href="${to.serviceAccount(key.service_account)}">${
+          key.service_account
+        }</a> <bdi class="muted">${key.description}</bdi></div><span class="st wait">${time(key.expires_at, now)}</span></li>`,
+    );
+  return card({
+    id: "h-expiring",
+    title: "Keys expiring soon",
+    note: "rotate them before they end",
+    more: count(keys.length),
+    body: html`<ul class="rows">${rows}</ul>`,
+    foot: keys.length > MAX_EXPIRING && `${keys.length - MAX_EXPIRING} more are not shown.`,
+  });
+}
+
+async function accountList(visit: Visit, accounts: readonly Account[], create: Html | false): Promise<Html> {
+  const { shown, pages } = sliceOf(visit.query, accounts, PER_PAGE);
+  const rows = await Promise.all(shown.map((account) => accountRow(visit, account)));
+  const list =
+    accounts.length === 0
+      ? empty({
+          icon: "search",
+          title: "No service account matches",
+          text: "The search looks for a part of the name or the description.",
+          actions: linkButton(visit.to.settings("service-accounts"), "Clear filters"),
+        })
+      : table({
+          caption: "Service accounts",
+          columns: [
+            { text: "Name" },
+            { text: "Role", className: "w-st" },
+            { text: "Keys", isRight: true },
+            { text: "Last used", isRight: true },
+          ],
+          rows,
+        });
+  return html`${card({
+    id: "h-accounts",
+    title: html`Service accounts ${count(accounts.length)}`,
+    more: create && html`<span class="right">${create}</span>`,
+    body: list,
+  })}${pager(visit, pages)}`;
+}
+
+async function accountRow({ call, to, now }: Visit, account: Account): Promise<Html> {
+  const keys = await call(listApiKeys, { params: { name: account.name } });
+  const used = keys.reduce((latest, key) => Math.max(latest, key.last_used_at), 0);
+  const name = nameCell({
+    href: to.serviceAccount(account.name),
+    name: account.name,
+    sub: account.description && html`<bdi>${account.description}</bdi>`,
+    mark: icon("hubot"),
+  });
+  const last = used === 0 ? html`<span class="muted">never</span>` : time(used, now);
+  return html`<tr>${name}<td>${tag(account.privilege)}</td><td class="r num" data-l="Keys">${keys.length}</td>
+<td class="r" data-l="Used">${last}</td></tr>`;
+}
+
+/** The link to the history of somebody's role. */
+export const historyLink = ({ to }: Visit, name: string): Html =>
+  moreLink(to.settings("audit-log", { tab: "memberships", search: name }), "History");

@@ -1,0 +1,172 @@
+/** All pages of the web interface on the story: every link leads somewhere, and no role gets more than the API gives. */
+import { gzipSync } from "node:zlib";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { allows, isOrgPermission, ROLES } from "../../src/domain/access.ts";
+import type { Role } from "../../src/domain/access.ts";
+import { pages } from "../../src/web/pages/index.ts";
+import { PAGES } from "../screenshots/pages.ts";
+import { htmlUrls } from "../story/html-urls.ts";
+import { startStoryServer } from "../story/server.ts";
+import type { StoryServer } from "../story/server.ts";
+import { ADMIN, EDGE, FRESH } from "../story/story.ts";
+import { createBrowser, PASSWORD, setPassword } from "./browser.ts";
+import type { Browser, Page } from "./browser.ts";
+
+const test = suite("web/every-page");
+
+const ACME = "acme";
+let told: StoryServer;
+let admin: Browser;
+test.before(async () => {
+  told = await startStoryServer();
+  admin = createBrowser(told.server.url);
+  await admin.login(ADMIN, PASSWORD);
+});
+test.after(() => told.server.stop());
+
+/** Bytes of a page as browsers get it. */
+const MAX_PAGE_BYTES = 60_000;
+
+/** The addresses within a page that lead to this server, without fragments. */
+function linksOf({ text }: Page, path: string): string[] {
+  const base = new URL(path, told.server.url);
+  return [...text.matchAll(/<a [^>]*href="([^"]*)"/g)]
+    .map(([, href = ""]) => href.replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code))))
+    .map((href) => new URL(href, base))
+    .filter(({ origin }) => origin === base.origin)
+    .map(({ pathname, search }) => `${pathname}${search}`);
+}
+
+const read = async (path: string): Promise<unknown> =>
+  (await told.server.call("GET", path, { key: told.story.keys.get(ADMIN) ?? null })).body;
+
+test("every page of the story is there, small, and shows no markup of its data", async () => {
+  const sessions = new Map<string | null, Browser>([
+    [ADMIN, admin],
+    [null, createBrowser(told.server.url)],
+  ]);
+  const problems: string[] = [];
+  for (const { name, path, as = ADMIN } of PAGES) {
+    const browser = sessions.get(as) ?? createBrowser(told.server.url);
+    if (!sessions.has(as) && as !== null) {
+      await browser.login(as, PASSWORD);
+      sessions.set(as, browser);
+    }
+    const address = typeof path === "string" ? path : await path(read as never);
+    const page = await browser.get(address);
+    if (page.status !== 200 && !name.startsWith("error-")) problems.push(`${name}: ${page.status} ${address}`);
+    if (/<script>|<img|javascript:/i.test(page.text)) problems.push(`${name}: markup of the data is not escaped`);
+    const bytes = gzipSync(page.text, { level: 4 }).length;
+    if (bytes > MAX_PAGE_BYTES) problems.push(`${name}: ${bytes} bytes compressed`);
+  }
+  assert.equal(problems, []);
+});
+
+test("every address of a page that an answer of the API contains leads to that page", async () => {
+  const { urls } = await htmlUrls(told, { orgs: [ACME, EDGE], maxRequests: 60 });
+  const problems: string[] = [];
+  for (const [url, operation] of urls) {
+    const { status } = await admin.get(url.replace("http://assay.test", ""));
+    if (status !== 200) problems.push(`${status} ${url} of ${operation}`);
+  }
+  assert.ok(urls.size > 50);
+  assert.equal(problems, []);
+});
+
+/** Pages that the crawl opens; the story has thousands, most of them of one kind. */
+const MAX_CRAWLED = 700;
+/** Pages of one kind: addresses that differ in names and numbers only. */
+const MAX_OF_A_KIND = 6;
+
+test("every link of every page leads somewhere", async () => {
+  const open = [ACME, EDGE, FRESH].map((org) => `/${org}`);
+  const seen = new Set(open);
+  const kinds = new Map<string, number>();
+  const problems: string[] = [];
+  let crawled = 0;
+  for (let path = open.shift(); path !== undefined && crawled < MAX_CRAWLED; path = open.shift()) {
+    // Downloads are tested with the API.
+    if (/^\/(?:api|doc)\//.test(path)) continue;
+    const page = await admin.get(path);
+    crawled++;
+    if (page.status >= 400) problems.push(`${page.status} ${path}`);
+    for (const link of page.status === 200 ? linksOf(page, path) : []) {
+      const kind = link
+        .replace(/=[^&]*/g, "=")
+        .replace(/[0-9a-f]{8,}|\d+/g, "0")
+        .split("/")
+        .slice(0, 7)
+        .join("/");
+      const count = kinds.get(kind) ?? 0;
+      if (seen.has(link) || count >= MAX_OF_A_KIND) continue;
+      seen.add(link);
+      kinds.set(kind, count + 1);
+      open.push(link);
+    }
+  }
+  assert.equal(problems, []);
+  assert.ok(crawled > 150, `${crawled} pages`);
+});
+
+/** What stands for the parameters of a page's path. */
+const PARAMETERS: Readonly<Record<string, string>> = {
+  org: ACME,
+  flow: "backend-api",
+  trail: "release-2.41.0",
+  environment: "staging",
+  snapshot: "1",
+  policy: "prod-baseline",
+  control: "SEC-REL-4",
+  name: "cyclonedx",
+  number: "1",
+};
+
+test("a form is refused to every role whose permission it lacks, and nothing changes", async () => {
+  const { server } = told;
+  const rows = (): unknown =>
+    server.db
+      .prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+      .all()
+      .filter(({ name }) => !/^(?:sessions|sqlite_)/.test(name))
+      .map(({ name }) => [name, server.db.prepare(`SELECT count(*) FROM "${name}"`).pluck().get()]);
+  const browsers = new Map<Role, Browser>();
+  for (const role of ROLES.filter((one) => one !== "admin")) {
+    server.given.user(ACME, role);
+    const { name } = server.db.prepare("SELECT name FROM users ORDER BY id DESC LIMIT 1").get() as { name: string };
+    await setPassword(server, name);
+    const browser = createBrowser(server.url);
+    await browser.login(name, PASSWORD);
+    browsers.set(role, browser);
+  }
+  const repository = server.db
+    .prepare<[string], string>(
+      "SELECT r.public_id FROM repos r JOIN organizations o ON o.id = r.organization_id WHERE o.name = ? LIMIT 1",
+    )
+    .pluck()
+    .get(ACME);
+  const parameters: Readonly<Record<string, string | undefined>> = { ...PARAMETERS, id: repository };
+  const before = rows();
+  const problems: string[] = [];
+  let refused = 0;
+  for (const page of pages.filter(({ path, forms }) => forms && path.startsWith("/{org}"))) {
+    const path = page.path.replace(/\{(\w+)\*?\}/g, (_, name: string) => parameters[name] ?? "x");
+    for (const [role, browser] of browsers) {
+      const csrf = await browser.readCsrfToken(`/${ACME}/flows`);
+      for (const [form, { operation }] of Object.entries(page.forms ?? {})) {
+        if (!isOrgPermission(operation.permission) || allows(operation.permission, { role, isPublic: false })) continue;
+        const answer = await browser.post(path, { csrf, form });
+        refused++;
+        if (answer.status !== 403) problems.push(`${role}: ${form} at ${page.path}: ${answer.status}`);
+        const shown = await browser.get(path);
+        if (shown.text.includes(`name="form" value="${form}"`))
+          problems.push(`${role} is shown ${form} at ${page.path}`);
+      }
+    }
+  }
+  assert.equal(problems, []);
+  assert.ok(refused > 0);
+  assert.equal(rows(), before);
+});
+
+test.run();
