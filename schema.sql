@@ -216,6 +216,7 @@ CREATE TABLE trails (
 ) STRICT;
 CREATE INDEX trails_by_organization ON trails (organization_id, id);
 CREATE INDEX trails_by_flow ON trails (flow_id, id);
+CREATE INDEX trails_needing_attention ON trails (organization_id, last_modified_at) WHERE state <> 'COMPLIANT';
 -- Most trails are compliant and not in it.
 CREATE INDEX trails_unfinished ON trails (flow_id, state, id) WHERE state <> 'COMPLIANT';
 
@@ -276,6 +277,7 @@ CREATE INDEX artifacts_by_flow_fingerprint ON artifacts (flow_id, fingerprint, r
 CREATE INDEX artifacts_by_commit ON artifacts (flow_id, git_commit);
 CREATE INDEX artifacts_by_organization_commit ON artifacts (organization_id, git_commit, id);
 CREATE INDEX artifacts_by_organization ON artifacts (organization_id, id);
+CREATE INDEX artifacts_by_name ON artifacts (organization_id, filename COLLATE NOCASE);
 CREATE INDEX artifacts_by_flow ON artifacts (flow_id, id);
 CREATE INDEX artifacts_by_repo ON artifacts (repo_id, id) WHERE repo_id IS NOT NULL;
 

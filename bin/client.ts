@@ -3,7 +3,7 @@
 
 import { build } from "esbuild";
 import type { Metafile, Plugin } from "esbuild";
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ICON_NAMES } from "../src/web/components/icon-names.ts";
 
@@ -32,16 +32,17 @@ export type ClientBuild = { metafiles: Metafile[]; packageFiles: string[] };
 export async function buildClient(root: string): Promise<ClientBuild> {
   const source = join(root, "src", "web", "client");
   const target = join(root, ".build", "client");
-  rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
   const metafiles: Metafile[] = [];
+  const contents = new Map<string, Buffer | string>();
   for (const [entry, outfile] of [
     ["app.ts", "app.js"],
     ["editor.ts", "editor.js"],
     ["styles/assay.css", "assay.css"],
   ] as const) {
-    const { metafile } = await build({
+    const { metafile, outputFiles } = await build({
       metafile: true,
+      write: false,
       absWorkingDir: root,
       entryPoints: [join(source, entry)],
       outfile: join(target, outfile),
@@ -57,17 +58,38 @@ export async function buildClient(root: string): Promise<ClientBuild> {
       logLevel: "warning",
     });
     metafiles.push(metafile);
+    for (const { contents: bytes } of outputFiles) contents.set(outfile, Buffer.from(bytes));
   }
-  const packageFiles: string[] = [];
+  const packageFiles = [join(root, "node_modules", "@primer", "primitives", "package.json")];
   for (const [name, from] of Object.entries(FONTS)) {
     const path = join(root, "node_modules", from);
-    copyFileSync(path, join(target, name));
+    contents.set(name, readFileSync(path));
     packageFiles.push(path);
   }
   const icons = join(root, "node_modules", "@primer", "octicons", "build", "data.json");
-  writeFileSync(join(target, "icons.json"), JSON.stringify(pickIcons(icons)));
+  contents.set("icons.json", JSON.stringify(pickIcons(icons)));
   packageFiles.push(icons);
+  replaceFiles(target, contents);
   return { metafiles, packageFiles };
+}
+
+const PARTIAL = ".partial";
+
+/**
+ * Makes a directory contain exactly these files. Each is replaced at once, and only if it changes: tests that run at the
+ * same time read them.
+ */
+function replaceFiles(directory: string, contents: ReadonlyMap<string, Buffer | string>): void {
+  for (const name of readdirSync(directory))
+    if (!contents.has(name) && !name.endsWith(PARTIAL)) rmSync(join(directory, name), { force: true });
+  for (const [name, content] of contents) {
+    const path = join(directory, name);
+    const bytes = Buffer.from(content);
+    if (existsSync(path) && readFileSync(path).equals(bytes)) continue;
+    const partial = join(directory, `${name}.${process.pid}${PARTIAL}`);
+    writeFileSync(partial, bytes);
+    renameSync(partial, path);
+  }
 }
 
 type IconData = Record<string, { heights: Record<string, { path: string }> }>;

@@ -43,7 +43,7 @@ const SOURCES: readonly Source[] = [
   { key: "guide/", from: "src/guide", accept: /^[a-z0-9-]+\.md$/ },
   { key: "ui/", from: "src/web/static", accept: null },
   // Built by bin/client.ts.
-  { key: "ui/client/", from: ".build/client", accept: null },
+  { key: "ui/client/", from: ".build/client", accept: /^[a-z-]+\.(js|css|json|woff2)$/ },
   {
     key: "swagger-ui/",
     from: "node_modules/swagger-ui-dist",

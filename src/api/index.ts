@@ -23,7 +23,10 @@ import * as attestationsReads from "./attestations/reads.ts";
 import * as attestationsSnyk from "./attestations/snyk.ts";
 import * as attestationsSonar from "./attestations/sonar.ts";
 import * as attestationsSystem from "./attestations/system.ts";
+import * as attestationsTrailAttestations from "./attestations/trail-attestations.ts";
+import * as attestationsTryAttestationType from "./attestations/try-attestation-type.ts";
 import * as environmentsAllowlists from "./environments/allowlists.ts";
+import * as environmentsArtifactRuns from "./environments/artifact-runs.ts";
 import * as environmentsDeployments from "./environments/deployments.ts";
 import * as environmentsEnvDiff from "./environments/env-diff.ts";
 import * as environmentsEnvironmentAuditlog from "./environments/environment-auditlog.ts";
@@ -32,12 +35,15 @@ import * as environmentsEnvironmentPolicies from "./environments/environment-pol
 import * as environmentsEnvironments from "./environments/environments.ts";
 import * as environmentsExplanations from "./environments/explanations.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
+import * as environmentsOverview from "./environments/overview.ts";
 import * as environmentsReports from "./environments/reports.ts";
+import * as environmentsSnapshotHistory from "./environments/snapshot-history.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
 import * as flowsArtifacts from "./flows/artifacts.ts";
 import * as flowsAuditPackages from "./flows/audit-packages.ts";
 import * as flowsBuilds from "./flows/builds.ts";
 import * as flowsFlows from "./flows/flows.ts";
+import * as flowsNameSearch from "./flows/name-search.ts";
 import * as flowsRepoReleases from "./flows/repo-releases.ts";
 import * as flowsRepos from "./flows/repos.ts";
 import * as flowsSearch from "./flows/search.ts";
@@ -85,7 +91,10 @@ const resources: readonly object[] = [
   attestationsSnyk,
   attestationsSonar,
   attestationsSystem,
+  attestationsTrailAttestations,
+  attestationsTryAttestationType,
   environmentsAllowlists,
+  environmentsArtifactRuns,
   environmentsDeployments,
   environmentsEnvDiff,
   environmentsEnvironmentAuditlog,
@@ -94,12 +103,15 @@ const resources: readonly object[] = [
   environmentsEnvironments,
   environmentsExplanations,
   environmentsLogicalEnvironments,
+  environmentsOverview,
   environmentsReports,
+  environmentsSnapshotHistory,
   environmentsSnapshots,
   flowsArtifacts,
   flowsAuditPackages,
   flowsBuilds,
   flowsFlows,
+  flowsNameSearch,
   flowsRepoReleases,
   flowsRepos,
   flowsSearch,

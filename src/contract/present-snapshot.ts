@@ -11,7 +11,7 @@ import type { PolicyDocument } from "../domain/policy/ast.ts";
 import { dumpPolicy } from "../domain/policy/document.ts";
 import { presentRuleVerdicts } from "../domain/policy/evaluate.ts";
 import type { Instances } from "../domain/snapshot/normalize.ts";
-import { hasMembers, isListOf, isNumber, isText, readStoredJson } from "../domain/stored-json.ts";
+import { isListOf, isNumber, readStoredJson } from "../domain/stored-json.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type {
@@ -33,6 +33,8 @@ import type {
   SnapshotDeploymentDiff,
   SnapshotResponse,
 } from "./snapshot-shapes.ts";
+import { listParts, listRows, selectRows } from "./snapshot-rows.ts";
+import type { Part, Row, Selection, StoredFacts } from "./snapshot-rows.ts";
 import { UNREADABLE, presentEach } from "./placeholders.ts";
 import type { PolicyEvaluation } from "./policy-evaluation.ts";
 
@@ -41,26 +43,6 @@ type Artifact = Static<typeof SnapshotArtifact>;
 type ArtifactFlow = Static<typeof SnapshotArtifactFlow>;
 type Diff = Static<typeof SnapshotDeploymentDiff>;
 type Dump = Static<typeof PolicyDump>;
-
-/**
- * A physical environment at one of its snapshots: the only part of a physical snapshot, one of several of a logical.
- */
-type Part = {
-  environment: EnvironmentRow;
-  snapshot: SnapshotRow;
-  /**
-   * Whether the snapshot shows the changes of this part. Of a logical snapshot's members, only the one that caused it
-   * does; the artifacts of the others are unchanged.
-   */
-  hasChanges: boolean;
-  /** Sent with the artifacts of logical environments only. */
-  memberName: string | null;
-};
-
-/** The JSON columns of a row. */
-type StoredFacts = { evaluation: ParsedEvaluation; reasons: readonly string[]; instances: Instances };
-/** `stored` is null for a row with damaged JSON. */
-type Row = { part: Part; row: EvaluatedArtifactRow; stored: StoredFacts | null };
 
 /** The presenter's context with everything that artifacts share, read for all of them together. */
 type SnapshotContext = PresenterContext & {
@@ -77,15 +59,17 @@ type SnapshotContext = PresenterContext & {
 /**
  * Presents a snapshot in full: the JSON text of a SnapshotResponse, in pieces. An artifact with a damaged record
  * becomes a placeholder and never fails the rest (semantics 9).
+ * @param selection a page of the artifacts; null: all of them
  */
 export function presentSnapshot(
   context: PresenterContext,
-  environment: EnvironmentRow,
-  snapshot: SnapshotRow,
+  { environment, snapshot }: { environment: EnvironmentRow; snapshot: SnapshotRow },
+  selection: Selection | null,
 ): string[] {
   const { store, organization, urls } = context;
   const parts = listParts(context, environment, snapshot);
-  const rows = parts.flatMap((part) => listRows(context, part));
+  const selected = selection && selectRows(context, parts, selection);
+  const rows = selected?.rows ?? parts.flatMap((part) => listRows(context, part));
   const shared = readShared(context, rows);
   const next =
     snapshot.idx < environment.snapshot_count ? store.snapshots.find(environment.id, snapshot.idx + 1) : null;
@@ -105,6 +89,7 @@ export function presentSnapshot(
     user_id: snapshot.user_id,
     user_name: snapshot.user_name,
     applied_policies: presentPolicies(shared, parts, rows),
+    ...(selected ? { pagination: selected.pagination } : {}),
   };
   const artifacts = presentEach(
     rows,
@@ -128,44 +113,7 @@ const withMember = (value: object, name: string, texts: readonly string[]): stri
   "}",
 ];
 
-function listParts({ store }: PresenterContext, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
-  if (environment.type !== "logical") return [{ environment, snapshot, hasChanges: true, memberName: null }];
-  return store.snapshots.listMembers(environment.id, snapshot.idx).map(({ member_id, member_index }) => {
-    const member = store.environments.get(member_id);
-    const own = store.snapshots.find(member_id, member_index);
-    if (!own) throw new Error(`snapshot ${member_index} of environment ${member_id} is gone`);
-    const hasChanges = member_id === snapshot.member_id;
-    return { environment: member, snapshot: own, hasChanges, memberName: member.name };
-  });
-}
-
-function listRows(context: PresenterContext, part: Part): Row[] {
-  const rows = context.store.snapshots.listEvaluated(part.environment.id, part.snapshot.idx);
-  return (part.hasChanges ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({
-    part,
-    row,
-    stored: readStoredFacts(context, row),
-  }));
-}
-
-const isTextList = isListOf(isText);
 const isNumberList = isListOf(isNumber);
-const hasStarts = hasMembers<Instances>("created");
-const isInstances = (value: unknown): value is Instances => hasStarts(value) && Array.isArray(value.created);
-
-/** The JSON columns of a row; null when one of them is damaged. */
-function readStoredFacts({ store }: PresenterContext, row: EvaluatedArtifactRow): StoredFacts | null {
-  try {
-    return {
-      reasons: readStoredJson(row.reasons_json, isTextList),
-      instances: readStoredJson(row.instances_json, isInstances),
-      evaluation: store.snapshots.parseEvaluation(row),
-    };
-  } catch {
-    return null;
-  }
-}
-
 function readShared(context: PresenterContext, rows: readonly Row[]): SnapshotContext {
   const { store } = context;
   const artifactIds = new Set<number>();
@@ -198,7 +146,7 @@ function readShared(context: PresenterContext, rows: readonly Row[]): SnapshotCo
 }
 
 /** The JSON text of an Artifact, in pieces. @throws Error for a damaged record */
-function presentArtifact(context: SnapshotContext, { part, row, stored }: Row): string[] {
+function presentArtifact(context: SnapshotContext, { part, row, stored, allowed }: Row): string[] {
   if (!stored) throw new Error("the record is damaged");
   const { evaluation, instances } = stored;
   const facts = withFlowNames(evaluation.facts, (id) => context.flowNames.get(id));
@@ -218,6 +166,7 @@ function presentArtifact(context: SnapshotContext, { part, row, stored }: Row): 
     deployment_diff: first?.deployment_diff ?? null,
     commit_lead_time: first?.commit_lead_time ?? null,
     flows,
+    ...allowed,
   };
   return withMember(artifact, "policy_decisions", [
     presentDecisions(context, facts, { id: row.evaluation_id, evaluation }),

@@ -41,6 +41,32 @@ type TemplateFacts = Template & { content: string };
 /** The members that every event of a trail has. */
 type EventOrigin = { org_id: string; flow_id: string; trail_id: string };
 
+/** Presents a trail without its history, which may be long. @param row as lists have it (store.trails.listed) */
+export const presentTrailOutline = (context: PresenterContext, row: TrailRow): TrailValue => ({
+  ...createTrailPresenter(context, []).outline(row, singleAllowance()),
+  events: [],
+});
+
+/**
+ * A part of the history, oldest first, and how many events it has. Starts and stops of artifacts are few compared with
+ * reports, so those are merged into the part of the stored events that can hold the page: an event of the page lies at
+ * most as many places before its place in the page as there are starts and stops.
+ */
+export function presentTrailEvents(
+  context: PresenterContext,
+  row: TrailRow,
+  window: (total: number) => { limit: number; offset: number },
+): { events: TrailEventValue[]; total: number } {
+  const { trails, artifactLocations } = context.store;
+  const moves = artifactLocations.listTransitionsByTrail([row.id]).get(row.id)?.length ?? 0;
+  const total = trails.countEvents(row.id) + moves;
+  const { limit, offset } = window(total);
+  const start = Math.max(0, offset - moves);
+  const stored = trails.listEventWindow(row.id, { limit: offset + limit - start, offset: start });
+  const merged = createTrailPresenter(context, [row]).listedEvents(row, stored);
+  return { events: merged.slice(offset - start, offset - start + limit), total };
+}
+
 /** Presents a trail with its whole history. @param row as lists have it (store.trails.listed) */
 export function presentTrail(context: PresenterContext, row: TrailRow): TrailValue {
   const presenter = createTrailPresenter(context, [row]);
@@ -84,6 +110,25 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
         presentStoredEvents(rows, origin),
         movesOf(row).map((move) => ({ ...presentMove(move), ...origin })),
       );
+    },
+    /** As `events`, for a list: a damaged event is marked, and never fails the list (semantics 9). */
+    listedEvents(row: TrailRow, rows: readonly TrailEventRow[]): TrailEventValue[] {
+      const origin = originOf(row);
+      const stored = presentEach(
+        rows,
+        (event) => presentStoredEvent(event, origin),
+        ({ type, timestamp }, unreadable) => ({ ...commonMembers({ type, timestamp }, origin), unreadable }),
+      );
+      const moved = presentEach(
+        movesOf(row),
+        (move): TrailEventValue => ({ ...presentMove(move), ...origin }),
+        (move, unreadable) => ({
+          ...presentMove({ ...move, git_commit_info_json: null, repo_info_json: null }),
+          ...origin,
+          unreadable,
+        }),
+      );
+      return mergeByTime(stored, moved);
     },
     /**
      * The JSON text of each of the same events, assembled from stored text: most of a page of trails is history, which
@@ -143,11 +188,20 @@ function presentUserData(stored: TrailRow["user_data_json"]): TrailValue["user_d
 }
 
 function* presentStoredEvents(rows: Iterable<TrailEventRow>, origin: EventOrigin): Generator<TrailEventValue> {
-  for (const { type, timestamp, event_json } of rows) {
-    const facts = readStoredJson(presentEventText(event_json), isObject);
-    yield { type: type as TrailEventValue["type"], timestamp, ...origin, ...facts };
-  }
+  for (const row of rows) yield presentStoredEvent(row, origin);
 }
+
+/** The members that an event has whatever its type. */
+const commonMembers = (
+  { type, timestamp }: Pick<TrailEventRow, "type" | "timestamp">,
+  origin: EventOrigin,
+): TrailEventValue => ({ type: type as TrailEventValue["type"], timestamp, ...origin });
+
+/** @throws StoredJsonError for a damaged record */
+const presentStoredEvent = (row: TrailEventRow, origin: EventOrigin): TrailEventValue => ({
+  ...commonMembers(row, origin),
+  ...readStoredJson(presentEventText(row.event_json), isObject),
+});
 
 /** The members of the stored text are appended to the common ones. @throws Error for a damaged record */
 function assembleEventText({ type, timestamp, event_json }: TrailEventText, origin: EventOrigin, id: number): string {

@@ -1,6 +1,6 @@
 /** The shapes of a snapshot in responses (semantics 6.5). */
 import { Type } from "typebox";
-import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
+import { Closed, Nullable, OneOf, Pagination, named } from "../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments/environments.ts";
 import { K8SOwner } from "./report-shapes.ts";
 import { GitCommitInfo } from "./shapes.ts";
@@ -103,6 +103,22 @@ export const SnapshotArtifact = named(
     flows: Type.Array(SnapshotArtifactFlow, {
       description: "Every flow that the artifact was reported to, the first one first; empty without provenance",
     }),
+    allowed: Type.Optional(
+      Nullable(
+        Closed(
+          {
+            user_name: Type.String({ description: "Display name of the user who allowed it" }),
+            description: Type.String({ description: "Reason" }),
+            timestamp: Type.Number({ description: "Epoch seconds" }),
+            expires_at: Nullable(Type.Number({ description: "Epoch seconds; null if the entry does not end" })),
+          },
+          {
+            description:
+              "In a page of artifacts: the allowlist entry that its evaluation was based on; null without one",
+          },
+        ),
+      ),
+    ),
   }),
 );
 
@@ -137,7 +153,8 @@ export const AppliedPolicy = named(
     version: Type.Integer(),
     policy_dump: PolicyDump,
     failing_artifacts: Type.Array(Closed({ name: Type.String(), fingerprint: Type.String() }), {
-      description: "Running artifacts that violate the policy, except those on the allowlist",
+      description:
+        "Running artifacts that violate the policy, except those on the allowlist; those of the page, if any",
     }),
   }),
 );
@@ -160,5 +177,6 @@ export const SnapshotResponse = named(
     user_name: Type.String(),
     artifacts: Type.Array(SnapshotArtifact),
     applied_policies: Type.Array(AppliedPolicy),
+    pagination: Type.Optional(Pagination),
   }),
 );

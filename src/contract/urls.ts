@@ -39,6 +39,8 @@ export function urlsFor(baseUrl: string) {
       { fingerprint, selector }: { fingerprint: string; selector: ArtifactSelector },
     ) => `${api("artifacts", org, flow, "fingerprint", fingerprint)}${formatQuery(selector)}`,
     environmentPage: (org: string, environment: string) => page(org, "environments", environment),
+    policyPage: (org: string, policy: string) => page(org, "policies", policy),
+    controlPage: (org: string, identifier: string) => page(org, "controls", identifier),
     environmentApi: (org: string, environment: string) => api("environments", org, environment),
     environmentEventsApi: (org: string, environment: string) => api("environments", org, environment, "events"),
     /** See wire-contract 4. */

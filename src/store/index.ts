@@ -38,8 +38,10 @@ import { logicalSnapshotStore } from "./environments/logical-snapshots.ts";
 import { membershipAuditLogStore } from "./accounts/membership-audit-log.ts";
 import { keyExpiryStore } from "./accounts/key-expiry.ts";
 import { eventFactStore } from "./notifications/event-facts.ts";
+import { nameSearchStore } from "./flows/name-search.ts";
 import { notificationTargetStore } from "./notifications/notification-targets.ts";
 import { organizationStore } from "./accounts/organizations.ts";
+import { overviewStore } from "./environments/overview.ts";
 import { passwordStore } from "./accounts/passwords.ts";
 import { policyPreviewStore } from "./policies/policy-previews.ts";
 import { policyStore } from "./policies/policies.ts";
@@ -52,6 +54,7 @@ import { retentionRuleStore } from "./retention/retention-rules.ts";
 import { searchStore } from "./flows/search.ts";
 import { serviceAccountStore } from "./accounts/service-accounts.ts";
 import { sessionStore } from "./accounts/sessions.ts";
+import { snapshotPageStore } from "./environments/snapshot-pages.ts";
 import { snapshotStore } from "./environments/snapshots.ts";
 import { staleArtifactStore } from "./environments/stale-artifacts.ts";
 import { policySubjectStore } from "./flows/policy-subjects.ts";
@@ -99,6 +102,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     repoLists: repoListStore(db),
     builds,
     search: searchStore(db),
+    nameSearch: nameSearchStore(db),
     templates,
     flows,
     trails: trailStore(db, sources, triggers),
@@ -124,6 +128,8 @@ export function openStore(db: Db, sources: SchemaSources) {
     environmentEvents: environmentEventStore(db),
     artifactLocations: artifactLocationStore(db),
     environmentLists: environmentListStore(db),
+    overview: overviewStore(db),
+    snapshotPages: snapshotPageStore(db),
     snapshots,
     explanations: explanationStore(db, { environments, flows, policies, versions, records, snapshots }),
     allowlists,

@@ -3,6 +3,7 @@
  * they load. All of it works without scripts.
  */
 import type Koa from "koa";
+import { getDefaultOrg, listOwnOrganizations } from "../api/accounts/users.ts";
 import { AppError, methodNotAllowed, routeNotFound } from "../errors.ts";
 import type { Caller } from "../http/in-process.ts";
 import { recordForLog } from "../http/request-log.ts";
@@ -21,7 +22,7 @@ import { pages, sections } from "./pages/index.ts";
 import { sendFile } from "./served-file.ts";
 import { changePassword, createAccountPage, endOtherSessions, endSession } from "./sign-in/account.ts";
 import { formatKeptForm } from "./sign-in/kept-form.ts";
-import { beginOidc, finishOidc, HOME_PATH, login, logout, sendLoginPage, showLogin } from "./sign-in/login.ts";
+import { beginOidc, finishOidc, login, logout, sendLoginPage, showLogin } from "./sign-in/login.ts";
 import type { PageContext, PageHandler } from "./sign-in/page-context.ts";
 import { isOwnForm, readFields, redirectTo, requestIdOf, sendMessage } from "./sign-in/page-context.ts";
 import { setUp, showSetup } from "./sign-in/setup.ts";
@@ -35,10 +36,21 @@ const session: PageHandler = ({ holderOf }, ctx) => {
 };
 
 /** Redirects browsers only: for other clients nothing exists at the root. */
-const root: PageHandler = (kit, ctx) => {
+const root: PageHandler = async (page, ctx) => {
   if (!acceptsHtml(ctx)) throw routeNotFound();
-  redirectTo(ctx, kit.holderOf(ctx) ? HOME_PATH : "/login");
+  redirectTo(ctx, page.holderOf(ctx) ? await page.homeOf(ctx, page.cookies.get(ctx, "session")) : "/login");
 };
+
+const ACCOUNT_PATH = "/account";
+
+/** The overview of the default organization, else of the only one; the account for a person with none or several. */
+async function findHome({ call, permits }: Caller): Promise<string> {
+  const { default_org_name: chosen } = await call(getDefaultOrg);
+  const { data, pagination } = await call(listOwnOrganizations, { query: { per_page: 1 } });
+  const name = chosen !== "" && permits({ permission: "org:read" }, chosen) ? chosen : data[0]?.name;
+  const isClear = name === chosen || pagination.total === 1;
+  return name !== undefined && isClear ? `/${encodeURIComponent(name)}` : ACCOUNT_PATH;
+}
 
 /** Chooses the theme of this browser. */
 const chooseTheme: PageHandler = async (page, ctx) => {
@@ -47,7 +59,7 @@ const chooseTheme: PageHandler = async (page, ctx) => {
   const theme = fields("theme");
   if (holder && isOwnForm(page, ctx, { holder, fields }) && Object.hasOwn(THEMES, theme))
     page.cookies.set(ctx, "theme", theme);
-  redirectTo(ctx, parseNextPath(fields("next")) ?? HOME_PATH);
+  redirectTo(ctx, parseNextPath(fields("next")) ?? ACCOUNT_PATH);
 };
 
 const PAGES: ReadonlyMap<string, Readonly<Partial<Record<"GET" | "POST", PageHandler>>>> = new Map([
@@ -97,6 +109,10 @@ export function createWebPages(dependencies: WebPageDependencies) {
     files,
     holderOf: (ctx) => sessionOf(ctx)?.holder ?? null,
     themeOf: pageServer.themeOf,
+    async homeOf(ctx, cookie) {
+      const found = findSession(cookie);
+      return found ? findHome(dependencies.createCaller(ctx, found.principal)) : ACCOUNT_PATH;
+    },
     async resumeForm(ctx, { path, cookie, entries }) {
       const found = sessionFrom(findSession(cookie));
       if (found) await pageServer.resume(ctx, path, { session: found, fields: fieldsOf(entries) });

@@ -35,21 +35,29 @@ export const quantile = (sorted: readonly number[], q: number): number =>
 export const sort = (values: readonly number[]): number[] => [...values].sort((a, b) => a - b);
 export const median = (values: readonly number[]): number => quantile(sort(values), 0.5);
 
-/** Sends requests with an id, by which their log lines are found. @throws Error with the first unexpected response */
-export function createAsk(url: string): Ask {
+/**
+ * Sends requests with an id, by which their log lines are found.
+ * @param options.root what all paths begin with
+ * @param options.headers how the requests authenticate
+ * @throws Error with the first unexpected response
+ */
+export function createAsk(
+  url: string,
+  { root = "/api/v2", headers: own = { Authorization: `Bearer ${KEY}` } as Record<string, string> } = {},
+): Ask {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   let count = 0;
   return function ask(method, path, body = null, expect = 200) {
     const bytes = body === null ? null : Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
     const id = `bench-${(count += 1)}`;
     const headers = {
-      Authorization: `Bearer ${KEY}`,
+      ...own,
       "X-Request-ID": id,
       ...(bytes === null ? {} : { "Content-Type": "application/json", "Content-Length": bytes.length }),
     };
     return new Promise((resolve, reject) => {
       const startedAt = performance.now();
-      const sent = request(`${url}/api/v2${path}`, { method, headers, agent }, (response) => {
+      const sent = request(`${url}${root}${path}`, { method, headers, agent }, (response) => {
         const chunks: Buffer[] = [];
         response.on("error", reject);
         response.on("data", (chunk: Buffer) => chunks.push(chunk));

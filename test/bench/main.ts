@@ -8,8 +8,8 @@
 // wait for it.
 //
 // The runtime part (`--only runtime`, runtime.ts) uses a server of its own and measures other things than throughput.
-// The lists part (`--only lists`, lists.ts) needs the database of `make bench-data` and is skipped without it. The
-// deliveries part (`--only deliveries`, deliveries.ts) uses a server of its own, too.
+// The lists and pages parts (`--only lists`, lists.ts; `--only pages`, pages.ts) need the database of `make bench-data`
+// and are skipped without it. The deliveries part (`--only deliveries`, deliveries.ts) uses a server of its own, too.
 //
 // All files are below .build, on the disk of the checkout. The program only prints; it exits with 0 unless a response
 // was wrong.
@@ -24,6 +24,7 @@ import { transferEvidence } from "./evidence.ts";
 import { measureLists } from "./lists.ts";
 import { drive, get, sendJson } from "./load.ts";
 import { downloadPackage } from "./packages.ts";
+import { measurePages } from "./pages.ts";
 import type { Load, Outcome } from "./load.ts";
 import { cpuSeconds, memory, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
@@ -51,8 +52,9 @@ const EVIDENCE_MEGABYTES = 1024;
 const COLD_STARTS = 5;
 /** The name of the part about environments, reports and snapshots for `--only`. */
 const RUNTIME = "runtime";
-/** The name of the part about lists on a large database. */
+/** The names of the parts about lists and pages on a large database. */
 const LISTS = "lists";
+const PAGES = "pages";
 
 const { values: options } = parseArgs({
   options: {
@@ -293,6 +295,10 @@ async function main(root: string): Promise<void> {
   if (only.test(LISTS)) {
     if (isBuilt()) await measureLists(root);
     else console.log("\nlists: skipped, run `make bench-data` first");
+  }
+  if (only.test(PAGES)) {
+    if (isBuilt()) await measurePages(root);
+    else console.log("\npages: skipped, run `make bench-data` first");
   }
   if (only.test("deliveries")) {
     const works = LINES.filter(({ title }) => title === UNCACHED || title === WRITE).map(

@@ -11,6 +11,8 @@ const fingerprint = `${sha}0123456789abcdef01234567`;
 const table: [string, string, string[], string[]][] = [
   ["flow", names.FLOW_NAME, ["a", "9", "a.b-c_d~e"], ["", ".a", "-a", "a b", "a/b", "a\n", "ä"]],
   ["user", names.USER_NAME, ["mia.w-1"], ["mia@x", ""]],
+  ["display name", names.USER_DISPLAY_NAME, ["", "Mia Wé 1"], ["a\n", "a\u0000", "a\u0085"]],
+  ["e-mail", names.USER_EMAIL, ["mia@acme.example"], ["mia", "@x", "a@", "a@b@c", "a b@c"]],
   ["organization", names.ORGANIZATION_NAME, ["acme-inc"], ["acme inc"]],
   ["trail", names.TRAIL_NAME, [sha, "v1.2.3~rc_1"], ["~a", "a+b", "a\n"]],
   ["policy", names.POLICY_NAME, ["prod~1"], ["_prod", "a:b"]],

@@ -31,6 +31,22 @@ const below =
 const tabs = (name: string, path: Path, all: readonly string[]): PhotographedPage[] =>
   all.map((tab) => ({ name: `${name}-${tab}`, path: below(path, `?tab=${tab}`) }));
 
+/** The explanation of an artifact that runs in the latest snapshot. */
+const why = (environment: string, image: string): Path =>
+  `/acme/why?environment=${environment}&snapshot=-1&fingerprint=${imageFingerprint(image)}`;
+
+const edgeWhy: Path = async (read) => {
+  const { snapshot } = await read("/explanations/edge/environments/markup/-1");
+  const { name, fingerprint } = snapshot.artifacts.find((one: any) => one.name.length === 256);
+  if (!name) throw new Error("The story has no artifact with a long name");
+  return `/edge/why?environment=markup&snapshot=1&fingerprint=${fingerprint}`;
+};
+
+const firstDecision: Path = async (read) => {
+  const { decisions } = await read("/controls/acme/SEC-REL-4/decisions");
+  return `/acme/controls/SEC-REL-4?decision=${decisions[0].id}`;
+};
+
 const SETTINGS = ["general", "members", "service-accounts", "webhooks", "retention", "audit-log"];
 /** Forms and questions of the settings, by what follows `/acme/settings/`. */
 const SETTINGS_FORMS: Readonly<Record<string, string>> = {
@@ -86,6 +102,19 @@ export const PAGES: readonly PhotographedPage[] = [
   })),
   { name: "attestation-sonar", path: drawer("backend-api", "release-2.40.3", "sonar-gate") },
   { name: "attestation-image", path: drawer("web-checkout", "release-8.3.1", "browser-tests") },
+  ...[
+    ["image", "web-checkout", "release-8.3.1", "browser-tests"],
+    ["archive", "backend-api", "release-2.41.0", "unit-tests"],
+    ["json", "backend-api", "release-2.41.0", "snyk-container"],
+  ].map(([kind, flow, trail, name]) => ({
+    name: `evidence-${kind}`,
+    path: below(drawer(flow as string, trail as string, name as string), "&view=evidence"),
+  })),
+  { name: "attestation-raw", path: below(drawer("backend-api", "release-2.41.0", "sbom"), "&view=json") },
+  {
+    name: "attestation-override-form",
+    path: below(drawer("backend-api", "release-2.41.0", "snyk-container"), "&ask=override"),
+  },
   { name: "attestation-edge", path: drawer("markup", "release-1", "text-1", "edge") },
 
   { name: "artifact", path: `/acme/flows/backend-api/artifacts/${backend}` },
@@ -125,26 +154,45 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "attestations", path: "/acme/attestations" },
   { name: "attestations-filtered", path: "/acme/attestations?type=snyk&is_compliant=false" },
   { name: "attestations-nothing-matches", path: "/acme/attestations?name=nothing-like-this" },
+  { name: "attestations-other-time", path: "/acme/attestations?name=unit-tests&to=2026-01-01&match=exact" },
+  { name: "attestations-regex", path: "/acme/attestations?name=%28&match=regex" },
+  { name: "artifacts-filtered", path: "/acme/artifacts?flow=backend-api" },
+  { name: "artifacts-edge", path: "/edge/artifacts" },
+  { name: "artifacts-nothing-matches", path: "/acme/artifacts?flow=no-such-flow" },
   { name: "attestations-edge", path: "/edge/attestations" },
   { name: "attestation-types", path: "/acme/attestation-types" },
   { name: "attestation-types-fresh", path: "/fresh/attestation-types" },
   { name: "attestation-type", path: "/acme/attestation-types/cyclonedx" },
-  { name: "attestation-type-new", path: "/acme/attestation-types/new" },
+  { name: "attestation-type-reader", path: "/acme/attestation-types/licenses", as: "auditor" },
+  { name: "attestation-type-new", path: "/acme/attestation-types?ask=create" },
+  { name: "attestation-type-version", path: "/acme/attestation-types/licenses?ask=version" },
+  { name: "attestation-type-archive", path: "/acme/attestation-types/licenses?ask=archive" },
 
   { name: "policies", path: "/acme/policies" },
   { name: "policies-fresh", path: "/fresh/policies" },
   { name: "policy", path: "/acme/policies/prod-baseline" },
   { name: "policy-edge", path: "/edge/policies/markup" },
-  ...tabs("policy", "/acme/policies/prod-baseline", ["edit", "versions", "environments", "events"]),
-  { name: "policy-new", path: "/acme/policies/new" },
+  { name: "policies-edge", path: "/edge/policies" },
+  { name: "policies-nothing-matches", path: "/acme/policies?search=nothing-like-this" },
+  { name: "policy-reader", path: "/acme/policies/prod-baseline", as: "auditor" },
+  ...tabs("policy", "/acme/policies/prod-baseline", ["versions", "environments", "events"]),
+  { name: "policy-version", path: "/acme/policies/prod-baseline?version=5" },
+  { name: "policy-diff", path: "/acme/policies/prod-baseline?tab=versions&against=4&version=7" },
+  { name: "policy-detach", path: "/acme/policies/prod-baseline?tab=environments&ask=detach&environment=k8s-prod" },
+  { name: "policy-new", path: "/acme/policies?ask=create" },
 
   { name: "controls", path: "/acme/controls" },
   { name: "controls-fresh", path: "/fresh/controls" },
   { name: "controls-edge", path: "/edge/controls" },
-  { name: "control-new", path: "/acme/controls/new" },
+  { name: "controls-archived", path: "/acme/controls?tab=archived" },
+  { name: "control-new", path: "/acme/controls?ask=create" },
   { name: "control", path: "/acme/controls/SEC-REL-4" },
   { name: "control-archived", path: "/acme/controls/SEC-ACC-9" },
-  ...tabs("control", "/acme/controls/SEC-REL-4", ["decisions", "coverage", "versions"]),
+  ...tabs("control", "/acme/controls/SEC-REL-4", ["coverage", "versions"]),
+  { name: "control-decision", path: firstDecision },
+  { name: "control-reader", path: "/acme/controls/SEC-REL-4", as: "auditor" },
+  { name: "control-edit", path: "/acme/controls/SEC-REL-4?ask=edit" },
+  { name: "control-archive", path: "/acme/controls/SEC-REL-4?ask=archive" },
 
   { name: "repos", path: "/acme/repos" },
   { name: "repos-fresh", path: "/fresh/repos" },
@@ -167,14 +215,27 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "settings-reader-webhooks", path: "/acme/settings/webhooks", as: "auditor" },
   { name: "settings-reader", path: "/acme/settings/members", as: "auditor" },
 
+  { name: "why", path: why("production-eu", "acme/backend-api:2.41.0") },
   {
-    name: "why",
-    path: async (read: Read) => {
-      const { index } = await read("/snapshots/acme/production-eu/-1");
-      return `/acme/why?environment=production-eu&snapshot=${index}&fingerprint=${backend}`;
-    },
+    name: "why-all-open",
+    path: below(why("production-eu", "acme/backend-api:2.41.0"), "&open=all&policy=pci-controls"),
   },
+  { name: "why-reader", path: why("production-eu", "acme/backend-api:2.41.0"), as: "auditor" },
+  { name: "why-no-provenance", path: why("k8s-prod", "debug-shell:latest") },
+  { name: "why-allowlisted", path: why("production-eu", "redis:7.4-alpine") },
+  { name: "why-compliant", path: why("production-eu", "acme/web-checkout:8.3.2") },
+  { name: "why-stopped", path: why("production-eu", "acme/backend-api:2.40.3") },
+  { name: "why-unknown", path: why("load-test", "acme/backend-api:2.40.2") },
+  { name: "why-logical", path: why("production", "acme/backend-api:2.40.3") },
+  { name: "why-snapshot", path: "/acme/why?environment=production-eu&snapshot=-1" },
+  { name: "why-snapshot-logical", path: "/acme/why?environment=production" },
+  { name: "why-snapshot-edge", path: "/edge/why?environment=markup" },
+  { name: "why-edge", path: edgeWhy },
   { name: "why-trail", path: "/acme/why?flow=backend-api&trail=release-2.41.0" },
+  { name: "why-trail-incomplete", path: "/acme/why?flow=backend-api&trail=pr-1490" },
+  { name: "why-trail-compliant", path: "/acme/why?flow=web-checkout&trail=release-8.3.2" },
+  { name: "why-trail-edge", path: `/edge/why?flow=${LONG_NAME}&trail=${LONG_NAME}` },
+  { name: "why-nothing", path: "/acme/why" },
   { name: "search", path: "/acme/search?q=9c1e5d0" },
   { name: "search-nothing", path: "/acme/search?q=fffffff" },
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { operations } from "../../src/api/index.ts";
+import { isReading } from "../../src/http/operation.ts";
 import { type AppError, unavailable } from "../../src/errors.ts";
 import { createLogger } from "../../src/log.ts";
 import { createDiskGuard, translateStorageError, probeWrite } from "../../src/server/disk-guard.ts";
@@ -212,7 +213,7 @@ serving(
         "reserve of 0 MB (disk-reserve). Nothing was stored",
     };
     const changes = operations.filter(
-      ({ method, status, permission }) => method !== "GET" && status !== "removed" && permission !== "signed",
+      (operation) => !isReading(operation) && operation.status !== "removed" && operation.permission !== "signed",
     );
     assert.ok(changes.length > 50);
     for (const { id, method, path } of changes) {

@@ -139,11 +139,18 @@ test("a form is refused to every role whose permission it lacks, and nothing cha
     await browser.login(name, PASSWORD);
     browsers.set(role, browser);
   }
+  const repository = server.db
+    .prepare<[string], string>(
+      "SELECT r.public_id FROM repos r JOIN organizations o ON o.id = r.organization_id WHERE o.name = ? LIMIT 1",
+    )
+    .pluck()
+    .get(ACME);
+  const parameters: Readonly<Record<string, string | undefined>> = { ...PARAMETERS, id: repository };
   const before = rows();
   const problems: string[] = [];
   let refused = 0;
   for (const page of pages.filter(({ path, forms }) => forms && path.startsWith("/{org}"))) {
-    const path = page.path.replace(/\{(\w+)\*?\}/g, (_, name: string) => PARAMETERS[name] ?? "x");
+    const path = page.path.replace(/\{(\w+)\*?\}/g, (_, name: string) => parameters[name] ?? "x");
     for (const [role, browser] of browsers) {
       const csrf = await browser.readCsrfToken(`/${ACME}/flows`);
       for (const [form, { operation }] of Object.entries(page.forms ?? {})) {

@@ -44,9 +44,16 @@ const FURTHER: Readonly<Record<string, readonly string[]>> = {
   detach_policy_from_env: ["policy_names"],
   // The pages of a flow filter its lists.
   list_trails: ["state", "search_by_name"],
+  // The page of a trail reads its history in pages.
+  get_trail: ["events"],
   list_deployments: ["flow_name"],
   // api_url leads to one record even where the trail does not distinguish it from others of its fingerprint.
   get_artifact_by_fingerprint: ["artifact_id"],
+  // The list of attestations by commit has neither pages nor the other filters.
+  get_attestations: ["commit"],
+  // Without them, answers are whole. Pages show neither all types at once nor long schemas.
+  get_custom_attestation_types: ["page", "per_page", "max_versions", "schemas"],
+  get_custom_attestation_type: ["max_versions", "schemas"],
 };
 /**
  * Parameters that are published differently from the table, each with the reason. A row whose reason no longer holds

@@ -70,6 +70,13 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   get_repo_live_artifacts: [],
   get_search: ["artifacts.attestations_json"],
   get_trail_attestation: RECORD,
+  list_trail_attestations: RECORD,
+  list_trail_events: [
+    "artifacts.git_commit_info_json",
+    "artifacts.repo_info_json",
+    "evaluations.facts_json",
+    "trail_events.event_json",
+  ],
   get_environment_notifications: ACTION,
   list_actions: ACTION,
   list_action_deliveries: ["deliveries.target_json"],
@@ -117,6 +124,12 @@ const UNMARKED: Readonly<Record<string, string>> = {
   "list_trails evaluations.facts_json":
     "the provenance of an artifact is unknown, and a history contains only what was reported",
   "list_trails_for_org evaluations.facts_json": "as list_trails",
+  "list_trail_events evaluations.facts_json": "as list_trails",
+};
+
+/** Lists that damaged records shorten, each with the reason. */
+const SHORTENED: Readonly<Record<string, string>> = {
+  "list_trail_events evaluations.facts_json": "the facts say which starts and stops belong to the trail",
 };
 
 /**
@@ -247,7 +260,8 @@ for (const operation of reads.filter(({ id }) => id in LISTS))
       const answer = await ask(draft);
       assert.is(answer.status, 200, `${name} damaged: ${answer.text}`);
       const now = items(answer);
-      assert.is(now.length, sound.length, `${name} damaged: the list has another length`);
+      if (!(`${operation.id} ${name}` in SHORTENED))
+        assert.is(now.length, sound.length, `${name} damaged: the list has another length`);
       const changed = now.filter((item, index) => item !== sound[index]);
       if (!(`${operation.id} ${name}` in UNMARKED))
         assert.equal(

@@ -18,6 +18,7 @@ import { readNestedJson } from "../nested-json.ts";
 import { Name, Text } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { presentEach } from "../../contract/placeholders.ts";
+import { definePaging } from "../paging.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { configurationForm, versionFields } from "../uploads.ts";
 
@@ -51,7 +52,15 @@ const SummaryEntry = named(
     expression: Expression,
   }),
 );
-const Summary = Nullable(Type.Array(SummaryEntry, { maxItems: MAX_EXPRESSIONS }));
+export const Summary = Nullable(Type.Array(SummaryEntry, { maxItems: MAX_EXPRESSIONS }));
+
+export const Evaluator = Type.Union([JQEvaluator, DefaultEvaluator], {
+  description: "How data is evaluated; by default, data that matches the schema is compliant",
+});
+export type Evaluator = Static<typeof Evaluator>;
+/** The rules of an evaluator; none for the default one. */
+export const evaluatorRules = (evaluator: Evaluator | null | undefined): string[] =>
+  evaluator && "rules" in evaluator ? evaluator.rules : [];
 
 const CustomAttestationTypePostInput = named(
   "CustomAttestationTypePostInput",
@@ -60,11 +69,7 @@ const CustomAttestationTypePostInput = named(
       description: "Name of the type; an existing type gets a new version and is active again",
     }),
     description: Maybe(Text),
-    evaluator: Maybe(
-      Type.Union([JQEvaluator, DefaultEvaluator], {
-        description: "How data is evaluated; by default, data that matches the schema is compliant",
-      }),
-    ),
+    evaluator: Maybe(Evaluator),
     summary: Type.Optional(Summary),
   }),
 );
@@ -163,23 +168,48 @@ const presentHead = ({ organization }: OperationContext, row: CustomTypeRow) => 
   archived: row.archived_at !== null,
 });
 
-const presentType = (context: OperationContext, row: CustomTypeRow, allowance: Allowance): TypeView => ({
-  ...presentHead(context, row),
-  created_by: row.created_by,
-  created_at: row.created_at,
-  last_modified_at: row.last_modified_at,
-  versions: presentVersions(context.store.customAttestationTypes.listVersions(row.id), allowance),
-});
+/** What a reader may ask for less of: pages need neither old versions nor long schemas. */
+const SHORTER = {
+  max_versions: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1_000, description: "Only so many versions of a type, the newest ones" }),
+  ),
+  schemas: Type.Boolean({ default: true, description: "`false` leaves out `type_schema`" }),
+};
+type Shorter = { max_versions?: number; schemas: boolean };
+
+function presentType(
+  context: OperationContext,
+  row: CustomTypeRow,
+  { allowance, max_versions, schemas: hasSchemas }: { allowance: Allowance } & Shorter,
+): TypeView {
+  const limit = max_versions ?? null;
+  const rows = context.store.customAttestationTypes.listVersions(row.id, { limit, hasSchemas });
+  return {
+    ...presentHead(context, row),
+    created_by: row.created_by,
+    created_at: row.created_at,
+    last_modified_at: row.last_modified_at,
+    versions: presentVersions(rows, allowance),
+  };
+}
+
+const PAGING = definePaging({ perPage: 20, maxPerPage: 100, optional: true });
 
 /**
- * The schema in an uploaded file, as JSON text. @throws AppError invalid on `type_schema` unless it is a JSON object
+ * The schema in an uploaded file, as JSON text.
+ * @param what names the file in the refusal of too large JSON
+ * @throws AppError invalid on `type_schema` unless it is a JSON object
  */
-async function readSchema(context: OperationContext, { bytes }: UploadedFile): Promise<string> {
+export async function readSchema(
+  context: OperationContext,
+  { bytes }: Pick<UploadedFile, "bytes">,
+  what = "The file 'type_schema'",
+): Promise<string> {
   let schema: unknown;
   try {
     schema = await readNestedJson(context, bytes, {
       field: "type_schema",
-      what: "The file 'type_schema'",
+      what,
       bounds: RECORD_BOUNDS,
       asText: true,
     });
@@ -222,7 +252,7 @@ export const postCustomAttestationType = operation({
   async prepare(context, { body, file }): Promise<TypeDefinition> {
     const { customTypes, organization } = context;
     const { evaluator, summary = null } = body;
-    const rules = evaluator && "rules" in evaluator ? evaluator.rules : [];
+    const rules = evaluatorRules(evaluator);
     const definition = { schema: file && (await readSchema(context, file)), rules, summary };
     const problems = await customTypes.check(`types of ${organization.id}`, definition);
     if (Object.keys(problems).length > 0) throw invalid(problems);
@@ -251,22 +281,20 @@ export const getCustomAttestationTypes = operation({
   path: "/custom-attestation-types/{org}",
   tag: "Custom Attestation Types",
   summary: "List the custom attestation types of an organization",
-  description: "All types by name, including archived ones, each with its versions.",
+  description:
+    "All types by name, including archived ones, each with its versions. With `page` or `per_page`, one page of them.",
   permission: "custom_type:read",
   audit: null,
   params: OrgPath,
-  query: NoQuery,
+  query: Closed({ ...PAGING.query, ...SHORTER }),
   body: NO_BODY,
   responses: { 200: { description: "The types", schema: Type.Array(CustomAttestationTypeResponse) } },
   example: { params: { org: "acme" } },
-  handle(context) {
+  handle(context, { query }) {
     const allowance = listAllowance();
-    return {
-      status: 200,
-      body: context.store.customAttestationTypes
-        .list(context.organization.id)
-        .map((row) => presentType(context, row, allowance)),
-    };
+    const window = PAGING.optionalWindow(query) ?? undefined;
+    const rows = context.store.customAttestationTypes.list(context.organization.id, window);
+    return { status: 200, body: rows.map((row) => presentType(context, row, { ...query, allowance })) };
   },
 });
 
@@ -282,6 +310,7 @@ export const getCustomAttestationType = operation({
   params: TypePath,
   query: Closed({
     version: Type.Optional(Type.String({ description: "Number of a version; ignored unless it is an integer" })),
+    ...SHORTER,
   }),
   body: NO_BODY,
   responses: {
@@ -293,7 +322,7 @@ export const getCustomAttestationType = operation({
     const types = context.store.customAttestationTypes;
     const row = types.require(context.organization, params.custom_attestation_type_name);
     if (!/^[+-]?\d+$/.test(query.version ?? ""))
-      return { status: 200, body: presentType(context, row, listAllowance()) };
+      return { status: 200, body: presentType(context, row, { ...query, allowance: listAllowance() }) };
     const number = Number(query.version);
     const version = Number.isSafeInteger(number) ? types.findVersion(row.id, number) : null;
     if (!version) throw notFound(`version ${query.version} does not exist for custom attestation type '${row.name}'`);

@@ -63,6 +63,7 @@ export const getAttestations = operation({
   params: OrgPath,
   query: Closed({
     attestation_id: Type.Optional(Type.String({ description: "Only the record with this id" })),
+    commit: Type.Optional(Matching(COMMIT_SHA, { description: "The full id of the commit" })),
     name: Type.Optional(Type.String({ description: "Exact name; not together with `name_regex`" })),
     name_regex: Type.Optional(
       Type.String({ description: "RE2 expression that matches part of the name; not together with `name`" }),
@@ -88,6 +89,7 @@ export const getAttestations = operation({
         organizationId: organization.id,
         before: query.after === undefined ? null : parseCursor("after", query.after),
         publicId: query.attestation_id ?? null,
+        commit: query.commit ?? null,
         names: query.name === undefined ? names : [query.name],
         flowIds:
           query.flow === undefined

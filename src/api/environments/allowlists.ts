@@ -11,7 +11,10 @@ import type { AllowlistRow } from "../../store/environments/allowlists.ts";
 import { operation } from "../context.ts";
 import { reevaluateForAllowlist } from "./record-report.ts";
 import { Fingerprint, MAX_PATH_CHARS, Text } from "../../contract/shapes.ts";
+import { definePaging } from "../paging.ts";
 import { EnvironmentPath, OrgPath, NoQuery } from "../paths.ts";
+
+const PAGES = definePaging({ perPage: 25, maxPerPage: 100, optional: true });
 
 const AllowlistPutInput = named(
   "AllowlistPutInput",
@@ -122,16 +125,34 @@ export const listAllowlist = operation({
   tag: "Allowlists",
   summary: "List the allowlist entries of all environments",
   description:
-    "Newest first. Of several entries for one fingerprint in one environment, the newest counts, until it ends.",
+    "Newest first. Of several entries for one fingerprint in one environment, the newest counts, until it ends. All " +
+    "of them or, with `page` or `per_page`, a page.",
   permission: "environment:read",
   audit: null,
   params: OrgPath,
-  query: NoQuery,
+  query: Closed({
+    ...PAGES.query,
+    env_name: Type.Optional(Type.String({ description: "Name of an environment; an unknown one has no entries" })),
+    fingerprint: Type.Optional(Type.String({ description: "Fingerprint of an artifact" })),
+    in_force: Type.Optional(Type.Boolean({ default: false, description: "Only entries that count" })),
+  }),
   body: NO_BODY,
-  responses: { 200: { description: "All entries", schema: Type.Array(AllowlistResponse) } },
-  example: { params: { org: "acme" } },
-  handle({ store, organization }) {
-    return { status: 200, body: store.allowlists.list(organization.id).map(presentEntry) };
+  responses: { 200: { description: "The entries", schema: Type.Array(AllowlistResponse) } },
+  example: { params: { org: "acme" }, query: { env_name: "production", in_force: "true" } },
+  handle({ store, organization }, { query }) {
+    const environment = query.env_name ? store.environments.find(organization.id, query.env_name) : null;
+    const filter = {
+      // An unknown environment has an id that no environment has.
+      environmentId: query.env_name ? (environment?.id ?? -1) : null,
+      fingerprint: query.fingerprint ?? null,
+      inForce: query.in_force ?? false,
+    };
+    const rows = store.allowlists.list(
+      organization.id,
+      filter,
+      PAGES.optionalWindow(query) ?? { limit: -1, offset: 0 },
+    );
+    return { status: 200, body: rows.map(presentEntry) };
   },
 });
 

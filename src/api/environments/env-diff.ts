@@ -9,7 +9,8 @@ import { invalid } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Message, Nullable, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
-import type { RunningArtifactRow, SnapshotRow } from "../../store/environments/snapshots.ts";
+import type { RunningDetailRow, RunningKeyRow } from "../../store/environments/snapshot-pages.ts";
+import type { SnapshotRow } from "../../store/environments/snapshots.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { expressionProblem, requireSnapshot } from "./snapshots.ts";
@@ -39,6 +40,7 @@ const DiffItem = named(
   Closed({
     snapshot_id: Nullable(Type.String({ description: "`ENV#N`; null in `changed` and `not-changed`" })),
     artifacts: Type.Array(ArtifactInfo),
+    total: Type.Optional(Type.Integer({ description: "With `limit`: the artifacts before it was applied" })),
   }),
 );
 
@@ -65,11 +67,19 @@ export const environmentDiff = operation({
   path: "/env-diff/{org}",
   tag: "EnvDiff",
   summary: "Compare the artifacts of two snapshots",
-  description: "Compares by fingerprint. `changed` has the artifacts that run in both with different instance counts.",
+  description:
+    "Compares by fingerprint. `changed` has the artifacts that run in both with different instance counts. With " +
+    "`limit`, each of the four lists has at most that many artifacts, by name, and their `total`.",
   permission: "environment:read",
   audit: null,
   params: OrgPath,
-  query: Closed({ snappish1: Expression, snappish2: Expression }),
+  query: Closed({
+    snappish1: Expression,
+    snappish2: Expression,
+    limit: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 1_000, description: "Artifacts of each list; all without it" }),
+    ),
+  }),
   body: NO_BODY,
   responses: {
     200: { description: "The differences", schema: EnvironmentDiffResponse },
@@ -91,21 +101,12 @@ export const environmentDiff = operation({
       readSide(context, { label: query.snappish1, now }, first),
       readSide(context, { label: query.snappish2, now }, second),
     ];
-    return { status: 200, body: compare(s1, s2) };
+    return { status: 200, body: present(context, compare(s1, s2), query.limit ?? null) };
   },
 });
 
-/** An artifact in one snapshot, with all its instances. `flow`: name of its first flow, "" without provenance. */
-type RunningArtifact = {
-  fingerprint: string;
-  name: string;
-  latest: number;
-  flowId: number | null;
-  flow: string;
-  commitUrl: string | null;
-  instances: number;
-  pods: Set<string>;
-};
+/** An artifact in one snapshot, with all its rows. */
+type RunningArtifact = { fingerprint: string; name: string; ids: number[]; instances: number };
 type Side = { id: string; artifacts: Map<string, RunningArtifact> };
 
 /**
@@ -123,88 +124,115 @@ function readSide(
   for (const row of readRunning(context, environment, snapshot)) {
     // Unresolved images share only the lack of a fingerprint.
     const key = row.fingerprint === "" ? `:${row.name}` : row.fingerprint;
-    let artifact = artifacts.get(key);
-    if (!artifact) {
-      artifact = toRunningArtifact(row);
-      artifacts.set(key, artifact);
-    }
-    addInstances(artifact, row);
+    const artifact = artifacts.get(key);
+    if (artifact) {
+      artifact.ids.push(row.id);
+      artifact.instances += row.now;
+    } else artifacts.set(key, { fingerprint: row.fingerprint, name: row.name, ids: [row.id], instances: row.now });
   }
-  const flowNames = context.store.flows.findPresentNames([...artifacts.values()].flatMap(({ flowId }) => flowId ?? []));
-  for (const artifact of artifacts.values())
-    if (artifact.flowId !== null) artifact.flow = flowNames.get(artifact.flowId) ?? artifact.flow;
   return { id: `${environment.name}#${snapshot.idx}`, artifacts };
 }
 
-const toRunningArtifact = (row: RunningArtifactRow): RunningArtifact => ({
-  fingerprint: row.fingerprint,
-  name: row.name,
-  latest: 0,
-  instances: 0,
-  pods: new Set<string>(),
-  ...readProvenance(row),
-});
-
-function addInstances(artifact: RunningArtifact, row: RunningArtifactRow): void {
-  // Without them where the record is damaged; the row itself has their number.
-  const { created, pods } = readStoredJsonOrNull(row.instances_json, isInstances) ?? { created: [] };
-  artifact.instances += row.now;
-  for (const start of created) artifact.latest = Math.max(artifact.latest, start);
-  for (const pod of Object.keys(pods ?? {})) artifact.pods.add(pod);
-}
-
-function readRunning(
-  { store }: OperationContext,
-  environment: EnvironmentRow,
-  { idx }: SnapshotRow,
-): RunningArtifactRow[] {
-  if (environment.type !== "logical") return store.snapshots.listRunning(environment.id, idx);
+function readRunning({ store }: OperationContext, environment: EnvironmentRow, { idx }: SnapshotRow): RunningKeyRow[] {
+  if (environment.type !== "logical") return store.snapshotPages.listRunningKeys(environment.id, idx);
   return store.snapshots
     .listMembers(environment.id, idx)
-    .flatMap(({ member_id, member_index }) => store.snapshots.listRunning(member_id, member_index));
+    .flatMap(({ member_id, member_index }) => store.snapshotPages.listRunningKeys(member_id, member_index));
 }
 
 const isFacts = hasMembers<Facts>("flows");
 const hasCreated = hasMembers<Instances>("created");
 const isInstances = (value: unknown): value is Instances => hasCreated(value) && Array.isArray(value.created);
 
-/** The first flow as stored. A damaged record reads as without provenance, so that it does not fail the rest. */
-function readProvenance({ facts_json }: RunningArtifactRow): Pick<RunningArtifact, "flowId" | "flow" | "commitUrl"> {
-  const first = readStoredJsonOrNull(facts_json, isFacts)?.flows[0];
-  return { flowId: first?.flow_id ?? null, flow: first?.flow ?? "", commitUrl: first?.commit_url ?? null };
+/** An artifact with its instances in both snapshots. `shown`: in the second one, or in the only one that has it. */
+type Compared = { shown: RunningArtifact; s1: number; s2: number };
+type Comparison = { s1: string; s2: string; onlyFirst: Compared[]; onlySecond: Compared[] } & {
+  changed: Compared[];
+  same: Compared[];
+};
+
+function compare(s1: Side, s2: Side): Comparison {
+  const comparison: Comparison = { s1: s1.id, s2: s2.id, onlyFirst: [], onlySecond: [], changed: [], same: [] };
+  for (const [key, artifact] of s1.artifacts)
+    if (!s2.artifacts.has(key)) comparison.onlyFirst.push({ shown: artifact, s1: artifact.instances, s2: 0 });
+  for (const [key, artifact] of s2.artifacts) {
+    const before = s1.artifacts.get(key)?.instances ?? 0;
+    const group = before === 0 ? "onlySecond" : before === artifact.instances ? "same" : "changed";
+    comparison[group].push({ shown: artifact, s1: before, s2: artifact.instances });
+  }
+  return comparison;
 }
 
 type Info = Static<typeof ArtifactInfo>;
+type Item = Static<typeof DiffItem>;
 
-function compare(s1: Side, s2: Side): Static<typeof EnvironmentDiffResponse> {
-  const onlyFirst: Info[] = [];
-  const onlySecond: Info[] = [];
-  const changed: Info[] = [];
-  const same: Info[] = [];
-  for (const [key, artifact] of s1.artifacts)
-    if (!s2.artifacts.has(key)) onlyFirst.push(toInfo(artifact, { s1: artifact.instances, s2: 0 }));
-  for (const [key, artifact] of s2.artifacts) {
-    const before = s1.artifacts.get(key)?.instances ?? 0;
-    const group = before === 0 ? onlySecond : before === artifact.instances ? same : changed;
-    group.push(toInfo(artifact, { s1: before, s2: artifact.instances }));
-  }
+/** @param limit artifacts of each list; null: all */
+function present(
+  context: OperationContext,
+  comparison: Comparison,
+  limit: number | null,
+): Static<typeof EnvironmentDiffResponse> {
+  const cut = (all: Compared[]): Compared[] => (limit === null ? all : all.slice(0, limit));
+  const { onlyFirst, onlySecond, changed, same } = comparison;
+  const shown = [onlyFirst, onlySecond, changed, same].flatMap(cut);
+  const details = readDetails(context, shown);
+  const item = (snapshot_id: string | null, all: Compared[]): Item => ({
+    snapshot_id,
+    artifacts: cut(all).map((compared) => toInfo(compared, details(compared.shown))),
+    ...(limit === null ? {} : { total: all.length }),
+  });
   return {
-    snappish1: { snapshot_id: s1.id, artifacts: onlyFirst },
-    snappish2: { snapshot_id: s2.id, artifacts: onlySecond },
-    changed: { snapshot_id: null, artifacts: changed },
-    "not-changed": { snapshot_id: null, artifacts: same },
+    snappish1: item(comparison.s1, onlyFirst),
+    snappish2: item(comparison.s2, onlySecond),
+    changed: item(null, changed),
+    "not-changed": item(null, same),
   };
 }
 
-/** @param instances how many each snapshot has */
-const toInfo = (artifact: RunningArtifact, instances: { s1: number; s2: number }): Info => ({
-  fingerprint: artifact.fingerprint,
-  name: artifact.name,
-  most_recent_timestamp: artifact.latest,
-  flow: artifact.flow,
-  commit_url: artifact.commitUrl,
-  instance_count: artifact.instances,
-  s1_instance_count: instances.s1,
-  s2_instance_count: instances.s2,
-  pods: [...artifact.pods].sort(),
+/** `latest`: start of the latest instance, epoch seconds. `flow`: name of the first flow, "" without provenance. */
+type Details = { latest: number; flow: string; commitUrl: string | null; pods: readonly string[] };
+
+/** The details of artifacts, read for all of them together. */
+function readDetails(
+  { store }: OperationContext,
+  compared: readonly Compared[],
+): (artifact: RunningArtifact) => Details {
+  const rows = store.snapshotPages.findRunningDetails(compared.flatMap(({ shown }) => shown.ids));
+  const provenances = new Map(
+    compared.map(({ shown }) => [shown, readProvenance(rows.get(shown.ids[0] as number))] as const),
+  );
+  const flowNames = store.flows.findPresentNames([...provenances.values()].flatMap(({ flowId }) => flowId ?? []));
+  return (artifact) => {
+    const { flowId, flow, commitUrl } = provenances.get(artifact) ?? readProvenance(undefined);
+    const pods = new Set<string>();
+    let latest = 0;
+    for (const id of artifact.ids) {
+      // Without them where the record is damaged; the row itself has the number of instances.
+      const instances = readStoredJsonOrNull(rows.get(id)?.instances_json ?? "", isInstances);
+      for (const start of instances?.created ?? []) latest = Math.max(latest, start);
+      for (const pod of Object.keys(instances?.pods ?? {})) pods.add(pod);
+    }
+    const name = flowId === null ? undefined : flowNames.get(flowId);
+    return { latest, flow: name ?? flow, commitUrl, pods: [...pods].sort() };
+  };
+}
+
+type Provenance = { flowId: number | null; flow: string; commitUrl: string | null };
+
+/** The first flow as stored. A damaged record reads as without provenance, so that it does not fail the rest. */
+function readProvenance(row: RunningDetailRow | undefined): Provenance {
+  const first = readStoredJsonOrNull(row?.facts_json ?? "", isFacts)?.flows[0];
+  return { flowId: first?.flow_id ?? null, flow: first?.flow ?? "", commitUrl: first?.commit_url ?? null };
+}
+
+const toInfo = ({ shown, s1, s2 }: Compared, { latest, flow, commitUrl, pods }: Details): Info => ({
+  fingerprint: shown.fingerprint,
+  name: shown.name,
+  most_recent_timestamp: latest,
+  flow,
+  commit_url: commitUrl,
+  instance_count: shown.instances,
+  s1_instance_count: s1,
+  s2_instance_count: s2,
+  pods: [...pods],
 });

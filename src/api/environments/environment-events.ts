@@ -7,14 +7,18 @@ import type { Static } from "typebox";
 import { withFlowNames } from "../../domain/compliance/environment.ts";
 import type { Facts, FlowRecord } from "../../domain/compliance/environment.ts";
 import { BOUND_PATTERN, INTERVAL_PATTERN } from "../../domain/snapshot/expression.ts";
-import { describeEvent, kindOf } from "../../domain/snapshot/events.ts";
+import { EVENT_KINDS, describeEvent, kindOf } from "../../domain/snapshot/events.ts";
+import type { EventKind } from "../../domain/snapshot/events.ts";
 import { hasMembers, isListOf, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { buildCompareUrl } from "../../domain/network/urls.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Deprecated, Message, Nullable, Repeated, named } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, Deprecated, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
 import { readSelector } from "../../store/flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
+import { MAX_SEARCHED_EVENTS } from "../../store/environments/environment-events.ts";
 import type { EnvironmentEventRow, Exit } from "../../store/environments/environment-events.ts";
+import type { EnvironmentRow } from "../../store/environments/environments.ts";
+import { MAX_PATH_CHARS } from "../../contract/shapes.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { PAGING_HEADERS, definePaging, buildPagingHeaders } from "../paging.ts";
@@ -96,6 +100,15 @@ export const getEnvEvents = operation({
         "(`1hour`, `2days`, `30mins`), or a Unix timestamp above 1000000000",
     ),
     end: Bound("Last snapshot, `NOW` by default; same format as `start`"),
+    search: Type.Optional(
+      Type.String({
+        maxLength: MAX_PATH_CHARS,
+        description:
+          `Part of the name of the artifact, in any case, or the beginning of its fingerprint. With \`search\` or ` +
+          `\`kind\`, the first ${MAX_SEARCHED_EVENTS} events of the range are searched`,
+      }),
+    ),
+    kind: Repeated(OneOf(EVENT_KINDS), { description: "Events of any of these kinds" }),
     from: Moment("Epoch seconds: events reported at this time or later"),
     to: Moment("Epoch seconds: events reported at this time or earlier"),
   }),
@@ -111,11 +124,10 @@ export const getEnvEvents = operation({
     const range = resolveEventRange(context, environment, query);
     const filter = { ...range, repoIds: requireRepoIds(context, query.repo_name) };
     const window = PAGES.window(query);
-    const total = store.environmentEvents.count(environment, filter);
-    const rows = store.environmentEvents.list(environment, filter, {
-      reverse: query.reverse,
-      limit: window.limit,
-      offset: window.offset,
+    const { rows, total } = readPage(context, environment, {
+      filter,
+      search: { text: query.search ?? "", kinds: query.kind ?? [] },
+      page: { reverse: query.reverse, limit: window.limit, offset: window.offset },
     });
     const address = urls.environmentEventsApi(organization.name, environment.name);
     return {
@@ -125,6 +137,29 @@ export const getEnvEvents = operation({
     };
   },
 });
+
+type Events = OperationContext["store"]["environmentEvents"];
+
+function readPage(
+  { store: { environmentEvents } }: OperationContext,
+  environment: EnvironmentRow,
+  {
+    filter,
+    search,
+    page,
+  }: {
+    filter: Parameters<Events["list"]>[1];
+    search: { text: string; kinds: readonly EventKind[] };
+    page: Parameters<Events["list"]>[2];
+  },
+): { rows: EnvironmentEventRow[]; total: number } {
+  if (search.text !== "" || search.kinds.length > 0)
+    return environmentEvents.search(environment, { ...filter, ...search }, page);
+  return {
+    rows: environmentEvents.list(environment, filter, page),
+    total: environmentEvents.count(environment, filter),
+  };
+}
 
 /**
  * Keys of the repositories in a filter; empty texts are ignored, and null is no filter.

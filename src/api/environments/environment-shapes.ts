@@ -6,6 +6,7 @@ import { isListOf, isObject, isText, readStoredJson } from "../../domain/stored-
 import { Closed, Deprecated, Maybe, Nullable, OneOf, named } from "../../http/schema.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { EnvironmentView } from "../../store/environments/environment-lists.ts";
+import type { RunningCounts } from "../../store/environments/snapshot-pages.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import { PageCounts } from "../paging.ts";
 import { CONTRACT_DEPRECATION_DATE, MAX_LIST_ITEMS, Name, MAX_TEXT_CHARS } from "../../contract/shapes.ts";
@@ -92,6 +93,14 @@ export const EnvironmentResponse = named(
         description: "Names of the members of a logical environment; null for a physical one",
       }),
     ),
+    artifact_compliance_count: Type.Optional(
+      Nullable(
+        Closed(
+          { true: Type.Integer(), false: Type.Integer(), null: Type.Integer() },
+          { description: "Running artifacts by verdict; null without a snapshot. Present with `counts` in a list" },
+        ),
+      ),
+    ),
   }),
 );
 export const EnvironmentListPage = named(
@@ -126,3 +135,8 @@ export function presentEnvironment(row: EnvironmentView, org: string) {
     included_environments: members === null ? null : members.map(([name]) => name),
   };
 }
+
+/** The running artifacts of an environment in a list; null without a snapshot. */
+export const presentCounts = (counts: RunningCounts | undefined) => ({
+  artifact_compliance_count: counts ? { true: counts.compliant, false: counts.failing, null: counts.unknown } : null,
+});

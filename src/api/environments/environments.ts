@@ -19,6 +19,7 @@ import {
   EnvironmentResponse,
   RenameEnvironmentPutInput,
   UpdateEnvironmentPatchInput,
+  presentCounts,
   presentEnvironment,
 } from "./environment-shapes.ts";
 import { describePhysicalOnly } from "./logical-environments.ts";
@@ -202,6 +203,9 @@ export const listEnvs = operation({
     name: Type.Optional(Type.String({ description: "Part of the name; case-insensitive" })),
     type: Repeated(EnvironmentKind, { description: "Environments of any of these types" }),
     tag: Repeated(Type.String(), { description: "`key` or `key:value`; all must match" }),
+    counts: Type.Optional(
+      Type.Boolean({ default: false, description: "Adds `artifact_compliance_count` to each environment" }),
+    ),
   }),
   body: NO_BODY,
   responses: {
@@ -218,7 +222,16 @@ export const listEnvs = operation({
     const isEmpty = hasSpaceFilter(query.space_id);
     const window = PAGES.optionalWindow(query);
     const rows = isEmpty ? [] : store.environmentLists.list(organization.id, filter, { order, window });
-    const environments = rows.map((row) => presentEnvironment(row, organization.name));
+    const counts =
+      query.counts &&
+      store.snapshotPages.countRunning(
+        organization.id,
+        rows.map(({ name }) => name),
+      );
+    const environments = rows.map((row) => ({
+      ...presentEnvironment(row, organization.name),
+      ...(counts ? presentCounts(counts.get(row.name)) : {}),
+    }));
     if (!window) return { status: 200, body: environments };
     const total = isEmpty ? 0 : store.environmentLists.count(organization.id, filter);
     return { status: 200, body: { ...pageCounts(total, window.page, window.perPage), environments } };

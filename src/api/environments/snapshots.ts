@@ -13,7 +13,7 @@ import {
 import type { Position } from "../../domain/snapshot/expression.ts";
 import { invalid, notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Message, named } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, Message, OneOf, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
 import { operation } from "../context.ts";
@@ -22,7 +22,6 @@ import { definePaging } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
 import { presentSnapshot } from "../../contract/present-snapshot.ts";
 import { SnapshotResponse } from "../../contract/snapshot-shapes.ts";
-import { NoQuery } from "../paths.ts";
 
 /** The spellings of a position, for the API reference. */
 export const EXPRESSIONS =
@@ -31,6 +30,7 @@ export const EXPRESSIONS =
   "at that time.";
 
 const params = { org: Type.String(), env_name: Type.String() };
+const ARTIFACT_PAGES = definePaging({ perPage: 25, maxPerPage: 100, optional: true });
 
 export const getSnapshot = operation({
   id: "get_snapshot",
@@ -40,21 +40,32 @@ export const getSnapshot = operation({
   summary: "Read a snapshot of an environment",
   description:
     "The running artifacts with their verdicts and the reasons, and what changed with this snapshot. Artifacts whose " +
-    "`now` is 0 stopped with this snapshot. A snapshot of a logical environment has the artifacts of its members.",
+    "`now` is 0 stopped with this snapshot. A snapshot of a logical environment has the artifacts of its members. " +
+    "With `page`, `per_page` or `show` one page of the artifacts and its `pagination`: those that fail first, those " +
+    "that stopped last, in a logical environment one member after the other; `failing_artifacts` are then those of " +
+    "the page.",
   permission: "environment:read",
   audit: null,
   params: Closed({
     ...params,
     snapshot_expression: CheckedByHandler({ pattern: POSITION_PATTERN }, Type.String({ description: EXPRESSIONS })),
   }),
-  query: NoQuery,
+  query: Closed({
+    ...ARTIFACT_PAGES.query,
+    show: Type.Optional(
+      OneOf(["all", "failing", "changed"], {
+        description:
+          "All artifacts, those that run and fail, or those that this snapshot changed; the response is then a page",
+      }),
+    ),
+  }),
   body: NO_BODY,
   responses: {
     200: { description: "The snapshot", schema: SnapshotResponse },
     404: { description: "No such environment or snapshot, or the environment has been archived", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production", snapshot_expression: "-1" } },
-  handle(context, { params: { env_name: name, snapshot_expression: expression } }) {
+  handle(context, { params: { env_name: name, snapshot_expression: expression }, query }) {
     const now = context.now();
     const position = parsePosition(expression, now);
     if (!position) throw invalid({ snapshot_expression: expressionProblem(expression) });
@@ -65,7 +76,9 @@ export const getSnapshot = operation({
       name,
       now,
     });
-    return { status: 200, texts: presentSnapshot(context, environment, snapshot) };
+    const window = query.show === undefined ? ARTIFACT_PAGES.optionalWindow(query) : ARTIFACT_PAGES.window(query);
+    const selection = window && { ...window, show: query.show ?? "all" };
+    return { status: 200, texts: presentSnapshot(context, { environment, snapshot }, selection) };
   },
 });
 

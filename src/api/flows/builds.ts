@@ -18,6 +18,10 @@ const BuildItemResponse = named(
   Closed({
     created_at: Type.Number({ description: "Epoch seconds of the report" }),
     fingerprint: Type.String(),
+    artifact_name: Type.String({ description: "As reported" }),
+    git_commit: Nullable(Type.String()),
+    commit_url: Nullable(Type.String()),
+    build_url: Nullable(Type.String()),
     flow_name: Type.String({ description: "The flow that it was first reported to" }),
     trail_name: Type.String({ description: "Empty for an artifact reported without a trail" }),
     repo_info: Nullable(
@@ -51,6 +55,10 @@ function presentBuild(
   return {
     created_at: row.created_at,
     fingerprint: fingerprint ?? "",
+    artifact_name: row.filename ?? UNREADABLE,
+    git_commit: row.git_commit || null,
+    commit_url: row.commit_url || null,
+    build_url: row.build_url || null,
     flow_name: flow_name ?? UNREADABLE,
     trail_name: row.trail_name ?? "",
     repo_info: repo_name === null || repo_external_id === null ? null : { name: repo_name, repo_id: repo_external_id },

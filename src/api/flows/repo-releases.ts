@@ -45,6 +45,7 @@ const RepoLiveStatusResponse = named(
             Closed({
               id: Type.String(),
               fingerprint: Matching(FINGERPRINT),
+              flow_name: Type.String(),
               commit_sha: Nullable(Matching(COMMIT_SHA)),
               commit_url: Nullable(Type.String()),
               _links: PageLinks,
@@ -89,6 +90,7 @@ function presentLive(
       artifacts: [...artifacts.values()].map((row) => ({
         id: row.artifact_id,
         fingerprint: row.fingerprint,
+        flow_name: row.flow_name,
         commit_sha: row.git_commit,
         commit_url: row.commit_url || null,
         _links: linksTo(

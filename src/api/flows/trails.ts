@@ -9,8 +9,8 @@ import { documentLane } from "./flows.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { PageOf, definePaging, presentPagination } from "../paging.ts";
-import { presentTrail, presentTrails } from "../../contract/present-trail.ts";
-import { TrailResponse } from "../../contract/trail-shapes.ts";
+import { presentTrail, presentTrailEvents, presentTrailOutline, presentTrails } from "../../contract/present-trail.ts";
+import { TrailEvent, TrailResponse } from "../../contract/trail-shapes.ts";
 import { CreateTrail, beginOrUpdateTrail } from "./begin-trail.ts";
 import { FlowPath, OrgPath, NoQuery } from "../paths.ts";
 
@@ -74,6 +74,8 @@ export const createTrail = operation({
   },
 });
 
+const ReadPath = Closed({ ...FlowPath.properties, trail_name: Type.String({ description: "Name of the trail" }) });
+
 export const getTrail = operation({
   id: "get_trail",
   method: "GET",
@@ -83,19 +85,70 @@ export const getTrail = operation({
   description: "Includes its template, its history and its verdict as of the last report.",
   permission: "trail:read",
   audit: null,
-  params: Closed({ ...FlowPath.properties, trail_name: Type.String({ description: "Name of the trail" }) }),
-  query: NoQuery,
+  params: ReadPath,
+  query: Closed({
+    events: Type.Optional(
+      Type.Boolean({ default: true, description: "false: without the history, which may be long; see its own list" }),
+    ),
+  }),
   body: NO_BODY,
   responses: {
     200: { description: "The trail", schema: TrailResponse },
     404: { description: "No such flow or trail", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
-  handle(context, { params }) {
+  handle(context, { params, query }) {
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    return { status: 200, body: presentTrail(context, store.trails.getListed(trail.id)) };
+    const present = query.events === false ? presentTrailOutline : presentTrail;
+    return { status: 200, body: present(context, store.trails.getListed(trail.id)) };
+  },
+});
+
+const EVENT_PAGING = definePaging({ perPage: 25, maxPerPage: 100 });
+
+export const listTrailEvents = operation({
+  id: "list_trail_events",
+  method: "GET",
+  path: "/trails/{org}/{flow_name}/{trail_name}/events",
+  tag: "Trails",
+  summary: "List the events of a trail",
+  description:
+    "The history of the trail in pages: what was reported to it, and where its artifacts started and stopped " +
+    "running. A damaged record has `unreadable` with the reason.",
+  permission: "trail:read",
+  audit: null,
+  origin: "assay",
+  params: ReadPath,
+  query: Closed({
+    order: Type.Optional(OneOf(["newest", "oldest"], { default: "newest", description: "Which events come first" })),
+    ...EVENT_PAGING.query,
+  }),
+  body: NO_BODY,
+  responses: {
+    200: { description: "One page", schema: PageOf("TrailEventListPage", TrailEvent) },
+    404: { description: "No such flow or trail", schema: Message },
+  },
+  example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" }, query: { order: "oldest" } },
+  handle(context, { params, query }) {
+    const { store, organization } = context;
+    const flow = store.flows.require(organization, params.flow_name);
+    const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
+    const { limit, offset, page, perPage } = EVENT_PAGING.window(query);
+    const isOldestFirst = query.order === "oldest";
+    const { events, total } = presentTrailEvents(context, trail, (all) => {
+      if (isOldestFirst) return { limit, offset: Math.min(offset, all) };
+      const end = Math.max(all - offset, 0);
+      return { limit: Math.min(limit, end), offset: Math.max(end - limit, 0) };
+    });
+    return {
+      status: 200,
+      body: {
+        data: isOldestFirst ? events : events.reverse(),
+        pagination: presentPagination(total, page, perPage),
+      },
+    };
   },
 });
 

@@ -85,6 +85,16 @@ function presentDecision(
 const TimeBound = (description: string) =>
   Type.Optional(Type.Number({ description: `${description}, epoch seconds, inclusive` }));
 
+/** The ids of the flows whose decisions match; null for all. */
+function flowsAsked(
+  { store, organization }: OperationContext,
+  { flow_id: ids, flow_name: name }: { flow_id?: string[]; flow_name?: string },
+): string[] | null {
+  if (name === undefined) return ids ?? null;
+  const id = store.flows.find(organization.id, name)?.public_id;
+  return id === undefined || ids?.includes(id) === false ? [] : [id];
+}
+
 export const listControlDecisions = operation({
   ...CONTROL_OPERATION,
   id: "list_control_decisions",
@@ -101,6 +111,7 @@ export const listControlDecisions = operation({
     from_timestamp: TimeBound("Decided at or after"),
     to_timestamp: TimeBound("Decided at or before"),
     flow_id: Repeated(Type.String(), { description: "Ids of flows; any of them may match" }),
+    flow_name: Type.Optional(Type.String({ description: "Name of a flow; an unknown one matches nothing" })),
     sort_direction: SortDirection("desc", "time"),
   }),
   body: NO_BODY,
@@ -113,7 +124,7 @@ export const listControlDecisions = operation({
       isCompliant: query.is_compliant ?? null,
       from: query.from_timestamp ?? null,
       to: query.to_timestamp ?? null,
-      flows: query.flow_id ?? null,
+      flows: flowsAsked(context, query),
     };
     const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
     const rows = store.controlDecisions.list({ organizationId: organization.id, control: identifier }, filter, {

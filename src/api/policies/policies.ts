@@ -10,7 +10,7 @@ import { findMissingControls } from "../../domain/policy/missing-controls.ts";
 import { isObject, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { invalidText } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { Closed, Matching, Message, OneOf, named } from "../../http/schema.ts";
+import { Closed, Matching, Message, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { Store } from "../../store/index.ts";
 import type { PolicyEventRow, PolicyRow } from "../../store/policies/policies.ts";
 import type { StoredPolicyFile } from "../../workers/documents.ts";
@@ -19,6 +19,7 @@ import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { MAX_TEXT_CHARS } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
+import { PageCounts, definePaging, pageCounts } from "../paging.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { configurationForm, versionFields } from "../uploads.ts";
 
@@ -103,26 +104,39 @@ const PolicyResponse = named(
   }),
 );
 
+const PolicyListPage = named("PolicyListPage", Closed({ ...PageCounts, policies: Type.Array(PolicyResponse) }));
+
 /** Bytes of files in one response; writing more would block other requests. */
 const MAX_SHOWN_BYTES = 8 * 1_048_576;
 
-/** `bytes`: what the response may still show. A single policy shows its newest file in any case. */
-type Allowance = { bytes: number; readonly isSingle: boolean };
+/**
+ * `bytes`: what the response may still show. A single policy shows the newest requested file in any case. `files`: the
+ * numbers of the versions whose files were requested, and `latest`; null for all.
+ */
+type Allowance = { bytes: number; readonly isSingle: boolean; readonly files: readonly string[] | null };
 
 /**
  * The versions of a policy, oldest first. When there is no room for all files, the newest are shown, and a comment,
  * which is YAML too, takes the place of the others.
  */
 function presentVersions({ policies }: Store, policyId: number, allowance: Allowance) {
+  let isFirst = allowance.isSingle;
   const versions = policies
     .listVersions(policyId)
     .map(({ id, version, comment, timestamp, created_by, bytes }, index) => {
-      const isShown = bytes <= allowance.bytes || (allowance.isSingle && index === 0);
-      if (isShown) allowance.bytes = Math.max(0, allowance.bytes - bytes);
-      const policy_yaml = isShown ? policies.getText(id) : describeOmitted(bytes, allowance);
-      return { version, comment, timestamp, created_by, policy_yaml };
+      const shown = { version, comment, timestamp, created_by };
+      if (!isRequested(allowance, version, index === 0))
+        return { ...shown, policy_yaml: `# This file of ${bytes} bytes was not requested\n` };
+      const hasRoom = bytes <= allowance.bytes || isFirst;
+      isFirst = false;
+      if (hasRoom) allowance.bytes = Math.max(0, allowance.bytes - bytes);
+      return { ...shown, policy_yaml: hasRoom ? policies.getText(id) : describeOmitted(bytes, allowance) };
     });
   return versions.reverse();
+}
+
+function isRequested({ files }: Allowance, version: number, isLatest: boolean): boolean {
+  return files === null || files.includes(String(version)) || (isLatest && files.includes("latest"));
 }
 
 const describeOmitted = (bytes: number, { isSingle }: Allowance): string =>
@@ -140,8 +154,8 @@ const presentEvent = ({ type, timestamp, user_name, data_json }: PolicyEventRow)
 const readEventData = (json: string): Record<string, unknown> =>
   readStoredJsonOrNull(json, isObject) ?? { unreadable: true };
 
-const presentSinglePolicy = (store: Store, row: PolicyRow) =>
-  presentPolicy(store, row, { bytes: MAX_SHOWN_BYTES, isSingle: true });
+const presentSinglePolicy = (store: Store, row: PolicyRow, files: readonly string[] | null = null) =>
+  presentPolicy(store, row, { bytes: MAX_SHOWN_BYTES, isSingle: true, files });
 
 const presentPolicy = (store: Store, row: PolicyRow, allowance: Allowance) => ({
   name: row.name,
@@ -223,24 +237,49 @@ export const putPolicy = operation({
   },
 });
 
+const PAGES = definePaging({ perPage: 25, maxPerPage: 100, optional: true });
+
 export const listPolicies = operation({
   id: "list_policies",
   method: "GET",
   path: "/policies/{org}",
   tag: "Policies",
   summary: "List the policies of an organization",
-  description: "All policies by name, each with its versions and history.",
+  description:
+    "The policies by name, each with its versions and history: all of them as a plain list or, with `page` or " +
+    "`per_page`, one page in an envelope.",
   permission: "policy:read",
   audit: null,
   params: OrgPath,
-  query: NoQuery,
+  query: Closed({
+    ...PAGES.query,
+    name: Type.Optional(Type.String({ description: "Part of the name; case-insensitive" })),
+    files: Type.Optional(
+      OneOf(["all", "latest", "none"], {
+        default: "all",
+        description: "Versions whose files to show; a YAML comment takes the place of the others",
+      }),
+    ),
+  }),
   body: NO_BODY,
-  responses: { 200: { description: "The policies", schema: Type.Array(PolicyResponse) } },
+  responses: {
+    200: {
+      description: "All policies, or one page of them",
+      schema: Type.Union([PolicyListPage, Type.Array(PolicyResponse)]),
+    },
+  },
   example: { params: { org: "acme" } },
-  handle({ store, organization }) {
-    const allowance = { bytes: MAX_SHOWN_BYTES, isSingle: false };
-    const rows = store.policies.list(organization.id);
-    return { status: 200, body: rows.map((row) => presentPolicy(store, row, allowance)) };
+  handle({ store, organization }, { query }) {
+    const files = query.files === "none" ? [] : query.files === "latest" ? ["latest"] : null;
+    const allowance: Allowance = { bytes: MAX_SHOWN_BYTES, isSingle: false, files };
+    const window = PAGES.optionalWindow(query);
+    const search = query.name ?? "";
+    const policies = store.policies
+      .list(organization.id, { search, window })
+      .map((row) => presentPolicy(store, row, allowance));
+    if (!window) return { status: 200, body: policies };
+    const total = store.policies.count(organization.id, search);
+    return { status: 200, body: { ...pageCounts(total, window.page, window.perPage), policies } };
   },
 });
 
@@ -254,15 +293,21 @@ export const getPolicy = operation({
   permission: "policy:read",
   audit: null,
   params: PolicyPath,
-  query: NoQuery,
+  query: Closed({
+    files: Repeated(Matching("^(latest|none|[1-9][0-9]{0,8})$"), {
+      description:
+        "Versions whose files to show: their numbers, `latest` or `none`; by default all. A YAML comment takes the " +
+        "place of the others",
+    }),
+  }),
   body: NO_BODY,
   responses: {
     200: { description: "The policy", schema: PolicyResponse },
     404: { description: "No such policy", schema: Message },
   },
   example: { params: { org: "acme", policy_name: "production" } },
-  handle: ({ store, organization }, { params }) => ({
+  handle: ({ store, organization }, { params, query }) => ({
     status: 200,
-    body: presentSinglePolicy(store, store.policies.require(organization, params.policy_name)),
+    body: presentSinglePolicy(store, store.policies.require(organization, params.policy_name), query.files ?? null),
   }),
 });

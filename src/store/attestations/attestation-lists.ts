@@ -6,10 +6,34 @@ import type { PlacedAttestationRow } from "./attestation-rows.ts";
 /** A time span in epoch seconds, both ends included; null: unbounded. */
 type Span = { from: number | null; to: number | null };
 
+/** Records of a trail that a list shows; null: all. At most one of the filters is given. */
+type TrailRecords = { ids: readonly string[] } | { name: string } | null;
+
 export function attestationListStore(db: Db) {
   const byTrail = db.prepare<[number, string], PlacedAttestationRow>(
     `${LISTED_ATTESTATIONS} WHERE att.trail_id = ? AND att.name = ? AND att.scope = 'trail' ORDER BY att.id DESC`,
   );
+  const inTrail = db.prepare<[number, number, number], PlacedAttestationRow>(
+    `${LISTED_ATTESTATIONS} WHERE att.trail_id = ? ORDER BY att.id DESC LIMIT ? OFFSET ?`,
+  );
+  const inTrailByName = db.prepare<[number, string, number, number], PlacedAttestationRow>(
+    `${LISTED_ATTESTATIONS} WHERE att.trail_id = ? AND att.name = ? ORDER BY att.id DESC LIMIT ? OFFSET ?`,
+  );
+  // The ids lead: they are few, and each is unique.
+  const inTrailByIds = db.prepare<[string, number, number, number], PlacedAttestationRow>(
+    `${LISTED_ATTESTATIONS} WHERE att.public_id IN (SELECT value FROM json_each(?)) AND +att.trail_id = ?
+     ORDER BY att.id DESC LIMIT ? OFFSET ?`,
+  );
+  const countInTrail = db.prepare<[number], number>("SELECT count(*) FROM attestations WHERE trail_id = ?").pluck();
+  const countInTrailByName = db
+    .prepare<[number, string], number>("SELECT count(*) FROM attestations WHERE trail_id = ? AND name = ?")
+    .pluck();
+  const countInTrailByIds = db
+    .prepare<[string, number], number>(
+      `SELECT count(*) FROM attestations
+       WHERE public_id IN (SELECT value FROM json_each(?)) AND +trail_id = ?`,
+    )
+    .pluck();
   // The artifact leads (the unary plus disables the index of the name): it has few records, a name may have very many.
   const byArtifact = db.prepare<[string, number, string], PlacedAttestationRow>(
     `${LISTED_ATTESTATIONS} WHERE +att.name = ? AND att.id IN (
@@ -38,6 +62,26 @@ export function attestationListStore(db: Db) {
     /** The history under a name on the trail itself, row by row: it has no pages and may exceed the memory. */
     listByTrail: (trailId: number, name: string): IterableIterator<PlacedAttestationRow> =>
       byTrail.iterate(trailId, name),
+    /** One page of the records of a trail and its artifacts. */
+    listInTrail(
+      trailId: number,
+      records: TrailRecords,
+      { limit, offset }: { limit: number; offset: number },
+    ): PlacedAttestationRow[] {
+      if (records === null) return inTrail.all(trailId, limit, offset);
+      return "name" in records
+        ? inTrailByName.all(trailId, records.name, limit, offset)
+        : inTrailByIds.all(JSON.stringify(records.ids), trailId, limit, offset);
+    },
+    /** How many records `listInTrail` has on all pages. */
+    countInTrail(trailId: number, records: TrailRecords): number {
+      if (records === null) return countInTrail.get(trailId) ?? 0;
+      const count =
+        "name" in records
+          ? countInTrailByName.get(trailId, records.name)
+          : countInTrailByIds.get(JSON.stringify(records.ids), trailId);
+      return count ?? 0;
+    },
     /** The history under a name on an artifact of a flow, in any trail; row by row. */
     listByArtifact: (flowId: number, fingerprint: string, name: string): IterableIterator<PlacedAttestationRow> =>
       byArtifact.iterate(name, flowId, fingerprint),

@@ -14,6 +14,8 @@ export type AttestationFilter = {
   /** Only records after the one with this id in the order of the result: the cursor. */
   before: number | null;
   publicId: string | null;
+  /** A whole commit id. */
+  commit: string | null;
   /** Any of these names. */
   names: readonly string[] | null;
   /** Any of these flows. */
@@ -117,6 +119,7 @@ export function attestationSearchStore(db: Db, maxNewest = MAX_NEWEST) {
       if (end === null) return [];
       const query = { filter, end, limit };
       if (filter.publicId !== null) return searchByPublicId(db, filter.publicId, query);
+      if (filter.commit !== null) return searchByCommit(db, filter.commit, query);
       return searchNewest(db, maxNewest, query) ?? searchSeries(query);
     },
     /** Every name in use in an organization, in code point order. */
@@ -134,6 +137,23 @@ function searchByPublicId(db: Db, publicId: string, { filter, end, limit }: Quer
   return db
     .prepare<[Value[]], PlacedAttestationRow>(`${LISTED_ATTESTATIONS} WHERE ${sql} LIMIT ?`)
     .all([publicId, filter.organizationId, from, end.created_at, end.id, ...matching.values, limit]);
+}
+
+/**
+ * The records of a commit by descending id, which is how the index has them: their times follow the same order, unless
+ * the clock of the server was set back.
+ */
+function searchByCommit(db: Db, commit: string, { filter, limit }: Query): PlacedAttestationRow[] {
+  const matching = matchingClause(filter, "att");
+  const sql = [
+    "att.organization_id = ? AND att.git_commit = ? AND att.id < ? AND +att.created_at >= ? AND +att.created_at <= ?",
+    ...(matching.sql === "" ? [] : [matching.sql]),
+  ].join(" AND ");
+  const { organizationId, before, from, to } = filter;
+  const span = [before ?? LAST.id, from ?? FIRST_TIME, to ?? LAST.created_at];
+  return db
+    .prepare<[Value[]], PlacedAttestationRow>(`${LISTED_ATTESTATIONS} WHERE ${sql} ORDER BY att.id DESC LIMIT ?`)
+    .all([organizationId, commit, ...span, ...matching.values, limit]);
 }
 
 /** Matching records among the newest ones; null when these do not fill the page and older records may match. */

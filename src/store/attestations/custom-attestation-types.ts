@@ -47,6 +47,9 @@ type CustomTypePut = Pick<CustomTypeRow, "name" | "description"> &
     user: string;
   };
 
+/** To SQLite, a negative limit is none. */
+const WHOLE = { limit: -1, offset: 0 };
+
 type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 
 const COLUMNS =
@@ -63,8 +66,8 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
   const byName = db.prepare<[number, string], CustomTypeRow>(
     `SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? AND name = ?`,
   );
-  const byOrganization = db.prepare<[number], CustomTypeRow>(
-    `SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? ORDER BY name`,
+  const byOrganization = db.prepare<[number, number, number], CustomTypeRow>(
+    `SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? ORDER BY name LIMIT ? OFFSET ?`,
   );
   const insert = db.prepare(
     `INSERT INTO custom_types (public_id, organization_id, name, description, created_by, created_at, last_modified_at)
@@ -76,8 +79,12 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
   const setArchived = db.prepare(
     "UPDATE custom_types SET archived_at = ?, last_modified_at = ? WHERE id = ? AND archived_at IS NULL",
   );
-  const versionsByType = db.prepare<[number], CustomTypeVersionRow>(
-    `SELECT ${CHECKED_COLUMNS} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC`,
+  const versionsByType = db.prepare<[number, number], CustomTypeVersionRow>(
+    `SELECT ${CHECKED_COLUMNS} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC LIMIT ?`,
+  );
+  const versionsWithoutSchema = db.prepare<[number, number], CustomTypeVersionRow>(
+    `SELECT ${VERSION_COLUMNS.replace("schema_json", "NULL AS schema_json")} FROM custom_type_versions
+     WHERE type_id = ? ORDER BY version DESC LIMIT ?`,
   );
   const versionByNumber = db.prepare<[number, number], CustomTypeVersionRow>(
     `SELECT ${CHECKED_COLUMNS} FROM custom_type_versions WHERE type_id = ? AND version = ?`,
@@ -106,10 +113,18 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
       if (!row) throw notFound(`Custom attestation type '${name}' does not exist for org '${organization.name}'`);
       return row;
     },
-    /** All types of an organization, ordered by name, archived ones included. */
-    list: (organizationId: number): CustomTypeRow[] => byOrganization.all(organizationId),
-    /** All versions, newest first (semantics 3.4), row by row: each may have a schema of megabytes. */
-    listVersions: (typeId: number): IterableIterator<CustomTypeVersionRow> => versionsByType.iterate(typeId),
+    /** The types of an organization, ordered by name, archived ones included; all of them without a window. */
+    list: (organizationId: number, window: { limit: number; offset: number } = WHOLE): CustomTypeRow[] =>
+      byOrganization.all(organizationId, window.limit, window.offset),
+    /**
+     * The newest versions first (semantics 3.4), row by row: each may have a schema of megabytes.
+     * @param options `limit`: null for all versions; `hasSchemas`: false leaves the schemas null
+     */
+    listVersions: (
+      typeId: number,
+      { limit = null, hasSchemas = true }: { limit?: number | null; hasSchemas?: boolean } = {},
+    ): IterableIterator<CustomTypeVersionRow> =>
+      (hasSchemas ? versionsByType : versionsWithoutSchema).iterate(typeId, limit ?? WHOLE.limit),
     /** The version with that number; null when there is none. */
     findVersion: (typeId: number, version: number): CustomTypeVersionRow | null =>
       versionByNumber.get(typeId, version) ?? null,

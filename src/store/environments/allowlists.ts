@@ -60,10 +60,28 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, st
     `SELECT ${COLUMNS} FROM allowlist_entries al
      WHERE al.environment_id = ? AND al.fingerprint = ? ORDER BY al.id DESC LIMIT 1`,
   );
-  const byOrganization = db.prepare<[number], AllowlistRow & { environment_name: string }>(
+  const ofEnvironment = db.prepare<
+    [
+      {
+        organization: number;
+        environment: number | null;
+        fingerprint: string | null;
+        counting: 0 | 1;
+        limit: number;
+        offset: number;
+      },
+    ],
+    AllowlistRow & { environment_name: string }
+  >(
     `SELECT ${COLUMNS}, env.name AS environment_name
      FROM allowlist_entries al JOIN environments env ON env.id = al.environment_id
-     WHERE al.organization_id = ? ORDER BY al.id DESC`,
+     WHERE al.organization_id = @organization AND (@environment IS NULL OR al.environment_id = @environment)
+       AND (@fingerprint IS NULL OR al.fingerprint = @fingerprint)
+       AND (@counting = 0 OR (
+         NOT EXISTS (SELECT 1 FROM allowlist_entries newer WHERE newer.environment_id = al.environment_id
+                       AND newer.fingerprint = al.fingerprint AND newer.id > al.id)
+         AND (al.expires_at IS NULL OR EXISTS (SELECT 1 FROM allowlist_ends ae WHERE ae.entry_id = al.id))))
+     ORDER BY al.id DESC LIMIT @limit OFFSET @offset`,
   );
 
   const findLatest = (environmentId: number, fingerprint: string): AllowlistRow | null =>
@@ -107,8 +125,27 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, st
       if (!entry || entry.expires_at === null) return entry;
       return ends.isOpen(entry.id) && entry.expires_at > at() ? entry : null;
     },
-    /** Every entry of an organization, newest first, with the current name of its environment. */
-    list: (organizationId: number): (AllowlistRow & { environment_name: string })[] =>
-      byOrganization.all(organizationId),
+    /**
+     * Entries of an organization, newest first, with the current names of their environments; all with limit -1.
+     * @param filter `environmentId`, `fingerprint`: null for all; `inForce`: only those that count, until their end is
+     * recorded
+     */
+    list: (
+      organizationId: number,
+      {
+        environmentId,
+        fingerprint,
+        inForce,
+      }: { environmentId: number | null; fingerprint: string | null; inForce: boolean },
+      { limit, offset }: { limit: number; offset: number },
+    ): (AllowlistRow & { environment_name: string })[] =>
+      ofEnvironment.all({
+        organization: organizationId,
+        environment: environmentId,
+        fingerprint,
+        counting: inForce ? 1 : 0,
+        limit,
+        offset,
+      }),
   };
 }

@@ -90,6 +90,23 @@ export type RunningInRepoRow = {
   selector_json: string;
 };
 
+/** A time during which an artifact ran in an environment with one verdict. */
+export type ArtifactRunRow = {
+  environment_name: string;
+  environment_type: string;
+  environment_archived: 0 | 1;
+  name: string;
+  compliant: 0 | 1 | null;
+  /** The snapshot in which this began. */
+  snapshot_index: number;
+  /** Epoch seconds. */
+  started_at: number;
+  /** Epoch seconds of the snapshot that no longer shows it; null while it holds. */
+  ended_at: number | null;
+  /** The latest snapshot that shows it. */
+  last_snapshot_index: number;
+};
+
 const LOCATION_COLUMNS = `sa.id, sa.environment_id, env.name AS environment_name, env.archived_at, env.snapshot_count,
   sa.annotation, sa.first_index AS snapshot_index, s.timestamp,
   CASE WHEN json_valid(sa.instances_json) THEN nullif(sa.instances_json ->> '$.created[0]', 0) END AS created`;
@@ -123,6 +140,19 @@ export function artifactLocationStore(db: Db) {
      FROM ${LOCATIONS}
      WHERE sa.organization_id = ? AND sa.fingerprint = ? AND sa.environment_id = ?
      ORDER BY sa.first_index DESC, sa.id DESC LIMIT ${MAX_RECENT_ROWS}`,
+  );
+  const runsInEnvironment = db.prepare<[number, string, number, number], ArtifactRunRow>(
+    `SELECT env.name AS environment_name, env.type AS environment_type,
+            env.archived_at IS NOT NULL AS environment_archived, sa.name, sa.compliant,
+            sa.first_index AS snapshot_index, s.timestamp AS started_at,
+            CASE WHEN sa.last_index = ${OPEN} THEN NULL ELSE
+              coalesce((SELECT next.timestamp FROM snapshots next
+                        WHERE next.environment_id = sa.environment_id AND next.idx = sa.last_index + 1), s.timestamp)
+            END AS ended_at,
+            min(sa.last_index, env.snapshot_count) AS last_snapshot_index
+     FROM ${LOCATIONS}
+     WHERE sa.organization_id = ? AND sa.fingerprint = ? AND sa.environment_id = ? AND sa.annotation <> 'exited'
+     ORDER BY sa.first_index DESC, sa.id DESC LIMIT ?`,
   );
   // The stored facts decide whose provenance it was; damaged facts name no record.
   const transitionsByTrails = db.prepare<[string], TrailTransitionRow>(
@@ -183,6 +213,23 @@ export function artifactLocationStore(db: Db) {
         addLocations(locations, recentInEnvironment.all(organizationId, fingerprint, id).reverse());
       const { running, exited, transitions } = locations;
       return { running, exited, transitions: transitions.sort((a, b) => a.id - b.id) };
+    },
+    /**
+     * The latest runs of a fingerprint in each environment, newest first.
+     * @param bounds how many environments, in the order of their creation, and how many runs in each
+     */
+    listRuns(
+      { organizationId, fingerprint }: { organizationId: number; fingerprint: string },
+      bounds: { environments: number; runs: number },
+    ): { environments: ArtifactRunRow[][]; hasMore: boolean } {
+      const environments: ArtifactRunRow[][] = [];
+      let id = nextEnvironment.get(organizationId, fingerprint, 0);
+      while (id !== undefined && environments.length < bounds.environments) {
+        const runs = runsInEnvironment.all(organizationId, fingerprint, id, bounds.runs);
+        if (runs.length > 0) environments.push(runs);
+        id = nextEnvironment.get(organizationId, fingerprint, id);
+      }
+      return { environments, hasMore: id !== undefined };
     },
     /** The transitions of the artifacts of these trails, by trail id, oldest first. */
     listTransitionsByTrail: (trailIds: readonly number[]): Map<number, TrailTransitionRow[]> =>

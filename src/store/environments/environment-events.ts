@@ -9,7 +9,11 @@ import { selectorColumn } from "../flows/artifact-selector.ts";
 import { snapshotTimes } from "./snapshot-times.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import type { StoredAnnotation } from "./snapshots.ts";
+import type { EventKind } from "../../domain/snapshot/events.ts";
 import type { Db } from "../db/types.ts";
+
+/** Events that a search examines, the newest or oldest of its range: they are read in some milliseconds. */
+export const MAX_SEARCHED_EVENTS = 5_000;
 
 export type EnvironmentEventRow = {
   id: number;
@@ -41,6 +45,8 @@ export type EnvironmentEventRow = {
 export type IndexRange = { first: number; last: number };
 /** `repoIds`: only events of artifacts whose provenance was then one of these repositories; null for all. */
 type EventFilter = IndexRange & { repoIds: readonly number[] | null };
+/** `text`: part of the artifact's name or the beginning of its fingerprint; empty: any. `kinds`: empty: any. */
+type EventSearch = { text: string; kinds: readonly EventKind[] };
 
 /** An artifact that exited, in one of its flows; `referenceName` is its name there. */
 export type Exit = {
@@ -175,9 +181,24 @@ function prepareSource(db: Db, { id, position, from, where, distinct }: Source) 
       `SELECT ${distinct} ${id} AS id, ${position} AS position FROM ${from} WHERE ${where}
        ORDER BY ${position} ${direction}, ${id} ${direction} LIMIT @limit OFFSET @offset`,
     );
+  // instr, not LIKE, so that `_` and `%` match themselves.
+  const search = (direction: "ASC" | "DESC") =>
+    db.prepare<Partial<Values & Repos> & { text: string; kinds: string }, KeyRow>(
+      `SELECT page.id, page.position FROM (
+         SELECT ${distinct} ${id} AS id, ${position} AS position FROM ${from} WHERE ${where}
+         ORDER BY ${position} ${direction}, ${id} ${direction} LIMIT ${MAX_SEARCHED_EVENTS}) page
+       CROSS JOIN snapshot_artifacts sa ON sa.id = page.id
+       WHERE (@text = '' OR instr(lower(sa.name), lower(@text)) > 0 OR instr(sa.fingerprint, lower(@text)) = 1)
+         AND (@kinds = '[]' OR CASE WHEN sa.annotation = 'exited' THEN 'exited'
+           WHEN sa.annotation = 'started' OR sa.annotation LIKE 'started-%' THEN 'started'
+           ELSE 'changed' END IN (SELECT value FROM json_each(@kinds)))
+       ORDER BY page.position ${direction}, page.id ${direction}`,
+    );
   return {
     newestFirst: page("DESC"),
     oldestFirst: page("ASC"),
+    searchNewestFirst: search("DESC"),
+    searchOldestFirst: search("ASC"),
     count: db.prepare<Partial<Values & Repos>, { n: number }>(
       `SELECT count(${distinct ? `DISTINCT ${id}` : "*"}) AS n FROM ${from} WHERE ${where}`,
     ),
@@ -243,6 +264,23 @@ export function environmentEventStore(db: Db) {
     ): EnvironmentEventRow[] {
       const { statements, values } = choose(environment, filter);
       return readRows(statements[reverse ? "oldestFirst" : "newestFirst"].all({ ...values, limit, offset }));
+    },
+    /**
+     * As `list`, of the events that match a search, with their number. Of a longer range, only the first
+     * MAX_SEARCHED_EVENTS in the order are searched.
+     */
+    search(
+      environment: Environment,
+      filter: EventFilter & EventSearch,
+      { reverse, limit, offset }: { reverse: boolean; limit: number; offset: number },
+    ): { rows: EnvironmentEventRow[]; total: number } {
+      const { statements, values } = choose(environment, filter);
+      const found = statements[reverse ? "searchOldestFirst" : "searchNewestFirst"].all({
+        ...values,
+        text: filter.text,
+        kinds: JSON.stringify(filter.kinds),
+      });
+      return { rows: readRows(found.slice(offset, offset + limit)), total: found.length };
     },
     count(environment: Environment, filter: EventFilter): number {
       const { statements, values } = choose(environment, filter);

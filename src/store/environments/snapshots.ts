@@ -74,12 +74,10 @@ export type EvaluatedArtifactRow = SnapshotArtifactRow & {
   reasons_json: string;
 };
 
+type EvaluationColumns = Pick<EvaluatedArtifactRow, "evaluation_id" | "facts_json" | "verdicts_json">;
+
 /** The facts of an evaluation and its verdicts, parsed. */
 export type ParsedEvaluation = { facts: Facts; verdicts: readonly StoredVerdict[] };
-
-/** The columns that a comparison of two snapshots needs. */
-export type RunningArtifactRow = Pick<SnapshotArtifactRow, "fingerprint" | "name" | "now" | "instances_json"> &
-  Pick<EvaluatedArtifactRow, "facts_json">;
 
 /** A member of a logical environment as one of its snapshots shows it. */
 type SnapshotMemberRow = { member_id: number; member_index: number };
@@ -111,7 +109,7 @@ type ShownPolicyRow = { version_id: number; public_id: string; name: string; ver
 const SNAPSHOT_COLUMNS =
   "environment_id, idx, timestamp, cause, compliant, compliant_count, non_compliant_count, unknown_count, user_id, " +
   "user_name, policy_versions_json, member_id, member_index";
-const ARTIFACT_COLUMNS = [
+export const ARTIFACT_COLUMNS = [
   "id",
   "environment_id",
   "first_index",
@@ -130,7 +128,7 @@ const ARTIFACT_COLUMNS = [
   .join(", ");
 
 /** The rows of snapshot_artifacts whose interval covers the snapshot @index. */
-const IN_SNAPSHOT = "sa.environment_id = @environment AND sa.last_index >= @index AND sa.first_index <= @index";
+export const IN_SNAPSHOT = "sa.environment_id = @environment AND sa.last_index >= @index AND sa.first_index <= @index";
 
 export function snapshotStore(db: Db) {
   type SnapshotKey = { environment: number; index: number };
@@ -160,11 +158,6 @@ export function snapshotStore(db: Db) {
   const members = db.prepare<SnapshotKey, SnapshotMemberRow>(
     `SELECT member_id, member_index FROM snapshot_members
      WHERE environment_id = @environment AND last_index >= @index AND first_index <= @index ORDER BY position`,
-  );
-  const running = db.prepare<SnapshotKey, RunningArtifactRow>(
-    `SELECT sa.fingerprint, sa.name, sa.now, sa.instances_json, ev.facts_json
-     FROM snapshot_artifacts sa JOIN evaluations ev ON ev.id = sa.evaluation_id
-     WHERE ${IN_SNAPSHOT} AND sa.now > 0 ORDER BY sa.name, sa.id`,
   );
   const fingerprints = db
     .prepare<SnapshotKey, string>(
@@ -234,9 +227,6 @@ export function snapshotStore(db: Db) {
     /** The members of a logical environment in one of its snapshots, in their order. */
     listMembers: (environmentId: number, index: number): SnapshotMemberRow[] =>
       members.all({ environment: environmentId, index }),
-    /** The artifacts that run in a snapshot of a physical environment, by name. */
-    listRunning: (environmentId: number, index: number): RunningArtifactRow[] =>
-      running.all({ environment: environmentId, index }),
     /** The fingerprints of the artifacts that run in a snapshot of a physical environment. */
     listFingerprints: (environmentId: number, index: number): Set<string> =>
       new Set(fingerprints.all({ environment: environmentId, index })),
@@ -269,7 +259,7 @@ function evaluationCache() {
     );
 
   return {
-    parse({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluatedArtifactRow): ParsedEvaluation {
+    parse({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluationColumns): ParsedEvaluation {
       const entry = cache.get(id);
       if (entry?.facts === facts && entry.verdicts === verdicts) return entry.value;
       const value = parseEvaluation(facts, verdicts);

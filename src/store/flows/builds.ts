@@ -14,6 +14,10 @@ export type BuildRow = {
   artifact_public_id: string | null;
   selector_json: string;
   fingerprint: string | null;
+  filename: string | null;
+  git_commit: string | null;
+  commit_url: string | null;
+  build_url: string | null;
   flow_name: string | null;
   /** null also for an artifact reported without a trail. */
   trail_name: string | null;
@@ -40,8 +44,9 @@ export function buildStore(db: Db) {
     const where = `builds AS build WHERE ${choice} AND ${IN_WINDOW}`;
     return {
       list: db.prepare<[Parameters & { limit: number; offset: number }], BuildRow>(
-        `SELECT page.created_at, a.public_id AS artifact_public_id, a.fingerprint, f.name AS flow_name,
-                t.name AS trail_name, r.name AS repo_name, r.public_id AS repo_public_id,
+        `SELECT page.created_at, a.public_id AS artifact_public_id, a.fingerprint, a.filename, a.git_commit,
+                a.commit_url, a.build_url, f.name AS flow_name, t.name AS trail_name, r.name AS repo_name,
+                r.public_id AS repo_public_id,
                 r.external_id AS repo_external_id, ${selectorColumn("a")}
          FROM (SELECT build.artifact_id, build.repo_id, build.created_at FROM ${where}
                ORDER BY build.created_at DESC, build.artifact_id DESC LIMIT @limit OFFSET @offset) AS page

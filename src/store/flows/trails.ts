@@ -107,6 +107,10 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
   const events = db.prepare<[number], TrailEventRow>(
     "SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id",
   );
+  const eventWindow = db.prepare<[number, number, number], TrailEventRow>(
+    "SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id LIMIT ? OFFSET ?",
+  );
+  const eventCount = db.prepare<[number], number>("SELECT count(*) FROM trail_events WHERE trail_id = ?").pluck();
   const eventTexts = db.prepare<[number], TrailEventText>(
     `SELECT type, timestamp, CASE WHEN json_valid(event_json) THEN event_json END AS event_json
      FROM trail_events WHERE trail_id = ? ORDER BY id`,
@@ -224,6 +228,11 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     ): void => void insertEvent.run(trailId, type, at, JSON.stringify(event)),
     /** The history, oldest first. */
     listEvents: (trailId: number): TrailEventRow[] => events.all(trailId),
+    /** A part of the history, oldest first. */
+    listEventWindow: (trailId: number, { limit, offset }: { limit: number; offset: number }): TrailEventRow[] =>
+      eventWindow.all(trailId, limit, offset),
+    /** How many events the history has. */
+    countEvents: (trailId: number): number => eventCount.get(trailId) ?? 0,
     /** Size of the history in bytes. */
     countEventBytes: (trailId: number): number => eventBytes.get(trailId) ?? 0,
     /** The history, oldest first, as texts to pass on. */

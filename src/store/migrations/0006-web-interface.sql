@@ -15,3 +15,7 @@ CREATE INDEX allowlist_ends_by_time ON allowlist_ends (environment_id, expires_a
 
 -- Counts and lists the trails of a flow that need attention; most trails are compliant and not in it.
 CREATE INDEX trails_unfinished ON trails (flow_id, state, id) WHERE state <> 'COMPLIANT';
+
+-- The overview of an organization, and the search for names.
+CREATE INDEX trails_needing_attention ON trails (organization_id, last_modified_at) WHERE state <> 'COMPLIANT';
+CREATE INDEX artifacts_by_name ON artifacts (organization_id, filename COLLATE NOCASE);

@@ -94,14 +94,18 @@ const missing = (organization: OrganizationKey, name: string) =>
 const COLUMNS = "id, public_id, organization_id, name, description, created_by, created_at, last_modified_at";
 const VERSION_COLUMNS = "id, policy_id, version, comment, timestamp, created_by, policy_yaml";
 
+/** The policies of an organization with a text in their name. */
+const FOUND = "organization_id = ? AND instr(lower(name), lower(?)) > 0";
+
 export function policyStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[number, string], PolicyRow>(
     `SELECT ${COLUMNS} FROM policies WHERE organization_id = ? AND name = ?`,
   );
   const byId = db.prepare<[number], PolicyRow>(`SELECT ${COLUMNS} FROM policies WHERE id = ?`);
-  const byOrganization = db.prepare<[number], PolicyRow>(
-    `SELECT ${COLUMNS} FROM policies WHERE organization_id = ? ORDER BY name`,
+  const byOrganization = db.prepare<[number, string, number, number], PolicyRow>(
+    `SELECT ${COLUMNS} FROM policies WHERE ${FOUND} ORDER BY name LIMIT ? OFFSET ?`,
   );
+  const countFound = db.prepare<[number, string], number>(`SELECT count(*) FROM policies WHERE ${FOUND}`).pluck();
   const insert = db.prepare(
     `INSERT INTO policies (public_id, organization_id, name, description, created_by, created_at, last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -196,8 +200,13 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
       return row;
     },
     get,
-    /** All policies of an organization, ordered by name. */
-    list: (organizationId: number): PolicyRow[] => byOrganization.all(organizationId),
+    /** The policies of an organization by name. @param search part of the name, in any case; empty for all */
+    list: (
+      organizationId: number,
+      { search = "", window = null }: { search?: string; window?: { limit: number; offset: number } | null } = {},
+    ): PolicyRow[] => byOrganization.all(organizationId, search, window?.limit ?? -1, window?.offset ?? 0),
+    /** How many policies `list` has without a window. */
+    count: (organizationId: number, search: string): number => countFound.get(organizationId, search) ?? 0,
     /** All versions with the sizes of their texts, newest first. None for a policy that was created without a file. */
     listVersions: (policyId: number): VersionSize[] => sizesOf.all(policyId),
     /** The text of a version, which must exist. */

@@ -2,14 +2,22 @@
 import "htmx.org";
 import { boostWithinPage } from "./boost.ts";
 import { copyOnClick } from "./copy.ts";
+import { loadEditor } from "./load-editor.ts";
 import { followLive } from "./live.ts";
+import { closeMenus } from "./menus.ts";
 import { openSearch } from "./search.ts";
+import { submitSliders } from "./slider.ts";
 import { showTimes } from "./times.ts";
 
 document.documentElement.classList.add("js");
 boostWithinPage();
 copyOnClick();
 openSearch();
+closeMenus();
 followLive();
+submitSliders();
 showTimes(document);
-document.addEventListener("htmx:after:swap", () => showTimes(document));
+document.addEventListener("htmx:after:swap", () => {
+  showTimes(document);
+  loadEditor();
+});

@@ -1,24 +1,27 @@
 /**
  * The search field: `/` and Ctrl-K focus it, and results appear below it while one types. The results are the search
- * page itself, of which only the list is shown; Enter opens that page.
+ * page itself, of which only the list is shown. A combobox with a list box (ARIA Authoring Practices 1.2): the focus
+ * stays in the field, arrow keys choose a result, Enter opens it. Enter without a choice opens the only result, or the
+ * page with all of them.
  */
 
 /** Milliseconds without a keystroke before the server is asked. */
-const PAUSE_MS = 180;
+const PAUSE_MS = 150;
 const MIN_CHARS = 2;
 
 export function openSearch(): void {
   document.addEventListener("keydown", (event) => {
     const input = document.querySelector<HTMLInputElement>("[data-search]");
-    if (!input) return;
+    if (!input || input.offsetParent === null) return;
     const isTyping =
       event.target instanceof Element && event.target.closest("input, textarea, select, [contenteditable]");
-    const isShortcut = (event.key === "k" && (event.ctrlKey || event.metaKey)) || (event.key === "/" && !isTyping);
-    if (isShortcut) {
-      event.preventDefault();
-      input.focus();
-      input.select();
-    }
+    const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
+    const isShortcut =
+      (event.key === "k" && (event.ctrlKey || event.metaKey)) || (event.key === "/" && isPlain && !isTyping);
+    if (!isShortcut) return;
+    event.preventDefault();
+    input.focus();
+    input.select();
   });
   const input = document.querySelector<HTMLInputElement>("[data-search]");
   if (input?.form) suggestIn(input, input.form);
@@ -29,56 +32,138 @@ function suggestIn(input: HTMLInputElement, form: HTMLFormElement): void {
   list.className = "suggestions";
   list.id = "suggestions";
   list.hidden = true;
-  form.append(list);
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", "Results");
   const status = document.createElement("span");
   status.className = "vh";
   status.setAttribute("role", "status");
-  form.append(status);
+  form.append(list, status);
+  for (const [name, value] of [
+    ["role", "combobox"],
+    ["aria-autocomplete", "list"],
+    ["aria-controls", list.id],
+    ["aria-expanded", "false"],
+  ] as const)
+    input.setAttribute(name, value);
+  const box = createBox(input, list);
   let timer = 0;
   let asked = 0;
-  const close = (): void => {
-    list.hidden = true;
-  };
+  /** Shows what the text of the field matches; an answer that a later question overtook is dropped. */
   const show = async (): Promise<void> => {
     const text = input.value.trim();
     const turn = ++asked;
-    if (text.length < MIN_CHARS) return close();
+    if (text.length < MIN_CHARS) return box.close();
     const address = new URL(form.action);
     address.searchParams.set("q", text);
+    address.searchParams.set("suggest", "1");
     const response = await fetch(address, { headers: { Accept: "text/html" } }).catch(() => null);
-    if (turn !== asked || !response?.ok || response.redirected) return;
-    const found = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-results]");
-    if (turn !== asked || !found) return;
-    list.replaceChildren(found);
-    list.hidden = false;
-    const count = links(list).length;
-    status.textContent = count === 1 ? "1 result" : `${count} results`;
+    const page = response?.ok && !response.redirected ? await response.text() : null;
+    if (turn !== asked || page === null || document.activeElement !== input) return;
+    const count = box.fill(new DOMParser().parseFromString(page, "text/html"), address);
+    status.textContent = count === 0 ? "No results" : count === 1 ? "1 result" : `${count} results`;
   };
   input.addEventListener("input", () => {
     clearTimeout(timer);
     timer = window.setTimeout(() => void show(), PAUSE_MS);
   });
-  form.addEventListener("keydown", (event) => moveFocus(event, { input, list, close }));
-  form.addEventListener("focusout", (event) => {
-    if (!(event.relatedTarget instanceof Node && form.contains(event.relatedTarget))) close();
+  input.addEventListener("keydown", (event) => box.onKey(event));
+  input.addEventListener("blur", () => {
+    asked++;
+    clearTimeout(timer);
+    box.close();
   });
+  // A click on a result must not take the focus, which would close the list before the click arrives.
+  list.addEventListener("mousedown", (event) => event.preventDefault());
 }
 
-const links = (list: Element): HTMLAnchorElement[] => [...list.querySelectorAll("a")];
+/** The list below the field, and the choice in it. */
+function createBox(input: HTMLInputElement, list: HTMLElement) {
+  let options: HTMLAnchorElement[] = [];
+  /** The text that the list belongs to. */
+  let text = "";
+  let chosen = -1;
 
-type Parts = { input: HTMLInputElement; list: HTMLElement; close(): void };
-
-/** Arrow keys go through the results, Escape goes back. */
-function moveFocus(event: KeyboardEvent, { input, list, close }: Parts): void {
-  if (event.key === "Escape") {
-    close();
-    input.focus();
-    return;
+  function choose(index: number): void {
+    options[chosen]?.setAttribute("aria-selected", "false");
+    chosen = index;
+    const option = options[chosen];
+    if (!option) {
+      input.removeAttribute("aria-activedescendant");
+      return;
+    }
+    option.setAttribute("aria-selected", "true");
+    option.scrollIntoView({ block: "nearest" });
+    input.setAttribute("aria-activedescendant", option.id);
   }
-  if (list.hidden || (event.key !== "ArrowDown" && event.key !== "ArrowUp")) return;
-  event.preventDefault();
-  const all: HTMLElement[] = [input, ...links(list)];
-  const at = all.indexOf(document.activeElement as HTMLElement);
-  const next = (at + (event.key === "ArrowDown" ? 1 : -1) + all.length) % all.length;
-  all[next]?.focus();
+
+  function open(isOpen: boolean): void {
+    list.hidden = !isOpen;
+    input.setAttribute("aria-expanded", String(isOpen));
+    choose(-1);
+  }
+
+  return {
+    close: (): void => open(false),
+    /** Shows the results of a search page. @returns how many there are */
+    fill(page: Document, address: URL): number {
+      const found = page.querySelector("[data-results]");
+      text = input.value.trim();
+      list.replaceChildren(found ?? "");
+      addSymbols(page);
+      options = [...list.querySelectorAll("a")];
+      for (const [index, option] of options.entries()) describe(option, index, address);
+      for (const section of list.querySelectorAll("section")) describeGroup(section);
+      open(options.length > 0);
+      return options.length;
+    },
+    onKey(event: KeyboardEvent): void {
+      if (event.isComposing) return;
+      const { key } = event;
+      if (key === "Escape" && !list.hidden) {
+        event.preventDefault();
+        open(false);
+        return;
+      }
+      if (key === "Enter" && !list.hidden) {
+        const option =
+          options[chosen] ?? (options.length === 1 && text === input.value.trim() ? options[0] : undefined);
+        if (!option) return;
+        event.preventDefault();
+        option.click();
+        return;
+      }
+      if ((key !== "ArrowDown" && key !== "ArrowUp") || options.length === 0) return;
+      event.preventDefault();
+      if (list.hidden) open(true);
+      // One more place than there are options: the field itself, without a choice.
+      const places = options.length + 1;
+      choose(((chosen + 1 + (key === "ArrowDown" ? 1 : -1) + places) % places) - 1);
+    },
+  };
+}
+
+/** Makes a link an option. Its address is relative to the page that it came from. */
+function describe(option: HTMLAnchorElement, index: number, address: URL): void {
+  option.href = new URL(option.getAttribute("href") ?? "", address).href;
+  option.id = `suggestion-${index}`;
+  option.tabIndex = -1;
+  option.setAttribute("role", "option");
+  option.setAttribute("aria-selected", "false");
+}
+
+/** Makes a section with its heading and list a group of options. */
+function describeGroup(section: Element): void {
+  const heading = section.querySelector("h2");
+  section.setAttribute("role", "group");
+  section.removeAttribute("aria-labelledby");
+  section.setAttribute("aria-label", heading?.textContent ?? "");
+  heading?.removeAttribute("id");
+  for (const part of section.querySelectorAll("h2, ul, li, .card-h")) part.setAttribute("role", "presentation");
+}
+
+/** Adds the icons of another page that this one does not have. */
+function addSymbols(page: Document): void {
+  const own = document.querySelector("body > svg[hidden]");
+  for (const symbol of page.querySelectorAll("body > svg[hidden] symbol"))
+    if (own && !document.getElementById(symbol.id)) own.append(symbol);
 }

@@ -56,7 +56,7 @@ const messageLine = ({ text }: LineMessage): Html =>
 const YAML_LINE = /^(\s*(?:- +)*)(?:("[^"]*"|'[^']*'|[^\s#:'"][^#:]*?)(:)(?=\s|$))?(.*)$/;
 
 /** One line of YAML with its keys, values, expressions and comments coloured. Approximate: only the parser knows. */
-function yamlLine(line: string): Html {
+export function yamlLine(line: string): Html {
   if (/^\s*#/.test(line)) return html`<span class="c">${line}</span>`;
   const [, indent = "", key, colon = "", value = ""] = YAML_LINE.exec(line) ?? [];
   const name = key === undefined ? null : html`<span class="k">${key}</span>`;

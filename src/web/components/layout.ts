@@ -153,12 +153,12 @@ type Figure = { label: string; value: Value; note?: Value; state?: "ok" | "bad" 
 
 /** A strip of figures, each with its base. */
 export const figures = (items: readonly Figure[]): Html =>
-  html`<div class="figures${items.length === 3 && " figures-3"}">${items.map(
+  html`<dl class="figures${items.length === 3 && " figures-3"}">${items.map(
     ({ label, value, note, state = "" }) =>
-      html`<div><div class="sub">${label}</div><div class="figure"><b class="num ${state}">${value}</b>${
+      html`<div><dt>${label}</dt><dd><span class="fig ${state}">${value}</span>${
         note && html` <span class="sub">${note}</span>`
-      }</div></div>`,
-  )}</div>`;
+      }</dd></div>`,
+  )}</dl>`;
 
 /** What a list shows when it has nothing: what belongs there, and how it gets there. */
 export const empty = ({

@@ -51,7 +51,9 @@ type Choice = { value: string; text: string };
 export type Filter =
   | { kind: "search"; name: string; label: string }
   | { kind: "choice"; name: string; label: string; choices: readonly Choice[] }
-  | { kind: "text"; name: string; label: string };
+  | { kind: "text"; name: string; label: string }
+  /** A day, in UTC. */
+  | { kind: "day"; name: string; label: string };
 
 /**
  * The form above a list. Its fields are query parameters; others of the page that must stay are in `keep`.
@@ -61,25 +63,42 @@ export function filters(
   { query, here, path, to }: Pick<Visit, "query" | "here" | "path" | "to">,
   {
     items,
+    more = [],
     keep = [],
     total,
     what,
-  }: { items: readonly Filter[]; keep?: readonly string[]; total: number | null; what: string },
+  }: {
+    items: readonly Filter[];
+    /** Filters that are rarely needed: folded until one of them is set. */
+    more?: readonly Filter[];
+    keep?: readonly string[];
+    total: number | null;
+    what: string;
+  },
 ): Html {
-  const names = items.map(({ name }) => name);
+  const names = [...items, ...more].map(({ name }) => name);
   const isFiltered = names.some((name) => (query.get(name) ?? "") !== "");
   const kept = keep.map((name) => {
     const value = query.get(name);
     return value && html`<input type="hidden" name="${name}" value="${value}">`;
   });
-  const cleared = here(Object.fromEntries([...names, "page"].map((name) => [name, null])));
+  const cleared = here(Object.fromEntries([...names, "page", "after"].map((name) => [name, null])));
   const action = to.path(path.slice(1));
-  return html`<div class="list-head"><form class="filters" method="get" action="${action}">${kept}${items.map((item) =>
-    filterField(item, query.get(item.name) ?? ""),
-  )}<button class="btn" type="submit">Filter</button></form>
-<div class="chips">${total !== null && html`<span class="num">${formatNumber(total)} ${what}</span>`}${
-    isFiltered && html`<a href="${cleared}">Clear filters</a>`
-  }</div></div>`;
+  const fields = items.map((item) => filterField(item, query.get(item.name) ?? ""));
+  const button = html`<button class="btn" type="submit">Filter</button>`;
+  const counted = total !== null && html`<span class="num">${formatNumber(total)} ${what}</span>`;
+  const clear = isFiltered && html`<a href="${cleared}">Clear filters</a>`;
+  return html`<div class="list-head"><form class="filters" method="get" action="${action}">
+${kept}${fields}${button}${moreFilters(query, more)}</form><div class="chips">${counted}${clear}</div></div>`;
+}
+
+/** Filters that are folded until one of them is set. */
+function moreFilters(query: URLSearchParams, items: readonly Filter[]): Html | null {
+  if (items.length === 0) return null;
+  const isSet = items.some(({ name }) => (query.get(name) ?? "") !== "");
+  const fields = items.map((item) => filterField(item, query.get(item.name) ?? ""));
+  return html`<details class="filters-more"${isSet && html` open`}>
+<summary>More filters${icon("chevron-down", "12")}</summary><div class="filters-row">${fields}</div></details>`;
 }
 
 function filterField(item: Filter, value: string): Html {
@@ -90,6 +109,10 @@ function filterField(item: Filter, value: string): Html {
       (choice) =>
         html`<option value="${choice.value}"${choice.value === value && html` selected`}>${choice.text}</option>`,
     )}</select>`;
+  if (item.kind === "day") {
+    const input = html`<input class="field" type="date" name="${name}" value="${value}">`;
+    return html`<label class="filter-day">${label}${input}</label>`;
+  }
   if (item.kind === "text") return html`<input class="field" ${attributes}>`;
   return html`<span class="search">${icon("search")}<input type="search" ${attributes}></span>`;
 }

@@ -2,6 +2,7 @@
 import { promisify } from "node:util";
 import { gzip, gzipSync } from "node:zlib";
 import type Koa from "koa";
+import type { RawAnswer } from "./page.ts";
 
 /**
  * Headers that replace or extend those of every response (http/security-headers.ts). Browsers send the Origin of a form
@@ -44,6 +45,20 @@ export async function sendHtml(
   ctx.set("Content-Encoding", "gzip");
   const isSmall = text.length <= MAX_SYNC_GZIP_CHARS;
   ctx.body = isSmall ? gzipSync(text, { level: 4 }) : await compress(text, { level: 4 });
+}
+
+/**
+ * Sends what a page embeds. The sandbox gives it an origin of its own, so even a file that a browser takes for a page
+ * can neither run scripts nor read anything of this server.
+ */
+export function sendRaw(ctx: Koa.Context, { type, body, sources = [], status = 200 }: RawAnswer["raw"]): void {
+  ctx.set(HEADERS);
+  const policy = ["sandbox", "default-src 'none'", ...sources, "base-uri 'none'", "form-action 'none'"];
+  ctx.set("Content-Security-Policy", [...policy, "frame-ancestors 'self'"].join("; "));
+  ctx.set("X-Frame-Options", "SAMEORIGIN");
+  ctx.status = status;
+  ctx.type = type;
+  ctx.body = body;
 }
 
 /** Redirects the browser to an address, which may be relative to the requested page. */

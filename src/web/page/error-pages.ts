@@ -1,4 +1,5 @@
 /** What a page shows instead of its content when it is refused: what happened, and what to do next. */
+import { searchField } from "../components/search-field.ts";
 import { empty, linkButton } from "../components/layout.ts";
 import type { IconName } from "../components/icon.ts";
 import type { AppError, ErrorCode } from "../../errors.ts";
@@ -42,7 +43,7 @@ to make room on its disk.`,
 };
 
 /** The content of a page that was refused. */
-export function errorContent(visit: Pick<Visit, "org" | "to">, error: AppError): Content {
+export function errorContent(visit: Pick<Visit, "org" | "to" | "path">, error: AppError): Content {
   const words = WORDS[error.code] ?? { title: "Something went wrong", text: sentence, icon: "alert" };
   const details = Object.entries(error.fields ?? {}).map(
     ([name, text]) => html`<li><code>${name}</code>: ${text}</li>`,
@@ -51,8 +52,7 @@ export function errorContent(visit: Pick<Visit, "org" | "to">, error: AppError):
     visit.org === "" || error.code === "forbidden"
       ? linkButton(visit.to.account(), "Your account", { icon: "person" })
       : linkButton(visit.to.organization(), "Overview", { icon: "home" });
-  const search =
-    error.code === "not_found" && visit.org !== "" && linkButton(visit.to.search(), "Search", { icon: "search" });
+  const search = error.code === "not_found" && visit.org !== "" && searchField(visit.to, lastPartOf(visit.path));
   return {
     title: words.title,
     section: null,
@@ -65,4 +65,14 @@ export function errorContent(visit: Pick<Visit, "org" | "to">, error: AppError):
       actions: [search, home],
     })}</section>`,
   };
+}
+
+/** The last part of a path, decoded: most likely the name of what was looked for. */
+function lastPartOf(path: string): string {
+  const part = path.split("/").findLast((text) => text !== "") ?? "";
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }

@@ -24,6 +24,8 @@ export type Theme = keyof typeof THEMES;
 /** What the frame knows besides the content. */
 export type Surroundings = {
   theme: Theme;
+  /** The organizations of the person, by name. */
+  organizations: { names: readonly string[]; hasMore: boolean };
   /** The path of a file below the root of the server. */
   fileOf(name: FileName): string;
   /** Whether the sections that depend on it are shown. */
@@ -32,7 +34,8 @@ export type Surroundings = {
 
 type Entry = { section: Section; text: string; icon: IconName; href(to: Links): string };
 
-const ENTRIES: readonly Entry[] = [
+/** The entries of the side bar but for the settings. */
+export const ENTRIES: readonly Entry[] = [
   { section: "overview", text: "Overview", icon: "home", href: (to) => to.organization() },
   { section: "flows", text: "Flows", icon: "workflow", href: (to) => to.flows() },
   { section: "environments", text: "Environments", icon: "server", href: (to) => to.environments() },
@@ -43,7 +46,12 @@ const ENTRIES: readonly Entry[] = [
   { section: "repos", text: "Repositories", icon: "repo", href: (to) => to.repositories() },
   { section: "actions", text: "Actions", icon: "zap", href: (to) => to.actions() },
 ];
-const SETTINGS: Entry = { section: "settings", text: "Settings", icon: "gear", href: (to) => to.settings("general") };
+export const SETTINGS: Entry = {
+  section: "settings",
+  text: "Settings",
+  icon: "gear",
+  href: (to) => to.settings("general"),
+};
 /** Of the bar at the bottom of a phone; the last one opens the rest. */
 const ON_PHONES: readonly Section[] = ["overview", "flows", "environments", "policies"];
 
@@ -65,7 +73,7 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
     hasEditor: content.hasEditor ?? false,
     body: html`<a class="skip" href="#main">Skip to content</a>
 <div class="app">
-${org === "" ? outsideNavigation(to) : sideNavigation(visit, content.section, surroundings)}
+${org === "" ? outsideNavigation(to, surroundings) : sideNavigation(visit, content.section, surroundings)}
 <div class="app-main">
 <header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
 ${themeButton(visit, surroundings.theme)}${accountLink(visit)}</header>
@@ -96,7 +104,7 @@ export function plain(
     surroundings,
     isSignedIn: false,
     hasEditor: false,
-    body: html`<header class="plain-top"><a class="plain-mark" href="${to.root}">${MARK}Assay</a>
+    body: html`<header class="plain-top"><a class="plain-mark" href="${to.path("login")}">${MARK}Assay</a>
 <span class="sub">${readBuildInfo().version}</span>
 <nav aria-label="Pages">${links}<a href="${to.guide()}">API reference</a></nav></header>
 <main class="plain" id="main"><h1>${title}</h1>
@@ -131,7 +139,7 @@ function documentOf(page: {
 <link rel="stylesheet" href="${file("assay.css")}">
 ${scripts.map((name) => html`<script defer src="${file(name)}"></script>`)}
 </head>
-<body>${iconSymbols(body.text)}${body}
+<body${isSignedIn && html` data-editor-script="${file("editor.js")}"`}>${iconSymbols(body.text)}${body}
 </body>
 </html>
 `.text;
@@ -142,14 +150,13 @@ const doneMessage = ({ query, refused }: Visit): Html | null => {
   return text === undefined ? null : html`<p class="done" role="status">${icon("check-circle-fill")}${text}</p>`;
 };
 
-function sideNavigation({ to, org }: Visit, current: Section | null, { shows }: Surroundings): Html {
+function sideNavigation({ to, org }: Visit, current: Section | null, { shows, organizations }: Surroundings): Html {
   const link = ({ section, text, icon: name, href }: Entry): Html | null =>
     shows(section)
       ? html`<a href="${href(to)}"${section === current && html` aria-current="page"`}>${icon(name)}${text}</a>`
       : null;
   return html`<nav class="side" aria-label="Main" id="nav">
-<a class="org" href="${to.account()}"><span class="org-mark" aria-hidden="true">${initial(org)}</span><span
-class="org-name">${org}</span>${icon("chevron-down")}<span class="vh">Switch organization</span></a>
+${organizationMenu(to, { org, organizations })}
 <div class="nav">${ENTRIES.map(link)}</div>
 <div class="nav-sep"></div>
 <div class="nav">${link(SETTINGS)}<a href="${to.guide()}">${icon("book")}API reference</a></div>
@@ -157,12 +164,36 @@ class="org-name">${org}</span>${icon("chevron-down")}<span class="vh">Switch org
 </nav>`;
 }
 
-const outsideNavigation = (to: Links): Html => html`<nav class="side" aria-label="Main" id="nav">
-<a class="org" href="${to.account()}"><span class="org-mark" aria-hidden="true">A</span>Assay</a>
+const outsideNavigation = (
+  to: Links,
+  { organizations }: Surroundings,
+): Html => html`<nav class="side" aria-label="Main" id="nav">
+${organizationMenu(to, { org: "", organizations })}
 <div class="nav"><a href="${to.account()}" aria-current="page">${icon("person")}Account</a>
 <a href="${to.guide()}">${icon("book")}API reference</a></div>
 <div class="side-foot">${MARK}<span>Assay ${readBuildInfo().version}</span></div>
 </nav>`;
+
+/** The head of the side bar: the organization, and a menu of the others. It opens without scripts, too. */
+function organizationMenu(
+  to: Links,
+  { org, organizations }: { org: string } & Pick<Surroundings, "organizations">,
+): Html {
+  const { names, hasMore } = organizations;
+  const entries = names.map(
+    (name) =>
+      html`<li><a href="${to.organization(name)}"${name === org && html` aria-current="true"`}>${organizationMark(
+        name,
+      )}<span class="org-name">${name}</span>${name === org && icon("check")}</a></li>`,
+  );
+  const all = hasMore ? "All organizations and your account" : "Your account";
+  return html`<details class="org-menu" data-menu><summary class="org">${organizationMark(org)}<span
+class="org-name">${org || "Assay"}</span>${icon("chevron-down")}<span class="vh">Switch organization</span></summary>
+<ul class="org-list">${entries}<li><a href="${to.account()}">${icon("person")}${all}</a></li></ul></details>`;
+}
+
+const organizationMark = (name: string): Html =>
+  html`<span class="org-mark" aria-hidden="true">${initial(name)}</span>`;
 
 function crumbs({ to, org }: Visit, { crumbs: way, crumb, title }: Content): Html {
   const items = [...(org === "" ? [] : [{ text: org, href: to.organization() }]), ...way];
@@ -173,9 +204,10 @@ function crumbs({ to, org }: Visit, { crumbs: way, crumb, title }: Content): Htm
 
 const searchForm = ({ to, query, path }: Visit): Html => {
   const value = path.endsWith("/search") ? (query.get("q") ?? "") : "";
-  return html`<form class="search" role="search" method="get" action="${to.search()}">${icon("search")}<input
+  return html`<form class="search" role="search" method="get" action="${to.search()}"
+data-hx-boost="false">${icon("search")}<input
 type="search" name="q" aria-label="Search" placeholder="Commit, fingerprint or name" value="${value}"
-maxlength="256" data-search><kbd aria-hidden="true">/</kbd></form>
+maxlength="256" autocomplete="off" data-search><kbd aria-hidden="true">/</kbd></form>
 <a class="btn btn-quiet btn-icon m-search" href="${to.search()}" aria-label="Search">${icon("search")}</a>`;
 };
 

@@ -123,6 +123,23 @@ export type Content = {
   hasEditor?: boolean;
   /** 200 unless given. */
   status?: number;
+  /** Leads the browser on to this address; nothing is shown then. */
+  redirect?: string;
+};
+
+/**
+ * An answer without the frame, for what a page embeds. Its policy is its own: it may be framed by pages of this server,
+ * and runs in a sandbox, so that nothing in it can act as the person.
+ */
+export type RawAnswer = {
+  raw: {
+    type: string;
+    body: string | Buffer;
+    /** Further sources that the policy permits, such as `style-src 'self'`. */
+    sources?: readonly string[];
+    /** 200 unless given. */
+    status?: number;
+  };
 };
 
 /**
@@ -140,7 +157,7 @@ export type Form = {
 export type Page = {
   /** As OpenAPI spells it: `/{org}/flows/{flow}`. Without `{org}`, the page lies outside of organizations. */
   path: string;
-  show(visit: Visit): Promise<Content>;
+  show(visit: Visit): Promise<Content | RawAnswer>;
   forms?: Readonly<Record<string, Form>>;
 };
 
@@ -153,9 +170,13 @@ export const form = (operation: Restricted, submit: Form["submit"]): Form => ({ 
 /** The messages after a form succeeded, by the value of `done` in the address. */
 export const DONE = {
   saved: "Saved.",
+  version_saved: "Saved as a new version. The environments that use the policy are being re-evaluated.",
+  unchanged: "Nothing was changed: this is the text and description that is stored already.",
+  unarchived: "The control is active again.",
   created: "Created.",
   renamed: "Renamed. The old name keeps working until something else takes it.",
   archived: "Archived. It stays readable under its new name.",
+  archived_type: "Archived. Reports of this type are refused; a new version makes it active again.",
   deleted: "Deleted.",
   added: "Added.",
   removed: "Removed.",

@@ -3,6 +3,7 @@
  * and turns refusals into pages. A form is accepted only from a page of this server, with the token of its session.
  */
 import type Koa from "koa";
+import { listOwnOrganizations } from "../../api/accounts/users.ts";
 import { AppError, methodNotAllowed } from "../../errors.ts";
 import type { AnyOperation } from "../../http/operation.ts";
 import type { Caller } from "../../http/in-process.ts";
@@ -12,7 +13,7 @@ import { compareRoutes } from "../../http/route-order.ts";
 import type { Principal } from "../../http/server-context.ts";
 import type { Cookies } from "../cookies.ts";
 import { rootOf } from "../html.ts";
-import { redirect, sendHtml } from "./answer.ts";
+import { redirect, sendHtml, sendRaw } from "./answer.ts";
 import { isMaskedToken, maskToken } from "./csrf.ts";
 import { errorContent } from "./error-pages.ts";
 import { readPageFields } from "./fields.ts";
@@ -21,7 +22,7 @@ import type { PageFiles } from "./files.ts";
 import { framed, THEMES } from "./frame.ts";
 import type { Surroundings, Theme } from "./frame.ts";
 import { linksFor, queryText } from "./links.ts";
-import type { Content, FormOutcome, Page, RefusedForm, Section, Visit } from "./page.ts";
+import type { Content, FormOutcome, Page, RawAnswer, RefusedForm, Section, Visit } from "./page.ts";
 
 export type Session = { principal: Principal; csrfToken: string };
 
@@ -141,7 +142,6 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
   const path = at?.path ?? ctx.path;
   const query = new URLSearchParams(at?.search ?? ctx.querystring);
   let role: Visit["role"] | undefined;
-  // Operations about the person have no organization in their path.
   const withOrg = ({ path: pattern }: { path: string }, input: { params?: object } = {}) =>
     (pattern.includes("{org}") ? { ...input, params: { org, ...input.params } } : input) as never;
   return {
@@ -173,7 +173,7 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
 }
 
 /** What the page shows; what it refuses, in words. */
-async function contentOf(page: Page, visit: Visit): Promise<Content> {
+async function contentOf(page: Page, visit: Visit): Promise<Content | RawAnswer> {
   try {
     return await page.show(visit);
   } catch (error) {
@@ -235,20 +235,24 @@ async function showRefused(
   });
   const content = await contentOf(page, again);
   // A page that cannot be shown itself says why; its refusal is not overwritten.
-  await sendContent(server, ctx, { visit: again, content: { ...content, status: content.status ?? status } });
+  const shown = "raw" in content ? content : { ...content, status: content.status ?? status };
+  await sendContent(server, ctx, { visit: again, content: shown });
 }
 
 async function sendContent(
   server: PageServerDependencies,
   ctx: Koa.Context,
-  { visit, content }: { visit: Visit; content: Content },
+  { visit, content }: { visit: Visit; content: Content | RawAnswer },
 ): Promise<void> {
+  if ("raw" in content) return sendRaw(ctx, content.raw);
+  if (content.redirect !== undefined) return redirect(ctx, content.redirect);
   const { files, sections } = server;
   // Of an organization that one may not see, not even the navigation is shown.
   const isHidden = content.status === 403 && !visit.may({ permission: "org:read" });
   const seen: Visit = isHidden ? Object.create(visit, { org: { value: "" } }) : visit;
   const surroundings: Surroundings = {
     theme: themeOf(server.cookies, ctx),
+    organizations: await organizationsOf(visit),
     fileOf: (name) => files.pathOf(name),
     shows: (section) => {
       const operation = sections[section];
@@ -257,6 +261,20 @@ async function sendContent(
   };
   const text = framed(seen, content, surroundings);
   await sendHtml(ctx, text, { status: content.status ?? 200, prefetch: visit.to.path(files.pathOf("prefetch.json")) });
+}
+
+/** Organizations in the menu; the account page has all. */
+const MAX_ORGANIZATIONS = 20;
+
+/** The organizations between which the person may switch; none where they cannot be read: the page still works. */
+async function organizationsOf({ call }: Visit): Promise<Surroundings["organizations"]> {
+  try {
+    const { data, pagination } = await call(listOwnOrganizations, { query: { per_page: MAX_ORGANIZATIONS } });
+    return { names: data.map(({ name }) => name), hasMore: pagination.total > data.length };
+  } catch (error) {
+    if (error instanceof AppError) return { names: [], hasMore: false };
+    throw error;
+  }
 }
 
 function themeOf(cookies: Cookies, ctx: Koa.Context): Theme {

@@ -21,9 +21,6 @@ import {
 import { parseKeptForm } from "./kept-form.ts";
 import type { PageContext, PageHandler } from "./page-context.ts";
 
-/** Where a login without a destination leads. */
-export const HOME_PATH = "/account";
-
 /** The page that the browser wants after the login; null when there is none. */
 const nextOf = (ctx: Koa.Context): string | null =>
   parseNextPath(typeof ctx.query["next"] === "string" ? ctx.query["next"] : null);
@@ -81,9 +78,9 @@ export function sendLoginPage(
   });
 }
 
-export const showLogin: PageHandler = (page, ctx) => {
+export const showLogin: PageHandler = async (page, ctx) => {
   const next = nextOf(ctx);
-  if (page.holderOf(ctx)) return redirectTo(ctx, next ?? HOME_PATH);
+  if (page.holderOf(ctx)) return redirectTo(ctx, next ?? (await page.homeOf(ctx, page.cookies.get(ctx, "session"))));
   return sendLoginPage(page, ctx, { status: 200, next });
 };
 
@@ -116,7 +113,7 @@ async function finishLogin(
   ctx: Koa.Context,
   { started, next, form }: { started: StartedSession; next: string | null; form: string | null },
 ): Promise<void> {
-  const path = next ?? HOME_PATH;
+  const path = next ?? (await page.homeOf(ctx, started.cookie));
   await startBrowserSession(page, ctx, { started, path });
   const entries = form === null ? null : parseKeptForm(form);
   if (entries !== null) await page.resumeForm(ctx, { path, cookie: started.cookie, entries });
@@ -178,8 +175,10 @@ export const finishOidc: PageHandler = async (page, ctx) => {
     returned.search = ctx.search;
     const person = await provider.finish(returned, pending);
     const started = await page.logins.signInWithProvider(person, visitorOf(ctx));
-    if (started)
-      return await startBrowserSession(page, ctx, { started, path: parseNextPath(pending.next) ?? HOME_PATH });
+    if (started) {
+      const path = parseNextPath(pending.next) ?? (await page.homeOf(ctx, started.cookie));
+      return await startBrowserSession(page, ctx, { started, path });
+    }
     page.warn(
       { issuer: person.issuer, subject: person.subject, groups: person.groups, request_id: requestIdOf(ctx) },
       "login refused: none of the groups gives a role, or the user is disabled",

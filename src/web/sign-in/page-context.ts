@@ -26,6 +26,8 @@ export type PageContext = {
   baseUrl: string;
   /** The session of this browser and its user; null without one. */
   holderOf(ctx: Koa.Context): SessionHolder | null;
+  /** The path that a person is led to without another destination: the overview of their organization. */
+  homeOf(ctx: Koa.Context, cookie: string | null): Promise<string>;
   warn(facts: Readonly<Record<string, unknown>>, text: string): void;
   /** Shows the form of a page again, in place of a redirect to the page. `cookie`: of the session that just began. */
   resumeForm(
@@ -114,13 +116,20 @@ export const sendMessage = (
 ): Promise<void> =>
   sendPage(page, ctx, { status, title, main: html`<p class="problem" role="alert">${text}</p><p>${link}</p>` });
 
+const NO_ORGANIZATIONS = { names: [], hasMore: false };
+
 /** Answers with a page that needs no session. `links` appear on the right of its header. */
 export const sendPage = (
   { files, themeOf }: PageContext,
   ctx: Koa.Context,
   { status, ...content }: { status: number; title: string; main: Html; links?: readonly Html[] },
 ): Promise<void> => {
-  const surroundings = { theme: themeOf(ctx), fileOf: files.pathOf, shows: () => false };
+  const surroundings = {
+    theme: themeOf(ctx),
+    fileOf: files.pathOf,
+    shows: () => false,
+    organizations: NO_ORGANIZATIONS,
+  };
   return sendHtml(ctx, plain(linksFor(rootOf(ctx), ""), content, surroundings), { status, prefetch: null });
 };
 

@@ -340,4 +340,30 @@ test("marks a damaged version in its place without failing the list", async () =
   );
 });
 
+test("shows a page of types, the newest versions, and no schemas, if asked to", async () => {
+  const at = server.given.org();
+  for (const name of ["a", "b", "b", "b", "c"]) await post(at, { name }, SCHEMA);
+  const read = async (query: string): Promise<unknown[]> => {
+    const path = `/custom-attestation-types/${at.org}?${query}`;
+    const { body } = await server.call("GET", path, { key: at.key });
+    return body.map(({ name, versions }: Json) => [
+      name,
+      ...versions.map(({ version, type_schema }: Json) => [version, type_schema !== undefined]),
+    ]);
+  };
+  assert.equal(await read("per_page=2&page=1&max_versions=2"), [
+    ["a", [1, true]],
+    ["b", [3, true], [2, true]],
+  ]);
+  assert.equal(await read("per_page=2&page=2&schemas=false"), [["c", [1, false]]]);
+  assert.equal(await read("page=9"), []);
+  const { versions } = (await get(at, "b", "?max_versions=1&schemas=false")).body;
+  assert.equal(
+    versions.map(({ version, type_schema }: Json) => [version, type_schema]),
+    [[3, undefined]],
+  );
+  for (const query of ["per_page=101", "per_page=0", "max_versions=0", "max_versions=1001", "page=0"])
+    assert.is((await server.call("GET", `/custom-attestation-types/${at.org}?${query}`, { key: at.key })).status, 400);
+});
+
 test.run();

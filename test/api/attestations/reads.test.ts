@@ -234,6 +234,25 @@ test("of an organization: filters alone and combined, in both spellings of lists
   for (const [query, expected] of cases) assert.equal(await found(at, query), expected, query);
 });
 
+test("of an organization: filters by a commit, in pages and together with other filters", async () => {
+  const [at, other] = [await place(), await place()];
+  const commit = "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112";
+  const a = await attest(at, { commit });
+  const b = await attest(at, { commit, is_compliant: false });
+  await attest(at);
+  const c = await attest(at, { commit });
+  await attest(other, { commit });
+  assert.equal(await found(at, `?commit=${commit}`), [c, b, a]);
+  assert.equal(await found(at, `?commit=${commit}&is_compliant=true`), [c, a]);
+  assert.equal(await found(at, `?commit=${commit}&to_timestamp=${(await timeOf(at, b)) - 1}`), [a]);
+  assert.equal(await found(at, `?commit=${"0".repeat(40)}`), []);
+  const first = (await get(at, `?commit=${commit}&per_page=2`)).body;
+  assert.equal(first.data.length, 2);
+  assert.equal(await found(at, `?commit=${commit}&per_page=2&after=${first._links.next.after}`), [a]);
+  for (const wrong of ["", "0f5c9a1", "x".repeat(40), commit.toUpperCase()])
+    assert.is((await get(at, `?commit=${wrong}`)).status, 400, wrong);
+});
+
 test("of an organization: finds an archived flow under its new name, a renamed one under both", async () => {
   const at = await place();
   const id = await attest(at);

@@ -50,6 +50,12 @@ test("lists a build with all fields, and nothing before the first", async () => 
   const artifact = async (fingerprint: string): Promise<Json> =>
     (await server.call("GET", `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`, { key: at.key })).body;
   const [one, two] = [await artifact(first), await artifact(alone)];
+  const reported = ({ filename, git_commit, commit_url, build_url }: Json) => ({
+    artifact_name: filename,
+    git_commit,
+    commit_url,
+    build_url,
+  });
   const links = ({ api_url, html_url }: Json) => ({ self: { href: api_url }, html: { href: html_url } });
   assert.equal(both(await get(at)), [
     200,
@@ -62,6 +68,7 @@ test("lists a build with all fields, and nothing before the first", async () => 
         {
           created_at: Number(two["created_at"]),
           fingerprint: alone,
+          ...reported(two),
           flow_name: flow,
           trail_name: "",
           repo_info: null,
@@ -70,6 +77,7 @@ test("lists a build with all fields, and nothing before the first", async () => 
         {
           created_at: Number(one["created_at"]),
           fingerprint: first,
+          ...reported(one),
           flow_name: flow,
           trail_name: "t",
           repo_info: { name: "acme/shop", repo_id: "1" },
@@ -261,6 +269,10 @@ test("counts and marks a build whose record is gone", async () => {
   const { created_at, _links, ...rest } = body.builds[1];
   assert.equal(rest, {
     fingerprint: "",
+    artifact_name: "This record is damaged and cannot be shown. Tell the operator of the server its name",
+    git_commit: null,
+    commit_url: null,
+    build_url: null,
     flow_name: "This record is damaged and cannot be shown. Tell the operator of the server its name",
     trail_name: "",
     repo_info: { name: "acme/shop", repo_id: "1" },

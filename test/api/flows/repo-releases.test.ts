@@ -89,12 +89,13 @@ test("lists the running artifacts of a repository with environment, verdict and 
     },
   });
   const shown = (
-    { id: artifactId, fingerprint, api_url, html_url }: Json,
+    { id: artifactId, fingerprint, flow_name, api_url, html_url }: Json,
     commit_sha: string,
     commit_url: string | null,
   ) => ({
     id: artifactId,
     fingerprint,
+    flow_name,
     commit_sha,
     commit_url,
     _links: { self: { href: api_url }, html: { href: html_url } },

@@ -231,6 +231,11 @@ test("applies all filters together, also to the count", async () => {
     [`flow_id=${theirs}`, []],
     [`flow_id=${at.flow}`, []],
     ["flow_id=", []],
+    [`flow_name=${at.flow}`, [...here]],
+    [`flow_name=${at.flow}&is_compliant=false`, [here[1]]],
+    [`flow_name=${at.flow}&flow_id=${one}&flow_id=${two}`, [...here]],
+    [`flow_name=${at.flow}&flow_id=${two}`, []],
+    ["flow_name=no-such-flow", []],
   ] as const) {
     assert.equal(await ids(at, `?sort_direction=asc&${query}`), found, query);
     assert.is((await get(at, `?per_page=1&${query}`)).body.total_count, found.length, query);

@@ -692,4 +692,49 @@ test("re-evaluates soon after the response to a new version", async () => {
   );
 });
 
+test("lists one page of the policies with a part in their name, in an envelope", async () => {
+  const at = server.given.org();
+  for (const name of ["prod-a", "PROD-b", "prod-c", "staging"]) await put(at, { name }, V1);
+  const list = (query: string): Promise<Answer> => server.call("GET", `/policies/${at.org}${query}`, { key: at.key });
+  const names = ({ body }: Answer): string[] => (body.policies ?? body).map(({ name }: { name: string }) => name);
+
+  const first = await list("?name=prod&per_page=2");
+  assert.equal(names(first), ["PROD-b", "prod-a"]);
+  assert.equal(
+    { ...first.body, policies: null },
+    {
+      page: 1,
+      per_page: 2,
+      total_pages: 2,
+      total_count: 3,
+      policies: null,
+    },
+  );
+  assert.equal(names(await list("?name=prod&per_page=2&page=2")), ["prod-c"]);
+  assert.equal(names(await list("?page=9")), []);
+  assert.equal(names(await list("?name=_")), []);
+  assert.equal(names(await list("?name=STAG")), ["staging"], "a bare list without a page");
+  for (const query of ["?page=0", "?per_page=101", "?files=newest"]) assert.is((await list(query)).status, 400, query);
+});
+
+test("shows only the files that are asked for", async () => {
+  const at = server.given.org();
+  for (const file of [V1, V2, `${V2}# 3\n`]) await put(at, { name: "p" }, file);
+  const texts = async (path: string): Promise<string[]> => {
+    const { body } = await server.call("GET", `/policies/${at.org}${path}`, { key: at.key });
+    return (Array.isArray(body) ? body[0] : body).versions.map((one: { policy_yaml: string }) => one.policy_yaml);
+  };
+  const omitted = (text: string): string => `# This file of ${text.length} bytes was not requested\n`;
+  const latest = [omitted(V1), omitted(V2), `${V2}# 3\n`];
+  const none = [omitted(V1), omitted(V2), omitted(`${V2}# 3\n`)];
+  assert.equal(await texts("/p"), [V1, V2, `${V2}# 3\n`]);
+  assert.equal(await texts("/p?files=latest"), latest);
+  assert.equal(await texts("/p?files=none"), none);
+  assert.equal(await texts("/p?files=1&files=2"), [V1, V2, omitted(`${V2}# 3\n`)]);
+  assert.equal(await texts("/p?files=7"), none);
+  assert.equal(await texts("?files=latest"), latest);
+  assert.equal(await texts("?files=none"), none);
+  assert.is((await server.call("GET", `/policies/${at.org}/p?files=0`, { key: at.key })).status, 400);
+});
+
 test.run();

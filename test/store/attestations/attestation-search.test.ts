@@ -60,7 +60,7 @@ test("finds the same records as a full scan, page by page", () => {
     const search = attestationSearchStore(db, newest);
     fc.assert(
       fc.property(filters, fc.integer({ min: 1, max: 9 }), (some, limit) => {
-        const filter: AttestationFilter = { organizationId, publicId: null, before: null, ...some };
+        const filter: AttestationFilter = { organizationId, publicId: null, commit: null, before: null, ...some };
         const expected = rows.filter(
           (row) =>
             (filter.names?.includes(row.name) ?? true) &&
@@ -94,6 +94,7 @@ test("no query plan scans a table", () => {
   const filter = {
     organizationId,
     publicId: null,
+    commit: null,
     before: 30,
     names: NAMES,
     flowIds: flows,

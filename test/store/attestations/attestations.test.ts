@@ -237,6 +237,7 @@ function lists() {
     organizationId: all.organizationId,
     before: null,
     publicId: null,
+    commit: null,
     names: null,
     flowIds: null,
     types: null,

@@ -1,5 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { MAX_SEARCHED_EVENTS } from "../../../src/store/environments/environment-events.ts";
 import { runtime } from "../../runtime.ts";
 import { opened, plan } from "../given.ts";
 
@@ -238,10 +239,20 @@ test("finds records by id", () => {
 
 test("pages and counts walk the index of the events, and rows are read only for what is shown", () => {
   const { db, sql } = opened();
+  const isSearch = (text: string): boolean => text.includes(`LIMIT ${MAX_SEARCHED_EVENTS}) page`);
+  const searches = sql.filter(isSearch);
+  assert.is(searches.length, 12);
+  for (const text of searches)
+    assert.equal(
+      plan(db, text).filter((step) => /^SCAN (?!page$|\w+ VIRTUAL TABLE)/.test(step)),
+      [],
+      text,
+    );
   const statements = sql.filter(
     (text) =>
-      /AS id, (event\.first_index|s\.idx) AS position/.test(text) ||
-      /count\(.*\) AS n FROM (snapshots s|snapshot_artifacts event|environment_event_repos event)/.test(text),
+      !isSearch(text) &&
+      (/AS id, (event\.first_index|s\.idx) AS position/.test(text) ||
+        /count\(.*\) AS n FROM (snapshots s|snapshot_artifacts event|environment_event_repos event)/.test(text)),
   );
   assert.is(statements.length, 20);
   for (const text of statements) {
@@ -262,7 +273,7 @@ test("pages and counts walk the index of the events, and rows are read only for 
     // The events of several repositories are sorted; those of one, or of all, follow the index.
     if (!several) assert.equal(steps, walk, text);
   }
-  const shown = sql.filter((text) => text.includes("FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa"));
+  const shown = sql.filter((text) => text.includes("AS snapshot_compliant"));
   assert.equal(
     shown.map((text) => plan(db, text).slice(1)),
     [

@@ -1,17 +1,30 @@
-/** The tab with the template of a flow: its text, and the form that replaces it. */
+/** The tab with the template of a flow: its text, and the editor that replaces it. */
 import { createFlowWithTemplate } from "../../../api/flows/flows.ts";
+import { previewTemplate } from "../../../api/flows/template-preview.ts";
+import { AppError, invalid } from "../../../errors.ts";
+import type { SourceProblem } from "../../../errors.ts";
 import { sourceCode } from "../../components/code.ts";
-import { formOf, textArea } from "../../components/forms.ts";
+import { templateCompletions } from "../../components/completions.ts";
+import { draftDiff } from "../../components/diff.ts";
+import type { Draft } from "../../components/diff.ts";
+import { editorForm, editorResult, isChecked, previewButton, typedForm } from "../../components/editor.ts";
+import { icon } from "../../components/icon.ts";
 import { card, linkButton, padded } from "../../components/layout.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
+import type { Fields } from "../../page/fields.ts";
 import type { Visit } from "../../page/page.ts";
 import type { Flow } from "./flow-trails.ts";
 
-export function templateTab(visit: Visit, flow: Flow): Html {
-  const { query, here, may, refused } = visit;
-  const isEdited = may(createFlowWithTemplate) && (query.get("ask") === "edit" || refused?.form === "template");
-  if (isEdited) return editor(visit, flow);
+export const TEMPLATE_LANGUAGE = "YAML, template version 1";
+
+/** Whether the tab shows the editor. */
+export const editsTemplate = ({ query, may, refused }: Visit): boolean =>
+  may(createFlowWithTemplate) && (query.get("ask") === "edit" || refused?.form === "template");
+
+export async function templateTab(visit: Visit, flow: Flow): Promise<Html> {
+  const { here, may } = visit;
+  if (editsTemplate(visit)) return editor(visit, flow);
   const edit =
     may(createFlowWithTemplate) &&
     html`<span class="right">${linkButton(here({ ask: "edit" }), "Edit", { icon: "pencil", kind: "small" })}</span>`;
@@ -25,34 +38,67 @@ export function templateTab(visit: Visit, flow: Flow): Html {
   });
 }
 
-function editor(visit: Visit, flow: Flow): Html {
-  const problems = visit.refused?.form === "template" ? visit.refused.problems : [];
-  const typed = visit.refused?.fields.text("template_file") ?? "";
-  const marked =
-    problems.length > 0 &&
-    card({
-      id: "h-problems",
-      title: "What is wrong",
-      body: sourceCode({
-        text: typed,
-        label: "The text with its problems",
-        messages: problems.map(({ line, column, message }) => ({
-          line,
-          text: html`<b>Line ${line}, column ${column}</b> ${message}`,
-        })),
-      }),
-    });
-  const fields = textArea(visit, {
+async function editor(visit: Visit, flow: Flow): Promise<Html> {
+  const refused = visit.refused?.form === "template" ? visit.refused : null;
+  const problems = refused?.problems ?? [];
+  const draft = {
+    text: refused?.fields.text("template_file") ?? "",
+    base: flow.template,
+    baseName: "the present template",
+  };
+  return editorForm(visit, {
     form: "template",
-    name: "template_file",
-    label: "Template",
+    field: "template_file",
+    title: "template.yml",
+    label: `Template of ${flow.name}`,
     value: flow.template,
-    rows: 24,
-    isMono: true,
-    isRequired: true,
-    hint: "YAML. New trails of the flow begin with it; trails that inherit the flow's template are re-evaluated.",
+    problems,
+    base: { text: flow.template, name: "the present template" },
+    completions: await templateCompletions(visit),
+    language: TEMPLATE_LANGUAGE,
+    result: isChecked(refused) ? templateResult(problems, draft) : noTemplateResult(),
+    buttons: { submit: "Save template", cancel: visit.here({ ask: null }) },
   });
-  const cancel = visit.here({ ask: null });
-  const form = formOf(visit, { name: "template", submit: "Save template", fields, cancel });
-  return html`${marked}${card({ id: "h-edit", title: "template.yml", body: padded(form) })}`;
+}
+
+const checkCard = (body: Html): Html =>
+  card({
+    id: "h-check",
+    title: "Check",
+    more: html`<span class="right">${previewButton("Check", "small")}</span>`,
+    body: padded(body),
+  });
+
+/** Before a draft was checked. */
+export const noTemplateResult = (): Html =>
+  editorResult(
+    checkCard(html`<p class="muted">New trails of the flow begin with the template. Trails that inherit it are
+re-evaluated when it is saved. A check stores nothing.</p>`),
+    [],
+  );
+
+/** After a draft was checked. @param draft null for the template of a new flow */
+export function templateResult(problems: readonly SourceProblem[], draft: Draft | null): Html {
+  const count = problems.length === 1 ? "an error" : `${problems.length} errors`;
+  const body =
+    problems.length === 0
+      ? html`<div class="why why-none">${icon("info")}<div data-draft-note>The template has no errors. Nothing is
+stored.</div></div>`
+      : html`<div class="why why-wait">${icon("alert")}<div data-draft-note>The template has ${count}. Nothing is
+stored.</div></div>`;
+  return editorResult(html`${checkCard(body)}${draft && draftDiff(draft)}`, problems);
+}
+
+/**
+ * Checks the template in a form, and returns the visit with its problems. Its refusals name the field of the form.
+ * @throws AppError as previewTemplate does
+ */
+export async function checkTemplate(visit: Visit, fields: Fields, form: string): Promise<Visit> {
+  try {
+    const { problems } = await visit.call(previewTemplate, { body: { template_yaml: fields.text("template_file") } });
+    return typedForm(visit, form, { fields, problems });
+  } catch (error) {
+    if (!(error instanceof AppError) || error.fields?.["template_yaml"] === undefined) throw error;
+    throw invalid({ template_file: error.fields["template_yaml"] });
+  }
 }

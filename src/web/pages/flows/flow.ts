@@ -2,17 +2,18 @@
 import { archiveFlow, createFlowWithTemplate, getFlow, renameFlow } from "../../../api/flows/flows.ts";
 import { patchTags } from "../../../api/tags.ts";
 import { tagForms, tagList } from "../../components/tags.ts";
+import { asksForPreview } from "../../components/editor.ts";
 import { pageHead, tabs } from "../../components/layout.ts";
 import { tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
-import type { Visit } from "../../page/page.ts";
+import type { Content, Visit } from "../../page/page.ts";
 import { artifactsTab } from "./flow-artifacts.ts";
 import { deploymentsTab } from "./flow-deployments.ts";
 import { settingsTab } from "./flow-settings.ts";
-import { templateTab } from "./flow-template.ts";
+import { checkTemplate, editsTemplate, templateTab } from "./flow-template.ts";
 import { trailsTab } from "./flow-trails.ts";
 import type { Flow } from "./flow-trails.ts";
 import { templateFile, visibilityOf } from "./flows.ts";
@@ -29,39 +30,41 @@ const TABS: readonly Tab[] = [
 
 const settingsOf = ({ to, params }: Visit): string => to.flow(params["flow"] ?? "", { tab: "settings" });
 
+async function show(visit: Visit): Promise<Content> {
+  const { call, params, query, to, may, here, now } = visit;
+  const flow = await call(getFlow, { params: { flow_name: params["flow"] ?? "" } });
+  const isArchived = ARCHIVED.test(flow.name);
+  const mayChange = may(renameFlow) || may(patchTags);
+  const shown = TABS.filter(({ key }) => key !== "settings" || (mayChange && !isArchived));
+  const tab = shown.find(({ key }) => key === query.get("tab")) ?? (shown[0] as Tab);
+  const head = pageHead({
+    title: html`<bdi>${flow.name}</bdi>`,
+    state: [tag(flow.visibility), isArchived && tag("archived", "archive")],
+    sub: flow.description,
+    meta: [tagList(flow.tags), flow.last_deployment_at && html`deployed ${time(flow.last_deployment_at, now)}`],
+  });
+  const items = shown.map(({ key, text }) => ({
+    text,
+    href: here(
+      Object.fromEntries([...query.keys()].map((name) => [name, name === "tab" ? key : null]).concat([["tab", key]])),
+    ),
+    isCurrent: key === tab.key,
+  }));
+  return {
+    title: flow.name,
+    section: "flows",
+    crumbs: [{ text: "Flows", href: to.flows() }],
+    main: html`${head}${isArchived && archivedNote(to.flow(flow.name.replace(ARCHIVED, "")))}${tabs(
+      "Flow",
+      items,
+    )}<div class="stack">${await tab.show(visit, flow)}</div>`,
+    hasEditor: tab.key === "template" && editsTemplate(visit),
+  };
+}
+
 export const flowPage = page({
   path: "/{org}/flows/{flow}",
-  async show(visit) {
-    const { call, params, query, to, may, here, now } = visit;
-    const flow = await call(getFlow, { params: { flow_name: params["flow"] ?? "" } });
-    const isArchived = ARCHIVED.test(flow.name);
-    const mayChange = may(renameFlow) || may(patchTags);
-    const shown = TABS.filter(({ key }) => key !== "settings" || (mayChange && !isArchived));
-    const tab = shown.find(({ key }) => key === query.get("tab")) ?? (shown[0] as Tab);
-    const head = pageHead({
-      title: html`<bdi>${flow.name}</bdi>`,
-      state: [tag(flow.visibility), isArchived && tag("archived", "archive")],
-      sub: flow.description,
-      meta: [tagList(flow.tags), flow.last_deployment_at && html`deployed ${time(flow.last_deployment_at, now)}`],
-    });
-    const items = shown.map(({ key, text }) => ({
-      text,
-      href: here(
-        Object.fromEntries([...query.keys()].map((name) => [name, name === "tab" ? key : null]).concat([["tab", key]])),
-      ),
-      isCurrent: key === tab.key,
-    }));
-    return {
-      title: flow.name,
-      section: "flows",
-      crumbs: [{ text: "Flows", href: to.flows() }],
-      main: html`${head}${isArchived && archivedNote(to.flow(flow.name.replace(ARCHIVED, "")))}${tabs(
-        "Flow",
-        items,
-      )}<div class="stack">${await tab.show(visit, flow)}</div>`,
-      hasEditor: tab.key === "template",
-    };
-  },
+  show,
   forms: {
     describe: form(createFlowWithTemplate, async (visit, fields) => {
       const { call, params } = visit;
@@ -73,7 +76,9 @@ export const flowPage = page({
       });
       return { go: settingsOf(visit), done: "saved" };
     }),
-    template: form(createFlowWithTemplate, async ({ call, params, to }, fields) => {
+    template: form(createFlowWithTemplate, async (visit, fields) => {
+      if (asksForPreview(fields)) return { show: await show(await checkTemplate(visit, fields, "template")) };
+      const { call, params, to } = visit;
       const name = params["flow"] ?? "";
       const { description, visibility } = await call(getFlow, { params: { flow_name: name } });
       await call(createFlowWithTemplate, {

@@ -2,7 +2,9 @@
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { createFlowWithTemplate, getFlow, getFlows } from "../../../api/flows/flows.ts";
 import { AppError, invalid } from "../../../errors.ts";
-import { formOf, selectField, textArea, textField } from "../../components/forms.ts";
+import { templateCompletions } from "../../components/completions.ts";
+import { asksForPreview, editorForm, isChecked } from "../../components/editor.ts";
+import { selectField, textField } from "../../components/forms.ts";
 import { card, empty, linkButton, nameCell, padded, pageHead, table } from "../../components/layout.ts";
 import { filters, pageOf, pager } from "../../components/lists.ts";
 import { badge, stateOf } from "../../components/state.ts";
@@ -12,6 +14,7 @@ import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
+import { checkTemplate, noTemplateResult, TEMPLATE_LANGUAGE, templateResult } from "./flow-template.ts";
 
 type FlowPage = Exclude<AnswerOf<typeof getFlows>, readonly unknown[]>;
 type ListedFlow = FlowPage["data"][number];
@@ -26,7 +29,9 @@ export const flowsPage = page({
   path: "/{org}/flows",
   show: (visit) => (visit.query.get("ask") === "create" ? showCreation(visit) : showList(visit)),
   forms: {
-    create: form(createFlowWithTemplate, async ({ call, to }, fields) => {
+    create: form(createFlowWithTemplate, async (visit, fields) => {
+      if (asksForPreview(fields)) return { show: await showCreation(await checkTemplate(visit, fields, "create")) };
+      const { call, to } = visit;
       const name = fields.text("name").trim();
       const exists = await call(getFlow, { params: { flow_name: name } }).then(
         () => true,
@@ -69,8 +74,10 @@ trail:
           type: junit
 `;
 
-function showCreation(visit: Visit): Promise<Content> {
-  const fields = html`${textField(visit, {
+async function showCreation(visit: Visit): Promise<Content> {
+  const refused = visit.refused?.form === "create" ? visit.refused : null;
+  const problems = refused?.problems ?? [];
+  const fields = html`<div class="form">${textField(visit, {
     form: "create",
     name: "name",
     label: "Name",
@@ -78,30 +85,32 @@ function showCreation(visit: Visit): Promise<Content> {
     isRequired: true,
     placeholder: "backend-api",
   })}${textField(visit, { form: "create", name: "description", label: "Description", hint: "What it builds" })}
-${selectField(visit, { form: "create", name: "visibility", label: "Visibility", choices: VISIBILITIES })}
-${textArea(visit, {
-  form: "create",
-  name: "template_file",
-  label: "Template",
-  value: EXAMPLE_TEMPLATE,
-  rows: 14,
-  isMono: true,
-  hint: "The attestations that every trail of the flow must have. It can be changed later.",
-})}`;
-  return Promise.resolve({
+${selectField(visit, { form: "create", name: "visibility", label: "Visibility", choices: VISIBILITIES })}</div>`;
+  const editor = editorForm(visit, {
+    form: "create",
+    field: "template_file",
+    title: "template.yml",
+    label: "Template of the flow",
+    value: EXAMPLE_TEMPLATE,
+    problems,
+    base: null,
+    completions: await templateCompletions(visit),
+    language: TEMPLATE_LANGUAGE,
+    above: card({ id: "h-new", title: "Flow", body: padded(fields) }),
+    result: isChecked(refused) ? templateResult(problems, null) : noTemplateResult(),
+    buttons: { submit: "Create flow", cancel: visit.to.flows() },
+    rows: 14,
+  });
+  return {
     title: "New flow",
     section: "flows",
     crumbs: [{ text: "Flows", href: visit.to.flows() }],
+    hasEditor: true,
     main: html`${pageHead({
       title: "New flow",
       sub: "A flow is a process whose evidence you collect: the builds of a service, for instance.",
-    })}
-${card({
-  id: "h-new",
-  title: "Flow",
-  body: padded(formOf(visit, { name: "create", submit: "Create flow", fields, cancel: visit.to.flows() })),
-})}`,
-  });
+    })}${editor}`,
+  };
 }
 
 async function showList(visit: Visit): Promise<Content> {

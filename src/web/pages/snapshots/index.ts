@@ -1,4 +1,6 @@
-/** Snapshots and their differences. */
+/** Snapshots, and their differences. */
 import type { Page } from "../../page/page.ts";
+import { environmentDiffPage } from "./env-diff.ts";
+import { snapshotPages } from "./snapshot.ts";
 
-export const snapshotsPages: readonly Page[] = [];
+export const snapshotsPages: readonly Page[] = [...snapshotPages, environmentDiffPage];

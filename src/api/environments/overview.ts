@@ -1,0 +1,293 @@
+/** The overview of an organization: what fails now, and what happened lately. Bounded, whatever was ever recorded. */
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import { rewordReasons, withFlowNames } from "../../domain/compliance/environment.ts";
+import type { Facts } from "../../domain/compliance/environment.ts";
+import { dayOf } from "../../domain/frequency.ts";
+import { isListOf, isText, readStoredJson, readStoredJsonOrNull, hasMembers } from "../../domain/stored-json.ts";
+import { DAY_S } from "../../domain/time.ts";
+import { NO_BODY } from "../../http/operation.ts";
+import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
+import { UNREADABLE } from "../../contract/placeholders.ts";
+import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
+import { MAX_COUNTED_TRAILS } from "../../store/environments/overview.ts";
+import type { FailingArtifactRow, OpenTrailRow, OverviewEnvironmentRow } from "../../store/environments/overview.ts";
+import { fromSqlBoolean } from "../../store/db/database.ts";
+import { operation } from "../context.ts";
+import type { OperationContext } from "../context.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
+
+const MAX_ENVIRONMENTS = 8;
+const MAX_FAILING = 10;
+const MAX_TRAILS = 6;
+const MAX_FLOWS = 6;
+/** Reasons of one artifact or trail; the rest is on its page. */
+const MAX_REASONS = 3;
+const TRAIL_DAYS = 7;
+const DEPLOYMENT_DAYS = 14;
+
+const Time = Type.Number({ description: "Epoch seconds" });
+const Count = Type.Integer();
+const Reasons = Type.Array(Type.String(), { description: `At most ${MAX_REASONS}` });
+const Median = Nullable(
+  Type.Number({ description: "Seconds from the report of a build to its deployment; null without deployments" }),
+);
+
+const OverviewEnvironment = named(
+  "OverviewEnvironment",
+  Closed({
+    name: Type.String(),
+    type: OneOf(ENVIRONMENT_TYPES),
+    state: Nullable(Type.Boolean({ description: "Verdict of the latest snapshot; null if unknown" })),
+    snapshot_index: Type.Integer({ description: "The latest snapshot; 0 before the first" }),
+    last_changed_at: Nullable(Time),
+    last_reported_at: Nullable(Time),
+    policy_count: Count,
+    compliant_count: Type.Integer({ description: "Running artifacts, those that are allowlisted included" }),
+    allowlisted_count: Count,
+    non_compliant_count: Count,
+    unknown_count: Count,
+    html_url: Type.String(),
+  }),
+);
+const OverviewFailingArtifact = named(
+  "OverviewFailingArtifact",
+  Closed({
+    environment_name: Type.String(),
+    snapshot_index: Type.Integer({ description: "The latest snapshot of the environment" }),
+    name: Type.String({ description: "The name under which it runs" }),
+    fingerprint: Type.String({ description: "Empty if the reporter could not resolve it" }),
+    flow_name: Nullable(Type.String({ description: "The flow that built it; null without provenance" })),
+    reasons: Reasons,
+    policies: Type.Array(Closed({ name: Type.String(), version: Type.Integer() }), {
+      description: "The versions of policies that it fails",
+    }),
+    since: Type.Number({ description: "Epoch seconds of the snapshot in which it started to fail" }),
+    html_url: Type.String({ description: "The snapshot" }),
+  }),
+);
+const OverviewTrail = named(
+  "OverviewTrail",
+  Closed({
+    flow_name: Type.String(),
+    name: Type.String(),
+    state: OneOf(["INCOMPLETE", "NON-COMPLIANT"]),
+    reasons: Reasons,
+    git_commit: Nullable(Type.String()),
+    commit_url: Nullable(Type.String()),
+    last_event_at: Time,
+    html_url: Type.String(),
+  }),
+);
+const OverviewFlow = named(
+  "OverviewFlow",
+  Closed({
+    name: Type.String(),
+    latest_state: Nullable(Type.String({ description: "State of the most recently changed trail" })),
+    latest_activity_at: Nullable(Time),
+    trail_count: Count,
+    html_url: Type.String(),
+  }),
+);
+
+const OverviewResponse = named(
+  "OverviewResponse",
+  Closed({
+    environments: Closed({
+      total: Count,
+      compliant: Count,
+      non_compliant: Count,
+      unknown: Count,
+      items: Type.Array(OverviewEnvironment, {
+        description: `At most ${MAX_ENVIRONMENTS}: those that fail, then by their latest change`,
+      }),
+    }),
+    running: Closed(
+      { total: Count, non_compliant: Count, unknown: Count },
+      { description: "Artifacts in the latest snapshots of physical environments; one counts in each of them" },
+    ),
+    failing: Type.Array(OverviewFailingArtifact, {
+      description: `At most ${MAX_FAILING}, the one that started to fail last comes first`,
+    }),
+    trails: Closed({
+      days: Type.Integer({ description: "Trails with an event in this many days" }),
+      total: Type.Integer({ description: `Counted up to ${MAX_COUNTED_TRAILS}` }),
+      items: Type.Array(OverviewTrail, { description: `At most ${MAX_TRAILS}, the latest event first` }),
+    }),
+    deployments: Closed({
+      days: Type.Integer({ description: "Days in UTC, today included" }),
+      total: Count,
+      previous_total: Type.Integer({ description: "In as many days before" }),
+      lead_time: Median,
+      previous_lead_time: Median,
+      daily: Type.Array(
+        Closed({
+          date: Type.String({ description: "A day in UTC, `YYYY-MM-DD`" }),
+          compliant: Count,
+          non_compliant: Count,
+          unknown: Count,
+        }),
+        { description: "All days, oldest first, by the verdict at the start" },
+      ),
+    }),
+    flows: Closed({
+      total: Count,
+      items: Type.Array(OverviewFlow, { description: `At most ${MAX_FLOWS}, the latest activity first` }),
+    }),
+  }),
+);
+type Overview = Static<typeof OverviewResponse>;
+
+const presentEnvironment = (
+  { urls, organization }: OperationContext,
+  { snapshot_count, state, ...row }: OverviewEnvironmentRow,
+): Overview["environments"]["items"][number] => ({
+  ...row,
+  state: fromSqlBoolean(state),
+  last_reported_at: row.type === "logical" ? null : row.last_reported_at,
+  snapshot_index: snapshot_count,
+  html_url: urls.environmentPage(organization.name, row.name),
+});
+
+const isTextList = isListOf(isText);
+
+/** The stored reasons; new ones if a flow that they name has been renamed. @throws Error for a damaged record */
+function findReasons({ store }: OperationContext, row: FailingArtifactRow) {
+  const reasons = readStoredJson(row.reasons_json, isTextList);
+  const { facts: stored, verdicts } = store.snapshots.parseEvaluation(row);
+  const names = store.flows.findPresentNames(new Set(stored.flows.map(({ flow_id }) => flow_id)));
+  const facts: Facts = withFlowNames(stored, (id) => names.get(id));
+  const reworded = facts === stored ? null : rewordReasons(facts, verdicts, (id) => store.policies.getDocument(id));
+  return {
+    flow_name: facts.flows[0]?.flow ?? null,
+    reasons: (reworded ?? reasons).slice(0, MAX_REASONS),
+    policies: verdicts
+      .filter(({ status }) => status === "NON-COMPLIANT")
+      .map(({ policy, version }) => ({ name: policy, version })),
+  };
+}
+
+function presentFailing(context: OperationContext, row: FailingArtifactRow): Overview["failing"][number] {
+  const { urls, organization } = context;
+  const shown = {
+    environment_name: row.environment_name,
+    snapshot_index: row.snapshot_index,
+    name: row.name,
+    fingerprint: row.fingerprint,
+    since: row.since,
+    html_url: urls.snapshotPage(organization.name, row.environment_name, row.snapshot_index),
+  };
+  try {
+    return { ...shown, ...findReasons(context, row) };
+  } catch {
+    return { ...shown, flow_name: null, reasons: [UNREADABLE], policies: [] };
+  }
+}
+
+const isCommit = hasMembers<{ sha1?: string; url?: string | null }>();
+
+function presentTrail(
+  { urls, organization }: OperationContext,
+  row: OpenTrailRow,
+): Overview["trails"]["items"][number] {
+  const commit = readStoredJsonOrNull(row.git_commit_info_json, isCommit);
+  return {
+    flow_name: row.flow_name,
+    name: row.name,
+    state: row.state,
+    reasons: (readStoredJsonOrNull(row.reasons_json, isTextList) ?? [UNREADABLE]).slice(0, MAX_REASONS),
+    git_commit: isText(commit?.sha1) ? commit.sha1 : null,
+    commit_url: isText(commit?.url) ? commit.url : null,
+    last_event_at: row.last_modified_at,
+    html_url: urls.trailPage(organization.name, row.flow_name, row.name),
+  };
+}
+
+/** The median; null of nothing. */
+function medianOf(values: readonly number[]): number | null {
+  const sorted = [...values].sort((a, b) => a - b);
+  const [low, high] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted[Math.floor(sorted.length / 2)]];
+  return low === undefined || high === undefined ? null : Math.max(0, (low + high) / 2);
+}
+
+function readDeployments({
+  store: { overview },
+  organization: { id },
+  now,
+}: OperationContext): Overview["deployments"] {
+  const firstDay = dayOf(now()) - DEPLOYMENT_DAYS + 1;
+  const window = { from: firstDay * DAY_S, to: (firstDay + DEPLOYMENT_DAYS) * DAY_S };
+  const before = { from: (firstDay - DEPLOYMENT_DAYS) * DAY_S, to: window.from };
+  const days = new Map(overview.listDeploymentDays(id, window).map(({ day, ...counts }) => [day, counts]));
+  const daily = Array.from({ length: DEPLOYMENT_DAYS }, (_none, index) => ({
+    date: new Date((firstDay + index) * DAY_S * 1000).toISOString().slice(0, 10),
+    ...(days.get(firstDay + index) ?? { compliant: 0, non_compliant: 0, unknown: 0 }),
+  }));
+  return {
+    days: DEPLOYMENT_DAYS,
+    total: daily.reduce((sum, { compliant, non_compliant, unknown }) => sum + compliant + non_compliant + unknown, 0),
+    previous_total: overview.countDeployments(id, before),
+    lead_time: medianOf(overview.listLeadTimes(id, window)),
+    previous_lead_time: medianOf(overview.listLeadTimes(id, before)),
+    daily,
+  };
+}
+
+export const getOverview = operation({
+  id: "get_overview",
+  origin: "assay",
+  method: "GET",
+  path: "/overview/{org}",
+  tag: "Organizations",
+  summary: "Read the overview of an organization",
+  description:
+    "What fails now with its reasons, environments by state, trails that need attention, deployments of the last " +
+    `${DEPLOYMENT_DAYS} days, and the flows that were active last. Lists are short; other operations have them whole.`,
+  permission: "environment:read",
+  audit: null,
+  params: OrgPath,
+  query: NoQuery,
+  body: NO_BODY,
+  responses: { 200: { description: "The overview", schema: OverviewResponse } },
+  example: { params: { org: "acme" } },
+  handle(context) {
+    const { store, organization, urls } = context;
+    const { overview } = store;
+    const totals = overview.readTotals(organization.id);
+    const since = context.now() - TRAIL_DAYS * DAY_S;
+    return {
+      status: 200,
+      body: {
+        environments: {
+          total: totals.environments,
+          compliant: totals.compliant,
+          non_compliant: totals.non_compliant,
+          unknown: totals.unknown,
+          items: overview
+            .listEnvironments(organization.id, MAX_ENVIRONMENTS)
+            .map((row) => presentEnvironment(context, row)),
+        },
+        running: {
+          total: totals.running,
+          non_compliant: totals.running_non_compliant,
+          unknown: totals.running_unknown,
+        },
+        failing: overview.listFailing(organization.id, MAX_FAILING).map((row) => presentFailing(context, row)),
+        trails: {
+          days: TRAIL_DAYS,
+          total: overview.countOpenTrails(organization.id, since),
+          items: overview
+            .listOpenTrails(organization.id, { since, limit: MAX_TRAILS })
+            .map((row) => presentTrail(context, row)),
+        },
+        deployments: readDeployments(context),
+        flows: {
+          total: overview.countFlows(organization.id),
+          items: overview
+            .listFlows(organization.id, MAX_FLOWS)
+            .map((flow) => ({ ...flow, html_url: urls.flowPage(organization.name, flow.name) })),
+        },
+      },
+    };
+  },
+});

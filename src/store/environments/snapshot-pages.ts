@@ -1,0 +1,146 @@
+/**
+ * Pages of the artifacts of a snapshot, so that a large one is shown without reading all of it, and pages of the
+ * snapshots of an environment. Read-only.
+ */
+import { ARTIFACT_COLUMNS, IN_SNAPSHOT } from "./snapshots.ts";
+import type { EvaluatedArtifactRow, SnapshotCause } from "./snapshots.ts";
+import type { Db } from "../db/types.ts";
+
+/** Which artifacts: all, those that run and fail, or those that the snapshot changed. */
+export type SnapshotSelection = "all" | "failing" | "changed";
+
+/** An artifact, with the allowlist entry that its evaluation was based on; `allowed_by` is null without one. */
+export type SelectedArtifactRow = EvaluatedArtifactRow & {
+  allowed_by: string | null;
+  allowed_because: string | null;
+  /** Epoch seconds. */
+  allowed_at: number | null;
+  allowed_until: number | null;
+};
+
+/** A snapshot without what ran in it. */
+export type SnapshotOutlineRow = {
+  idx: number;
+  /** Epoch seconds. */
+  timestamp: number;
+  cause: SnapshotCause;
+  compliant: 0 | 1 | null;
+  compliant_count: number;
+  non_compliant_count: number;
+  unknown_count: number;
+  user_id: string;
+  user_name: string;
+  member_name: string | null;
+  member_index: number | null;
+};
+
+/** Running artifacts by verdict. */
+export type RunningCounts = { compliant: number; failing: number; unknown: number };
+
+/** An artifact that runs, without its details. */
+export type RunningKeyRow = { id: number; fingerprint: string; name: string; now: number };
+/** Its details, as a comparison shows them. */
+export type RunningDetailRow = { id: number; instances_json: string; facts_json: string };
+
+type SnapshotPoint = Pick<SnapshotOutlineRow, "idx" | "timestamp" | "compliant">;
+type Place = { environment: number; index: number };
+
+const SELECTED: Readonly<Record<SnapshotSelection, string>> = {
+  all: "true",
+  failing: "sa.now > 0 AND sa.compliant = 0",
+  changed: "sa.first_index = @index AND sa.annotation <> 'unchanged'",
+};
+
+export function snapshotPageStore(db: Db) {
+  const prepare = (selected: string) => ({
+    count: db.prepare<[Place & { exited: number }], { n: number }>(
+      `SELECT count(*) AS n FROM snapshot_artifacts sa
+       WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected}`,
+    ),
+    // The rows are narrow until the page is known.
+    keys: db
+      .prepare<[Place & { exited: number; limit: number; offset: number }], number>(
+        `SELECT sa.id FROM snapshot_artifacts sa
+         WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected}
+         ORDER BY (sa.now > 0 AND sa.compliant IS 0) DESC, sa.now = 0, sa.name, sa.id LIMIT @limit OFFSET @offset`,
+      )
+      .pluck(),
+  });
+  const statements = {
+    all: prepare(SELECTED.all),
+    failing: prepare(SELECTED.failing),
+    changed: prepare(SELECTED.changed),
+  };
+  const rows = db.prepare<[string], SelectedArtifactRow>(
+    `SELECT ${ARTIFACT_COLUMNS}, ev.allowlist_id, ev.facts_json, ev.verdicts_json, ev.reasons_json,
+            al.user_name AS allowed_by, al.description AS allowed_because, al.timestamp AS allowed_at,
+            al.expires_at AS allowed_until
+     FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa ON sa.id = wanted.value
+       CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id
+       LEFT JOIN allowlist_entries al ON al.id = ev.allowlist_id`,
+  );
+  const points = db.prepare<[number, number, number], SnapshotPoint>(
+    "SELECT idx, timestamp, compliant FROM snapshots WHERE environment_id = ? AND idx BETWEEN ? AND ? ORDER BY idx",
+  );
+  const outlines = db.prepare<[number, number, number], SnapshotOutlineRow>(
+    `SELECT s.idx, s.timestamp, s.cause, s.compliant, s.compliant_count, s.non_compliant_count, s.unknown_count,
+            s.user_id, s.user_name, env.name AS member_name, s.member_index
+     FROM snapshots s LEFT JOIN environments env ON env.id = s.member_id
+     WHERE s.environment_id = ? AND s.idx BETWEEN ? AND ? ORDER BY s.idx DESC`,
+  );
+
+  const runningKeys = db.prepare<[Place], RunningKeyRow>(
+    `SELECT sa.id, sa.fingerprint, sa.name, sa.now FROM snapshot_artifacts sa
+     WHERE ${IN_SNAPSHOT} AND sa.now > 0 ORDER BY sa.name, sa.id`,
+  );
+  const runningDetails = db.prepare<[string], RunningDetailRow>(
+    `SELECT sa.id, sa.instances_json, ev.facts_json
+     FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa ON sa.id = wanted.value
+       CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id`,
+  );
+
+  const counts = db.prepare<[string, number], RunningCounts & { name: string }>(
+    `SELECT env.name, s.compliant_count AS compliant, s.non_compliant_count AS failing, s.unknown_count AS unknown
+     FROM json_each(?) wanted CROSS JOIN environments env ON env.organization_id = ? AND env.name = wanted.value
+       CROSS JOIN snapshots s ON s.environment_id = env.id AND s.idx = env.snapshot_count`,
+  );
+
+  return {
+    /** How many artifacts run in each of these environments, by its name; those without a snapshot are left out. */
+    countRunning: (organizationId: number, names: readonly string[]): Map<string, RunningCounts> =>
+      new Map(
+        counts
+          .all(JSON.stringify(names), organizationId)
+          .map(({ name, compliant, failing, unknown }) => [name, { compliant, failing, unknown }]),
+      ),
+    /** The artifacts that run in a snapshot of a physical environment, by name. */
+    listRunningKeys: (environmentId: number, index: number): RunningKeyRow[] =>
+      runningKeys.all({ environment: environmentId, index }),
+    /** The details of rows of `listRunningKeys`, by id. */
+    findRunningDetails: (ids: Iterable<number>): Map<number, RunningDetailRow> =>
+      new Map(runningDetails.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
+    /** How many artifacts of a snapshot of a physical environment are selected. @param withExited those that stopped */
+    count: (place: Place, { show, withExited }: { show: SnapshotSelection; withExited: boolean }): number =>
+      statements[show].count.get({ ...place, exited: withExited ? 1 : 0 })?.n ?? 0,
+    /** A part of them: those that fail first, those that stopped last, else by name. */
+    list(
+      place: Place,
+      {
+        show,
+        withExited,
+        limit,
+        offset,
+      }: { show: SnapshotSelection; withExited: boolean; limit: number; offset: number },
+    ): SelectedArtifactRow[] {
+      const keys = statements[show].keys.all({ ...place, exited: withExited ? 1 : 0, limit, offset });
+      const byId = new Map(rows.all(JSON.stringify(keys)).map((row) => [row.id, row]));
+      return keys.flatMap((id) => byId.get(id) ?? []);
+    },
+    /** When the snapshots between two indexes, both inclusive, were made, and their verdicts; oldest first. */
+    listPoints: (environmentId: number, first: number, last: number): SnapshotPoint[] =>
+      points.all(environmentId, first, last),
+    /** The snapshots between two indexes, both inclusive, newest first. */
+    listOutlines: (environmentId: number, first: number, last: number): SnapshotOutlineRow[] =>
+      outlines.all(environmentId, first, last),
+  };
+}

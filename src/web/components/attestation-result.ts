@@ -1,0 +1,105 @@
+/** What an attestation says, in a few words, by its kind. */
+import { inlineText, listOf, numberOf, objectOf, textOf } from "./loose-json.ts";
+import { formatNumber } from "./state.ts";
+
+/** An attestation as the API shows it; the fields of its kind are checked one by one. */
+type ShownAttestation = {
+  attestation_type: string;
+  is_compliant: boolean;
+  description?: string | null;
+  [field: string]: unknown;
+};
+
+const MAX_CHARS = 160;
+
+/** One line about the result: `1,214 passed, 6 skipped`. Empty where nothing but the verdict was reported. */
+export function resultOf(attestation: ShownAttestation): string {
+  const kind = attestation.attestation_type.split(":")[0] ?? "";
+  const text = (Object.hasOwn(RESULTS, kind) ? RESULTS[kind]?.(attestation) : null) || (attestation.description ?? "");
+  const [line = ""] = text.trim().split("\n");
+  return line.length > MAX_CHARS ? `${line.slice(0, MAX_CHARS - 1)}…` : line;
+}
+
+/** `3 high`; null for none. */
+const counted = (count: number, word: string): string | null => (count > 0 ? `${formatNumber(count)} ${word}` : null);
+const joined = (parts: readonly (string | null)[]): string => parts.filter((part) => part !== null).join(", ");
+
+const RESULTS: Readonly<Record<string, (attestation: ShownAttestation) => string>> = {
+  junit(attestation) {
+    const { total, failed, skipped } = junitTotals(attestation);
+    return joined([
+      counted(failed, "failed"),
+      `${formatNumber(total - failed - skipped)} passed`,
+      counted(skipped, "skipped"),
+    ]);
+  },
+  snyk(attestation) {
+    const { high, medium, low } = snykTotals(attestation);
+    return joined([counted(high, "high"), counted(medium, "medium"), counted(low, "low")]) || "No findings";
+  },
+  sonar({ sonar_results: results }) {
+    const { qualityGate, status } = objectOf(results);
+    const gate = textOf(objectOf(qualityGate)["status"]);
+    return gate === "" ? `No quality gate${status ? `, task ${textOf(status)}` : ""}` : `Quality gate ${gate}`;
+  },
+  pull_request({ pull_requests: found }) {
+    const [first, ...rest] = listOf(found);
+    if (first === undefined) return "No pull request";
+    if (rest.length > 0) return `${rest.length + 1} pull requests`;
+    const approvers = listOf(first["approvers"]).length;
+    return `${pullRequestName(textOf(first["url"]))}, ${approvers === 0 ? "no approval" : `approved by ${approvers}`}`;
+  },
+  jira({ jira_results: results }) {
+    const issues = listOf(results);
+    const unknown = issues.filter(({ issue_exists: exists }) => exists !== true);
+    const name = ({ issue_id: id }: Readonly<Record<string, unknown>>): string => textOf(id);
+    if (issues.length === 0) return "No issue";
+    return unknown.length > 0
+      ? `${unknown.slice(0, 3).map(name).join(", ")} not found`
+      : joined([issues.slice(0, 3).map(name).join(", "), issues.length > 3 ? `${issues.length - 3} more` : null]);
+  },
+  custom({ rules, summary, is_compliant: isCompliant }) {
+    const all = listOf(rules);
+    const failing = all.filter((rule) => rule["is_compliant"] === false).length;
+    if (!isCompliant && failing > 0) return `${failing} of ${all.length} rules ${failing === 1 ? "fails" : "fail"}`;
+    const [group] = (objectOf(summary)["groups"] as unknown[] | undefined) ?? [];
+    return listOf(group)
+      .filter(({ value }) => inlineText(value) !== "" && value !== null)
+      .slice(0, 3)
+      .map(({ name, value }) => `${textOf(name)} ${inlineText(value)}`)
+      .join(", ");
+  },
+  system: ({ control, is_compliant: isCompliant }) => `${textOf(control)}: ${isCompliant ? "approved" : "declined"}`,
+  override: ({ reason }) => `Overridden: ${textOf(reason)}`,
+};
+
+/** The sums over all suites. `failed` has failures and errors. */
+export function junitTotals({ junit_results: results }: ShownAttestation) {
+  const totals = { total: 0, failed: 0, skipped: 0 };
+  for (const suite of listOf(results)) {
+    totals.total += numberOf(suite["total"]);
+    totals.failed += numberOf(suite["failures"]) + numberOf(suite["errors"]);
+    totals.skipped += numberOf(suite["skipped"]);
+  }
+  return totals;
+}
+
+/** The sums over all projects. */
+export function snykTotals({ processed_snyk_results: results }: ShownAttestation) {
+  const totals = { high: 0, medium: 0, low: 0 };
+  for (const project of listOf(objectOf(results)["results"])) {
+    totals.high += numberOf(project["high_count"]);
+    totals.medium += numberOf(project["medium_count"]);
+    totals.low += numberOf(project["low_count"]);
+  }
+  return totals;
+}
+
+/** `#1482` for `https://git.example.com/acme/pull/1482`; the end of the address where it has no number. */
+export function pullRequestName(url: string): string {
+  const [, last = url] = /([^/]+)\/?$/.exec(url) ?? [];
+  return /^\d+$/.test(last) ? `#${last}` : last;
+}
+
+/** The type in the words of templates and policies: `decision`, `custom:licenses`. */
+export const typeWord = (label: string): string => (label === "system:decision" ? "decision" : label);

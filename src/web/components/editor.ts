@@ -1,0 +1,136 @@
+/**
+ * The editor of policies and templates: a text area that works without scripts. Its form has two buttons: one stores
+ * the text, the other (`do=preview`) only checks it. The script (client/editor.ts) makes an editor of the text area. It
+ * submits the form as the second button does while a person types, and takes the result from the answered page.
+ */
+import type { SourceProblem } from "../../errors.ts";
+import { html } from "../html.ts";
+import type { Html, Value } from "../html.ts";
+import type { Fields } from "../page/fields.ts";
+import type { RefusedForm, Visit } from "../page/page.ts";
+import { sourceCode } from "./code.ts";
+import { hiddenField } from "./forms.ts";
+import { icon } from "./icon.ts";
+
+/** Id of the form, for buttons outside of it. */
+const FORM_ID = "editor";
+
+/** What the editor completes. */
+export type Completions = {
+  /** Name of a key, empty for the text as a whole -> the keys below it. */
+  keys: Readonly<Record<string, readonly string[]>>;
+  /** Name of a key -> its values. */
+  values: Readonly<Record<string, readonly string[]>>;
+  /** Names of flows, in expressions; null where the text has no expressions. */
+  flows: readonly string[] | null;
+};
+
+type EditorOptions = {
+  /** Name of the form in the page's `forms`, and of the field with the text. */
+  form: string;
+  field: string;
+  /** Heading: the name of the file. */
+  title: string;
+  label: string;
+  value: string;
+  /** Mistakes of the text that was submitted. */
+  problems: readonly SourceProblem[];
+  /** What the draft is compared with; null for a new text. */
+  base: { text: string; name: string } | null;
+  completions: Completions;
+  /** `YAML, policy schema v1`. */
+  language: string;
+  /** Fields above the text, and below it. */
+  above?: Value;
+  below?: Value;
+  /** The result of the check: `editorResult`. */
+  result: Html;
+  /** The buttons below the text; none where the head of the page has `saveButton`. */
+  buttons?: { submit: string; cancel: string };
+  rows?: number;
+};
+
+/** The form with the editor, and beside it what a check says. */
+export function editorForm(visit: Visit, options: EditorOptions): Html {
+  const { form, field, label, value, problems, completions, base, above, below, result, buttons } = options;
+  const refused = visit.refused?.form === form ? visit.refused : null;
+  const query = visit.query.toString();
+  const action = `${visit.to.path(visit.path.slice(1))}${query === "" ? "" : `?${query}`}`;
+  const text = refused ? refused.fields.text(field) : value;
+  const error = problems.length === 0 ? (refused?.errors[field] ?? null) : null;
+  const hidden = html`${hiddenField("csrf", visit.csrf)}${hiddenField("form", form)}`;
+  const note = refused?.message ? html`<p class="problem" role="alert">${refused.message}</p>` : null;
+  // A browser drops the first line feed of a text area.
+  const area = html`<textarea class="field mono editor-text" id="editor-text" name="${field}" rows="${
+    options.rows ?? 24
+  }" aria-label="${label}" aria-describedby="editor-hint" spellcheck="false" wrap="off"${
+    (error !== null || problems.length > 0) && html` aria-invalid="true"`
+  } data-editor-text>
+${text}</textarea>`;
+  const data = html`data-completions="${JSON.stringify(completions)}" data-base="${base?.text}" data-base-name="${
+    base?.name
+  }" data-problems="${problemsJson(problems)}"`;
+  const state = problems.length > 0 && errorCount(problems.length);
+  return html`<form class="editor-form" id="${FORM_ID}" method="post" action="${action}" data-editor ${data}>
+${hidden}${note}
+<div class="cols-editor"><div class="stack">${above}
+<section class="card" aria-labelledby="h-editor"><div class="card-h"><h2 id="h-editor">${options.title}</h2>
+<template data-editor-error>${errorSign("")}</template><span data-editor-state>${state}</span>
+<span class="sub right" data-editor-changes></span></div>
+${problems.length > 0 && html`<div data-editor-fallback>${markedSource(text, problems)}</div>`}${area}${
+  error !== null && html`<p class="field-error">${icon("alert-fill", "12")}${error}</p>`
+}<div class="card-f"><span class="row" data-editor-marks>${problems.map(positionLink)}</span><span
+class="right" id="editor-hint">${options.language}</span></div></section>
+${below}${
+  buttons &&
+  html`<div class="form-do">${saveButton(buttons.submit)}<a class="btn btn-quiet"
+href="${buttons.cancel}">Cancel</a></div>`
+}</div>
+<div class="editor-side">${result}</div></div></form>`;
+}
+
+/** The button that stores the text. The script switches it off while the text has errors. */
+export const saveButton = (text: string): Html =>
+  html`<button class="btn btn-primary" type="submit" name="do" value="save" form="${FORM_ID}"
+data-editor-save>${text}</button>`;
+
+/** The button that checks the text, and stores nothing. */
+export const previewButton = (text: string, kind: "" | "small" = ""): Html =>
+  html`<button class="btn${kind === "small" && " btn-s"}" type="submit" name="do" value="preview"
+form="${FORM_ID}" formnovalidate>${text}</button>`;
+
+/** Whether a submitted form asks for the check only. */
+export const asksForPreview = (fields: Fields): boolean => fields.text("do") === "preview";
+
+/** Whether a form is shown with the result of its check: neither stored nor refused. */
+export const isChecked = (form: RefusedForm | null): boolean =>
+  form !== null && asksForPreview(form.fields) && form.message === null && Object.keys(form.errors).length === 0;
+
+/** What an editor's form submitted, for the page that shows the result of its check. */
+export const typedForm = (visit: Visit, form: string, typed: Pick<RefusedForm, "fields" | "problems">): Visit =>
+  Object.create(visit, {
+    refused: { value: { ...typed, form, errors: {}, message: null } satisfies RefusedForm },
+  });
+
+/** The result of a check. The script takes it from the page; `problems` are the mistakes of the checked text. */
+export const editorResult = (body: Value, problems: readonly SourceProblem[]): Html =>
+  html`<div class="stack" id="editor-result" data-problems="${problemsJson(problems)}">${body}</div>`;
+
+const problemsJson = (problems: readonly SourceProblem[]): string =>
+  JSON.stringify(problems.map(({ line, column, message }) => ({ line, column, message })));
+
+const errorSign = (text: Value): Html => html`<span class="st bad">${icon("x-circle-fill")}${text}</span>`;
+const errorCount = (count: number): Html => errorSign(count === 1 ? "1 error" : `${count} errors`);
+
+const markedSource = (text: string, problems: readonly SourceProblem[]): Html =>
+  sourceCode({
+    text,
+    label: "The text with its errors",
+    messages: problems.map(({ line, column, message }) => ({
+      line,
+      text: html`<b>Line ${line}, column ${column}</b> ${message}`,
+    })),
+  });
+
+const positionLink = ({ line, column }: SourceProblem): Html =>
+  html`<a class="bad num" href="#L${line}" aria-label="Error in line ${line}, column ${column}">${line}:${column}</a>`;

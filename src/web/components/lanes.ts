@@ -1,0 +1,74 @@
+/** Times at which something ran, one lane for each place: a chart made on the server. */
+import { scaleUtc } from "d3-scale";
+import { html } from "../html.ts";
+import type { Html, Value } from "../html.ts";
+import { formatDate } from "./time.ts";
+
+/** @property to epoch seconds; null: until now */
+export type Span = { from: number; to: number | null; isCompliant: boolean | null };
+type Lane = {
+  name: Value;
+  href: string;
+  spans: readonly Span[];
+  /** What the lane shows, in a sentence, for people who do not see it. */
+  label: string;
+  /** At the right of the lane: the present state. */
+  state: Value;
+};
+
+const DAY = 86_400;
+const TICKS = 4;
+/** Percent of the width: a shorter time is still seen. */
+const MIN_WIDTH = 0.5;
+/** Percent from the ends in which a label of the axis would cover the one of the end. */
+const END_LABELS = 14;
+
+const percent = (value: number): string => `${Math.round(value * 100) / 100}%`;
+
+/** @param from epoch seconds at the left; earlier times are cut */
+export function lanes(items: readonly Lane[], { from, now }: { from: number; now: number }): Html {
+  const scale = scaleUtc()
+    .domain([from * 1000, Math.max(now, from + 1) * 1000])
+    .range([0, 100])
+    .clamp(true);
+  const at = (seconds: number): number => scale(seconds * 1000);
+  const ticks = scale
+    .ticks(TICKS)
+    .map((date) => ({ seconds: date.getTime() / 1000, x: scale(date) }))
+    .filter(({ x }) => x > END_LABELS && x < 100 - END_LABELS);
+  const isShort = now - from < 2 * DAY;
+  const label = (seconds: number): string =>
+    isShort ? new Date(seconds * 1000).toISOString().slice(11, 16) : formatDate(seconds, now);
+  const grid = ticks.map(({ x }) => html`<line class="c-grid" x1="${percent(x)}" x2="${percent(x)}" y1="0" y2="20"/>`);
+  const rows = items.map(
+    (lane) => html`<div class="lane-row"><a class="lane-n" href="${lane.href}">${lane.name}</a><svg class="chart lane"
+height="20" role="img" aria-label="${lane.label}">${grid}<rect class="c-track" width="100%" y="4" height="12"
+rx="3"/>${lane.spans.map((span) => bar(span, at, now))}</svg><span class="lane-s">${lane.state}</span></div>`,
+  );
+  const text = (x: number, anchor: "start" | "middle" | "end", shown: string): Html =>
+    html`<text class="c-text" x="${percent(x)}" y="12" text-anchor="${anchor}">${shown}</text>`;
+  return html`<div class="lanes">${rows}<svg class="chart axis" height="16" aria-hidden="true">${text(
+    0,
+    "start",
+    `${label(from)}${isShort ? " UTC" : ""}`,
+  )}${ticks.map(({ seconds, x }) => text(x, "middle", label(seconds)))}${text(100, "end", "now")}</svg></div>`;
+}
+
+function bar({ from, to, isCompliant }: Span, at: (seconds: number) => number, now: number): Html {
+  const end = at(to ?? now);
+  const width = Math.max(end - at(from), MIN_WIDTH);
+  const colour = isCompliant === true ? "c-ok" : isCompliant === false ? "c-bad" : "c-none";
+  const x = percent(Math.min(at(from), 100 - width));
+  return html`<rect class="${colour}" x="${x}" y="4" width="${percent(width)}" height="12" rx="3"/>`;
+}
+
+/** What the colours mean. */
+export const lanesLegend = (): Html =>
+  html`<div class="legend right">${[
+    ["c-ok", "compliant"],
+    ["c-bad", "non-compliant"],
+    ["c-none", "unknown"],
+  ].map(
+    ([colour, word]) =>
+      html`<span><svg aria-hidden="true"><rect class="${colour}" width="8" height="8"/></svg>${word}</span>`,
+  )}</div>`;

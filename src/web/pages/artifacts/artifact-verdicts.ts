@@ -1,0 +1,157 @@
+/** The card with the verdicts on an artifact: of each flow that it was reported to, and of each environment. */
+import type { AnswerOf } from "../../../http/in-process.ts";
+import type { listArtifactRuns } from "../../../api/environments/artifact-runs.ts";
+import type { assertArtifact } from "../../../api/policies/asserts.ts";
+import { icon } from "../../components/icon.ts";
+import type { IconName } from "../../components/icon.ts";
+import { card, linkButton, nameCell } from "../../components/layout.ts";
+import { badge, formatNumber, stateOf, stateOfVerdict } from "../../components/state.ts";
+import type { ShownState } from "../../components/state.ts";
+import { html } from "../../html.ts";
+import type { Html, Value } from "../../html.ts";
+import type { Visit } from "../../page/page.ts";
+
+export type Assertion = AnswerOf<typeof assertArtifact>;
+export type Runs = AnswerOf<typeof listArtifactRuns>;
+type Flow = Assertion["flows"][number];
+type Environment = Runs["environments"][number];
+
+/** Flows and environments that are shown: an artifact in more of them is a base image. */
+const MAX_FLOWS = 10;
+export const MAX_ENVIRONMENTS = 25;
+/** Names in a sentence. */
+const MAX_NAMES = 3;
+
+type Facts = {
+  fingerprint: string;
+  flows: readonly Flow[];
+  runs: Runs;
+  /** By the name of the environment; of others, only the stored verdict is known. */
+  assertions: ReadonlyMap<string, Assertion>;
+};
+
+export function verdictsCard(visit: Visit, { fingerprint, flows, runs, assertions }: Facts): Html {
+  const environments = runs.environments.filter(({ is_archived: isArchived }) => !isArchived);
+  const rows = environments
+    .slice(0, MAX_ENVIRONMENTS)
+    .map((environment) =>
+      environmentRow(visit, environment, { fingerprint, assertion: assertions.get(environment.environment_name) }),
+    );
+  const body = html`<table class="t t-stack"><caption class="vh">Verdicts on this artifact</caption><thead
+class="hide-s"><tr><th scope="col">Asked of</th><th scope="col" class="w-st">Verdict</th><th scope="col">Because</th><th
+scope="col"><span class="vh">Why</span></th></tr></thead>${group(
+    "Flows",
+    flows.slice(0, MAX_FLOWS).map((flow) => flowRow(visit, flow)),
+  )}${group("Environments", rows)}</table>`;
+  const left = Math.max(0, flows.length - MAX_FLOWS);
+  return card({
+    id: "h-verdicts",
+    title: "Verdicts",
+    body,
+    foot:
+      left > 0 || runs.has_more || environments.length > MAX_ENVIRONMENTS
+        ? html`${left > 0 && `${formatNumber(left)} more flows. `}${
+            (runs.has_more || environments.length > MAX_ENVIRONMENTS) && "It ran in further environments."
+          }`
+        : null,
+  });
+}
+
+const group = (title: string, rows: readonly Value[]): Html | null =>
+  rows.length === 0
+    ? null
+    : html`<tbody><tr class="group"><th colspan="4" scope="colgroup">${title}</th></tr>${rows}</tbody>`;
+
+type Row = {
+  mark: IconName;
+  name: string;
+  href: string;
+  sub: Value;
+  state: Html;
+  because: Value;
+  why: string | null;
+};
+
+function verdictRow({ mark, name, href, sub, state, because, why }: Row): Html {
+  const link = why !== null && linkButton(why, "Why?", { icon: "question", kind: "small" });
+  return html`<tr>${nameCell({ href, name: html`<bdi>${name}</bdi>`, mark: icon(mark), sub })}<td>${state}</td><td
+class="fill">${because}</td><td class="r">${link}</td></tr>`;
+}
+
+function flowRow({ to }: Visit, { flow, trail, compliance_status: status }: Flow): Html {
+  return verdictRow({
+    mark: "workflow",
+    name: flow,
+    href: trail === null ? to.flow(flow) : to.trail(flow, trail),
+    sub: trail === null ? "reported without a trail" : html`<bdi>${trail}</bdi>`,
+    state: badge(stateOf(status?.status)),
+    because: flowReasons(status),
+    why: trail === null ? null : to.whyTrail(flow, trail),
+  });
+}
+
+/** What fails and what is missing, by name. */
+function flowReasons(status: Flow["compliance_status"]): Value {
+  if (status === null) return html`<span class="muted">no attestations without a trail</span>`;
+  const all = status.attestations_statuses;
+  const failing = all.filter(
+    ({ status: presence, is_compliant: isCompliant }) => presence === "COMPLETE" && !isCompliant,
+  );
+  const missing = all.filter(({ status: presence }) => presence === "MISSING");
+  const parts = [
+    failing.length > 0 && html`${names(failing)} ${failing.length === 1 ? "fails" : "fail"}`,
+    missing.length > 0 && html`${names(missing)} ${missing.length === 1 ? "is" : "are"} missing`,
+  ].filter((part) => part !== false);
+  if (parts.length > 0) return parts.map((part, at) => html`${at > 0 && ", "}${part}`);
+  return `${formatNumber(all.length)} ${all.length === 1 ? "attestation" : "attestations"}, all compliant`;
+}
+
+const names = (all: readonly { attestation_name: string }[]): Html =>
+  html`${all
+    .slice(0, MAX_NAMES)
+    .map(({ attestation_name: name }, at) => html`${at > 0 && ", "}<b><bdi>${name}</bdi></b>`)}${
+    all.length > MAX_NAMES && ` and ${formatNumber(all.length - MAX_NAMES)} more`
+  }`;
+
+function environmentRow(
+  { to }: Visit,
+  { environment_name: name, is_running: isRunning, is_compliant: isCompliant, snapshot_index: index }: Environment,
+  { fingerprint, assertion }: { fingerprint: string; assertion: Assertion | undefined },
+): Html {
+  // Where it no longer runs, what counts is whether it might return. Without policies, nothing decides that.
+  const hasPolicies = (assertion?.policy_evaluations ?? []).length > 0;
+  const shown: { state: ShownState; word?: string } =
+    !isRunning && assertion && !hasPolicies
+      ? { state: "unknown" }
+      : isRunning || !assertion
+        ? { state: stateOfVerdict(isCompliant) }
+        : { state: stateOfVerdict(assertion.compliant), word: assertion.compliant ? "Would comply" : "Would fail" };
+  const isAllowed = Boolean(assertion?.allow_listing);
+  return verdictRow({
+    mark: "server",
+    name,
+    href: to.snapshot(name, index),
+    sub: isRunning ? `running, #${index}` : `ran until #${index}`,
+    state: isAllowed ? badge("allowlisted") : badge(shown.state, shown.word === undefined ? {} : { word: shown.word }),
+    because: environmentReasons(assertion),
+    why: to.whyArtifact(name, index, fingerprint),
+  });
+}
+
+function environmentReasons(assertion: Assertion | undefined): Value {
+  if (!assertion) return null;
+  if (assertion.allow_listing)
+    return html`Allowlisted: ${assertion.allow_listing.description || "no reason was given"}`;
+  const policies = assertion.policy_evaluations ?? [];
+  if (policies.length === 0) return html`<span class="muted">no policy attached</span>`;
+  const lines = policies.map(({ policy_name: policy, policy_version: version, rule_evaluations: rules }) => {
+    const failing = rules.filter(({ satisfied, ignored }) => satisfied === false && !ignored).length;
+    const word = rules.length === 1 ? "rule" : "rules";
+    const text =
+      failing > 0
+        ? `${failing} of ${rules.length} ${word} ${failing === 1 ? "fails" : "fail"}`
+        : `all ${rules.length} ${word} ${rules.length === 1 ? "holds" : "hold"}`.replace("all 1 rule", "its rule");
+    return html`<div><bdi>${policy}</bdi> v${version}: ${text}</div>`;
+  });
+  return lines;
+}

@@ -1,0 +1,302 @@
+/** `/{org}/flows/{flow}/artifacts/{fingerprint}`: an artifact, its verdicts, where it runs, and where it comes from. */
+import { listTrailAttestations } from "../../../api/attestations/trail-attestations.ts";
+import { listArtifactRuns } from "../../../api/environments/artifact-runs.ts";
+import { getArtifactByFingerprint } from "../../../api/flows/artifacts.ts";
+import { getAuditPackage } from "../../../api/flows/audit-packages.ts";
+import { getTrail } from "../../../api/flows/trails.ts";
+import { assertArtifact } from "../../../api/policies/asserts.ts";
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { resultOf, typeWord } from "../../components/attestation-result.ts";
+import { icon } from "../../components/icon.ts";
+import { commit, copyButton, reportedLink } from "../../components/identifier.ts";
+import { jsonText } from "../../components/json.ts";
+import { lanes, lanesLegend } from "../../components/lanes.ts";
+import type { Span } from "../../components/lanes.ts";
+import { card, downloadButton, empty, facts, moreLink, nameCell, padded, pageHead } from "../../components/layout.ts";
+import {
+  badge,
+  count,
+  plainState,
+  stateIcon,
+  stateOf,
+  stateOfVerdict,
+  stateSubtitle,
+  stateWord,
+} from "../../components/state.ts";
+import { formatSpan, formatUtc, time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html, Value } from "../../html.ts";
+import { page } from "../../page/page.ts";
+import type { Visit } from "../../page/page.ts";
+import { entriesOf } from "../flows/trail-entries.ts";
+import { CHECKLIST_COLUMNS } from "../flows/trail-checklist.ts";
+import type { Entry, TrailAttestation } from "../flows/trail-entries.ts";
+import { MAX_ENVIRONMENTS, verdictsCard } from "./artifact-verdicts.ts";
+import type { Assertion, Runs } from "./artifact-verdicts.ts";
+
+type Artifact = AnswerOf<typeof getArtifactByFingerprint>;
+
+/** Environments whose policies are evaluated for the page. */
+const MAX_EVALUATED = 6;
+const MAX_ATTESTATIONS = 25;
+const MAX_LEAD_TIMES = 8;
+const ID = /^[a-f0-9-]{1,64}$/;
+
+export const artifactPage = page({
+  path: "/{org}/flows/{flow}/artifacts/{fingerprint}",
+  async show(visit) {
+    const { call, params, query, to } = visit;
+    const address = {
+      flow_name: params["flow"] ?? "",
+      fingerprint: (params["fingerprint"] ?? "").replace(/^sha256:/, ""),
+    };
+    const latest = await call(getArtifactByFingerprint, { params: address });
+    const id = query.get("artifact_id");
+    const artifact =
+      id === null || id === latest.id || !ID.test(id)
+        ? latest
+        : await call(getArtifactByFingerprint, { params: address, query: { artifact_id: id } });
+    const { fingerprint } = artifact;
+    const assertion = await call(assertArtifact, { params: { fingerprint } });
+    const runs = await call(listArtifactRuns, { params: { fingerprint } });
+    const assertions = await evaluate(visit, fingerprint, runs);
+    const note = artifact !== latest && laterNote(visit, latest);
+    return {
+      title: artifact.filename,
+      section: "artifacts",
+      crumbs: [{ text: "Artifacts", href: to.artifacts() }],
+      main: html`${artifactHead(visit, artifact)}<div class="cols"><div class="stack">${note}${verdictsCard(visit, {
+        fingerprint,
+        flows: assertion.flows,
+        runs,
+        assertions,
+      })}${runsCard(visit, artifact, runs)}${await attestationsCard(visit, artifact)}</div>
+<div class="stack">${buildCard(visit, artifact)}${leadTimeCard(artifact)}${takeCard(visit, artifact)}</div></div>`,
+    };
+  },
+});
+
+/** The verdicts that the policies of an environment give now, for the first environments. */
+async function evaluate({ call }: Visit, fingerprint: string, { environments }: Runs): Promise<Map<string, Assertion>> {
+  const found = new Map<string, Assertion>();
+  const chosen = environments
+    .filter(({ is_archived: isArchived }) => !isArchived)
+    .sort((a, b) => Number(b.is_running) - Number(a.is_running))
+    .slice(0, MAX_EVALUATED);
+  for (const { environment_name: name } of chosen)
+    found.set(name, await call(assertArtifact, { params: { fingerprint }, query: { environment_name: name } }));
+  return found;
+}
+
+const laterNote = ({ to, now }: Visit, { flow_name: flow, fingerprint, id, last_modified_at: at }: Artifact): Html =>
+  html`<p class="note">This artifact was reported again ${time(Number(at), now)}. <a
+href="${to.artifact(flow, fingerprint, id)}">Open the latest record</a>.</p>`;
+
+function artifactHead({ to, org, may, now }: Visit, artifact: Artifact): Html {
+  const { fingerprint, filename, flow_name: flow } = artifact;
+  const short = `${fingerprint.slice(0, 16)}…${fingerprint.slice(-4)}`;
+  const branch = artifact.git_commit_info?.branch;
+  const source = commit(artifact.git_commit, artifact.commit_url);
+  return pageHead({
+    title: html`<bdi>${filename}</bdi>`,
+    state: badge(stateOf(artifact.state), { isLarge: true }),
+    meta: [
+      html`${icon("package")}<span class="id"><span title="sha256:${fingerprint}">${short}</span>${copyButton(
+        fingerprint,
+        `fingerprint ${fingerprint.slice(0, 7)}`,
+      )}</span>`,
+      html`${icon("git-commit")}${source}${branch && html` on <bdi>${branch}</bdi>`}`,
+      artifact.build_url !== "" &&
+        html`${icon("play")}${reportedLink(artifact.build_url, buildName(artifact.build_url))}`,
+      html`${icon("clock")}reported ${time(Number(artifact.created_at), now)}`,
+    ],
+    actions: [
+      may(getAuditPackage) &&
+        downloadButton(to.api("artifacts", org, flow, fingerprint, "audit_package"), "Audit package"),
+    ],
+  });
+}
+
+/** `Build 88043` for an address that ends in a number. */
+const buildName = (url: string): string => {
+  const [, number] = /\/(\d+)\/?$/.exec(url) ?? [];
+  return number === undefined ? "Build" : `Build ${number}`;
+};
+
+function runsCard(visit: Visit, artifact: Artifact, { environments }: Runs): Html {
+  const { to, now } = visit;
+  if (environments.length === 0)
+    return card({
+      id: "h-runs",
+      title: "Where it runs",
+      body: empty({
+        icon: "server",
+        title: "It never ran",
+        text: "No environment has reported this artifact. It appears here with the next report that contains it.",
+      }),
+    });
+  const shown = environments.slice(0, MAX_ENVIRONMENTS);
+  const starts = shown.flatMap(({ runs }) => runs.map(({ started_at: at }) => at));
+  const from = starts.reduce((first, at) => Math.min(first, at), Number(artifact.created_at));
+  const items = shown.map((environment) => {
+    const { environment_name: name, is_running: isRunning, is_compliant: isCompliant, runs } = environment;
+    const state = stateOfVerdict(isCompliant);
+    const spans = joined(runs);
+    const since = spans.find(({ to, isCompliant: verdict }) => to === null && verdict === isCompliant)?.from;
+    const end = runs[0]?.ended_at ?? null;
+    return {
+      name: html`<bdi>${name}</bdi>`,
+      href: to.snapshot(name, environment.snapshot_index),
+      spans,
+      label: isRunning
+        ? `Runs in ${name}, ${stateWord(state).toLowerCase()}${since === undefined ? "" : ` since ${formatUtc(since)}`}`
+        : `Ran in ${name}${end === null ? "" : ` until ${formatUtc(end)}`}`,
+      state: isRunning
+        ? html`${plainState(state)} <span class="sub">since ${time(since, now)}</span>`
+        : html`<span class="st none">${icon("skip")}Exited</span> <span class="sub">${time(end, now)}</span>`,
+    };
+  });
+  return card({ id: "h-runs", title: "Where it runs", more: lanesLegend(), body: padded(lanes(items, { from, now })) });
+}
+
+/** Runs that follow each other with the same verdict as one, newest first. */
+function joined(runs: Runs["environments"][number]["runs"]): Span[] {
+  const spans: Span[] = [];
+  for (const { started_at: from, ended_at: to, is_compliant: isCompliant } of runs) {
+    const later = spans.at(-1);
+    if (later && later.isCompliant === isCompliant && to === later.from) later.from = from;
+    else spans.push({ from, to, isCompliant });
+  }
+  return spans;
+}
+
+async function attestationsCard(visit: Visit, artifact: Artifact): Promise<Html> {
+  const { to, call } = visit;
+  const { flow_name: flow, trail_name: trailName } = artifact;
+  if (trailName === null)
+    return card({
+      id: "h-attestations",
+      title: "Attestations",
+      body: padded("This artifact was reported without a trail, so no attestation belongs to it."),
+    });
+  const trail = await call(getTrail, { params: { flow_name: flow, trail_name: trailName }, query: { events: false } });
+  const entries = entriesOf(trail)
+    .filter(({ group }) => group === null || group.artifact.artifact_id === artifact.id)
+    .sort(
+      (a, b) =>
+        Number(b.state === "non_compliant") - Number(a.state === "non_compliant") ||
+        Number(a.group === null) - Number(b.group === null),
+    );
+  const shown = entries.slice(0, MAX_ATTESTATIONS);
+  const ids = shown.flatMap(({ id }) => (id === null ? [] : [id]));
+  const answer =
+    ids.length === 0
+      ? { data: [] }
+      : await call(listTrailAttestations, {
+          params: { flow_name: flow, trail_name: trailName },
+          query: { attestation_id: ids, per_page: MAX_ATTESTATIONS },
+        });
+  const records = new Map((answer.data as TrailAttestation[]).map((record) => [record.attestation_id, record]));
+  const rows = shown.map((entry) => attestationRow(visit, artifact, { entry, records }));
+  const rest = entries.length - shown.length;
+  return card({
+    id: "h-attestations",
+    title: "Attestations",
+    note: count(entries.length),
+    more: moreLink(to.trail(flow, trailName), "Trail"),
+    body:
+      entries.length === 0
+        ? padded("Nothing was reported for this artifact, and its template expects nothing.")
+        : html`<table class="t t-stack checklist"><caption class="vh">Attestations of the artifact and of its
+trail</caption>${CHECKLIST_COLUMNS}<thead class="vh"><tr><th scope="col">Name</th><th scope="col">Result</th><th
+scope="col">When</th></tr></thead><tbody>${rows}</tbody></table>`,
+    foot: rest > 0 ? html`<a href="${to.trail(flow, trailName)}">${rest} more</a>` : null,
+  });
+}
+
+function attestationRow(
+  { to, now }: Visit,
+  { flow_name: flow, trail_name: trail }: Artifact,
+  { entry, records }: { entry: Entry; records: ReadonlyMap<string, TrailAttestation> },
+): Html {
+  const { id, state, status, group } = entry;
+  const record = id === null ? undefined : records.get(id);
+  const isOverridden = status.overridden_attestation_id !== null;
+  const type = typeWord(status.attestation_type);
+  const word = isOverridden ? `${stateWord(state)} by override` : stateWord(state);
+  return html`<tr>${nameCell({
+    href: id === null || trail === null ? null : to.attestation({ flow, trail, id }),
+    name: html`<bdi>${status.attestation_name}</bdi>`,
+    mark: stateIcon(state, word),
+    sub: html`${stateSubtitle(state, word)}<span>${type}${group === null && ", of the trail"}</span>`,
+  })}<td class="fill">${
+    record ? resultOf(record) : html`<span class="muted">Expected by the template</span>`
+  }</td><td class="r">${time(record?.created_at, now)}</td></tr>`;
+}
+
+function buildCard({ to }: Visit, artifact: Artifact): Html {
+  const info = artifact.git_commit_info;
+  const [message = ""] = (info?.message ?? "").split("\n");
+  const [author = ""] = (info?.author ?? "").split(" <");
+  const repo = artifact.repo_info;
+  const repository: Value = repo
+    ? reportedLink(repo.url, repo.name || repo.url)
+    : artifact.repo_url && reportedLink(artifact.repo_url, artifact.repo_url);
+  const list = facts([
+    ["Repository", repository],
+    [
+      "Commit",
+      html`${commit(artifact.git_commit, artifact.commit_url)}<span class="sub">${[message, author]
+        .filter((text) => text !== "")
+        .join(", ")}</span>`,
+    ],
+    ["Build", artifact.build_url && reportedLink(artifact.build_url, buildName(artifact.build_url))],
+    ["Flow", html`<a href="${to.flow(artifact.flow_name)}"><bdi>${artifact.flow_name}</bdi></a>`],
+    [
+      "Trail",
+      artifact.trail_name === null
+        ? html`<span class="muted">none</span>`
+        : html`<a href="${to.trail(artifact.flow_name, artifact.trail_name)}"><bdi>${artifact.trail_name}</bdi></a>`,
+    ],
+    ["Name", artifact.template_reference_name],
+    ...Object.entries(artifact.external_urls ?? {}).map(
+      ([name, { href }]) => [name, reportedLink(href, href)] as const,
+    ),
+    ...Object.entries(artifact.annotations ?? {}),
+  ]);
+  const data = artifact.user_data;
+  return html`${card({ id: "h-build", title: "Build", body: padded(list) })}${
+    data !== null &&
+    data !== undefined &&
+    card({ id: "h-data", title: "User data", body: padded(jsonText(data, "User data")) })
+  }`;
+}
+
+function leadTimeCard({ commit_lead_times: times, build_lead_times: builds }: Artifact): Html | null {
+  const names = [...new Set([...Object.keys(times), ...Object.keys(builds)])].slice(0, MAX_LEAD_TIMES);
+  if (names.length === 0) return null;
+  const entries = names.map((name): [string, Value] => {
+    const [fromCommit, fromBuild] = [times[name], builds[name]];
+    const [seconds, base] = fromCommit === undefined ? [fromBuild, "report"] : [fromCommit, "commit"];
+    return [name, html`${formatSpan(seconds ?? 0)} <span class="muted">from ${base}</span>`];
+  });
+  return card({ id: "h-lead", title: "Lead time", body: padded(facts(entries)) });
+}
+
+function takeCard({ to, org, may }: Visit, { flow_name: flow, fingerprint, id }: Artifact): Html {
+  const item = (name: "file-zip" | "code", href: string, { text, sub }: { text: string; sub: string }): Html =>
+    html`<li>${icon(name)}<div class="grow"><a class="name" href="${href}" download>${text}</a><div
+class="sub">${sub}</div></div></li>`;
+  const json = `${to.api("artifacts", org, flow, "fingerprint", fingerprint)}?artifact_id=${encodeURIComponent(id)}`;
+  return card({
+    id: "h-take",
+    title: "Take it with you",
+    body: html`<ul class="rows">${
+      may(getAuditPackage) &&
+      item("file-zip", to.api("artifacts", org, flow, fingerprint, "audit_package"), {
+        text: "Audit package",
+        sub: "Records and evidence, to be checked without this server",
+      })
+    }${item("code", json, { text: "Record", sub: "JSON, as the API shows it" })}</ul>`,
+  });
+}

@@ -1,0 +1,170 @@
+/** `/{org}/attestation-types`: the types that the server and the organization define, and the form that creates one. */
+import {
+  getCustomAttestationType,
+  getCustomAttestationTypes,
+  postCustomAttestationType,
+} from "../../../api/attestations/custom-attestation-types.ts";
+import { listSystemAttestationTypes } from "../../../api/attestations/system.ts";
+import { AppError, invalid } from "../../../errors.ts";
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { card, empty, linkButton, nameCell, pageHead, table } from "../../components/layout.ts";
+import { endlessPager, pageOf } from "../../components/lists.ts";
+import { icon } from "../../components/icon.ts";
+import { sourceCode } from "../../components/code.ts";
+import { tag } from "../../components/state.ts";
+import { time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import { form, page } from "../../page/page.ts";
+import type { Content, Visit } from "../../page/page.ts";
+import { EXAMPLE, definitionForm } from "./attestation-type-form.ts";
+import type { Tried } from "./attestation-type-form.ts";
+import { storeDefinition, tryDefinition } from "./attestation-type-fields.ts";
+
+type CustomType = AnswerOf<typeof getCustomAttestationTypes>[number];
+const PER_PAGE = 25;
+
+/** The attestation types that every server has besides decisions, and what they report. */
+const BUILT_IN = [
+  ["generic", "Any evidence; the reporter states the verdict"],
+  ["junit", "Test results; compliant without failures and errors"],
+  ["snyk", "A vulnerability scan; compliant without findings"],
+  ["sonar", "A quality gate; compliant if it passed"],
+  ["pull_request", "Pull requests of the commit; compliant if there is one"],
+  ["jira", "Issues that the commit names; compliant if there are some and all of them exist"],
+] as const;
+
+export const attestationTypesPage = page({
+  path: "/{org}/attestation-types",
+  show: (visit) =>
+    visit.query.get("ask") === "create" && visit.may(postCustomAttestationType)
+      ? Promise.resolve(creation(visit))
+      : showList(visit),
+  forms: {
+    create: form(postCustomAttestationType, async (visit, fields) => {
+      const tried = await tryDefinition(visit, { form: "create", fields });
+      if (tried) return { show: creation(tried.visit, tried.result) };
+      const name = fields.text("name").trim();
+      if (await exists(visit, name))
+        throw invalid({ name: `A type with this name already exists: add a version on its page [input: ${name}]` });
+      await storeDefinition(visit, name, fields);
+      return { go: visit.to.attestationType(name), done: "created" };
+    }),
+  },
+});
+
+const exists = ({ call }: Visit, name: string): Promise<boolean> =>
+  call(getCustomAttestationType, {
+    params: { custom_attestation_type_name: name },
+    query: { max_versions: 1, schemas: false },
+  }).then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof AppError && error.code === "not_found") return false;
+      throw error;
+    },
+  );
+
+function creation(visit: Visit, tried: Tried | null = null): Content {
+  const types = visit.to.attestationTypes();
+  return {
+    title: "New attestation type",
+    section: "attestations",
+    crumbs: [
+      { text: "Attestations", href: visit.to.attestations() },
+      { text: "Types", href: types },
+    ],
+    main: html`${pageHead({
+      title: "New attestation type",
+      sub: "What pipelines may report under this type, and which data is compliant.",
+    })}${definitionForm(visit, { form: "create", submit: "Create type", cancel: types, initial: EXAMPLE, tried })}`,
+  };
+}
+
+async function showList(visit: Visit): Promise<Content> {
+  const { call, query, to, may, here } = visit;
+  const number = pageOf(query);
+  const shorter = { max_versions: 1, schemas: false };
+  const types = await call(getCustomAttestationTypes, { query: { ...shorter, page: number, per_page: PER_PAGE } });
+  const next = { ...shorter, page: number * PER_PAGE + 1, per_page: 1 };
+  const hasMore = types.length === PER_PAGE && (await call(getCustomAttestationTypes, { query: next })).length > 0;
+  const create =
+    may(postCustomAttestationType) &&
+    linkButton(here({ ask: "create" }), "New type", { icon: "plus", kind: "primary" });
+  const isNew = types.length === 0 && number === 1;
+  return {
+    title: "Attestation types",
+    section: "attestations",
+    crumbs: [{ text: "Attestations", href: to.attestations() }],
+    crumb: "Types",
+    main: html`${pageHead({
+      title: "Attestation types",
+      sub: "What an attestation may contain, and when it is compliant.",
+      actions: isNew ? [] : [create],
+    })}<div class="stack"><div>${customTypes(visit, types, isNew && create)}${endlessPager(visit, { hasMore })}</div>
+${number === 1 && (await builtInTypes(visit))}</div>`,
+  };
+}
+
+function customTypes(visit: Visit, types: readonly CustomType[], create: Html | false): Html {
+  if (types.length === 0 && create === false && pageOf(visit.query) > 1)
+    return html`<section class="card">${empty({
+      icon: "search",
+      title: "No types on this page",
+      text: "The list ends before it.",
+      actions: linkButton(visit.here({ page: null }), "First page"),
+    })}</section>`;
+  if (types.length === 0)
+    return html`<section class="card">${empty({
+      icon: "code",
+      title: "No custom types yet",
+      text: "A custom type checks your own data: by a JSON Schema, and by rules in jq.",
+      command: "kosli create attestation-type coverage \\\n  --schema schema.json --jq '.percent >= 80'",
+      actions: create,
+    })}</section>`;
+  const columns = [
+    { text: "Name" },
+    { text: "Rules", isRight: true, className: "w-time" },
+    { text: "Version", isRight: true, className: "w-time" },
+    { text: "Changed", isRight: true, className: "w-time" },
+  ];
+  const rows = types.map((type) => typeRow(visit, type));
+  return card({
+    id: "h-custom",
+    title: "Custom types",
+    body: table({ caption: "Custom types by name", columns, rows }),
+  });
+}
+
+function typeRow({ to, now }: Visit, type: CustomType): Html {
+  const [latest] = type.versions;
+  const rules = latest && "rules" in latest.evaluator ? latest.evaluator.rules.length : 0;
+  const name = nameCell({
+    href: to.attestationType(type.name),
+    name: html`<bdi>${type.name}</bdi>`,
+    after: type.archived && tag("Archived", "archive"),
+    sub: type.description && html`<bdi>${type.description}</bdi>`,
+  });
+  return html`<tr>${name}<td class="r num" data-l="Rules">${rules}</td>
+<td class="r num" data-l="Version">${latest?.version ?? 0}</td>
+<td class="r" data-l="Changed">${time(type.last_modified_at, now)}</td></tr>`;
+}
+
+/** The types of the server: those with a page of their own in the API, and decisions with their schema. */
+async function builtInTypes(visit: Visit): Promise<Html> {
+  const { to, call } = visit;
+  const link = (word: string): Html => html`<a class="name" href="${to.attestations({ type: word })}">${word}</a>`;
+  const rows = BUILT_IN.map(
+    ([word, text]) => html`<li><div class="grow">${link(word)}<div class="sub">${text}</div></div></li>`,
+  );
+  const system = (await call(listSystemAttestationTypes)).map(({ name, versions }) => {
+    const latest = versions.at(-1);
+    const text = JSON.stringify(latest?.schema ?? {}, null, 2);
+    const summary = html`JSON Schema of version ${latest?.version ?? 0}${icon("chevron-down", "12")}`;
+    const schema = html`<details><summary>${summary}</summary>
+${sourceCode({ text, label: `JSON Schema of ${name}`, anchor: `${name}-L` })}</details>`;
+    const about = "A decision on a control; the reporter states the verdict";
+    return html`<li><div class="grow">${link(name)}<div class="sub">${about}</div>${schema}</div></li>`;
+  });
+  return card({ id: "h-system", title: "Built-in types", body: html`<ul class="rows">${rows}${system}</ul>` });
+}

@@ -1,0 +1,188 @@
+/** `/{org}/attestations`: the attestations of an organization with all filters of the API, newest first. */
+import { getCustomAttestationTypes } from "../../../api/attestations/custom-attestation-types.ts";
+import { getAttestations } from "../../../api/attestations/reads.ts";
+import { AppError } from "../../../errors.ts";
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { resultOf, typeWord } from "../../components/attestation-result.ts";
+import { fingerprint } from "../../components/identifier.ts";
+import { empty, linkButton, nameCell, pageHead, table } from "../../components/layout.ts";
+import { filters } from "../../components/lists.ts";
+import type { Filter } from "../../components/lists.ts";
+import { badge, stateOfVerdict, tag } from "../../components/state.ts";
+import { time } from "../../components/time.ts";
+import { icon } from "../../components/icon.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import { page } from "../../page/page.ts";
+import type { Visit } from "../../page/page.ts";
+import { readFilter, hasFilter, SINCE } from "./attestation-filter.ts";
+import { flowFilter, typeFilter } from "./choices.ts";
+import { nothingMatches } from "./attestations-none.ts";
+
+type Answer = AnswerOf<typeof getAttestations>;
+type Attestation = Answer["data"][number];
+
+const PER_PAGE = 25;
+
+export const attestationsPage = page({
+  path: "/{org}/attestations",
+  async show(visit) {
+    const found = await readPage(visit);
+    const isNew = !("problem" in found) && found.data.length === 0 && !hasFilter(visit.query);
+    const types = visit.may(getCustomAttestationTypes) && {
+      link: linkButton(visit.to.attestationTypes(), "Attestation types", { icon: "code" }),
+    };
+    return {
+      title: "Attestations",
+      section: "attestations",
+      crumbs: [],
+      main: html`${pageHead({ title: "Attestations", actions: types ? [types.link] : [] })}
+${isNew ? nothingYet() : html`${await filterForm(visit)}${await list(visit, found)}`}`,
+    };
+  },
+});
+
+const WHOLE_COMMIT =
+  "The filter takes the whole id of a commit, 40 characters. The search above finds it by its start.";
+
+/** One page; the problem of a regular expression or a commit that the API refuses. */
+async function readPage(visit: Visit): Promise<Answer | { problem: string }> {
+  const { call, query } = visit;
+  const read = (after: string | null) =>
+    call(getAttestations, { query: { ...readFilter(visit), after, per_page: PER_PAGE } });
+  try {
+    return await read(query.get("after"));
+  } catch (error) {
+    const fields = error instanceof AppError ? (error.fields ?? {}) : {};
+    // The token of a page may have been cut off on its way.
+    if (fields["after"] !== undefined) return read(null);
+    const problem = fields["name_regex"] ?? (fields["commit"] && WHOLE_COMMIT);
+    if (problem) return { problem };
+    throw error;
+  }
+}
+
+async function filterForm(visit: Visit): Promise<Html> {
+  const states: Filter = {
+    kind: "choice",
+    name: "is_compliant",
+    label: "State",
+    choices: [
+      { value: "", text: "Any state" },
+      { value: "true", text: "Compliant" },
+      { value: "false", text: "Non-compliant" },
+    ],
+  };
+  const since: Filter = {
+    kind: "choice",
+    name: "since",
+    label: "Time",
+    choices: [{ value: "", text: "Any time" }, ...Object.entries(SINCE).map(([value, { text }]) => ({ value, text }))],
+  };
+  const match: Filter = {
+    kind: "choice",
+    name: "match",
+    label: "How the name matches",
+    choices: [
+      { value: "", text: "Name contains" },
+      { value: "exact", text: "Name is exactly" },
+      { value: "regex", text: "Name matches the RE2 expression" },
+    ],
+  };
+  return filters(visit, {
+    items: [
+      { kind: "search", name: "name", label: "Name contains" },
+      await typeFilter(visit),
+      states,
+      await flowFilter(visit),
+      since,
+    ],
+    more: [
+      match,
+      { kind: "day", name: "from", label: "From (UTC)" },
+      { kind: "day", name: "to", label: "To (UTC)" },
+      { kind: "text", name: "commit", label: "Commit: its whole id" },
+      { kind: "text", name: "attestation_id", label: "Id of an attestation" },
+    ],
+    total: null,
+    what: "attestations",
+  });
+}
+
+const nothingYet = (): Html =>
+  html`<section class="card">${empty({
+    icon: "verified",
+    title: "No attestations yet",
+    text: "An attestation is evidence about a trail or an artifact: test results, a scan, a review, a decision.",
+    command: "kosli attest generic --name NAME --flow FLOW --trail TRAIL --compliant=true",
+  })}</section>`;
+
+async function list(visit: Visit, found: Answer | { problem: string }): Promise<Html> {
+  if ("problem" in found)
+    return html`<p class="problem" role="alert">${icon("alert-fill")}<span>${found.problem}</span></p>`;
+  const { data, _links: links } = found;
+  if (data.length === 0) return nothingMatches(visit);
+  const columns = [
+    { text: "Name" },
+    { text: "State", className: "w-st" },
+    { text: "Result" },
+    { text: "Flow and trail" },
+    { text: "Artifact", className: "hide-m" },
+    { text: "Reported", isRight: true },
+  ];
+  const rows = data.map((attestation) => attestationRow(visit, attestation));
+  return html`<section class="card" aria-label="Attestations">${table({
+    caption: "Attestations, newest first",
+    columns,
+    rows,
+  })}</section>${cursorPager(visit, links.next?.after ?? null)}`;
+}
+
+/** Below a list that pages by tokens: the way back to its beginning, and on to older records. */
+function cursorPager({ here, query }: Visit, next: string | null): Html | null {
+  const isFirst = (query.get("after") ?? "") === "";
+  if (isFirst && next === null) return null;
+  const button = (href: string | null, text: Html): Html =>
+    href === null
+      ? html`<span class="btn btn-s" aria-disabled="true">${text}</span>`
+      : html`<a class="btn btn-s" href="${href}">${text}</a>`;
+  const newest = button(isFirst ? null : here({ after: null }), html`${icon("chevron-left")}Newest`);
+  const older = button(next === null ? null : here({ after: next }), html`Older${icon("chevron-right")}`);
+  return html`<nav class="pager" aria-label="Pages"><span class="btn-group">${newest}${older}</span></nav>`;
+}
+
+function attestationRow({ to, now }: Visit, attestation: Attestation): Html {
+  const { flow_name: flow, trail_name: trail, attestation_type: type, is_compliant: isCompliant } = attestation;
+  const reporter = attestation.reported_by;
+  const overridden = (attestation as { original_attestation_type?: unknown }).original_attestation_type;
+  const kind =
+    type === "override" && typeof overridden === "string"
+      ? html`${typeWord(overridden)} ${tag("override")}`
+      : html`<bdi>${typeWord(type)}</bdi>`;
+  const name = nameCell({
+    href: to.attestation({ flow, trail, id: attestation.attestation_id }),
+    name: html`<bdi>${attestation.attestation_name}</bdi>`,
+    sub: kind,
+  });
+  const word = type === "override" && isCompliant ? { word: "By override" } : {};
+  return html`<tr>${name}<td>${badge(stateOfVerdict(isCompliant), word)}</td>
+<td class="fill"><bdi class="cut">${resultOf(attestation)}</bdi></td>
+<td class="flow fill"><a href="${to.flow(flow)}"><bdi class="cut">${flow}</bdi></a>
+<div class="sub"><a href="${to.trail(flow, trail)}"><bdi class="cut">${trail}</bdi></a></div></td>
+<td class="hide-m">${artifactOf({ to }, attestation)}</td>
+<td class="r">${time(attestation.created_at, now)}<div class="sub hide-s">
+<bdi class="cut">${reporter}</bdi></div></td></tr>`;
+}
+
+/** What the attestation is about. */
+function artifactOf({ to }: Pick<Visit, "to">, attestation: Attestation): Html {
+  const { artifact_fingerprint: digest, target_artifacts: targets, flow_name: flow } = attestation;
+  const [target] = targets ?? [];
+  if (digest === null)
+    return target === undefined
+      ? html`<span class="muted">of the trail</span>`
+      : html`<bdi class="cut">${target}</bdi><div class="sub">not reported yet</div>`;
+  const name = target ?? "Artifact";
+  return html`<a href="${to.artifact(flow, digest)}"><bdi class="cut">${name}</bdi></a>
+<div class="sub">${fingerprint(digest)}</div>`;
+}

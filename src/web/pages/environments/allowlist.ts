@@ -1,0 +1,164 @@
+/** The artifacts that an environment accepts whatever its policies say: the list, and the form that adds one. */
+import { allowArtifact, listAllowlist } from "../../../api/environments/allowlists.ts";
+import { MAX_EXPIRY_S } from "../../../domain/time.ts";
+import { invalid } from "../../../errors.ts";
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { formOf, textArea, textField } from "../../components/forms.ts";
+import { fingerprint } from "../../components/identifier.ts";
+import { card, empty, linkButton, padded, table } from "../../components/layout.ts";
+import { endlessPager, pageOf } from "../../components/lists.ts";
+import { formatInput, formatUtc, time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import type { Fields } from "../../page/fields.ts";
+import { form } from "../../page/page.ts";
+import type { Form, Visit } from "../../page/page.ts";
+import { artifactName } from "./artifact-rows.ts";
+import type { ShownEnvironment } from "./types.ts";
+
+type Entry = AnswerOf<typeof listAllowlist>[number];
+
+const PER_PAGE = 25;
+const FINGERPRINT = /^[0-9a-f]{64}$/;
+
+export const allowlistForms: Readonly<Record<string, Form>> = {
+  allow: form(allowArtifact, async (visit, fields) => {
+    const end = parseEnd(fields);
+    const name = visit.params["env"] ?? "";
+    await visit.call(allowArtifact, {
+      params: { env_name: name },
+      body: {
+        artifact_fingerprint: fields.text("artifact_fingerprint").trim(),
+        artifact_name: fields.text("artifact_name").trim(),
+        description: requireReason(fields.text("description").trim()),
+        ...(end === null ? {} : { expires_at: Math.floor(end) }),
+      },
+    });
+    return { go: visit.to.environment(name, { tab: "settings" }), done: "allowed" };
+  }),
+};
+
+/** Epoch seconds; null for no end. @throws AppError invalid */
+function parseEnd(fields: Fields): number | null {
+  const end = fields.time("expires_at");
+  const problem = Number.isNaN(end)
+    ? "Input should be a date and time such as 2026-12-31 18:00"
+    : end !== null && end > MAX_EXPIRY_S
+      ? `The latest possible end is ${formatUtc(MAX_EXPIRY_S)}`
+      : null;
+  if (problem !== null) throw invalid({ expires_at: `${problem} [input: ${fields.text("expires_at")}]` });
+  return end;
+}
+
+/** The operation takes an empty reason from old clients; a person gives one. */
+function requireReason(text: string): string {
+  if (text === "") throw invalid({ description: "A reason is required" });
+  return text;
+}
+
+/** Whether the address, or a form that was refused, asks for an artifact to be allowed. */
+export const asksToAllow = ({ query, refused }: Visit): boolean =>
+  refused ? refused.form === "allow" : query.has("allow");
+
+export async function allowlistCard(visit: Visit, environment: ShownEnvironment): Promise<Html> {
+  const { call, query, now } = visit;
+  const entries = await call(listAllowlist, {
+    query: { env_name: environment.name, in_force: true, page: pageOf(query), per_page: PER_PAGE },
+  });
+  const add = linkButton(visit.here({ allow: "" }), "Allow an artifact", { icon: "plus", kind: "small" });
+  const columns = [
+    { text: "Artifact" },
+    { text: "Reason" },
+    { text: "Since", isRight: true },
+    { text: "Until", isRight: true },
+    { text: "Change", isRight: true, isHidden: true },
+  ];
+  const body =
+    entries.length === 0
+      ? empty({
+          icon: "shield-check",
+          title: "Nothing is allowlisted",
+          text: "What is on the allowlist is accepted whatever the policies say, for a reason, until its end.",
+          command: `kosli allow artifact NAME --artifact-type oci --environment ${environment.name} --reason REASON`,
+        })
+      : table({ caption: "Allowlist", columns, rows: entries.map((entry) => entryRow(visit, entry, now)) });
+  return html`<div>${card({
+    id: "h-allow",
+    title: "Allowlist",
+    more: html`<span class="right">${add}</span>`,
+    body,
+  })}${endlessPager(visit, { hasMore: entries.length === PER_PAGE })}</div>`;
+}
+
+function entryRow({ here }: Visit, entry: Entry, now: number): Html {
+  const until = entry.expires_at === undefined ? html`<span class="muted">no end</span>` : time(entry.expires_at, now);
+  return html`<tr><td class="lead"><span class="t-name">${artifactName(entry.artifact_name)}</span><div
+class="sub">${fingerprint(
+    entry.fingerprint,
+  )}</div></td><td class="fill"><span class="prose">${entry.description}</span><div class="sub"><span>by
+<bdi>${entry.user_name}</bdi></span></div></td><td class="r" data-l="Since">${time(entry.timestamp, now)}</td><td
+class="r" data-l="Until">${until}</td>
+<td class="r">${linkButton(here({ allow: entry.fingerprint }), "Change", { kind: "small" })}</td></tr>`;
+}
+
+/** The form, with what is known about the artifact: its entry in force, or its name from the address. */
+export async function allowForm(visit: Visit, environment: ShownEnvironment): Promise<Html> {
+  const asked = visit.query.get("allow") ?? "";
+  const known = FINGERPRINT.test(asked) ? await findKnown(visit, environment, asked) : null;
+  const isNew = known === null || known.reason === null;
+  const fields = html`${textField(visit, {
+    form: "allow",
+    name: "artifact_fingerprint",
+    label: "Fingerprint",
+    value: asked,
+    of: allowArtifact,
+    isMono: true,
+    hint: "SHA-256 of the artifact: 64 hexadecimal digits",
+  })}${textField(visit, {
+    form: "allow",
+    name: "artifact_name",
+    label: "Name",
+    value: known?.name ?? "",
+    of: allowArtifact,
+  })}${textArea(visit, {
+    form: "allow",
+    name: "description",
+    label: "Reason",
+    value: known?.reason ?? "",
+    of: allowArtifact,
+    rows: 3,
+    isRequired: true,
+    hint: "Auditors read it. Name the decision and where it is recorded.",
+  })}${textField(visit, {
+    form: "allow",
+    name: "expires_at",
+    label: "Until (UTC, optional)",
+    value: known === null || known.until === null ? "" : formatInput(known.until),
+    isRequired: false,
+    placeholder: formatUtc(visit.now + 30 * 86_400).slice(0, 16),
+    hint: "From then on the policies decide again. Without an end, the artifact stays accepted.",
+  })}`;
+  return card({
+    id: "h-allow",
+    title: isNew ? "Allow an artifact" : "Change an allowlist entry",
+    body: padded(
+      formOf(visit, {
+        name: "allow",
+        submit: isNew ? "Allow the artifact" : "Save",
+        fields,
+        cancel: visit.to.environment(environment.name, { tab: "settings" }),
+      }),
+    ),
+  });
+}
+
+type Known = { name: string; reason: string | null; until: number | null };
+
+async function findKnown({ call, query }: Visit, { name }: ShownEnvironment, value: string): Promise<Known> {
+  const [entry] = await call(listAllowlist, {
+    query: { env_name: name, in_force: true, fingerprint: value, per_page: 1 },
+  });
+  return entry
+    ? { name: entry.artifact_name, reason: entry.description, until: entry.expires_at ?? null }
+    : { name: query.get("name") ?? "", reason: null, until: null };
+}

@@ -1,0 +1,137 @@
+/** The tab with the deployments of an environment: how often, how long after the build, and each of them. */
+import { getDeploymentFrequency, listEnvironmentDeployments } from "../../../api/environments/deployments.ts";
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { dayBars, pointScale } from "../../components/charts.ts";
+import { commit } from "../../components/identifier.ts";
+import { card, empty, figures, linkButton, padded, table } from "../../components/layout.ts";
+import { pageOf, pager } from "../../components/lists.ts";
+import { badge, formatNumber, stateOfVerdict } from "../../components/state.ts";
+import { formatDate, formatSpan, time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import type { Visit } from "../../page/page.ts";
+import { artifactName } from "./artifact-rows.ts";
+import type { ShownEnvironment } from "./types.ts";
+
+type Deployment = AnswerOf<typeof listEnvironmentDeployments>["deployments"][number];
+type Frequency = AnswerOf<typeof getDeploymentFrequency>;
+
+const PER_PAGE = 25;
+/** Deployments whose lead times are drawn. */
+const MAX_POINTS = 50;
+const DAY_S = 86_400;
+const WINDOWS = [7, 30, 90, 365] as const;
+
+export async function environmentDeployments(visit: Visit, environment: ShownEnvironment): Promise<Html> {
+  const { call, query, now, here } = visit;
+  const days = WINDOWS.find((one) => String(one) === query.get("days")) ?? 30;
+  const params = { env_name: environment.name };
+  const from = new Date((now - days * DAY_S) * 1000).toISOString().slice(0, 19).concat("Z");
+  const page = pageOf(query);
+  const answer = await call(listEnvironmentDeployments, { params, query: { from, page, page_size: PER_PAGE } });
+  const choices = html`<div class="row gap-b"><span class="btn-group">${WINDOWS.map(
+    (one) =>
+      html`<a class="btn btn-s" href="${here({ days: one === 30 ? null : one })}"${
+        one === days && html` aria-current="true"`
+      }>${one === 365 ? "1 year" : `${one} days`}</a>`,
+  )}</span><span class="sub num">${formatNumber(answer.total_count)} ${
+    answer.total_count === 1 ? "deployment" : "deployments"
+  }</span></div>`;
+  if (answer.total_count === 0)
+    return html`${choices}<section class="card">${empty({
+      icon: "rocket",
+      title: `No deployments in the last ${days} days`,
+      text: "A deployment is recorded when a report says that an artifact with provenance began to run.",
+      ...(days === 365 ? {} : { actions: linkButton(here({ days: 365 }), "Look back one year") }),
+    })}</section>`;
+  const frequency = await call(getDeploymentFrequency, { params });
+  const newest =
+    page === 1 && answer.total_count <= PER_PAGE
+      ? answer
+      : await call(listEnvironmentDeployments, { params, query: { from, page: 1, page_size: MAX_POINTS } });
+  const list = table({
+    caption: "Deployments",
+    columns: [
+      { text: "Artifact" },
+      { text: "At the start", className: "w-st" },
+      { text: "Flow and trail" },
+      { text: "Lead time", isRight: true },
+      { text: "Deployed", isRight: true },
+    ],
+    rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
+  });
+  return html`${choices}<div class="stack">${frequencyCard(frequency, now)}${leadTimes(newest.deployments)}<div>${card({
+    id: "h-dep",
+    title: "Deployments",
+    body: list,
+  })}${pager(visit, {
+    total: answer.total_count,
+    page: answer.page,
+    per_page: PER_PAGE,
+    page_count: answer.total_pages,
+  })}</div></div>`;
+}
+
+function frequencyCard({ daily, total, median_per_day: median }: Frequency, now: number): Html {
+  const days = daily.map(({ date, count: amount }) => ({
+    label: formatDate(Date.parse(`${date}T00:00:00Z`) / 1000, now),
+    amount,
+  }));
+  const busiest = days.reduce((most, day) => (day.amount > most.amount ? day : most), { label: "", amount: 0 });
+  const finding =
+    `${total} deployments in ${days.length} days, ${median} a day at the median; ` +
+    `most on ${busiest.label}: ${busiest.amount}`;
+  return card({
+    id: "h-freq",
+    title: "Frequency",
+    note: `per day (UTC), last ${days.length} days; median ${median}`,
+    body: padded(dayBars(days, finding)),
+  });
+}
+
+function leadTimes(deployments: readonly Deployment[]): Html | null {
+  const times = deployments
+    .flatMap(({ lead_time_seconds: lead }) => (lead === null ? [] : [Math.max(0, lead)]))
+    .sort((one, other) => one - other);
+  if (times.length === 0) return null;
+  const at = (share: number): number => times[Math.min(times.length - 1, Math.floor(share * times.length))] as number;
+  const [median, slow, slowest] = [at(0.5), at(0.9), times.at(-1) as number];
+  const finding =
+    `Half of the newest ${times.length} deployments took at most ${formatSpan(median)}, nine of ten at most ` +
+    `${formatSpan(slow)}, the slowest ${formatSpan(slowest)}`;
+  return card({
+    id: "h-lead",
+    title: "Lead time",
+    note: `from the report of the build to the start, newest ${formatNumber(times.length)}`,
+    body: padded(
+      html`${figures([
+        { label: "Median", value: formatSpan(median) },
+        { label: "Nine of ten within", value: formatSpan(slow) },
+        { label: "Slowest", value: formatSpan(slowest) },
+      ])}<div class="gap-t">${pointScale(times, { finding, end: formatSpan(slowest) })}</div>`,
+    ),
+  });
+}
+
+function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
+  const { flow_name: flow, trail_name: trail, snapshot_index: index, lead_time_seconds: lead } = deployment;
+  const label = artifactName(deployment.artifact_name ?? deployment.fingerprint);
+  const title =
+    flow === null
+      ? html`<span class="t-name">${label}</span>`
+      : html`<a class="t-name" href="${to.artifact(flow, deployment.fingerprint)}">${label}</a>`;
+  const place =
+    index !== null &&
+    html`<a href="${to.snapshot(deployment.environment_name, index)}"><span><bdi>${deployment.environment_name}</bdi>
+#${index}</span></a>`;
+  const provenance =
+    flow === null
+      ? html`<span class="muted">–</span>`
+      : html`<a href="${to.flow(flow)}"><bdi>${flow}</bdi></a><div class="sub">${
+          trail !== null && html`<a href="${to.trail(flow, trail)}"><bdi>${trail}</bdi></a>`
+        } ${commit(deployment.git_commit, deployment.commit_url)}</div>`;
+  return html`<tr><td class="lead">${title}<div class="sub">${place}</div></td>
+<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="flow">${provenance}</td>
+<td class="r num" data-l="Lead time">${lead === null ? "–" : formatSpan(lead)}</td>
+<td class="r" data-l="Deployed">${time(deployment.deployed_at, now)}</td></tr>`;
+}

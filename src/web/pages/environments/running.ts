@@ -1,0 +1,196 @@
+/** A snapshot: what runs, why it fails, what changed, and which policies apply. */
+import { getSnapshot } from "../../../api/environments/snapshots.ts";
+import { attachPolicyToEnv } from "../../../api/environments/environment-policies.ts";
+import { icon } from "../../components/icon.ts";
+import type { IconName } from "../../components/icon.ts";
+import { card, empty, linkButton, moreLink, padded, table } from "../../components/layout.ts";
+import { pageOf, pager } from "../../components/lists.ts";
+import { formatNumber, stateIcon } from "../../components/state.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import type { Visit } from "../../page/page.ts";
+import { artifactHref, artifactName, artifactRows, changeOf } from "./artifact-rows.ts";
+import type { Artifact, ShownSnapshot } from "./artifact-rows.ts";
+import { historyCard } from "./history.ts";
+import type { Moment } from "./history.ts";
+import type { ShownEnvironment } from "./types.ts";
+
+const PER_PAGE = 25;
+/** Changes and failures that the column at the side lists. */
+const MAX_CHANGES = 8;
+
+const SHOWN = ["all", "failing", "changed"] as const;
+type Show = (typeof SHOWN)[number];
+
+/** Reads the page of artifacts that the address asks for. @throws AppError 404 */
+export function readSnapshot({ call, query }: Visit, environment: string, expression: string): Promise<ShownSnapshot> {
+  return call(getSnapshot, {
+    params: { env_name: environment, snapshot_expression: expression },
+    query: { page: pageOf(query), per_page: PER_PAGE, show: showOf(query) },
+  });
+}
+
+const showOf = (query: URLSearchParams): Show => SHOWN.find((one) => one === query.get("show")) ?? "all";
+
+/** Artifacts that run in a snapshot. */
+export const runningIn = ({ artifact_compliance_count: counts }: ShownSnapshot): number =>
+  counts.true + counts.false + counts.null;
+
+export async function snapshotView(
+  visit: Visit,
+  { environment, snapshot, moment }: { environment: ShownEnvironment; snapshot: ShownSnapshot; moment: Moment | null },
+): Promise<Html> {
+  const { call } = visit;
+  const read = (show: Show, size: number): Promise<ShownSnapshot> =>
+    call(getSnapshot, {
+      params: { env_name: environment.name, snapshot_expression: snapshot.index },
+      query: { show, per_page: size },
+    });
+  const show = showOf(visit.query);
+  const changed = await read("changed", MAX_CHANGES);
+  // Failing artifacts come first, so the first page names those of each policy.
+  const hasFailing = show !== "changed" && snapshot.pagination?.page === 1;
+  const failing = hasFailing ? snapshot : await read("failing", PER_PAGE);
+  const history = await historyCard(visit, environment, { at: snapshot, moment });
+  return html`${history}<div class="cols cols-narrow"><div class="stack">${artifactsCard(visit, {
+    environment,
+    snapshot,
+    changes: changed.pagination?.total ?? 0,
+  })}</div>
+<div class="stack">${snapshot.index > 1 && changesCard(visit, environment, changed)}${policiesCard(
+    visit,
+    environment,
+    failing,
+  )}</div></div>`;
+}
+
+function artifactsCard(
+  visit: Visit,
+  { environment, snapshot, changes }: { environment: ShownEnvironment; snapshot: ShownSnapshot; changes: number },
+): Html {
+  const { query, here } = visit;
+  const show = showOf(query);
+  const counts = { all: runningIn(snapshot), failing: snapshot.artifact_compliance_count.false, changed: changes };
+  const names = { all: "All", failing: "Failing", changed: "Changed" };
+  const filter = html`<span class="btn-group right">${SHOWN.map(
+    (one) =>
+      html`<a class="btn btn-s" href="${here({ show: one === "all" ? null : one })}"${
+        one === show && html` aria-current="true"`
+      }>${names[one]} ${formatNumber(counts[one])}</a>`,
+  )}</span>`;
+  const isGrouped = environment.type === "logical";
+  const rows = artifactRows(visit, snapshot, environment.name);
+  const list =
+    rows.length === 0
+      ? nothing(visit, show)
+      : table({
+          caption: `Artifacts of snapshot ${snapshot.index}`,
+          columns: [
+            { text: "Artifact" },
+            { text: "State", className: "w-st" },
+            { text: "Flow and trail" },
+            { text: "Inst.", isRight: true },
+            { text: "Since", isRight: true },
+          ],
+          rows,
+          hasGroups: isGrouped,
+        });
+  const { pagination } = snapshot;
+  return html`${card({ id: "h-run", title: "Artifacts", more: filter, body: list })}${
+    pagination && pager(visit, pagination)
+  }`;
+}
+
+function nothing({ here }: Visit, show: Show): Html {
+  const texts: Readonly<Record<Show, { title: string; text: string; icon: IconName }>> = {
+    all: { title: "Nothing runs", text: "The reporter found no artifact in this environment.", icon: "package" },
+    failing: {
+      title: "Nothing fails",
+      text: "No artifact of this snapshot is non-compliant.",
+      icon: "check-circle-fill",
+    },
+    changed: { title: "Nothing changed", text: "This snapshot changed no artifact of its own.", icon: "diff-modified" },
+  };
+  const { title, text, icon: name } = texts[show];
+  return empty({
+    icon: name,
+    title,
+    text,
+    ...(show === "all" ? {} : { actions: linkButton(here({ show: null }), "Show all artifacts") }),
+  });
+}
+
+type Mark = { icon: IconName; look: string; word: string };
+const markOf = (artifact: Artifact): Mark => {
+  const { annotation } = artifact;
+  if (annotation.now === 0) return { icon: "diff-removed", look: "bad", word: "Exited" };
+  return annotation.was === 0
+    ? { icon: "diff-added", look: "ok", word: "Started" }
+    : { icon: "diff-modified", look: "wait", word: "Changed" };
+};
+
+function changesCard(visit: Visit, { name }: ShownEnvironment, changed: ShownSnapshot): Html {
+  const before = changed.index - 1;
+  const total = changed.pagination?.total ?? 0;
+  const diff = visit.to.environmentDiff(`${name}#${before}`, `${name}#${changed.index}`);
+  const items = changed.artifacts.map((artifact) => changeItem(visit, artifact));
+  const rest = total - items.length;
+  return card({
+    id: "h-chg",
+    title: `Changed since #${before}`,
+    more: moreLink(diff, "Diff"),
+    body:
+      items.length === 0
+        ? padded(html`<p class="muted">No artifact changed. The policies, the allowlist or a verdict did.</p>`)
+        : html`<ul class="rows">${items}</ul>`,
+    foot:
+      rest > 0 &&
+      html`<span>${formatNumber(rest)} more</span><a class="right" href="${visit.here({ show: "changed" })}">Show
+all</a>`,
+  });
+}
+
+function changeItem(visit: Visit, artifact: Artifact): Html {
+  const { annotation, name } = artifact;
+  const { icon: mark, look, word } = markOf(artifact);
+  const href = artifactHref(visit, artifact);
+  const label =
+    href === null
+      ? html`<span class="name">${artifactName(name)}</span>`
+      : html`<a class="name" href="${href}">${artifactName(name)}</a>`;
+  const instances = annotation.now === 0 ? annotation.was : annotation.now;
+  const amount = `${formatNumber(instances)} ${instances === 1 ? "instance" : "instances"}`;
+  const diff = artifact.deployment_diff?.diff_url;
+  return html`<li><span class="diffmark ${look}" role="img" aria-label="${word}">${icon(mark)}</span><div
+class="grow">${label}
+<div class="sub">${changeOf(artifact) ?? "changed"}, ${amount}${
+    diff && /^https?:\/\//.test(diff) && html` · <a href="${diff}" rel="noopener noreferrer">commits</a>`
+  }</div></div></li>`;
+}
+
+/** @param failing the snapshot with its first failing artifacts */
+function policiesCard(visit: Visit, environment: ShownEnvironment, failing: ShownSnapshot): Html {
+  const { to, may } = visit;
+  const policies = failing.applied_policies;
+  const isComplete = failing.artifact_compliance_count.false <= PER_PAGE;
+  const items = policies.map(({ name, version, failing_artifacts: own }) => {
+    const verb = own.length === 1 ? "artifact fails" : "artifacts fail";
+    const some = `${isComplete ? "" : "at least "}${formatNumber(own.length)} ${verb}`;
+    const text = own.length > 0 ? some : isComplete ? "no artifact fails" : "none of the first artifacts fails";
+    return html`<li>${stateIcon(own.length > 0 ? "non_compliant" : "compliant")}<div class="grow"><a class="name"
+href="${to.policy(name)}"><bdi>${name}</bdi></a> <span class="muted">v${version}</span><div
+class="sub">${text}</div></div></li>`;
+  });
+  const attach =
+    environment.type !== "logical" &&
+    may(attachPolicyToEnv) &&
+    html` <a href="${to.environment(environment.name, { tab: "policies" })}">Attach a policy</a>`;
+  return card({
+    id: "h-pol",
+    title: "Policies in force",
+    body:
+      items.length > 0
+        ? html`<ul class="rows">${items}</ul>`
+        : padded(html`<p class="muted">No policy was attached, so the state is unknown.${attach}</p>`),
+  });
+}

@@ -1,0 +1,322 @@
+/** The drawer of the trail page with one attestation: `?attestation_id=`. */
+import { getEvidence } from "../../../api/attestations/evidence.ts";
+import { postOverride } from "../../../api/attestations/override.ts";
+import { getAttestations } from "../../../api/attestations/reads.ts";
+import { listTrailAttestations } from "../../../api/attestations/trail-attestations.ts";
+import { AppError } from "../../../errors.ts";
+import { resultOf, typeWord } from "../../components/attestation-result.ts";
+import { formOf, selectField, textArea } from "../../components/forms.ts";
+import { icon } from "../../components/icon.ts";
+import { commit, reportedLink } from "../../components/identifier.ts";
+import { facts, linkButton } from "../../components/layout.ts";
+import { jsonText } from "../../components/json.ts";
+import { objectOf, textOf } from "../../components/loose-json.ts";
+import { badge, formatNumber, stateIcon, stateOfVerdict, tag } from "../../components/state.ts";
+import { time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html, Value } from "../../html.ts";
+import type { Visit } from "../../page/page.ts";
+import { queryText } from "../../page/links.ts";
+import { detailsOf } from "./attestation-details.ts";
+import { sizeText } from "./evidence-preview.ts";
+import { CLOSED } from "./trail-checklist.ts";
+import { isAbout } from "./trail-entries.ts";
+import type { Entry, Trail, TrailAttestation } from "./trail-entries.ts";
+
+/** Earlier records of a name that are looked at; a name that is reported more often has a list of its own. */
+const MAX_HISTORY = 50;
+const MAX_EARLIER = 10;
+
+type Opened = {
+  trail: Trail;
+  entries: readonly Entry[];
+  record: TrailAttestation;
+  /** The entry of the checklist that it counts or counted in; undefined for a record that a later one replaced. */
+  entry: Entry | undefined;
+  /** Records of the same name and target, newest first, itself included. */
+  history: readonly TrailAttestation[];
+};
+
+/** null unless the address asks for an attestation. */
+export async function attestationDrawer(visit: Visit, trail: Trail, entries: readonly Entry[]): Promise<Html | null> {
+  const id = visit.query.get("attestation_id");
+  if (id === null || id === "") return null;
+  const record = await findRecord(visit, id);
+  if (record === null || record.trail_name !== trail.name || record.flow_name !== trail.flow.name)
+    return missingDrawer(visit, record);
+  const answer = await visit.call(listTrailAttestations, {
+    params: { flow_name: trail.flow.name, trail_name: trail.name },
+    query: { attestation_name: record.attestation_name, per_page: MAX_HISTORY },
+  });
+  const history = (answer.data as TrailAttestation[]).filter((other) => isSameTarget(other, record));
+  const entry = entries.find((one) => isAbout(one, id));
+  return drawerOf(visit, { trail, entries, record, entry, history });
+}
+
+/** null for an id that the organization does not have. */
+export async function findRecord({ call }: Pick<Visit, "call">, id: string): Promise<TrailAttestation | null> {
+  const { data } = await call(getAttestations, { query: { attestation_id: id, per_page: 1 } });
+  return (data[0] as TrailAttestation | undefined) ?? null;
+}
+
+const targetOf = ({ artifact_fingerprint: print, target_artifacts: names }: TrailAttestation): string =>
+  print ?? names?.join(" ") ?? "";
+const isSameTarget = (one: TrailAttestation, other: TrailAttestation): boolean => targetOf(one) === targetOf(other);
+
+const closeLink = ({ here, query }: Visit): Html =>
+  html`<a class="btn btn-quiet btn-s btn-icon" href="${here({ ...CLOSED, page: query.get("page") })}"
+aria-label="Close">${icon("x")}</a>`;
+
+function missingDrawer(visit: Visit, elsewhere: TrailAttestation | null): Html {
+  const text = elsewhere
+    ? html`It was reported to <a href="${visit.to.attestation({
+        flow: elsewhere.flow_name,
+        trail: elsewhere.trail_name,
+        id: elsewhere.attestation_id,
+      })}"><bdi>${elsewhere.trail_name}</bdi></a> of flow <bdi>${elsewhere.flow_name}</bdi>.`
+    : "Its address may be incomplete, or the retention rules of the organization removed it.";
+  return html`<aside class="drawer" aria-label="Attestation"><div class="drawer-h"><span
+class="grow"></span>${closeLink(
+    visit,
+  )}</div><section><h2>No such attestation on this trail</h2><p class="gap-t2">${text}</p></section></aside>`;
+}
+
+async function drawerOf(visit: Visit, opened: Opened): Promise<Html> {
+  const { record, entry } = opened;
+  const { query } = visit;
+  const label = html`Attestation ${record.attestation_name}`;
+  const isJson = query.get("view") === "json";
+  const isAsked = query.get("ask") === "override" && entry !== undefined && visit.may(postOverride);
+  const body = isJson
+    ? html`<section><h3>Raw JSON</h3>${jsonText(record, "The record as the API shows it")}</section>`
+    : html`${overrideForm(visit, opened, isAsked)}${await recordSections(visit, opened)}`;
+  const head = html`${drawerHead(visit, opened)}${headSection(visit, opened)}`;
+  return html`<aside class="drawer" aria-label="${label}">${head}${body}
+${actionSection(visit, opened, { isJson, isAsked })}</aside>`;
+}
+
+function drawerHead(visit: Visit, { entries, entry }: Opened): Html {
+  const reported = entries.filter(({ id }) => id !== null);
+  const at = entry === undefined ? -1 : reported.indexOf(entry);
+  const step = (to: number, name: "chevron-up" | "chevron-down", label: string): Html => {
+    const target = at === -1 ? undefined : reported[to];
+    return target === undefined
+      ? html`<span class="btn btn-quiet btn-s btn-icon" aria-disabled="true">${icon(name)}</span>`
+      : html`<a class="btn btn-quiet btn-s btn-icon" href="${visit.here({
+          ...CLOSED,
+          attestation_id: target.id,
+        })}" aria-label="${label}">${icon(name)}</a>`;
+  };
+  const position =
+    at === -1 ? "Replaced by a later record" : `${formatNumber(at + 1)} of ${formatNumber(reported.length)}`;
+  return html`<div class="drawer-h"><span>${position}</span><span class="grow"></span>${step(
+    at - 1,
+    "chevron-up",
+    "Previous attestation",
+  )}${step(at + 1, "chevron-down", "Next attestation")}${closeLink(visit)}</div>`;
+}
+
+function headSection({ to, now, query }: Visit, { trail, record, entry }: Opened): Html {
+  const { rule, figures } = detailsOf(record, { now });
+  const summary = html`<p class="gap-t2">${rule}</p>${figures && html`<div class="gap-t2">${figures}</div>`}`;
+  const print = record.artifact_fingerprint ?? entry?.group?.artifact.artifact_fingerprint;
+  const owner = entry?.group?.name ?? record.target_artifacts?.[0];
+  const artifact = owner === undefined ? null : html`<bdi>${owner}</bdi>`;
+  const isOverride = record.attestation_type === "override";
+  const isReplaced = entry !== undefined && entry.id !== record.attestation_id;
+  return html`<section><div class="ph-title"><h2><bdi>${record.attestation_name}</bdi></h2>${badge(
+    stateOfVerdict(record.is_compliant),
+    isOverride ? { word: `${record.is_compliant ? "Compliant" : "Non-compliant"} by override` } : {},
+  )}${isReplaced && tag("overridden", "pencil")}${entry?.status.unexpected && tag("not in template", "plus")}</div>
+<div class="meta"><span>${typeWord(record.attestation_type)}</span>${
+    artifact &&
+    html`<span>${icon("package")}${
+      print ? html`<a href="${to.artifact(trail.flow.name, print)}">${artifact}</a>` : artifact
+    }</span>`
+  }<span>${time(record.created_at, now)}</span></div>
+${query.get("view") !== "json" && summary}</section>`;
+}
+
+async function recordSections(visit: Visit, opened: Opened): Promise<Value> {
+  const { record } = opened;
+  const { sections = [] } = detailsOf(record, { now: visit.now });
+  const userData = record.user_data;
+  return [
+    overrideSection(visit, opened),
+    ...sections,
+    recordSection(record),
+    userData !== null &&
+      userData !== undefined &&
+      html`<section><h3>User data</h3>${jsonText(userData, "User data")}</section>`,
+    await evidenceSection(visit, opened),
+    earlierSection(visit, opened),
+  ];
+}
+
+/** Who overrode what, and why: of an override, and of the record that it replaced. */
+function overrideSection(visit: Visit, { record, entry, history }: Opened): Html | null {
+  const { here, now } = visit;
+  const overrideId = entry?.status.overridden_attestation_id ?? null;
+  const override =
+    record.attestation_type === "override" ? record : history.find(({ attestation_id: id }) => id === overrideId);
+  if (override === undefined) return null;
+  const original =
+    history.find(({ attestation_id: id }) => id === entry?.status.attestation_id) ??
+    history.find(({ attestation_type: type, created_at: at }) => type !== "override" && at < override.created_at);
+  const to = (other: TrailAttestation): string => here({ ...CLOSED, attestation_id: other.attestation_id });
+  const before =
+    original === undefined
+      ? "Nothing was reported before"
+      : html`<span class="row">${stateIcon(stateOfVerdict(original.is_compliant))}<a href="${to(original)}">${
+          resultOf(original) || (original.is_compliant ? "Compliant" : "Non-compliant")
+        }</a></span>`;
+  const isOwn = override === record;
+  return html`<section><h3>Override</h3>${facts([
+    ["Verdict", override.is_compliant ? "Compliant" : "Non-compliant"],
+    ["By", html`<bdi>${override.reported_by}</bdi>`],
+    ["When", time(override.created_at, now)],
+    ["Reason", html`<span class="prose">${textOf(override["reason"])}</span>`],
+    ["Before", isOwn ? before : null],
+    ["Record", isOwn ? null : html`<a href="${to(override)}">The override in force</a>`],
+  ])}</section>`;
+}
+
+function recordSection(record: TrailAttestation): Html {
+  const info = objectOf(record.git_commit_info);
+  const sha = textOf(info["sha1"]);
+  const [message = ""] = textOf(info["message"]).split("\n");
+  return html`<section><h3>Record</h3>${facts([
+    ["Reported by", html`<bdi>${record.reported_by}</bdi>`],
+    ["Description", record.description && html`<span class="prose">${record.description}</span>`],
+    ["Commit", sha !== "" && html`${commit(sha, textOf(info["url"]))} ${message}`],
+    ["Run", record.origin_url && reportedLink(record.origin_url, runName(record.origin_url))],
+    ...Object.entries(record.external_urls ?? {}).map(
+      ([name, link]) =>
+        [name, reportedLink(textOf(objectOf(link)["href"]), shortAddress(textOf(objectOf(link)["href"])))] as const,
+    ),
+    ...Object.entries(record.annotations).map(([name, value]) => [name, html`${value}`] as const),
+  ])}</section>`;
+}
+
+/** The name of a run by its address: `Build 88043`; the address where it does not end in a number. */
+export function runName(url: string): string {
+  const [, number] = /\/(\d+)\/?(?:\?[^?]*)?$/.exec(url) ?? [];
+  return number === undefined ? shortAddress(url) : `Build ${number}`;
+}
+
+/** An address without its scheme, the middle left out where it is long. */
+function shortAddress(url: string): string {
+  const text = url.replace(/^https?:\/\//, "");
+  return text.length <= 48 ? text : `${text.slice(0, 24)}…${text.slice(-23)}`;
+}
+
+async function evidenceSection(visit: Visit, { trail, record }: Opened): Promise<Html | null> {
+  const { here, query, to, org } = visit;
+  if (record.evidence_archive_fingerprint === null) return null;
+  const id = record.attestation_id;
+  const file = await openEvidence(visit, trail, id);
+  if (file === null) return html`<section><h3>Evidence</h3><p>The file cannot be read at the moment.</p></section>`;
+  const address = `${to.trail(trail.flow.name, trail.name)}/evidence${queryText({ attestation_id: id })}`;
+  const download = to.api("attestations", org, trail.flow.name, "trail", trail.name, "attestation", id, "evidence");
+  const isShown = query.get("view") === "evidence";
+  const name = /\.(?:t?gz|tar|zip)$/.test(file.filename) ? "file-zip" : "file";
+  return html`<section id="evidence"><h3>Evidence</h3><div class="secret">${icon(name)}<code>${file.filename}</code>
+<span class="sub nowrap">${sizeText(file.size)}</span>${
+    isShown
+      ? linkButton(here({ ...CLOSED, attestation_id: id }), "Hide", { kind: "small" })
+      : linkButton(`${here({ ...CLOSED, attestation_id: id, view: "evidence" })}#evidence`, "Preview", {
+          kind: "small",
+        })
+  }<a class="btn btn-s btn-icon" href="${download}" download
+aria-label="Download ${file.filename}">${icon("download")}</a></div>${
+    isShown &&
+    html`<iframe class="evidence" sandbox src="${address}" title="Preview of ${file.filename}" loading="lazy"></iframe>
+<p class="sub"><a href="${address}">Open the preview alone</a></p>`
+  }</section>`;
+}
+
+/** null where the file is out of reach, so that the rest of the record stays readable. */
+async function openEvidence(
+  { open }: Visit,
+  trail: Trail,
+  id: string,
+): Promise<{ filename: string; size: number } | null> {
+  try {
+    const found = await open(getEvidence, {
+      params: { flow_name: trail.flow.name, trail_name: trail.name, attestation_id: id },
+    });
+    return "download" in found ? found.download : null;
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code === "internal") throw error;
+    return null;
+  }
+}
+
+function earlierSection({ here, now }: Visit, { record, history, entry }: Opened): Html | null {
+  const current = entry === undefined ? history.find(({ created_at: at }) => at > record.created_at) : undefined;
+  const earlier = history.filter(
+    (other) => other.created_at < record.created_at && other.attestation_id !== record.attestation_id,
+  );
+  if (earlier.length === 0 && !current) return null;
+  const row = (other: TrailAttestation): Html => {
+    const state = stateOfVerdict(other.is_compliant);
+    const text = resultOf(other) || (other.is_compliant ? "Compliant" : "Non-compliant");
+    const href = here({ ...CLOSED, attestation_id: other.attestation_id });
+    const link = html`<a href="${href}">${text}</a>`;
+    return html`<li>${stateIcon(state)}<span class="grow">${link}</span>${time(other.created_at, now)}</li>`;
+  };
+  const latest =
+    current && html`<section><h3>Later record</h3><ul class="rows rows-flat">${row(current)}</ul></section>`;
+  if (earlier.length === 0) return html`${latest}`;
+  const rest = earlier.length - MAX_EARLIER;
+  return html`${latest}<section><h3>Earlier records</h3><ul class="rows rows-flat">${earlier
+    .slice(0, MAX_EARLIER)
+    .map(row)}</ul>${rest > 0 && html`<p class="sub gap-t2">${rest} more.</p>`}</section>`;
+}
+
+function actionSection(
+  { here, may, query }: Visit,
+  { record, entry }: Opened,
+  { isJson, isAsked }: { isJson: boolean; isAsked: boolean },
+): Html {
+  const at = (changes: Record<string, string>): string =>
+    here({ ...CLOSED, attestation_id: record.attestation_id, page: query.get("page"), ...changes });
+  const override =
+    entry !== undefined &&
+    !isAsked &&
+    may(postOverride) &&
+    linkButton(at({ ask: "override" }), "Override", { icon: "pencil" });
+  const json = isJson
+    ? linkButton(at({}), "Summary", { icon: "checklist" })
+    : linkButton(at({ view: "json" }), "Raw JSON", { icon: "code" });
+  return html`<section><div class="row">${override}${json}</div></section>`;
+}
+
+/** The form that overrides, where the address or a refusal asks for it. */
+function overrideForm(visit: Visit, { record, entry }: Opened, isAsked: boolean): Html | null {
+  if (entry === undefined || (!isAsked && visit.refused?.form !== "override")) return null;
+  const isCompliant = entry.status.is_compliant === true;
+  const close = visit.here({ ...CLOSED, attestation_id: record.attestation_id, page: visit.query.get("page") });
+  return html`<section><h3>Override the verdict</h3>${formOf(visit, {
+    name: "override",
+    submit: "Override",
+    cancel: close,
+    fields: html`${selectField(visit, {
+      form: "override",
+      name: "new_compliance_status",
+      label: "New verdict",
+      value: isCompliant ? "false" : "true",
+      hint: "Counts until the attestation is reported again. The trail is re-evaluated.",
+      choices: [
+        { value: "true", text: "Compliant" },
+        { value: "false", text: "Non-compliant" },
+      ],
+    })}${textArea(visit, {
+      form: "override",
+      name: "reason",
+      label: "Reason",
+      hint: "Stays with the record. Name who decided, and the ticket.",
+      of: postOverride,
+    })}`,
+  })}</section>`;
+}

@@ -1,0 +1,260 @@
+/** The cards of the overview. */
+import type { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
+import type { getOverview } from "../../../api/environments/overview.ts";
+import { listEnvs } from "../../../api/environments/environments.ts";
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { barChart, legend, segments } from "../../components/chart.ts";
+import { commit } from "../../components/identifier.ts";
+import { icon } from "../../components/icon.ts";
+import type { IconName } from "../../components/icon.ts";
+import { card, empty, linkButton, moreLink, nameCell, padded, table } from "../../components/layout.ts";
+import { badge, count, formatNumber, stateIcon, stateOf, stateOfVerdict, stateWord } from "../../components/state.ts";
+import { formatDate, time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html, Value } from "../../html.ts";
+import type { Visit } from "../../page/page.ts";
+
+export type Overview = AnswerOf<typeof getOverview>;
+export type ListedKey = AnswerOf<typeof listExpiringApiKeys>[number];
+type Failing = Overview["failing"][number];
+type Environment = Overview["environments"]["items"][number];
+type Trail = Overview["trails"]["items"][number];
+
+/** A sentence in place of rows. */
+const nothing = (text: Value): Html => html`<p class="card-b muted">${text}</p>`;
+
+export function failingCard(visit: Visit, { failing, running, environments }: Overview): Html {
+  const rows = failing.map((artifact) => failingRow(visit, artifact));
+  const rest = running.non_compliant - failing.length;
+  return card({
+    id: "h-fail",
+    title: "Failing now",
+    note: running.non_compliant > 0 && count(running.non_compliant, { isBad: true }),
+    body:
+      rows.length > 0
+        ? html`<ul class="rows">${rows}</ul>`
+        : nothing(
+            environments.total === 0
+              ? "Artifacts that run and do not comply with a policy are listed here."
+              : "Nothing that runs is refused by a policy.",
+          ),
+    foot:
+      rest > 0 &&
+      html`${formatNumber(rest)} more fail. <a href="${visit.to.environments()}">See them by environment</a>`,
+  });
+}
+
+function failingRow({ to, now }: Visit, artifact: Failing): Html {
+  const { environment_name: environment, snapshot_index: index, fingerprint, flow_name: flow, reasons } = artifact;
+  const snapshot = to.snapshot(environment, index);
+  const href = flow !== null && fingerprint !== "" ? to.artifact(flow, fingerprint) : snapshot;
+  const policies = artifact.policies.map(({ name, version }) => `${name} v${version}`).join(", ");
+  const why =
+    fingerprint !== "" &&
+    linkButton(to.whyArtifact(environment, index, fingerprint), "Why?", { icon: "question", kind: "small" });
+  return html`<li>${stateIcon("non_compliant")}<div class="grow"><div class="row"><a class="name clip" href="${href}"
+data-prefetch><bdi>${artifact.name}</bdi></a><span class="muted">in <a href="${snapshot}"
+data-prefetch>${environment}</a> #${index}</span></div>${reasonsOf(reasons)}<div class="sub">${
+    policies !== "" && `${policies} · `
+  }since ${time(artifact.since, now)}</div></div>${why}</li>`;
+}
+
+/** The first reason; that there are more of them is said, not shown. */
+const reasonsOf = ([first, ...rest]: readonly string[]): Html | null =>
+  first === undefined
+    ? null
+    : html`<div class="clip">${first}${
+        rest.length > 0 && html` <span class="muted">and ${rest.length} more</span>`
+      }</div>`;
+
+const TYPE_ICONS: Readonly<Record<string, IconName>> = {
+  lambda: "zap",
+  docker: "container",
+  S3: "package",
+  logical: "link",
+};
+
+export function environmentsCard(visit: Visit, { environments }: Overview): Html {
+  const { items, total } = environments;
+  const create = visit.may(listEnvs) && linkButton(visit.to.environments(), "Environments", { icon: "server" });
+  return card({
+    id: "h-env",
+    title: "Environments",
+    more: total > 0 && moreLink(visit.to.environments(), `All ${formatNumber(total)}`),
+    body:
+      items.length === 0
+        ? empty({
+            icon: "server",
+            title: "No environments yet",
+            text: "An environment shows what runs in a cluster, on a server or in a service, and what complies.",
+            command: "kosli create environment production --type K8S",
+            actions: create,
+          })
+        : table({
+            caption: "Environments",
+            columns: [
+              { text: "Name" },
+              { text: "State", className: "w-st" },
+              { text: "Running", className: "w-seg" },
+              { text: "Changed", className: "w-time" },
+              { text: "Reported", className: "w-time" },
+            ],
+            rows: items.map((environment) => environmentRow(visit, environment)),
+          }),
+  });
+}
+
+/** Physical environments report often: after this many seconds without a report, one may have stopped. */
+const STALE_S = 24 * 3600;
+
+function environmentRow({ to, now }: Visit, environment: Environment): Html {
+  const { name, type, policy_count: policies, last_reported_at: reported } = environment;
+  const isStale = reported !== null && now - reported > STALE_S;
+  const attached = policies === 0 ? "no policy" : policies === 1 ? "1 policy" : `${policies} policies`;
+  return html`<tr>${nameCell({
+    href: to.environment(name),
+    name,
+    sub: `${type} · ${attached}`,
+    mark: icon(TYPE_ICONS[type] ?? "server"),
+  })}<td>${badge(stateOfVerdict(environment.state))}</td><td class="seg-td">${running(environment)}</td>
+<td data-l="Changed">${time(environment.last_changed_at, now)}</td><td data-l="Reported">${
+    isStale
+      ? html`<span class="st wait">${icon("alert")}<span class="vh">Late: </span>${time(reported, now)}</span>`
+      : time(reported, now)
+  }</td></tr>`;
+}
+
+function running(environment: Environment): Html {
+  const {
+    compliant_count,
+    allowlisted_count: allowlisted,
+    non_compliant_count: failing,
+    unknown_count: unknown,
+  } = environment;
+  const total = compliant_count + failing + unknown;
+  const compliant = Math.max(0, compliant_count - allowlisted);
+  const parts = [
+    { colour: "ok", value: compliant, text: "compliant" },
+    { colour: "allow", value: allowlisted, text: "allowlisted" },
+    { colour: "bad", value: failing, text: "non-compliant" },
+    { colour: "none", value: unknown, text: "of unknown state" },
+  ] as const;
+  const sentence =
+    parts
+      .filter(({ value }) => value > 0)
+      .map(({ value, text }) => `${value} ${text}`)
+      .join(", ") || "Nothing is running";
+  const words = total === 0 ? "nothing running" : `${formatNumber(total)} running`;
+  return html`<div class="seg-cell"><span class="sub num">${words}${
+    failing > 0 && `, ${formatNumber(failing)} failing`
+  }</span>${segments(parts, sentence)}</div>`;
+}
+
+export function trailsCard(visit: Visit, { trails, flows }: Overview): Html {
+  const { items, total, days } = trails;
+  return card({
+    id: "h-trails",
+    title: "Needs attention",
+    note: html`${total > 0 && count(total)} trails of the last ${days} days`,
+    body:
+      items.length === 0
+        ? nothing(
+            flows.total === 0
+              ? "Trails that are incomplete or not compliant are listed here."
+              : `Every trail that changed in the last ${days} days is compliant.`,
+          )
+        : table({
+            caption: "Trails that need attention",
+            columns: [
+              { text: "Trail" },
+              { text: "State", className: "w-st" },
+              { text: "What is wrong" },
+              { text: "Commit", className: "hide-m" },
+              { text: "Last event", isRight: true },
+            ],
+            rows: items.map((trail) => trailRow(visit, trail)),
+          }),
+  });
+}
+
+const trailRow = ({ to, now }: Visit, trail: Trail): Html =>
+  html`<tr>${nameCell({
+    href: to.trail(trail.flow_name, trail.name),
+    name: html`<bdi>${trail.name}</bdi>`,
+    sub: trail.flow_name,
+  })}<td>${badge(stateOf(trail.state))}</td><td class="fill">${reasonsOf(trail.reasons)}</td>
+<td class="hide-m hide-s">${commit(trail.git_commit, trail.commit_url)}</td>
+<td class="r">${time(trail.last_event_at, now)}</td></tr>`;
+
+export function deploymentsCard({ now }: Visit, { deployments }: Overview): Html {
+  const { daily, total, days } = deployments;
+  const failing = daily.reduce((sum, { non_compliant: value }) => sum + value, 0);
+  const unknown = daily.reduce((sum, { unknown: value }) => sum + value, 0);
+  const dayOf = (date: string | undefined): string => formatDate(Date.parse(`${date}T00:00:00Z`) / 1000, now);
+  const sentence =
+    `Deployments a day from ${dayOf(daily[0]?.date)} to ${dayOf(daily.at(-1)?.date)}: ${formatNumber(total)} in all, ` +
+    `${formatNumber(failing)} of them non-compliant`;
+  const bars = daily.map(({ date, compliant, non_compliant, unknown: other }, index) => ({
+    // Every other day, the last one included.
+    label: (daily.length - 1 - index) % 2 === 0 ? String(Number(date.slice(8))) : "",
+    parts: [
+      { colour: "bad", value: non_compliant },
+      { colour: "none", value: other },
+      { colour: "ok", value: compliant },
+    ] as const,
+    isCurrent: index === daily.length - 1,
+  }));
+  const colours = [
+    { colour: "ok", text: "compliant" },
+    { colour: "bad", text: "non-compliant" },
+    ...(unknown > 0 ? ([{ colour: "none", text: "unknown" }] as const) : []),
+  ] as const;
+  return card({
+    id: "h-dep",
+    title: "Deployments",
+    note: `${days} days`,
+    body:
+      total === 0
+        ? nothing("Nothing was deployed. A deployment is the start of an artifact that was reported to a flow.")
+        : padded(html`${barChart(bars, sentence)}${legend(colours)}`),
+  });
+}
+
+export function flowsCard({ to, now }: Visit, { flows }: Overview): Html {
+  const rows = flows.items.map(({ name, latest_state: latest, latest_activity_at: at, trail_count: trails }) => {
+    const state = stateOf(latest);
+    const word = latest === null ? "no trails" : stateWord(state).toLowerCase();
+    const number = latest !== null && `${formatNumber(trails)} ${trails === 1 ? "trail" : "trails"} · latest `;
+    const mark = latest === null ? icon("workflow") : stateIcon(state, `Latest trail: ${word}`);
+    return html`<li>${mark}<div class="grow"><a class="name clip" href="${to.flow(name)}" data-prefetch>${name}</a>
+<div class="sub">${number}${word}</div></div>${time(at, now)}</li>`;
+  });
+  return card({
+    id: "h-flows",
+    title: "Flows",
+    more: flows.total > 0 && moreLink(to.flows(), `All ${formatNumber(flows.total)}`),
+    body:
+      rows.length === 0
+        ? nothing(html`No flows yet. <a href="${to.flows()}">Create one</a> to collect evidence of builds.`)
+        : html`<ul class="rows">${rows}</ul>`,
+  });
+}
+
+const MAX_KEYS = 5;
+
+export function keysCard({ to, now }: Visit, keys: readonly ListedKey[]): Html {
+  const href = to.settings("service-accounts");
+  const rows = keys.slice(0, MAX_KEYS).map(
+    ({ service_account: account, description, expires_at: at }) =>
+      html`<li>${icon("key")}<div class="grow"><a class="name" href="${href}">${account}</a>
+<div class="sub clip">${description}</div></div><span class="st wait">${icon("clock")}${time(at, now)}</span></li>`,
+  );
+  const rest = keys.length - rows.length;
+  return card({
+    id: "h-keys",
+    title: "Keys expiring soon",
+    more: moreLink(href, "Keys"),
+    body: html`<ul class="rows">${rows}</ul>`,
+    foot: rest > 0 && `${formatNumber(rest)} more`,
+  });
+}

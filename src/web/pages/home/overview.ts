@@ -1,0 +1,107 @@
+/** `/{org}`: what fails now, and what happened lately; the first steps of an organization that has nothing yet. */
+import { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
+import { getOverview } from "../../../api/environments/overview.ts";
+import { DAY_S } from "../../../domain/time.ts";
+import { figures, linkButton, pageHead } from "../../components/layout.ts";
+import { formatNumber } from "../../components/state.ts";
+import { formatSpan } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import { page } from "../../page/page.ts";
+import type { Content, Visit } from "../../page/page.ts";
+import { firstSteps } from "./first-steps.ts";
+import { deploymentsCard, environmentsCard, failingCard, flowsCard, keysCard, trailsCard } from "./overview-cards.ts";
+import type { ListedKey, Overview } from "./overview-cards.ts";
+
+const KEY_DAYS = 14;
+
+export const overviewPage = page({
+  path: "/{org}",
+  async show(visit) {
+    const overview = await visit.call(getOverview);
+    if (overview.environments.total === 0 && overview.flows.total === 0) return showFirstSteps(visit);
+    const keys =
+      visit.role === "admin" ? await visit.call(listExpiringApiKeys, { query: { within_days: KEY_DAYS } }) : [];
+    return showOverview(visit, overview, keys);
+  },
+});
+
+const showFirstSteps = (visit: Visit): Content => ({
+  title: "Overview",
+  section: "overview",
+  crumbs: [],
+  main: html`${pageHead({
+    title: "Overview",
+    sub: "Nothing has been reported to this organization yet. Three steps lead to the first trail.",
+  })}${firstSteps(visit)}`,
+});
+
+const showOverview = (visit: Visit, overview: Overview, keys: readonly ListedKey[]): Content => ({
+  title: "Overview",
+  section: "overview",
+  crumbs: [],
+  main: html`${pageHead({
+    title: "Overview",
+    sub: findingOf(overview),
+    actions: [
+      overview.environments.total > 0 &&
+        linkButton(visit.to.environmentDiff("", ""), "Compare snapshots", { icon: "git-compare" }),
+    ],
+  })}<div class="stack">${summary(overview)}<div class="cols"><div class="stack">${failingCard(
+    visit,
+    overview,
+  )}${environmentsCard(visit, overview)}${trailsCard(visit, overview)}</div>
+<div class="stack">${deploymentsCard(visit, overview)}${flowsCard(visit, overview)}${
+    keys.length > 0 && keysCard(visit, keys)
+  }</div></div></div>`,
+});
+
+/** The most important fact, in one sentence. */
+function findingOf({ running, environments }: Overview): string {
+  const { total, non_compliant: failing, unknown } = running;
+  if (environments.total === 0) return "No environment reports what runs yet.";
+  if (failing > 0)
+    return failing === 1
+      ? "One artifact is running that a policy refuses."
+      : `${formatNumber(failing)} artifacts are running that a policy refuses.`;
+  if (total === 0) return "Nothing is running.";
+  if (unknown === total) return "No policy applies to what is running.";
+  return "Everything that is running complies with its policies.";
+}
+
+function summary({ environments, running, deployments }: Overview): Html {
+  const { days, total, previous_total: before, lead_time: lead, previous_lead_time: leadBefore } = deployments;
+  return figures([
+    {
+      label: "Environments compliant",
+      value: html`${formatNumber(environments.compliant)} <small>of ${formatNumber(environments.total)}</small>`,
+      note: othersOf(environments),
+    },
+    { label: "Running artifacts", value: formatNumber(running.total), note: othersOf(running) },
+    { label: `Deployments, ${days} days`, value: formatNumber(total), note: differenceTo(total, before) },
+    {
+      label: "Build to deployment, median",
+      value: lead === null ? html`<span class="muted">–</span>` : shortSpan(lead),
+      note: leadBefore !== null && `was ${shortSpan(leadBefore)}`,
+    },
+  ]);
+}
+
+/** Without hours where there are many days. */
+const shortSpan = (seconds: number): string =>
+  seconds < 10 * DAY_S ? formatSpan(seconds) : `${formatNumber(Math.round(seconds / DAY_S))} days`;
+
+/** `2 non-compliant, 1 unknown`; null if there are none. */
+function othersOf({ non_compliant: failing, unknown }: { non_compliant: number; unknown: number }): string | null {
+  const parts = [
+    failing > 0 && `${formatNumber(failing)} non-compliant`,
+    unknown > 0 && `${formatNumber(unknown)} unknown`,
+  ].filter((part) => part !== false);
+  return parts.length === 0 ? null : parts.join(", ");
+}
+
+function differenceTo(total: number, before: number): string {
+  if (total === before) return "as many as before";
+  const difference = formatNumber(Math.abs(total - before));
+  return total > before ? `${difference} more than before` : `${difference} fewer than before`;
+}

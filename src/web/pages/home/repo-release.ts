@@ -1,0 +1,111 @@
+/** The tab with the deployments of a repository: how often and how fast, by environment. */
+import { getRepoDeploymentStatistics, listRepoDeployments } from "../../../api/flows/repo-releases.ts";
+import type { AnswerOf } from "../../../http/in-process.ts";
+import { commit } from "../../components/identifier.ts";
+import { card, empty, nameCell, padded, table } from "../../components/layout.ts";
+import { pageOf, pager } from "../../components/lists.ts";
+import { badge, formatNumber, stateOfVerdict } from "../../components/state.ts";
+import { formatSpan, time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import type { Visit } from "../../page/page.ts";
+import { frequencyChart, longerPeriod, periodChoice, periodOf } from "./repo-period.ts";
+import type { Period } from "./repo-period.ts";
+
+type Deployment = AnswerOf<typeof listRepoDeployments>["deployments"][number];
+type Series = AnswerOf<typeof getRepoDeploymentStatistics>["environments"][number];
+
+const PER_PAGE = 25;
+/** Environments whose metrics are shown, the most deployed to first. */
+const MAX_ENVIRONMENTS = 10;
+
+export async function releaseTab(visit: Visit, { id }: { id: string }): Promise<Html> {
+  const { call, query, now } = visit;
+  const period = periodOf(visit);
+  const window = { start_ts: period.from, end_ts: period.to };
+  const { environments } = await call(getRepoDeploymentStatistics, { params: { repo: id }, query: window });
+  const current = pageOf(query);
+  const list = await call(listRepoDeployments, {
+    params: { repo: id },
+    query: { ...window, page: current, per_page: PER_PAGE },
+  });
+  const { total_count: total, total_pages } = list;
+  const times = environments.flatMap(({ deployed_at: at }) => at);
+  return html`<div class="cols"><div class="stack"><div class="list-head">${card({
+    id: "h-deployments",
+    title: "Deployments",
+    note: `${formatNumber(total)} in ${period.days} days`,
+    more: periodChoice(visit, period),
+    body: list.deployments.length > 0 ? deployments(visit, list.deployments) : noDeployments(visit, total),
+  })}${pager(visit, { total, page: current, per_page: PER_PAGE, page_count: total_pages })}</div></div>
+<div class="stack">${card({
+    id: "h-frequency",
+    title: "Frequency",
+    note: period.days > 30 ? "by week" : "by day",
+    body: padded(frequencyChart(times, { period, now, what: "Deployments" })),
+  })}${environments.length > 0 && metrics(visit, environments, period)}</div></div>`;
+}
+
+function metrics({ to }: Visit, environments: readonly Series[], { days }: Period): Html {
+  const shown = [...environments]
+    .sort((a, b) => b.deployed_at.length - a.deployed_at.length)
+    .slice(0, MAX_ENVIRONMENTS)
+    .map(({ environment_name: name, deployed_at: at, lead_time_seconds: leads }) => {
+      const lead = medianOf(leads.filter((seconds) => seconds !== null));
+      const noun = at.length === 1 ? "deployment" : "deployments";
+      const a_week = ((at.length / days) * 7).toFixed(1);
+      return html`<li><div class="grow"><a class="name clip" href="${to.environment(name)}">${name}</a>
+<div class="sub">${formatNumber(at.length)} ${noun}, ${a_week} a week</div></div><span
+class="num">${lead === null ? html`<span class="muted">–</span>` : formatSpan(lead)}</span></li>`;
+    });
+  const rest = environments.length - shown.length;
+  return card({
+    id: "h-metrics",
+    title: "By environment",
+    note: "build to deployment, median",
+    body: html`<ul class="rows">${shown}</ul>`,
+    foot: rest > 0 && `${formatNumber(rest)} more environments`,
+  });
+}
+
+/** The lower median; null of nothing. */
+function medianOf(values: readonly number[]): number | null {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? null;
+}
+
+const deployments = (visit: Visit, rows: readonly Deployment[]): Html =>
+  table({
+    caption: "Deployments",
+    columns: [
+      { text: "Artifact" },
+      { text: "At the start", className: "w-st" },
+      { text: "Environment" },
+      { text: "Commit", className: "hide-s" },
+      { text: "Lead time", isRight: true },
+      { text: "Deployed", isRight: true },
+    ],
+    rows: rows.map((row) => deploymentRow(visit, row)),
+  });
+
+function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
+  const { flow_name: flow, trail_name: trail, snapshot_index: index, environment_name: environment } = deployment;
+  const lead = deployment.lead_time_seconds;
+  return html`<tr>${nameCell({
+    href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
+    name: html`<bdi>${deployment.artifact_name ?? deployment.fingerprint.slice(0, 7)}</bdi>`,
+    sub: flow !== null && trail !== null && html`${flow}<a href="${to.trail(flow, trail)}">${trail}</a>`,
+  })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${
+    index === null ? environment : html`<a href="${to.snapshot(environment, index)}">${environment} #${index}</a>`
+  }</td><td class="hide-s">${commit(deployment.git_commit, deployment.commit_url)}</td>
+<td class="r num" data-l="Lead time">${lead === null ? "–" : formatSpan(lead)}</td>
+<td class="r">${time(deployment.deployed_at, now)}</td></tr>`;
+}
+
+const noDeployments = (visit: Visit, total: number): Html =>
+  empty({
+    icon: "rocket",
+    title: total > 0 ? "This page is beyond the end" : "No deployments in this period",
+    text: "A deployment is the start of an artifact of this repository in an environment.",
+    actions: longerPeriod(visit, periodOf(visit)),
+  });

@@ -1,0 +1,23 @@
+/** `/{org}/env-diff?left=&right=`: the difference between any two snapshots of the organization. */
+import { pageHead } from "../../components/layout.ts";
+import { html } from "../../html.ts";
+import { page } from "../../page/page.ts";
+import { diffView } from "../environments/diff.ts";
+
+export const environmentDiffPage = page({
+  path: "/{org}/env-diff",
+  async show(visit) {
+    const { query, to } = visit;
+    const sides = { left: query.get("left") ?? "", right: query.get("right") ?? "" };
+    const view = await diffView(visit, sides, { action: to.path(visit.path.slice(1)) });
+    return {
+      title: "Compare snapshots",
+      section: "environments",
+      crumbs: [{ text: "Environments", href: to.environments() }],
+      main: html`${pageHead({
+        title: "Compare snapshots",
+        sub: "What runs in one of two snapshots only, and where the number of instances differs.",
+      })}${view}`,
+    };
+  },
+});

@@ -1,0 +1,50 @@
+/** What the explanations of artifacts, snapshots and trails have in common. */
+import { hiddenField } from "../../components/forms.ts";
+import { icon } from "../../components/icon.ts";
+import { linkButton, reasonsBox } from "../../components/layout.ts";
+import { plainState } from "../../components/state.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import type { Visit } from "../../page/page.ts";
+
+/** Problems that are shown. */
+const MAX_PROBLEMS = 10;
+
+/** The buttons of the head. @param form the form that evaluates again @param json address of the explanation as JSON */
+export const headActions = (visit: Visit, { form, json }: { form: string; json: string }): Html[] => [
+  linkButton(json, "JSON", { icon: "code" }),
+  html`<form method="post" action="${visit.here({})}">${hiddenField("csrf", visit.csrf)}${hiddenField(
+    "form",
+    form,
+  )}<button class="btn" type="submit">${icon("sync")}Re-evaluate</button></form>`,
+];
+
+/** The switch of the tree. */
+export function openSwitch({ here, query }: Pick<Visit, "here" | "query">): Html {
+  const isAll = isAllOpen({ query });
+  const button = (text: string, { open, isCurrent }: { open: string | null; isCurrent: boolean }): Html =>
+    html`<a class="btn btn-s" href="${here({ open })}"${isCurrent && html` aria-current="true"`}>${text}</a>`;
+  const failed = button("Failed open", { open: null, isCurrent: !isAll });
+  return html`<span class="right btn-group">${failed}${button("All open", { open: "all", isCurrent: isAll })}</span>`;
+}
+
+export const isAllOpen = ({ query }: Pick<Visit, "query">): boolean => query.get("open") === "all";
+
+/** What a re-evaluation gave. @param isAsked whether a person asked for it just now */
+export function replayResult(isSame: boolean, { isAsked, from }: { isAsked: boolean; from: string }): Html {
+  const verdict = isSame ? "the same verdict" : "not the stored verdict: see above";
+  if (!isAsked) return html`<span>A re-evaluation ${from} gives ${verdict}.</span>`;
+  const state = plainState(isSame ? "compliant" : "non_compliant", "Re-evaluated just now");
+  return html`<span role="status">${state}</span><span>${from}: ${verdict}</span>`;
+}
+
+/** Damaged records, and re-evaluations that give something else than what is stored; null without any. */
+export function problemsBox(problems: readonly string[]): Html | null {
+  if (problems.length === 0) return null;
+  const rest = problems.length - MAX_PROBLEMS;
+  return reasonsBox({
+    state: "wait",
+    title: "What is stored cannot be confirmed",
+    reasons: [...problems.slice(0, MAX_PROBLEMS), ...(rest > 0 ? [`${rest} more are in the JSON`] : [])],
+  });
+}

@@ -1,0 +1,142 @@
+/** Why a snapshot has its verdict: its artifacts with their reasons, a page of them at a time. */
+import { icon } from "../../components/icon.ts";
+import { fingerprint as shownFingerprint } from "../../components/identifier.ts";
+import { card, empty, linkButton, nameCell, pageHead, reasonsBox, table } from "../../components/layout.ts";
+import { pager } from "../../components/lists.ts";
+import { badge, formatNumber, stateOfVerdict, tag } from "../../components/state.ts";
+import { time } from "../../components/time.ts";
+import { html } from "../../html.ts";
+import type { Html, Value } from "../../html.ts";
+import type { Content, Visit } from "../../page/page.ts";
+import { causeSentence } from "./causes.ts";
+import { subjectsOf } from "./explained.ts";
+import type { Artifact, Explanation, Subject } from "./explained.ts";
+import { headActions, problemsBox, replayResult } from "./parts.ts";
+import { refusal } from "./why-artifact.ts";
+
+/** Causes of one artifact; its own page has the rest. */
+const MAX_CAUSES = 3;
+
+/** @param isAsked whether a person asked for a re-evaluation just now */
+export function snapshotContent(visit: Visit, explanation: Explanation, { isAsked }: { isAsked: boolean }): Content {
+  const { to, org, now } = visit;
+  const { snapshot, selection, same, problems } = explanation;
+  const { name } = snapshot.environment;
+  const { index } = snapshot;
+  const json = to.api("explanations", org, "environments", name, String(index));
+  const head = pageHead({
+    above: "Why is",
+    title: html`<bdi>${name}</bdi> #${index}`,
+    state: badge(stateOfVerdict(snapshot.compliant), { isLarge: true }),
+    meta: [
+      html`<a href="${to.snapshot(name, index)}">Snapshot #${index}</a>`,
+      html`${icon("clock")}taken ${time(snapshot.timestamp, now)}`,
+    ],
+    actions: headActions(visit, { form: "replay_artifact", json }),
+  });
+  const replay = replayResult(same, { isAsked, from: "of these artifacts from the stored facts and policy versions" });
+  const main = html`${head}<div class="stack">${problemsBox(problems)}${verdictBox(visit, explanation)}${card({
+    id: "h-artifacts",
+    title: "Artifacts",
+    note: selection && `${formatNumber(selection.total)}, what fails first`,
+    body: artifactTable(visit, subjectsOf(explanation), snapshot.members.length > 0),
+    foot: replay,
+  })}${selection && pager(visit, selection)}</div>`;
+  return {
+    title: `Why: ${name} #${index}`,
+    section: "environments",
+    crumbs: [
+      { text: name, href: to.environment(name) },
+      { text: `#${index}`, href: to.snapshot(name, index) },
+    ],
+    crumb: "Why?",
+    main,
+  };
+}
+
+function verdictBox({ to }: Visit, { snapshot }: Explanation): Html {
+  const { compliant, compliant_count: good, non_compliant_count: bad, unknown_count: unknown } = snapshot;
+  const total = good + bad + unknown;
+  const hasPolicies = [snapshot, ...snapshot.members].some(({ policies }) => policies.length > 0);
+  const link = (text: Value): Html => html`<a href="${to.environment(snapshot.environment.name)}">${text}</a>`;
+  if (compliant === null)
+    return reasonsBox({
+      state: "none",
+      title: hasPolicies ? "Unknown: nothing that runs here was evaluated" : "Unknown: no policy is attached",
+      reasons: [html`${link(html`<bdi>${snapshot.environment.name}</bdi>`)} is never counted as compliant`],
+    });
+  if (compliant) {
+    const all = total === 1 ? "the only artifact" : `all ${formatNumber(total)} artifacts`;
+    const title = total === 0 ? "Compliant: nothing ran" : `Compliant: policies or the allowlist accept ${all}`;
+    return reasonsBox({ state: "ok", title, reasons: [] });
+  }
+  const verb = bad === 1 ? "is" : "are";
+  return reasonsBox({
+    title: `${formatNumber(bad)} of ${formatNumber(total)} artifacts ${verb} not compliant`,
+    reasons: unknown > 0 ? [`${formatNumber(unknown)} are unknown`] : [],
+  });
+}
+
+function artifactTable(visit: Visit, subjects: readonly Subject[], isLogical: boolean): Html {
+  if (subjects.length === 0)
+    return empty({
+      icon: "package",
+      title: "Nothing to explain",
+      text: "No artifact ran or stopped in this snapshot, or this page is beyond the last one.",
+      actions: linkButton(visit.here({ page: null }), "First page"),
+    });
+  const columns = [
+    { text: "Artifact" },
+    { text: "State", className: "w-st" },
+    ...(isLogical ? [{ text: "Environment" }] : []),
+    { text: "Trail" },
+  ];
+  const rows = subjects.map((subject) => artifactRows(visit, subject, isLogical));
+  return table({ caption: "Artifacts with their reasons", columns, rows });
+}
+
+function artifactRows(visit: Visit, { artifact, at }: Subject, isLogical: boolean): Html {
+  const { to } = visit;
+  const { name, fingerprint, allowlist, compliant, exited, flows } = artifact;
+  const environment = at.environment.name;
+  const state = allowlist && compliant === true ? "allowlisted" : stateOfVerdict(compliant);
+  const reasons = reasonsOf(visit, artifact);
+  const [flow] = flows;
+  const clip = (text: string): Html => html`<bdi class="why-clip">${text}</bdi>`;
+  const trail =
+    flow &&
+    html`${
+      flow.trail === null ? clip(flow.flow) : html`<a href="${to.trail(flow.flow, flow.trail)}">${clip(flow.trail)}</a>`
+    }<div class="sub">${clip(flow.flow)}${flows.length > 1 && ` and ${flows.length - 1} more`}</div>`;
+  const first = nameCell({
+    href: fingerprint === "" ? null : to.whyArtifact(environment, at.index, fingerprint),
+    name: html`<bdi>${name}</bdi>`,
+    sub: html`${fingerprint === "" ? "no fingerprint" : shownFingerprint(fingerprint)}${exited && tag("stopped")}`,
+    mark: icon("package"),
+  });
+  const colspan = isLogical ? 4 : 3;
+  return html`<tr${reasons.length > 0 && html` class="has-detail"`}>${first}<td>${badge(state)}</td>${
+    isLogical &&
+    html`<td><a href="${to.snapshot(environment, at.index)}"><bdi>${environment}</bdi>&#160;#${at.index}</a></td>`
+  }<td class="flow">${trail}</td></tr>${
+    reasons.length > 0 &&
+    html`<tr class="detail"><td colspan="${colspan}" class="full"><ul class="reasons${
+      state === "allowlisted" && " allowed"
+    }">${reasons.map((reason) => html`<li>${reason}</li>`)}</ul></td></tr>`
+  }`;
+}
+
+function reasonsOf(visit: Visit, artifact: Artifact): Value[] {
+  const { allowlist, compliant, causes, policies, flows } = artifact;
+  if (compliant === true && allowlist) {
+    const { user_name: name, description, expires_at: end } = allowlist;
+    const until = end !== undefined && html`, until ${time(end, visit.now)}`;
+    return [html`Accepted by <bdi>${name}</bdi>${until}${description !== "" && html`: ${description}`}`];
+  }
+  if (compliant !== false) return [];
+  const find = (id: string) => flows.flatMap(({ attestations }) => attestations).find((one) => one.id === id);
+  const shown = causes.slice(0, MAX_CAUSES).map((cause) => causeSentence(visit, cause, find));
+  const rest = causes.length - shown.length;
+  const title = policies.length === 0 ? [] : [refusal(artifact)];
+  return [...title, ...shown, ...(rest > 0 ? [`${rest} more`] : [])];
+}

@@ -1,0 +1,162 @@
+/** The search for names, fingerprints and commits. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { startServer } from "../../given.ts";
+import type { TestServer } from "../../given.ts";
+import { running, runningIn } from "../environments/given.ts";
+
+const test = suite("api/flows/name-search");
+let server: TestServer;
+test.before(async () => void (server = await startServer()));
+test.after(() => server.stop());
+
+type At = { org: string; key: string };
+const search = async (at: At, q: string): Promise<any> => {
+  const { status, body } = await server.call("GET", `/search/${at.org}?${new URLSearchParams({ q })}`, { key: at.key });
+  assert.is(status, 200, JSON.stringify(body));
+  return body;
+};
+/** The names that were found, by kind. */
+const found = async (at: At, q: string): Promise<Record<string, string[]>> =>
+  Object.fromEntries(
+    (await search(at, q)).groups.map(({ kind, results }: any) => [kind, results.map((r: any) => r.name)]),
+  );
+
+const PRINT = "abc123".padEnd(64, "0");
+const COMMIT = "def456".padEnd(40, "0");
+
+async function world() {
+  const at = server.given.org();
+  await server.given.flow(at, { name: "payments-api" });
+  await server.given.flow(at, { name: "Billing_100" });
+  await server.given.trail(at, { flow: "payments-api", name: "release-2.41.0" });
+  await server.given.artifact(at, {
+    flow: "payments-api",
+    trail: "release-2.41.0",
+    name: "app",
+    filename: "ghcr.io/acme/payments:2.41.0",
+    fingerprint: PRINT,
+    commit: COMMIT,
+  });
+  return { at, ...runningIn(server) };
+}
+
+test("finds everything that has the text in its name, by kind", async () => {
+  const { at, environment, report } = await world();
+  environment(at, { name: "payments-prod" });
+  report(at, "payments-prod", [running("ghcr.io/acme/payments:2.41.0", PRINT)]);
+  await server.given.policy(at, { name: "payments-policy", yaml: null });
+  assert.equal(await found(at, "PAYMENTS"), {
+    flow: ["payments-api"],
+    environment: ["payments-prod"],
+    artifact: ["ghcr.io/acme/payments:2.41.0"],
+    policy: ["payments-policy"],
+  });
+  assert.equal(await found(at, " release-2 "), { trail: ["release-2.41.0"] });
+  assert.equal(await found(at, "2.41"), { trail: ["release-2.41.0"], artifact: ["ghcr.io/acme/payments:2.41.0"] });
+  assert.equal(await found(at, "GHCR.io/"), { artifact: ["ghcr.io/acme/payments:2.41.0"] }, "also what is not running");
+});
+
+test("finds fingerprints and commits by their first five characters", async () => {
+  const { at } = await world();
+  const { groups } = await search(at, "sha256:ABC12");
+  assert.equal(
+    groups.map(({ kind, results: [{ name, detail, flow_name, fingerprint }] }: any) => [
+      kind,
+      name,
+      detail,
+      flow_name,
+      fingerprint,
+    ]),
+    [["fingerprint", PRINT, "ghcr.io/acme/payments:2.41.0", "payments-api", PRINT]],
+  );
+  const [commits] = (await search(at, "def45")).groups;
+  assert.equal(commits, {
+    kind: "commit",
+    results: [
+      {
+        name: COMMIT,
+        id: null,
+        detail: "",
+        flow_name: "payments-api",
+        trail_name: "release-2.41.0",
+        fingerprint: null,
+        environment_name: null,
+        snapshot_index: null,
+        html_url: `http://assay.test/${at.org}/flows/payments-api/trails/release-2.41.0`,
+      },
+    ],
+    has_more: false,
+  });
+  assert.equal(await found(at, "def4"), {}, "four characters are too few");
+});
+
+test("finds the commit that only an attestation names", async () => {
+  const { at } = await world();
+  await server.given.attestation(at, { flow: "payments-api", trail: "release-2.41.0", commit: "9".repeat(40) });
+  const [group] = (await search(at, "99999")).groups;
+  assert.equal([group?.kind, group?.results[0].trail_name], ["commit", "release-2.41.0"]);
+});
+
+test("leads to the environment of an artifact that was never reported", async () => {
+  const { at, environment, report } = await world();
+  environment(at, { name: "prod" });
+  report(at, "prod", [running("debug-shell:latest", "5".repeat(64))]);
+  for (const text of ["shell", "55555"]) {
+    const [group] = (await search(at, text)).groups;
+    const { environment_name, snapshot_index, html_url, flow_name } = group.results[0];
+    assert.equal([environment_name, snapshot_index, flow_name], ["prod", 1, null]);
+    assert.is(html_url, `http://assay.test/${at.org}/environments/prod/1`);
+  }
+});
+
+test("wildcards match themselves", async () => {
+  const { at } = await world();
+  assert.equal(await found(at, "Billing_1"), { flow: ["Billing_100"] });
+  assert.equal(await found(at, "Billing-1"), {});
+  assert.equal(await found(at, "%"), {});
+  assert.equal(await found(at, "*"), {});
+  assert.equal(await found(at, "payments_api"), {});
+});
+
+test("leaves out what is archived, and controls where they are off", async () => {
+  const { at } = await world();
+  await server.call("POST", `/controls/${at.org}`, { key: at.key, body: { identifier: "SDLC-7", name: "Réviews" } });
+  assert.equal(await found(at, "sdlc"), { control: ["SDLC-7"] });
+  assert.equal(await found(at, "RÉVIEW"), { control: ["SDLC-7"] });
+  server.db.prepare("UPDATE organizations SET controls_enabled = 0 WHERE name = ?").run(at.org);
+  assert.equal(await found(at, "sdlc"), {});
+  await server.call("PUT", `/flows/${at.org}/payments-api/archive`, { key: at.key });
+  assert.equal(await found(at, "payments-api"), {});
+  assert.equal(await found(at, "release-2"), {});
+});
+
+test("shows at most eight of a kind, and says that there are more", async () => {
+  const at = server.given.org();
+  for (let n = 0; n < 9; n += 1) await server.given.flow(at, { name: `many-${n}` });
+  const { groups } = await search(at, "many-");
+  assert.equal(
+    groups.map(({ kind, results, has_more }: any) => [kind, results.length, has_more]),
+    [["flow", 8, true]],
+  );
+  assert.is((await search(at, "many-1")).groups[0].has_more, false);
+});
+
+test("an empty text finds nothing, one of 257 characters is refused", async () => {
+  const { at } = await world();
+  assert.equal(await found(at, "  "), {});
+  const long = await server.call("GET", `/search/${at.org}?q=${"x".repeat(257)}`, { key: at.key });
+  assert.is(long.status, 400);
+  assert.match(JSON.stringify(long.body), /\bq\b/);
+  assert.is((await server.call("GET", `/search/${at.org}`, { key: at.key })).status, 400);
+});
+
+test("finds nothing of another organization", async () => {
+  const { at } = await world();
+  const other = server.given.org();
+  assert.equal(await found(other, "payments"), {});
+  assert.equal(await found(other, PRINT), {});
+  assert.is((await server.call("GET", `/search/${at.org}?q=x`, { key: other.key })).status, 403);
+});
+
+test.run();

@@ -1,0 +1,263 @@
+/**
+ * The web interface in Chromium, on the story: what people come for, counted in clicks from the overview; by keyboard
+ * alone; without scripts; and every page for the accessibility checker and the console of the browser.
+ */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import type { BrowserContextOptions, Page } from "playwright-core";
+import { PAGES } from "../screenshots/pages.ts";
+import type { PhotographedPage } from "../screenshots/pages.ts";
+import { axeViolations } from "../screenshots/axe.ts";
+import { imageFingerprint } from "../story/acme/releases.ts";
+import { startStoryServer } from "../story/server.ts";
+import type { StoryServer } from "../story/server.ts";
+import { ADMIN } from "../story/story.ts";
+import { createBrowser, PASSWORD } from "../web/browser.ts";
+import { browser, inChromium, STEP_TIMEOUT_MS } from "./chromium.ts";
+
+const test = suite("integration/web");
+const inBrowser = inChromium(test);
+
+let told: StoryServer;
+const cookies = new Map<string, string>();
+test.before(async () => void (told = await startStoryServer()));
+test.after(() => told.server.stop());
+
+async function cookieOf(user: string): Promise<string> {
+  if (!cookies.has(user)) {
+    const outside = createBrowser(told.server.url);
+    await outside.login(user, PASSWORD);
+    cookies.set(user, outside.cookies.get("assay") ?? "");
+  }
+  return cookies.get(user) as string;
+}
+
+type Person = {
+  page: Page;
+  /** Clicks a link or button by its name; each counts. */
+  click(role: "link" | "button", name: string | RegExp): Promise<void>;
+  clicks(): number;
+};
+
+/** Opens the overview as a person, and checks at the end that the browser had nothing to complain about. */
+async function as(
+  user: string,
+  work: (person: Person) => Promise<void>,
+  { path = "/acme", ...options }: BrowserContextOptions & { path?: string } = {},
+): Promise<void> {
+  const { server, story } = told;
+  server.clock.at = story.now;
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 800 },
+    reducedMotion: "reduce",
+    ...options,
+  });
+  try {
+    context.setDefaultTimeout(STEP_TIMEOUT_MS);
+    await context.addCookies([
+      { name: "assay", value: await cookieOf(user), url: server.url, httpOnly: true, sameSite: "Lax" },
+    ]);
+    const page = await context.newPage();
+    const complaints = listen(page, server.url);
+    let count = 0;
+    await page.goto(`${server.url}${path}`);
+    await work({
+      page,
+      async click(role, name) {
+        count++;
+        await page.getByRole(role, { name }).first().click();
+        await page.waitForLoadState("load");
+      },
+      clicks: () => count,
+    });
+    assert.equal(complaints, []);
+  } finally {
+    await context.close();
+  }
+}
+
+/** Errors of the console and of scripts, violations of the policy, and requests to other hosts. */
+function listen(page: Page, origin: string): string[] {
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("dialog", (dialog) => {
+    complaints.push(`a dialog says ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(origin) && !/^(?:data|blob|about):/.test(request.url()))
+      complaints.push(`asks ${request.url()}`);
+  });
+  page.on("console", (message) => {
+    const isAboutStatus = message.text().startsWith("Failed to load resource: the server responded");
+    if (["error", "warning"].includes(message.type()) && !isAboutStatus) complaints.push(message.text());
+  });
+  return complaints;
+}
+
+const headingOf = (page: Page): Promise<string> => page.getByRole("heading", { level: 1 }).first().innerText();
+
+inBrowser("a developer with a fingerprint finds what is missing on the trail in one search and one click", () =>
+  as("dev-lead", async ({ page, click, clicks }) => {
+    await page.keyboard.press("/");
+    await page.keyboard.type(imageFingerprint("acme/backend-api:2.41.0").slice(0, 12));
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/artifacts|search/);
+    await click("link", "release-2.41.0");
+    assert.match(await headingOf(page), /release-2\.41\.0/);
+    const reasons = await page.getByRole("main").innerText();
+    assert.match(reasons, /sonar-gate is missing on the trail/);
+    assert.match(reasons, /snyk-container of artifact backend-api/);
+    assert.ok(clicks() <= 2);
+  }),
+);
+
+inBrowser("a release engineer sees in one click which rule fails, and what would mend it", () =>
+  as(ADMIN, async ({ page, click, clicks }) => {
+    await click("link", "Why?");
+    const text = await page.getByRole("main").innerText();
+    assert.match(text, /1 of 2 policies refuses it/);
+    assert.match(text, /has a compliant snyk attestation named snyk-container/);
+    assert.match(text, /What would make it compliant/);
+    assert.ok(await page.locator(".code li.hit").count());
+    assert.is(clicks(), 1);
+  }),
+);
+
+inBrowser("an operator sees in two clicks what runs, what changed, and the events", () =>
+  as("cluster-operator", async ({ page, click, clicks }) => {
+    await click("link", "production-eu");
+    assert.match(await page.getByRole("main").innerText(), /acme\/backend-api/);
+    await click("link", /^Events/);
+    assert.match(await page.getByRole("main").innerText(), /started/i);
+    assert.is(clicks(), 2);
+  }),
+);
+
+inBrowser("an auditor reaches decisions and evidence of a control in three clicks, and nothing to edit", () =>
+  as("auditor", async ({ page, click, clicks }) => {
+    await click("link", "Controls");
+    await click("link", "Releases are approved");
+    await click("link", "release-2.41.0");
+    assert.ok(clicks() <= 3);
+    const main = await page.getByRole("main").innerText();
+    assert.match(main, /release-2\.41\.0/);
+    for (const address of [
+      "/acme/controls/SEC-REL-4",
+      "/acme/flows/backend-api/trails/release-2.41.0",
+      "/acme/flows",
+    ]) {
+      await page.goto(`${told.server.url}${address}`);
+      assert.is(await page.locator("main form[method=post]").count(), 0, address);
+    }
+  }),
+);
+
+inBrowser("an administrator gives a member another role in three clicks, and sees it in the audit log", () =>
+  as(ADMIN, async ({ page, click, clicks }) => {
+    await click("link", "Settings");
+    await click("link", "Members");
+    const row = page.getByRole("row", { name: /Okko Berg/ });
+    await row.getByRole("combobox").selectOption("reader");
+    await row.getByRole("button").first().click();
+    await page.waitForLoadState("load");
+    assert.ok(clicks() + 1 <= 3);
+    const { body } = await told.server.call("GET", "/members/acme", { key: told.story.keys.get(ADMIN) ?? null });
+    const members = (Array.isArray(body) ? body : (body.members ?? body.data)) as { name: string; role: string }[];
+    assert.is(members.find(({ name }) => name === "cluster-operator")?.role, "reader");
+  }),
+);
+
+inBrowser("by keyboard alone: skip link, navigation, tabs, search results and forms", () =>
+  as(ADMIN, async ({ page }) => {
+    await page.keyboard.press("Tab");
+    assert.is(await page.evaluate("document.activeElement.textContent"), "Skip to content");
+    await page.keyboard.press("Enter");
+    assert.match(String(await page.evaluate("document.activeElement.id")), "main");
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("web-check");
+    await page.locator("#suggestions a, [role=option]").first().waitFor();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/web-checkout/);
+    await page.goto(`${told.server.url}/acme/flows?ask=create`);
+    await page.getByLabel("Name", { exact: true }).focus();
+    await page.keyboard.type("by-keyboard");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/by-keyboard/);
+    assert.match(await headingOf(page), /by-keyboard/);
+  }),
+);
+
+inBrowser("without scripts pages read, and forms submit, as with them", () =>
+  as(
+    ADMIN,
+    async ({ page, click }) => {
+      await click("link", "Flows");
+      await click("link", "infra");
+      await click("link", "Settings");
+      await page.getByRole("link", { name: "Settings" }).last().click();
+      await page.getByLabel("Description").fill("Networks and clusters");
+      await page.getByRole("button", { name: "Save" }).click();
+      await page.waitForURL(/done=saved/);
+      assert.match(await page.getByRole("status").innerText(), /Saved/);
+      await page.goto(`${told.server.url}/acme/why?flow=backend-api&trail=release-2.41.0`);
+      assert.match(await page.getByRole("main").innerText(), /sonar-gate/);
+      await page.goto(`${told.server.url}/acme/policies/prod-baseline`);
+      assert.match(await page.locator("textarea").first().inputValue(), /_schema/);
+    },
+    { javaScriptEnabled: false },
+  ),
+);
+
+inBrowser("a trail that is open shows a new attestation without being reloaded", () =>
+  as(
+    "dev-lead",
+    async ({ page }) => {
+      const before = await page.getByText("unit-tests").count();
+      await told.server.given.attestation(
+        { org: "acme", key: told.story.keys.get(ADMIN) as string },
+        { flow: "backend-api", trail: "pr-1490", name: "seen-live" },
+      );
+      await page.getByText("seen-live").first().waitFor();
+      assert.ok(before >= 0);
+    },
+    { path: "/acme/flows/backend-api/trails/pr-1490" },
+  ),
+);
+
+const VIEWS: Readonly<Record<string, BrowserContextOptions>> = {
+  light: {},
+  dark: { colorScheme: "dark" },
+  phone: { viewport: { width: 390, height: 844 }, hasTouch: true },
+};
+/** Pages that are checked in every view here; `make screenshots AXE=1` checks all of them in every view. */
+const IN_EVERY_VIEW = /^(?:overview|trail|why|snapshot|policy|artifact|flows|login|account)$|^attestation-snyk$/;
+
+for (const [view, options] of Object.entries(VIEWS)) {
+  inBrowser(`axe-core and the console of the browser find nothing: ${view}`, async () => {
+    const read = async (path: string): Promise<unknown> =>
+      (await told.server.call("GET", path, { key: told.story.keys.get(ADMIN) as string })).body;
+    const chosen = PAGES.filter(({ name }) => view === "light" || IN_EVERY_VIEW.test(name));
+    const findings: string[] = [];
+    const check = async (page: Page, { name, path }: PhotographedPage): Promise<void> => {
+      await page.goto(`${told.server.url}${typeof path === "string" ? path : await path(read as never)}`);
+      for (const violation of await axeViolations(page)) findings.push(`${name}: ${violation}`);
+      const overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+      if (Number(await page.evaluate(overflow)) > 0) findings.push(`${name}: wider than the window`);
+    };
+    for (const [user, theirs] of Map.groupBy(chosen, ({ as: who }) => (who === undefined ? ADMIN : who))) {
+      if (user === null) continue;
+      await as(
+        user,
+        async ({ page }) => {
+          for (const one of theirs) await check(page, one);
+        },
+        options,
+      );
+    }
+    assert.equal(findings, []);
+  });
+}
+
+test.run();

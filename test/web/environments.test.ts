@@ -1,0 +1,308 @@
+/** Pages of environments and snapshots: what they show, what their forms change, and what they refuse. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { fresh, freshFingerprint, startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { running, runningIn } from "../api/environments/given.ts";
+import { createBrowser, messageOf, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import type { Browser } from "./browser.ts";
+
+const test = suite("web/environments");
+let server: TestServer;
+let world: ReturnType<typeof runningIn>;
+let at: { org: string; key: string };
+let admin: Browser;
+let reader: Browser;
+
+test.before(async () => {
+  server = await startServer();
+  world = runningIn(server);
+  at = server.given.org();
+  const name = fresh("reader");
+  await setPassword(server, `${at.org}-admin`);
+  await setPassword(server, name);
+  const organization = server.store.organizations.find(at.org) as { id: number };
+  const user = server.store.users.find(name) as { id: number; name: string };
+  server.store.organizations.setRole(organization.id, user, { role: "reader", changedBy: "test" });
+  admin = createBrowser(server.url);
+  reader = createBrowser(server.url);
+  await admin.login(`${at.org}-admin`, PASSWORD);
+  await reader.login(name, PASSWORD);
+});
+test.after(() => server.stop());
+
+const path = (rest = ""): string => `/${at.org}/environments${rest}`;
+const show = async (address: string, browser = admin): Promise<string> => {
+  const page = await browser.get(address);
+  assert.is(page.status, 200, `${address}: ${visibleText(page)}`);
+  return visibleText(page);
+};
+
+/** An environment under a policy that nothing satisfies, with two artifacts. */
+async function failing(): Promise<{ name: string; policy: string; fingerprint: string }> {
+  const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: {required: true}\n" });
+  const name = world.environment(at, { type: "K8S" });
+  world.attach(at, name, policy);
+  const fingerprint = freshFingerprint();
+  world.report(at, name, []);
+  world.report(at, name, [running("api:1.0", fingerprint), running("cache:7", freshFingerprint())]);
+  return { name, policy, fingerprint };
+}
+
+test("the list shows state and what runs, and filters and sorts by its address", async () => {
+  const { name } = await failing();
+  const other = world.environment(at, { type: "S3" });
+  const all = await show(path());
+  assert.match(all, new RegExp(`${name} Kubernetes.* Non-compliant 2 running, 2 failing`));
+  assert.match(all, `${other} Amazon S3 Unknown no snapshot yet`);
+  const found = await show(path(`?name=${name}&type=K8S&sort=last_changed_at&direction=desc`));
+  assert.match(found, "1 environment ");
+  assert.not.match(found, other);
+  assert.match(await show(path("?name=absent")), "No environment matches");
+  assert.match(await show(path("?type=nothing&sort=x&page=99999")), "environments");
+});
+
+test("an organization without environments is told how to begin", async () => {
+  const empty = server.given.org();
+  await setPassword(server, `${empty.org}-admin`);
+  const browser = createBrowser(server.url);
+  await browser.login(`${empty.org}-admin`, PASSWORD);
+  const text = await show(`/${empty.org}/environments`, browser);
+  assert.match(text, "No environments yet");
+  assert.match(text, "kosli snapshot k8s production");
+});
+
+test("an environment of every type is created, and a taken name is refused at its field", async () => {
+  for (const type of ["K8S", "ECS", "S3", "lambda", "server", "docker", "azure-apps", "cloud-run"]) {
+    const name = fresh("env");
+    const page = await admin.submitForm(
+      path(),
+      { form: "create", name, type, description: "ours" },
+      path("?ask=create"),
+    );
+    assert.is(page.status, 303, visibleText(page));
+    assert.match(await show(path(`/${name}`)), "Nothing was reported yet");
+  }
+  const member = world.environment(at);
+  const logical = fresh("logical");
+  const fields = { form: "create", name: logical, type: "logical", description: "", included_environments: member };
+  assert.is((await admin.submitForm(path(), fields, path("?ask=create"))).status, 303);
+  const read = await server.call("GET", `/environments/${at.org}/${logical}`, { key: at.key });
+  assert.equal(read.body.included_environments, [member]);
+  const taken = await admin.submitForm(path(), { ...fields, name: member }, path("?ask=create"));
+  assert.is(taken.status, 400);
+  assert.match(visibleText(taken), "An environment with this name already exists");
+  assert.match(taken.text, `value="${member}"`);
+  const wrong = await admin.submitForm(path(), { ...fields, name: "no name" }, path("?ask=create"));
+  assert.is(wrong.status, 400);
+  assert.match(wrong.text, /id="create-name-error"/);
+});
+
+test("the environment shows its latest snapshot: counts, reasons, changes, policies and history", async () => {
+  const { name, policy, fingerprint } = await failing();
+  const page = await admin.get(path(`/${name}`));
+  const text = visibleText(page);
+  assert.match(text, `${name} #2 Non-compliant latest`);
+  assert.match(text, "All 2 Failing 2 Changed 2");
+  assert.match(text, "Policy");
+  assert.match(text, `${policy} v1 2 artifacts fail`);
+  assert.match(text, "Changed since #1");
+  assert.match(text, "History #1 to #2");
+  assert.match(page.text, `/why?environment=${name}&#38;snapshot=2&#38;fingerprint=${fingerprint}`);
+  assert.match(page.text, "data-live=");
+  const failingOnly = await show(path(`/${name}?show=failing`));
+  assert.match(failingOnly, "api :1.0");
+  assert.match(await show(path(`/${name}?show=unknown&page=7`)), "Nothing runs");
+});
+
+test("snapshots have addresses by index and by every expression, and lead to their neighbours", async () => {
+  const { name } = await failing();
+  for (const expression of ["2", "snapshots/2", "~0", "-1", "%232", "@%7Bnow%7D", "@%7B1.hours.ago%7D"]) {
+    const page = await admin.get(path(`/${name}/${expression}`));
+    assert.ok(page.status === 200 || expression.includes("hours"), `${expression}: ${page.status}`);
+  }
+  const first = await admin.get(path(`/${name}/1`));
+  assert.match(visibleText(first), `${name} #1 Compliant show the latest`);
+  assert.match(first.text, `/environments/${name}/2"`);
+  for (const expression of ["3", "~9", "nonsense", "0"])
+    assert.ok([400, 404].includes((await admin.get(path(`/${name}/${expression}`))).status), expression);
+  assert.is((await admin.get(path("/absent"))).status, 404);
+  assert.is((await admin.get(path("/absent/1"))).status, 404);
+});
+
+test("the field and the slider above the history show the snapshot of a time", async () => {
+  const name = world.environment(at);
+  world.report(at, name, [running("a", freshFingerprint())]);
+  const [time = 0] = world.times(at, name);
+  server.clock.at += 7_200;
+  world.report(at, name, []);
+  const at1 = new Date((time + 60) * 1000).toISOString().slice(0, 16).replace("T", " ");
+  assert.match(await show(path(`/${name}?at=${encodeURIComponent(at1)}`)), `${name} #1`);
+  assert.match(await show(path(`/${name}?moment=${Math.floor(time) + 60}`)), `${name} #1`);
+  assert.match(await show(path(`/${name}?moment=${Math.ceil(time) + 8_000}`)), `${name} #2`);
+  assert.match(await show(path(`/${name}?at=yesterday`)), "Write the time as 2026-11-20 09:14");
+  assert.match(await show(path(`/${name}?at=2001-01-01`)), "There was no snapshot yet");
+});
+
+test("every tab reads well with and without anything in it", async () => {
+  const { name, policy } = await failing();
+  assert.match(await show(path(`/${name}?tab=events`)), /api\s?:1\.0 started in\s+#\s?2/);
+  assert.match(await show(path(`/${name}?tab=events&search=cache&kind=started&days=7`)), "cache :7 started");
+  assert.match(await show(path(`/${name}?tab=events&search=absent`)), "No event matches");
+  assert.match(await show(path(`/${name}?tab=log`)), "#2 report of Reporter");
+  assert.match(await show(path(`/${name}?tab=log`)), "Download CSV");
+  assert.match(await show(path(`/${name}?tab=policies`)), policy);
+  assert.match(await show(path(`/${name}?tab=diff`)), "2 artifacts differ");
+  assert.match(await show(path(`/${name}?tab=deployments`)), "No deployments in the last 30 days");
+  assert.match(await show(path(`/${name}?tab=settings`)), "Nothing is allowlisted");
+  assert.match(await show(path(`/${name}?tab=unknown`)), "Artifacts");
+  const bare = world.environment(at);
+  for (const tab of ["running", "events", "log", "policies", "deployments", "settings"])
+    await show(path(`/${bare}?tab=${tab}`));
+  assert.match(await show(path(`/${bare}?tab=diff`)), "len(snapshots) == 0");
+});
+
+test("two snapshots of any environments are compared, and mistakes are shown at the form", async () => {
+  const { name } = await failing();
+  const other = await failing();
+  const text = await show(`/${at.org}/env-diff?left=${name}&right=${encodeURIComponent(`${other.name}#2`)}`);
+  assert.match(text, `${name}#2 ${other.name}#2 4 artifacts differ`);
+  assert.match(text, "Only in the second 2");
+  assert.match(await show(`/${at.org}/env-diff`), "Choose two snapshots");
+  const wrong = await admin.get(`/${at.org}/env-diff?left=${name}~9&right=${name}@{never}`);
+  assert.match(visibleText(wrong), "Input should be a valid snapshot expression");
+  assert.match(wrong.text, `value="${name}~9"`);
+});
+
+test("policies are attached and detached, after a question", async () => {
+  const { name, policy } = await failing();
+  const tab = path(`/${name}?tab=policies`);
+  const second = await server.given.policy(at, { yaml: "artifacts: {}\n" });
+  assert.is((await admin.submitForm(tab, { form: "attach", policy_names: second })).status, 303);
+  assert.match(await show(tab), second);
+  const absent = await admin.submitForm(tab, { form: "attach", policy_names: "absent" });
+  assert.is(absent.status, 404);
+  assert.match(messageOf(absent) ?? "", "absent");
+  assert.match(absent.text, 'value="absent"');
+  assert.match(await show(`${tab}&detach=${policy}`), "Detach this policy?");
+  const detached = await admin.submitForm(tab, { form: "detach", policy_names: policy });
+  assert.match(detached.location ?? "", "done=detached");
+  const { body } = await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key });
+  assert.equal(body.policies, [second]);
+});
+
+test("an artifact is allowed with a reason and an end, and the snapshot says so", async () => {
+  const { name, fingerprint } = await failing();
+  const page = path(`/${name}?allow=${fingerprint}&name=api:1.0`);
+  assert.match((await admin.get(page)).text, 'value="api:1.0"');
+  const entry = { form: "allow", artifact_fingerprint: fingerprint, artifact_name: "api:1.0", description: "" };
+  const bare = await admin.submitForm(page, entry);
+  assert.is(bare.status, 400);
+  assert.match(visibleText(bare), "A reason is required");
+  const wrong = await admin.submitForm(page, { ...entry, description: "SEC-1", expires_at: "soon" });
+  assert.is(wrong.status, 400);
+  assert.match(wrong.text, /id="allow-expires_at-error"/);
+  assert.match(wrong.text, 'value="soon"');
+  const past = await admin.submitForm(page, { ...entry, description: "SEC-1", expires_at: "2001-01-01" });
+  assert.match(visibleText(past), "Expiry must be in the future");
+  assert.equal((await server.call("GET", `/allowlists/${at.org}?env_name=${name}`, { key: at.key })).body, []);
+  const done = await admin.submitForm(page, {
+    ...entry,
+    description: "SEC-1 <script>",
+    expires_at: "2099-12-31 18:00",
+  });
+  assert.is(done.status, 303, visibleText(done));
+  const settings = await admin.get(path(`/${name}?tab=settings`));
+  assert.match(visibleText(settings), "SEC-1 <script>");
+  assert.not.match(settings.text, "SEC-1 <script>");
+  assert.match(await show(path(`/${name}?tab=settings&allow=${fingerprint}`)), "Change an allowlist entry");
+  assert.match(await show(path(`/${name}`)), /Allowlisted .*Accepted by .* until 31 Dec 2099/);
+});
+
+test("settings change the description, the tags and the name, and archive after a question", async () => {
+  const name = world.environment(at);
+  const tab = path(`/${name}?tab=settings`);
+  assert.is((await admin.submitForm(tab, { form: "describe", description: "the <b>cluster</b>" })).status, 303);
+  assert.is((await admin.submitForm(tab, { form: "set_tag", key: "team", value: "payments" })).status, 303);
+  assert.match(await show(path(`?tag=team:payments`)), "the <b>cluster</b>");
+  const taken = world.environment(at);
+  const refused = await admin.submitForm(tab, { form: "rename", new_name: taken });
+  assert.is(refused.status, 400);
+  assert.match(visibleText(refused), "An environment with this name already exists");
+  const renamed = fresh("renamed");
+  const moved = await admin.submitForm(tab, { form: "rename", new_name: renamed });
+  assert.match(moved.location ?? "", `/environments/${renamed}?`);
+  const page = path(`/${renamed}?tab=settings`);
+  assert.match(await show(`${page}&ask=archive`), "Archive this environment?");
+  const archived = await admin.submitForm(page, { form: "archive" });
+  assert.match(archived.location ?? "", "done=archived");
+  assert.is((await admin.get(path(`/${renamed}`))).status, 404);
+});
+
+test("a logical environment groups what runs by member, and its members are changed", async () => {
+  const one = world.environment(at);
+  const two = world.environment(at);
+  const logical = world.environment(at, { type: "logical", members: [one, two] });
+  world.report(at, one, [running("api", freshFingerprint())]);
+  world.report(at, two, [running("web", freshFingerprint())]);
+  const text = await show(path(`/${logical}`));
+  assert.match(text, new RegExp(`${one} .*api.* ${two} .*web`));
+  assert.not.match(text, "Policies 0");
+  const tab = path(`/${logical}?tab=settings`);
+  assert.is((await admin.submitForm(tab, { form: "members", included_environments: `${two}\n` })).status, 303);
+  const { body } = await server.call("GET", `/environments/${at.org}/${logical}`, { key: at.key });
+  assert.equal(body.included_environments, [two]);
+  const absent = await admin.submitForm(tab, { form: "members", included_environments: "absent" });
+  assert.is(absent.status, 400);
+  assert.match(absent.text, /id="members-included_environments-error"/);
+});
+
+test("a reader sees everything and changes nothing", async () => {
+  const { name, policy, fingerprint } = await failing();
+  const page = await reader.get(path(`/${name}`));
+  assert.is(page.status, 200);
+  assert.not.match(visibleText(page), "Allow it");
+  assert.not.match(visibleText(page), "Settings");
+  assert.not.match(await show(path(), reader), "New environment");
+  assert.not.match(await show(path(`/${name}?tab=policies`), reader), "Detach");
+  for (const tab of ["events", "log", "diff", "deployments"]) await show(path(`/${name}?tab=${tab}`), reader);
+  const csrf = await reader.readCsrfToken(path(`/${name}`));
+  for (const fields of [
+    { form: "describe", description: "mine" },
+    { form: "rename", new_name: "mine" },
+    { form: "archive" },
+    { form: "detach", policy_names: policy },
+    { form: "allow", artifact_fingerprint: fingerprint, artifact_name: "x", description: "y" },
+    { form: "set_tag", key: "a", value: "b" },
+  ] as Record<string, string>[])
+    assert.is((await reader.post(path(`/${name}`), { csrf, ...fields })).status, 403, fields["form"]);
+  const { body } = await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key });
+  assert.equal([body.name, body.description, body.policies, body.tags], [name, "", [policy], {}]);
+  assert.is((await reader.get(`/${server.given.org().org}/environments`)).status, 403);
+});
+
+test("stored markup is shown as text", async () => {
+  const name = world.environment(at);
+  world.report(at, name, [running('<script>alert("x")</script>', freshFingerprint())]);
+  for (const address of [
+    path(`/${name}`),
+    path(`/${name}?tab=events`),
+    path(`/${name}?tab=diff&left=${name}&right=${name}`),
+  ]) {
+    const page = await admin.get(address);
+    assert.match(visibleText(page), '<script>alert("x")');
+    assert.not.match(page.text, "<script>alert");
+  }
+});
+
+test("a snapshot of 1,000 artifacts comes in pages, those that fail first", async () => {
+  const name = world.environment(at, { type: "K8S" });
+  const all = Array.from({ length: 1_000 }, (_, number) => running(`app-${number}`, freshFingerprint()));
+  world.report(at, name, all);
+  const page = await admin.get(path(`/${name}`));
+  assert.match(visibleText(page), "1 to 25 of 1,000");
+  assert.match(await show(path(`/${name}?page=40`)), "976 to 1,000 of 1,000");
+  assert.ok(page.text.length < 300_000, String(page.text.length));
+});
+
+test.run();

@@ -1,0 +1,246 @@
+/** The overview, search, repositories, and the ways between organizations. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { running, runningIn } from "../api/environments/given.ts";
+import { createBrowser, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import type { Browser } from "./browser.ts";
+
+const test = suite("web/home");
+let server: TestServer;
+test.before(async () => void (server = await startServer()));
+test.after(() => server.stop());
+
+type At = { org: string; key: string };
+
+async function signedIn(name: string): Promise<Browser> {
+  await setPassword(server, name);
+  const browser = createBrowser(server.url);
+  await browser.login(name, PASSWORD);
+  return browser;
+}
+
+async function given(): Promise<{ at: At; browser: Browser }> {
+  const at = server.given.org();
+  return { at, browser: await signedIn(`${at.org}-admin`) };
+}
+
+async function reader({ org }: At): Promise<Browser> {
+  server.given.user(org, "reader");
+  const name = server.db.prepare<[], string>("SELECT name FROM users ORDER BY id DESC LIMIT 1").pluck().get();
+  return signedIn(name as string);
+}
+
+const PRINT = "abc12".padEnd(64, "0");
+const COMMIT = "def45".padEnd(40, "0");
+const SCRIPT = "<script>alert(1)</script>";
+const SHOP = { id: "7", name: "acme/shop", url: "https://git.test/acme/shop", provider: "github" };
+
+/** A flow with a release that runs in an environment whose policy wants more. */
+async function world() {
+  const { at, browser } = await given();
+  const { environment, attach, report } = runningIn(server);
+  await server.given.flow(at, { name: "payments" });
+  await server.given.trail(at, { flow: "payments", name: "release-1" });
+  await server.given.artifact(at, {
+    flow: "payments",
+    trail: "release-1",
+    name: "app",
+    filename: `app:1 ${SCRIPT}`,
+    fingerprint: PRINT,
+    commit: COMMIT,
+    build_url: "https://ci.test/9",
+    repo_info: SHOP,
+  });
+  await server.given.policy(at, {
+    name: "baseline",
+    yaml: "artifacts:\n  attestations:\n    - { type: junit, name: unit-tests }\n",
+  });
+  environment(at, { name: "production" });
+  attach(at, "production", "baseline");
+  report(at, "production", [running(`app:1 ${SCRIPT}`, PRINT)]);
+  return { at, browser };
+}
+
+test("an organization without anything is shown the first steps, with the address of this server", async () => {
+  const { at, browser } = await given();
+  for (const [pipeline, expected] of [
+    ["", "export KOSLI_HOST=http://assay.test"],
+    ["github", ".github/workflows/evidence.yml"],
+    ["gitlab", "KOSLI_TRAIL: $CI_COMMIT_SHA"],
+    ["jenkins", "KOSLI_HOST = 'http://assay.test'"],
+    ["x", `export KOSLI_ORG=${at.org}`],
+  ] as const) {
+    const page = await browser.get(`/${at.org}?pipeline=${pipeline}`);
+    assert.is(page.status, 200);
+    const text = visibleText(page);
+    for (const part of ["1. Create an API key", "2. Create a flow", "3. Report from a pipeline", "New flow", expected])
+      assert.ok(text.includes(part), `${pipeline}: ${part}`);
+  }
+  const shown = visibleText(await (await reader(at)).get(`/${at.org}`));
+  assert.not.match(shown, /New flow|Service accounts/, "a reader can do neither");
+});
+
+test("the overview says what fails and why, and escapes what was reported", async () => {
+  const { at, browser } = await world();
+  const page = await browser.get(`/${at.org}`);
+  assert.is(page.status, 200);
+  const text = visibleText(page);
+  for (const part of [
+    "One artifact is running that a policy refuses.",
+    "Environments compliant 0 of 1 1 non-compliant",
+    "Failing now 1",
+    `app:1 ${SCRIPT}`,
+    "baseline v1",
+    "unit-tests",
+    "1 running, 1 failing",
+    "Every trail that changed in the last 7 days is compliant.",
+    "1 trail · latest compliant",
+  ])
+    assert.ok(text.includes(part), `${part} in ${text}`);
+  assert.not.match(page.text, /<script>alert/);
+  assert.match(
+    page.text,
+    new RegExp(`href="\\./${at.org}/why\\?environment=production&#38;snapshot=1&#38;fingerprint=${PRINT}"`),
+  );
+  assert.match(page.text, /aria-label="Deployments a day from \d+ \w+ to \d+ \w+: 1 in all, 1 of them non-compliant"/);
+});
+
+test("keys that expire soon are shown to administrators only", async () => {
+  const { at, browser } = await world();
+  await server.call("POST", `/service-accounts/${at.org}`, {
+    key: at.key,
+    body: { name: "reporter", privilege: "member" },
+  });
+  const created = await server.call("POST", `/service-accounts/${at.org}/reporter/api-keys`, {
+    key: at.key,
+    body: { description: "Cluster reporter", expires_at: Math.floor(server.clock.at) + 3 * 86_400 },
+  });
+  assert.is(created.status, 201, created.text);
+  assert.match(
+    visibleText(await browser.get(`/${at.org}`)),
+    /Keys expiring soon Keys reporter Cluster reporter in 2 days/,
+  );
+  assert.not.match(visibleText(await (await reader(at)).get(`/${at.org}`)), /Keys expiring soon|reporter/);
+});
+
+test("the search groups what it finds, and each result is a link", async () => {
+  const { at, browser } = await world();
+  const page = await browser.get(`/${at.org}/search?q=pay`);
+  assert.match(page.text, /data-results/);
+  assert.match(page.text, new RegExp(`href="\\.\\./${at.org}/flows/payments"`));
+  assert.match(visibleText(page), /Flows payments/);
+  assert.match(visibleText(await browser.get(`/${at.org}/search?q=release`)), /Trails release-1 payments · compliant/);
+  assert.match(visibleText(await browser.get(`/${at.org}/search?q=acme/sh`)), /Repositories acme\/shop https:/);
+  const escaped = await browser.get(`/${at.org}/search?q=${encodeURIComponent(SCRIPT)}`);
+  assert.not.match(escaped.text, /<script>alert/);
+  assert.match(visibleText(await browser.get(`/${at.org}/search?q=zzz`)), /Nothing matches .*Clear the search/);
+  assert.match(visibleText(await browser.get(`/${at.org}/search`)), /What are you looking for/);
+  assert.is((await browser.get(`/${at.org}/search?q=${"x".repeat(3000)}`)).status, 200);
+});
+
+test("a whole fingerprint or commit leads to its page; suggestions list it", async () => {
+  const { at, browser } = await world();
+  const found = await browser.get(`/${at.org}/search?q=sha256:${PRINT}`);
+  assert.is(found.status, 303);
+  assert.match(found.location ?? "", new RegExp(`^\\.\\./${at.org}/flows/payments/artifacts/${PRINT}\\?artifact_id=`));
+  const commit = await browser.get(`/${at.org}/search?q=${COMMIT}`);
+  assert.equal([commit.status, commit.location], [303, `../${at.org}/flows/payments/trails/release-1`]);
+  assert.is((await browser.get(`/${at.org}/search?q=${COMMIT}&suggest=1`)).status, 200);
+  assert.is((await browser.get(`/${at.org}/search?q=${COMMIT.slice(0, 12)}`)).status, 200, "a prefix is listed");
+});
+
+test("the page of what does not exist searches for the last part of its address", async () => {
+  const { at, browser } = await given();
+  const page = await browser.get(`/${at.org}/flows/no%20such%22flow`);
+  assert.is(page.status, 404);
+  assert.match(page.text, /<input type="search" name="q"\s[^>]*value="no such&#34;flow"/);
+});
+
+test("repositories are listed and filtered", async () => {
+  const { at, browser } = await world();
+  assert.match(
+    visibleText(await browser.get(`/${at.org}/repos`)),
+    /1 repository .*acme\/shop https:\/\/git.test\/acme\/shop/,
+  );
+  assert.match(visibleText(await browser.get(`/${at.org}/repos?search=none`)), /No repository matches .*Clear filters/);
+  assert.match(visibleText(await browser.get(`/${at.org}/repos?provider=bogus&page=x`)), /acme\/shop/);
+  assert.match(visibleText(await browser.get(`/${at.org}/repos?page=999999`)), /beyond the end/);
+  const empty = await given();
+  assert.match(visibleText(await empty.browser.get(`/${empty.at.org}/repos`)), /No repositories yet/);
+});
+
+test("a repository shows its builds, deployments, and what runs", async () => {
+  const { at, browser } = await world();
+  const { body } = await server.call("GET", `/repos/${at.org}`, { key: at.key });
+  const path = `/${at.org}/repos/${body.repos[0].id}`;
+  const build = await browser.get(path);
+  assert.match(visibleText(build), /acme\/shop github .*Builds 1 in 30 days .*app:1 .*def4500 abc1200 Build/);
+  assert.match(build.text, /href="https:\/\/ci\.test\/9"/);
+  assert.match(build.text, /aria-label="Builds a day from [^"]+: 1 in all"/);
+  assert.match((await browser.get(`${path}?days=90`)).text, /aria-label="Builds a week from [^"]+: 1 in all"/);
+  assert.is((await browser.get(`${path}?days=-1&tab=x&page=y`)).status, 200);
+  assert.match(visibleText(await browser.get(`${path}?page=999999`)), /beyond the end/);
+  assert.match(visibleText(await browser.get(`${path}?tab=release`)), /1 in 30 days .*Non-compliant production #1/);
+  assert.match(
+    visibleText(await browser.get(`${path}?tab=run`)),
+    /1 artifact of 1 commit .*Commit def4500 app:1 .*production #1/,
+  );
+  assert.is((await browser.get(`/${at.org}/repos/none`)).status, 404);
+});
+
+test("tags of a repository are set and removed by those who may", async () => {
+  const { at, browser } = await world();
+  const { body } = await server.call("GET", `/repos/${at.org}`, { key: at.key });
+  const { id } = body.repos[0];
+  const path = `/${at.org}/repos/${id}?tab=tags`;
+  const tags = async (): Promise<unknown> =>
+    (await server.call("GET", `/repos/${at.org}/x?id=${id}`, { key: at.key })).body.tags;
+  const set = await browser.submitForm(path, { form: "set_tag", key: "team", value: "checkout" });
+  assert.equal([set.status, await tags()], [303, { team: "checkout" }]);
+  const refused = await browser.submitForm(path, { form: "set_tag", key: "not a key!", value: "kept" });
+  assert.is(refused.status, 400);
+  assert.match(refused.text, /value="kept"/);
+  assert.equal(await tags(), { team: "checkout" });
+  const other = await reader(at);
+  assert.not.match((await other.get(path)).text, /name="form" value="set_tag"/);
+  const csrf = await other.readCsrfToken(path);
+  const forged = await other.post(path, { csrf, form: "remove_tag", key: "team" });
+  assert.is(forged.status, 403);
+  assert.equal(await tags(), { team: "checkout" });
+  assert.is((await browser.submitForm(path, { form: "remove_tag", key: "team" })).status, 303);
+  assert.equal(await tags(), {});
+});
+
+test("the menu and the page for phones lead to all organizations of the person", async () => {
+  const { at, browser } = await given();
+  const second = server.given.org();
+  const userId = server.store.users.find(`${at.org}-admin`)?.id as number;
+  const organizationId = (server.store.organizations.find(second.org) as { id: number }).id;
+  server.db.prepare("INSERT INTO memberships VALUES (?, ?, 'reader', 1)").run(organizationId, userId);
+  const page = await browser.get(`/${at.org}/flows`);
+  assert.match(page.text, new RegExp(`<a href="\\.\\./${at.org}" aria-current="true">`));
+  assert.match(page.text, new RegExp(`<a href="\\.\\./${second.org}">`));
+  const more = visibleText(await browser.get(`/${at.org}/more`));
+  assert.match(more, new RegExp(`Repositories Actions Settings Organizations ${at.org} admin ${second.org} reader`));
+  assert.not.match(visibleText(await browser.get(`/${second.org}/more`)), /Settings/, "a reader has no settings");
+  assert.equal(await browser.get("/").then(({ location }) => location), "./account", "several, and none chosen");
+  const csrf = await browser.readApiCsrfToken();
+  await browser.send("PUT", `/api/v2/user/${second.org}`, { headers: { "X-CSRF-Token": csrf, Origin: server.url } });
+  assert.equal(await browser.get("/").then(({ location }) => location), `./${second.org}`);
+  server.db.prepare("DELETE FROM memberships WHERE organization_id = ?").run(organizationId);
+  assert.equal(await browser.get("/").then(({ location }) => location), `./${at.org}`, "the only one that is left");
+});
+
+test("pages of another organization say nothing about it", async () => {
+  const { browser } = await given();
+  const { at } = await world();
+  for (const path of ["", "/search?q=pay", "/repos", "/more"]) {
+    const page = await browser.get(`/${at.org}${path}`);
+    assert.is(page.status, 403, path);
+    assert.not.match(visibleText(page), /payments|production/);
+  }
+});
+
+test.run();

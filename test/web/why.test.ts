@@ -1,0 +1,357 @@
+/** The pages that explain verdicts of artifacts, snapshots and trails. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { freshFingerprint, startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { running, runningIn } from "../api/environments/given.ts";
+import { createBrowser, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import type { Browser, Page } from "./browser.ts";
+
+const test = suite("web/why");
+
+let server: TestServer;
+let world: ReturnType<typeof runningIn>;
+test.before(async () => {
+  server = await startServer();
+  world = runningIn(server);
+});
+test.after(() => server.stop());
+
+const TEMPLATE = `version: 1
+trail:
+  attestations:
+    - { name: review, type: pull_request }
+  artifacts:
+    - name: backend
+      attestations:
+        - { name: scan, type: generic }
+`;
+const POLICY = `artifacts:
+  provenance: { required: true }
+  trail-compliance:
+    required: true
+    exceptions:
+      - if: \${{ flow.tags.tier == "batch" }}
+  attestations:
+    - { type: generic, name: scan }
+`;
+
+async function signedIn(name: string): Promise<Browser> {
+  await setPassword(server, name);
+  const browser = createBrowser(server.url);
+  await browser.login(name, PASSWORD);
+  return browser;
+}
+
+async function member(org: string, role: "reader" | null): Promise<Browser> {
+  server.given.user(org, role);
+  const { name } = server.db.prepare("SELECT name FROM users ORDER BY id DESC LIMIT 1").get() as { name: string };
+  return signedIn(name);
+}
+
+type At = ReturnType<TestServer["given"]["org"]>;
+
+/** An environment that demands a compliant scan and trail, and an artifact whose scan fails and review is missing. */
+async function failing({ name = "backend:1" } = {}) {
+  const at = server.given.org();
+  const flow = await server.given.flow(at, { template: TEMPLATE });
+  const trail = await server.given.trail(at, { flow });
+  const fingerprint = await server.given.artifact(at, { flow, trail, name: "backend" });
+  const target = { flow, trail, name: "scan", kind: "generic", fingerprint, is_compliant: false };
+  const scan = await server.given.attestation(at, { ...target, description: "<script>alert(1)</script>" });
+  const policy = await server.given.policy(at, { yaml: POLICY });
+  const environment = world.environment(at, { type: "K8S" });
+  world.attach(at, environment, policy);
+  world.report(at, environment, [running(name, fingerprint)]);
+  const browser = await signedIn(`${at.org}-admin`);
+  const path = `/${at.org}/why?environment=${environment}&snapshot=-1&fingerprint=${fingerprint}`;
+  return { at, flow, trail, fingerprint, scan, policy, environment, browser, path };
+}
+
+/** An environment with a policy that demands provenance. */
+async function demanding(): Promise<{ at: At; environment: string; browser: Browser }> {
+  const at = server.given.org();
+  const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: { required: true }\n" });
+  const environment = world.environment(at, { type: "K8S" });
+  world.attach(at, environment, policy);
+  return { at, environment, browser: await signedIn(`${at.org}-admin`) };
+}
+
+const whyOf = (at: At, environment: string, fingerprint: string, more = ""): string =>
+  `/${at.org}/why?environment=${environment}&fingerprint=${fingerprint}${more}`;
+
+function assertShows(page: Page, words: readonly string[]): void {
+  const text = visibleText(page);
+  assert.is(page.status, 200, text);
+  for (const one of words) assert.ok(text.includes(one), `'${one}' in: ${text}`);
+}
+
+/** The numbers of the lines that are marked as a cause. */
+const markedLines = ({ text }: Page): number[] =>
+  [...text.matchAll(/<li id="L(\d+)" class="hit">/g)].map(([, line]) => Number(line));
+
+test("an artifact shows who refuses it, the causes apart from the rules, and what would make it compliant", async () => {
+  const { browser, path, trail, flow, environment, policy, fingerprint } = await failing();
+  const page = await browser.get(path);
+  assertShows(page, [
+    "Why is backend:1 Non-compliant",
+    `in ${environment} #1`,
+    `Policy ${policy} refuses it: 2 of its 3 rules fail, with two causes`,
+    "scan is not compliant: Reported as not compliant",
+    `review is missing in trail ${trail}`,
+    "2 of 3 rules fail",
+    `NON-COMPLIANT in ${trail}`,
+    'flow.tags.tier == "batch" flow.tags.tier is not set, so false',
+    "review was never reported The template expects type pull_request",
+    "Reported by",
+    "A re-evaluation from the stored facts and policy versions gives the same verdict.",
+    "What would make it compliant",
+    "Mend what the generic attestation scan found, and report it again",
+    "Or override it with a reason",
+    "Report a compliant pull_request attestation review",
+    `kosli attest pullrequest github --name review \\ --flow ${flow} --trail ${trail}`,
+    `Or allowlist it in ${environment} , with a reason and an end`,
+  ]);
+  assert.match(page.text, new RegExp(`environments/${environment}/1\\?allow=${fingerprint}"`));
+  assert.not.match(page.text, /<script>alert/);
+});
+
+test("the lines of rules that fail are marked, without their exceptions, and the rules link to them", async () => {
+  const { browser, path } = await failing();
+  const page = await browser.get(path);
+  assert.equal(markedLines(page), [4, 5, 9]);
+  for (const line of [3, 4, 7, 9]) assert.match(page.text, new RegExp(`href="#L${line}">line ${line}<`));
+});
+
+test("of several policies the text of one that fails is shown, and any other on demand", async () => {
+  const { at, environment, browser, path, policy } = await failing();
+  const other = await server.given.policy(at, {
+    name: "other",
+    yaml: "artifacts:\n  provenance: { required: true }\n",
+  });
+  world.attach(at, environment, other);
+  const page = await browser.get(path);
+  assertShows(page, ["1 of 2 policies refuses it: 2 of its 3 rules fail, with two causes", "1 of 1 rule holds"]);
+  assert.match(page.text, new RegExp(`aria-label="Policy ${policy}"`));
+  assert.match(page.text, /policy=other#L3">line 3</);
+  const chosen = await browser.get(`${path}&policy=other`);
+  assert.match(chosen.text, /aria-label="Policy other"/);
+  assert.equal(markedLines(chosen), []);
+  const unknown = await browser.get(`${path}&policy=none`);
+  assert.match(unknown.text, new RegExp(`aria-label="Policy ${policy}"`));
+});
+
+test("what fails is open and the rest shut, or all of it is open", async () => {
+  const { browser, path } = await failing();
+  const count = ({ text }: Page, pattern: RegExp): number => [...text.matchAll(pattern)].length;
+  const failed = await browser.get(path);
+  const open = await browser.get(`${path}&open=all`);
+  assert.is(count(failed, /<details>/g), 1);
+  assert.is(count(open, /<details>/g), 0);
+  assert.is(count(open, /<details/g), count(failed, /<details/g));
+});
+
+test("a re-evaluation is offered to readers, says what it gives, and changes nothing", async () => {
+  const { at, path, flow, trail } = await failing();
+  const reader = await member(at.org, "reader");
+  const before = server.db.prepare("SELECT count(*) FROM evaluations").pluck().get();
+  const events = server.db.prepare("SELECT count(*) FROM audit_log").pluck().get();
+  assert.match((await reader.get(path)).text, /name="form" value="replay_artifact"/);
+  const replayed = await reader.submitForm(path, { form: "replay_artifact" });
+  assertShows(replayed, [
+    "Re-evaluated just now from the stored facts and policy versions: the same verdict",
+    "Why is backend:1",
+  ]);
+  const trailPath = `/${at.org}/why?flow=${flow}&trail=${trail}`;
+  assertShows(await reader.submitForm(trailPath, { form: "replay_trail" }), [
+    "Re-evaluated just now from the stored records and the template: the same verdict",
+  ]);
+  const forged = await reader.post(path, { form: "replay_artifact", csrf: "forged" });
+  assert.is(forged.status, 403);
+  assert.not.match(forged.text, /Re-evaluated just now/);
+  assert.is(server.db.prepare("SELECT count(*) FROM evaluations").pluck().get(), before);
+  assert.is(server.db.prepare("SELECT count(*) FROM audit_log").pluck().get(), events);
+});
+
+test("readers see no link to a form that their role may not submit", async () => {
+  const { at, path, fingerprint } = await failing();
+  const page = await (await member(at.org, "reader")).get(path);
+  assertShows(page, ["Or allowlist it in"]);
+  assert.not.match(page.text, new RegExp(`allow=${fingerprint}`));
+  assert.not.match(page.text, /ask=override/);
+});
+
+test("an artifact without provenance has one cause, however many rules fail", async () => {
+  const { at, environment, browser } = await failing();
+  const fingerprint = freshFingerprint();
+  world.report(at, environment, [running("it's a shell", fingerprint)]);
+  assertShows(await browser.get(whyOf(at, environment, fingerprint)), [
+    "3 of its 3 rules fail, with one cause",
+    "The artifact was not reported to any flow",
+    `kosli attest artifact 'it'\\''s a shell' \\ --fingerprint ${fingerprint} \\ --name NAME --flow FLOW --trail TRAIL`,
+  ]);
+});
+
+test("an allowlisted artifact says by whom, why and until when, and what it would be without the entry", async () => {
+  const { at, environment, browser } = await demanding();
+  const fingerprint = freshFingerprint();
+  world.report(at, environment, [running("redis:7", fingerprint)]);
+  world.allow(at, environment, fingerprint);
+  const page = await browser.get(whyOf(at, environment, fingerprint));
+  assertShows(page, [
+    "Why is redis:7 Allowlisted",
+    `Allowlisted in ${environment} by U`,
+    "Reason: because",
+    "It has no end",
+    "refuses it: its only rule fails, with one cause",
+    "What would make it compliant without the allowlist",
+  ]);
+  assert.not.match(page.text, /allow=/);
+  const list = await browser.get(`/${at.org}/why?environment=${environment}`);
+  assertShows(list, ["redis:7", "Allowlisted", "Accepted by U : because"]);
+});
+
+test("an artifact that stopped shows its last verdict, and offers no allowlisting", async () => {
+  const { at, environment, browser } = await demanding();
+  const fingerprint = freshFingerprint();
+  world.report(at, environment, [running("old:1", fingerprint)]);
+  world.report(at, environment, []);
+  const page = await browser.get(whyOf(at, environment, fingerprint));
+  assertShows(page, [
+    "Non-compliant stopped",
+    "It stopped with this snapshot. This is the last verdict that it had.",
+    "What would have made it compliant",
+  ]);
+  assert.not.match(page.text, /allow=/);
+});
+
+test("without a policy the verdict is unknown, and never compliant", async () => {
+  const at = server.given.org();
+  const environment = world.environment(at, { type: "K8S" });
+  const fingerprint = freshFingerprint();
+  world.report(at, environment, [running("app:1", fingerprint)]);
+  const browser = await signedIn(`${at.org}-admin`);
+  const page = await browser.get(whyOf(at, environment, fingerprint));
+  assertShows(page, ["Why is app:1 Unknown", `Unknown: no policy is attached to ${environment}`, "Attach a policy"]);
+  assert.not.match(visibleText(page), /(?:is|:) compliant|Compliant/);
+  assertShows(await browser.get(`/${at.org}/why?environment=${environment}`), ["Unknown: no policy is attached"]);
+  const reader = await member(at.org, "reader");
+  assert.not.match(visibleText(await reader.get(whyOf(at, environment, fingerprint))), /Attach a policy/);
+});
+
+test("a logical environment leads to the snapshots of its members", async () => {
+  const { at, environment, fingerprint, browser } = await failing();
+  const second = await demandingIn(at);
+  const logical = world.environment(at, { type: "logical", members: [environment, second] });
+  world.report(at, second, [running("backend:1", fingerprint)]);
+  const page = await browser.get(whyOf(at, logical, fingerprint));
+  assertShows(page, [`in ${environment} #1`, "Non-compliant"]);
+  assert.match(page.text, new RegExp(`environments/${environment}/1\\?allow=`));
+  assertShows(await browser.get(whyOf(at, logical, fingerprint, "&at=1")), [`in ${second} #1`, "Compliant"]);
+  assertShows(await browser.get(whyOf(at, logical, fingerprint, "&at=99")), [`in ${environment} #1`]);
+  assertShows(await browser.get(`/${at.org}/why?environment=${logical}`), [
+    "1 of 2 artifacts is not compliant",
+    `${environment} #1`,
+    `${second} #1`,
+  ]);
+});
+
+/** Another environment of the organization that demands provenance. */
+async function demandingIn(at: At): Promise<string> {
+  const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: { required: true }\n" });
+  const environment = world.environment(at, { type: "K8S" });
+  world.attach(at, environment, policy);
+  return environment;
+}
+
+test("a snapshot lists its artifacts with their reasons, those that fail first, in pages", async () => {
+  const { at, environment, browser } = await demanding();
+  const artifacts = Array.from({ length: 23 }, (_, index) => running(`app-${index}`, freshFingerprint()));
+  world.report(at, environment, [...artifacts, running("unresolved", "")]);
+  const page = await browser.get(`/${at.org}/why?environment=${environment}&snapshot=1`);
+  assertShows(page, [
+    `Why is ${environment} #1 Non-compliant`,
+    "24 of 24 artifacts are not compliant",
+    "The artifact was not reported to any flow",
+    "1 to 20 of 24",
+  ]);
+  assertShows(await browser.get(`/${at.org}/why?environment=${environment}&page=2`), ["unresolved", "no fingerprint"]);
+  assertShows(await browser.get(`/${at.org}/why?environment=${environment}&page=999999`), ["Nothing to explain"]);
+});
+
+test("records that are damaged are problems in words, and the rest stays readable", async () => {
+  const { browser, path } = await failing();
+  const change = server.db.prepare(
+    "UPDATE evaluations SET verdicts_json = ? WHERE id = (SELECT max(id) FROM evaluations)",
+  );
+  change.run("[]");
+  assertShows(await browser.get(path), ["Why is backend:1 Non-compliant", "What is stored cannot be confirmed"]);
+  change.run("no JSON <script>");
+  const page = await browser.submitForm(path, { form: "replay_artifact" });
+  assertShows(page, [
+    "What is stored cannot be confirmed",
+    "Re-evaluated just now",
+    "not the stored verdict: see above",
+  ]);
+  assert.not.match(page.text, /<script>/);
+});
+
+test("a trail shows each expectation with the record that decided, and its lines in the template", async () => {
+  const { at, flow, trail, scan, browser } = await failing();
+  const page = await browser.get(`/${at.org}/why?flow=${flow}&trail=${trail}`);
+  assertShows(page, [
+    `Why is ${trail} Non-compliant`,
+    "Not compliant: two causes",
+    "scan is not compliant: Reported as not compliant",
+    `review is missing in trail ${trail}`,
+    "pull_request attestation review It was never reported",
+    "generic attestation scan",
+    "Or override it with a reason",
+  ]);
+  assert.equal(markedLines(page), [4, 8]);
+  assert.match(page.text, new RegExp(`attestation_id=${scan}">record<`));
+  assert.match(page.text, new RegExp(`href="[./]*api/v2/explanations/${at.org}/trails/${flow}/${trail}"`));
+  assert.not.match(page.text, /<script>alert/);
+});
+
+test("a trail shows an override and the record that it overrides", async () => {
+  const { at, flow, trail, fingerprint, browser } = await failing();
+  const answer = await server.call("POST", `/attestations/${at.org}/${flow}/trail/${trail}/override`, {
+    key: at.key,
+    body: {
+      attestation_name: "scan",
+      artifact_fingerprint: fingerprint,
+      reason: "accepted",
+      new_compliance_status: true,
+      original_attestation_type: "generic",
+    },
+  });
+  assert.is(answer.status, 201, answer.text);
+  assertShows(await browser.get(`/${at.org}/why?flow=${flow}&trail=${trail}`), [
+    "Incomplete",
+    "Not everything that the template expects is there: one cause",
+    "overridden",
+    "Overridden by",
+  ]);
+});
+
+test("an address that names nothing, or what does not exist, says what to do", async () => {
+  const { at, environment, browser, fingerprint } = await failing();
+  assertShows(await browser.get(`/${at.org}/why`), ["Which verdict?", "Environments", "Flows"]);
+  assertShows(await browser.get(`/${at.org}/why?flow=x`), ["Which verdict?"]);
+  const statuses = [
+    [`/${at.org}/why?environment=none`, 404],
+    [`/${at.org}/why?environment=${environment}&snapshot=99`, 404],
+    [`/${at.org}/why?environment=${environment}&snapshot=%40`, 400],
+    [whyOf(at, environment, "x"), 400],
+    [whyOf(at, environment, freshFingerprint()), 404],
+    [`/${at.org}/why?flow=none&trail=none`, 404],
+    [`/none/why?environment=${environment}`, 403],
+  ] as const;
+  for (const [address, status] of statuses) assert.is((await browser.get(address)).status, status, address);
+  const stranger = await member(server.given.org().org, "reader");
+  assert.is((await stranger.get(whyOf(at, environment, fingerprint))).status, 403);
+  assert.is((await createBrowser(server.url).get(whyOf(at, environment, fingerprint))).status, 303);
+});
+
+test.run();
