@@ -193,7 +193,7 @@ test("a test message is sent, a message that failed is sent again, a delivered o
   const deliveries = async (): Promise<any[]> =>
     (await server.call("GET", `/actions/${at.org}/1/deliveries`, { key: at.key })).body.deliveries;
   for (let attempt = 0; attempt < 3; attempt += 1) {
-    server.clock.at += 86_400;
+    server.clock.at += 1800;
     server.runner.wake();
     await server.settled();
   }
