@@ -109,8 +109,8 @@ export function plain(
     surroundings,
     isSignedIn: false,
     hasEditor: false,
-    body: html`${iconSymbols(main.text)}<header class="plain-top"><a class="plain-mark" href="${to.path("login")}">${MARK}Assay</a>
-<span class="sub">${readBuildInfo().version}</span>
+    body: html`${iconSymbols(main.text)}<header class="plain-top">
+<a class="plain-mark" href="${to.path("login")}">${MARK}Assay</a><span class="sub">${readBuildInfo().version}</span>
 <nav aria-label="Pages">${links}<a href="${to.guide()}">API reference</a></nav></header>
 <main class="plain" id="main"><h1>${title}</h1>
 ${main}

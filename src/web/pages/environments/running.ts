@@ -10,7 +10,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { artifactHref, artifactName, artifactRows, changeOf } from "./artifact-rows.ts";
-import type { ShownArtifact, ShownSnapshot } from "./artifact-rows.ts";
+import type { ListedArtifact, ShownSnapshot } from "./artifact-rows.ts";
 import { historyCard } from "./history.ts";
 import type { Moment } from "./history.ts";
 import type { ShownEnvironment } from "./types.ts";
@@ -122,7 +122,7 @@ function nothing({ here }: Visit, show: Show): Html {
 }
 
 type Mark = { icon: IconName; look: string; word: string };
-const markOf = (artifact: ShownArtifact): Mark => {
+const markOf = (artifact: ListedArtifact): Mark => {
   const { annotation } = artifact;
   if (annotation.now === 0) return { icon: "diff-removed", look: "bad", word: "Exited" };
   return annotation.was === 0
@@ -151,7 +151,7 @@ all</a>`,
   });
 }
 
-function changeItem(visit: Visit, artifact: ShownArtifact): Html {
+function changeItem(visit: Visit, artifact: ListedArtifact): Html {
   const { annotation, name } = artifact;
   const { icon: mark, look, word } = markOf(artifact);
   const href = artifactHref(visit, artifact);

@@ -6,17 +6,17 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 export type SnapshotAnswer = AnswerOf<typeof explainSnapshot>;
 export type Artifact = SnapshotAnswer["snapshot"]["artifacts"][number];
 export type Verdict = Artifact["policies"][number];
-export type Rule = NonNullable<Verdict["rules"]>[number];
-export type ShownResolution = Rule["resolutions"][number];
-export type Condition = Rule["conditions"][number];
+export type ExplainedRule = NonNullable<Verdict["rules"]>[number];
+export type ShownResolution = ExplainedRule["resolutions"][number];
+export type Condition = ExplainedRule["conditions"][number];
 export type ShownFlow = Artifact["flows"][number];
 export type Attestation = ShownFlow["attestations"][number];
 export type ShownCause = Artifact["causes"][number];
-export type Remedy = Rule["satisfied_by"][number];
+export type Remedy = ExplainedRule["satisfied_by"][number];
 export type TrailAnswer = AnswerOf<typeof explainTrail>;
 export type Expectation = TrailAnswer["attestations"][number];
 export type TrailArtifact = TrailAnswer["artifacts"][number];
-export type Lines = NonNullable<Rule["lines"]>;
+export type Lines = NonNullable<ExplainedRule["lines"]>;
 
 type Snapshot = SnapshotAnswer["snapshot"];
 /** An artifact and the snapshot that it is in: of a logical environment, the one of the member. */
@@ -35,10 +35,10 @@ export function subjectsOf({ snapshot }: SnapshotAnswer): ShownArtifact[] {
 }
 
 /** Whether a rule demands anything: policies also list what they do not require. */
-const isInForce = ({ rule: { definition } }: Rule): boolean => !("required" in definition) || definition.required;
+const isInForce = ({ rule: { definition } }: ExplainedRule): boolean => !("required" in definition) || definition.required;
 
 /** The rules of a policy that demand anything; null where the answer has no room for them. */
-export const rulesOf = ({ rules }: Verdict): Rule[] | null => rules?.filter(isInForce) ?? null;
+export const rulesOf = ({ rules }: Verdict): ExplainedRule[] | null => rules?.filter(isInForce) ?? null;
 
 const NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 

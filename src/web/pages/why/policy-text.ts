@@ -7,7 +7,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { rulesOf } from "./explained.ts";
-import type { Lines, Rule, ShownArtifact, Verdict } from "./explained.ts";
+import type { Lines, ExplainedRule, ShownArtifact, Verdict } from "./explained.ts";
 
 /** Policies that are tabs; others are reached by the lines of their rules. */
 const MAX_TABS = 12;
@@ -64,14 +64,14 @@ function policyTabs({ here }: Visit, policies: readonly Verdict[], shown: Verdic
  * The lines of the rules that fail. Those of a rule include its exceptions, which are a cause
  * only if they fail.
  */
-function marksOf(rules: readonly Rule[], text: string): Mark[] {
+function marksOf(rules: readonly ExplainedRule[], text: string): Mark[] {
   const lines = text.split("\n");
   return rules
     .filter(({ satisfied }) => satisfied === false)
     .flatMap((rule) => (rule.lines === null ? [] : withoutExceptions(rule, rule.lines, lines)));
 }
 
-function withoutExceptions({ conditions }: Rule, { from, to }: Lines, text: readonly string[]): Mark[] {
+function withoutExceptions({ conditions }: ExplainedRule, { from, to }: Lines, text: readonly string[]): Mark[] {
   const innocent = conditions.filter(
     ({ type, results }) => type === "exception" && results.every(({ error }) => error === null),
   );

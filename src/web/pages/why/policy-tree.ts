@@ -6,7 +6,7 @@ import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { causeNode, failingRecord, passingRecord, trailLink } from "./causes.ts";
 import { article, capitalized, rulesOf } from "./explained.ts";
-import type { Artifact, Condition, ShownFlow, Lines, ShownResolution, Rule, Verdict } from "./explained.ts";
+import type { Artifact, Condition, ShownFlow, Lines, ShownResolution, ExplainedRule, Verdict } from "./explained.ts";
 
 /** Nodes of a tree, and nodes below one of them: a policy may have a thousand rules, an artifact many flows. */
 const MAX_NODES = 400;
@@ -63,7 +63,7 @@ function policyNode(context: Context, verdict: Verdict): TreeNode {
 }
 
 /** `2 of 6 rules fail`, `4 of 4 rules hold`. */
-function summaryOf(rules: readonly Rule[]): string {
+function summaryOf(rules: readonly ExplainedRule[]): string {
   const failing = rules.filter(({ satisfied }) => satisfied === false).length;
   const holding = rules.filter(({ satisfied }) => satisfied === true).length;
   const noun = rules.length === 1 ? "rule" : "rules";
@@ -82,7 +82,7 @@ const RULE_STATES = {
   null: { state: "not_applicable", word: "Does not apply" },
 } as const;
 
-function ruleNode(context: Context, verdict: Verdict, rule: Rule): TreeNode {
+function ruleNode(context: Context, verdict: Verdict, rule: ExplainedRule): TreeNode {
   const isFailing = rule.satisfied === false;
   const facts = [...factsOf(context, rule), ...conditionsOf(context, verdict, rule)];
   const size = sizeOf(facts);
@@ -105,7 +105,7 @@ function lineLink({ lineHref }: Context, verdict: Verdict, lines: Lines | null):
 }
 
 /** What a rule demands of an artifact; its conditions are nodes of their own. */
-function ruleWords({ rule: { type, definition } }: Rule): Value {
+function ruleWords({ rule: { type, definition } }: ExplainedRule): Value {
   if ("required" in definition) return type === "provenance" ? "has provenance" : "is compliant in its trail";
   const { name, type: word, must_be_compliant: isStrict, for_control: control } = definition;
   const noun = word === "*" ? "attestation" : word === "decision" ? "decision" : `${word} attestation`;
@@ -116,7 +116,7 @@ function ruleWords({ rule: { type, definition } }: Rule): Value {
 }
 
 /** The facts of a rule: its outcome in each flow. */
-function factsOf(context: Context, rule: Rule): TreeNode[] {
+function factsOf(context: Context, rule: ExplainedRule): TreeNode[] {
   const pairs = rule.resolutions.map((resolution, index) => ({ resolution, flow: context.artifact.flows[index] }));
   const shown = failingFirst(pairs, MAX_FACTS, ({ resolution }) => isFailing(resolution));
   const nodes = shown.flatMap(({ resolution, flow }) => factNodes(context, rule, { resolution, flow }));
@@ -128,7 +128,7 @@ const isFailing = ({ type }: ShownResolution): boolean => type !== "rule_satisfi
 
 type Outcome = { resolution: ShownResolution; flow: ShownFlow | undefined };
 
-function factNodes(context: Context, rule: Rule, { resolution, flow }: Outcome): TreeNode[] {
+function factNodes(context: Context, rule: ExplainedRule, { resolution, flow }: Outcome): TreeNode[] {
   const { visit } = context;
   const { type, context: about, in_words: words, attestation_ids: ids } = resolution;
   const place = { flow: flow?.flow ?? null, trail: flow?.trail ?? null };
@@ -155,7 +155,7 @@ function factNodes(context: Context, rule: Rule, { resolution, flow }: Outcome):
   return [{ ...plain, state: isMissing ? "missing" : "non_compliant", isCause: true }];
 }
 
-function missingWords({ rule: { definition } }: Rule): Value {
+function missingWords({ rule: { definition } }: ExplainedRule): Value {
   if ("required" in definition) return "It was never reported";
   const { name, type, for_control: control } = definition;
   if (name !== "*") return html`<bdi>${name}</bdi> was never reported`;
@@ -191,7 +191,7 @@ function inTrail({ visit, artifact }: Context, flow: ShownFlow, status: string |
 }
 
 /** The exceptions of a rule, or its condition, with the values that decided. */
-function conditionsOf(context: Context, verdict: Verdict, { conditions }: Rule): TreeNode[] {
+function conditionsOf(context: Context, verdict: Verdict, { conditions }: ExplainedRule): TreeNode[] {
   const shown = failingFirst(conditions, MAX_CONDITIONS, ({ results }) => results.some(({ error }) => error !== null));
   const nodes = shown.map((condition) => conditionNode(context, verdict, condition));
   const rest = conditions.length - shown.length;
