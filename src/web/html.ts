@@ -44,10 +44,6 @@ export function rootOf({ path, originalUrl }: Pick<Koa.Context, "path" | "origin
 export const problemBox = (text: string | null): Html | null =>
   text === null ? null : html`<p class="problem" role="alert">${text}</p>`;
 
-/** A message about something that succeeded; null for no message. */
-export const successBox = (text: string | null): Html | null =>
-  text === null ? null : html`<p class="done" role="status">${text}</p>`;
-
 /** The HTML of a `value` attribute. */
 export const valueAttribute = (text: string): string => `value="${html`${text}`.text}"`;
 

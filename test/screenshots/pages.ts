@@ -213,7 +213,7 @@ export const PAGES: readonly PhotographedPage[] = [
   })),
   { name: "settings-fresh-service-accounts", path: "/fresh/settings/service-accounts" },
   { name: "settings-reader-webhooks", path: "/acme/settings/webhooks", as: "auditor" },
-  { name: "settings-reader", path: "/acme/settings/members", as: "auditor" },
+  { name: "error-settings-reader", path: "/acme/settings/members", as: "auditor" },
 
   { name: "why", path: why("production-eu", "acme/backend-api:2.41.0") },
   {

@@ -32,8 +32,7 @@ export function subjectsOf({ snapshot }: Explanation): Subject[] {
 }
 
 /** Whether a rule demands anything: policies also list what they do not require. */
-const isInForce = ({ rule: { definition } }: Rule): boolean =>
-  !("required" in definition) || definition.required;
+const isInForce = ({ rule: { definition } }: Rule): boolean => !("required" in definition) || definition.required;
 
 /** The rules of a policy that demand anything; null where the answer has no room for them. */
 export const rulesOf = ({ rules }: Verdict): Rule[] | null => rules?.filter(isInForce) ?? null;
