@@ -223,6 +223,88 @@ test("in read-only mode pages are shown, and the login says why it is refused", 
   }
 });
 
+const secretIn = ({ text }: { text: string }): string | null =>
+  /<div class="secret"><code>([^<]*)<\/code>/.exec(text)?.[1] ?? null;
+const fieldError = ({ text }: { text: string }, id: string): string | null => {
+  const message = new RegExp(`<p class="field-error" id="${id}-error">([\\s\\S]*?)</p>`).exec(text)?.[1];
+  return message === undefined ? null : visibleText({ text: message });
+};
+
+test("a key of one's own is shown once with what to paste, rotated, and revoked after a question", async () => {
+  const { browser, name } = await given();
+  const org = name.replace(/-admin$/, "");
+  const refused = await browser.submitForm("/account", { form: "create_key", description: "", expires_at: "90" });
+  assert.is(refused.status, 400);
+  assert.ok(fieldError(refused, "create_key-description"));
+  const fields = { form: "create_key", description: "laptop <1>", expires_at: "30" };
+  const created = await browser.submitForm("/account", fields);
+  const key = secretIn(created) as string;
+  assert.equal([created.status, created.headers.get("Cache-Control")], [200, "no-store"]);
+  assert.match(visibleText(created), new RegExp(`KOSLI_ORG=${org} export KOSLI_API_TOKEN=${key}`));
+  assert.match(created.text, /laptop &#60;1&#62;/);
+  assert.not.ok((await browser.get("/account")).text.includes(key), "a reload does not show it");
+  const keys = async (): Promise<{ id: string; description: string }[]> =>
+    (await server.call("GET", "/user/api-keys", { key })).body;
+  const { id } = (await keys()).find(({ description }) => description === fields.description) as { id: string };
+
+  const rotate = `/account?ask=rotate&key=${id}`;
+  const rotation = { form: "rotate_key", key: id, grace_period_hours: "24", expires_at: "same" };
+  const wrong = await browser.submitForm(rotate, { ...rotation, grace_period_hours: "721" });
+  assert.is(wrong.status, 400);
+  assert.ok(fieldError(wrong, "rotate_key-grace_period_hours"));
+  const next = secretIn(await browser.submitForm(rotate, rotation)) as string;
+  assert.is((await server.call("GET", "/user/api-keys", { key: next })).status, 200);
+
+  const revoke = `/account?ask=revoke&key=${id}`;
+  assert.match(visibleText(await browser.get(revoke)), /Revoke this key\?/);
+  assert.is((await server.call("GET", "/user/api-keys", { key })).status, 200, "a question changes nothing");
+  const revoked = await browser.submitForm(revoke, { form: "revoke_key", key: id });
+  assert.equal([revoked.status, revoked.location], [303, "./account?done=revoked"]);
+  assert.is((await server.call("GET", "/user/api-keys", { key })).status, 401);
+  const another = await given();
+  const foreign = (await server.call("GET", "/user/api-keys", { key: next })).body[0].id;
+  assert.is((await another.browser.submitForm("/account", { form: "revoke_key", key: foreign })).status, 404);
+});
+
+test("the default organization is chosen, and only one of one's own", async () => {
+  const { browser, name } = await given();
+  const org = name.replace(/-admin$/, "");
+  const other = (await given()).name.replace(/-admin$/, "");
+  const refused = await browser.submitForm("/account", { form: "default_org", organization: other });
+  assert.is(refused.status, 403);
+  assert.match(messageOf(refused) ?? "", /Access denied/);
+  const chosen = await browser.submitForm("/account", { form: "default_org", organization: org });
+  assert.equal([chosen.status, chosen.location], [303, "./account?done=default_org"]);
+  assert.match(visibleText(await browser.get("/account")), new RegExp(`${org} admin default`));
+});
+
+test("all themes can be chosen, and the page has the chosen one", async () => {
+  const { browser } = await given();
+  const page = await browser.get("/account");
+  const themes = [...page.text.matchAll(/<option value="([a-z-]+)"( selected)?>/g)].filter(([, value]) =>
+    /^(?:system|light|dark)/.test(value ?? ""),
+  );
+  assert.is(themes.length, 7);
+  const answer = await browser.submitForm("/theme", { theme: "dark-high-contrast", next: "/account" }, "/account");
+  assert.equal([answer.status, answer.location], [303, "./account"]);
+  const dark = await browser.get("/account");
+  assert.match(dark.text, /<html lang="en" data-theme="dark-high-contrast">/);
+  assert.match(dark.text, /<option value="dark-high-contrast" selected>/);
+});
+
+test("a refused password is said at its field, and no password appears in the page", async () => {
+  const { browser } = await given();
+  for (const [fields, field] of [
+    [change("wrong"), "present"],
+    [change(PASSWORD, "short"), "wanted"],
+    [change(PASSWORD, NEW, `${NEW}!`), "again"],
+  ] as const) {
+    const { text } = await browser.submitForm("/account/password", fields, "/account");
+    assert.ok(fieldError({ text }, `password-${field}`), field);
+    assert.not.ok(text.includes(NEW) || text.includes(PASSWORD));
+  }
+});
+
 test("/session returns the user who is signed in, and null otherwise", async () => {
   const { browser, name } = await given();
   const { headers, text } = await browser.get("/session");

@@ -67,7 +67,7 @@ test("the navigation shows a role what it may read", async () => {
   }
 });
 
-test("admins change the settings of the organization; others see no form, and a forged one changes nothing", async () => {
+test("admins change the settings of the organization; others see no form, and a forged one is refused", async () => {
   const at = await given();
   const path = `/${at.org}/settings/general`;
   const settings = () => read(at, `/organizations/${at.org}/settings`);

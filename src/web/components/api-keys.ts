@@ -16,7 +16,7 @@ import { sliceOf } from "./slices.ts";
 import { tag } from "./state.ts";
 import { time } from "./time.ts";
 
-export type ListedKey = AnswerOf<typeof listApiKeys>[number];
+export type ShownKeyRow = AnswerOf<typeof listApiKeys>[number];
 
 const PER_PAGE = 25;
 /** As early as the first warning by mail (domain/notification/key-expiry.ts). */
@@ -58,7 +58,7 @@ export function rotationBody(fields: Fields, now: number): { grace_period_hours:
 /** The valid keys, with what may be done with them. @param mayRotate whether the person may also create keys */
 export function keyTable(
   visit: Visit,
-  keys: readonly ListedKey[],
+  keys: readonly ShownKeyRow[],
   { mayRevoke, mayRotate, perPage = PER_PAGE }: { mayRevoke: boolean; mayRotate: boolean; perPage?: number },
 ): Html {
   if (keys.length === 0) return padded(html`<p class="muted">There is no valid key.</p>`);
@@ -77,7 +77,7 @@ export function keyTable(
 
 function keyRow(
   { now, here }: Visit,
-  key: ListedKey,
+  key: ShownKeyRow,
   { mayRevoke, mayRotate }: { mayRevoke: boolean; mayRotate: boolean },
 ): Html {
   const { id, description, created_at, last_used_at } = key;
@@ -91,13 +91,14 @@ function keyRow(
   return html`<tr><td class="lead"><span class="t-name"><bdi>${description}</bdi></span>${
     isRotated && html` ${tag("rotated, in grace")}`
   }<div class="sub"><span class="id" title="${id}">${id.slice(0, 13)}</span></div></td>
-<td data-l="Created">${time(created_at, now)}</td><td data-l="Used">${used}</td><td data-l="Ends">${endCell(key, now)}</td>
+<td data-l="Created">${time(created_at, now)}</td><td data-l="Used">${used}</td>
+<td data-l="Ends">${endCell(key, now)}</td>
 ${(mayRevoke || mayRotate) && html`<td class="r"><span class="row-actions">${rotate}${revoke}</span></td>`}</tr>`;
 }
 
 const SMALL = { kind: "small" } as const;
 
-function endCell({ expires_at, grace_period_expires_at: grace }: ListedKey, now: number): Html {
+function endCell({ expires_at, grace_period_expires_at: grace }: ShownKeyRow, now: number): Html {
   const end = grace ?? expires_at;
   if (end === 0) return html`<span class="muted">never</span>`;
   return end - now > SOON_S
@@ -132,7 +133,7 @@ export const afterQuestion = (visit: Visit): Visit =>
   }) as Visit;
 
 /** What `?ask=rotate` and `?ask=revoke` ask about the key in the address; null without such a question. */
-export function keyQuestion(visit: Visit, keys: readonly ListedKey[]): Html | null {
+export function keyQuestion(visit: Visit, keys: readonly ShownKeyRow[]): Html | null {
   const { query, refused } = visit;
   const asked = refused?.form === "rotate_key" || refused?.form === "revoke_key" ? refused.form : null;
   const question = asked?.replace("_key", "") ?? query.get("ask");
@@ -148,10 +149,10 @@ export function keyQuestion(visit: Visit, keys: readonly ListedKey[]): Html | nu
   return question === "rotate" ? askRotate(visit, key, back) : askRevoke(visit, key, back);
 }
 
-const nameOf = ({ description, id }: ListedKey): Html =>
+const nameOf = ({ description, id }: ShownKeyRow): Html =>
   html`<b><bdi>${description}</bdi></b> <span class="id">${id.slice(0, 13)}</span>`;
 
-function askRotate(visit: Visit, key: ListedKey, cancel: string): Html {
+function askRotate(visit: Visit, key: ShownKeyRow, cancel: string): Html {
   const fields = html`<p>A new key takes the place of ${nameOf(key)}. The old one keeps working until the grace period
 ends, so that its clients can be changed one by one.</p>${hiddenField("key", key.id)}<div class="form-pair">${textField(
     visit,
@@ -175,7 +176,7 @@ ends, so that its clients can be changed one by one.</p>${hiddenField("key", key
   return card({ id: "h-key", title: "Rotate this key?", body: padded(form) });
 }
 
-function askRevoke(visit: Visit, key: ListedKey, cancel: string): Html {
+function askRevoke(visit: Visit, key: ShownKeyRow, cancel: string): Html {
   const used =
     key.last_used_at === 0 ? html`It was never used.` : html`It was used ${time(key.last_used_at, visit.now)}.`;
   const fields = html`<p>${nameOf(key)} is refused from the next request on, and cannot be restored. ${used}</p>
@@ -188,8 +189,8 @@ ${hiddenField("key", key.id)}`;
 export function shownKey({ address }: Pick<Visit, "address">, { key, org, note }: ShownKey): Html {
   const blocks = pasteBlocks({ address, org, key }).map(
     ({ name, where, text }, index) =>
-      html`<details class="paste"${index === 0 && html` open`}><summary>${icon("chevron-right", "12")}${name}</summary><p
-class="sub">${where}</p>${snippet(text)}</details>`,
+      html`<details class="paste"${index === 0 && html` open`}><summary>${icon("chevron-right", "12")}${name}</summary>
+<p class="sub">${where}</p>${snippet(text)}</details>`,
   );
   const more = html`<p class="sub gap-t2">Only a hash of it is stored. ${note}</p><div class="pastes">${blocks}</div>`;
   return secretBox({ title: "The key is created", secret: key, what: "key", more });

@@ -18,7 +18,7 @@ import {
   rotationBody,
   shownKey,
 } from "../components/api-keys.ts";
-import type { ListedKey } from "../components/api-keys.ts";
+import type { ShownKeyRow } from "../components/api-keys.ts";
 import { formOf, hiddenField, textField, withoutRefusal } from "../components/forms.ts";
 import { icon } from "../components/icon.ts";
 import { card, facts, linkButton, nameCell, padded, pageHead, table } from "../components/layout.ts";
@@ -55,7 +55,7 @@ const ORGANIZATIONS_PER_PAGE = 25;
 /** More than a person can have (api/accounts/own-api-keys.ts). */
 const KEYS_PER_PAGE = 100;
 
-/** Sessions and passwords are no business of the API, so the page asks the logins about them. */
+/** The API does not have sessions and passwords, so the page asks the logins about them. */
 export const createAccountPage = (logins: Pick<Logins, "accountOf">): Page => {
   const show = (visit: Visit, created: string | null): Promise<Content> =>
     showAccount(visit, { account: logins.accountOf(visit.user.name), created });
@@ -212,7 +212,7 @@ function organizationRow(visit: Visit, { name, kind, role, is_default }: Organiz
   }</span></td></tr>`;
 }
 
-function keyCard(visit: Visit, keys: readonly ListedKey[]): Html {
+function keyCard(visit: Visit, keys: readonly ShownKeyRow[]): Html {
   const rights = { mayRevoke: true, mayRotate: true, perPage: KEYS_PER_PAGE };
   const hint =
     "A key has your rights in all of your organizations. Pipelines should have the keys of service accounts.";
@@ -255,8 +255,8 @@ function sessionRow(visit: Visit, session: SessionRow, current: string): Html {
   const end = postTo(
     visit,
     "account/session",
-    html`${hiddenField("id", session.public_id)}<button class="btn btn-s" type="submit">End<span class="vh"> the session at
-${session.address}</span></button>`,
+    html`${hiddenField("id", session.public_id)}<button class="btn btn-s" type="submit">End<span
+class="vh"> the session at ${session.address}</span></button>`,
   );
   const browser = nameCell({
     href: null,
@@ -275,7 +275,8 @@ function themeCard(visit: Visit): Html {
   const options = Object.entries(THEMES).map(
     ([value, text]) => html`<option value="${value}"${value === visit.theme && html` selected`}>${text}</option>`,
   );
-  const fields = html`${hiddenField("next", PATH)}<div class="form-field"><label for="theme">Theme of this browser</label>
+  const fields = html`${hiddenField("next", PATH)}<div class="form-field">
+<label for="theme">Theme of this browser</label>
 <select class="field" id="theme" name="theme">${options}</select></div><div class="form-do"><button class="btn"
 type="submit">Use this theme</button></div>`;
   return card({

@@ -122,7 +122,8 @@ function stateCell(delivery: Delivery, now: number): Html {
   const answer: Value = last_status !== null && `status ${last_status}`;
   const error = last_error && html`<bdi>${last_error}</bdi>`;
   if (state === "delivered")
-    return html`<span class="st">${icon("check")}Delivered</span><div class="sub">${time(finished_at, now)} ${answer}</div>`;
+    return html`<span class="st">${icon("check")}Delivered</span>
+<div class="sub">${time(finished_at, now)} ${answer}</div>`;
   if (state === "dead")
     return html`<span class="st wait">${icon("x")}Given up</span><div class="sub">${tries} ${answer} ${error}</div>`;
   const isFirst = attempts === 0;

@@ -7,7 +7,7 @@ import type { getAction } from "../../../api/notifications/actions.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../../domain/notification/triggers.ts";
 import type { EnvironmentTrigger, FlowTrigger } from "../../../domain/notification/triggers.ts";
 import { invalid } from "../../../errors.ts";
-import { checkGroup } from "../../components/check-group.ts";
+import { checkboxGroup } from "../../components/checkbox-group.ts";
 import { formOf, hiddenField, textArea, textField } from "../../components/forms.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -17,7 +17,7 @@ import { isKnownTarget, readTargetFields, targetFields, withTargetErrors } from 
 import type { SentTarget, ShownTarget } from "./target-fields.ts";
 
 export type Action = AnswerOf<typeof getAction>;
-export type ActionKind = "env" | "flow";
+type ActionKind = "env" | "flow";
 
 type Trigger = EnvironmentTrigger | FlowTrigger;
 
@@ -45,7 +45,7 @@ export const triggerWord = (trigger: string): string =>
 /** Names up to which they are boxes to check; more are typed. */
 const MAX_BOXES = 40;
 
-export const kindOf = (text: string | null): ActionKind => (text === "flow" ? "flow" : "env");
+export const actionKind = (text: string | null): ActionKind => (text === "flow" ? "flow" : "env");
 const placesField = (kind: ActionKind): "environments" | "flows" => (kind === "env" ? "environments" : "flows");
 const placesOf = (action: Action | null): readonly string[] => action?.environments ?? action?.flows ?? [];
 
@@ -80,7 +80,7 @@ export async function actionForm(
   const triggers = (kind === "env" ? ENVIRONMENT_TRIGGERS : FLOW_TRIGGERS).filter(
     (trigger) => !SILENT.includes(trigger) || action?.triggers.includes(trigger),
   );
-  const fields = html`${hiddenField("kind", kind)}${name}${await placeFields(visit, { kind, action })}${checkGroup(
+  const fields = html`${hiddenField("kind", kind)}${name}${await placeFields(visit, { kind, action })}${checkboxGroup(
     visit,
     {
       form,
@@ -110,7 +110,7 @@ async function placeFields(visit: Visit, { kind, action }: { kind: ActionKind; a
   const all = [...names, ...present.filter((name) => !names.includes(name))];
   if (all.length === 0)
     return html`<p class="hint">${what}: there are none yet. Create one first, and then its action.</p>`;
-  return checkGroup(visit, {
+  return checkboxGroup(visit, {
     form: "put",
     name: placesField(kind),
     legend: what,
@@ -120,8 +120,8 @@ async function placeFields(visit: Visit, { kind, action }: { kind: ActionKind; a
 }
 
 /** Creates or replaces an action. @param before the action as it was; null for a new one @throws AppError */
-export async function putAction({ call }: Visit, fields: Fields, before: Action | null): Promise<void> {
-  const kind = kindOf(before?.type ?? fields.text("kind"));
+export async function submitAction({ call }: Visit, fields: Fields, before: Action | null): Promise<void> {
+  const kind = actionKind(before?.type ?? fields.text("kind"));
   const field = placesField(kind);
   const names = [...new Set(fields.list(field).flatMap((text) => text.split("\n")))].map((name) => name.trim());
   const places = names.filter((name) => name !== "");

@@ -11,9 +11,9 @@ import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
 import { deliveryCard } from "./action-deliveries.ts";
-import { actionForm, kindOf, putAction, triggerWord } from "./action-form.ts";
+import { actionForm, actionKind, submitAction, triggerWord } from "./action-form.ts";
 import type { Action } from "./action-form.ts";
-import { outcome } from "./actions.ts";
+import { lastMessage } from "./actions.ts";
 import { targetAddress, targetWord } from "./target-fields.ts";
 import type { ShownTarget } from "./target-fields.ts";
 
@@ -43,7 +43,7 @@ export const actionPage = page({
   forms: {
     put: form(putEnvironmentAction, async (visit, fields) => {
       const before = await visit.call(getAction, { params: pathOf(visit) });
-      await putAction(visit, fields, before);
+      await submitAction(visit, fields, before);
       return { go: addressOf(visit), done: "saved" };
     }),
     test: form(testAction, async (visit) => {
@@ -90,7 +90,7 @@ async function detail(visit: Visit, action: Action): Promise<Html> {
       facts([
         [action.type === "env" ? "Environments" : "Flows", html`<ul>${links}</ul>`],
         ["Events", html`<ul>${action.triggers.map((trigger) => html`<li>${triggerWord(trigger)}</li>`)}</ul>`],
-        ["Last message", outcome(action, now)],
+        ["Last message", lastMessage(action, now)],
       ]),
     ),
   });
@@ -126,11 +126,12 @@ function targetRow(target: ShownTarget, now: number): Html {
     : success === null
       ? html`<span class="sub">no message yet</span>`
       : html`<span class="sub">delivered ${time(success, now)}</span>`;
-  return html`<li>${tag(targetWord(target["type"]))}<div class="grow"><bdi>${targetAddress(target)}</bdi></div>${state}</li>`;
+  return html`<li>${tag(targetWord(target["type"]))}<div class="grow"><bdi>${targetAddress(target)}</bdi></div>
+${state}</li>`;
 }
 
 async function edit(visit: Visit, action: Action): Promise<Html> {
-  const body = await actionForm(visit, { kind: kindOf(action.type), action, cancel: addressOf(visit) });
+  const body = await actionForm(visit, { kind: actionKind(action.type), action, cancel: addressOf(visit) });
   return card({ id: "h-edit", title: "Edit this action", body: padded(body) });
 }
 

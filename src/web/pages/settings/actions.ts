@@ -11,7 +11,7 @@ import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import { actionForm, kindOf, putAction, triggerWord } from "./action-form.ts";
+import { actionForm, actionKind, submitAction, triggerWord } from "./action-form.ts";
 import { targetWord } from "./target-fields.ts";
 
 type ListedAction = AnswerOf<typeof listActions>[number];
@@ -29,7 +29,7 @@ export const actionsPage = page({
       const name = fields.text("name").trim();
       const taken = (await visit.call(listActions)).some((action) => action.name === name);
       if (taken) throw invalid({ name: `An action with this name already exists [input: ${name}]` });
-      await putAction(visit, fields, null);
+      await submitAction(visit, fields, null);
       const created = (await visit.call(listActions)).find((action) => action.name === name);
       if (!created) throw new AppError("conflict", "The action was deleted meanwhile");
       return { go: visit.to.action(created.number), done: "created" };
@@ -39,7 +39,7 @@ export const actionsPage = page({
 
 async function showCreation(visit: Visit): Promise<Content> {
   const { to, query, refused } = visit;
-  const kind = kindOf(refused?.form === "put" ? refused.fields.text("kind") : query.get("type"));
+  const kind = actionKind(refused?.form === "put" ? refused.fields.text("kind") : query.get("type"));
   const link = (type: "env" | "flow", text: string) => ({
     text,
     href: to.actions({ ask: "create", type }),
@@ -121,7 +121,7 @@ function actionRow({ to, now }: Visit, action: ListedAction): Html {
   const kind = action.type === "env" ? "environments" : "flows";
   return html`<tr>${name}<td class="fill"><bdi>${summary(places, 3)}</bdi><div class="sub">${kind}</div></td>
 <td data-l="To">${targets.join(", ")}</td>
-<td class="r">${outcome(action, now)}</td></tr>`;
+<td class="r">${lastMessage(action, now)}</td></tr>`;
 }
 
 /** The first of several, and how many more there are. */
@@ -131,7 +131,7 @@ function summary(texts: readonly string[], shown: number): string {
 }
 
 /** How the latest messages went. */
-export function outcome(
+export function lastMessage(
   action: Pick<ListedAction, "is_failing" | "last_success_timestamp" | "last_failure_timestamp">,
   now: number,
 ): Html {

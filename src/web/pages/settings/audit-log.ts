@@ -14,7 +14,7 @@ import { fieldsOf } from "../../page/fields.ts";
 import { queryText } from "../../page/links.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
-import { actorIcon, settingsContent } from "./settings-page.ts";
+import { settingsContent } from "./settings-page.ts";
 
 type LogPage = AnswerOf<typeof listAuditLogEntries>;
 type Entry = LogPage["entries"][number];
@@ -160,6 +160,8 @@ const entryTable = (entries: readonly Entry[]): Html =>
     rows: entries.map(entryRow),
   });
 
+const ACTORS = { user: "user", service_account: "service account", operator: "command on the server" } as const;
+
 function entryRow(entry: Entry): Html {
   const { actor, detail } = entry;
   const credential =
@@ -168,13 +170,12 @@ function entryRow(entry: Entry): Html {
       actor.credential.kind === "session" ? "session" : "key"
     } ${actor.credential.id.slice(0, 13)}</span>`;
   const facts = { ...(detail ?? {}), operation: entry.operation, request_id: entry.request_id };
-  const more = html`<details class="detail-json"><summary>Details<span class="vh"> of ${entry.event}</span></summary><pre
-tabindex="0">${JSON.stringify(facts, null, 2)}</pre></details>`;
+  const more = html`<details class="detail-json"><summary>Details<span
+class="vh"> of ${entry.event}</span></summary><pre tabindex="0">${JSON.stringify(facts, null, 2)}</pre></details>`;
   return html`<tr><td class="lead"><span class="strong event">${entry.event}</span>${more}</td>
 <td class="fill"><bdi title="${entry.target}">${entry.target.replace(/^\/api\/v2\//, "")}</bdi></td>
-<td data-l="By"><div class="name-cell">${actorIcon(actor.kind)}<div><bdi>${actor.name}</bdi><div class="sub">${
-    credential ?? (actor.kind === "operator" ? "command on the server" : null)
-  }</div></div></div></td><td class="r">${timestamp(entry.timestamp)}</td></tr>`;
+<td data-l="By"><bdi>${actor.name}</bdi><div class="sub">${ACTORS[actor.kind]} ${credential}</div></td>
+<td class="r">${timestamp(entry.timestamp)}</td></tr>`;
 }
 
 async function memberships(visit: Visit): Promise<Html> {
@@ -218,7 +219,8 @@ function membershipRow({ now }: Visit, event: MembershipEvent): Html {
       : previous_role === null
         ? html`added as ${tag(role)}`
         : html`${tag(previous_role)} to ${tag(role)}`;
-  return html`<tr><td class="lead"><span class="t-name"><bdi>${user}</bdi></span><div class="sub"><bdi>${user_name}</bdi></div></td>
+  return html`<tr><td class="lead"><span class="t-name"><bdi>${user}</bdi></span>
+<div class="sub"><bdi>${user_name}</bdi></div></td>
 <td class="fill">${change}</td><td data-l="By"><bdi>${event.changed_by}</bdi><div class="sub">${event.source}</div></td>
 <td class="r">${time(event.timestamp, now)}</td></tr>`;
 }

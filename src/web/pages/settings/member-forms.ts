@@ -11,7 +11,7 @@ import { ROLE_CHOICES } from "./roles.ts";
 const roleField = (visit: Visit, form: string, value: string): Html =>
   selectField(visit, { form, name: "role", label: "Role", value, choices: ROLE_CHOICES });
 
-/** Two ways to a new member: somebody who has a login, and somebody who gets one. */
+/** Two ways to a new member: a user who can sign in, and one who gets a login. */
 export function addition(visit: Visit): Html {
   const cancel = visit.to.settings("members");
   const known = textField(visit, {
@@ -20,7 +20,7 @@ export function addition(visit: Visit): Html {
     label: "Login name",
     isRequired: true,
     autocomplete: "off",
-    hint: "Of a user of this server",
+    hint: "As the person signs in",
   });
   const added = html`${known}${roleField(visit, "add", "member")}`;
   const created = html`<div class="form-pair">${textField(visit, {
@@ -47,11 +47,11 @@ export function addition(visit: Visit): Html {
   })}${roleField(visit, "create", "member")}`;
   return html`${card({
     id: "h-add",
-    title: "Somebody who can sign in here",
+    title: "A user of this server",
     body: padded(formOf(visit, { name: "add", submit: "Add member", fields: added, cancel })),
   })}${card({
     id: "h-create",
-    title: "Somebody new",
+    title: "A new user",
     note: "gets a password for the first sign-in",
     body: padded(formOf(visit, { name: "create", submit: "Create user", isSecondary: true, fields: created, cancel })),
   })}`;
@@ -89,4 +89,4 @@ export const initialPassword = (
     what: "password",
     more: html`<p class="sub gap-t2">Give it to the person with the login name and the address. It should be replaced on
 the account page after the first sign-in.</p>${snippet(`${address}/login\nLogin name: ${user}`)}`,
-  })}<p>${linkButton(to.settings("members"), "Back to the members")}</p>`;
+  })}<div>${linkButton(to.settings("members"), "Back to the members")}</div>`;

@@ -125,7 +125,8 @@ function memberRow(visit: Visit, member: Member, isShared: boolean): Html {
   const change =
     isShared &&
     !member.role_from_login &&
-    html`<a class="btn btn-s" href="${here({ ask: "role", user: member.user, role: member.role })}">Change role${of}</a>`;
+    html`<a class="btn btn-s" href="${here({ ask: "role", user: member.user, role: member.role })}">Change
+role${of}</a>`;
   const history = to.settings("audit-log", { tab: "memberships", search: member.user });
   const remove =
     isShared &&

@@ -7,10 +7,10 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 
-export type Rule = AnswerOf<typeof listRetentionRules>[number];
+export type RetentionRuleItem = AnswerOf<typeof listRetentionRules>[number];
 
 /** @param rule the rule to change; null for a new one */
-export function ruleForm(visit: Visit, rule: Rule | null): Html {
+export function ruleForm(visit: Visit, rule: RetentionRuleItem | null): Html {
   const days = (name: "trails_after_days" | "evidence_after_days", label: string): Html =>
     textField(visit, {
       form: "rule",
@@ -43,7 +43,7 @@ ${hiddenField("flow", rule.flow ?? "")}`
     id: "h-rule",
     title: rule === null ? "New retention rule" : "Change the retention rule",
     body: padded(formOf(visit, { name: "rule", submit: "Save rule", fields, cancel })),
-    foot: "The rule of a flow replaces that of the organization as a whole: both fields empty keep everything in the flow.",
+    foot: "The rule of a flow replaces that of the organization: two empty fields keep everything in the flow.",
   });
 }
 
@@ -78,7 +78,7 @@ export function holdForm(visit: Visit): Html {
     id: "h-hold",
     title: "Place a legal hold",
     body: padded(formOf(visit, { name: "hold", submit: "Place hold", fields, cancel })),
-    foot: "Nothing under the hold is deleted, whatever the rules say, until somebody releases it.",
+    foot: "Nothing under the hold is deleted, whatever the rules say, until it is released.",
   });
 }
 

@@ -20,14 +20,14 @@ import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { askRelease, askRemoveRule, holdForm, ruleForm } from "./retention-forms.ts";
-import type { Rule } from "./retention-forms.ts";
+import type { RetentionRuleItem } from "./retention-forms.ts";
 import { settingsContent } from "./settings-page.ts";
 
 type Hold = AnswerOf<typeof listLegalHolds>["holds"][number];
 
 const PER_PAGE = 25;
 
-/** Days of a form; null for an empty field, NaN (which the operation refuses) for anything that is no number. */
+/** Days of a form; null for an empty field, NaN for anything else. */
 const daysOf = (text: string): number | null => (text.trim() === "" ? null : Number(text));
 
 export const retentionPage = page({
@@ -116,7 +116,7 @@ const days = (value: number | null): Html =>
     ? html`<span class="muted">never</span>`
     : html`${formatNumber(value)} ${value === 1 ? "day" : "days"}`;
 
-function ruleCard(visit: Visit, rules: readonly Rule[]): Html {
+function ruleCard(visit: Visit, rules: readonly RetentionRuleItem[]): Html {
   const { here, query } = visit;
   const { shown, pages } = sliceOf(query, rules, PER_PAGE);
   const add = html`<span class="right">${linkButton(here({ ask: "rule" }), html`${icon("plus")}New rule`, {
@@ -124,8 +124,8 @@ function ruleCard(visit: Visit, rules: readonly Rule[]): Html {
   })}</span>`;
   const list =
     rules.length === 0
-      ? padded(html`<p>Everything is kept. A rule says after how many days trails, or the files of their evidence, may be
-deleted.</p>`)
+      ? padded(html`<p>Everything is kept. A rule says after how many days trails, or the files of their evidence, may
+be deleted.</p>`)
       : table({
           caption: "Retention rules",
           columns: [
@@ -141,11 +141,12 @@ deleted.</p>`)
     title: "Retention rules",
     more: add,
     body: list,
-    foot: html`<p>Rules delete nothing by themselves: the operator of this server runs <code>assay retention run</code>.</p>`,
+    foot: html`<p>Rules delete nothing by themselves: the operator of this server runs <code>assay retention
+run</code>.</p>`,
   })}${pager(visit, pages)}`;
 }
 
-function ruleRow({ here, to, org }: Visit, rule: Rule): Html {
+function ruleRow({ here, to, org }: Visit, rule: RetentionRuleItem): Html {
   const { flow } = rule;
   const what = flow ?? org;
   const name =
@@ -153,7 +154,8 @@ function ruleRow({ here, to, org }: Visit, rule: Rule): Html {
       ? html`<span class="t-name">The organization</span><div class="sub">every flow without a rule of its own</div>`
       : html`<a class="t-name" href="${to.flow(flow)}"><bdi>${flow}</bdi></a><div class="sub">flow</div>`;
   const of = html`<span class="vh"> the rule of ${what}</span>`;
-  return html`<tr><td class="lead">${name}</td><td class="r num" data-l="Files after">${days(rule.evidence_after_days)}</td>
+  return html`<tr><td class="lead">${name}</td>
+<td class="r num" data-l="Files after">${days(rule.evidence_after_days)}</td>
 <td class="r num" data-l="Trails after">${days(rule.trails_after_days)}</td><td class="r"><span class="row-actions"><a
 class="btn btn-s" href="${here({ ask: "rule", flow })}">Change${of}</a><a class="btn btn-s btn-danger"
 href="${here({ ask: "remove-rule", flow })}">Remove${of}</a></span></td></tr>`;

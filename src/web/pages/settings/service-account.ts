@@ -18,7 +18,7 @@ import {
   rotationBody,
   shownKey,
 } from "../../components/api-keys.ts";
-import type { ListedKey } from "../../components/api-keys.ts";
+import type { ShownKeyRow } from "../../components/api-keys.ts";
 import { formOf, selectField, textField } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
 import { card, facts, padded } from "../../components/layout.ts";
@@ -98,7 +98,7 @@ async function showAccount(visit: Visit, created: string | null): Promise<Conten
   );
 }
 
-function keysCard(visit: Visit, account: Account, keys: readonly ListedKey[]): Html {
+function keysCard(visit: Visit, account: Account, keys: readonly ShownKeyRow[]): Html {
   const { manages, issues } = rightsOver(visit, account);
   const list = keyTable(visit, keys, { mayRevoke: manages, mayRotate: issues });
   const hint = `A key has the privilege of the account: ${account.privilege}. Rotate keys every 90 days.`;
@@ -159,7 +159,7 @@ const deletion = ({ here }: Visit): Html =>
 <a class="btn btn-danger" href="${here({ ask: "delete" })}">${icon("trash")}Delete this account</a>`),
   });
 
-function askDelete(visit: Visit, account: Account, keys: readonly ListedKey[]): Html {
+function askDelete(visit: Visit, account: Account, keys: readonly ShownKeyRow[]): Html {
   const used = keys.reduce((latest, key) => Math.max(latest, key.last_used_at), 0);
   const number = keys.length === 1 ? "1 valid key" : `${keys.length} valid keys`;
   const text = html`<p><b>${account.name}</b> and its ${number} are deleted for good. ${

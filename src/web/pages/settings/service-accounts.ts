@@ -112,7 +112,7 @@ const noAccounts = ({ may, here, to }: Visit, kind: string): Html =>
     : empty({
         icon: "hubot",
         title: "No service accounts yet",
-        text: "A service account belongs to a machine: a pipeline, or what reports an environment. Its keys outlive people.",
+        text: "A service account belongs to a machine: a pipeline, or what reports an environment.",
         actions:
           may(createServiceAccount) &&
           linkButton(here({ ask: "create" }), "New account", { icon: "plus", kind: "primary" }),
@@ -121,14 +121,13 @@ const noAccounts = ({ may, here, to }: Visit, kind: string): Html =>
 async function expiringKeys({ call, to, now }: Visit): Promise<Html | null> {
   const keys = await call(listExpiringApiKeys);
   if (keys.length === 0) return null;
-  const rows = keys
-    .slice(0, MAX_EXPIRING)
-    .map(
-      (key) =>
-        html`<li>${icon("clock")}<div class="grow"><a class="name" href="${to.serviceAccount(key.service_account)}">${
-          key.service_account
-        }</a> <bdi class="muted">${key.description}</bdi></div><span class="st wait">${time(key.expires_at, now)}</span></li>`,
-    );
+  const rows = keys.slice(0, MAX_EXPIRING).map(
+    (key) =>
+      html`<li>${icon("clock")}<div class="grow"><a class="name" href="${to.serviceAccount(key.service_account)}">${
+        key.service_account
+      }</a> <bdi class="muted">${key.description}</bdi></div>
+<span class="st wait">${time(key.expires_at, now)}</span></li>`,
+  );
   return card({
     id: "h-expiring",
     title: "Keys expiring soon",
@@ -182,6 +181,6 @@ async function accountRow({ call, to, now }: Visit, account: Account): Promise<H
 <td class="r" data-l="Used">${last}</td></tr>`;
 }
 
-/** The link to the history of somebody's role. */
+/** The link to the history of a role. */
 export const historyLink = ({ to }: Visit, name: string): Html =>
   moreLink(to.settings("audit-log", { tab: "memberships", search: name }), "History");

@@ -9,7 +9,7 @@ import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { pageHead } from "../../components/layout.ts";
 import { html } from "../../html.ts";
-import type { Html, Value } from "../../html.ts";
+import type { Value } from "../../html.ts";
 import type { Content, Crumb, Visit } from "../../page/page.ts";
 
 type Restricted = Parameters<Visit["may"]>[0];
@@ -50,7 +50,3 @@ export function settingsContent(
 <div class="cols-settings"><nav class="nav" aria-label="Settings">${links}</nav><div class="stack">${main}</div></div>`,
   };
 }
-
-/** A person, with an icon in front. */
-export const actorIcon = (kind: "user" | "service_account" | "operator"): Html =>
-  icon(kind === "user" ? "person" : kind === "service_account" ? "hubot" : "server");

@@ -143,7 +143,8 @@ function enabled(visit: Visit, product: Kind, { hook, secret }: { hook: Hook; se
     id: `h-${kind}`,
     title: `From ${name}`,
     more: html`<span class="row right"><a class="btn btn-s" href="${ask("rotate")}">Replace secret<span class="vh"> of
-${name}</span></a><a class="btn btn-s btn-danger" href="${ask("remove")}">Turn off<span class="vh"> ${name}</span></a></span>`,
+${name}</span></a><a class="btn btn-s btn-danger" href="${ask("remove")}">Turn off<span
+class="vh"> ${name}</span></a></span>`,
     body: padded(html`${box}${known}${settings}`),
   });
 }
@@ -171,8 +172,8 @@ function sonarFields(visit: Visit, settings: Readonly<Record<string, string>>): 
 }
 
 function askRotate(visit: Visit, { kind, name }: Kind): Html {
-  const fields = html`<p>The present secret is refused at once. Until the new one is entered in ${name}, what it sends is
-not recorded.</p>${hiddenField("kind", kind)}`;
+  const fields = html`<p>The present secret is refused at once. Until the new one is entered in ${name}, what it sends
+is not recorded.</p>${hiddenField("kind", kind)}`;
   const cancel = visit.to.settings("webhooks");
   return card({
     id: "h-rotate",

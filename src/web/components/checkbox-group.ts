@@ -2,11 +2,11 @@
 import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import type { Visit } from "../page/page.ts";
-import { checkbox } from "./forms.ts";
+import { checkbox, hiddenField } from "./forms.ts";
 import { icon } from "./icon.ts";
 
 /** @param name of the field in the operation, which takes the list of what is checked */
-export function checkGroup(
+export function checkboxGroup(
   visit: Pick<Visit, "refused">,
   {
     form,
@@ -30,9 +30,10 @@ export function checkGroup(
   const boxes = choices.map(({ value, text, hint: note }) =>
     checkbox(visit, { form, name, label: text, value, hint: note, isChecked: checked.includes(value) }),
   );
+  // A browser sends nothing for a box that is not checked: with the hidden field, the error has its place.
   return html`<fieldset class="check-group"${described !== "" && html` aria-describedby="${described}"`}><legend>${
     legend
-  }</legend><div class="checks">${boxes}</div>${
+  }</legend>${hiddenField(name, "")}<div class="checks">${boxes}</div>${
     error !== null && html`<p class="field-error" id="${id}-error">${icon("alert-fill", "12")}${error}</p>`
   }${hint && html`<p class="hint" id="${id}-hint">${hint}</p>`}</fieldset>`;
 }
