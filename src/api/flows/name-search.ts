@@ -176,11 +176,10 @@ export const searchNames = operation({
   tag: "Search",
   summary: "Find anything by its name, fingerprint or commit",
   description:
-    "In groups by kind. Flows, environments, policies, controls, repositories and service accounts match by any part of their name, " +
-    "case-insensitively; trails and artifacts by its beginning, and the latest trails and running artifacts by any " +
-    "part. A fingerprint or commit matches by its first 5 characters or more. Service accounts are " +
-    "found by roles that may read them. Archived flows, environments and " +
-    "controls are left out.",
+    "In groups by kind. Flows, environments, policies, controls, repositories and service accounts match by any part " +
+    "of their name, case-insensitively; trails and artifacts by its beginning, and the latest trails and running " +
+    "artifacts by any part. A fingerprint or commit matches by its first 5 characters or more. Archived flows, " +
+    "environments and controls are left out. Service accounts are found by roles that may read them.",
   permission: "flow:read",
   audit: null,
   params: OrgPath,
