@@ -39,7 +39,7 @@ export type ServeOptions = {
   /** Restores the data directory as it was before this start. Called when the start fails, while the lock is held. */
   undoDirectory?: () => void;
   /** Runs on the opened store before clients can connect. An error aborts the start. */
-  beforeListening?: (data: { db: Db; store: Store }) => void;
+  beforeListening?: (data: { db: Db; store: Store }) => void | Promise<void>;
 };
 
 type CloseReason = "stop" | "failed start";

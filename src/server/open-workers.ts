@@ -111,7 +111,7 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
     const monotonic = (): number => performance.now() / 1_000;
     clock = createClockWatch({ store, writer, logger, now: systemSources.now, monotonic });
     await releaseInterruptedJobs({ store, writer, logger, isReadOnly: () => diskGuard.readOnlyReason() !== null });
-    options.beforeListening?.({ db, store });
+    await options.beforeListening?.({ db, store });
     const hasUsers = store.users.count() > 0;
     const setup = hasUsers ? null : openSetupToken(directory);
     if (hasUsers) removeSetupToken(directory);

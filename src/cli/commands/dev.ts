@@ -6,6 +6,7 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { readTokenFile } from "../../auth/first-admin.ts";
+import { createPasswordHasher } from "../../auth/password-hashing.ts";
 import type { Instance } from "../../server/instance.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
 import { runTransaction } from "../data-directory.ts";
@@ -31,7 +32,7 @@ export const dev: Command = {
   details: [
     "Like assay serve, with these differences: the data directory defaults to .assay-dev and the log level to " +
       "warn, responses are checked against the OpenAPI document, and the first start creates organization " +
-      `${ORGANIZATION} with admin ${USER} and an API key. Prints the key, the settings of the Kosli CLI, and a ` +
+      `${ORGANIZATION} with admin ${USER} and an API key. Prints the key, which is also the password of ${USER} in the web pages, the settings of the Kosli CLI, and a ` +
       "shell script that records a first attestation and reports an environment.",
   ],
   options: {},
@@ -42,16 +43,20 @@ export const dev: Command = {
     return runServer(args, io, {
       configuration: dev.configuration,
       checkResponses: true,
-      setUp: (data, directory) => {
-        key = setUp(data, directory);
+      setUp: async (data, directory) => {
+        const { key: found, isNew } = setUp(data, directory);
+        key = found;
+        await givePassword(data, { key, isNew });
       },
       announce: (instance) => announceDev(instance, key),
     });
   },
 };
 
+type DevKey = { key: string; isNew: boolean };
+
 /** Creates the developer's organization, user and key where they are missing. @returns a live key. */
-function setUp(data: Data, directory: string): string {
+function setUp(data: Data, directory: string): DevKey {
   const { store } = data;
   const file = join(directory, KEY_FILE);
   const user = store.users.find(USER);
@@ -62,7 +67,7 @@ function setUp(data: Data, directory: string): string {
   }
   const stored = readTokenFile(file);
   const known = stored === null ? null : store.apiKeys.find(keyDigest(stored));
-  if (stored !== null && known && store.apiKeys.isActive(known)) return stored;
+  if (stored !== null && known && store.apiKeys.isActive(known)) return { key: stored, isNew: false };
 
   // The file is written first: a start that crashes in between leaves an unknown key in it, which the next replaces.
   const key = newSecret();
@@ -85,20 +90,30 @@ function setUp(data: Data, directory: string): string {
       ),
     );
   }
-  return key;
+  return { key, isNew: true };
+}
+
+/** Makes a new key the password of the developer in the web pages; one that they chose later stays. */
+async function givePassword({ db, store }: Data, { key, isNew }: DevKey): Promise<void> {
+  const user = store.users.find(USER);
+  if (!user || (!isNew && store.passwords.find(user.id) !== null)) return;
+  const hash = await createPasswordHasher().hash(key);
+  runTransaction({ db, store }, () => createOperatorChanges(store, "dev").setPassword(user, hash));
 }
 
 function announceDev(instance: Instance, key: string): Announcement {
   const { text, fields } = announceAddresses(instance);
+  const pages = `${instance.baseUrl}/${ORGANIZATION}`;
   const environment = { KOSLI_HOST: instance.baseUrl, KOSLI_ORG: ORGANIZATION, KOSLI_API_TOKEN: key, KOSLI_FLOW: FLOW };
   const script = firstAttestationScript(environment);
   return {
     text:
-      `${text}organization: ${ORGANIZATION}\nAPI key: ${key}\n\n` +
+      `${text}web pages: ${pages} (sign in as ${USER} with the API key as password)\n` +
+      `organization: ${ORGANIZATION}\nAPI key: ${key}\n\n` +
       "Paste this script into a shell to record a first attestation, report what runs in an\n" +
       "environment, and query the verdicts. Its four export lines also configure the Kosli CLI:\n\n" +
       `${script}\n`,
-    fields: { ...fields, organization: ORGANIZATION, api_key: key, environment, script },
+    fields: { ...fields, pages, user: USER, organization: ORGANIZATION, api_key: key, environment, script },
   };
 }
 

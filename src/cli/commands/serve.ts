@@ -93,7 +93,7 @@ type ServerRules = {
   configuration?: ConfigurationRules | undefined;
   checkResponses: boolean;
   /** Runs on the opened store before the bootstrap file is applied and before clients can connect. */
-  setUp?: (data: Data, directory: string) => void;
+  setUp?: (data: Data, directory: string) => void | Promise<void>;
   /** Renders the output once the server listens; `announceAddresses` by default. */
   announce?: (instance: Instance) => Announcement;
   /** Replaces the view of the machine in tests. */
@@ -193,8 +193,8 @@ async function start(
       derivesBaseUrl: sources.baseUrl === "default",
       checkResponses: rules.checkResponses,
       undoDirectory: () => before.undo(),
-      beforeListening(data) {
-        rules.setUp?.(data, directory);
+      async beforeListening(data) {
+        await rules.setUp?.(data, directory);
         const text = applyBootstrap(data, settings);
         if (before.isFresh) heldText = text;
         else io.stdout(text);

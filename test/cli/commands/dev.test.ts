@@ -2,6 +2,7 @@ import { readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { createPasswordHasher } from "../../../src/auth/password-hashing.ts";
 import { auditOf, cli, countRows, inDirectory, look, start } from "../in-process.ts";
 
 const test = suite("cli/commands/dev");
@@ -20,6 +21,12 @@ async function run(directory: string, ...options: string[]) {
   return { ...fields, status: response.status };
 }
 
+const isPassword = (data: string, password: string): Promise<boolean> =>
+  createPasswordHasher().verify(
+    password,
+    look(data, (store) => store.passwords.find(store.users.find("dev")?.id ?? 0)),
+  );
+
 test("the first start creates an organization, a user and a key; later starts print the same key", () =>
   inDirectory(async (directory) => {
     const first = await run(directory);
@@ -28,10 +35,14 @@ test("the first start creates an organization, a user and a key; later starts pr
     const data = join(directory, ".assay-dev");
     assert.is(statSync(join(data, "dev-key")).mode & 0o777, 0o600);
     assert.is(readFileSync(join(data, "dev-key"), "utf8"), `${first.api_key}\n`);
-    const { listening, base_url, reference, script, ...rest } = first;
-    assert.equal({ base_url, reference }, { base_url: listening, reference: `${listening}/api/v2/doc/` });
+    const { listening, base_url, reference, pages, script, ...rest } = first;
+    assert.equal(
+      { base_url, reference, pages },
+      { base_url: listening, reference: `${listening}/api/v2/doc/`, pages: `${listening}/acme` },
+    );
     assert.match(script, `export KOSLI_HOST='${listening}'\n`);
     assert.equal(rest, {
+      user: "dev",
       organization: "acme",
       api_key: first.api_key,
       status: 200,
@@ -42,6 +53,8 @@ test("the first start creates an organization, a user and a key; later starts pr
         KOSLI_FLOW: "first-flow",
       },
     });
+
+    assert.ok(await isPassword(data, first.api_key), "the key is the password in the web pages");
 
     const [rows, audit] = [countRows(data), auditOf(data)];
     const second = await run(directory);
@@ -67,7 +80,10 @@ test("keeps the developer's changes and replaces a revoked, lost or damaged key"
       ]),
       [1, 0],
     );
-    assert.is(auditOf(data).at(-1), 'dev api_key.created - {"owner":"dev","description":"assay dev","expires_at":0}');
+    const created = 'dev api_key.created - {"owner":"dev","description":"assay dev","expires_at":0}';
+    assert.is(auditOf(data).at(-2), created);
+    assert.match(String(auditOf(data).at(-1)), /^dev user\.password_set /);
+    assert.ok(await isPassword(data, second.api_key), "the new key is the password");
 
     writeFileSync(join(data, "dev-key"), "not a key");
     const third = await run(directory, "--data", "d");
