@@ -76,8 +76,8 @@ export async function buildClient(root: string): Promise<ClientBuild> {
 const PARTIAL = ".partial";
 
 /**
- * Makes a directory contain exactly these files. Each is replaced at once, and only if it changes: tests that run at the
- * same time read them.
+ * Makes a directory contain exactly these files. Each is replaced at once, and only if it changes: tests that run at
+ * the same time read them.
  */
 function replaceFiles(directory: string, contents: ReadonlyMap<string, Buffer | string>): void {
   for (const name of readdirSync(directory))

@@ -11,7 +11,7 @@ import type { PolicyDocument } from "../domain/policy/ast.ts";
 import { dumpPolicy } from "../domain/policy/document.ts";
 import { presentRuleVerdicts } from "../domain/policy/evaluate.ts";
 import type { Instances } from "../domain/snapshot/normalize.ts";
-import { isListOf, isNumber, readStoredJson } from "../domain/stored-json.ts";
+import { isListOf, isNumber, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type {
@@ -306,10 +306,10 @@ function presentPolicies(
   parts: readonly Part[],
   rows: readonly Row[],
 ): Static<typeof AppliedPolicy>[] {
-  const versionIds = new Set(
-    parts.flatMap(({ snapshot }) => readStoredJson(snapshot.policy_versions_json, isNumberList)),
-  );
-  if (versionIds.size === 0) return [];
+  const lists = parts.map(({ snapshot }) => readStoredJsonOrNull(snapshot.policy_versions_json, isNumberList));
+  const versionIds = new Set(lists.flatMap((ids) => ids ?? []));
+  const unreadable = lists.includes(null) ? [UNREADABLE_POLICY] : [];
+  if (versionIds.size === 0) return unreadable;
   const failing = new Map([...versionIds].map((id) => [id, [] as { name: string; fingerprint: string }[]]));
   for (const { row, stored } of rows) {
     if (row.now === 0 || row.compliant !== 0) continue;
@@ -317,7 +317,7 @@ function presentPolicies(
       if (status === "NON-COMPLIANT") failing.get(version_id)?.push({ name: row.name, fingerprint: row.fingerprint });
   }
   const policies = context.store.snapshots.findPolicyVersions(versionIds);
-  return [...versionIds].flatMap((id) => {
+  const shown = [...versionIds].flatMap((id) => {
     const policy = policies.get(id);
     if (!policy) return [];
     const document = context.findDocument(id);
@@ -329,6 +329,7 @@ function presentPolicies(
       failing_artifacts: failing.get(id) ?? [],
     };
   });
+  return [...shown, ...unreadable];
 }
 
 /** Marked in the name of a rule: an unreadable policy must not look like a policy without rules. */
@@ -339,4 +340,13 @@ const UNREADABLE_DUMP: Dump = {
     trail_compliance: { required: false, exceptions: [] },
     attestations: [{ if_condition: null, name: UNREADABLE, type: "*", must_be_compliant: true, for_control: null }],
   },
+};
+
+/** In place of policies that a damaged record does not tell: a snapshot must not look as if none had been in force. */
+const UNREADABLE_POLICY: Static<typeof AppliedPolicy> = {
+  id: "",
+  name: UNREADABLE,
+  version: 0,
+  policy_dump: UNREADABLE_DUMP,
+  failing_artifacts: [],
 };

@@ -34,7 +34,7 @@ type AnswerAt<R, Status> = Status extends keyof R
 export type AnswerOf<O extends Callable> = AnswerAt<O["responses"], 200> | AnswerAt<O["responses"], 201>;
 
 /** A text file of a form, such as a template. */
-export type TextFile = { filename: string; text: string };
+type TextFile = { filename: string; text: string };
 
 /** What a call brings. Path and query parameters may be text, as in a URL, or values. */
 export type CallInput<O extends Callable> = {

@@ -126,7 +126,7 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "environments", path: "/acme/environments" },
   { name: "environments-fresh", path: "/fresh/environments" },
   { name: "environments-edge", path: "/edge/environments" },
-  { name: "environment-new", path: "/acme/environments/new" },
+  { name: "environment-new", path: "/acme/environments?ask=create" },
   { name: "environment", path: "/acme/environments/production-eu" },
   { name: "environment-reader", path: "/acme/environments/production-eu", as: "auditor" },
   { name: "environment-unknown", path: "/acme/environments/load-test" },

@@ -1,4 +1,4 @@
-/** All pages of the web interface on the story: every link leads somewhere, and no role gets more than the API gives. */
+/** All pages of the web interface on the story: every link leads somewhere, and no role gets more than from the API. */
 import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -114,6 +114,7 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   org: ACME,
   flow: "backend-api",
   trail: "release-2.41.0",
+  env: "staging",
   environment: "staging",
   snapshot: "1",
   policy: "prod-baseline",

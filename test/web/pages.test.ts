@@ -175,7 +175,7 @@ test("creating a flow under a name that exists changes nothing", async () => {
   assert.is(await descriptionOf(at, "payments"), "");
 });
 
-test("a form without the token of the session, or from another site, changes nothing and keeps its fields", async () => {
+test("a form without the token of the session, or from another site, changes nothing and stays", async () => {
   const { at, browser } = await given();
   await server.given.flow(at, { name: "payments" });
   const path = `/${at.org}/flows/payments?tab=settings`;

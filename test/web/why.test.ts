@@ -90,7 +90,7 @@ function assertShows(page: Page, words: readonly string[]): void {
 const markedLines = ({ text }: Page): number[] =>
   [...text.matchAll(/<li id="L(\d+)" class="hit">/g)].map(([, line]) => Number(line));
 
-test("an artifact shows who refuses it, the causes apart from the rules, and what would make it compliant", async () => {
+test("an artifact shows who refuses it, the causes apart from rules, and what would mend it", async () => {
   const { browser, path, trail, flow, environment, policy, fingerprint } = await failing();
   const page = await browser.get(path);
   assertShows(page, [

@@ -38,8 +38,13 @@ type Line = {
 /** Served by middleware of their own, and therefore in no list of operations. */
 const PAGES: readonly string[] = ["get_api_docs", "get_ready"];
 
-/** Query parameters in addition to those of the table, each by a rule in the text of the contract. */
+/** Query parameters in addition to those of the table: by a rule in the text of the contract, or bounds of ours. */
 const FURTHER: Readonly<Record<string, readonly string[]>> = {
+  environment_diff: ["limit"],
+  get_env_events: ["search", "kind"],
+  get_snapshot: ["page", "per_page", "show"],
+  list_allowlist: ["page", "per_page", "env_name", "fingerprint", "in_force"],
+  list_envs: ["counts"],
   // Clients send the names in the body or here.
   detach_policy_from_env: ["policy_names"],
   // The pages of a flow filter its lists.

@@ -11,7 +11,7 @@ export type Mark = {
   kind: "cause" | "new";
 };
 
-export type LineMessage = { line: number; text: Value };
+type LineMessage = { line: number; text: Value };
 
 /** Lines of a text that are shown; the rest is a download. */
 const MAX_LINES = 2_000;

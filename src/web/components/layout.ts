@@ -200,6 +200,3 @@ export const reasonsBox = ({
     reasons.length > 0 && html`<ul>${reasons.map((reason) => html`<li>${reason}</li>`)}</ul>`
   }${actions && html`<div class="why-do">${actions}</div>`}</div></div>`;
 };
-
-/** Text that a person wrote in several lines. */
-export const prose = (text: string): Html => html`<p class="prose">${text}</p>`;

@@ -11,7 +11,7 @@ const DAY = 24 * HOUR;
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"] as const;
 
 /** `2 h ago`, `in 6 days`, `12 Oct`, `12 Oct 2025`. @param seconds epoch seconds */
-export function formatRelative(seconds: number, now: number): string {
+function formatRelative(seconds: number, now: number): string {
   const age = now - seconds;
   const distance = Math.abs(age);
   if (distance < MINUTE) return age >= 0 ? "just now" : "in a moment";

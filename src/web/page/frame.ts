@@ -65,6 +65,12 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
   const main = html`<main class="page" id="main" tabindex="-1">${doneMessage(visit)}${content.main}</main>`;
   const body = content.drawer ? html`<div class="with-drawer">${main}${content.drawer}</div>` : main;
   const live = content.live && html` data-live="${to.path("live")}${liveQuery(org, content.live)}"`;
+  const side = org === "" ? outsideNavigation(to, surroundings) : sideNavigation(visit, content.section, surroundings);
+  const top = html`<header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
+${themeButton(visit, surroundings.theme)}${accountLink(visit)}</header>`;
+  const bottom = org !== "" && bottomBar(to, content.section);
+  // Within the part that scripts replace, so that a new content brings its icons.
+  const symbols = iconSymbols(html`${side}${top}${body}${bottom}`.text);
   return documentOf({
     title: [content.title, org].filter(Boolean).join(" - "),
     to,
@@ -73,14 +79,13 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
     hasEditor: content.hasEditor ?? false,
     body: html`<a class="skip" href="#main">Skip to content</a>
 <div class="app">
-${org === "" ? outsideNavigation(to, surroundings) : sideNavigation(visit, content.section, surroundings)}
+${side}
 <div class="app-main">
-<header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
-${themeButton(visit, surroundings.theme)}${accountLink(visit)}</header>
-<div id="page" data-hx-boost:inherited="target:#page select:#page swap:outerHTML"${live}>${body}</div>
+${top}
+<div id="page" data-hx-boost:inherited="target:#page select:#page swap:outerHTML"${live}>${symbols}${body}</div>
 </div>
 </div>
-${org !== "" && bottomBar(to, content.section)}`,
+${bottom}`,
   });
 }
 
@@ -104,8 +109,8 @@ export function plain(
     surroundings,
     isSignedIn: false,
     hasEditor: false,
-    body: html`<header class="plain-top"><a class="plain-mark" href="${to.path("login")}">${MARK}Assay</a>
-<span class="sub">${readBuildInfo().version}</span>
+    body: html`${iconSymbols(main.text)}<header class="plain-top">
+<a class="plain-mark" href="${to.path("login")}">${MARK}Assay</a><span class="sub">${readBuildInfo().version}</span>
 <nav aria-label="Pages">${links}<a href="${to.guide()}">API reference</a></nav></header>
 <main class="plain" id="main"><h1>${title}</h1>
 ${main}
@@ -139,7 +144,7 @@ function documentOf(page: {
 <link rel="stylesheet" href="${file("assay.css")}">
 ${scripts.map((name) => html`<script defer src="${file(name)}"></script>`)}
 </head>
-<body${isSignedIn && html` data-editor-script="${file("editor.js")}"`}>${iconSymbols(body.text)}${body}
+<body${isSignedIn && html` data-editor-script="${file("editor.js")}"`}>${body}
 </body>
 </html>
 `.text;

@@ -194,4 +194,4 @@ export const DONE = {
   session: "The session was ended.",
   sessions: "All your other sessions were ended.",
 } as const;
-export type DoneKey = keyof typeof DONE;
+type DoneKey = keyof typeof DONE;

@@ -154,7 +154,7 @@ function controlRow({ to, now }: Visit, control: ControlPage["controls"][number]
   const name = nameCell({
     href: to.control(control.identifier),
     name: html`<span class="line-2"><bdi>${control.name}</bdi></span>`,
-    sub: html`<span class="id">${control.identifier}</span>${
+    sub: html`<code class="line-2">${control.identifier}</code>${
       control.description && html`<span class="line-2">${control.description}</span>`
     }`,
   });

@@ -11,13 +11,13 @@ import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 
 export type ShownSnapshot = AnswerOf<typeof getSnapshot>;
-export type Artifact = ShownSnapshot["artifacts"][number];
+export type ListedArtifact = ShownSnapshot["artifacts"][number];
 
 /** Reasons that a row shows; the explanation has all of them. */
 const MAX_REASONS = 4;
 
 /** What a snapshot changed about an artifact, in words; null where nothing. */
-export function changeOf({ annotation: { type, was, now } }: Artifact): string | null {
+export function changeOf({ annotation: { type, was, now } }: ListedArtifact): string | null {
   const words: Readonly<Record<string, string>> = {
     exited: "exited",
     "became-compliant": "became compliant",
@@ -37,7 +37,7 @@ export function artifactName(name: string): Html {
 }
 
 /** The page of an artifact; null without provenance. */
-export function artifactHref({ to }: Visit, { flows: [flow], fingerprint: value }: Artifact): string | null {
+export function artifactHref({ to }: Visit, { flows: [flow], fingerprint: value }: ListedArtifact): string | null {
   if (!flow || value === "") return null;
   // The address that the API gives names the record, of which a flow may have several with this fingerprint.
   const id = URL.canParse(flow.html_url) ? new URL(flow.html_url).searchParams.get("artifact_id") : null;
@@ -47,7 +47,7 @@ export function artifactHref({ to }: Visit, { flows: [flow], fingerprint: value 
 /** `tr` elements; those of a logical environment in groups, each a `tbody`. */
 export function artifactRows(visit: Visit, { artifacts, index }: ShownSnapshot, environment: string): Html[] {
   const isGrouped = artifacts.some(({ environment_name: member }) => member !== undefined);
-  const rowsOf = (artifact: Artifact): Html =>
+  const rowsOf = (artifact: ListedArtifact): Html =>
     artifactRow(visit, artifact, { environment, index, owner: artifact.environment_name ?? environment });
   if (!isGrouped) return artifacts.map(rowsOf);
   const groups = Map.groupBy(artifacts, ({ environment_name: member }) => member ?? "");
@@ -61,7 +61,7 @@ href="${visit.to.environment(member)}"><bdi>${member}</bdi></a></span></th></tr>
 /** The snapshot that is shown. `owner`: the environment in which the artifact runs, maybe a member. */
 type Place = { environment: string; index: number; owner: string };
 
-function artifactRow(visit: Visit, artifact: Artifact, place: Place): Html {
+function artifactRow(visit: Visit, artifact: ListedArtifact, place: Place): Html {
   const { name, fingerprint: value, annotation } = artifact;
   const href = artifactHref(visit, artifact);
   const label = artifactName(name);
@@ -86,14 +86,14 @@ class="flow">${provenance(visit, artifact)}</td>
   }`;
 }
 
-function stateOf({ annotation, compliant, allowed }: Artifact): Html {
+function stateOf({ annotation, compliant, allowed }: ListedArtifact): Html {
   if (annotation.now === 0) return badge("not_applicable", { word: "Exited" });
   if (compliant === true && allowed) return badge("allowlisted");
   return badge(stateOfVerdict(compliant));
 }
 
 /** How many of the policies are satisfied, with a link to the explanation. */
-function decisions({ policy_decisions: all, annotation }: Artifact, why: string | null): Html | null {
+function decisions({ policy_decisions: all, annotation }: ListedArtifact, why: string | null): Html | null {
   if (all.length === 0 || annotation.now === 0) return null;
   const failing = all.filter(({ status }) => status === "NON-COMPLIANT");
   const text =
@@ -107,7 +107,7 @@ function decisions({ policy_decisions: all, annotation }: Artifact, why: string 
   return html`<div class="sub">${why === null ? text : html`<a href="${why}"><span>${text}</span></a>`}</div>`;
 }
 
-function provenance({ to }: Visit, { flows }: Artifact): Html {
+function provenance({ to }: Visit, { flows }: ListedArtifact): Html {
   const [first, ...more] = flows;
   if (!first) return html`<span class="muted nowrap">No provenance</span>`;
   const trail =
@@ -119,7 +119,7 @@ function provenance({ to }: Visit, { flows }: Artifact): Html {
   )}${more.length > 0 && html`<span>and ${more.length} more ${more.length === 1 ? "flow" : "flows"}</span>`}</div>`;
 }
 
-function sinceCell({ creationTimestamp: starts, commit_lead_time: lead }: Artifact, now: number): Html {
+function sinceCell({ creationTimestamp: starts, commit_lead_time: lead }: ListedArtifact, now: number): Html {
   const known = starts.filter((start) => start > 0);
   const since = known.length === 0 ? null : known.reduce((first, start) => Math.min(first, start));
   return html`<td class="r" data-l="Since">${time(since, now)}${
@@ -130,7 +130,7 @@ function sinceCell({ creationTimestamp: starts, commit_lead_time: lead }: Artifa
 /** Below the row: why it fails, or why it is accepted all the same; null where nothing needs an explanation. */
 function detailsOf(
   { may, now, to }: Visit,
-  artifact: Artifact,
+  artifact: ListedArtifact,
   { why, place }: { why: string | null; place: Place },
 ): Html | null {
   const { reasons_for_incompliance: reasons, annotation, allowed, compliant, fingerprint: value } = artifact;
@@ -148,6 +148,6 @@ function detailsOf(
     html`<a href="${to.environment(place.owner, { tab: "settings", allow: value, name: artifact.name })}">Allow it</a>`;
   const links = html`${why !== null && html`<a href="${why}">Why?</a>`} ${allow}`;
   return html`<ul class="reasons">${shown}${
-    rest > 0 && html`<li class="muted">and ${formatNumber(rest)} more reasons</li>`
+    rest > 0 && html`<li class="muted">and ${formatNumber(rest)} more ${rest === 1 ? "reason" : "reasons"}</li>`
   }<li class="reason-links">${links}</li></ul>`;
 }

@@ -30,7 +30,7 @@ const GROUPS: readonly { key: GroupKey; title: string; icon: IconName; look: str
 ];
 
 /** What a form asks to compare; empty texts before it was submitted. */
-export type Sides = { left: string; right: string };
+type Sides = { left: string; right: string };
 
 /** @param action where the form leads @param keep fields of the page that must stay */
 export async function diffView(

@@ -9,7 +9,7 @@ import type { Content, Visit } from "../../page/page.ts";
 import { allowlistForms } from "./allowlist.ts";
 import { environmentDeployments } from "./deployments.ts";
 import { diffTab } from "./diff.ts";
-import { eventsTab } from "./events.ts";
+import { environmentEvents } from "./events.ts";
 import { crumbsOf, environmentHead, environmentTabs, shownTabs } from "./head.ts";
 import type { Tab } from "./head.ts";
 import type { Moment } from "./history.ts";
@@ -18,13 +18,13 @@ import { policiesTab, policyForms } from "./policies.ts";
 import { readSnapshot } from "./running.ts";
 import type { ShownSnapshot } from "./artifact-rows.ts";
 import { settingsForms, environmentSettings } from "./settings.ts";
-import { snapshotContent } from "./snapshot-page.ts";
+import { snapshotPageOf } from "./snapshot-page.ts";
 import { reportCommand } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 type TabBody = (visit: Visit, environment: ShownEnvironment) => Promise<Html> | Html;
 const BODIES: Readonly<Record<Exclude<Tab, "running">, TabBody>> = {
-  events: eventsTab,
+  events: environmentEvents,
   log: logTab,
   policies: policiesTab,
   diff: diffTab,
@@ -63,7 +63,7 @@ async function showRunning(visit: Visit, environment: ShownEnvironment): Promise
   const found = await findSnapshot(visit, environment, moment);
   if (!found) return showUnreported(visit, environment);
   const live = moment === null ? { environment: environment.name } : null;
-  return snapshotContent(visit, { environment, ...found, live });
+  return snapshotPageOf(visit, { environment, ...found, live });
 }
 
 /** The snapshot in force at the time in the address, else the latest one; null before the first one. */

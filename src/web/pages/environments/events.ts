@@ -22,7 +22,7 @@ const KINDS = ["started", "exited", "changed"] as const;
 const PERIODS = { "1": "1days", "7": "7days", "30": "30days", "90": "90days" } as const;
 const NAMES = ["search", "kind", "days", "repo"] as const;
 
-export async function eventsTab(visit: Visit, environment: ShownEnvironment): Promise<Html> {
+export async function environmentEvents(visit: Visit, environment: ShownEnvironment): Promise<Html> {
   const { call, query, here } = visit;
   const kind = KINDS.find((one) => one === query.get("kind"));
   const period = PERIODS[query.get("days") as keyof typeof PERIODS];

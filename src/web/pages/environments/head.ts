@@ -12,7 +12,7 @@ import type { Crumb, Visit } from "../../page/page.ts";
 import { formerName, isArchived, isSilent, typeName } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
-export const TABS = ["running", "events", "log", "policies", "diff", "deployments", "settings"] as const;
+const TABS = ["running", "events", "log", "policies", "diff", "deployments", "settings"] as const;
 export type Tab = (typeof TABS)[number];
 
 const TAB_NAMES: Readonly<Record<Tab, string>> = {

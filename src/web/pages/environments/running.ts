@@ -10,7 +10,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { artifactHref, artifactName, artifactRows, changeOf } from "./artifact-rows.ts";
-import type { Artifact, ShownSnapshot } from "./artifact-rows.ts";
+import type { ListedArtifact, ShownSnapshot } from "./artifact-rows.ts";
 import { historyCard } from "./history.ts";
 import type { Moment } from "./history.ts";
 import type { ShownEnvironment } from "./types.ts";
@@ -48,8 +48,9 @@ export async function snapshotView(
     });
   const show = showOf(visit.query);
   const changed = await read("changed", MAX_CHANGES);
-  // Failing artifacts come first, so the first page names those of each policy.
-  const hasFailing = show !== "changed" && snapshot.pagination?.page === 1;
+  // Failing artifacts of a physical environment come first, so the first page names those of each policy.
+  const comeFirst = show === "failing" || (show === "all" && environment.type !== "logical");
+  const hasFailing = comeFirst && snapshot.pagination?.page === 1;
   const failing = hasFailing ? snapshot : await read("failing", PER_PAGE);
   const history = await historyCard(visit, environment, { at: snapshot, moment });
   return html`${history}<div class="cols cols-narrow"><div class="stack">${artifactsCard(visit, {
@@ -121,7 +122,7 @@ function nothing({ here }: Visit, show: Show): Html {
 }
 
 type Mark = { icon: IconName; look: string; word: string };
-const markOf = (artifact: Artifact): Mark => {
+const markOf = (artifact: ListedArtifact): Mark => {
   const { annotation } = artifact;
   if (annotation.now === 0) return { icon: "diff-removed", look: "bad", word: "Exited" };
   return annotation.was === 0
@@ -150,7 +151,7 @@ all</a>`,
   });
 }
 
-function changeItem(visit: Visit, artifact: Artifact): Html {
+function changeItem(visit: Visit, artifact: ListedArtifact): Html {
   const { annotation, name } = artifact;
   const { icon: mark, look, word } = markOf(artifact);
   const href = artifactHref(visit, artifact);

@@ -14,7 +14,7 @@ import { isArchived, typeName } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 /** @param live the environment while the latest snapshot is shown; null for one that does not change */
-export async function snapshotContent(
+export async function snapshotPageOf(
   visit: Visit,
   {
     environment,

@@ -84,7 +84,7 @@ function trailRow({ to, now }: Visit, trail: Trail): Html {
 const MAX_NAMES = 3;
 
 /** What fails and what is missing, by name; null where nothing does. */
-export function trailProblems({ compliance_status: status }: Pick<Trail, "compliance_status">): Html | null {
+function trailProblems({ compliance_status: status }: Pick<Trail, "compliance_status">): Html | null {
   const all = [
     ...status.attestations_statuses,
     ...Object.values(status.artifacts_statuses).flatMap(({ attestations_statuses: own }) => own),

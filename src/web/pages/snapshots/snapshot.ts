@@ -6,14 +6,14 @@ import { getEnvironment } from "../../../api/environments/environments.ts";
 import { page } from "../../page/page.ts";
 import type { Content, Page, Visit } from "../../page/page.ts";
 import { readSnapshot } from "../environments/running.ts";
-import { snapshotContent } from "../environments/snapshot-page.ts";
+import { snapshotPageOf } from "../environments/snapshot-page.ts";
 
 async function show(visit: Visit): Promise<Content> {
   const { call, params } = visit;
   const environment = await call(getEnvironment, { params: { env_name: params["env"] ?? "" } });
   const snapshot = await readSnapshot(visit, environment.name, params["snapshot"] ?? "");
   // A page of the latest snapshot by its index stays at that snapshot; the environment itself follows the latest.
-  return snapshotContent(visit, { environment, snapshot, moment: null, live: { environment: environment.name } });
+  return snapshotPageOf(visit, { environment, snapshot, moment: null, live: { environment: environment.name } });
 }
 
 export const snapshotPages: readonly Page[] = [

@@ -6,7 +6,7 @@ import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { article, capitalized } from "./explained.ts";
-import type { Attestation, Cause } from "./explained.ts";
+import type { Attestation, ShownCause } from "./explained.ts";
 
 /** An attestation, as far as sentences about it need it. */
 type Record = Pick<Attestation, "id" | "name"> & {
@@ -83,7 +83,7 @@ export const passingRecord = (visit: Visit, attestation: Record, place: Place): 
 });
 
 /** The node of a cause. @param find the records that the facts name */
-export function causeNode(visit: Visit, cause: Cause, find: (id: string) => Record | undefined): TreeNode {
+export function causeNode(visit: Visit, cause: ShownCause, find: (id: string) => Record | undefined): TreeNode {
   const { kind, name, type, attestation_id: id } = cause;
   const record = id === null ? undefined : find(id);
   if (kind === "non_compliant_attestation" && record) return failingRecord(visit, record, cause);
@@ -108,20 +108,21 @@ export function causeNode(visit: Visit, cause: Cause, find: (id: string) => Reco
 }
 
 /** The attestation that a cause is about: by its name, by its control, or by its type. */
-function named({ name, control, type }: Cause): Value {
+function named({ name, control, type }: ShownCause): Value {
   if (name !== null) return html`<bdi>${name}</bdi>`;
   if (control !== null) return html`A decision for control <bdi>${control}</bdi>`;
   return type === null || type === "*" ? "An attestation" : html`${capitalized(article(type))} ${type} attestation`;
 }
 
 /** A cause as an item of the box at the top. */
-export function causeSentence(visit: Visit, cause: Cause, find: (id: string) => Record | undefined): Html {
+export function causeSentence(visit: Visit, cause: ShownCause, find: (id: string) => Record | undefined): Html {
   const { kind, name, flow, trail, attestation_id: id } = cause;
   const where = trail !== null && html` in trail <bdi>${trail}</bdi>`;
   if (kind === "non_compliant_attestation" && flow !== null && trail !== null && id !== null) {
     const record = find(id);
     const findings = record === undefined ? null : findingsOf(record);
-    const link = html`<a href="${visit.to.attestation({ flow, trail, id })}"><bdi>${name ?? "An attestation"}</bdi></a>`;
+    const href = visit.to.attestation({ flow, trail, id });
+    const link = html`<a href="${href}"><bdi>${name ?? "An attestation"}</bdi></a>`;
     return html`${link} is not compliant${findings === null ? where : html`: ${findings}`}`;
   }
   if (kind === "missing_attestation") return html`${named(cause)} is missing${where}`;

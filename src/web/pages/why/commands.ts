@@ -37,7 +37,7 @@ const inLines = (parts: readonly string[]): string => parts.filter((part) => par
 const place = (flow: string | null, trail: string | null): string =>
   `--flow ${quoted(flow, "FLOW")} --trail ${quoted(trail, "TRAIL")}`;
 
-/** A word of a shell command. @param placeholder stands for a name that nobody knows yet */
+/** A word of a shell command. @param placeholder stands for a name that is not known yet */
 function quoted(text: string | null, placeholder = ""): string {
   if (text === null || text === "*") return placeholder;
   return /^[\w./:@%+-]+$/.test(text) && !text.startsWith("-") ? text : `'${text.replaceAll("'", "'\\''")}'`;

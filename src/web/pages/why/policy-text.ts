@@ -7,13 +7,16 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { rulesOf } from "./explained.ts";
-import type { Lines, Rule, Subject, Verdict } from "./explained.ts";
+import type { Lines, ExplainedRule, ShownArtifact, Verdict } from "./explained.ts";
 
 /** Policies that are tabs; others are reached by the lines of their rules. */
 const MAX_TABS = 12;
 
 /** The policy whose text is shown: the one in the address, or the first that refuses the artifact. */
-export function shownPolicy({ query }: Pick<Visit, "query">, { artifact: { policies } }: Subject): Verdict | null {
+export function shownPolicy(
+  { query }: Pick<Visit, "query">,
+  { artifact: { policies } }: ShownArtifact,
+): Verdict | null {
   const chosen = policies.find(({ policy }) => policy === query.get("policy"));
   return chosen ?? policies.find(({ status }) => status === "NON-COMPLIANT") ?? policies[0] ?? null;
 }
@@ -24,15 +27,15 @@ export function lineAddress({ here }: Pick<Visit, "here">, shown: Verdict | null
     version_id === shown?.version_id ? `#L${line}` : `${here({ policy })}#L${line}`;
 }
 
-export function policyText(visit: Visit, subject: Subject, shown: Verdict): Html {
+export function policyText(visit: Visit, subject: ShownArtifact, shown: Verdict): Html {
   const { to } = visit;
   const { artifact, at } = subject;
   const version = at.policies.find(({ version_id }) => version_id === shown.version_id);
   const text = version?.policy_yaml ?? null;
   const source =
     text === null
-      ? padded(html`<p class="muted">This page has no room for the text of the policy, or cannot read it. The page of the
-policy has all versions.</p>`)
+      ? padded(html`<p class="muted">This page has no room for the text of the policy, or cannot read it. The page of
+the policy has all versions.</p>`)
       : sourceCode({ text, label: `Policy ${shown.policy}`, marks: marksOf(rulesOf(shown) ?? [], text) });
   const open = moreLink(to.policy(shown.policy, { version: shown.version }), "Open");
   return html`<div class="why-source">${card({
@@ -57,15 +60,18 @@ function policyTabs({ here }: Visit, policies: readonly Verdict[], shown: Verdic
   return html`<nav class="tabs why-tabs" aria-label="Policies">${items}</nav>`;
 }
 
-/** The lines of the rules that fail. The lines of a rule include its exceptions, which are no cause unless they fail. */
-function marksOf(rules: readonly Rule[], text: string): Mark[] {
+/**
+ * The lines of the rules that fail. Those of a rule include its exceptions, which are a cause
+ * only if they fail.
+ */
+function marksOf(rules: readonly ExplainedRule[], text: string): Mark[] {
   const lines = text.split("\n");
   return rules
     .filter(({ satisfied }) => satisfied === false)
     .flatMap((rule) => (rule.lines === null ? [] : withoutExceptions(rule, rule.lines, lines)));
 }
 
-function withoutExceptions({ conditions }: Rule, { from, to }: Lines, text: readonly string[]): Mark[] {
+function withoutExceptions({ conditions }: ExplainedRule, { from, to }: Lines, text: readonly string[]): Mark[] {
   const innocent = conditions.filter(
     ({ type, results }) => type === "exception" && results.every(({ error }) => error === null),
   );

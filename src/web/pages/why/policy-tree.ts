@@ -6,7 +6,7 @@ import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { causeNode, failingRecord, passingRecord, trailLink } from "./causes.ts";
 import { article, capitalized, rulesOf } from "./explained.ts";
-import type { Artifact, Condition, Flow, Lines, Resolution, Rule, Verdict } from "./explained.ts";
+import type { Artifact, Condition, ShownFlow, Lines, ShownResolution, ExplainedRule, Verdict } from "./explained.ts";
 
 /** Nodes of a tree, and nodes below one of them: a policy may have a thousand rules, an artifact many flows. */
 const MAX_NODES = 400;
@@ -28,12 +28,13 @@ export function policyTree(visit: Visit, artifact: Artifact, options: TreeOption
   const failing = artifact.policies.filter(({ status }) => status === "NON-COMPLIANT");
   const others = artifact.policies.filter(({ status }) => status !== "NON-COMPLIANT");
   const shown = [...failing, ...others].slice(0, MAX_RULES);
-  return tree(withRest(shown, failing.length + others.length, (verdict) => policyNode(context, verdict), "policies"));
+  const nodes = shown.map((verdict) => policyNode(context, verdict));
+  return tree(withRest(nodes, artifact.policies.length, "policies"));
 }
 
-function withRest<T>(shown: readonly T[], total: number, nodeOf: (item: T) => TreeNode, what: string): TreeNode[] {
-  const rest = total - shown.length;
-  return [...shown.map(nodeOf), ...(rest > 0 ? [{ note: `${rest} more ${what} are in the JSON.` }] : [])];
+function withRest(nodes: readonly TreeNode[], total: number, what: string): TreeNode[] {
+  const rest = total - nodes.length;
+  return rest > 0 ? [...nodes, { note: `${rest} more ${what} are in the JSON.` }] : [...nodes];
 }
 
 /** What fails comes into the list before what does not, in the order of the list. */
@@ -53,12 +54,16 @@ function policyNode(context: Context, verdict: Verdict): TreeNode {
     text: html`<bdi>${verdict.policy}</bdi> <span class="muted">v${verdict.version}</span>`,
     right: rules === null ? "its rules are in the JSON" : summaryOf(rules),
     isOpen: isRefusing || context.isAllOpen,
-    children: withRest(shown, rules?.length ?? 0, (rule) => ruleNode(context, verdict, rule), "rules"),
+    children: withRest(
+      shown.map((rule) => ruleNode(context, verdict, rule)),
+      rules?.length ?? 0,
+      "rules",
+    ),
   };
 }
 
 /** `2 of 6 rules fail`, `4 of 4 rules hold`. */
-function summaryOf(rules: readonly Rule[]): string {
+function summaryOf(rules: readonly ExplainedRule[]): string {
   const failing = rules.filter(({ satisfied }) => satisfied === false).length;
   const holding = rules.filter(({ satisfied }) => satisfied === true).length;
   const noun = rules.length === 1 ? "rule" : "rules";
@@ -77,7 +82,7 @@ const RULE_STATES = {
   null: { state: "not_applicable", word: "Does not apply" },
 } as const;
 
-function ruleNode(context: Context, verdict: Verdict, rule: Rule): TreeNode {
+function ruleNode(context: Context, verdict: Verdict, rule: ExplainedRule): TreeNode {
   const isFailing = rule.satisfied === false;
   const facts = [...factsOf(context, rule), ...conditionsOf(context, verdict, rule)];
   const size = sizeOf(facts);
@@ -100,17 +105,18 @@ function lineLink({ lineHref }: Context, verdict: Verdict, lines: Lines | null):
 }
 
 /** What a rule demands of an artifact; its conditions are nodes of their own. */
-function ruleWords({ rule: { type, definition } }: Rule): Value {
+function ruleWords({ rule: { type, definition } }: ExplainedRule): Value {
   if ("required" in definition) return type === "provenance" ? "has provenance" : "is compliant in its trail";
   const { name, type: word, must_be_compliant: isStrict, for_control: control } = definition;
   const noun = word === "*" ? "attestation" : word === "decision" ? "decision" : `${word} attestation`;
   const which = name !== "*" && html` named <bdi>${name}</bdi>`;
   const purpose = control !== null && html` for control <bdi>${control}</bdi>`;
-  return html`has ${isStrict ? "a compliant" : article(noun)} ${noun}${which}${purpose}${!isStrict && ", compliant or not"}`;
+  const kind = html`${isStrict ? "a compliant" : article(noun)} ${noun}`;
+  return html`has ${kind}${which}${purpose}${!isStrict && ", compliant or not"}`;
 }
 
 /** The facts of a rule: its outcome in each flow. */
-function factsOf(context: Context, rule: Rule): TreeNode[] {
+function factsOf(context: Context, rule: ExplainedRule): TreeNode[] {
   const pairs = rule.resolutions.map((resolution, index) => ({ resolution, flow: context.artifact.flows[index] }));
   const shown = failingFirst(pairs, MAX_FACTS, ({ resolution }) => isFailing(resolution));
   const nodes = shown.flatMap(({ resolution, flow }) => factNodes(context, rule, { resolution, flow }));
@@ -118,11 +124,11 @@ function factsOf(context: Context, rule: Rule): TreeNode[] {
   return rest > 0 ? [...nodes, { note: `The outcome in ${rest} more flows is in the JSON.` }] : nodes;
 }
 
-const isFailing = ({ type }: Resolution): boolean => type !== "rule_satisfied" && type !== "rule_not_applicable";
+const isFailing = ({ type }: ShownResolution): boolean => type !== "rule_satisfied" && type !== "rule_not_applicable";
 
-type Outcome = { resolution: Resolution; flow: Flow | undefined };
+type Outcome = { resolution: ShownResolution; flow: ShownFlow | undefined };
 
-function factNodes(context: Context, rule: Rule, { resolution, flow }: Outcome): TreeNode[] {
+function factNodes(context: Context, rule: ExplainedRule, { resolution, flow }: Outcome): TreeNode[] {
   const { visit } = context;
   const { type, context: about, in_words: words, attestation_ids: ids } = resolution;
   const place = { flow: flow?.flow ?? null, trail: flow?.trail ?? null };
@@ -149,7 +155,7 @@ function factNodes(context: Context, rule: Rule, { resolution, flow }: Outcome):
   return [{ ...plain, state: isMissing ? "missing" : "non_compliant", isCause: true }];
 }
 
-function missingWords({ rule: { definition } }: Rule): Value {
+function missingWords({ rule: { definition } }: ExplainedRule): Value {
   if ("required" in definition) return "It was never reported";
   const { name, type, for_control: control } = definition;
   if (name !== "*") return html`<bdi>${name}</bdi> was never reported`;
@@ -157,11 +163,11 @@ function missingWords({ rule: { definition } }: Rule): Value {
   return type === "*" ? "No attestation was reported" : `No ${type} attestation was reported`;
 }
 
-const placeWords = (flow: Flow | undefined): Value =>
+const placeWords = (flow: ShownFlow | undefined): Value =>
   flow && html`Trail <bdi>${flow.trail}</bdi> of flow <bdi>${flow.flow}</bdi>`;
 
 /** The state of the artifact in a trail, and below it what the trail says about it. */
-function inTrail({ visit, artifact }: Context, flow: Flow, status: string | null): TreeNode {
+function inTrail({ visit, artifact }: Context, flow: ShownFlow, status: string | null): TreeNode {
   const find = (id: string) => flow.attestations.find((attestation) => attestation.id === id);
   const nodes = flow.reasons.slice(0, MAX_FACTS).map((reason): TreeNode => {
     const cause = artifact.causes.find(
@@ -185,7 +191,7 @@ function inTrail({ visit, artifact }: Context, flow: Flow, status: string | null
 }
 
 /** The exceptions of a rule, or its condition, with the values that decided. */
-function conditionsOf(context: Context, verdict: Verdict, { conditions }: Rule): TreeNode[] {
+function conditionsOf(context: Context, verdict: Verdict, { conditions }: ExplainedRule): TreeNode[] {
   const shown = failingFirst(conditions, MAX_CONDITIONS, ({ results }) => results.some(({ error }) => error !== null));
   const nodes = shown.map((condition) => conditionNode(context, verdict, condition));
   const rest = conditions.length - shown.length;
@@ -198,21 +204,26 @@ function conditionNode(context: Context, verdict: Verdict, { type, text, lines, 
   const isException = type === "exception";
   const word = holds ? (isException ? "Applies: the rule is switched off" : "Applies") : "Does not apply";
   const outcomes = failingFirst(results, MAX_VALUES, ({ error }) => error !== null);
+  const words = outcomes.map((outcome, index) => {
+    const separator = index > 0 && "; ";
+    return html`${separator}${outcomeWords(outcome, { hasSeveral: results.length > 1 })}`;
+  });
   const rest = results.length - outcomes.length;
   return {
     state: hasFailed ? "non_compliant" : holds ? "compliant" : "not_applicable",
     word: hasFailed ? "Failed" : word,
     kind: isException ? "Except" : "If",
     text: text === null ? "An exception that never applies" : html`<code>${text}</code>`,
-    sub: html`${outcomes.map((outcome, index) => html`${index > 0 && "; "}${outcomeWords(outcome, results.length > 1)}`)}${
-      rest > 0 && `; and in ${rest} more flows`
-    }`,
+    sub: html`${words}${rest > 0 && `; and in ${rest} more flows`}`,
     right: lineLink(context, verdict, lines),
   };
 }
 
 /** `flow.tags.tier is "core", so false`. */
-function outcomeWords({ flow, result, error, values }: Condition["results"][number], hasSeveral: boolean): Html {
+function outcomeWords(
+  { flow, result, error, values }: Condition["results"][number],
+  { hasSeveral }: { hasSeveral: boolean },
+): Html {
   const shown = Object.entries(values)
     .slice(0, MAX_VALUES)
     .map(([name, value]) => `${name} is ${value === null ? "not set" : JSON.stringify(value)}`);

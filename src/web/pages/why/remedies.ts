@@ -93,7 +93,8 @@ function placeOf({ to }: Visit, { kind, flow, trail, fingerprint }: Remedy): Htm
     return html`<div class="sub"><a href="${to.whyTrail(flow, trail)}">Why</a></div>`;
   if (kind !== "report_attestation" && kind !== "fix_attestation") return null;
   const about = fingerprint !== null && fingerprint !== "" && html`for ${shownFingerprint(fingerprint)} `;
-  return html`<div class="sub">${about}in trail <a href="${href}"><bdi>${trail}</bdi></a> of flow <bdi>${flow}</bdi></div>`;
+  return html`<div class="sub">${about}in trail <a href="${href}"><bdi>${trail}</bdi></a> of flow
+<bdi>${flow}</bdi></div>`;
 }
 
 function allowItem({ to, may }: Visit, allow: NonNullable<Target["allow"]>, isLast: boolean): Html {

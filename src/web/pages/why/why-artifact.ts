@@ -11,7 +11,7 @@ import type { Html, Value } from "../../html.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { causeSentence } from "./causes.ts";
 import { counted, rulesOf, subjectsOf } from "./explained.ts";
-import type { Artifact, Explanation, Subject } from "./explained.ts";
+import type { Artifact, SnapshotAnswer, ShownArtifact } from "./explained.ts";
 import { headActions, isAllOpen, openSwitch, problemsBox, replayResult } from "./parts.ts";
 import { lineAddress, policyText, shownPolicy } from "./policy-text.ts";
 import { policyTree } from "./policy-tree.ts";
@@ -21,12 +21,12 @@ import { remediesCard } from "./remedies.ts";
 const MAX_CAUSES = 8;
 
 /** @param isAsked whether a person asked for a re-evaluation just now */
-export function artifactContent(visit: Visit, explanation: Explanation, { isAsked }: { isAsked: boolean }): Content {
+export function artifactContent(visit: Visit, explanation: SnapshotAnswer, { isAsked }: { isAsked: boolean }): Content {
   const { to, org, query } = visit;
   const { snapshot, selection, fingerprint, same, problems } = explanation;
   const subjects = subjectsOf(explanation);
   const chosen = Number(query.get("at") ?? "0");
-  const subject = subjects[chosen] ?? (subjects[0] as Subject);
+  const subject = subjects[chosen] ?? (subjects[0] as ShownArtifact);
   const { artifact, at } = subject;
   const { name: environment } = snapshot.environment;
   const index = String(snapshot.index);
@@ -61,7 +61,7 @@ export function artifactContent(visit: Visit, explanation: Explanation, { isAske
   };
 }
 
-function head(visit: Visit, { artifact, at }: Subject, actions: { form: string; json: string }): Html {
+function head(visit: Visit, { artifact, at }: ShownArtifact, actions: { form: string; json: string }): Html {
   const { to, now } = visit;
   const { name, fingerprint, allowlist, compliant, exited, first_index: first } = artifact;
   const environment = at.environment.name;
@@ -70,7 +70,8 @@ function head(visit: Visit, { artifact, at }: Subject, actions: { form: string; 
   const evaluated =
     first === at.index
       ? html`${icon("clock")}evaluated ${time(at.timestamp, now)}`
-      : html`${icon("clock")}evaluated with <a href="${to.snapshot(environment, first)}">#${first}</a>, unchanged since`;
+      : html`${icon("clock")}evaluated with
+<a href="${to.snapshot(environment, first)}">#${first}</a>, unchanged since`;
   return pageHead({
     above: "Why is",
     title: html`<bdi>${name}</bdi>`,
@@ -81,7 +82,7 @@ function head(visit: Visit, { artifact, at }: Subject, actions: { form: string; 
 }
 
 /** One fingerprint may run under several names, and in several members of a logical environment. */
-function subjectTabs({ here }: Visit, subjects: readonly Subject[], current: Subject): Html {
+function subjectTabs({ here }: Visit, subjects: readonly ShownArtifact[], current: ShownArtifact): Html {
   const hasOneName = new Set(subjects.map(({ artifact }) => artifact.name)).size === 1;
   const items = subjects.map((subject, index) => {
     const { artifact, at } = subject;
@@ -95,7 +96,7 @@ function subjectTabs({ here }: Visit, subjects: readonly Subject[], current: Sub
 }
 
 /** The box that answers the question. */
-function verdictBox(visit: Visit, subject: Subject): Html {
+function verdictBox(visit: Visit, subject: ShownArtifact): Html {
   const { artifact } = subject;
   const { compliant, allowlist } = artifact;
   const stopped =
@@ -162,7 +163,7 @@ function acceptedTitle({ policies }: Artifact): string {
   return `${who}: ${hold}${rest}`;
 }
 
-function allowlistedBox(visit: Visit, { artifact, at }: Subject): Html {
+function allowlistedBox(visit: Visit, { artifact, at }: ShownArtifact): Html {
   const { now } = visit;
   const {
     user_name: name,
@@ -178,14 +179,15 @@ function allowlistedBox(visit: Visit, { artifact, at }: Subject): Html {
   const reason = description === "" ? "No reason was given" : html`Reason: ${description}`;
   return html`<div class="why why-allow">${icon("shield-check")}<div><h2>Allowlisted in <bdi>${
     at.environment.name
-  }</bdi> by <bdi>${name}</bdi>, ${time(timestamp, now)}</h2><ul><li>${reason}</li><li>${until}</li><li>${otherwise}</li>${
+  }</bdi> by <bdi>${name}</bdi>, ${time(timestamp, now)}</h2>
+<ul><li>${reason}</li><li>${until}</li><li>${otherwise}</li>${
     isRefused && causesOf(visit, artifact).map((cause) => html`<li>${cause}</li>`)
   }</ul></div></div>`;
 }
 
 const lowered = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1);
 
-function unknownBox({ to, may }: Visit, { artifact, at }: Subject): Html {
+function unknownBox({ to, may }: Visit, { artifact, at }: ShownArtifact): Html {
   const { name } = at.environment;
   const hasPolicies = artifact.policies.length > 0;
   return reasonsBox({
@@ -199,7 +201,7 @@ function unknownBox({ to, may }: Visit, { artifact, at }: Subject): Html {
   });
 }
 
-function remedies(visit: Visit, { artifact, at }: Subject): Html | null {
+function remedies(visit: Visit, { artifact, at }: ShownArtifact): Html | null {
   const all = artifact.policies.flatMap((verdict) => (rulesOf(verdict) ?? []).flatMap((rule) => rule.satisfied_by));
   const { fingerprint, name, allowlist, exited } = artifact;
   const title = exited

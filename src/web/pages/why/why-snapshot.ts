@@ -10,7 +10,7 @@ import type { Html, Value } from "../../html.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { causeSentence } from "./causes.ts";
 import { subjectsOf } from "./explained.ts";
-import type { Artifact, Explanation, Subject } from "./explained.ts";
+import type { Artifact, SnapshotAnswer, ShownArtifact } from "./explained.ts";
 import { headActions, problemsBox, replayResult } from "./parts.ts";
 import { refusal } from "./why-artifact.ts";
 
@@ -18,7 +18,7 @@ import { refusal } from "./why-artifact.ts";
 const MAX_CAUSES = 3;
 
 /** @param isAsked whether a person asked for a re-evaluation just now */
-export function snapshotContent(visit: Visit, explanation: Explanation, { isAsked }: { isAsked: boolean }): Content {
+export function snapshotContent(visit: Visit, explanation: SnapshotAnswer, { isAsked }: { isAsked: boolean }): Content {
   const { to, org, now } = visit;
   const { snapshot, selection, same, problems } = explanation;
   const { name } = snapshot.environment;
@@ -54,7 +54,7 @@ export function snapshotContent(visit: Visit, explanation: Explanation, { isAske
   };
 }
 
-function verdictBox({ to }: Visit, { snapshot }: Explanation): Html {
+function verdictBox({ to }: Visit, { snapshot }: SnapshotAnswer): Html {
   const { compliant, compliant_count: good, non_compliant_count: bad, unknown_count: unknown } = snapshot;
   const total = good + bad + unknown;
   const hasPolicies = [snapshot, ...snapshot.members].some(({ policies }) => policies.length > 0);
@@ -77,7 +77,7 @@ function verdictBox({ to }: Visit, { snapshot }: Explanation): Html {
   });
 }
 
-function artifactTable(visit: Visit, subjects: readonly Subject[], isLogical: boolean): Html {
+function artifactTable(visit: Visit, subjects: readonly ShownArtifact[], isLogical: boolean): Html {
   if (subjects.length === 0)
     return empty({
       icon: "package",
@@ -95,7 +95,7 @@ function artifactTable(visit: Visit, subjects: readonly Subject[], isLogical: bo
   return table({ caption: "Artifacts with their reasons", columns, rows });
 }
 
-function artifactRows(visit: Visit, { artifact, at }: Subject, isLogical: boolean): Html {
+function artifactRows(visit: Visit, { artifact, at }: ShownArtifact, isLogical: boolean): Html {
   const { to } = visit;
   const { name, fingerprint, allowlist, compliant, exited, flows } = artifact;
   const environment = at.environment.name;

@@ -151,12 +151,12 @@ function summary(all: readonly Expectation[]): string {
   return `${good} of ${all.length} compliant`;
 }
 
-type Room = { left: number };
+type Budget = { left: number };
 
 function artifactNode(
   visit: Visit,
   answer: TrailAnswer,
-  { artifact, room }: { artifact: TrailArtifact; room: Room },
+  { artifact, room }: { artifact: TrailArtifact; room: Budget },
 ): TreeNode {
   const { reference_name: name, fingerprint, state, unexpected, attestations, lines } = artifact;
   const isMissing = state === "MISSING";
@@ -179,7 +179,7 @@ function artifactNode(
 function expectationNodes(
   visit: Visit,
   answer: TrailAnswer,
-  { all, room }: { all: readonly Expectation[]; room: Room },
+  { all, room }: { all: readonly Expectation[]; room: Budget },
 ): TreeNode[] {
   const failing = new Set(all.filter(({ state }) => state !== "COMPLIANT").slice(0, room.left));
   const chosen = new Set([...failing, ...all].slice(0, room.left));
@@ -215,11 +215,14 @@ function expectationNode(visit: Visit, answer: TrailAnswer, expectation: Expecta
 
 /** The record that decided; of an overridden one, the override before the record. */
 function factNodes(visit: Visit, place: TrailAnswer, { attestation, override, state }: Expectation): TreeNode[] {
-  const node = (record: NonNullable<Expectation["attestation"]>, isDeciding: boolean): TreeNode =>
+  const node = (record: NonNullable<Expectation["attestation"]>): TreeNode =>
     record.is_compliant
       ? passingRecord(visit, asFact(record), place)
-      : { ...failingRecord(visit, asFact(record), place), isCause: isDeciding && state === "NON-COMPLIANT" };
-  const nodes = [override && node(override, true), attestation && node(attestation, override === null)];
+      : {
+          ...failingRecord(visit, asFact(record), place),
+          isCause: record === (override ?? attestation) && state === "NON-COMPLIANT",
+        };
+  const nodes = [override && node(override), attestation && node(attestation)];
   const found = nodes.filter((one) => one !== null);
   return found.length > 0 ? found : [{ note: "The record that decided no longer exists." }];
 }

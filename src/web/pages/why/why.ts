@@ -16,7 +16,7 @@ const PER_PAGE = 20;
 export const whyPage = page({
   path: "/{org}/why",
   show: (visit) => explain(visit, { isAsked: false }),
-  // What is shown is always a re-evaluation; the form says so to whoever asks for one. It changes nothing.
+  // What is shown is always a re-evaluation; the form only says so. It changes nothing.
   forms: {
     replay_artifact: form(explainSnapshot, async (visit) => ({ show: await explain(visit, { isAsked: true }) })),
     replay_trail: form(explainTrail, async (visit) => ({ show: await explain(visit, { isAsked: true }) })),
