@@ -43,6 +43,7 @@ export function urlsFor(baseUrl: string) {
     controlPage: (org: string, identifier: string) => page(org, "controls", identifier),
     environmentApi: (org: string, environment: string) => api("environments", org, environment),
     environmentEventsApi: (org: string, environment: string) => api("environments", org, environment, "events"),
+    serviceAccountPage: (org: string, name: string) => page(org, "settings", "service-accounts", name),
     /** See wire-contract 4. */
     snapshotPage: (org: string, environment: string, index: number) =>
       page(org, "environments", environment, String(index)),

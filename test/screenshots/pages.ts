@@ -236,7 +236,7 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "why-trail-compliant", path: "/acme/why?flow=web-checkout&trail=release-8.3.2" },
   { name: "why-trail-edge", path: `/edge/why?flow=${LONG_NAME}&trail=${LONG_NAME}` },
   { name: "why-nothing", path: "/acme/why" },
-  { name: "search", path: "/acme/search?q=9c1e5d0" },
+  { name: "search", path: "/acme/search?q=release-2" },
   { name: "search-nothing", path: "/acme/search?q=fffffff" },
 
   { name: "error-not-found", path: "/acme/flows/no-such-flow" },

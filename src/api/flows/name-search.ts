@@ -3,6 +3,7 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
+import { allows } from "../../domain/access.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { OrgPath } from "../paths.ts";
@@ -23,6 +24,7 @@ const KINDS = [
   "policy",
   "control",
   "repository",
+  "service_account",
 ] as const;
 
 const SearchResult = named(
@@ -158,6 +160,11 @@ function findAll(context: OperationContext, text: string): Record<(typeof KINDS)
     repository: nameSearch
       .listRepos(terms)
       .map(({ public_id, ...row }) => resultOf({ ...row, id: public_id, html_url: urls.repoPage(org, public_id) })),
+    service_account: allows("service_account:read", { role: context.role, isPublic: false })
+      ? nameSearch
+          .listServiceAccounts(terms)
+          .map((row) => resultOf({ ...row, html_url: urls.serviceAccountPage(org, row.name) }))
+      : [],
   };
 }
 
@@ -169,10 +176,10 @@ export const searchNames = operation({
   tag: "Search",
   summary: "Find anything by its name, fingerprint or commit",
   description:
-    "In groups by kind. Flows, environments, policies, controls and repositories match by any part of their name, " +
-    "case-insensitively; trails and artifacts by its beginning, and the latest trails and running artifacts by any " +
-    "part. A fingerprint or commit matches by its first 5 characters or more. Archived flows, environments and " +
-    "controls are left out.",
+    "In groups by kind. Flows, environments, policies, controls, repositories and service accounts match by any part " +
+    "of their name, case-insensitively; trails and artifacts by its beginning, and the latest trails and running " +
+    "artifacts by any part. A fingerprint or commit matches by its first 5 characters or more. Archived flows, " +
+    "environments and controls are left out. Service accounts are found by roles that may read them.",
   permission: "flow:read",
   audit: null,
   params: OrgPath,

@@ -6,7 +6,7 @@
 import type { Db } from "../db/types.ts";
 import { OPEN } from "../environments/snapshots.ts";
 
-/** Flows, environments, policies and repositories that are compared one by one. */
+/** Flows, environments, policies, repositories and service accounts that are compared one by one. */
 const MAX_COMPARED = 5_000;
 /** Flows whose trails are looked up, the latest activity first. */
 const MAX_FLOWS = 1_000;
@@ -70,7 +70,13 @@ function prepareKinds(db: Db) {
        ORDER BY r.name LIMIT ${MAX_COMPARED}) AS shown
      WHERE instr(search_name, @folded) > 0 ${best("search_name")}`,
   );
-  return { flows, environments, policies, controls, repos };
+  const serviceAccounts = db.prepare<[Terms], NamedRow>(
+    `SELECT name, detail FROM (
+       SELECT sa.name, coalesce(sa.description, '') AS detail FROM service_accounts sa
+       WHERE sa.organization_id = @organization LIMIT ${MAX_COMPARED}) AS shown
+     WHERE instr(lower(name), @folded) > 0 ${best("name")}`,
+  );
+  return { flows, environments, policies, controls, repos, serviceAccounts };
 }
 
 function prepareTrails(db: Db) {
@@ -185,6 +191,7 @@ export function nameSearchStore(db: Db) {
     listFlows: (terms: Terms): NamedRow[] => kinds.flows.all(terms),
     listEnvironments: (terms: Terms): NamedRow[] => kinds.environments.all(terms),
     listPolicies: (terms: Terms): NamedRow[] => kinds.policies.all(terms),
+    listServiceAccounts: (terms: Terms): NamedRow[] => kinds.serviceAccounts.all(terms),
     /** `name` is the identifier, `detail` the name. */
     listControls: (terms: Terms): NamedRow[] => kinds.controls.all(terms),
     listRepos: (terms: Terms): NamedRepoRow[] => kinds.repos.all(terms),

@@ -50,7 +50,7 @@ export const SETTINGS: Entry = {
   section: "settings",
   text: "Settings",
   icon: "gear",
-  href: (to) => to.settings("general"),
+  href: (to) => to.settingsHome(),
 };
 /** Of the bar at the bottom of a phone; the last one opens the rest. */
 const ON_PHONES: readonly Section[] = ["overview", "flows", "environments", "policies"];

@@ -57,6 +57,8 @@ export function linksFor(root: string, org: string) {
     repository: (id: string, query?: Query) => at([org, "repos", id], query),
     actions: (query?: Query) => at([org, "actions"], query),
     action: (number: number | string, query?: Query) => at([org, "actions", number], query),
+    /** Leads to the first section of the settings that the role may see. */
+    settingsHome: () => at([org, "settings"]),
     settings: (section: string, query?: Query) => at([org, "settings", section], query),
     serviceAccount: (name: string, query?: Query) => at([org, "settings", "service-accounts", name], query),
     /** On phones: the sections that the bar at the bottom has no room for. */

@@ -15,7 +15,7 @@ import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 
 export type Overview = AnswerOf<typeof getOverview>;
-export type ExpiringKey = AnswerOf<typeof listExpiringApiKeys>[number];
+export type KeyThatExpires = AnswerOf<typeof listExpiringApiKeys>[number];
 type Failing = Overview["failing"][number];
 type Environment = Overview["environments"]["items"][number];
 type Trail = Overview["trails"]["items"][number];
@@ -242,7 +242,7 @@ export function flowsCard({ to, now }: Visit, { flows }: Overview): Html {
 
 const MAX_KEYS = 5;
 
-export function keysCard({ to, now }: Visit, keys: readonly ExpiringKey[]): Html {
+export function keysCard({ to, now }: Visit, keys: readonly KeyThatExpires[]): Html {
   const href = to.settings("service-accounts");
   const rows = keys.slice(0, MAX_KEYS).map(
     ({ service_account: account, description, expires_at: at }) =>

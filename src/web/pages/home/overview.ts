@@ -11,7 +11,7 @@ import { page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { firstSteps } from "./first-steps.ts";
 import { deploymentsCard, environmentsCard, failingCard, flowsCard, keysCard, trailsCard } from "./overview-cards.ts";
-import type { ExpiringKey, Overview } from "./overview-cards.ts";
+import type { KeyThatExpires, Overview } from "./overview-cards.ts";
 
 const KEY_DAYS = 14;
 
@@ -36,7 +36,7 @@ const showFirstSteps = (visit: Visit): Content => ({
   })}${firstSteps(visit)}`,
 });
 
-const showOverview = (visit: Visit, overview: Overview, keys: readonly ExpiringKey[]): Content => ({
+const showOverview = (visit: Visit, overview: Overview, keys: readonly KeyThatExpires[]): Content => ({
   title: "Overview",
   section: "overview",
   crumbs: [],

@@ -26,6 +26,7 @@ const KINDS: Readonly<Record<Group["kind"], { text: string; icon: IconName }>> =
   policy: { text: "Policies", icon: "law" },
   control: { text: "Controls", icon: "checklist" },
   repository: { text: "Repositories", icon: "repo" },
+  service_account: { text: "Service accounts", icon: "key" },
 };
 
 export const searchPage = page({
@@ -50,15 +51,20 @@ export const searchPage = page({
   },
 });
 
-/** The result of a whole fingerprint or commit, if it is the only one. */
+/** Characters of a fingerprint or commit that pages show: enough to mean one. */
+const SHOWN_HASH = /^[0-9a-f]{7,}$/;
+
+/** The only result, if the text is its name, or a fingerprint or commit as pages show it. */
 function onlyResult(
   [group, ...others]: readonly Group[],
   text: string,
 ): { kind: Group["kind"]; result: Result } | null {
   const result = group?.results[0];
   if (!group || !result || others.length > 0 || group.results.length > 1) return null;
-  const isWhole = result.name === text.toLowerCase().replace(/^sha256:/, "");
-  return isWhole && (group.kind === "fingerprint" || group.kind === "commit") ? { kind: group.kind, result } : null;
+  const wanted = text.toLowerCase().replace(/^sha256:/, "");
+  const isHash = group.kind === "fingerprint" || group.kind === "commit";
+  const isMeant = result.name.toLowerCase() === wanted || (isHash && SHOWN_HASH.test(wanted));
+  return isMeant ? { kind: group.kind, result } : null;
 }
 
 const results = (visit: Visit, groups: readonly Group[]): Html =>
@@ -106,6 +112,8 @@ function hrefOf({ to }: Visit, { kind, result }: { kind: Group["kind"]; result: 
       return to.policy(name);
     case "control":
       return to.control(name);
+    case "service_account":
+      return to.serviceAccount(name);
     case "repository":
       return result.id === null ? null : to.repository(result.id);
     case "commit":

@@ -8,11 +8,13 @@ import { membersPage } from "./members.ts";
 import { retentionPage } from "./retention.ts";
 import { serviceAccountPage } from "./service-account.ts";
 import { serviceAccountsPage } from "./service-accounts.ts";
+import { settingsPage } from "./settings.ts";
 import { webhooksPage } from "./webhooks.ts";
 
 export const settingsPages: readonly Page[] = [
   actionsPage,
   actionPage,
+  settingsPage,
   generalPage,
   membersPage,
   serviceAccountsPage,

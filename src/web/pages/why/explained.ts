@@ -35,7 +35,8 @@ export function subjectsOf({ snapshot }: SnapshotAnswer): ShownArtifact[] {
 }
 
 /** Whether a rule demands anything: policies also list what they do not require. */
-const isInForce = ({ rule: { definition } }: ExplainedRule): boolean => !("required" in definition) || definition.required;
+const isInForce = ({ rule: { definition } }: ExplainedRule): boolean =>
+  !("required" in definition) || definition.required;
 
 /** The rules of a policy that demand anything; null where the answer has no room for them. */
 export const rulesOf = ({ rules }: Verdict): ExplainedRule[] | null => rules?.filter(isInForce) ?? null;
