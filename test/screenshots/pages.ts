@@ -55,9 +55,9 @@ const SETTINGS_FORMS: Readonly<Record<string, string>> = {
   "service-account": "service-accounts/ci-backend-api",
   "service-account-new": "service-accounts?ask=create",
   "service-account-delete": "service-accounts/ci-backend-api?ask=delete",
-  "retention-rule": "retention?ask=rule",
+  "retention-rule": "retention?ask=new-rule",
   "retention-hold": "retention?ask=hold",
-  "audit-log-filtered": "audit-log?event=member&actor=a",
+  "audit-log-filtered": "audit-log?event=service_account&actor=a",
   "audit-log-nothing": "audit-log?actor=nothing-like-this",
   "audit-log-roles": "audit-log?tab=memberships",
 };

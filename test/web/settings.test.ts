@@ -397,6 +397,7 @@ test("retention rules are set, changed and removed", async () => {
   ]);
   const page = visibleText(await at.browser.get(path));
   assert.match(page, /The organization .* 180 days 730 days .* never never/);
+  assert.match((await at.browser.get(`${path}?ask=new-rule`)).text, /name="flow" maxlength="\d+"/);
   assert.match((await at.browser.get(`${path}?ask=rule&flow=`)).text, /name="trails_after_days"[^>]*value="730"/);
   assert.is(
     (await submit(at.browser, `${path}?ask=remove-rule&flow=${flow}`, { form: "remove_rule", flow })).status,

@@ -104,7 +104,7 @@ async function showAccount(
     created === null
       ? null
       : shownKey(visit, { key: created, org: org?.name ?? visit.user.name, note: "It has your rights everywhere." });
-  return content(html`${head(visit, account)}${shown && html`<div class="gap-b">${shown}</div>`}
+  return content(html`${head(visit, account)}${shown && html`<div class="account-key">${shown}</div>`}
 <div class="cols"><div class="stack">${
     created === null && keys.length === 0 && org !== null && firstSteps(visit, org)
   }${organizationCard(visit, organizations)}${keyCard(visit, keys)}${sessionCard(
@@ -148,6 +148,7 @@ function firstSteps({ to }: Visit, { name, role }: Organization): Html {
   const isWriter = role === "admin" || role === "member";
   if (!isWriter) return html``;
   const flows = to.path(`${encodeURIComponent(name)}/flows?ask=create`);
+  const accounts = to.path(`${encodeURIComponent(name)}/settings/service-accounts`);
   const step = (number: string, title: string, text: Html): Html =>
     html`<li><span class="count">${number}</span><div class="grow"><span class="name">${title}</span><div class="sub">${
       text
@@ -159,7 +160,7 @@ function firstSteps({ to }: Visit, { name, role }: Organization): Html {
       "1",
       "Create a key",
       html`Your own <a href="#h-keys">on this page</a>, or that of
-a service account, which pipelines should have.`,
+a <a href="${accounts}">service account</a>, which pipelines should have.`,
     )}${step(
       "2",
       "Create a flow",
@@ -260,7 +261,7 @@ class="vh"> the session at ${session.address}</span></button>`,
   );
   const browser = nameCell({
     href: null,
-    name: html`<bdi>${session.user_agent || "unknown"}</bdi>`,
+    name: html`<bdi title="${session.user_agent}">${session.user_agent || "unknown"}</bdi>`,
     sub: session.address,
   });
   return html`<tr>${browser}<td>${LOGIN_METHODS[session.method]}</td><td data-l="Since">${time(

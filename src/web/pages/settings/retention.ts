@@ -95,6 +95,7 @@ async function showRetention(visit: Visit): Promise<Content> {
   const flow = (refused ? refused.fields.text("flow") : (query.get("flow") ?? "")) || null;
   const question = {
     rule: () => ruleForm(visit, rules.find((rule) => rule.flow === flow) ?? null),
+    "new-rule": () => ruleForm(visit, null),
     "remove-rule": () => askRemoveRule(visit, flow),
     hold: () => holdForm(visit),
     release: () => askRelease(visit, refused ? refused.fields.text("hold") : (query.get("hold") ?? "")),
@@ -119,7 +120,7 @@ const days = (value: number | null): Html =>
 function ruleCard(visit: Visit, rules: readonly RetentionRuleItem[]): Html {
   const { here, query } = visit;
   const { shown, pages } = sliceOf(query, rules, PER_PAGE);
-  const add = html`<span class="right">${linkButton(here({ ask: "rule" }), html`${icon("plus")}New rule`, {
+  const add = html`<span class="right">${linkButton(here({ ask: "new-rule" }), html`${icon("plus")}New rule`, {
     kind: "small",
   })}</span>`;
   const list =
