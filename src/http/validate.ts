@@ -154,7 +154,7 @@ function fieldTexts(errors: readonly ErrorObject[], root: string): FieldErrors {
 
 /** The dotted path of a field; long keys and long paths are truncated. */
 export const formatPath = (path: readonly string[]): string => {
-  const keys = path.slice(0, MAX_PATH_KEYS).map((key) => truncate(key, MAX_PATH_KEY_CHARS));
+  const keys = path.slice(0, MAX_PATH_KEYS).map((key) => truncate(key.toWellFormed(), MAX_PATH_KEY_CHARS));
   return path.length > MAX_PATH_KEYS ? `${keys.join(".")}…` : keys.join(".");
 };
 const MAX_PATH_KEY_CHARS = 256;

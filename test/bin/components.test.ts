@@ -43,6 +43,21 @@ const nameOf = ({ group, name }: Model): string => (group === undefined ? name :
 
 /** The packages of what browsers load; their code is minified. */
 const CLIENT = [
+  "@codemirror/autocomplete",
+  "@codemirror/commands",
+  "@codemirror/lang-yaml",
+  "@codemirror/language",
+  "@codemirror/lint",
+  "@codemirror/state",
+  "@codemirror/view",
+  "@lezer/common",
+  "@lezer/highlight",
+  "@lezer/lr",
+  "@lezer/yaml",
+  "@marijn/find-cluster-break",
+  "crelt",
+  "style-mod",
+  "w3c-keyname",
   "@fontsource-variable/inter",
   "@fontsource/jetbrains-mono",
   "@primer/octicons",

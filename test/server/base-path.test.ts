@@ -145,7 +145,7 @@ test("serves the login pages, their links and their form targets below the path"
   for (const link of links) assert.ok(link.startsWith(`${BASE}/`) && (await get(link)).status < 400, link);
   assert.equal(forms, [`${BASE}/login`]);
   assert.is((await get("/login")).status, 404);
-  const away = await get(`${BASE}/account`);
+  const away = await ask(server.url, { path: `${BASE}/account`, headers: { Accept: "text/html" } });
   assert.equal(
     {
       status: away.status,

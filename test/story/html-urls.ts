@@ -18,6 +18,7 @@ const isAboutTheStory = ({ id, method, path, status }: (typeof operations)[numbe
   method === "GET" && path.includes("{org}") && status !== "removed" && !FILES.has(id);
 
 const QUERIES: Readonly<Record<string, string>> = {
+  search_names: "?q=release",
   list_attestations_for_criteria: `?flow_name=backend-api&commit_list=${commitOf("release-2.40.3", "a90b2c4")}`,
   environment_diff: "?snappish1=production-eu%23-2&snappish2=production-eu",
 };

@@ -148,7 +148,9 @@ test("a whole fingerprint or commit leads to its page; suggestions list it", asy
   const commit = await browser.get(`/${at.org}/search?q=${COMMIT}`);
   assert.equal([commit.status, commit.location], [303, `../${at.org}/flows/payments/trails/release-1`]);
   assert.is((await browser.get(`/${at.org}/search?q=${COMMIT}&suggest=1`)).status, 200);
-  assert.is((await browser.get(`/${at.org}/search?q=${COMMIT.slice(0, 12)}`)).status, 200, "a prefix is listed");
+  const shown = await browser.get(`/${at.org}/search?q=${COMMIT.slice(0, 7)}`);
+  assert.equal([shown.status, shown.location], [303, commit.location], "a commit as pages show it");
+  assert.is((await browser.get(`/${at.org}/search?q=${COMMIT.slice(0, 6)}`)).status, 200, "a prefix is listed");
 });
 
 test("the page of what does not exist searches for the last part of its address", async () => {

@@ -52,6 +52,9 @@ const FURTHER: Readonly<Record<string, readonly string[]>> = {
   // The page of a trail reads its history in pages.
   get_trail: ["events"],
   list_deployments: ["flow_name"],
+  list_policies: ["page", "per_page", "name", "files"],
+  get_policy: ["files"],
+  list_control_decisions: ["flow_name"],
   // api_url leads to one record even where the trail does not distinguish it from others of its fingerprint.
   get_artifact_by_fingerprint: ["artifact_id"],
   // The list of attestations by commit has neither pages nor the other filters.

@@ -32,8 +32,9 @@ export const dev: Command = {
   details: [
     "Like assay serve, with these differences: the data directory defaults to .assay-dev and the log level to " +
       "warn, responses are checked against the OpenAPI document, and the first start creates organization " +
-      `${ORGANIZATION} with admin ${USER} and an API key. Prints the key, which is also the password of ${USER} in the web pages, the settings of the Kosli CLI, and a ` +
-      "shell script that records a first attestation and reports an environment.",
+      `${ORGANIZATION} with admin ${USER} and an API key. Prints the key, which is also the password in the web ` +
+      "pages, the settings of the Kosli CLI, and a shell script that records a first attestation and reports an " +
+      "environment.",
   ],
   options: {},
   takesConfig: true,

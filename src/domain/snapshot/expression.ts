@@ -21,7 +21,8 @@ const LATEST: Position = { kind: "index", index: -1 };
 const MAX_BOUND_INDEX = 1_000_000_000;
 
 // The part of the grammar that the API document publishes; the functions also refuse dates that no calendar has.
-const MOMENT_PATTERN = String.raw`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?`;
+const DATE_PATTERN = String.raw`\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])`;
+const MOMENT_PATTERN = `${DATE_PATTERN}${String.raw`T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z?`}`;
 const TIME_PATTERN = String.raw`@\{(?:now|\d+\.(?:hour|day|week|month)s?\.ago|${MOMENT_PATTERN})\}`;
 const POSITION_SOURCE = String.raw`#?-?\d+|~\d+|${TIME_PATTERN}`;
 const SIDE_PATTERN = `(?:NOW|${POSITION_SOURCE})?`;

@@ -14,7 +14,9 @@ export function attestationListStore(db: Db) {
     `${LISTED_ATTESTATIONS} WHERE att.trail_id = ? AND att.name = ? AND att.scope = 'trail' ORDER BY att.id DESC`,
   );
   const inTrail = db.prepare<[number, number, number], PlacedAttestationRow>(
-    `${LISTED_ATTESTATIONS} WHERE att.trail_id = ? ORDER BY att.id DESC LIMIT ? OFFSET ?`,
+    // Only ids are sorted: the records of a long trail are not read.
+    `${LISTED_ATTESTATIONS} WHERE att.id IN (
+       SELECT id FROM attestations WHERE trail_id = ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY att.id DESC`,
   );
   const inTrailByName = db.prepare<[number, string, number, number], PlacedAttestationRow>(
     `${LISTED_ATTESTATIONS} WHERE att.trail_id = ? AND att.name = ? ORDER BY att.id DESC LIMIT ? OFFSET ?`,

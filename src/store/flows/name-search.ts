@@ -81,11 +81,11 @@ function prepareKinds(db: Db) {
 
 function prepareTrails(db: Db) {
   const beginning = db.prepare<[Terms & { until: string }], NamedTrailRow>(
-    `SELECT t.name, f.name AS flow_name, t.state
+    `SELECT t.name, latest_flows.name AS flow_name, t.state
      FROM (SELECT id, name, latest_activity_at FROM flows
            WHERE organization_id = @organization AND archived_at IS NULL
-           ORDER BY latest_activity_at DESC LIMIT ${MAX_FLOWS}) AS f
-       CROSS JOIN trails t ON t.flow_id = f.id AND t.name >= @text AND t.name < @until
+           ORDER BY latest_activity_at DESC LIMIT ${MAX_FLOWS}) AS latest_flows
+       CROSS JOIN trails t ON t.flow_id = latest_flows.id AND t.name >= @text AND t.name < @until
      LIMIT @limit`,
   );
   const latest = db.prepare<[Terms], NamedTrailRow>(

@@ -94,7 +94,9 @@ test("an index serves every query on allowlists, without sorting", () => {
   assert.ok(about.length >= 3);
   for (const text of about)
     assert.equal(
-      plan(db, text).filter((step) => /^SCAN (?!\w+ VIRTUAL TABLE)/.test(step) || step.includes("TEMP B-TREE")),
+      plan(db, text).filter(
+        (step) => /^SCAN (?!\w+ VIRTUAL TABLE)/.test(step) || /TEMP B-TREE(?! FOR count)/.test(step),
+      ),
       [],
       text,
     );

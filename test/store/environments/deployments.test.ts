@@ -286,7 +286,7 @@ test("an index serves every query on deployments, and the usual lists follow its
     assert.equal(scans(db, text), [], text);
   }
   const windows = about.filter((text) => text.includes("deployed_at >= @from"));
-  assert.is(windows.length, 26);
+  assert.is(windows.length, 29);
   for (const text of windows)
     assert.ok(
       plan(db, text).some(
