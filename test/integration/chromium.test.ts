@@ -148,7 +148,8 @@ inBrowser("a user signs in, tries a write operation without a key, changes the p
     assert.is(await page.evaluate("document.activeElement.id"), "password", "the name stays filled in");
     await page.keyboard.type(PASSWORD);
     await page.keyboard.press("Enter");
-    await page.waitForURL("**/account");
+    await page.waitForURL(`**/${org}`);
+    await page.goto(`${server.url}/account`);
     await page.getByText("this session").waitFor();
     await screenshot(page, "assay-account");
     // The browser logs every 4xx.
@@ -240,7 +241,8 @@ inBrowser("the pages of logins fit a narrow screen and the dark", async () => {
     await page.getByLabel("Login name").fill(`${org}-admin`);
     await page.getByLabel("Password").fill(PASSWORD);
     await page.getByRole("button", { name: "Sign in", exact: true }).click();
-    await page.waitForURL("**/account");
+    await page.waitForURL(`**/${org}`);
+    await page.goto(`${server.url}/account`);
     await screenshot(page, "assay-account-dark");
     // A browser without JavaScript still renders pages; Playwright inspects them from outside.
     const box = await page.locator("main").boundingBox();

@@ -161,8 +161,8 @@ inBrowser("an administrator gives a member another role in three clicks", () =>
     await click("button", /role/i);
     assert.is(clicks(), 3);
     const { body } = await told.server.call("GET", "/members/acme", { key: told.story.keys.get(ADMIN) ?? null });
-    const members = (Array.isArray(body) ? body : (body.members ?? body.data)) as { name: string; role: string }[];
-    assert.is(members.find(({ name }) => name === "cluster-operator")?.role, "reader");
+    const members = body.data as { user: string; role: string }[];
+    assert.is(members.find(({ user }) => user === "cluster-operator")?.role, "reader");
   }),
 );
 
@@ -209,7 +209,7 @@ inBrowser("without scripts pages read, and forms submit, as with them", () =>
       await click("link", "Flows");
       await click("link", "infra");
       await page.getByRole("main").getByRole("link", { name: "Settings" }).click();
-      await page.getByLabel("Description").fill("Networks and clusters");
+      await page.getByRole("textbox", { name: "Description" }).fill("Networks and clusters");
       await page.getByRole("button", { name: "Save" }).click();
       await page.waitForURL(/done=saved/);
       assert.match(await page.getByRole("status").innerText(), /Saved/);

@@ -301,7 +301,7 @@ test("an index serves every query on deployments, and the usual lists follow its
       /WHERE dep\.(organization|environment|repo)_id = @\w+ .* (LIMIT|lead_time)/s.test(text) ||
       /lead_time.*WHERE dep\.\w+ = @/s.test(text),
   );
-  assert.is(ordered.length, 8);
+  assert.is(ordered.length, 9);
   for (const text of ordered)
     assert.not.ok(
       plan(db, text).some((step) => step.includes("TEMP B-TREE")),

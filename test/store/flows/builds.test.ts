@@ -165,6 +165,10 @@ test("a row shows current names, and survives the deletion of what it refers to"
   const nothing = {
     artifact_public_id: null,
     fingerprint: null,
+    filename: null,
+    git_commit: null,
+    commit_url: null,
+    build_url: null,
     flow_name: null,
     trail_name: null,
     repo_name: null,

@@ -204,7 +204,7 @@ function environmentRow({ to, now }: Visit, environment: ShownEnvironment): Html
   const tags = tagList(environment.tags);
   const detail = html`<span>${typeName(type)}${
     members && html`, ${members.length} ${members.length === 1 ? "member" : "members"}`
-  }</span>${description !== "" && html`<span class="cut"><bdi>${description}</bdi></span>`}${tags}`;
+  }</span>${description !== "" && html`<span class="one-line"><bdi>${description}</bdi></span>`}${tags}`;
   const running = counts
     ? verdictBar({ compliant: counts.true, failing: counts.false, unknown: counts.null })
     : html`<span class="sub">no snapshot yet</span>`;
