@@ -151,10 +151,10 @@ type Tools = { ask: Ask; timed: ReturnType<typeof createTimed>; probe: Probe };
 /** Measures one page and prints its line. @returns whether it reaches its targets */
 async function measurePage({ ask, timed, probe }: Tools, line: Line, facts: Facts): Promise<boolean> {
   const answers: Answer[] = [];
-  for (let n = 0; n < WARM_UP; n += 1) await ask("GET", line.path(n, facts), null, [200, 404]);
+  for (let n = 0; n < WARM_UP; n += 1) await ask("GET", line.path(n, facts), null, [200, 303, 404]);
   const holds = await probe.during(async () => {
     for (let n = WARM_UP; n < WARM_UP + REQUESTS; n += 1)
-      answers.push(await ask("GET", line.path(n, facts), null, [200, 404]));
+      answers.push(await ask("GET", line.path(n, facts), null, [200, 303, 404]));
   });
   const times = await timed(answers);
   const bytes = quantile(sort(answers.map(({ body }) => gzipSync(body, { level: 4 }).length)), 0.5);
