@@ -97,6 +97,7 @@ export function createApp(dependencies: AppDependencies): App {
   const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, readCache);
   const browser = createBrowserPages(dependencies, {
     authenticateSession,
+    countRequest: ({ keyPublicId }) => rates.countKey(keyPublicId),
     createCaller: (ctx, principal) =>
       callers({
         principal,
@@ -165,7 +166,7 @@ function refuseUnknownPath(): never {
 
 function createBrowserPages(
   { store, writer, logger, logins, limits, baseUrl, sources }: AppDependencies,
-  hooks: Pick<Parameters<typeof createWebPages>[0], "authenticateSession" | "createCaller">,
+  hooks: Pick<Parameters<typeof createWebPages>[0], "authenticateSession" | "countRequest" | "createCaller">,
 ) {
   const warn: LoginDependencies["warn"] = (facts, text) => logger.warn(facts, text);
   return createWebPages({

@@ -83,6 +83,8 @@ const acceptsHtml = (ctx: Koa.Context): boolean =>
 type WebPageDependencies = Pick<PageContext, "logins" | "limits" | "baseUrl" | "warn"> & {
   /** The session of a cookie; null when there is none. */
   authenticateSession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
+  /** Counts a request of a person for the rate limits. @throws AppError 429 */
+  countRequest(principal: Principal): void;
   /** Calls operations as a person, for the request that asks for a page. */
   createCaller(ctx: Koa.Context, principal: Principal): Caller;
   /** Epoch seconds. */
@@ -128,8 +130,18 @@ export function createWebPages(dependencies: WebPageDependencies) {
     const handlers = PAGES.get(ctx.path);
     if (handlers) return serveSignIn(page, ctx, handlers);
     if (ctx.path.startsWith(FILES_ROOT)) return serveFile(files, ctx);
-    const found = isApiPath(ctx.path) || !acceptsHtml(ctx) ? null : pageServer.find(ctx.path);
-    return found ? pageServer.serve(ctx, found) : next();
+    if (isApiPath(ctx.path) || !acceptsHtml(ctx)) return next();
+    const found = pageServer.find(ctx.path);
+    const session = found ? null : sessionOf(ctx);
+    if (!found && !session) return next();
+    try {
+      if (!found) throw routeNotFound();
+      await pageServer.serve(ctx, found);
+    } catch (error) {
+      const person = session ?? sessionOf(ctx);
+      if (!(error instanceof AppError) || error.code === "internal" || !person) throw error;
+      await pageServer.sendError(ctx, person, error);
+    }
   };
 
   return { renew: createRenewal(dependencies, cookies), serve, sessionOf };

@@ -230,6 +230,62 @@ test("a form that is submitted after the session ended is shown again, filled in
   assert.is(await descriptionOf(at, "payments"), "Builds <of> payments");
 });
 
+test("a form of another site is not kept for a person who signs in after it", async () => {
+  const { at, browser } = await given();
+  await server.given.flow(at, { name: "payments" });
+  browser.cookies.clear();
+  const path = `/${at.org}/flows/payments`;
+  const fields = { form: "describe", description: "planted", csrf: "" };
+  const login = await browser.post(path, fields, { Origin: "https://evil.test" });
+  assert.equal([login.status, login.text], [303, ""]);
+});
+
+test("refusals of a whole request are pages for a person, with the headers of the API", async () => {
+  const { at, browser } = await given();
+  const unknown = await browser.get(`/${at.org}/nothing/at/all`);
+  assert.is(unknown.status, 404);
+  assert.match(visibleText(unknown), /This does not exist/);
+  assert.match(unknown.text, /<nav class="side"/);
+  const large = await browser.post(`/${at.org}/flows`, { form: "x".repeat(3_000_000) });
+  assert.is(large.status, 413);
+  assert.match(visibleText(large), /This is too large/);
+  const kind = await browser.send("POST", `/${at.org}/flows`, { headers: { "Content-Type": "text/plain" }, body: "x" });
+  assert.is(kind.status, 400);
+  assert.match(visibleText(kind), /only accepts the form of its page/);
+});
+
+test("in read-only mode pages are shown, and a form says why nothing was stored", async () => {
+  const host = await startServer();
+  try {
+    const { at, browser } = await given(host);
+    await host.given.flow(at, { name: "payments" });
+    host.disk.free = 0;
+    await host.diskGuard.check();
+    const path = `/${at.org}/flows/payments?tab=settings`;
+    const page = await browser.submitForm(path, { form: "describe", description: "typed", visibility: "private" });
+    assert.is(page.status, 507);
+    assert.match(visibleText(page), /The server is in read-only mode: .* Nothing was stored/);
+    assert.match(page.text, /value="typed"/);
+  } finally {
+    await host.stop();
+  }
+});
+
+test("pages count for the rate limit of the session", async () => {
+  const host = await startServer({ rates: { key: 3 } });
+  try {
+    const { at, browser } = await given(host);
+    const pages = [];
+    for (let n = 0; n < 5; n++) pages.push(await browser.get(`/${at.org}/flows`));
+    const last = pages.at(-1) as Page;
+    assert.is(last.status, 429);
+    assert.match(String(last.headers.get("Retry-After")), /^\d+$/);
+    assert.match(visibleText(last), /Too many requests/);
+  } finally {
+    await host.stop();
+  }
+});
+
 test("a role sees only the forms that it may submit, and what it submits anyway is refused", async () => {
   const { at } = await given();
   await server.given.flow(at, { name: "payments" });

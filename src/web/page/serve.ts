@@ -35,6 +35,8 @@ export type PageServerDependencies = {
   limits: Parameters<typeof readPageFields>[1];
   /** The session of the request; null without one. */
   sessionOf(ctx: Koa.Context): Session | null;
+  /** Counts a request of a person for the rate limits. @throws AppError 429 */
+  countRequest(principal: Principal): void;
   /** Calls operations as the person of a session. */
   createCaller(ctx: Koa.Context, principal: Principal): Caller;
   /** The public address of the server, without a trailing slash. */
@@ -81,11 +83,13 @@ export function createPageServer(server: PageServerDependencies) {
         throw methodNotAllowed(page.forms ? ["GET", "HEAD", "POST"] : ["GET", "HEAD"]);
       const fields = isSubmitted ? await readPageFields(ctx, server.limits) : null;
       const session = server.sessionOf(ctx);
-      if (!session) return server.askToSignIn(ctx, fields);
+      const isFromHere = server.cookies.isOwnOrigin(ctx);
+      // Browsers send no session with a form of another site: what that site filled in is not shown as the person's.
+      if (!session) return server.askToSignIn(ctx, isFromHere ? fields : null);
       recordForLog(ctx, { principal: session.principal });
+      server.countRequest(session.principal);
       const visit = createVisit(server, ctx, { session, params });
-      const isOwn =
-        fields !== null && server.cookies.isOwnOrigin(ctx) && isMaskedToken(fields.text("csrf"), session.csrfToken);
+      const isOwn = fields !== null && isFromHere && isMaskedToken(fields.text("csrf"), session.csrfToken);
       if (fields === null) await sendContent(server, ctx, { visit, content: await contentOf(page, visit) });
       else if (isOwn) await submit(server, ctx, { page, visit, fields });
       else await showRefused(server, ctx, { page, visit, fields, status: 403, ...EXPIRED });
@@ -96,11 +100,12 @@ export function createPageServer(server: PageServerDependencies) {
       await refuseAt(ctx, path, { session, fields, status: 200, message, errors: {} });
     },
     refuseAt,
-    /** Sends a refusal, in the frame if the person is signed in. */
-    async sendError(ctx: Koa.Context, error: AppError): Promise<void> {
-      const session = server.sessionOf(ctx);
-      if (!session) return server.askToSignIn(ctx, null);
-      const visit = createVisit(server, ctx, { session, params: {} });
+    /** Sends a refusal in the frame, within the organization of the path if the person may read it. */
+    async sendError(ctx: Koa.Context, session: Session, error: AppError): Promise<void> {
+      const org = decode(ctx.path.split("/")[1] ?? "") ?? "";
+      const isMember = server.createCaller(ctx, session.principal).permits({ permission: "org:read" }, org);
+      const visit = createVisit(server, ctx, { session, params: isMember ? { org } : {} });
+      ctx.set(error.headers);
       await sendContent(server, ctx, { visit, content: errorContent(visit, error) });
     },
     /** The theme that the browser chose. */
