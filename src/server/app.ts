@@ -97,6 +97,7 @@ export function createApp(dependencies: AppDependencies): App {
   const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, readCache);
   const browser = createBrowserPages(dependencies, {
     authenticateSession,
+    liveVersion: (subject) => live.versionOf(subject),
     countRequest: ({ keyPublicId }) => rates.countKey(keyPublicId),
     createCaller: (ctx, principal) =>
       callers({
@@ -166,7 +167,10 @@ function refuseUnknownPath(): never {
 
 function createBrowserPages(
   { store, writer, logger, logins, limits, baseUrl, sources }: AppDependencies,
-  hooks: Pick<Parameters<typeof createWebPages>[0], "authenticateSession" | "countRequest" | "createCaller">,
+  hooks: Pick<
+    Parameters<typeof createWebPages>[0],
+    "authenticateSession" | "countRequest" | "createCaller" | "liveVersion"
+  >,
 ) {
   const warn: LoginDependencies["warn"] = (facts, text) => logger.warn(facts, text);
   return createWebPages({

@@ -13,6 +13,7 @@ import { parseNextPath } from "../domain/login/next-path.ts";
 import type { SessionHolder } from "../auth/login-context.ts";
 import { createCookies } from "./cookies.ts";
 import { html, rootOf } from "./html.ts";
+import type { LiveSubject } from "./live.ts";
 import { createPageFiles, FILES_ROOT } from "./page/files.ts";
 import { fieldsOf } from "./page/fields.ts";
 import { THEMES } from "./page/frame.ts";
@@ -83,6 +84,8 @@ const acceptsHtml = (ctx: Koa.Context): boolean =>
 type WebPageDependencies = Pick<PageContext, "logins" | "limits" | "baseUrl" | "warn"> & {
   /** The session of a cookie; null when there is none. */
   authenticateSession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
+  /** The version of a subject that a page shows; null if there is none (live.ts). */
+  liveVersion(subject: LiveSubject): string | null;
   /** Counts a request of a person for the rate limits. @throws AppError 429 */
   countRequest(principal: Principal): void;
   /** Calls operations as a person, for the request that asks for a page. */

@@ -11,6 +11,7 @@ import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { chromium } from "playwright-core";
+import { buildClient } from "../../bin/client.ts";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { EXECUTABLE, FLAGS, STEP_TIMEOUT_MS } from "../integration/chromium.ts";
 import { saveStory, startSavedStory, startStoryServer } from "../story/server.ts";
@@ -78,6 +79,7 @@ async function run(): Promise<void> {
   const modes = values.only.split(",");
   for (const mode of modes) if (!(mode in MODES)) throw new Error(`--only takes ${Object.keys(MODES)}, not '${mode}'`);
   if (pages.length === 0) throw new Error(`No page in test/screenshots/pages.ts matches '${positionals[0]}'`);
+  await buildClient(join(import.meta.dirname, "..", ".."));
   const saved = values["no-story-rebuild"] ? await startSavedStory(STORY) : null;
   const told = saved ?? (await startStoryServer());
   if (!saved) saveStory(told, STORY);

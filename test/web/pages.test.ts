@@ -271,6 +271,24 @@ test("in read-only mode pages are shown, and a form says why nothing was stored"
   }
 });
 
+test("a page that follows a trail names the version that it shows, and asks for changes after it", async () => {
+  const { at, browser } = await given();
+  const flow = await server.given.flow(at);
+  await server.given.trail(at, { flow, name: "release-1" });
+  const addressOf = async (): Promise<string> =>
+    (
+      /data-live="([^"]*)"/.exec((await browser.get(`/${at.org}/flows/${flow}/trails/release-1`)).text)?.[1] ?? ""
+    ).replaceAll("&#38;", "&");
+  const before = await addressOf();
+  assert.match(
+    before,
+    new RegExp(`^\\.\\./\\.\\./\\.\\./\\.\\./live\\?org=${at.org}&flow=${flow}&trail=release-1&version=.+`),
+  );
+  assert.is(await addressOf(), before);
+  await server.given.attestation(at, { flow, trail: "release-1" });
+  assert.is.not(await addressOf(), before);
+});
+
 test("pages count for the rate limit of the session", async () => {
   const host = await startServer({ rates: { key: 3 } });
   try {

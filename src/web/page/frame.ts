@@ -28,6 +28,8 @@ export type Surroundings = {
   organizations: { names: readonly string[]; hasMore: boolean };
   /** The path of a file below the root of the server. */
   fileOf(name: FileName): string;
+  /** The query of the stream that says when the subject changed after this answer. */
+  liveQuery(org: string, subject: NonNullable<Content["live"]>): string;
   /** Whether the sections that depend on it are shown. */
   shows(section: Section): boolean;
 };
@@ -64,7 +66,7 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
   const { to, org } = visit;
   const main = html`<main class="page" id="main" tabindex="-1">${doneMessage(visit)}${content.main}</main>`;
   const body = content.drawer ? html`<div class="with-drawer">${main}${content.drawer}</div>` : main;
-  const live = content.live && html` data-live="${to.path("live")}${liveQuery(org, content.live)}"`;
+  const live = content.live && html` data-live="${to.path("live")}${surroundings.liveQuery(org, content.live)}"`;
   const side = org === "" ? outsideNavigation(to, surroundings) : sideNavigation(visit, content.section, surroundings);
   const top = html`<header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
 ${themeButton(visit, surroundings.theme)}${accountLink(visit)}</header>`;
@@ -92,10 +94,6 @@ ${bottom}`,
 const accountLink = ({ to, user }: Visit): Html =>
   html`<a class="avatar" href="${to.account()}"><span aria-hidden="true">${initials(user.displayName)}</span><span
 class="vh">Account of ${user.displayName}</span></a>`;
-
-function liveQuery(org: string, subject: NonNullable<Content["live"]>): string {
-  return `?${new URLSearchParams({ org, ...subject })}`;
-}
 
 /** The document of a page for anybody: signing in, setting up, errors without a session. */
 export function plain(

@@ -12,6 +12,7 @@ import { STATUS_BY_ERROR } from "../../http/response.ts";
 import { compareRoutes } from "../../http/route-order.ts";
 import type { Principal } from "../../http/server-context.ts";
 import type { Cookies } from "../cookies.ts";
+import type { LiveSubject } from "../live.ts";
 import { rootOf } from "../html.ts";
 import { redirect, sendHtml, sendRaw } from "./answer.ts";
 import { isMaskedToken, maskToken } from "./csrf.ts";
@@ -35,6 +36,8 @@ export type PageServerDependencies = {
   limits: Parameters<typeof readPageFields>[1];
   /** The session of the request; null without one. */
   sessionOf(ctx: Koa.Context): Session | null;
+  /** The version of a subject that a page shows; null if there is none (live.ts). */
+  liveVersion(subject: LiveSubject): string | null;
   /** Counts a request of a person for the rate limits. @throws AppError 429 */
   countRequest(principal: Principal): void;
   /** Calls operations as the person of a session. */
@@ -259,6 +262,10 @@ async function sendContent(
     theme: themeOf(server.cookies, ctx),
     organizations: await organizationsOf(visit),
     fileOf: (name) => files.pathOf(name),
+    liveQuery(org, subject) {
+      const version = server.liveVersion({ org, ...subject });
+      return queryText({ org, ...subject, version });
+    },
     shows: (section) => {
       const operation = sections[section];
       return operation === undefined || visit.may(operation);

@@ -127,6 +127,7 @@ export const sendPage = (
   const surroundings = {
     theme: themeOf(ctx),
     fileOf: files.pathOf,
+    liveQuery: () => "",
     shows: () => false,
     organizations: NO_ORGANIZATIONS,
   };
