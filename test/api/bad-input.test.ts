@@ -20,7 +20,7 @@ import { BOUNDARY, CLOSING, field, file, holdings, holdingsWithoutEvidence, part
 
 const SEED = Number(process.env["SEED"] ?? 1);
 /** Requests per operation with a body; those with mutated paths and queries come on top. */
-const ROUNDS = 90 * Number(process.env["RUNS"] ?? 1);
+const ROUNDS = 45 * Number(process.env["RUNS"] ?? 1);
 const MB = 1_048_576;
 
 const test = suite(`api/bad-input (seed ${SEED})`);

@@ -147,7 +147,7 @@ export const plan = (db: Db, sql: string): string[] =>
 export const scans = (db: Db, sql: string): string[] => plan(db, sql).filter((step) => SCAN.test(step));
 
 /** Subqueries with a LIMIT have these names. */
-const SCAN = /^SCAN (?!(?:page|wanted|shown|latest_flows|newest)$|CONSTANT|.*VIRTUAL TABLE)/;
+const SCAN = /^SCAN (?!(?:page|wanted|shown|found|latest_flows|newest)$|CONSTANT|.*VIRTUAL TABLE)/;
 
 /** Planning reads no values, but every parameter has to be bound. */
 function placeholders(sql: string): unknown[] {

@@ -26,8 +26,8 @@ import type { World } from "./world.ts";
 
 const SEED = Number(process.env["SEED"] ?? 20_261_121);
 const TIMES = Number(process.env["RUNS"] ?? 1);
-const VALID_RUNS = 20 * TIMES;
-const FAULTY_RUNS = 30 * TIMES;
+const VALID_RUNS = 14 * TIMES;
+const FAULTY_RUNS = 20 * TIMES;
 
 /** Small, so that a body over a limit is quick to build and send. */
 const LIMITS = { json: 65_536, form: 65_536, document: 65_536, evidence: 65_536 };
@@ -151,12 +151,13 @@ async function check<T>(
   );
 }
 
-/** Stored values, however odd, fail no list. */
+/** Stored values, however odd, fail no list. A generated request may have switched the feature of a list off. */
 async function everythingReads(server: TestServer): Promise<void> {
   for (const list of lists) {
     const answer = await server.call("GET", list.path.replace("{org}", world.org), { key: world.keys.admin });
+    const isOff = answer.status === 403 && list.feature !== undefined;
     assert.ok(
-      answer.status === 200 || answer.status === 400,
+      answer.status === 200 || answer.status === 400 || isOff,
       `${list.id} afterwards: ${answer.status} ${answer.text.slice(0, 500)}`,
     );
   }

@@ -11,9 +11,9 @@ import * as assert from "uvu/assert";
 import { FIRST, SECOND } from "../server/certificates.ts";
 import { allOf, ask, dialPlain, dialTls, fingerprintAt, fingerprintOf, slowRequest } from "../server/client.ts";
 import { canReceive, startReceiver } from "../server/receiver.ts";
-import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
+import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
 
-const test = suite("binary/listening");
+const test = suite("integration/listening");
 
 const init = (data: string): Promise<string> =>
   run(["init", "--data", data, "--org", "acme", "--user", "ops"]).then(({ stdout }) => stdout.trim());

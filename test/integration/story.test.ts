@@ -1,13 +1,13 @@
 /** The story holds what pages and their tests rely on. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { htmlUrls } from "./html-urls.ts";
-import { startStoryServer } from "./server.ts";
-import type { StoryServer } from "./server.ts";
-import { DAY, HOUR } from "./steps.ts";
-import { ADMIN, EDGE, FRESH } from "./story.ts";
+import { htmlUrls } from "../story/html-urls.ts";
+import { startStoryServer } from "../story/server.ts";
+import type { StoryServer } from "../story/server.ts";
+import { DAY, HOUR } from "../story/steps.ts";
+import { ADMIN, EDGE, FRESH } from "../story/story.ts";
 
-const test = suite("story");
+const test = suite("integration/story");
 
 let told: StoryServer;
 test.before(async () => {

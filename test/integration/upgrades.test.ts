@@ -7,10 +7,10 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { age, BASE_URL, fixtureVersions, lost, MOVES, place } from "../upgrades/fixture.ts";
-import { createClient } from "./client.ts";
-import { EXECUTABLE, inDirectory, run, start } from "./executable.ts";
+import { createClient } from "../binary/client.ts";
+import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
 
-const test = suite("binary/upgrades");
+const test = suite("integration/upgrades");
 
 test("migrates every released schema, which gives the same responses as before and passes verify", () =>
   inDirectory(async (home) => {
