@@ -50,6 +50,11 @@ export function releaseFiles(
     text("sbom.cdx.json", run(["sbom"])),
     ...licenses.map(({ file, text: content }) => text(`licenses/${file}`, content)),
     ...readdirSync(join(root, "src", "guide")).map((name) => text(`guide/${name}`, document(`src/guide/${name}`))),
+    ...readdirSync(join(root, "src", "docs", "images")).map((name) => ({
+      path: `images/${name}`,
+      content: readFileSync(join(root, "src", "docs", "images", name)),
+      executable: false,
+    })),
     text("README.md", releasedReadme(document("README.md"))),
     text("CHANGELOG.md", document("CHANGELOG.md")),
     text("LICENSE", document("LICENSE")),
@@ -57,9 +62,12 @@ export function releaseFiles(
   return [...files, text("SHA256SUMS", checksums(files))];
 }
 
-/** The README without its chapter on the source, and with links to the guide in the archive. */
+/** The README without its chapter on the source, and with links to the guide and the pictures in the archive. */
 const releasedReadme = (text: string): string =>
-  text.replace(/\n## Development\n[^]*$/, "").replaceAll("](src/guide/", "](guide/");
+  text
+    .replace(/\n## Development\n[^]*$/, "")
+    .replaceAll("](src/guide/", "](guide/")
+    .replaceAll("](src/docs/images/", "](images/");
 
 /** Checksums in the format of `sha256sum --check`. */
 function checksums(files: readonly ArchivedFile[]): string {
