@@ -6,7 +6,7 @@ import { outcome as sendOutcome } from "../../src/notifications/outcome.ts";
 import type { Sender } from "../../src/notifications/sender.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { createBrowser, messageOf, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import { messageOf, signIn, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
 
 const test = suite("web/actions");
@@ -24,12 +24,7 @@ let server: TestServer;
 test.before(async () => void (server = await startServer({ sender: SENDER })));
 test.after(() => server.stop());
 
-async function signedIn(name: string): Promise<Browser> {
-  await setPassword(server, name);
-  const browser = createBrowser(server.url);
-  await browser.login(name, PASSWORD);
-  return browser;
-}
+const signedIn = (name: string): Promise<Browser> => signIn(server, name);
 
 type Given = { org: string; key: string; browser: Browser };
 
@@ -45,11 +40,7 @@ async function given(): Promise<Given> {
   return { ...at, browser: await signedIn(`${at.org}-admin`) };
 }
 
-async function member(org: string, role: Role | null): Promise<Browser> {
-  server.given.user(org, role);
-  const { name } = server.db.prepare("SELECT name FROM users ORDER BY id DESC LIMIT 1").get() as { name: string };
-  return signedIn(name);
-}
+const member = (org: string, role: Role | null): Promise<Browser> => signInWithRole(server, org, role);
 
 /** Posts a form with repeated fields. */
 async function submit(browser: Browser, path: string, fields: readonly (readonly [string, string])[]): Promise<Page> {

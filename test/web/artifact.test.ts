@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { freshFingerprint, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { createBrowser, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import { signIn, visibleText } from "./browser.ts";
 import type { Browser } from "./browser.ts";
 
 const test = suite("web/artifact");
@@ -14,12 +14,7 @@ test.after(() => server.stop());
 
 type At = { org: string; key: string };
 
-async function signedIn(name: string): Promise<Browser> {
-  await setPassword(server, name);
-  const browser = createBrowser(server.url);
-  await browser.login(name, PASSWORD);
-  return browser;
-}
+const signedIn = (name: string): Promise<Browser> => signIn(server, name);
 
 async function report(at: At, environment: string, fingerprints: readonly string[]): Promise<void> {
   const artifacts = fingerprints.map((fingerprint) => ({

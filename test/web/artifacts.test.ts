@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { createBrowser, messageOf, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import { messageOf, signIn, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
 
 const test = suite("web/artifacts");
@@ -13,12 +13,7 @@ test.after(() => server.stop());
 
 type At = { org: string; key: string };
 
-async function signedIn(name: string): Promise<Browser> {
-  await setPassword(server, name);
-  const browser = createBrowser(server.url);
-  await browser.login(name, PASSWORD);
-  return browser;
-}
+const signedIn = (name: string): Promise<Browser> => signIn(server, name);
 
 /** An organization, and a browser in which its administrator is signed in. */
 async function given(): Promise<{ at: At; browser: Browser }> {
@@ -26,11 +21,7 @@ async function given(): Promise<{ at: At; browser: Browser }> {
   return { at, browser: await signedIn(`${at.org}-admin`) };
 }
 
-async function reader({ org }: At): Promise<Browser> {
-  server.given.user(org, "reader");
-  const { name } = server.db.prepare("SELECT name FROM users ORDER BY id DESC LIMIT 1").get() as { name: string };
-  return signedIn(name);
-}
+const reader = ({ org }: At): Promise<Browser> => signInWithRole(server, org, "reader");
 
 const COMMIT = "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112";
 

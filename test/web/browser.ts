@@ -1,4 +1,5 @@
 /** A minimal browser for login tests: it keeps cookies, sends its origin and submits the forms of pages. */
+import type { Role } from "../../src/domain/access.ts";
 import type { TestServer } from "../given.ts";
 
 export type Page = { status: number; text: string; location: string | null; headers: Headers };
@@ -91,4 +92,19 @@ export const PASSWORD = "correct horse battery";
 export async function setPassword(server: TestServer, name: string, password = PASSWORD): Promise<void> {
   const id = server.store.users.find(name)?.id ?? server.store.users.create({ name, displayName: "", email: null });
   server.store.passwords.set(id, await server.passwords.hash(password));
+}
+
+/** A browser in which the user is signed in, with a password that this sets. */
+export async function signIn(server: TestServer, name: string): Promise<Browser> {
+  await setPassword(server, name);
+  const browser = createBrowser(server.url);
+  await browser.login(name, PASSWORD);
+  return browser;
+}
+
+/** A new user with a role in the organization (null: without one), signed in. */
+export async function signInWithRole(server: TestServer, org: string, role: Role | null): Promise<Browser> {
+  server.given.user(org, role);
+  const name = server.db.prepare<[], string>("SELECT name FROM users ORDER BY id DESC LIMIT 1").pluck().get();
+  return signIn(server, name as string);
 }

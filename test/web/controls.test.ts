@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { createBrowser, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import { signIn, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
 
 const test = suite("web/controls");
@@ -14,23 +14,14 @@ test.after(() => server.stop());
 type At = { org: string; key: string };
 const MARKUP = '<script>alert("stored")</script>';
 
-async function signedIn(name: string): Promise<Browser> {
-  await setPassword(server, name);
-  const browser = createBrowser(server.url);
-  await browser.login(name, PASSWORD);
-  return browser;
-}
+const signedIn = (name: string): Promise<Browser> => signIn(server, name);
 
 async function given(): Promise<{ at: At; browser: Browser }> {
   const at = server.given.org();
   return { at, browser: await signedIn(`${at.org}-admin`) };
 }
 
-async function reader({ org }: At): Promise<Browser> {
-  server.given.user(org, "reader");
-  const { name } = server.db.prepare("SELECT name FROM users ORDER BY id DESC LIMIT 1").get() as { name: string };
-  return signedIn(name);
-}
+const reader = ({ org }: At): Promise<Browser> => signInWithRole(server, org, "reader");
 
 const read = async (at: At, path: string) =>
   (await server.call("GET", `/controls/${at.org}${path}`, { key: at.key })).body;

@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { running, runningIn } from "../api/environments/given.ts";
-import { createBrowser, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import { signIn, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser } from "./browser.ts";
 
 const test = suite("web/home");
@@ -14,23 +14,14 @@ test.after(() => server.stop());
 
 type At = { org: string; key: string };
 
-async function signedIn(name: string): Promise<Browser> {
-  await setPassword(server, name);
-  const browser = createBrowser(server.url);
-  await browser.login(name, PASSWORD);
-  return browser;
-}
+const signedIn = (name: string): Promise<Browser> => signIn(server, name);
 
 async function given(): Promise<{ at: At; browser: Browser }> {
   const at = server.given.org();
   return { at, browser: await signedIn(`${at.org}-admin`) };
 }
 
-async function reader({ org }: At): Promise<Browser> {
-  server.given.user(org, "reader");
-  const name = server.db.prepare<[], string>("SELECT name FROM users ORDER BY id DESC LIMIT 1").pluck().get();
-  return signedIn(name as string);
-}
+const reader = ({ org }: At): Promise<Browser> => signInWithRole(server, org, "reader");
 
 const PRINT = "abc12".padEnd(64, "0");
 const COMMIT = "def45".padEnd(40, "0");

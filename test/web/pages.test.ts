@@ -5,7 +5,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { createBrowser, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import { createBrowser, PASSWORD, setPassword, signIn, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
 
 const test = suite("web/pages");
@@ -20,19 +20,10 @@ async function given(host: TestServer = server): Promise<{ at: { org: string; ke
   return { at, browser: await signedIn(`${at.org}-admin`, host) };
 }
 
-async function signedIn(name: string, host: TestServer = server): Promise<Browser> {
-  await setPassword(host, name);
-  const browser = createBrowser(host.url);
-  await browser.login(name, PASSWORD);
-  return browser;
-}
+const signedIn = (name: string, host: TestServer = server): Promise<Browser> => signIn(host, name);
 
 /** A user with a role in the organization, signed in. */
-async function member(org: string, role: "reader" | "member" | null): Promise<Browser> {
-  server.given.user(org, role);
-  const { name } = server.db.prepare("SELECT name FROM users ORDER BY id DESC LIMIT 1").get() as { name: string };
-  return signedIn(name);
-}
+const member = (org: string, role: "reader" | "member" | null): Promise<Browser> => signInWithRole(server, org, role);
 
 const descriptionOf = async (at: { org: string; key: string }, flow: string): Promise<string> =>
   (await server.call("GET", `/flows/${at.org}/${flow}`, { key: at.key })).body.description;

@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import type { Role } from "../../src/domain/access.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { createBrowser, messageOf, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import { createBrowser, messageOf, signIn, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
 
 const test = suite("web/settings");
@@ -21,12 +21,7 @@ async function given(): Promise<Given> {
   return { ...at, browser: await signedIn(`${at.org}-admin`) };
 }
 
-async function signedIn(name: string): Promise<Browser> {
-  await setPassword(server, name);
-  const browser = createBrowser(server.url);
-  await browser.login(name, PASSWORD);
-  return browser;
-}
+const signedIn = (name: string): Promise<Browser> => signIn(server, name);
 
 /** A user with a role in the organization, signed in. */
 async function member(org: string, role: Role | null): Promise<{ browser: Browser; name: string; key: string }> {

@@ -5,7 +5,7 @@ import * as assert from "uvu/assert";
 import { tar } from "../../src/archive/tar.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { createBrowser, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import { signIn, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
 
 const test = suite("web/trail");
@@ -41,19 +41,10 @@ const SNYK = {
   },
 };
 
-async function signedIn(name: string): Promise<Browser> {
-  await setPassword(server, name);
-  const browser = createBrowser(server.url);
-  await browser.login(name, PASSWORD);
-  return browser;
-}
+const signedIn = (name: string): Promise<Browser> => signIn(server, name);
 
 /** A user with a role in the organization, signed in. */
-async function member(org: string, role: "reader" | "member" | null): Promise<Browser> {
-  server.given.user(org, role);
-  const { name } = server.db.prepare("SELECT name FROM users ORDER BY id DESC LIMIT 1").get() as { name: string };
-  return signedIn(name);
-}
+const member = (org: string, role: "reader" | "member" | null): Promise<Browser> => signInWithRole(server, org, role);
 
 /** A trail whose scan fails and whose gate is missing, and a browser of the administrator. */
 async function given() {

@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import { freshFingerprint, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { running, runningIn } from "../api/environments/given.ts";
-import { createBrowser, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import { createBrowser, signIn, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
 
 const test = suite("web/why");
@@ -36,18 +36,9 @@ const POLICY = `artifacts:
     - { type: generic, name: scan }
 `;
 
-async function signedIn(name: string): Promise<Browser> {
-  await setPassword(server, name);
-  const browser = createBrowser(server.url);
-  await browser.login(name, PASSWORD);
-  return browser;
-}
+const signedIn = (name: string): Promise<Browser> => signIn(server, name);
 
-async function member(org: string, role: "reader" | null): Promise<Browser> {
-  server.given.user(org, role);
-  const { name } = server.db.prepare("SELECT name FROM users ORDER BY id DESC LIMIT 1").get() as { name: string };
-  return signedIn(name);
-}
+const member = (org: string, role: "reader" | null): Promise<Browser> => signInWithRole(server, org, role);
 
 type At = ReturnType<TestServer["given"]["org"]>;
 
