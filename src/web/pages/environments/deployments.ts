@@ -2,6 +2,7 @@
 import { getDeploymentFrequency, listEnvironmentDeployments } from "../../../api/environments/deployments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { dayBars, pointScale } from "../../components/charts.ts";
+import { summarizeLeadTimes } from "../../components/deployments.ts";
 import { commit } from "../../components/identifier.ts";
 import { card, empty, figures, linkButton, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
@@ -90,25 +91,19 @@ function frequencyCard({ daily, total, median_per_day: median }: Frequency, now:
 }
 
 function leadTimes(deployments: readonly Deployment[]): Html | null {
-  const times = deployments
-    .flatMap(({ lead_time_seconds: lead }) => (lead === null ? [] : [Math.max(0, lead)]))
-    .sort((one, other) => one - other);
-  if (times.length === 0) return null;
-  const at = (share: number): number => times[Math.min(times.length - 1, Math.floor(share * times.length))] as number;
-  const [median, slow, slowest] = [at(0.5), at(0.9), times.at(-1) as number];
-  const finding =
-    `Half of the newest ${times.length} deployments took at most ${formatSpan(median)}, nine of ten at most ` +
-    `${formatSpan(slow)}, the slowest ${formatSpan(slowest)}`;
+  const summary = summarizeLeadTimes(deployments);
+  if (summary === null) return null;
+  const { times, median, slow, slowest, finding } = summary;
   return card({
     id: "h-lead",
     title: "Lead time",
     note: `from the report of the build to the start, newest ${formatNumber(times.length)}`,
     body: padded(
       html`${figures([
-        { label: "Median", value: formatSpan(median) },
-        { label: "Nine of ten within", value: formatSpan(slow) },
-        { label: "Slowest", value: formatSpan(slowest) },
-      ])}<div class="gap-t">${pointScale(times, { finding, end: formatSpan(slowest) })}</div>`,
+        { label: "Median", value: median },
+        { label: "Nine of ten within", value: slow },
+        { label: "Slowest", value: slowest },
+      ])}<div class="gap-t">${pointScale(times, { finding, end: slowest })}</div>`,
     ),
   });
 }

@@ -1,11 +1,10 @@
 /** The tab with the deployments of a flow: when what it built began to run, and how long that took. */
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { listDeployments } from "../../../api/environments/deployments.ts";
-import { commit } from "../../components/identifier.ts";
-import { card, empty, figures, nameCell, padded, table } from "../../components/layout.ts";
+import { deploymentTable, summarizeLeadTimes } from "../../components/deployments.ts";
+import { card, empty, figures, padded } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
-import { badge, formatNumber, stateOfVerdict } from "../../components/state.ts";
-import { formatSpan, time } from "../../components/time.ts";
+import { formatNumber } from "../../components/state.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
@@ -36,36 +35,11 @@ export async function deploymentsTab(visit: Visit, flow: Flow): Promise<Html> {
   const newest = await call(listDeployments, {
     query: { flow_name: flow.name, page: 1, per_page: MAX_POINTS, start_ts: from },
   });
-  return html`${leadTimes(newest.deployments)}<section class="card" aria-label="Deployments">${table({
-    caption: "Deployments",
-    columns: [
-      { text: "Artifact" },
-      { text: "At the start", className: "w-st" },
-      { text: "Environment" },
-      { text: "Commit", className: "hide-s" },
-      { text: "Lead time", isRight: true },
-      { text: "Deployed", isRight: true },
-    ],
-    rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
-  })}</section>${pager(visit, { total, per_page: PER_PAGE, page, page_count: Math.ceil(total / PER_PAGE) })}`;
-}
-
-function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
-  const { flow_name: flow, artifact_name: artifact, snapshot_index: index } = deployment;
-  const name = nameCell({
-    href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
-    name: html`<bdi>${artifact ?? deployment.fingerprint}</bdi>`,
-    sub: deployment.trail_name,
-  });
-  const place =
-    index === null
-      ? deployment.environment_name
-      : html`<a href="${to.snapshot(deployment.environment_name, index)}">${deployment.environment_name} #${index}</a>`;
-  const lead = deployment.lead_time_seconds;
-  return html`<tr>${name}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${place}</td>
-<td class="hide-s">${commit(deployment.git_commit, deployment.commit_url)}</td>
-<td class="r num" data-l="Lead time">${lead === null ? "–" : formatSpan(lead)}</td>
-<td class="r">${time(deployment.deployed_at, now)}</td></tr>`;
+  return html`${leadTimes(newest.deployments)}<section class="card" aria-label="Deployments">${deploymentTable(
+    visit,
+    answer.deployments,
+    { unnamed: ({ fingerprint }) => fingerprint, sub: ({ trail_name: trail }) => trail },
+  )}</section>${pager(visit, { total, per_page: PER_PAGE, page, page_count: Math.ceil(total / PER_PAGE) })}`;
 }
 
 /** Ranges of lead times, each up to a number of seconds. */
@@ -80,17 +54,9 @@ const RANGES: readonly { text: string; below: number }[] = [
 
 /** The lead times of the newest deployments: figures, and how many lie in each range. */
 function leadTimes(deployments: readonly Deployment[]): Html | null {
-  const times = deployments
-    .flatMap(({ lead_time_seconds: lead }) => (lead === null ? [] : [lead]))
-    .sort((a, b) => a - b);
-  if (times.length === 0) return null;
-  const at = (share: number): number => times[Math.min(times.length - 1, Math.floor(share * times.length))] as number;
-  const [median, slow, longest] = [at(0.5), at(0.9), times.at(-1) as number];
-  const sentence = [
-    `Half of the newest ${times.length} deployments took at most ${formatSpan(median)}`,
-    `nine of ten at most ${formatSpan(slow)}`,
-    `the slowest ${formatSpan(longest)}`,
-  ].join(", ");
+  const summary = summarizeLeadTimes(deployments);
+  if (summary === null) return null;
+  const { times, median, slow, slowest, finding } = summary;
   const counts = RANGES.map(({ text, below }, index) => {
     const from = RANGES[index - 1]?.below ?? 0;
     return { text, count: times.filter((seconds) => seconds >= from && seconds < below).length };
@@ -108,10 +74,10 @@ function leadTimes(deployments: readonly Deployment[]): Html | null {
     note: "from the report of the build to the start",
     body: padded(
       html`${figures([
-        { label: "Median", value: formatSpan(median) },
-        { label: "Nine of ten within", value: formatSpan(slow) },
-        { label: "Slowest", value: formatSpan(longest), note: `of ${formatNumber(times.length)}` },
-      ])}<div class="dist" role="img" aria-label="${sentence}">${bars}</div>`,
+        { label: "Median", value: median },
+        { label: "Nine of ten within", value: slow },
+        { label: "Slowest", value: slowest, note: `of ${formatNumber(times.length)}` },
+      ])}<div class="dist" role="img" aria-label="${finding}">${bars}</div>`,
     ),
   });
 }

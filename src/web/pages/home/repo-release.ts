@@ -1,11 +1,11 @@
 /** The tab with the deployments of a repository: how often and how fast, by environment. */
 import { getRepoDeploymentStatistics, listRepoDeployments } from "../../../api/flows/repo-releases.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { commit } from "../../components/identifier.ts";
-import { card, empty, nameCell, padded, table } from "../../components/layout.ts";
+import { deploymentTable } from "../../components/deployments.ts";
+import { card, empty, padded } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
-import { badge, formatNumber, stateOfVerdict } from "../../components/state.ts";
-import { formatSpan, time } from "../../components/time.ts";
+import { formatNumber } from "../../components/state.ts";
+import { formatSpan } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
@@ -75,32 +75,11 @@ function medianOf(values: readonly number[]): number | null {
 }
 
 const deployments = (visit: Visit, rows: readonly Deployment[]): Html =>
-  table({
-    caption: "Deployments",
-    columns: [
-      { text: "Artifact" },
-      { text: "At the start", className: "w-st" },
-      { text: "Environment" },
-      { text: "Commit", className: "hide-s" },
-      { text: "Lead time", isRight: true },
-      { text: "Deployed", isRight: true },
-    ],
-    rows: rows.map((row) => deploymentRow(visit, row)),
+  deploymentTable(visit, rows, {
+    unnamed: ({ fingerprint }) => fingerprint.slice(0, 7),
+    sub: ({ flow_name: flow, trail_name: trail }) =>
+      flow !== null && trail !== null && html`${flow}<a href="${visit.to.trail(flow, trail)}">${trail}</a>`,
   });
-
-function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
-  const { flow_name: flow, trail_name: trail, snapshot_index: index, environment_name: environment } = deployment;
-  const lead = deployment.lead_time_seconds;
-  return html`<tr>${nameCell({
-    href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
-    name: html`<bdi>${deployment.artifact_name ?? deployment.fingerprint.slice(0, 7)}</bdi>`,
-    sub: flow !== null && trail !== null && html`${flow}<a href="${to.trail(flow, trail)}">${trail}</a>`,
-  })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${
-    index === null ? environment : html`<a href="${to.snapshot(environment, index)}">${environment} #${index}</a>`
-  }</td><td class="hide-s">${commit(deployment.git_commit, deployment.commit_url)}</td>
-<td class="r num" data-l="Lead time">${lead === null ? "–" : formatSpan(lead)}</td>
-<td class="r">${time(deployment.deployed_at, now)}</td></tr>`;
-}
 
 const noDeployments = (visit: Visit, total: number): Html =>
   empty({
