@@ -1,7 +1,85 @@
-/** Charts: SVG with geometry in attributes and colours by class. Each says its finding as a sentence. */
+/** Charts, drawn on the server: geometry in attributes, colours by class, and a sentence that says what they show. */
+import { scaleBand, scaleLinear } from "d3-scale";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
 import { formatNumber } from "./state.ts";
+
+type Colour = "ok" | "bad" | "allow" | "none" | "bar";
+type Part = { colour: Colour; value: number };
+
+/** One bar: its parts from the base line up. `label` stands below it, empty for none. */
+type Bar = { label: string; parts: readonly Part[]; isCurrent?: boolean };
+
+const [WIDTH, HEIGHT] = [288, 116];
+const [TOP, BASE] = [12, 92];
+const AXIS_WIDTH = 22;
+/** Digits of the axis above which it needs more room. */
+const DIGIT_WIDTH = 6;
+const RADIUS = 2;
+
+/** Bars over time. @param sentence says what the chart shows, for those who do not see it */
+export function barChart(bars: readonly Bar[], sentence: string): Html {
+  const totals = bars.map(({ parts }) => parts.reduce((sum, { value }) => sum + value, 0));
+  const most = totals.reduce((highest, total) => Math.max(highest, total), 1);
+  const y = scaleLinear([0, most], [BASE, TOP]).nice(2);
+  const ticks = y.ticks(2).filter((tick) => Number.isInteger(tick));
+  const left = AXIS_WIDTH + Math.max(0, formatNumber(ticks.at(-1) ?? 0).length - 2) * DIGIT_WIDTH;
+  const x = scaleBand([...bars.keys()], [left, WIDTH]).padding(0.36);
+  const grid = ticks.map((tick) => {
+    const at = Math.round(y(tick)) + 0.5;
+    return html`<line class="c-grid" x1="${left - 4}" x2="${WIDTH}" y1="${at}" y2="${at}"/><text class="c-text"
+x="${left - 10}" y="${at + 3.5}" text-anchor="end">${formatNumber(tick)}</text>`;
+  });
+  // A long label of the last bar ends with the chart.
+  const shiftOf = (label: string, index: number): number =>
+    index < bars.length - 1
+      ? 0
+      : Math.min(0, WIDTH - (x(index) ?? 0) - x.bandwidth() / 2 - (label.length * DIGIT_WIDTH) / 2);
+  const drawn = bars.map(({ label, parts, isCurrent }, index) => {
+    const at = round(x(index) ?? 0);
+    const text =
+      label !== "" &&
+      html`<text class="c-text${isCurrent && " c-strong"}" x="${round(at + x.bandwidth() / 2 + shiftOf(label, index))}"
+y="112" text-anchor="middle">${label}</text>`;
+    return html`${stack(parts, { x: at, width: round(x.bandwidth()), heightOf: (value) => BASE - y(value) })}${text}`;
+  });
+  return html`<svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img"
+aria-label="${sentence}">${grid}${drawn}</svg>`;
+}
+
+/** The parts of a bar, from the base line up, with a gap of a pixel between them. */
+function stack(
+  parts: readonly Part[],
+  { x, width, heightOf }: { x: number; width: number; heightOf(value: number): number },
+): Html[] {
+  let bottom = BASE;
+  return parts.flatMap(({ colour, value }) => {
+    if (value <= 0) return [];
+    const height = Math.max(heightOf(value), 1);
+    const gap = bottom === BASE ? 0 : 1;
+    const top = bottom - height;
+    const shown = round(Math.max(height - gap, 1));
+    bottom = top;
+    return [
+      html`<rect class="c-${colour}" x="${x}" y="${round(top)}" width="${width}" height="${shown}" rx="${RADIUS}"/>`,
+    ];
+  });
+}
+
+/** One bar in which each part has its share of the whole. Without parts, the track alone. */
+export function segments(parts: readonly Part[], sentence: string): Html {
+  const total = parts.reduce((sum, { value }) => sum + value, 0);
+  let from = 0;
+  const drawn = parts.map(({ colour, value }) => {
+    if (value <= 0) return null;
+    const share = (value / total) * 100;
+    const at = from;
+    from += share;
+    return html`<rect class="c-${colour}" x="${at.toFixed(2)}%" width="${share.toFixed(2)}%" height="6"/>`;
+  });
+  const track = total === 0 && html`<rect class="c-track" width="100%" height="6"/>`;
+  return html`<svg class="seg" role="img" aria-label="${sentence}">${track}${drawn}</svg>`;
+}
 
 /** Artifacts by verdict. */
 type Verdicts = { compliant: number; failing: number; unknown: number };
@@ -11,21 +89,13 @@ export function verdictBar({ compliant, failing, unknown }: Verdicts): Html {
   const total = compliant + failing + unknown;
   const text = `${formatNumber(total)} running${failing > 0 ? `, ${formatNumber(failing)} failing` : ""}`;
   const parts = [
-    { look: "c-ok", amount: compliant, words: "compliant" },
-    { look: "c-bad", amount: failing, words: "non-compliant" },
-    { look: "c-none", amount: unknown, words: "of unknown state" },
-  ].filter(({ amount }) => amount > 0);
-  const label = parts.map(({ amount, words }) => `${formatNumber(amount)} ${words}`).join(", ") || "Nothing runs";
-  let before = 0;
-  const bars = parts.map(({ look, amount }) => {
-    const x = (before / total) * 100;
-    before += amount;
-    return html`<rect class="${look}" x="${x.toFixed(2)}%" width="${((amount / total) * 100).toFixed(2)}%"
-height="6"/>`;
-  });
-  const track = total === 0 && html`<rect class="c-track" width="100%" height="6"/>`;
-  return html`<div class="seg-cell"><span class="sub num">${text}</span><svg class="seg" role="img"
-aria-label="${label}">${track}${bars}</svg></div>`;
+    { colour: "ok", value: compliant, words: "compliant" },
+    { colour: "bad", value: failing, words: "non-compliant" },
+    { colour: "none", value: unknown, words: "of unknown state" },
+  ] as const;
+  const named = parts.filter(({ value }) => value > 0).map(({ value, words }) => `${formatNumber(value)} ${words}`);
+  const bar = segments(parts, named.join(", ") || "Nothing runs");
+  return html`<div class="seg-cell"><span class="sub num">${text}</span>${bar}</div>`;
 }
 
 const BARS_HEIGHT = 96;
@@ -58,3 +128,12 @@ export function pointScale(values: readonly number[], { finding, end }: { findin
   return html`<svg class="chart" height="24" role="img" aria-label="${finding}"><line class="c-grid" x1="0" x2="100%"
 y1="12" y2="12"/>${points}</svg><div class="axis" aria-hidden="true"><span>0</span><span>${end}</span></div>`;
 }
+
+/** The colours of a chart in words. */
+export const legend = (entries: readonly { colour: Colour; text: string }[]): Html =>
+  html`<div class="legend gap-t2">${entries.map(
+    ({ colour, text }) =>
+      html`<span><svg aria-hidden="true"><rect class="c-${colour}" width="8" height="8"/></svg>${text}</span>`,
+  )}</div>`;
+
+const round = (value: number): number => Math.round(value * 10) / 10;

@@ -3,7 +3,7 @@ import type { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
 import type { getOverview } from "../../../api/environments/overview.ts";
 import { listEnvs } from "../../../api/environments/environments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { barChart, legend, segments } from "../../components/chart.ts";
+import { barChart, legend, segments } from "../../components/charts.ts";
 import { commit } from "../../components/identifier.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";

@@ -1,6 +1,6 @@
 /** The period of a tab of a repository: its choice, and the counts in it as a chart. */
 import { DAY_S } from "../../../domain/time.ts";
-import { barChart } from "../../components/chart.ts";
+import { barChart } from "../../components/charts.ts";
 import { linkButton } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
 import { formatDate } from "../../components/time.ts";
