@@ -10,22 +10,16 @@ import { APPLY_FILE } from "./world.ts";
 const MAIN = join(import.meta.dirname, "..", "..", "src", "main.ts");
 const PROBE = pathToFileURL(join(import.meta.dirname, "probe.ts")).href;
 
-/** Starts the server over `directory`, which is empty. It ends with this process. */
-export async function startProbed(directory: string, options: readonly string[] = []) {
+/** Starts a server over `directory`, which is empty. It ends with this process. */
+export function startProbed(directory: string, options: readonly string[] = []) {
   const applyFile = join(directory, "apply.yaml");
   writeFileSync(applyFile, APPLY_FILE);
-  const args = [
-    "serve",
-    "--data",
-    join(directory, "data"),
-    "--listen",
-    "127.0.0.1:0",
-    "--log-level",
-    "error",
-    "--bootstrap",
-    applyFile,
-    ...options,
-  ];
+  return startProbedOver(join(directory, "data"), ["--bootstrap", applyFile, ...options]);
+}
+
+/** Starts a server over a data directory. It ends with this process. */
+export async function startProbedOver(data: string, options: readonly string[] = []) {
+  const args = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error", ...options];
   const child = fork(MAIN, args, { execArgv: ["--import", PROBE], stdio: ["ignore", "pipe", "pipe", "ipc"], env: {} });
   const kill = (): void => void child.kill("SIGKILL");
   process.once("exit", kill);

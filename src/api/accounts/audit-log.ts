@@ -3,7 +3,7 @@
  * its entries match a filter, so it is read in slices between which the server serves other requests.
  */
 import { Readable } from "node:stream";
-import { setImmediate } from "node:timers/promises";
+import { nextTurn } from "../../http/next-turn.ts";
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { UNREADABLE } from "../../contract/placeholders.ts";
@@ -111,7 +111,7 @@ async function readPage(
 ): Promise<Page> {
   const page: Page = { rows: [], before };
   for (let scanned = 0; scanned < MAX_SCANNED_ENTRIES; scanned += SLICE_ENTRIES) {
-    if (scanned > 0) await setImmediate();
+    if (scanned > 0) await nextTurn();
     const limit = perPage - page.rows.length;
     const slice = store.auditLog.listSlice(organization.id, filter, {
       before: page.before,
@@ -202,7 +202,7 @@ async function* generateLines(
     yield slice.rows.map(renderLine).join("");
     if (slice.before === null) return;
     before = slice.before;
-    await setImmediate();
+    await nextTurn();
   }
 }
 

@@ -1,4 +1,8 @@
-/** The difference between two snapshots, of the same environment or of two (semantics 6.9). */
+/**
+ * The difference between two snapshots, of the same environment or of two (semantics 6.9). Each may have thousands of
+ * artifacts, so the server does other work between reading them: what ran in a snapshot never changes.
+ */
+import { nextTurn } from "../../http/next-turn.ts";
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { Facts } from "../../domain/compliance/environment.ts";
@@ -86,7 +90,7 @@ export const environmentDiff = operation({
     404: { description: "No such environment or snapshot", schema: Message },
   },
   example: { params: { org: "acme" }, query: { snappish1: "staging", snappish2: "production~0" } },
-  handle(context, { query }) {
+  async prepare(context, { query }) {
     const now = context.now();
     const [first, second] = [
       parseSnapshotExpression(query.snappish1, now),
@@ -97,15 +101,19 @@ export const environmentDiff = operation({
         ...(first ? {} : { snappish1: expressionProblem(query.snappish1) }),
         ...(second ? {} : { snappish2: expressionProblem(query.snappish2) }),
       });
-    const [s1, s2] = [
-      readSide(context, { label: query.snappish1, now }, first),
-      readSide(context, { label: query.snappish2, now }, second),
-    ];
-    return { status: 200, body: present(context, compare(s1, s2), query.limit ?? null) };
+    const s1 = readSide(context, { label: query.snappish1, now }, first);
+    await nextTurn();
+    const s2 = readSide(context, { label: query.snappish2, now }, second);
+    await nextTurn();
+    return compare(s1, s2);
   },
+  handle: (context, { query }, comparison) => ({
+    status: 200,
+    body: present(context, comparison, query.limit ?? null),
+  }),
 });
 
-/** An artifact in one snapshot, with all its rows. */
+/** An artifact in one snapshot, with all its rows; under the first of its names, whose row comes first. */
 type RunningArtifact = { fingerprint: string; name: string; ids: number[]; instances: number };
 type Side = { id: string; artifacts: Map<string, RunningArtifact> };
 
@@ -125,12 +133,19 @@ function readSide(
     // Unresolved images share only the lack of a fingerprint.
     const key = row.fingerprint === "" ? `:${row.name}` : row.fingerprint;
     const artifact = artifacts.get(key);
-    if (artifact) {
-      artifact.ids.push(row.id);
-      artifact.instances += row.now;
-    } else artifacts.set(key, { fingerprint: row.fingerprint, name: row.name, ids: [row.id], instances: row.now });
+    if (artifact) addRow(artifact, row);
+    else artifacts.set(key, { fingerprint: row.fingerprint, name: row.name, ids: [row.id], instances: row.now });
   }
   return { id: `${environment.name}#${snapshot.idx}`, artifacts };
+}
+
+function addRow(artifact: RunningArtifact, { id, name, now }: RunningKeyRow): void {
+  artifact.instances += now;
+  if (name > artifact.name) artifact.ids.push(id);
+  else {
+    artifact.ids.unshift(id);
+    artifact.name = name;
+  }
 }
 
 function readRunning({ store }: OperationContext, environment: EnvironmentRow, { idx }: SnapshotRow): RunningKeyRow[] {
@@ -164,7 +179,10 @@ function compare(s1: Side, s2: Side): Comparison {
 }
 
 type Info = Static<typeof ArtifactInfo>;
-type Item = Static<typeof DiffItem>;
+type Shown = Omit<Static<typeof DiffItem>, "snapshot_id">;
+
+const byName = ({ shown: a }: Compared, { shown: b }: Compared): number =>
+  a.name < b.name ? -1 : a.name > b.name ? 1 : (a.ids[0] ?? 0) - (b.ids[0] ?? 0);
 
 /** @param limit artifacts of each list; null: all */
 function present(
@@ -172,20 +190,24 @@ function present(
   comparison: Comparison,
   limit: number | null,
 ): Static<typeof EnvironmentDiffResponse> {
-  const cut = (all: Compared[]): Compared[] => (limit === null ? all : all.slice(0, limit));
   const { onlyFirst, onlySecond, changed, same } = comparison;
-  const shown = [onlyFirst, onlySecond, changed, same].flatMap(cut);
-  const details = readDetails(context, shown);
-  const item = (snapshot_id: string | null, all: Compared[]): Item => ({
-    snapshot_id,
-    artifacts: cut(all).map((compared) => toInfo(compared, details(compared.shown))),
-    ...(limit === null ? {} : { total: all.length }),
-  });
+  const groups = [onlyFirst, onlySecond, changed, same].map((all) => ({
+    total: all.length,
+    shown: all.sort(byName).slice(0, limit ?? undefined),
+  }));
+  const details = readDetails(
+    context,
+    groups.flatMap(({ shown }) => shown),
+  );
+  const [first, second, both, unchanged] = groups.map(({ total, shown }) => ({
+    artifacts: shown.map((compared) => toInfo(compared, details(compared.shown))),
+    ...(limit === null ? {} : { total }),
+  })) as [Shown, Shown, Shown, Shown];
   return {
-    snappish1: item(comparison.s1, onlyFirst),
-    snappish2: item(comparison.s2, onlySecond),
-    changed: item(null, changed),
-    "not-changed": item(null, same),
+    snappish1: { snapshot_id: comparison.s1, ...first },
+    snappish2: { snapshot_id: comparison.s2, ...second },
+    changed: { snapshot_id: null, ...both },
+    "not-changed": { snapshot_id: null, ...unchanged },
   };
 }
 

@@ -3,7 +3,7 @@
  * size takes the memory of a few hundred lines.
  */
 import { Readable } from "node:stream";
-import { setImmediate } from "node:timers/promises";
+import { nextTurn } from "../../http/next-turn.ts";
 import { Type } from "typebox";
 import { formatCsvLine } from "../../domain/text/csv.ts";
 import type { FlowRecord } from "../../domain/compliance/environment.ts";
@@ -144,7 +144,7 @@ async function* generateLines(
     const last = rows.at(-1);
     if (!last || rows.length < PAGE_SIZE) return;
     from = { ...from, first: last.position, id: last.id };
-    await setImmediate();
+    await nextTurn();
   }
 }
 

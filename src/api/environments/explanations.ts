@@ -2,7 +2,7 @@
  * Why a snapshot of an environment has its verdict. An artifact of a snapshot takes up to some milliseconds to explain,
  * so they come in pages, and the server does other work between two of them.
  */
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { nextTurn } from "../../http/next-turn.ts";
 import { Type } from "typebox";
 import { memoize } from "../../contract/memoize.ts";
 import { SnapshotExplanation } from "../../contract/explanation-shapes.ts";

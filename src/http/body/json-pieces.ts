@@ -3,7 +3,7 @@
  * in one go, which takes a tenth of a second for values crafted to be slow. Instead it travels as the JSON texts of
  * small pieces, which the main thread parses one by one, yielding to other requests in between.
  */
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { nextTurn } from "../next-turn.ts";
 import { JsonText } from "../../json/text.ts";
 
 /** The JSON text of a small value, or the parts of a large one; runs of small elements or properties are one piece. */

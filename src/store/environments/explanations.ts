@@ -72,10 +72,12 @@ export function explanationStore(db: Db, parts: ExplanationParts) {
      * evaluation. Reads many rows: call it in one transaction.
      */
     explain: (environment: EnvironmentRow, index: number): Explanation | null =>
-      finish(explain(context, environment, { index, chosen: null })),
+      finish(
+        explain(context, environment, { index, chosen: null, outlines: readOutlines(context, environment, index) }),
+      ),
     /**
-     * As `explain`, for some artifacts of a snapshot, which must exist. The steps are short (an artifact each), so that
-     * a server does other work in between: what they read never changes, except by retention.
+     * As `explain`, for some artifacts of a snapshot, which must exist. The steps are short (an artifact each, or the
+     * names of all), so that a server does other work in between: what they read never changes, except by retention.
      * @returns `total`: how many artifacts the selection would have without its limit
      */
     *explainInSteps(
@@ -83,8 +85,10 @@ export function explanationStore(db: Db, parts: ExplanationParts) {
       index: number,
       selection: ArtifactSelection,
     ): Generator<undefined, { explanation: Explanation; total: number }> {
-      const { ids, total } = choose(context, environment, { index, selection });
-      const explanation = yield* explain(context, environment, { index, chosen: ids });
+      const outlines = readOutlines(context, environment, index);
+      yield;
+      const { chosen, total } = choose([...outlines.values()].flat(), selection);
+      const explanation = yield* explain(context, environment, { index, chosen, outlines });
       if (!explanation) throw new Error(`snapshot ${index} of environment ${environment.id} is gone`);
       return { explanation, total };
     },
@@ -102,8 +106,10 @@ export function explanationStore(db: Db, parts: ExplanationParts) {
   };
 }
 
+/** The artifacts of a snapshot by the id of the environment in which they run. */
+type Outlines = ReadonlyMap<number, readonly ArtifactOutlineRow[]>;
 /** A snapshot, and the artifacts in it to explain by the ids of their rows; null for all. */
-type Place = { index: number; chosen: ReadonlySet<number> | null };
+type Place = { index: number; chosen: ReadonlySet<number> | null; outlines: Outlines };
 
 function finish<T>(steps: Generator<undefined, T>): T {
   for (;;) {
@@ -115,26 +121,25 @@ function finish<T>(steps: Generator<undefined, T>): T {
 const isExited = ({ annotation }: Pick<ArtifactOutlineRow, "annotation">): boolean => annotation === "exited";
 
 function choose(
-  context: Context,
-  environment: EnvironmentRow,
-  { index, selection: { fingerprint, offset, limit } }: { index: number; selection: ArtifactSelection },
-): { ids: Set<number>; total: number } {
-  const found = listOutlines(context, environment, index).filter(
-    (row) => fingerprint === null || row.fingerprint === fingerprint,
-  );
+  outlines: readonly ArtifactOutlineRow[],
+  { fingerprint, offset, limit }: ArtifactSelection,
+): { chosen: Set<number>; total: number } {
+  const found = outlines.filter((row) => fingerprint === null || row.fingerprint === fingerprint);
   const rankOf = (row: ArtifactOutlineRow): number =>
     rankArtifact({ exited: isExited(row), compliant: fromSqlBoolean(row.compliant) });
   const chosen = found.sort((a, b) => rankOf(a) - rankOf(b)).slice(offset, offset + limit);
-  return { ids: new Set(chosen.map(({ id }) => id)), total: found.length };
+  return { chosen: new Set(chosen.map(({ id }) => id)), total: found.length };
 }
 
-/** The artifacts of a snapshot, those of its members included. */
-function listOutlines(context: Context, environment: EnvironmentRow, index: number): ArtifactOutlineRow[] {
-  const { environments, snapshots } = context;
-  if (environment.type !== "logical") return snapshots.listOutlines(environment.id, index);
-  return snapshots
-    .listMembers(environment.id, index)
-    .flatMap(({ member_id, member_index }) => listOutlines(context, environments.get(member_id), member_index));
+/** The artifacts of a snapshot, those of its members included, in the order of the members. */
+function readOutlines({ snapshots }: Context, environment: EnvironmentRow, index: number): Outlines {
+  const parts =
+    environment.type === "logical"
+      ? snapshots
+          .listMembers(environment.id, index)
+          .map(({ member_id, member_index }) => ({ id: member_id, index: member_index }))
+      : [{ id: environment.id, index }];
+  return new Map(parts.map((part) => [part.id, snapshots.listOutlines(part.id, part.index)]));
 }
 
 function* explain(
@@ -168,7 +173,7 @@ function* explainArtifacts(context: Context, explanation: Explanation, place: Pl
   } catch (error) {
     problems.push(`the policy versions of the snapshot cannot be read: ${messageOf(error)}`);
   }
-  const outlines = context.snapshots.listOutlines(environment.id, snapshot.idx);
+  const outlines = place.outlines.get(environment.id) ?? [];
   const evaluatedUnder = new Map<number, number[] | null>();
   for (const { id, name } of outlines.filter((outline) => place.chosen === null || place.chosen.has(outline.id))) {
     const row = context.snapshots.findEvaluated(id);

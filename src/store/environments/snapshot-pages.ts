@@ -91,7 +91,7 @@ export function snapshotPageStore(db: Db) {
 
   const runningKeys = db.prepare<[Place], RunningKeyRow>(
     `SELECT sa.id, sa.fingerprint, sa.name, sa.now FROM snapshot_artifacts sa
-     WHERE ${IN_SNAPSHOT} AND sa.now > 0 ORDER BY sa.name, sa.id`,
+     WHERE ${IN_SNAPSHOT} AND sa.now > 0`,
   );
   const runningDetails = db.prepare<[string], RunningDetailRow>(
     `SELECT sa.id, sa.instances_json, ev.facts_json
@@ -113,7 +113,7 @@ export function snapshotPageStore(db: Db) {
           .all(JSON.stringify(names), organizationId)
           .map(({ name, compliant, failing, unknown }) => [name, { compliant, failing, unknown }]),
       ),
-    /** The artifacts that run in a snapshot of a physical environment, by name. */
+    /** The artifacts that run in a snapshot of a physical environment, in no order. */
     listRunningKeys: (environmentId: number, index: number): RunningKeyRow[] =>
       runningKeys.all({ environment: environmentId, index }),
     /** The details of rows of `listRunningKeys`, by id. */
