@@ -19,8 +19,8 @@ test: dist/assay ## run the whole suite; PATTERN=regexp selects files by their p
 	@$(NODE) test/run.ts '$(PATTERN)'
 
 # CI runs both, and a pattern of `make test` chooses from both.
-integration: dist/assay ## test the executable with Chromium, S3, systemd, failing disks and without a network
-	@$(NODE) test/run.ts '^integration/'
+integration: dist/assay ## test the executable with Chromium, S3, systemd, failing disks, attacks and without a network
+	@$(NODE) test/run.ts '^(integration|attacks)/'
 
 check: | $(INSTALLED) ## check types, format, lint and the rules of the code
 	node_modules/.bin/tsc --noEmit

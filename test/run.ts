@@ -1,7 +1,7 @@
-// Runs the suite: every test/**/*.test.ts except test/integration/, which `make integration` runs. Files that lie in
+// Runs the suite: every test/**/*.test.ts except those of SLOW, which `make integration` runs. Files that lie in
 // one directory below test/ run one after the other in a child process, so that a crash in one group cannot hide the
 // others; large directories are several groups, and a few groups run at once. A pattern (a regular expression over the
-// path below test/) chooses files, of test/integration/ too. The last line is "N passed, N failed"; the exit code is 1
+// path below test/) chooses files, of SLOW too. The last line is "N passed, N failed"; the exit code is 1
 // when anything failed or nothing was found.
 //
 // Inside a child the suites are uvu's, but files are imported and run by this file and not by uvu's command, which
@@ -29,6 +29,9 @@ const GROUPS_AT_ONCE = 3;
 
 /** A group that hangs is killed, and counts as failed. */
 const GROUP_TIMEOUT_S = 600;
+
+/** Directories whose tests take long: the Makefile chooses them for `make integration`. */
+const SLOW = "(integration|attacks)/";
 
 /** Files that take at least as long are printed with their time, so that a slow suite says where it is slow. */
 const SLOW_S = 2;
@@ -60,7 +63,7 @@ if (process.send === undefined) {
 } else await runGroup(process.argv.slice(2));
 
 async function runSuite(pattern: string): Promise<void> {
-  const chosen = new RegExp(pattern === "" ? "^(?!integration/)" : pattern);
+  const chosen = new RegExp(pattern === "" ? `^(?!${SLOW})` : pattern);
   // bench/, crash/, litestream/ and soak/ are programs of their own, with make targets of their own.
   const files = globSync("**/*.test.ts", { cwd: directory })
     .map((file) => file.split(sep).join("/"))

@@ -178,8 +178,8 @@ export async function measurePages(
   const measured = await measureTimes(lines, command, join(root, "pages.log"));
   const holds = await measureHolds(lines);
   console.log(
-    `\nPages over ${ARTIFACTS} artifacts, ${REQUESTS} requests each: server time, and how long the main thread was busy ` +
-      "without yielding",
+    `\nPages over ${ARTIFACTS} artifacts, ${REQUESTS} requests each: server time, and how long the main thread ` +
+      "was busy without yielding",
   );
   row(["", "p50", "p99", "held", "held most", "gzipped"]);
   const missed = lines.filter((line, at) => !printLine(line, { ...measured[at], holds: holds[at] } as Measured));

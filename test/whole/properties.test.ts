@@ -53,8 +53,13 @@ async function createChecks(server: TestServer) {
   const { body: published } = await server.call("GET", "/openapi.json");
   return { checkResponse: createResponseCheck(published), agree: createAgreement(published) };
 }
+/** For the operations that only read. */
+let shared: TestServer | null = null;
 test.before(async () => void (world = await createWorld()));
-test.after(() => world.stop());
+test.after(async () => {
+  await shared?.stop();
+  await world.stop();
+});
 
 /** The number of rows of each table, in one statement. */
 function rowCounter({ db }: TestServer): () => string {
@@ -75,9 +80,24 @@ const lists = operations.filter(
   ({ method, path, status }) => method === "GET" && status === undefined && /^\/[a-z-]+\/\{org\}$/.test(path),
 );
 
+/** Requests an operation, on a server of its own if it may change something or needs a database file. */
 async function exercise(operation: AssayOperation): Promise<void> {
-  const directory = NEEDS_A_FILE.includes(operation.id) ? mkdtempSync(join(tmpdir(), "assay-whole-")) : null;
+  const needsFile = NEEDS_A_FILE.includes(operation.id);
+  if (isReading(operation) && !needsFile) {
+    shared ??= await startServer({ from: world.image, limits: LIMITS });
+    return exerciseOn(shared, operation);
+  }
+  const directory = needsFile ? mkdtempSync(join(tmpdir(), "assay-whole-")) : null;
   const server = await startServer({ from: world.image, limits: LIMITS, ...(directory === null ? {} : { directory }) });
+  try {
+    await exerciseOn(server, operation);
+  } finally {
+    await server.stop();
+    if (directory !== null) rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+async function exerciseOn(server: TestServer, operation: AssayOperation): Promise<void> {
   const client = createClient(server.url);
   const rows = rowCounter(server);
   const changes = server.db.prepare<[], number>("SELECT total_changes()").pluck();
@@ -119,8 +139,6 @@ async function exercise(operation: AssayOperation): Promise<void> {
     evidenceIsAccountedFor(server);
   } finally {
     client.close();
-    await server.stop();
-    if (directory !== null) rmSync(directory, { recursive: true, force: true });
   }
 }
 

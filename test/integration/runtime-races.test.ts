@@ -3,7 +3,7 @@
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { ApiResponse, Json } from "./client.ts";
+import type { ApiResponse, Json } from "../binary/client.ts";
 import {
   TRAIL_POLICY,
   PROVENANCE_POLICY,
@@ -12,10 +12,10 @@ import {
   reportItems,
   startRuntimeServer,
   policyYaml,
-} from "./runtime-server.ts";
-import type { RuntimeServer } from "./runtime-server.ts";
+} from "../binary/runtime-server.ts";
+import type { RuntimeServer } from "../binary/runtime-server.ts";
 
-const test = suite("binary/runtime-races");
+const test = suite("integration/runtime-races");
 let server: RuntimeServer;
 test.before(async () => void (server = await startRuntimeServer()));
 test.after(() => server.close());

@@ -8,10 +8,10 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
-import { inDirectory, run, start } from "./executable.ts";
-import type { Result } from "./executable.ts";
+import { inDirectory, run, start } from "../binary/executable.ts";
+import type { Result } from "../binary/executable.ts";
 
-const test = suite("binary/space");
+const test = suite("integration/space");
 
 const EXECUTABLE = join(import.meta.dirname, "../../dist/assay");
 const TRAILS = 800;
