@@ -17,7 +17,8 @@ import { createDocumentReader } from "../workers/documents.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import { createPool } from "../workers/pool.ts";
 import type { PoolLoad } from "../workers/pool.ts";
-import type { RecordingWorkerData } from "../jobs/large-reports-worker.ts";
+import type { RecordingWorkerData } from "../jobs/large-reports-thread.ts";
+import type { PreviewWorkerData } from "../jobs/policy-preview-thread.ts";
 import type { PreviewPool } from "../jobs/policy-previews.ts";
 
 /** Starts the thread that reads evidence. */
@@ -50,8 +51,8 @@ export const createRecordingPool = (directory: string, checkpoints: "own" | "ext
     queueLimit: 2,
     idleTimeoutMs: RECORDING_IDLE_MS,
     start: () =>
-      startWorker("jobs/large-reports-worker", {
-        workerData: { directory, checkpoints } satisfies RecordingWorkerData,
+      startWorker("jobs/evaluation-worker", {
+        workerData: { thread: "large reports", directory, checkpoints } satisfies RecordingWorkerData,
         // It spends most of its time on checkpoints: a small young generation costs large reports little, and saves
         // more than ten megabytes.
         resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: RECORDING_HEAP_MB },
@@ -151,8 +152,8 @@ export const createPreviewPool = (directory: string): PreviewPool =>
     laneLimit: 8,
     idleTimeoutMs: 30_000,
     start: () =>
-      startWorker("jobs/policy-preview-worker", {
-        workerData: directory,
+      startWorker("jobs/evaluation-worker", {
+        workerData: { thread: "policy previews", directory } satisfies PreviewWorkerData,
         // Twice what the largest policy and the facts of one artifact take.
         resourceLimits: { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 8 },
       }),

@@ -10,7 +10,10 @@ import { serveTasks } from "../workers/task-protocol.ts";
 import { evaluateDraft } from "./policy-previews.ts";
 import type { PreviewTask } from "./policy-previews.ts";
 
-const db = openSecondWriter(workerData as string);
+/** What the thread is started with: the data directory. */
+export type PreviewWorkerData = { thread: "policy previews"; directory: string };
+
+const db = openSecondWriter((workerData as PreviewWorkerData).directory);
 const refuseWrite = (): never => {
   throw new Error("a preview does not write to the database");
 };

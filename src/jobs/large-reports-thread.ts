@@ -24,7 +24,7 @@ import { serveTasks } from "../workers/task-protocol.ts";
 import type { Actor } from "../store/actor.ts";
 
 /** What the thread is started with: the data directory, and which program checkpoints the write-ahead log. */
-export type RecordingWorkerData = { directory: string; checkpoints: "own" | "external" };
+export type RecordingWorkerData = { thread: "large reports"; directory: string; checkpoints: "own" | "external" };
 
 export type RecordingOrder =
   /** The text of a report on an environment of that type. `sequence` identifies the task. */

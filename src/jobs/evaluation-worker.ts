@@ -1,0 +1,12 @@
+/**
+ * Starts one of the threads that evaluate on a connection of their own. Both need the stores and the policy language,
+ * a megabyte of code, so they share a file of the executable and load their part of it.
+ */
+import { workerData } from "node:worker_threads";
+import type { RecordingWorkerData } from "./large-reports-thread.ts";
+import type { PreviewWorkerData } from "./policy-preview-thread.ts";
+
+const { thread } = workerData as RecordingWorkerData | PreviewWorkerData;
+// A failure is an unhandled rejection, which ends the thread with its error.
+if (thread === "large reports") void import("./large-reports-thread.ts");
+else void import("./policy-preview-thread.ts");
