@@ -94,9 +94,10 @@ dist/assay: $(SOURCES) .build/commit | $(INSTALLED)
 $(INSTALLED): package.json package-lock.json .npmrc
 	@if [ ! -L node_modules ]; then PATH='$(SYSTEM_PATH)' npm ci --no-progress --loglevel=error && touch $@; fi
 
-# PAGES=regexp selects pages by name, MODES=light,dark,phone how they are photographed, AXE=1 checks accessibility too.
+# PAGES=regexp selects pages by name, MODES=light,dark,phone,print how they are photographed, AXE=1 checks accessibility
+# too, LARGE=1 adds lists of 10,000 rows.
 screenshots: | $(INSTALLED) ## photograph every page, with a story in it, into .build/screenshots
-	$(NODE) test/screenshots/main.ts '$(PAGES)' $(if $(MODES),--only $(MODES)) $(if $(AXE),--axe)
+	$(NODE) test/screenshots/main.ts '$(PAGES)' $(if $(MODES),--only $(MODES)) $(if $(AXE),--axe) $(if $(LARGE),--large)
 
 # A pinned version. Without a Go toolchain or the Go module proxy, the test uses litestream from PATH or is skipped, and
 # says so.

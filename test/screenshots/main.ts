@@ -1,11 +1,12 @@
 /**
  * Photographs every page of the story in Chromium into .build/screenshots, with an index page:
  *
- *     node test/screenshots/main.ts [REGEXP] [--only light,dark,phone] [--axe] [--no-story-rebuild]
+ *     node test/screenshots/main.ts [REGEXP] [--only light,dark,phone,print] [--axe] [--large] [--no-story-rebuild]
  *
- * REGEXP selects pages by their name in pages.ts. `--no-story-rebuild` starts from the story of the previous run, which
- * saves some seconds. `--axe` prints what axe-core finds, and fails if it finds anything. Pages that answer an error
- * are listed at the end; so is what the browser's console complains about.
+ * REGEXP selects pages by their name in pages.ts. `--large` adds lists of 10,000 rows, which take minutes to
+ * write. `--no-story-rebuild` starts from the story of the previous run, which saves some seconds. `--axe` prints what
+ * axe-core finds, and fails if it finds anything. Pages that answer an error are listed at the end; so is what the
+ * browser's console complains about.
  */
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,7 +31,11 @@ const MODES: Readonly<Record<string, BrowserContextOptions>> = {
   light: { viewport: { width: 1280, height: 800 }, colorScheme: "light" },
   dark: { viewport: { width: 1280, height: 800 }, colorScheme: "dark" },
   phone: { viewport: { width: 390, height: 844 }, colorScheme: "light", hasTouch: true },
+  /** A sheet of A4, of pages that people print. */
+  print: { viewport: { width: 794, height: 1123 }, colorScheme: "light" },
 };
+const PRINTED =
+  /^(?:trail|snapshot|control|why|artifact|environment)(?:$|-edge$)|^(?:why-snapshot|environment-logical)$/;
 /** Lists of 10,000 rows are cut: a taller picture is more than Chromium can make. */
 const MAX_HEIGHT = 10_000;
 
@@ -72,16 +77,18 @@ async function run(): Promise<void> {
     options: {
       only: { type: "string", default: Object.keys(MODES).join(",") },
       axe: { type: "boolean", default: false },
+      large: { type: "boolean", default: false },
       "no-story-rebuild": { type: "boolean", default: false },
     },
   });
-  const pages = PAGES.filter(({ name }) => new RegExp(positionals[0] ?? "").test(name));
+  const wanted = new RegExp(positionals[0] ?? "");
+  const pages = PAGES.filter(({ name, isLarge = false }) => wanted.test(name) && (values.large || !isLarge));
   const modes = values.only.split(",");
   for (const mode of modes) if (!(mode in MODES)) throw new Error(`--only takes ${Object.keys(MODES)}, not '${mode}'`);
   if (pages.length === 0) throw new Error(`No page in test/screenshots/pages.ts matches '${positionals[0]}'`);
   await buildClient(join(import.meta.dirname, "..", ".."));
   const saved = values["no-story-rebuild"] ? await startSavedStory(STORY) : null;
-  const told = saved ?? (await startStoryServer());
+  const told = saved ?? (await startStoryServer({ large: values.large }));
   if (!saved) saveStory(told, STORY);
   const browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
   const cookieOf = createSessions(told);
@@ -122,7 +129,9 @@ async function photograph({ told, cookieOf, browser, pages, mode, axe, findings 
   const { server, story } = told;
   const read = async (path: string): Promise<any> =>
     (await server.call("GET", path, { key: story.keys.get(ADMIN) as string })).body;
-  for (const [user, theirs] of Map.groupBy(pages, ({ as }) => as ?? null)) {
+  const isPrint = mode === "print";
+  const shown = pages.filter(({ name }) => !isPrint || PRINTED.test(name));
+  for (const [user, theirs] of Map.groupBy(shown, ({ as }) => as ?? null)) {
     server.clock.at = story.now;
     const context = await browser.newContext({ ...MODES[mode], reducedMotion: "reduce" });
     context.setDefaultTimeout(STEP_TIMEOUT_MS);
@@ -132,6 +141,7 @@ async function photograph({ told, cookieOf, browser, pages, mode, axe, findings 
         { name: "assay", value: await cookieOf(user), url: server.url, httpOnly: true, sameSite: "Lax" },
       ]);
     const page = await context.newPage();
+    if (isPrint) await page.emulateMedia({ media: "print" });
     let current = "";
     const complain = (text: string): void => void findings.complaints.push(`${current}: ${text}`);
     page.on("pageerror", (error) => complain(String(error)));
@@ -173,7 +183,7 @@ function writeIndex(): void {
   const style =
     "body{font:14px sans-serif;margin:24px}section{margin-bottom:32px}a{display:inline-block;margin-right:16px;" +
     "vertical-align:top}img{border:1px solid #888;max-height:640px;object-fit:cover;object-position:top}" +
-    ".light,.dark{width:600px}.phone{width:220px}";
+    ".light,.dark{width:600px}.phone{width:220px}.print{width:400px}";
   const title = "Pages of the story";
   writeFileSync(
     join(SCREENSHOTS, "index.html"),

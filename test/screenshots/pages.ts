@@ -6,8 +6,11 @@ import { ADMIN } from "../story/story.ts";
 /** Reads from the API what only the server knows, such as an id. */
 export type Read = (path: string) => Promise<any>;
 type Path = string | ((read: Read) => Promise<string>);
-/** @property as user that is signed in; null for nobody, and by default the administrator */
-export type PhotographedPage = { name: string; path: Path; as?: string | null };
+/**
+ * @property as user that is signed in; null for nobody, and by default the administrator
+ * @property isLarge whether it needs the part of the story that has 10,000 of everything
+ */
+export type PhotographedPage = { name: string; path: Path; as?: string | null; isLarge?: boolean };
 
 const backend = imageFingerprint("acme/backend-api:2.41.0");
 const TRAIL = "/acme/flows/backend-api/trails/release-2.41.0";
@@ -45,6 +48,27 @@ const edgeWhy: Path = async (read) => {
 const firstDecision: Path = async (read) => {
   const { decisions } = await read("/controls/acme/SEC-REL-4/decisions");
   return `/acme/controls/SEC-REL-4?decision=${decisions[0].id}`;
+};
+
+const firstLargeWhy: Path = async (read) => {
+  const { artifacts } = await read("/snapshots/edge/large/1?per_page=1");
+  return `/edge/why?environment=large&snapshot=1&fingerprint=${artifacts[0].fingerprint}`;
+};
+/** Lists of 10,000 rows, and what else shows an environment of that size. */
+const LARGE: Readonly<Record<string, Path>> = {
+  environment: "/edge/environments/large",
+  "environment-last-page": "/edge/environments/large?page=400",
+  "environment-failing": "/edge/environments/large?show=failing",
+  "environment-events": "/edge/environments/large?tab=events",
+  diff: "/edge/env-diff?left=large%231&right=markup",
+  "diff-all": "/edge/env-diff?left=large%231&right=markup&all=removed",
+  artifacts: "/edge/artifacts?flow=large&page=600",
+  flow: "/edge/flows/large",
+  "flow-artifacts": "/edge/flows/large?tab=artifacts&page=20",
+  "why-snapshot": "/edge/why?environment=large&snapshot=1&page=250",
+  why: firstLargeWhy,
+  overview: "/edge",
+  search: "/edge/search?q=service-99",
 };
 
 const SETTINGS = ["general", "members", "service-accounts", "webhooks", "retention", "audit-log"];
@@ -238,6 +262,8 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "why-nothing", path: "/acme/why" },
   { name: "search", path: "/acme/search?q=release-2" },
   { name: "search-nothing", path: "/acme/search?q=fffffff" },
+
+  ...Object.entries(LARGE).map(([name, path]) => ({ name: `large-${name}`, path, isLarge: true })),
 
   { name: "error-not-found", path: "/acme/flows/no-such-flow" },
   { name: "error-foreign", path: "/no-such-organization" },

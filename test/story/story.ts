@@ -40,7 +40,7 @@ export async function seedStory(
         await addMember(teller, { org: FRESH, name: ADMIN, displayName: "", role: "admin" });
       },
     },
-    ...(large ? [{ at: calendar.time("0d 04:00"), make: manyArtifacts }] : []),
+    ...(large ? [{ at: calendar.time("1d 12:00"), make: manyArtifacts }] : []),
   ]);
   server.clock.at = now;
   return { now, keys: teller.keys };

@@ -41,7 +41,9 @@ export function lanes(items: readonly Lane[], { from, now }: { from: number; now
     isShort ? new Date(seconds * 1000).toISOString().slice(11, 16) : formatDate(seconds, now);
   const grid = ticks.map(({ x }) => html`<line class="c-grid" x1="${percent(x)}" x2="${percent(x)}" y1="0" y2="20"/>`);
   const rows = items.map(
-    (lane) => html`<div class="lane-row"><a class="lane-n" href="${lane.href}">${lane.name}</a><svg class="chart lane"
+    (
+      lane,
+    ) => html`<div class="lane-row"><a class="lane-n cut" href="${lane.href}">${lane.name}</a><svg class="chart lane"
 height="20" role="img" aria-label="${lane.label}">${grid}<rect class="c-track" width="100%" y="4" height="12"
 rx="3"/>${lane.spans.map((span) => bar(span, at, now))}</svg><span class="lane-s">${lane.state}</span></div>`,
   );

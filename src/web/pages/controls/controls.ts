@@ -153,9 +153,9 @@ function list(visit: Visit, { controls, total_count: total, total_pages, page: n
 function controlRow({ to, now }: Visit, control: ControlPage["controls"][number]): Html {
   const name = nameCell({
     href: to.control(control.identifier),
-    name: html`<span class="line-2"><bdi>${control.name}</bdi></span>`,
-    sub: html`<code class="line-2">${control.identifier}</code>${
-      control.description && html`<span class="line-2">${control.description}</span>`
+    name: html`<span class="cut-block"><bdi>${control.name}</bdi></span>`,
+    sub: html`<code class="cut-block">${control.identifier}</code>${
+      control.description && html`<span class="cut-block">${control.description}</span>`
     }`,
   });
   return html`<tr>${name}<td>${tag(`v${control.version}`)}</td><td class="fill">${tagList(control.tags)}</td>

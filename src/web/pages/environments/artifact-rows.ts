@@ -112,11 +112,9 @@ function provenance({ to }: Visit, { flows }: ListedArtifact): Html {
   if (!first) return html`<span class="muted nowrap">No provenance</span>`;
   const trail =
     first.trail_name &&
-    html`<a href="${to.trail(first.flow_name, first.trail_name)}"><bdi>${first.trail_name}</bdi></a>`;
-  return html`<a href="${to.flow(first.flow_name)}"><bdi>${first.flow_name}</bdi></a><div class="sub">${trail} ${commit(
-    first.git_commit,
-    first.commit_url,
-  )}${more.length > 0 && html`<span>and ${more.length} more ${more.length === 1 ? "flow" : "flows"}</span>`}</div>`;
+    html`<a href="${to.trail(first.flow_name, first.trail_name)}"><bdi class="cut">${first.trail_name}</bdi></a>`;
+  const flow = html`<a href="${to.flow(first.flow_name)}"><bdi class="cut">${first.flow_name}</bdi></a>`;
+  return html`${flow}<div class="sub">${trail} ${commit(first.git_commit, first.commit_url)}${more.length > 0 && html`<span>and ${more.length} more ${more.length === 1 ? "flow" : "flows"}</span>`}</div>`;
 }
 
 function sinceCell({ creationTimestamp: starts, commit_lead_time: lead }: ListedArtifact, now: number): Html {

@@ -161,7 +161,7 @@ function artifactRow({ to, now }: Visit, artifact: Info, key: GroupKey): Html {
   }${artifact.commit_url && reportedLink(artifact.commit_url, "commit")}</div></td><td class="flow">${
     flow === ""
       ? html`<span class="muted">No provenance</span>`
-      : html`<a href="${to.flow(flow)}"><bdi>${flow}</bdi></a>`
+      : html`<a href="${to.flow(flow)}"><bdi class="cut">${flow}</bdi></a>`
   }</td><td class="r num" data-l="Instances">${instances}</td><td class="r" data-l="Started">${time(
     artifact.most_recent_timestamp,
     now,

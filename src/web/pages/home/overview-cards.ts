@@ -52,7 +52,7 @@ function failingRow({ to, now }: Visit, artifact: Failing): Html {
   const why =
     fingerprint !== "" &&
     linkButton(to.whyArtifact(environment, index, fingerprint), "Why?", { icon: "question", kind: "small" });
-  return html`<li>${stateIcon("non_compliant")}<div class="grow"><div class="row"><a class="name clip" href="${href}"
+  return html`<li>${stateIcon("non_compliant")}<div class="grow"><div class="row"><a class="name cut" href="${href}"
 data-prefetch><bdi>${artifact.name}</bdi></a><span class="muted">in <a href="${snapshot}"
 data-prefetch>${environment}</a> #${index}</span></div>${reasonsOf(reasons)}<div class="sub">${
     policies !== "" && `${policies} · `
@@ -63,7 +63,7 @@ data-prefetch>${environment}</a> #${index}</span></div>${reasonsOf(reasons)}<div
 const reasonsOf = ([first, ...rest]: readonly string[]): Html | null =>
   first === undefined
     ? null
-    : html`<div class="clip">${first}${
+    : html`<div class="cut-block">${first}${
         rest.length > 0 && html` <span class="muted">and ${rest.length} more</span>`
       }</div>`;
 
@@ -226,7 +226,7 @@ export function flowsCard({ to, now }: Visit, { flows }: Overview): Html {
     const word = latest === null ? "no trails" : stateWord(state).toLowerCase();
     const number = latest !== null && `${formatNumber(trails)} ${trails === 1 ? "trail" : "trails"} · latest `;
     const mark = latest === null ? icon("workflow") : stateIcon(state, `Latest trail: ${word}`);
-    return html`<li>${mark}<div class="grow"><a class="name clip" href="${to.flow(name)}" data-prefetch>${name}</a>
+    return html`<li>${mark}<div class="grow"><a class="name cut" href="${to.flow(name)}" data-prefetch>${name}</a>
 <div class="sub">${number}${word}</div></div>${time(at, now)}</li>`;
   });
   return card({
@@ -247,7 +247,8 @@ export function keysCard({ to, now }: Visit, keys: readonly KeyThatExpires[]): H
   const rows = keys.slice(0, MAX_KEYS).map(
     ({ service_account: account, description, expires_at: at }) =>
       html`<li>${icon("key")}<div class="grow"><a class="name" href="${href}">${account}</a>
-<div class="sub clip">${description}</div></div><span class="st wait">${icon("clock")}${time(at, now)}</span></li>`,
+<div class="sub cut-block">${description}</div></div>
+<span class="st wait">${icon("clock")}${time(at, now)}</span></li>`,
   );
   const rest = keys.length - rows.length;
   return card({

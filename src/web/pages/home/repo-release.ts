@@ -54,7 +54,7 @@ function metrics({ to }: Visit, environments: readonly Series[], { days }: Perio
       const lead = medianOf(leads.filter((seconds) => seconds !== null));
       const noun = at.length === 1 ? "deployment" : "deployments";
       const a_week = ((at.length / days) * 7).toFixed(1);
-      return html`<li><div class="grow"><a class="name clip" href="${to.environment(name)}">${name}</a>
+      return html`<li><div class="grow"><a class="name cut" href="${to.environment(name)}">${name}</a>
 <div class="sub">${formatNumber(at.length)} ${noun}, ${a_week} a week</div></div><span
 class="num">${lead === null ? html`<span class="muted">–</span>` : formatSpan(lead)}</span></li>`;
     });

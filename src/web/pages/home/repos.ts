@@ -104,6 +104,6 @@ const repoRow = ({ to, now }: Visit, repo: Repo): Html =>
   html`<tr>${nameCell({
     href: to.repository(repo.id),
     name: html`<bdi>${repo.name}</bdi>`,
-    sub: html`<span class="clip">${reportedLink(repo.url, repo.url)}</span>`,
+    sub: html`<span class="cut-block">${reportedLink(repo.url, repo.url)}</span>`,
   })}<td>${repo.provider ?? html`<span class="muted">–</span>`}</td><td class="hide-m">${tagList(repo.tags)}</td>
 <td class="r">${time(repo.latest_activity, now)}</td></tr>`;

@@ -81,7 +81,7 @@ function resultRow(visit: Visit, { kind, result }: { kind: Group["kind"]; result
   const label = isHash ? html`<code>${result.name}</code>` : html`<bdi>${result.name}</bdi>`;
   const href = hrefOf(visit, { kind, result });
   const detail = detailOf(kind, result);
-  const below = detail !== "" && html`<span class="sub clip">${detail}</span>`;
+  const below = detail !== "" && html`<span class="sub cut-block">${detail}</span>`;
   const inner = html`<span class="name">${label}</span>${below}`;
   return html`<li>${icon(name)}${
     href === null

@@ -179,7 +179,7 @@ function policyRow({ to, now }: Visit, policy: ListedPolicy): Html {
   const name = nameCell({
     href: to.policy(policy.name),
     name: html`<bdi>${policy.name}</bdi>`,
-    sub: policy.description === "" ? null : html`<span class="line-2">${policy.description}</span>`,
+    sub: policy.description === "" ? null : html`<span class="cut-block">${policy.description}</span>`,
   });
   const version = latest ? tag(`v${latest.version}`) : html`<span class="muted">No text</span>`;
   return html`<tr>${name}<td>${version}</td><td class="fill" data-l="Used by">${users(to, policy)}</td>

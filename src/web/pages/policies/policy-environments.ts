@@ -50,7 +50,7 @@ function environmentTable(visit: Visit, environments: readonly AnswerOf<typeof g
     const cell = nameCell({
       href: to.environment(name),
       name: html`<bdi>${name}</bdi>`,
-      sub: description === "" ? null : html`<span class="line-2">${description}</span>`,
+      sub: description === "" ? null : html`<span class="cut-block">${description}</span>`,
     });
     const detach =
       may(detachPolicyFromEnv) &&

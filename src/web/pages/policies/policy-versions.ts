@@ -55,7 +55,7 @@ function versionList(visit: Visit, policy: Policy): Html {
       href: address(visit, policy, { version }),
       name: `Version ${version}`,
       after: version === total && tag("in force"),
-      sub: comment === "" ? null : html`<span class="line-2">${comment}</span>`,
+      sub: comment === "" ? null : html`<span class="cut-block">${comment}</span>`,
     });
     const changes =
       version > 1 &&

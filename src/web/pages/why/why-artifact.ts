@@ -90,7 +90,7 @@ function subjectTabs({ here }: Visit, subjects: readonly ShownArtifact[], curren
     const isCurrent = subject === current;
     return html`<a href="${here({ at: index, policy: null })}"${isCurrent && html` aria-current="page"`}>${stateIcon(
       stateOfVerdict(artifact.compliant),
-    )}<span class="why-clip">${label}</span></a>`;
+    )}<span class="cut">${label}</span></a>`;
   });
   return html`<nav class="tabs why-tabs" aria-label="Where it runs">${items}</nav>`;
 }

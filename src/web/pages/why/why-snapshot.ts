@@ -62,8 +62,10 @@ function verdictBox({ to }: Visit, { snapshot }: SnapshotAnswer): Html {
   if (compliant === null)
     return reasonsBox({
       state: "none",
-      title: hasPolicies ? "Unknown: nothing that runs here was evaluated" : "Unknown: no policy is attached",
-      reasons: [html`${link(html`<bdi>${snapshot.environment.name}</bdi>`)} is never counted as compliant`],
+      title: hasPolicies
+        ? "Unknown: nothing that runs here was evaluated"
+        : html`Unknown: no policy is attached to ${link(html`<bdi>${snapshot.environment.name}</bdi>`)}`,
+      reasons: ["An unknown verdict is never counted as compliant"],
     });
   if (compliant) {
     const all = total === 1 ? "the only artifact" : `all ${formatNumber(total)} artifacts`;
@@ -102,12 +104,12 @@ function artifactRows(visit: Visit, { artifact, at }: ShownArtifact, isLogical: 
   const state = allowlist && compliant === true ? "allowlisted" : stateOfVerdict(compliant);
   const reasons = reasonsOf(visit, artifact);
   const [flow] = flows;
-  const clip = (text: string): Html => html`<bdi class="why-clip">${text}</bdi>`;
+  const cut = (text: string): Html => html`<bdi class="cut">${text}</bdi>`;
   const trail =
     flow &&
     html`${
-      flow.trail === null ? clip(flow.flow) : html`<a href="${to.trail(flow.flow, flow.trail)}">${clip(flow.trail)}</a>`
-    }<div class="sub">${clip(flow.flow)}${flows.length > 1 && ` and ${flows.length - 1} more`}</div>`;
+      flow.trail === null ? cut(flow.flow) : html`<a href="${to.trail(flow.flow, flow.trail)}">${cut(flow.trail)}</a>`
+    }<div class="sub">${cut(flow.flow)}${flows.length > 1 && ` and ${flows.length - 1} more`}</div>`;
   const first = nameCell({
     href: fingerprint === "" ? null : to.whyArtifact(environment, at.index, fingerprint),
     name: html`<bdi>${name}</bdi>`,
