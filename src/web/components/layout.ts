@@ -146,7 +146,8 @@ export const nameCell = ({
 /** A list with label and value. Entries without a value are left out. */
 export function facts(entries: readonly (readonly [label: string, value: Value])[]): Html {
   const shown = entries.filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "");
-  return html`<dl class="facts">${shown.map(([label, value]) => html`<dt class="cut-block">${label}</dt><dd>${value}</dd>`)}</dl>`;
+  const pairs = shown.map(([label, value]) => html`<dt class="cut-block">${label}</dt><dd>${value}</dd>`);
+  return html`<dl class="facts">${pairs}</dl>`;
 }
 
 type Figure = { label: string; value: Value; note?: Value; state?: "ok" | "bad" | "wait" | "" };
