@@ -1,4 +1,5 @@
 // Event frequency in whole UTC days. A day is its number since 1970-01-01; times are epoch seconds.
+import { medianOf } from "./median.ts";
 import { DAY_S } from "./time.ts";
 
 type Frequency = { total: number; median_per_day: number; daily: { date: string; count: number }[] };
@@ -20,10 +21,6 @@ export function computeFrequency(counts: ReadonlyMap<number, number>, lastDay: n
     const day = lastDay - days + 1 + index;
     return { date: dateOf(day), count: counts.get(day) ?? 0 };
   });
-  const sorted = daily.map(({ count }) => count).sort((a, b) => a - b);
-  return {
-    total: sorted.reduce((sum, count) => sum + count, 0),
-    median_per_day: ((sorted[Math.floor((days - 1) / 2)] ?? 0) + (sorted[Math.floor(days / 2)] ?? 0)) / 2,
-    daily,
-  };
+  const numbers = daily.map(({ count }) => count);
+  return { total: numbers.reduce((sum, count) => sum + count, 0), median_per_day: medianOf(numbers) ?? 0, daily };
 }

@@ -4,6 +4,7 @@ import type { Static } from "typebox";
 import { rewordReasons, withFlowNames } from "../../domain/compliance/environment.ts";
 import type { Facts } from "../../domain/compliance/environment.ts";
 import { dayOf } from "../../domain/frequency.ts";
+import { medianOf } from "../../domain/median.ts";
 import { isListOf, isText, readStoredJson, readStoredJsonOrNull, hasMembers } from "../../domain/stored-json.ts";
 import { DAY_S } from "../../domain/time.ts";
 import { NO_BODY } from "../../http/operation.ts";
@@ -30,7 +31,10 @@ const Time = Type.Number({ description: "Epoch seconds" });
 const Count = Type.Integer();
 const Reasons = Type.Array(Type.String(), { description: `At most ${MAX_REASONS}` });
 const Median = Nullable(
-  Type.Number({ description: "Seconds from the report of a build to its deployment; null without deployments" }),
+  Type.Number({
+    description:
+      "Seconds from the report of a build to its first deployment in an environment; null without such deployments",
+  }),
 );
 
 const OverviewEnvironment = named(
@@ -203,13 +207,6 @@ function presentTrail(
   };
 }
 
-/** The median; null of nothing. */
-function medianOf(values: readonly number[]): number | null {
-  const sorted = [...values].sort((a, b) => a - b);
-  const [low, high] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted[Math.floor(sorted.length / 2)]];
-  return low === undefined || high === undefined ? null : Math.max(0, (low + high) / 2);
-}
-
 function readDeployments({
   store: { overview },
   organization: { id },
@@ -223,12 +220,15 @@ function readDeployments({
     date: new Date((firstDay + index) * DAY_S * 1000).toISOString().slice(0, 10),
     ...(days.get(firstDay + index) ?? { compliant: 0, non_compliant: 0, unknown: 0 }),
   }));
+  // An artifact that was reported after it began to run counts as 0.
+  const leadTimesOf = (span: typeof window): number[] =>
+    overview.listLeadTimes(id, span).map((seconds) => Math.max(0, seconds));
   return {
     days: DEPLOYMENT_DAYS,
     total: daily.reduce((sum, { compliant, non_compliant, unknown }) => sum + compliant + non_compliant + unknown, 0),
     previous_total: overview.countDeployments(id, before),
-    lead_time: medianOf(overview.listLeadTimes(id, window)),
-    previous_lead_time: medianOf(overview.listLeadTimes(id, before)),
+    lead_time: medianOf(leadTimesOf(window)),
+    previous_lead_time: medianOf(leadTimesOf(before)),
     daily,
   };
 }

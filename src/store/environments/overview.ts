@@ -179,8 +179,13 @@ export function overviewStore(db: Db) {
     .pluck();
   const leadTimes = db
     .prepare<[Window & { organization: number }], number>(
-      `SELECT dep.deployed_at - a.created_at FROM deployments dep CROSS JOIN artifacts a ON a.id = dep.artifact_id
-       WHERE ${DEPLOYED} ORDER BY dep.deployed_at DESC LIMIT ${MAX_LEAD_TIMES}`,
+      `SELECT newest.deployed_at - a.created_at
+       FROM (SELECT dep.id, dep.environment_id, dep.fingerprint, dep.artifact_id, dep.deployed_at
+             FROM deployments dep WHERE ${DEPLOYED} ORDER BY dep.deployed_at DESC LIMIT ${MAX_LEAD_TIMES}) AS newest
+         CROSS JOIN artifacts a ON a.id = newest.artifact_id
+       WHERE NOT EXISTS (SELECT 1 FROM deployments earlier
+                         WHERE earlier.environment_id = newest.environment_id
+                           AND earlier.fingerprint = newest.fingerprint AND earlier.id < newest.id)`,
     )
     .pluck();
   const flows = db.prepare<[number, number], FlowRow>(
@@ -216,7 +221,10 @@ export function overviewStore(db: Db) {
       days.all({ ...window, organization: organizationId }),
     countDeployments: (organizationId: number, window: Window): number =>
       deploymentCount.get({ ...window, organization: organizationId }) ?? 0,
-    /** Seconds from the report of a build to its deployment, of the latest deployments of a window. */
+    /**
+     * Seconds from the report of a build to its first deployment in an environment, of the latest deployments of a
+     * window. What starts again, such as a job of every night, says nothing about the time to deployment.
+     */
     listLeadTimes: (organizationId: number, window: Window): number[] =>
       leadTimes.all({ ...window, organization: organizationId }),
     /** At most `limit` active flows, the latest activity first. */

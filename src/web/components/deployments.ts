@@ -1,4 +1,5 @@
 /** Deployments of a flow or a repository as a table, and what their lead times say. */
+import { medianOf } from "../../domain/median.ts";
 import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import type { Visit } from "../page/page.ts";
@@ -67,9 +68,10 @@ export function summarizeLeadTimes(deployments: readonly { lead_time_seconds: nu
   const times = deployments
     .flatMap(({ lead_time_seconds: lead }) => (lead === null ? [] : [Math.max(0, lead)]))
     .sort((one, other) => one - other);
-  if (times.length === 0) return null;
+  const middle = medianOf(times);
+  if (middle === null) return null;
   const at = (share: number): number => times[Math.min(times.length - 1, Math.floor(share * times.length))] as number;
-  const [median, slow, slowest] = [at(0.5), at(0.9), at(1)].map(formatSpan) as [string, string, string];
+  const [median, slow, slowest] = [middle, at(0.9), at(1)].map(formatSpan) as [string, string, string];
   const finding =
     `Half of the newest ${times.length} deployments took at most ${median}, nine of ten at most ${slow}, ` +
     `the slowest ${slowest}`;

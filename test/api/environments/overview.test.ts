@@ -173,6 +173,13 @@ test("counts deployments by day and verdict, and compares them with the days bef
   );
   assert.ok(deployments.lead_time >= 100 && deployments.lead_time < 200, String(deployments.lead_time));
   assert.ok(deployments.previous_lead_time >= 100);
+
+  report(at, prod, []);
+  server.clock.at += DAY;
+  report(at, prod, [running("app", PRINTS[1])]);
+  const again = ((await read(at)) as any).deployments;
+  assert.is(again.total, 2);
+  assert.is(again.lead_time, deployments.lead_time, "what starts again has no new lead time");
 });
 
 test("is refused to those who may not read the organization", async () => {

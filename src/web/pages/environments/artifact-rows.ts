@@ -114,7 +114,10 @@ function provenance({ to }: Visit, { flows }: ListedArtifact): Html {
     first.trail_name &&
     html`<a href="${to.trail(first.flow_name, first.trail_name)}"><bdi class="cut">${first.trail_name}</bdi></a>`;
   const flow = html`<a href="${to.flow(first.flow_name)}"><bdi class="cut">${first.flow_name}</bdi></a>`;
-  return html`${flow}<div class="sub">${trail} ${commit(first.git_commit, first.commit_url)}${more.length > 0 && html`<span>and ${more.length} more ${more.length === 1 ? "flow" : "flows"}</span>`}</div>`;
+  const others = `and ${more.length} more ${more.length === 1 ? "flow" : "flows"}`;
+  return html`${flow}<div class="sub">${trail} ${commit(first.git_commit, first.commit_url)}${
+    more.length > 0 && html`<span>${others}</span>`
+  }</div>`;
 }
 
 function sinceCell({ creationTimestamp: starts, commit_lead_time: lead }: ListedArtifact, now: number): Html {

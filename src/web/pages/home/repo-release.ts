@@ -1,4 +1,5 @@
 /** The tab with the deployments of a repository: how often and how fast, by environment. */
+import { medianOf } from "../../../domain/median.ts";
 import { getRepoDeploymentStatistics, listRepoDeployments } from "../../../api/flows/repo-releases.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { deploymentTable } from "../../components/deployments.ts";
@@ -66,12 +67,6 @@ class="num">${lead === null ? html`<span class="muted">–</span>` : formatSpan(
     body: html`<ul class="rows">${shown}</ul>`,
     foot: rest > 0 && `${formatNumber(rest)} more environments`,
   });
-}
-
-/** The lower median; null of nothing. */
-function medianOf(values: readonly number[]): number | null {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor((sorted.length - 1) / 2)] ?? null;
 }
 
 const deployments = (visit: Visit, rows: readonly Deployment[]): Html =>
