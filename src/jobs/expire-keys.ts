@@ -17,14 +17,15 @@ type Parts = {
   store: Pick<Store, "apiKeys" | "auditLog">;
   writer: Pick<GroupCommitWriter, "run">;
   /** Epoch seconds. Not of a clock that runs ahead: a closed record is never opened again. */
-  now(): number;
+  trustedNow(): number;
 };
 
-export const createKeyExpiry = ({ store, writer, now }: Parts) => ({
+/** @param parts.now epoch seconds by which jobs are due; of a clock that runs ahead, too */
+export const createKeyExpiry = ({ store, writer, trustedNow, now }: Parts & { now(): number }) => ({
   /** Handles a job of kind `lapse_key`. */
   async expireKey({ key_id, entry }: LapsePayload): Promise<void | Settlement> {
     const end = store.apiKeys.findGraceEnd(key_id);
-    if (end !== null && end > now()) return () => Math.max(end, now() + TOO_EARLY_RETRY_S);
+    if (end !== null && end > trustedNow()) return () => Math.max(end, now() + TOO_EARLY_RETRY_S);
     await writer.run(() => {
       if (store.apiKeys.lapse(key_id)) store.auditLog.append(entry);
     });
@@ -36,12 +37,12 @@ export const createKeyExpiry = ({ store, writer, now }: Parts) => ({
  * there is none.
  * @returns how many were closed
  */
-export async function closeExpiredKeys({ store, writer, now }: Parts): Promise<number> {
+export async function closeExpiredKeys({ store, writer, trustedNow }: Parts): Promise<number> {
   let total = 0;
   for (let closed = KEYS_PER_WRITE; closed === KEYS_PER_WRITE; total += closed) {
-    if (store.apiKeys.listLapsed(now(), 1).length === 0) break;
+    if (store.apiKeys.listLapsed(trustedNow(), 1).length === 0) break;
     closed = await writer.run(() => {
-      const keys = store.apiKeys.listLapsed(now(), KEYS_PER_WRITE);
+      const keys = store.apiKeys.listLapsed(trustedNow(), KEYS_PER_WRITE);
       for (const key of keys) {
         store.apiKeys.close(key);
         store.auditLog.append(auditEntryOf(key));

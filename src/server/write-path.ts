@@ -73,7 +73,7 @@ export function createWritePath(dependencies: WritePathDependencies) {
   if (pool) delegateCheckpoints(db, checkpoints);
   const handlers = jobHandlers({
     ...recorder,
-    ...createKeyExpiry({ store, writer, now: dependencies.trustedNow ?? now }),
+    ...createKeyExpiry({ store, writer, now, trustedNow: dependencies.trustedNow ?? now }),
     ...createAllowlistEnds({ store, now, trustedNow: dependencies.trustedNow ?? now }),
     ...createEventNotifier({ store, links: dependencies.urls }),
     deliver: sender && createDeliverer({ store, sender, now, logger }),

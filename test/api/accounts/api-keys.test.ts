@@ -139,7 +139,7 @@ test("a key expires to the second and is unknown from then on", async () => {
 
 /** Runs the scheduler's minute task, at the time of the clock unless another one is given. */
 const closeKeys = (now: () => number = () => server.clock.at): Promise<number> =>
-  closeExpiredKeys({ store: server.store, writer: server.writer, now });
+  closeExpiredKeys({ store: server.store, writer: server.writer, trustedNow: now });
 
 test("an expired key stays expired when the clock is set back, and the audit log records the expiry", async () => {
   const at = given();
@@ -195,7 +195,13 @@ test("a clock that runs ahead revokes no key, neither by the scheduler nor by th
   await rotate(at, rotated.id);
   const trusted = server.clock.at;
   assert.is(await closeKeys(() => trusted), 0);
-  const handlers = createKeyExpiry({ store: server.store, writer: server.writer, now: () => trusted });
+  let fast = trusted;
+  const handlers = createKeyExpiry({
+    store: server.store,
+    writer: server.writer,
+    trustedNow: () => trusted,
+    now: () => fast,
+  });
   const graceEnd = row(rotated.id)["grace_period_expires_at"] as number;
   const job = server.db
     .prepare("SELECT payload_json FROM jobs WHERE kind = 'lapse_key' AND due_at = ?")
@@ -203,6 +209,8 @@ test("a clock that runs ahead revokes no key, neither by the scheduler nor by th
     .get(graceEnd) as string;
   const settle = await handlers.expireKey(JSON.parse(job));
   assert.is(typeof settle === "function" && settle(), graceEnd, "the job comes again at the end of the grace period");
+  fast = graceEnd + 1;
+  assert.is(typeof settle === "function" && settle(), fast + 60, "not at once by the clock by which jobs are due");
   assert.equal(
     {
       "expiring key revoked at": row(expiring.id)["revoked_at"],
