@@ -301,17 +301,23 @@ const CASES: readonly { what: string; rules: string; statuses: readonly number[]
   },
 ];
 
+/** A server with one trail, whose system calls fail as the text in the file `control` says. */
+async function startFaulty(directory: string) {
+  const data = join(directory, "data");
+  const control = join(directory, "control");
+  writeFileSync(control, "");
+  const key = keyOf(await run([...INIT, "--data", data]));
+  const serve = (): Promise<Running> =>
+    start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env: { LD_PRELOAD: shim, FAULTS: control } });
+  const server = await serve();
+  const client = createClient(server.url, key);
+  await createTrail(client);
+  return { data, control, key, server, client, serve };
+}
+
 testFaults("each fault refuses the write and leaves nothing of it, reads still work, and the server recovers", () =>
   inDirectory(async (directory) => {
-    const data = join(directory, "data");
-    const control = join(directory, "control");
-    writeFileSync(control, "");
-    const key = keyOf(await run([...INIT, "--data", data]));
-    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
-      env: { LD_PRELOAD: shim, FAULTS: control },
-    });
-    const client = createClient(server.url, key);
-    await createTrail(client);
+    const { data, control, server, client } = await startFaulty(directory);
     const acknowledged = new Map<string, number>();
     for (const [index, { what, rules, statuses }] of CASES.entries()) {
       writeFileSync(control, rules);
@@ -341,14 +347,7 @@ testFaults("each fault refuses the write and leaves nothing of it, reads still w
 
 testFaults("while checkpoints fail, writes continue in the write-ahead log and nothing is lost", () =>
   inDirectory(async (directory) => {
-    const data = join(directory, "data");
-    const control = join(directory, "control");
-    writeFileSync(control, "");
-    const key = keyOf(await run([...INIT, "--data", data]));
-    const args = ["serve", "--data", data, "--listen", "127.0.0.1:0"];
-    let server = await start(args, { env: { LD_PRELOAD: shim, FAULTS: control } });
-    const client = createClient(server.url, key);
-    await createTrail(client);
+    const { data, control, key, server: failing, client } = await startFaulty(directory);
     writeFileSync(control, `write /assay.db$ ${EIO}\nfsync /assay.db$ ${EIO}`);
     const names = Array.from({ length: 700 }, (_, index) => `n${index}`);
     // More than enough for several checkpoints; ten at a time, as from pipelines.
@@ -368,9 +367,9 @@ testFaults("while checkpoints fail, writes continue in the write-ahead log and n
     }
     assert.ok(statSync(join(data, "assay.db-wal")).size > 1_000_000);
     // Stopping loses nothing either, although its checkpoint fails.
-    assert.equal(await server.stop(), { code: 0, signal: null }, server.output().slice(-3_000));
-    assert.match(server.output(), /SQLITE_IOERR/);
-    server = await start(args);
+    assert.equal(await failing.stop(), { code: 0, signal: null }, failing.output().slice(-3_000));
+    assert.match(failing.output(), /SQLITE_IOERR/);
+    const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     assert.is(
       (
         await expectStatus(
@@ -387,20 +386,11 @@ testFaults("while checkpoints fail, writes continue in the write-ahead log and n
 
 testFaults("an unreadable file gives 503 or a truncated download, and is served once it is readable again", () =>
   inDirectory(async (directory) => {
-    const data = join(directory, "data");
-    const control = join(directory, "control");
-    writeFileSync(control, "");
-    const key = keyOf(await run([...INIT, "--data", data]));
-    let server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
-      env: { LD_PRELOAD: shim, FAULTS: control },
-    });
-    await createTrail(createClient(server.url, key));
-    await expectStatus(attest(createClient(server.url, key), "readable"), 201);
-    await server.stop();
+    const { data, control, key, serve, ...first } = await startFaulty(directory);
+    await expectStatus(attest(first.client, "readable"), 201);
+    await first.server.stop();
     // A new process has not cached any of the database yet.
-    server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
-      env: { LD_PRELOAD: shim, FAULTS: control },
-    });
+    const server = await serve();
     const client = createClient(server.url, key);
     writeFileSync(control, `read assay.db ${EIO}`);
     const answer = await client.json("GET", "/trails/acme/backend/release-1");
@@ -423,15 +413,7 @@ testFaults(
   "/ready and /readyz answer 503 with the reason while the database cannot be read, even if all of it is cached",
   () =>
     inDirectory(async (directory) => {
-      const data = join(directory, "data");
-      const control = join(directory, "control");
-      writeFileSync(control, "");
-      const key = keyOf(await run([...INIT, "--data", data]));
-      const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0"], {
-        env: { LD_PRELOAD: shim, FAULTS: control },
-      });
-      const client = createClient(server.url, key);
-      await createTrail(client);
+      const { control, server, client } = await startFaulty(directory);
       await expectStatus(attest(client, "readable"), 201);
       const probe = async (path: string): Promise<{ status: number; text: string }> => {
         const response = await fetch(`${server.url}${path}`);

@@ -3,7 +3,7 @@
  * snapshots of an environment. Read-only.
  */
 import { ARTIFACT_COLUMNS, IN_SNAPSHOT } from "./snapshots.ts";
-import type { EvaluatedArtifactRow, SnapshotCause } from "./snapshots.ts";
+import type { EvaluatedArtifactRow, SnapshotRow } from "./snapshots.ts";
 import type { Db } from "../db/types.ts";
 
 /** Which artifacts: all, those that run and fail, or those that the snapshot changed. */
@@ -19,20 +19,19 @@ export type SelectedArtifactRow = EvaluatedArtifactRow & {
 };
 
 /** A snapshot without what ran in it. */
-export type SnapshotOutlineRow = {
-  idx: number;
-  /** Epoch seconds. */
-  timestamp: number;
-  cause: SnapshotCause;
-  compliant: 0 | 1 | null;
-  compliant_count: number;
-  non_compliant_count: number;
-  unknown_count: number;
-  user_id: string;
-  user_name: string;
-  member_name: string | null;
-  member_index: number | null;
-};
+export type SnapshotOutlineRow = Pick<
+  SnapshotRow,
+  | "idx"
+  | "timestamp"
+  | "cause"
+  | "compliant"
+  | "compliant_count"
+  | "non_compliant_count"
+  | "unknown_count"
+  | "user_id"
+  | "user_name"
+  | "member_index"
+> & { member_name: string | null };
 
 /** Running artifacts by verdict. */
 export type RunningCounts = { compliant: number; failing: number; unknown: number };
