@@ -113,8 +113,12 @@ export const environmentDiff = operation({
   }),
 });
 
-/** An artifact in one snapshot, with all its rows; under the first of its names, whose row comes first. */
-type RunningArtifact = { fingerprint: string; name: string; ids: number[]; instances: number };
+/**
+ * An artifact in one snapshot: the row of the first of its names, with the instances of all its rows. The rows become
+ * artifacts without being copied: there may be thousands, and few have a second name.
+ */
+type RunningArtifact = RunningKeyRow & { otherIds?: number[] };
+const idsOf = ({ id, otherIds = [] }: RunningArtifact): number[] => [id, ...otherIds];
 type Side = { id: string; artifacts: Map<string, RunningArtifact> };
 
 /**
@@ -130,22 +134,21 @@ function readSide(
   const snapshot = requireSnapshot(context, environment, { ...request, position, name });
   const artifacts = new Map<string, RunningArtifact>();
   for (const row of readRunning(context, environment, snapshot)) {
-    // Unresolved images share only the lack of a fingerprint.
-    const key = row.fingerprint === "" ? `:${row.name}` : row.fingerprint;
+    const key = keyOf(row);
     const artifact = artifacts.get(key);
-    if (artifact) addRow(artifact, row);
-    else artifacts.set(key, { fingerprint: row.fingerprint, name: row.name, ids: [row.id], instances: row.now });
+    artifacts.set(key, artifact ? joinRows(artifact, row) : row);
   }
   return { id: `${environment.name}#${snapshot.idx}`, artifacts };
 }
 
-function addRow(artifact: RunningArtifact, { id, name, now }: RunningKeyRow): void {
-  artifact.instances += now;
-  if (name > artifact.name) artifact.ids.push(id);
-  else {
-    artifact.ids.unshift(id);
-    artifact.name = name;
-  }
+/** Unresolved images share only the lack of a fingerprint. */
+const keyOf = ({ fingerprint, name }: RunningKeyRow): string => (fingerprint === "" ? `:${name}` : fingerprint);
+
+function joinRows(artifact: RunningArtifact, row: RunningKeyRow): RunningArtifact {
+  const now = artifact.now + row.now;
+  return row.name > artifact.name
+    ? { ...artifact, now, otherIds: [...(artifact.otherIds ?? []), row.id] }
+    : { ...row, now, otherIds: idsOf(artifact) };
 }
 
 function readRunning({ store }: OperationContext, environment: EnvironmentRow, { idx }: SnapshotRow): RunningKeyRow[] {
@@ -159,21 +162,15 @@ const isFacts = hasMembers<Facts>("flows");
 const hasCreated = hasMembers<Instances>("created");
 const isInstances = (value: unknown): value is Instances => hasCreated(value) && Array.isArray(value.created);
 
-/** An artifact with its instances in both snapshots. `shown`: in the second one, or in the only one that has it. */
-type Compared = { shown: RunningArtifact; s1: number; s2: number };
-type Comparison = { s1: string; s2: string; onlyFirst: Compared[]; onlySecond: Compared[] } & {
-  changed: Compared[];
-  same: Compared[];
-};
+/** The artifacts of the second snapshot, and in `onlyFirst` those that only the first one has. */
+type Comparison = { s1: Side; s2: Side } & Record<"onlyFirst" | "onlySecond" | "changed" | "same", RunningArtifact[]>;
 
 function compare(s1: Side, s2: Side): Comparison {
-  const comparison: Comparison = { s1: s1.id, s2: s2.id, onlyFirst: [], onlySecond: [], changed: [], same: [] };
-  for (const [key, artifact] of s1.artifacts)
-    if (!s2.artifacts.has(key)) comparison.onlyFirst.push({ shown: artifact, s1: artifact.instances, s2: 0 });
+  const comparison: Comparison = { s1, s2, onlyFirst: [], onlySecond: [], changed: [], same: [] };
+  for (const [key, artifact] of s1.artifacts) if (!s2.artifacts.has(key)) comparison.onlyFirst.push(artifact);
   for (const [key, artifact] of s2.artifacts) {
-    const before = s1.artifacts.get(key)?.instances ?? 0;
-    const group = before === 0 ? "onlySecond" : before === artifact.instances ? "same" : "changed";
-    comparison[group].push({ shown: artifact, s1: before, s2: artifact.instances });
+    const before = s1.artifacts.get(key)?.now ?? 0;
+    comparison[before === 0 ? "onlySecond" : before === artifact.now ? "same" : "changed"].push(artifact);
   }
   return comparison;
 }
@@ -181,8 +178,8 @@ function compare(s1: Side, s2: Side): Comparison {
 type Info = Static<typeof ArtifactInfo>;
 type Shown = Omit<Static<typeof DiffItem>, "snapshot_id">;
 
-const byName = ({ shown: a }: Compared, { shown: b }: Compared): number =>
-  a.name < b.name ? -1 : a.name > b.name ? 1 : (a.ids[0] ?? 0) - (b.ids[0] ?? 0);
+const byName = (a: RunningArtifact, b: RunningArtifact): number =>
+  a.name < b.name ? -1 : a.name > b.name ? 1 : a.id - b.id;
 
 /** @param limit artifacts of each list; null: all */
 function present(
@@ -190,7 +187,8 @@ function present(
   comparison: Comparison,
   limit: number | null,
 ): Static<typeof EnvironmentDiffResponse> {
-  const { onlyFirst, onlySecond, changed, same } = comparison;
+  const { s1, s2, onlyFirst, onlySecond, changed, same } = comparison;
+  const instancesIn = (side: Side, artifact: RunningArtifact): number => side.artifacts.get(keyOf(artifact))?.now ?? 0;
   const groups = [onlyFirst, onlySecond, changed, same].map((all) => ({
     total: all.length,
     shown: all.sort(byName).slice(0, limit ?? undefined),
@@ -200,12 +198,16 @@ function present(
     groups.flatMap(({ shown }) => shown),
   );
   const [first, second, both, unchanged] = groups.map(({ total, shown }) => ({
-    artifacts: shown.map((compared) => toInfo(compared, details(compared.shown))),
+    artifacts: shown.map((artifact) => ({
+      ...toInfo(artifact, details(artifact)),
+      s1_instance_count: instancesIn(s1, artifact),
+      s2_instance_count: instancesIn(s2, artifact),
+    })),
     ...(limit === null ? {} : { total }),
   })) as [Shown, Shown, Shown, Shown];
   return {
-    snappish1: { snapshot_id: comparison.s1, ...first },
-    snappish2: { snapshot_id: comparison.s2, ...second },
+    snappish1: { snapshot_id: s1.id, ...first },
+    snappish2: { snapshot_id: s2.id, ...second },
     changed: { snapshot_id: null, ...both },
     "not-changed": { snapshot_id: null, ...unchanged },
   };
@@ -217,18 +219,16 @@ type Details = { latest: number; flow: string; commitUrl: string | null; pods: r
 /** The details of artifacts, read for all of them together. */
 function readDetails(
   { store }: OperationContext,
-  compared: readonly Compared[],
+  artifacts: readonly RunningArtifact[],
 ): (artifact: RunningArtifact) => Details {
-  const rows = store.snapshotPages.findRunningDetails(compared.flatMap(({ shown }) => shown.ids));
-  const provenances = new Map(
-    compared.map(({ shown }) => [shown, readProvenance(rows.get(shown.ids[0] as number))] as const),
-  );
+  const rows = store.snapshotPages.findRunningDetails(artifacts.flatMap(idsOf));
+  const provenances = new Map(artifacts.map((artifact) => [artifact, readProvenance(rows.get(artifact.id))] as const));
   const flowNames = store.flows.findPresentNames([...provenances.values()].flatMap(({ flowId }) => flowId ?? []));
   return (artifact) => {
     const { flowId, flow, commitUrl } = provenances.get(artifact) ?? readProvenance(undefined);
     const pods = new Set<string>();
     let latest = 0;
-    for (const id of artifact.ids) {
+    for (const id of idsOf(artifact)) {
       // Without them where the record is damaged; the row itself has the number of instances.
       const instances = readStoredJsonOrNull(rows.get(id)?.instances_json ?? "", isInstances);
       for (const start of instances?.created ?? []) latest = Math.max(latest, start);
@@ -247,14 +247,15 @@ function readProvenance(row: RunningDetailRow | undefined): Provenance {
   return { flowId: first?.flow_id ?? null, flow: first?.flow ?? "", commitUrl: first?.commit_url ?? null };
 }
 
-const toInfo = ({ shown, s1, s2 }: Compared, { latest, flow, commitUrl, pods }: Details): Info => ({
-  fingerprint: shown.fingerprint,
-  name: shown.name,
+const toInfo = (
+  { fingerprint, name, now }: RunningArtifact,
+  { latest, flow, commitUrl, pods }: Details,
+): Omit<Info, "s1_instance_count" | "s2_instance_count"> => ({
+  fingerprint,
+  name,
   most_recent_timestamp: latest,
   flow,
   commit_url: commitUrl,
-  instance_count: shown.instances,
-  s1_instance_count: s1,
-  s2_instance_count: s2,
+  instance_count: now,
   pods: [...pods],
 });
