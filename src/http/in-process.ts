@@ -12,6 +12,7 @@ import type { AnyOperation, Download, Input, ResponseShape, Stream, UploadedFile
 import { withoutJsonText } from "../json/text.ts";
 import { checkParameters } from "./query-parameters.ts";
 import { isOrgPermission } from "../domain/access.ts";
+import { nextTurn } from "./next-turn.ts";
 import type { Membership, Principal, RequestContext, ServerContext } from "./server-context.ts";
 import { hash } from "node:crypto";
 
@@ -61,8 +62,17 @@ export type Caller = {
 
 type Call = { principal: Principal; requestId: string; baseUrl: string };
 
-/** A function that creates the caller of a request by its principal. */
-export function createCallers<Context, M extends Membership>(server: ServerContext<Context, M>) {
+/** How long the calls of a page may keep other requests waiting, in milliseconds; a single call may take longer. */
+const TURN_MS = 5;
+
+/**
+ * A function that creates the caller of a request by its principal.
+ * @param clock milliseconds since any moment
+ */
+export function createCallers<Context, M extends Membership>(
+  server: ServerContext<Context, M>,
+  clock = (): number => performance.now(),
+) {
   return (call: Call): Caller => {
     const memberships = new Map<string, M | null>();
     // Kept for what a page shows; what it calls is authorized anew.
@@ -73,8 +83,15 @@ export function createCallers<Context, M extends Membership>(server: ServerConte
       memberships.set(org, membership);
       return membership;
     };
+    let turnEndsMs = clock() + TURN_MS;
+    const letOthersIn = async (): Promise<void> => {
+      if (clock() < turnEndsMs) return;
+      await nextTurn();
+      turnEndsMs = clock() + TURN_MS;
+    };
     return {
       async call(operation, input = {}) {
+        await letOthersIn();
         const reply = await run(server, call, { operation: operation as never, input: input as never });
         if ("body" in reply) return withoutJsonText(reply.body) as never;
         if ("texts" in reply) return parseJson(reply.texts.join(""), "The answer") as never;

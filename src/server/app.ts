@@ -98,6 +98,7 @@ export function createApp(dependencies: AppDependencies): App {
   const browser = createBrowserPages(dependencies, {
     authenticateSession,
     liveVersion: (subject) => live.versionOf(subject),
+    databaseState: () => readCache.refresh(),
     countRequest: ({ keyPublicId }) => rates.countKey(keyPublicId),
     createCaller: (ctx, principal) =>
       callers({
@@ -169,7 +170,7 @@ function createBrowserPages(
   { store, writer, logger, logins, limits, baseUrl, sources }: AppDependencies,
   hooks: Pick<
     Parameters<typeof createWebPages>[0],
-    "authenticateSession" | "countRequest" | "createCaller" | "liveVersion"
+    "authenticateSession" | "countRequest" | "createCaller" | "databaseState" | "liveVersion"
   >,
 ) {
   const warn: LoginDependencies["warn"] = (facts, text) => logger.warn(facts, text);

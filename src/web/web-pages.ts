@@ -86,6 +86,8 @@ type WebPageDependencies = Pick<PageContext, "logins" | "limits" | "baseUrl" | "
   authenticateSession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
   /** The version of a subject that a page shows; null if there is none (live.ts). */
   liveVersion(subject: LiveSubject): string | null;
+  /** A number that differs after every commit of any connection. */
+  databaseState(): number;
   /** Counts a request of a person for the rate limits. @throws AppError 429 */
   countRequest(principal: Principal): void;
   /** Calls operations as a person, for the request that asks for a page. */

@@ -69,6 +69,8 @@ export type Visit = {
   role: Role | null;
   /** Epoch seconds. */
   now: number;
+  /** The state of the database before the page read anything. */
+  databaseState: number;
   to: Links;
   /**
    * Calls an operation as the person, in the organization of the page.

@@ -38,6 +38,8 @@ export type PageServerDependencies = {
   sessionOf(ctx: Koa.Context): Session | null;
   /** The version of a subject that a page shows; null if there is none (live.ts). */
   liveVersion(subject: LiveSubject): string | null;
+  /** A number that differs after every commit of any connection. */
+  databaseState(): number;
   /** Counts a request of a person for the rate limits. @throws AppError 429 */
   countRequest(principal: Principal): void;
   /** Calls operations as the person of a session. */
@@ -163,6 +165,7 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
       return (role ??= org === "" ? null : (caller.membershipIn(org)?.role ?? null));
     },
     now: server.now(),
+    databaseState: server.databaseState(),
     to,
     call: (operation, input) => caller.call(operation, withOrg(operation, input)),
     open: (operation, input) => caller.open(operation, withOrg(operation, input)),
@@ -263,7 +266,9 @@ async function sendContent(
     organizations: await organizationsOf(visit),
     fileOf: (name) => files.pathOf(name),
     liveQuery(org, subject) {
-      const version = server.liveVersion({ org, ...subject });
+      // What was committed while the page was read may be missing in it: an outdated version has it read again.
+      const isCurrent = visit.databaseState === server.databaseState();
+      const version = isCurrent ? server.liveVersion({ org, ...subject }) : OUTDATED;
       return queryText({ org, ...subject, version });
     },
     shows: (section) => {
@@ -274,6 +279,9 @@ async function sendContent(
   const text = framed(seen, content, surroundings);
   await sendHtml(ctx, text, { status: content.status ?? 200, prefetch: visit.to.path(files.pathOf("prefetch.json")) });
 }
+
+/** A version that no subject has. */
+const OUTDATED = "outdated";
 
 /** Organizations in the menu; the account page has all. */
 const MAX_ORGANIZATIONS = 20;
