@@ -7,7 +7,7 @@
  * killed restore leaves the work directory, which the next restore removes first; a failed one leaves nothing.
  */
 import { randomUUID } from "node:crypto";
-import { mkdir, open, readdir, rename, rm, rmdir, stat, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { MB } from "../domain/text/units.ts";
 import { checkCopy } from "../store/db/database-copy.ts";
@@ -75,6 +75,7 @@ type RestoreTarget = { work: string; finish(): Promise<void>; abandon(): Promise
  * keep the next one from starting over. It means nothing in a data directory, where a kill may leave it.
  */
 const FINISHED_RESTORE = "restore-finished";
+const MARKS: readonly string[] = [UNFINISHED_RESTORE, FINISHED_RESTORE];
 
 /** The entries that a restore moves, the database last: only with it is the directory a data directory. */
 const RESTORED_ENTRIES = ["evidence", "assay.db"] as const;
@@ -139,7 +140,7 @@ async function removeLeftovers(paths: RestorePaths): Promise<void> {
   // Only a mark identifies the leftovers of a restore. An empty work directory was left before the mark was written, or
   // after it was removed.
   const left = await readdir(work).catch(() => null);
-  const isUnfinished = left?.some((name) => name === UNFINISHED_RESTORE || name === FINISHED_RESTORE) ?? false;
+  const isUnfinished = left?.some((name) => MARKS.includes(name)) ?? false;
   if (left && left.length > 0 && !isUnfinished)
     throw new RestoreError(`${work} is in the way, and no restore created it; move it away`);
   const ours = ["lost+found", UNFINISHED_RESTORE, ...(isUnfinished ? RESTORED_ENTRIES : [])];
@@ -158,6 +159,15 @@ async function removeRestored({ directory, inside, work }: RestorePaths): Promis
   if (inside)
     for (const entry of [...RESTORED_ENTRIES].reverse())
       await rm(join(directory, entry), { recursive: true, force: true });
+  await removeWork(work);
+}
+
+/** The mark goes last: while it exists, the next restore knows that it may remove what is left. */
+async function removeWork(work: string): Promise<void> {
+  const names = await readdir(work).catch(() => []);
+  for (const name of names.filter((one) => !MARKS.includes(one)))
+    await rm(join(work, name), { recursive: true, force: true });
+  if (names.length > 0) await syncPath(work);
   await rm(work, { recursive: true, force: true });
 }
 
@@ -166,11 +176,7 @@ async function moveInside({ directory, work }: RestorePaths, lock: Lock): Promis
   for (const entry of RESTORED_ENTRIES) await rename(join(work, entry), join(directory, entry));
   await syncPath(directory);
   lock.release();
-  // The mark last: while it exists, the directory is refused and the next restore starts over.
-  for (const name of await readdir(work))
-    if (name !== UNFINISHED_RESTORE) await rm(join(work, name), { recursive: true });
-  await rm(join(work, UNFINISHED_RESTORE));
-  await rmdir(work);
+  await removeWork(work);
 }
 
 /** Syncs the directory that contains `directory`, where this user may open it. */

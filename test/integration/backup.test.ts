@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -79,13 +79,18 @@ test("a backup under load contains everything acknowledged before it began", () 
     await last.stop();
   }));
 
-/** Runs a command, killing it after this many milliseconds. Returns the signal that ended it, null when none did. */
-async function runKilled(milliseconds: number, words: readonly string[]): Promise<NodeJS.Signals | null> {
-  const child = spawn(EXECUTABLE, words, { stdio: "ignore", env: {} });
+/** Runs a command, killing it after this many milliseconds. `signal` is null when it ended before that. */
+async function runKilled(
+  milliseconds: number,
+  words: readonly string[],
+): Promise<{ signal: NodeJS.Signals | null; stderr: string }> {
+  const child = spawn(EXECUTABLE, words, { stdio: ["ignore", "ignore", "pipe"], env: {} });
+  let stderr = "";
+  child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()));
   const timer = setTimeout(() => child.kill("SIGKILL"), milliseconds);
   const [, signal] = (await once(child, "close")) as [number | null, NodeJS.Signals | null];
   clearTimeout(timer);
-  return signal;
+  return { signal, stderr };
 }
 
 test("a backup or restore killed at any moment leaves nothing that looks complete, and the next one succeeds", () =>
@@ -100,11 +105,11 @@ test("a backup or restore killed at any moment leaves nothing that looks complet
     let kills = 0;
     // Kills come later and later until the command finishes first.
     for (let after = 60; ; after += KILL_STEP_MS) {
-      const signal = await runKilled(after, ["backup", file, "--data", data]);
+      const { signal, stderr } = await runKilled(after, ["backup", file, "--data", data]);
       kills += Number(signal !== null);
       // A file under the final name is complete, as the restore below shows; a later kill does no harm.
       if (existsSync(file)) break;
-      assert.is(signal, "SIGKILL");
+      assert.is(signal, "SIGKILL", stderr);
     }
     assert.equal(
       readdirSync(directory).filter((name) => name.startsWith("b.")),
@@ -112,10 +117,10 @@ test("a backup or restore killed at any moment leaves nothing that looks complet
       "the successful backup removed what the killed ones left",
     );
     for (let after = 60; ; after += KILL_STEP_MS) {
-      const signal = await runKilled(after, ["restore", file, "--data", target]);
+      const { signal, stderr } = await runKilled(after, ["restore", file, "--data", target]);
       kills += Number(signal !== null);
       if (existsSync(target)) break;
-      assert.is(signal, "SIGKILL");
+      assert.is(signal, "SIGKILL", stderr);
       const left = `${target}.restore-unfinished`;
       if (!existsSync(join(left, "restore-unfinished"))) continue;
       const refused = await run(["serve", "--data", left, "--listen", "127.0.0.1:0"]);
@@ -130,6 +135,30 @@ test("a backup or restore killed at any moment leaves nothing that looks complet
       readdirSync(directory).filter((name) => name.startsWith("r")),
       ["r"],
     );
+  }));
+
+test("a restore killed while it removes what an earlier one left leaves the next one free to start over", () =>
+  inDirectory(async (directory) => {
+    const data = join(directory, "data");
+    await run(["init", "--data", data, "--org", "acme", "--user", "ops"]);
+    const file = join(directory, "b.tar");
+    assert.is((await run(["backup", file, "--data", data])).code, 0);
+    const target = join(directory, "r");
+    const left = `${target}.restore-unfinished`;
+    let kills = 0;
+    for (let after = 100; ; after += KILL_STEP_MS / 2) {
+      mkdirSync(join(left, "evidence"), { recursive: true });
+      writeFileSync(join(left, "restore-unfinished"), "");
+      for (let index = 0; index < 4_000; index += 1) writeFileSync(join(left, "evidence", String(index)), "");
+      const { signal, stderr } = await runKilled(after, ["restore", file, "--data", target]);
+      if (existsSync(target)) break;
+      assert.is(signal, "SIGKILL", stderr);
+      kills += 1;
+      const names = existsSync(left) ? readdirSync(left) : [];
+      assert.ok(names.length === 0 || names.includes("restore-unfinished"), `after ${after} ms: ${names.join(", ")}`);
+    }
+    assert.ok(kills > 2, `${kills} kills`);
+    assert.not.ok(existsSync(left));
   }));
 
 test("backs up and restores through pipes, and refuses to restore into a data directory that is in use", () =>
