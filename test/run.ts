@@ -1,8 +1,8 @@
 // Runs the suite: every test/**/*.test.ts except those of SLOW, which `make integration` runs. Files that lie in
 // one directory below test/ run one after the other in a child process, so that a crash in one group cannot hide the
 // others; large directories are several groups, and a few groups run at once. A pattern (a regular expression over the
-// path below test/) chooses files, of SLOW too. The last line is "N passed, N failed"; the exit code is 1
-// when anything failed or nothing was found.
+// path below test/) chooses files, of SLOW too. The last line is "N passed, N failed"; the exit code is 1 when anything
+// failed or nothing was found.
 //
 // Inside a child the suites are uvu's, but files are imported and run by this file and not by uvu's command, which
 // loses every suite of a group when one file throws at import, and which takes a suite whose `before` hook threw for a
