@@ -1,6 +1,6 @@
 /**
  * Reloads the content of a page when its subject changes on the server, while the page is open and visible. The server
- * sends events; where that does not work (a proxy, too many connections), the page asks every half minute.
+ * sends events; where the stream is refused (by a proxy, or for too many connections), the page asks every half minute.
  */
 
 const POLL_MS = 30_000;
