@@ -2,9 +2,10 @@
  * `GET /live`: tells an open page that its trail or environment changed, as server-sent events. A page names one
  * subject (`org` with `flow` and `trail`, or with `environment`) and is sent `event: change` with an opaque version as
  * data and id. With `version`, or the Last-Event-ID of an earlier stream, a change in between is sent at once.
+ * `event: alive` opens the stream and repeats every 20 seconds: a page that does not receive it polls instead.
  *
  * Writes cost nothing more for it: as long as a page is connected, one poll a second asks whether anything was
- * committed, and only then for the version of each subject. Streams are bounded; a page that is refused polls instead.
+ * committed, and only then for the version of each subject. Streams are bounded.
  */
 import { hash } from "node:crypto";
 import type { ServerResponse } from "node:http";
@@ -64,8 +65,10 @@ const HEADERS: readonly (readonly [name: string, value: string])[] = [
 /** A browser opens about six connections to a host without HTTP/2, and a stream takes one for as long as it is open. */
 const LIMITS = { total: 200, perSession: 6 };
 const POLL_S = 1;
-/** Polls between two comments: proxies close a connection on which nothing is sent for about a minute. */
+/** Polls between two heartbeats: proxies close a connection on which nothing is sent for about a minute. */
 const HEARTBEAT_POLLS = 20;
+/** Without data a browser would drop the event. */
+const HEARTBEAT = "event: alive\ndata: alive\n\n";
 /** Polls between two checks of the right to read: one that ended closes the stream within a minute. */
 const RECHECK_POLLS = 30;
 /** Retry-After of a refusal, in seconds. */
@@ -177,7 +180,7 @@ function createStreams({
         stopPolling = null;
       });
       // The first message takes the headers with it.
-      send(stream, `retry: ${RECONNECT_MS}\n\n`);
+      send(stream, `retry: ${RECONNECT_MS}\n${HEARTBEAT}`);
       if (stream.isBehind) sendChange(stream);
       if (stopPolling === null) schedule();
     },
@@ -196,7 +199,7 @@ function advance(stream: Stream): void {
   const isHeartbeatDue = stream.age - stream.sentAt >= HEARTBEAT_POLLS;
   if (isBlocked && isHeartbeatDue) response.destroy();
   else if (!isBlocked && stream.isBehind) sendChange(stream);
-  else if (!isBlocked && isHeartbeatDue) send(stream, ":\n\n");
+  else if (!isBlocked && isHeartbeatDue) send(stream, HEARTBEAT);
 }
 
 const isEnded = (response: ServerResponse): boolean => response.writableEnded || response.destroyed;

@@ -143,13 +143,13 @@ test("a page of an environment is told of each change of it, and of nothing else
   const { "content-type": type, "cache-control": caching, "x-accel-buffering": buffering } = stream.headers;
   assert.equal([type, caching, buffering], ["text/event-stream; charset=utf-8", "no-store, no-transform", "no"]);
   assert.is(stream.headers["content-encoding"], undefined);
-  await stream.received("retry: 5000\n\n");
+  await stream.received("retry: 5000\nevent: alive\ndata: alive\n\n");
   await clock.advance(3);
   world.report(at, world.environment(at), [running("web", freshFingerprint())]);
   await clock.advance(1);
   world.report(at, environment, [running("web", freshFingerprint())]);
   await clock.advance(1);
-  await stream.received("\ndata: ");
+  await stream.received("event: change\n");
   world.report(at, environment, []);
   await clock.advance(1);
   await stream.until((text) => versionsIn(text).length === 2);
@@ -194,14 +194,14 @@ test("a change between two streams is sent at once, to the version of the page o
   await stop();
 });
 
-test("comments keep the connection open, and nothing runs while nobody is connected", async () => {
+test("heartbeats keep the connection open, and nothing runs while nobody is connected", async () => {
   const { clock, signIn, live, onEnvironment, stop } = await given();
   assert.is(clock.pending.size, 0);
   const cookie = await signIn();
   const [one, two] = [await live(onEnvironment, cookie), await live(onEnvironment, cookie)];
   assert.is(clock.pending.size, 1, "one poll for all");
   await clock.advance(20);
-  await one.received("\n\n:\n\n");
+  await one.until((text) => text.split("event: alive\ndata: alive\n\n").length > 2);
   one.close();
   two.close();
   while (clock.pending.size > 0) await new Promise((resolve) => setImmediate(resolve));
@@ -224,7 +224,7 @@ test("a stream ends within a minute of its session, of the right to read, and at
   await clock.advance(60);
   await mine.ended;
   await clock.advance(30);
-  await theirs.received("\n\n:\n\n");
+  await theirs.until((text) => text.split("event: alive\ndata: alive\n\n").length > 2);
   server.db.prepare("DELETE FROM memberships WHERE user_id = ?").run(user.id);
   await clock.advance(30);
   await theirs.ended;

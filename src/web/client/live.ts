@@ -1,9 +1,11 @@
 /**
  * Reloads the content of a page when its subject changes on the server, while the page is open and visible. The server
- * sends events; where the stream is refused (by a proxy, or for too many connections), the page asks every half minute.
+ * sends events. Where nothing of the stream arrives (it was refused, or a proxy holds it back), the page is reloaded
+ * every half minute instead.
  */
 
-const POLL_MS = 30_000;
+/** Longer than the interval of the server's heartbeat, so that a stream that works is heard in between. */
+const SILENCE_MS = 30_000;
 /** Changes that come together reload once. */
 const GATHER_MS = 400;
 
@@ -15,19 +17,20 @@ export function followLive(): void {
     clearTimeout(gathering);
     gathering = window.setTimeout(reload, GATHER_MS);
   };
-  let polling = 0;
-  const poll = (): void => {
-    if (polling === 0) polling = window.setInterval(reload, POLL_MS);
-  };
+  let isHeard = false;
   const open = (): EventSource => {
     const source = new EventSource(address);
-    source.addEventListener("change", reloadSoon);
-    source.addEventListener("error", () => {
-      if (source.readyState === EventSource.CLOSED) poll();
+    source.addEventListener("alive", () => {
+      isHeard = true;
     });
+    source.addEventListener("change", reloadSoon);
     return source;
   };
   let source: EventSource | null = open();
+  window.setInterval(() => {
+    if (!isHeard) reload();
+    isHeard = false;
+  }, SILENCE_MS);
   // A hidden page holds no connection; it is brought up to date when it is visible again.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
