@@ -10,6 +10,7 @@ import { openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { inDirectory, run, start } from "../binary/executable.ts";
 import type { Result } from "../binary/executable.ts";
+import { TRAIL_FIELDS, createFlow } from "../store/given.ts";
 
 const test = suite("integration/space");
 
@@ -26,25 +27,15 @@ async function createExpiredTrails(data: string): Promise<string> {
   let ids = 0;
   const store = openStore(db, { now: () => 1_600_000_000, newId: () => `old-${(ids += 1)}` });
   const organizationId = store.organizations.find("acme")?.id as number;
-  const flow = store.flows.create(organizationId, {
-    name: "build",
-    description: "",
-    visibility: "private",
-    templateId: store.templates.intern("version: 1").id,
-    repoUrl: null,
-  });
+  const flow = createFlow(store, organizationId, "build");
   db.transaction(() => {
     for (let n = 0; n < TRAILS; n += 1) {
       const trail = store.trails.create(
         { organizationId, flowId: flow.id, name: `old-${n}`, createdBy: "ci" },
         {
+          ...TRAIL_FIELDS,
           description: "x".repeat(3000),
-          git_commit_info_json: null,
-          origin_url: null,
-          external_urls_json: null,
-          user_data_json: null,
           template_id: flow.template_id,
-          template_inherited: 1,
         },
       );
       for (let event = 0; event < 5; event += 1)

@@ -13,6 +13,7 @@ import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { ARTIFACT_FIELDS } from "../store/given.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
+import { TRAIL_FIELDS, createFlow } from "../store/given.ts";
 
 const test = suite("jobs/large-reports");
 const ADA = { publicId: "ada-id", displayName: "Ada" };
@@ -123,13 +124,7 @@ test("offloads few artifacts when their policies are costly or they are in many 
     await attach(policy(`artifacts: {attestations: [${"{type: junit},".repeat(20)}]}`));
     assert.equal({ ordinary: weight(60), isHeavy: recorder.accepts(weight(60)) }, { ordinary: 60, isHeavy: false });
     for (let n = 0; n < 300; n += 1) {
-      const flow = store.flows.create(organizationId, {
-        name: `f${n}`,
-        description: "",
-        visibility: "private",
-        templateId: store.templates.intern("version: 1").id,
-        repoUrl: null,
-      });
+      const flow = createFlow(store, organizationId, `f${n}`);
       store.artifacts.create(
         {
           organizationId,
@@ -218,13 +213,7 @@ test("the thread counts an allowlist entry until its end", async () => {
 
 test("the next report sees facts that arrive while the thread is about to start an artifact", async () => {
   await world(async ({ db, store, organizationId, environmentId, writer, pool, report }) => {
-    const flow = store.flows.create(organizationId, {
-      name: "f",
-      description: "",
-      visibility: "private",
-      templateId: store.templates.intern("version: 1").id,
-      repoUrl: null,
-    });
+    const flow = createFlow(store, organizationId, "f");
     const many = artifacts(MANY);
     const order = { environmentId, cause: "report" as const, artifacts: many };
     await pool.run({ type: "plan", sequence: 1, now: 0, ...order }, { deadlineMs: 60_000 });
@@ -232,13 +221,8 @@ test("the next report sees facts that arrive while the thread is about to start 
       const trail = store.trails.create(
         { organizationId, flowId: flow.id, name: "t", createdBy: "ada" },
         {
-          description: null,
-          git_commit_info_json: null,
-          origin_url: null,
-          external_urls_json: null,
-          user_data_json: null,
+          ...TRAIL_FIELDS,
           template_id: flow.template_id,
-          template_inherited: 1,
         },
       );
       store.artifacts.create(

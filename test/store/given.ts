@@ -1,7 +1,9 @@
 /** Set-up for the store tests of trails, artifacts and verdicts, and helpers for query plans. */
 import { openMemory } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
+import type { Store } from "../../src/store/index.ts";
 import type { ArtifactFields } from "../../src/store/flows/artifacts.ts";
+import type { FlowRow } from "../../src/store/flows/flows.ts";
 import type { TrailFields } from "../../src/store/flows/trails.ts";
 import type { Db } from "../../src/store/db/types.ts";
 import type { NewAttestation } from "../../src/store/attestations/attestation-rows.ts";
@@ -53,6 +55,31 @@ export const ATTESTATION_FIELDS = {
   evidence_content_type: null,
 } satisfies Partial<NewAttestation>;
 
+/** A trail that follows the template of its flow, about which nothing else is known. */
+export const TRAIL_FIELDS = {
+  description: null,
+  git_commit_info_json: null,
+  origin_url: null,
+  external_urls_json: null,
+  user_data_json: null,
+  template_inherited: 1,
+} satisfies Partial<TrailFields>;
+
+/** Creates a private flow with a template that expects nothing, unless another one is given. */
+export const createFlow = (
+  store: Pick<Store, "flows" | "templates">,
+  organizationId: number,
+  name: string,
+  template = "version: 1",
+): FlowRow =>
+  store.flows.create(organizationId, {
+    name,
+    description: "",
+    visibility: "private",
+    templateId: store.templates.intern(template).id,
+    repoUrl: null,
+  });
+
 let image: Buffer | null = null;
 
 /**
@@ -84,25 +111,13 @@ export function opened() {
     controlsEnabled: true,
   });
 
-  const flow = (name: string, template = "version: 1") =>
-    store.flows.create(organizationId, {
-      name,
-      description: "",
-      visibility: "private",
-      templateId: store.templates.intern(template).id,
-      repoUrl: null,
-    });
+  const flow = (name: string, template?: string) => createFlow(store, organizationId, name, template);
   const trail = (flowId: number, name: string, fields: Partial<TrailFields> = {}) =>
     store.trails.create(
       { organizationId, flowId, name, createdBy: "ada" },
       {
-        description: null,
-        git_commit_info_json: null,
-        origin_url: null,
-        external_urls_json: null,
-        user_data_json: null,
+        ...TRAIL_FIELDS,
         template_id: store.flows.get(flowId).template_id,
-        template_inherited: 1,
         ...fields,
       },
     );

@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ATTESTATION_FIELDS } from "../../store/given.ts";
 import { auditOf, cli, inDirectory, joinPatterns, look } from "../in-process.ts";
+import { TRAIL_FIELDS, createFlow } from "../../store/given.ts";
 
 const test = suite("cli/commands/retention");
 
@@ -19,25 +20,12 @@ const given = (body: (data: string, make: (trail: Trail) => void) => Promise<voi
     await body(data, ({ org = "acme", flow: flowName = "build", name, days, fingerprint, file }) =>
       look(data, (store, db) => {
         const organizationId = store.organizations.find(org)?.id as number;
-        const flow =
-          store.flows.find(organizationId, flowName) ??
-          store.flows.create(organizationId, {
-            name: flowName,
-            description: "",
-            visibility: "private",
-            templateId: store.templates.intern("version: 1").id,
-            repoUrl: null,
-          });
+        const flow = store.flows.find(organizationId, flowName) ?? createFlow(store, organizationId, flowName);
         const trail = store.trails.create(
           { organizationId, flowId: flow.id, name, createdBy: "ada" },
           {
-            description: null,
-            git_commit_info_json: null,
-            origin_url: null,
-            external_urls_json: null,
-            user_data_json: null,
+            ...TRAIL_FIELDS,
             template_id: flow.template_id,
-            template_inherited: 1,
           },
         );
         if (fingerprint !== undefined)

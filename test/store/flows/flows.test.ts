@@ -8,6 +8,7 @@ import type { FlowRow } from "../../../src/store/flows/flows.ts";
 import { openStore } from "../../../src/store/index.ts";
 import { salvage, templateStore } from "../../../src/store/flows/templates.ts";
 import type { Db } from "../../../src/store/db/types.ts";
+import { createFlow } from "../given.ts";
 
 const test = suite("store/flows/flows");
 
@@ -21,14 +22,7 @@ function opened() {
   const store = openStore(db, { now: () => clock.at, newId: () => String(++ids) });
   const id = store.organizations.create({ name: "acme", kind: "shared", isPublic: false, controlsEnabled: true });
   const acme = { id, name: "acme" };
-  const flow = (name: string): FlowRow =>
-    store.flows.create(id, {
-      name,
-      description: "",
-      visibility: "private",
-      templateId: store.templates.intern("version: 1").id,
-      repoUrl: null,
-    });
+  const flow = (name: string): FlowRow => createFlow(store, id, name);
   return { db, store, clock, acme, flow };
 }
 

@@ -5,6 +5,7 @@ import { openRetention } from "../../../src/store/retention/retention.ts";
 import type { Retention, RetentionStep } from "../../../src/store/retention/retention.ts";
 import { history } from "../environments/history.ts";
 import type { opened } from "../given.ts";
+import { createFlow } from "../given.ts";
 
 type House = ReturnType<typeof opened>;
 
@@ -98,13 +99,7 @@ export function built(world: ArbitraryWorld) {
   );
   const start = clock.at;
   const other = store.organizations.create({ name: "globex", kind: "shared", isPublic: false, controlsEnabled: true });
-  const foreign = store.flows.create(other, {
-    name: "flow0",
-    description: "",
-    visibility: "private",
-    templateId: store.templates.intern("version: 1").id,
-    repoUrl: null,
-  }).id;
+  const foreign = createFlow(store, other, "flow0").id;
   for (const build of [...world.builds].sort((a, b) => b.age - a.age)) place(build);
 
   function place({ flow, trail: number, fingerprint, records, file, age }: Build): void {
