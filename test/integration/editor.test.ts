@@ -168,6 +168,25 @@ check("can be used and left by keyboard alone, and takes no shortcut of the page
   }),
 );
 
+check("stays below the navigation at the bottom of a phone", () =>
+  withEditor(policyPath, async (page) => {
+    const box = async (selector: string) => {
+      const found = await page.locator(selector).boundingBox();
+      assert.ok(found, selector);
+      return found;
+    };
+    const width = 390;
+    await page.setViewportSize({ width, height: 844 });
+    const panel = await box(".cm-panels");
+    const y = panel.y + panel.height / 2;
+    // So high that the navigation covers the panel.
+    await page.setViewportSize({ width, height: Math.round(y + 30) });
+    const bar = await box(".bottom");
+    assert.ok(y > bar.y && y < bar.y + bar.height, `the panel is at ${y}, the navigation at ${bar.y}`);
+    assert.is(await page.evaluate(`document.elementFromPoint(${width / 2}, ${y}).closest(".bottom") !== null`), true);
+  }),
+);
+
 check("comes when a tab brings it, and when the text area is of a template", () =>
   withEditor(
     ({ org }) => `/${org}/policies/prod?tab=versions`,

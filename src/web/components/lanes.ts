@@ -22,6 +22,8 @@ const TICKS = 4;
 const MIN_WIDTH = 0.5;
 /** Percent from the ends in which a label of the axis would cover the one of the end. */
 const END_LABELS = 14;
+/** The same for the start of a narrow axis; the style sheet says what is narrow. */
+const START_LABEL_NARROW = 28;
 
 const percent = (value: number): string => `${Math.round(value * 100) / 100}%`;
 
@@ -47,8 +49,10 @@ export function lanes(items: readonly Lane[], { from, now }: { from: number; now
 height="20" role="img" aria-label="${lane.label}">${grid}<rect class="c-track" width="100%" y="4" height="12"
 rx="3"/>${lane.spans.map((span) => bar(span, at, now))}</svg><span class="lane-s">${lane.state}</span></div>`,
   );
-  const text = (x: number, anchor: "start" | "middle" | "end", shown: string): Html =>
-    html`<text class="c-text" x="${percent(x)}" y="12" text-anchor="${anchor}">${shown}</text>`;
+  const text = (x: number, anchor: "start" | "middle" | "end", shown: string): Html => {
+    const near = x > 0 && x < START_LABEL_NARROW && " c-near";
+    return html`<text class="c-text${near}" x="${percent(x)}" y="12" text-anchor="${anchor}">${shown}</text>`;
+  };
   return html`<div class="lanes">${rows}<svg class="chart axis" height="16" aria-hidden="true">${text(
     0,
     "start",
