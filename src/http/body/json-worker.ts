@@ -7,7 +7,7 @@ import { readJson } from "./read-json.ts";
 import type { JsonShape } from "./read-json.ts";
 import { splitJson } from "./json-pieces.ts";
 import type { Pieces } from "./json-pieces.ts";
-import { collectGarbage } from "../../workers/memory-reclaim.ts";
+import { collectAfterTask } from "../../workers/memory-reclaim.ts";
 import { serveTasks } from "../../workers/task-protocol.ts";
 
 /** `schema`: the schema as JSON text, null for none. */
@@ -32,11 +32,8 @@ function parseSchema(text: string): TSchema {
   return schema;
 }
 
-/** After a larger body garbage is collected right away, so that its memory does not add up with that of the next. */
-const COLLECT_ABOVE_BYTES = 1 << 20;
-
 serveTasks<JsonTask, JsonResult>(({ bytes, shape, asText }) => {
-  if (bytes.length > COLLECT_ABOVE_BYTES) setImmediate(collectGarbage);
+  collectAfterTask(bytes.length);
   try {
     const schema = shape.schema === null ? null : parseSchema(shape.schema);
     const { value, sentFields } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {

@@ -4,6 +4,7 @@ import type { ExpressionRun } from "../../domain/attestation/custom.ts";
 import { createLru } from "../../domain/lru.ts";
 import { runJq } from "./jq.ts";
 import type { JqOrder } from "./jq.ts";
+import { collectAfterTask } from "../memory-reclaim.ts";
 import { serveTasks } from "../task-protocol.ts";
 import { compileTypeSchema } from "./json-schema.ts";
 import type { SchemaCheck } from "./json-schema.ts";
@@ -37,6 +38,7 @@ function checkSchema({ schema, data }: SchemaTask): SchemaResult {
 
 serveTasks<SchemaTask | JqTask, SandboxResult>(async (task) => {
   const startedMs = performance.now();
+  collectAfterTask((task.kind === "schema" ? task.data : task.input)?.length ?? 0);
   const output = task.kind === "schema" ? checkSchema(task) : await runJq(task);
   return { output, tookMs: performance.now() - startedMs };
 });
