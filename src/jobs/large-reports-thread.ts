@@ -19,7 +19,6 @@ import type { PhysicalType } from "../store/environments/environments.ts";
 import { openStore } from "../store/index.ts";
 import { digestOf } from "../store/environments/snapshot-survey.ts";
 import type { Plan } from "../store/environments/snapshot-plan.ts";
-import { collectGarbage } from "../workers/memory-reclaim.ts";
 import { serveTasks } from "../workers/task-protocol.ts";
 import type { Actor } from "../store/actor.ts";
 
@@ -88,7 +87,7 @@ const lostError = (what: string): Error => Object.assign(new Error(`${what} was 
 /** A number that changes with every commit of another connection. */
 const dataVersion = (): number => db.pragma("data_version", { simple: true }) as number;
 
-serveTasks<RecordingOrder, RecordingResult | ReadResult | null>((order) => {
+async function carryOut(order: RecordingOrder): Promise<RecordingResult | ReadResult | null> {
   switch (order.type) {
     case "read":
       return readText(order);
@@ -99,7 +98,10 @@ serveTasks<RecordingOrder, RecordingResult | ReadResult | null>((order) => {
     case "checkpoint":
       return checkpoint(order.busyTimeoutMs);
   }
-});
+}
+
+// The garbage that a text leaves would still be in memory while the report is recorded.
+serveTasks(carryOut, { leavesGarbage: ({ type }) => type === "read" });
 
 async function readText({ sequence, report, bytes }: Extract<RecordingOrder, { type: "read" }>): Promise<ReadResult> {
   plannedTask = null;
@@ -113,9 +115,6 @@ async function readText({ sequence, report, bytes }: Extract<RecordingOrder, { t
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return { refusal: { code: error.code, message: error.message, fields: error.fields } };
-  } finally {
-    // Otherwise the garbage that the text left would still be in memory while the report is recorded.
-    setImmediate(collectGarbage);
   }
 }
 

@@ -6,7 +6,6 @@ import type { TemplateLines } from "../domain/flow-template/lines.ts";
 import { locateRules } from "../domain/policy/lines.ts";
 import type { PolicyLines } from "../domain/policy/lines.ts";
 import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";
-import { collectGarbage } from "./memory-reclaim.ts";
 import { serveTasks } from "./task-protocol.ts";
 
 export type DocumentTask = { kind: "template" | "policy" | "template_lines" | "policy_lines"; bytes: Uint8Array };
@@ -18,9 +17,7 @@ export type DocumentResult =
   | { lines: TemplateLines }
   | { lines: PolicyLines };
 
-serveTasks<DocumentTask, DocumentResult>(({ kind, bytes }) => {
-  // Every file that comes here is large, and its parsed form a hundred times larger.
-  setImmediate(collectGarbage);
+function readDocument({ kind, bytes }: DocumentTask): DocumentResult {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   switch (kind) {
     case "template":
@@ -32,4 +29,7 @@ serveTasks<DocumentTask, DocumentResult>(({ kind, bytes }) => {
     case "policy_lines":
       return { lines: locateRules(file.toString()) };
   }
-});
+}
+
+// Every file that comes here is large, and its parsed form a hundred times larger.
+serveTasks(readDocument, { leavesGarbage: () => true });

@@ -33,13 +33,8 @@ export function collectGarbage(): void {
   collect({ type: "major", flavor: "last-resort" });
 }
 
-/** A task on a larger input may leave so much garbage that it would add up with that of the next task, or of others. */
-const COLLECT_ABOVE_BYTES = 1 << 20;
-
-/** Called by a thread when it begins a task: collects garbage once it has replied, if the input was large. */
-export function collectAfterTask(inputBytes: number): void {
-  if (inputBytes > COLLECT_ABOVE_BYTES) setImmediate(collectGarbage);
-}
+/** A thread that had a larger input than this collects its garbage once the task is done. */
+export const LARGE_INPUT_BYTES = 1 << 20;
 
 /** The collector is visible only in contexts created after the flag is set, so this context's globals do not change. */
 function exposeCollector(): Collect {

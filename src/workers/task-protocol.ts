@@ -1,6 +1,7 @@
 // The thread's side of a pool (pool.ts): runs one task after another and replies to each.
 import { parentPort } from "node:worker_threads";
 import type { Transferable } from "node:worker_threads";
+import { collectGarbage } from "./memory-reclaim.ts";
 
 /** The message that submits a task. */
 export type TaskOrder = { input: unknown };
@@ -17,15 +18,20 @@ export type TaskReport = { began: true } | TaskReply;
  * Serves the tasks of a pool; call it in the entry file of a worker thread.
  * @param handle runs a task, maybe asynchronously. Its errors become a TaskError at the caller, and so does an output
  *   that cannot be sent. Buffers pushed on `transfer` are moved instead of copied.
+ * @param options.leavesGarbage whether a task leaves so much garbage that it would add up with that of the next one, or
+ *   of other threads; it is collected after the reply. Never unless given.
  * @throws Error outside a worker thread
  */
 export function serveTasks<Input, Output>(
   handle: (input: Input, transfer: Transferable[]) => Output | Promise<Output>,
+  { leavesGarbage = () => false }: { leavesGarbage?: (input: Input) => boolean } = {},
 ): void {
   const port = parentPort;
   if (port === null) throw new Error("serveTasks works only in a worker thread");
   port.on("message", async ({ input }: TaskOrder) => {
     port.postMessage({ began: true } satisfies TaskReport);
+    // Asked first, because a task may transfer its input.
+    const collects = leavesGarbage(input as Input);
     try {
       const transfer: Transferable[] = [];
       const output = await handle(input as Input, transfer);
@@ -36,5 +42,7 @@ export function serveTasks<Input, Output>(
       };
       port.postMessage({ ok: false, name, message, code: typeof code === "string" ? code : null } satisfies TaskReply);
     }
+    // In the next turn, when nothing refers to the task any more.
+    if (collects) setImmediate(collectGarbage);
   });
 }

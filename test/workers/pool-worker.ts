@@ -1,4 +1,5 @@
 // The worker thread of pool.test.ts: each kind of task takes another course.
+import type { Transferable } from "node:worker_threads";
 import { serveTasks } from "../../src/workers/task-protocol.ts";
 
 export type Input = {
@@ -10,6 +11,8 @@ export type Input = {
     | "reject"
     | "unsendable"
     | "hold"
+    | "litter"
+    | "is-littered"
     | "loop"
     | "exit"
     | "crash"
@@ -19,7 +22,22 @@ export type Input = {
   flags?: Int32Array;
 };
 
-serveTasks<Input, unknown>(async ({ kind, value, flags }, transfer) => {
+let litter: WeakRef<object> | null = null;
+
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+async function runTask({ kind, value, flags }: Input, transfer: Transferable[]): Promise<unknown> {
+  if (kind === "litter") {
+    // A collection that was scheduled at the start of the task would come too early.
+    await nextTurn();
+    await nextTurn();
+    litter = new WeakRef({});
+    return null;
+  }
+  if (kind === "is-littered") {
+    await nextTurn();
+    return litter?.deref() !== undefined;
+  }
   if (kind === "echo") return value;
   if (kind === "transfer") {
     const bytes = value as Uint8Array<ArrayBuffer>;
@@ -48,4 +66,6 @@ serveTasks<Input, unknown>(async ({ kind, value, flags }, transfer) => {
     return value;
   }
   for (;;);
-});
+}
+
+serveTasks(runTask, { leavesGarbage: ({ kind }) => kind === "litter" });

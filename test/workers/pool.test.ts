@@ -119,6 +119,13 @@ test("rejects with a TaskError when the task throws, and keeps the thread", asyn
   await pool.close();
 });
 
+test("collects the garbage of a task that leaves much once the task is done", async () => {
+  const { pool } = givenPool();
+  await pool.run({ kind: "litter" }, { deadlineMs: AMPLE });
+  assert.is(await pool.run({ kind: "is-littered" }, { deadlineMs: AMPLE }), false);
+  await pool.close();
+});
+
 test("fails only the task whose input cannot be sent", async () => {
   const { pool, started, echo } = givenPool();
   const [failed, fine] = await Promise.allSettled([echo(() => {}), echo(2)]);

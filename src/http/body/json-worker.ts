@@ -7,7 +7,7 @@ import { readJson } from "./read-json.ts";
 import type { JsonShape } from "./read-json.ts";
 import { splitJson } from "./json-pieces.ts";
 import type { Pieces } from "./json-pieces.ts";
-import { collectAfterTask } from "../../workers/memory-reclaim.ts";
+import { LARGE_INPUT_BYTES } from "../../workers/memory-reclaim.ts";
 import { serveTasks } from "../../workers/task-protocol.ts";
 
 /** `schema`: the schema as JSON text, null for none. */
@@ -32,8 +32,7 @@ function parseSchema(text: string): TSchema {
   return schema;
 }
 
-serveTasks<JsonTask, JsonResult>(({ bytes, shape, asText }) => {
-  collectAfterTask(bytes.length);
+function readTask({ bytes, shape, asText }: JsonTask): JsonResult {
   try {
     const schema = shape.schema === null ? null : parseSchema(shape.schema);
     const { value, sentFields } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {
@@ -45,4 +44,6 @@ serveTasks<JsonTask, JsonResult>(({ bytes, shape, asText }) => {
     if (!(error instanceof AppError)) throw error;
     return { refusal: { code: error.code, message: error.message, fields: error.fields } };
   }
-});
+}
+
+serveTasks(readTask, { leavesGarbage: ({ bytes }) => bytes.length > LARGE_INPUT_BYTES });

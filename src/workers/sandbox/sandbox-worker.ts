@@ -4,7 +4,7 @@ import type { ExpressionRun } from "../../domain/attestation/custom.ts";
 import { createLru } from "../../domain/lru.ts";
 import { runJq } from "./jq.ts";
 import type { JqOrder } from "./jq.ts";
-import { collectAfterTask } from "../memory-reclaim.ts";
+import { LARGE_INPUT_BYTES } from "../memory-reclaim.ts";
 import { serveTasks } from "../task-protocol.ts";
 import { compileTypeSchema } from "./json-schema.ts";
 import type { SchemaCheck } from "./json-schema.ts";
@@ -12,6 +12,7 @@ import type { SchemaCheck } from "./json-schema.ts";
 /** `schema` is JSON text; `data` is JSON text in UTF-8 to check with it, or null to only compile the schema. */
 export type SchemaTask = { kind: "schema"; schema: string; data: Uint8Array | null };
 export type JqTask = { kind: "jq" } & JqOrder;
+type SandboxTask = SchemaTask | JqTask;
 
 /** The problem of the schema, and of the data; one line each, null without one. */
 export type SchemaResult = { problem: string | null; mismatch: string | null };
@@ -36,9 +37,12 @@ function checkSchema({ schema, data }: SchemaTask): SchemaResult {
   return { problem: null, mismatch: data === null ? null : compiled.check(JSON.parse(new TextDecoder().decode(data))) };
 }
 
-serveTasks<SchemaTask | JqTask, SandboxResult>(async (task) => {
+async function runTask(task: SandboxTask): Promise<SandboxResult> {
   const startedMs = performance.now();
-  collectAfterTask((task.kind === "schema" ? task.data : task.input)?.length ?? 0);
   const output = task.kind === "schema" ? checkSchema(task) : await runJq(task);
   return { output, tookMs: performance.now() - startedMs };
-});
+}
+
+const dataOf = (task: SandboxTask): Uint8Array | null => (task.kind === "schema" ? task.data : task.input);
+
+serveTasks(runTask, { leavesGarbage: (task) => (dataOf(task)?.length ?? 0) > LARGE_INPUT_BYTES });
