@@ -2,7 +2,7 @@
  * `GET /live`: tells an open page that its trail or environment changed, as server-sent events. A page names one
  * subject (`org` with `flow` and `trail`, or with `environment`) and is sent `event: change` with an opaque version as
  * data and id. With `version`, or the Last-Event-ID of an earlier stream, a change in between is sent at once.
- * `event: alive` opens the stream and repeats every 20 seconds: a page that does not receive it polls instead.
+ * `event: alive` opens the stream and repeats every 20 seconds: a page that does not hear it reloads itself.
  *
  * Writes cost nothing more for it: as long as a page is connected, one poll a second asks whether anything was
  * committed, and only then for the version of each subject. Streams are bounded.

@@ -11,9 +11,8 @@ import { createLargeReportRecorder } from "../../src/jobs/large-reports.ts";
 import { delegateCheckpoints, openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
-import { ARTIFACT_FIELDS } from "../store/given.ts";
+import { ARTIFACT_FIELDS, TRAIL_FIELDS, createFlow } from "../store/given.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
-import { TRAIL_FIELDS, createFlow } from "../store/given.ts";
 
 const test = suite("jobs/large-reports");
 const ADA = { publicId: "ada-id", displayName: "Ada" };

@@ -1,9 +1,8 @@
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { ATTESTATION_FIELDS } from "../../store/given.ts";
+import { ATTESTATION_FIELDS, TRAIL_FIELDS, createFlow } from "../../store/given.ts";
 import { auditOf, cli, inDirectory, joinPatterns, look } from "../in-process.ts";
-import { TRAIL_FIELDS, createFlow } from "../../store/given.ts";
 
 const test = suite("cli/commands/retention");
 
