@@ -35,12 +35,15 @@ export async function execute<Context, M extends Membership>(
       isPublished = true;
     }
     if (isReading(operation)) return server.read(() => operation.handle(context, input, prepared));
-    const written = await server.write(() => {
-      const current = operation.alreadyStored?.(prepared) ? context : server.updateContext(context, confirm());
-      const reply = operation.handle(current, input, prepared);
-      if (operation.audit && !("unaudited" in reply)) server.audit(current);
-      return { reply, context: current };
-    });
+    const written = await server.write(
+      () => {
+        const current = server.updateContext(context, operation.alreadyStored?.(prepared) ? request : confirm());
+        const reply = operation.handle(current, input, prepared);
+        if (operation.audit && !("unaudited" in reply)) server.audit(current);
+        return { reply, context: current };
+      },
+      { isRepeatable: operation.isRepeatable === true },
+    );
     await server.afterCommit(written.context);
     return written.reply;
   } finally {
