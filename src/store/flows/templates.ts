@@ -5,6 +5,7 @@
  * accepted is never refused again: `getParsed` reads what it can of a text that today's grammar does not accept
  * (semantics 2.1).
  */
+import { hash } from "node:crypto";
 import { parse } from "yaml";
 import { MAX_INLINE_DOCUMENT_BYTES } from "../../domain/documents.ts";
 import { locateExpectations } from "../../domain/flow-template/lines.ts";
@@ -20,11 +21,12 @@ type TemplateRow = { id: number; public_id: string; content: string };
 /** The source of a parsed template: its stored parsed form if it has one, else the text. */
 type ParsedRow = { public_id: string; parsed_json: string | null; content: string | null };
 
-/**
- * Parsed templates in memory. Rows never change, so entries never become stale. 200 cover the flows that report at a
- * time, and even templates of thousands of entries then stay within some tens of megabytes.
- */
-const MAX_CACHED_TEMPLATES = 200;
+/** Rows whose text is known by its digest: those of the flows that report at a time. */
+const MAX_CACHED_DIGESTS = 10_000;
+/** Parsed templates in memory, one for each text, however many rows have it ... */
+const MAX_CACHED_TEXTS = 500;
+/** ... and the characters of these texts; parsed, they take about ten times as many bytes. */
+const MAX_CACHED_CHARS = 2 << 20;
 
 /** Templates whose lines are in memory: only explanations need them. */
 const MAX_CACHED_LINES = 20;
@@ -37,7 +39,8 @@ export function templateStore(db: Db, { newId }: SchemaSources) {
   );
   const insert = db.prepare("INSERT INTO templates (public_id, content, parsed_json) VALUES (?, ?, ?)");
   // Keyed by public id, because SQLite reuses the id of a row whose insert was rolled back.
-  const cache = createLru<string, Template>({ maxEntries: MAX_CACHED_TEMPLATES });
+  const digests = createLru<string, string>({ maxEntries: MAX_CACHED_DIGESTS });
+  const parsed = createLru<string, Template>({ maxEntries: MAX_CACHED_TEXTS, maxWeight: MAX_CACHED_CHARS });
   const located = createLru<string, TemplateLines>({ maxEntries: MAX_CACHED_LINES });
 
   /** The template with that id; it must exist. */
@@ -73,10 +76,17 @@ export function templateStore(db: Db, { newId }: SchemaSources) {
     /** The parsed template with that id. The value is shared: do not change it. Never refuses a stored text. */
     getParsed(id: number): Template {
       const key = getPublicId(id);
-      const cached = cache.get(key);
+      const known = digests.get(key);
+      const cached = known === undefined ? undefined : parsed.get(known);
       if (cached) return cached;
-      const template = parseRow(parsedById.get(id) as ParsedRow);
-      cache.set(key, template);
+      const row = parsedById.get(id) as ParsedRow;
+      const text = row.parsed_json ?? row.content ?? "";
+      const digest = hash("sha256", `${row.parsed_json === null ? "text" : "parsed"} ${text}`);
+      digests.set(key, digest);
+      const shared = parsed.get(digest);
+      if (shared) return shared;
+      const template = parseRow(row);
+      parsed.set(digest, template, text.length);
       return template;
     },
 

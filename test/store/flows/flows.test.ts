@@ -141,6 +141,9 @@ test("caches parsed templates, and does not mix them up after a rollback", () =>
   assert.is(kept.id, undone.id);
   assert.equal(names(kept.id), ["kept"]);
   assert.is(store.templates.getParsed(kept.id), store.templates.getParsed(kept.id));
+  const copy = store.templates.intern(kept.content);
+  assert.is.not(copy.id, kept.id);
+  assert.is(store.templates.getParsed(copy.id), store.templates.getParsed(kept.id), "a text is parsed once");
   for (let n = 0; n < 300; n += 1) assert.equal(names(store.templates.intern(text(`n${n}`)).id), [`n${n}`]);
   assert.equal(names(kept.id), ["kept"]);
 });
