@@ -10,7 +10,7 @@ import { createAsk, createTimed, median, quantile, sort } from "./ask.ts";
 import type { Answer, Ask, Timed, Times } from "./ask.ts";
 import { startProbe } from "./probe.ts";
 import type { Holds, Probe } from "./probe.ts";
-import { cpuSeconds, memory, startServer } from "./processes.ts";
+import { memory, startMeter, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import { figure, kilobytes, ms } from "./print.ts";
 import {
@@ -196,11 +196,11 @@ async function reporters(bench: Bench): Promise<void> {
     await createEnvironment(bench, `idle-${n}`, POLICIES);
 
   const rows = rowCounts(bench);
-  const cpu = cpuSeconds(server.pid);
+  const used = startMeter(server.pid);
   const answers = await repeat(UNCHANGED_ROWS, (n) =>
     ask("PUT", reportPath(`namespace-${n % REPORTERS}`), bodies[n % REPORTERS] as Buffer),
   );
-  const used = cpuSeconds(server.pid);
+  const cost = used();
   const grown = [...rowCounts(bench)]
     .map(([name, count]) => ({ name, added: count - (rows.get(name) ?? 0) }))
     .filter(({ added }) => added !== 0);
@@ -211,7 +211,7 @@ async function reporters(bench: Bench): Promise<void> {
     { text: "0", good: grown.length === 0 },
   );
 
-  const seconds = (used.all - cpu.all) / UNCHANGED_ROWS;
+  const seconds = cost.all / UNCHANGED_ROWS;
   const share = (seconds * REPORTERS) / 60;
   const times = await bench.timed(answers);
   console.log(

@@ -1,0 +1,81 @@
+// The part over the world of world.ts, on one server beside the bare one: throughput and processor time of writes and
+// reads, the memory that is left, and a gigabyte of evidence up, down and in an audit package.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { EXECUTABLE } from "../binary/executable.ts";
+import { transferEvidence } from "./evidence.ts";
+import { LINES } from "./lines.ts";
+import { downloadPackage } from "./packages.ts";
+import { reached, row } from "./print.ts";
+import { memory, startServer } from "./processes.ts";
+import type { Server } from "./processes.ts";
+import type { Extent } from "./slices.ts";
+import { atMost, judge } from "./targets.ts";
+import { compare } from "./throughput.ts";
+import { APPLY_FILE, KEY, artifactPath, populate, populateSmallFlows } from "./world.ts";
+
+const EVIDENCE_MEGABYTES = 1024;
+
+/**
+ * Measures what `only` selects by its title. @returns the data directory, left as the server left it, and the file that
+ * set it up
+ */
+export async function measureWorld(
+  root: string,
+  extent: Extent,
+  only: RegExp,
+): Promise<{ data: string; applyFile: string }> {
+  const data = join(root, "data");
+  const applyFile = join(root, "apply.yml");
+  writeFileSync(applyFile, APPLY_FILE);
+  const assay = await startServer(
+    [EXECUTABLE, "serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", applyFile],
+    { output: join(root, "assay.log"), env: { ASSAY_EVIDENCE_LIMIT: `${EVIDENCE_MEGABYTES}MB` } },
+  );
+  await populate(assay.url);
+  await populateSmallFlows(assay.url);
+  const baseline = await startBaseline(root, assay.url);
+  for (const line of LINES) if (only.test(line.title)) await compare(line, { baseline, assay }, extent);
+  measureMemory(assay);
+  if (only.test("evidence")) await measureTransfers(assay, data);
+  await assay.stop();
+  await baseline.stop();
+  return { data, applyFile };
+}
+
+/** Starts the bare server; its responses are as long as that to a read of an artifact. */
+export async function startBaseline(root: string, url: string): Promise<Server> {
+  const answer = await fetch(url + artifactPath(0), { headers: { Authorization: `Bearer ${KEY}` } });
+  const bytes = (await answer.text()).length;
+  const directory = join(root, "baseline");
+  mkdirSync(directory);
+  return startServer([process.execPath, join(import.meta.dirname, "baseline.ts"), directory, String(bytes)], {
+    output: join(root, "baseline.log"),
+  });
+}
+
+function measureMemory({ pid }: Server): void {
+  const { now, anonymous, peak } = memory(pid);
+  console.log("\nMemory");
+  judge("memory after the bench", now, atMost(165, 150, " MB"), `peak ${Math.round(peak)} MB`);
+  judge("... of it anonymous", anonymous, atMost(100, 90, " MB"));
+}
+
+async function measureTransfers(assay: Server, data: string): Promise<void> {
+  console.log("");
+  const { up, down, digest } = await transferEvidence(assay, EVIDENCE_MEGABYTES);
+  row(["evidence, 1 GB up", `${Math.round(up.speed)} MB/s`, "", `+${Math.round(up.growth)} MB`]);
+  const grown = (title: string, speed: number, growth: number, bare: readonly string[]): void =>
+    row([
+      title,
+      `${Math.round(speed)} MB/s`,
+      "",
+      `+${Math.round(growth)} MB`,
+      ...bare,
+      "< 50 MB",
+      `  ${reached(growth < 50)}`,
+    ]);
+  grown("evidence, 1 GB down", down.speed, down.growth, ["", "", "", ""]);
+  const { own, bare } = await downloadPackage(assay, { data, digest, megabytes: EVIDENCE_MEGABYTES });
+  grown("audit package of 1 GB", own.speed, own.growth, [`${Math.round(bare)} MB/s`, "", "tar | gzip", ""]);
+}
