@@ -5,12 +5,14 @@ import { join } from "node:path";
 import { EXECUTABLE } from "../binary/executable.ts";
 import { transferEvidence } from "./evidence.ts";
 import { LINES } from "./lines.ts";
+import type { Line } from "./lines.ts";
+import { countSystemCalls, startCounting, straceProblem } from "./calls.ts";
 import { downloadPackage } from "./packages.ts";
 import { reached, row } from "./print.ts";
 import { memory, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import type { Extent } from "./slices.ts";
-import { atMost, judge } from "./targets.ts";
+import { atMost, judge, skip } from "./targets.ts";
 import { compare } from "./throughput.ts";
 import { APPLY_FILE, KEY, artifactPath, populate, populateSmallFlows } from "./world.ts";
 
@@ -34,12 +36,19 @@ export async function measureWorld(
   );
   await populate(assay.url);
   await populateSmallFlows(assay.url);
+  const selected = LINES.filter(({ title }) => only.test(title));
   const baseline = await startBaseline(root, assay.url);
-  for (const line of LINES) if (only.test(line.title)) await compare(line, { baseline, assay }, extent);
+  const noStrace = straceProblem();
+  if (noStrace !== null) skip("system calls by name", noStrace);
+  for (const line of selected) {
+    await compare(line, { baseline, assay }, extent);
+    if (noStrace === null) console.log(`    ${await countSystemCalls(assay, line.assay, join(root, "strace.txt"))}`);
+  }
   measureMemory(assay);
   if (only.test("evidence")) await measureTransfers(assay, data);
   await assay.stop();
   await baseline.stop();
+  if (selected.length > 0) await countStatements(data, selected);
   return { data, applyFile };
 }
 
@@ -52,6 +61,20 @@ export async function startBaseline(root: string, url: string): Promise<Server> 
   return startServer([process.execPath, join(import.meta.dirname, "baseline.ts"), directory, String(bytes)], {
     output: join(root, "baseline.log"),
   });
+}
+
+/** Counted by a server of this checkout over the same data, after the executable has stopped. */
+async function countStatements(data: string, lines: readonly Line[]): Promise<void> {
+  const server = await startCounting(data);
+  console.log("\nSQL statements of the main thread for a request");
+  for (const { title, assay } of lines) {
+    const { total, texts } = await server.count(assay);
+    judge(`${title}, statements`, total, title === "attestation" ? atMost(14, 14, "") : null);
+    if (title !== "attestation") continue;
+    for (const { text, times } of texts.filter((each) => each.times >= 0.05))
+      console.log(`      ${times.toFixed(2).padStart(6)}  ${text.slice(0, 100)}`);
+  }
+  await server.stop();
 }
 
 function measureMemory({ pid }: Server): void {
