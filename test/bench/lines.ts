@@ -3,7 +3,7 @@ import { get, sendJson } from "./load.ts";
 import type { Work } from "./slices.ts";
 import { atLeast } from "./targets.ts";
 import type { Target } from "./targets.ts";
-import { ENVIRONMENT, TRAILS, artifactPath, assertPath, attestation, read, report } from "./world.ts";
+import { ENVIRONMENT, TRAILS, artifactPath, assertPath, attestation, read, report, trailPath } from "./world.ts";
 
 /** `ratio` is that of requests per second to the bare server, `processor` that of processor time of all threads. */
 export type Line = {
@@ -60,7 +60,8 @@ const reading = (pathOf: (trail: number) => string): Work => ({
   expect: 200,
   next: (n) => read(pathOf(n % TRAILS)),
 });
-/** The single reads, by their name in the tables. */
+export const TRAIL_READ = reading(trailPath);
+/** The other single reads, by their name in the tables. */
 export const READS: Readonly<Record<string, Work>> = {
   "artifact by fingerprint": reading(artifactPath),
   "assert, scope flow": reading((trail) => assertPath(trail, null)),

@@ -17,8 +17,8 @@ export type Work = Pick<Load, "next" | "expect"> & { beside?: Pick<Load, "next" 
 /** One side of a comparison. `before` runs before each slice and is not measured. */
 export type Side = { server: Server; work: Work; before?: () => Promise<unknown> };
 
-/** How long, and how often, each side is measured; `requests` in place of `seconds`: so many in each slice. */
-export type Extent = { rounds: number } & ({ seconds: number } | { requests: number });
+/** How often each side is measured, and for how long. */
+export type Extent = { rounds: number; seconds: number };
 
 /** Processor time is in microseconds, of all requests together where some run beside. */
 export type Measured = {
@@ -40,8 +40,14 @@ export type Measured = {
 
 type Slice = Cost & { perSecond: number; p50: number; p99: number; driver: number; requests: number; beside: number };
 
-/** Measures the sides in turn. @throws Error with the first response of another status */
-export async function interleave(sides: readonly Side[], extent: Extent): Promise<Measured[]> {
+/**
+ * Measures the sides in turn: each slice takes so many seconds, or so many requests.
+ * @throws Error with the first response of another status
+ */
+export async function interleave(
+  sides: readonly Side[],
+  extent: Extent | { rounds: number; requests: number },
+): Promise<Measured[]> {
   const runs = sides.map((side) => ({ side, slice: slicer(side), slices: [] as Slice[] }));
   for (const { side, slice } of runs) {
     await side.before?.();

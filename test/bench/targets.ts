@@ -29,7 +29,7 @@ export function judge(title: string, value: number, target: Target | null, detai
   const unit = target?.unit ?? "";
   const text = `${number(value)}${unit}`;
   results.push({ title, value: text, target: target ? describe(value, target) : "" });
-  console.log(`  ${title.padEnd(62)} ${text.padStart(10)}  ${target ? describe(value, target) : ""}`.trimEnd());
+  console.log(`  ${title.padEnd(72)} ${text.padStart(10)}  ${target ? describe(value, target) : ""}`.trimEnd());
   if (detail !== "") console.log(`      ${detail}`);
 }
 
@@ -50,5 +50,5 @@ export function printResults(): void {
   if (results.length === 0) return;
   console.log("\nAll values; a target is followed by a further one in brackets");
   for (const { title, value, target } of results)
-    console.log(`  ${title.padEnd(62)} ${value.padStart(10)}  ${target}`.trimEnd());
+    console.log(`  ${title.padEnd(72)} ${value.padStart(10)}  ${target}`.trimEnd());
 }

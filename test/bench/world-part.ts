@@ -13,7 +13,9 @@ import { memory, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import type { Extent } from "./slices.ts";
 import { atMost, judge, skip } from "./targets.ts";
-import { compare } from "./throughput.ts";
+import { SPREAD, compare, compareSpread, compareUncached } from "./throughput.ts";
+import { measureHolds } from "./holds.ts";
+import { measureSingle } from "./single.ts";
 import { APPLY_FILE, KEY, artifactPath, populate, populateSmallFlows } from "./world.ts";
 
 const EVIDENCE_MEGABYTES = 1024;
@@ -44,11 +46,15 @@ export async function measureWorld(
     await compare(line, { baseline, assay }, extent);
     if (noStrace === null) console.log(`    ${await countSystemCalls(assay, line.assay, join(root, "strace.txt"))}`);
   }
+  if (only.test(SPREAD)) await compareSpread(assay, extent);
+  await compareUncached({ baseline, assay }, extent.rounds, only);
+  await measureSingle(assay, data, only);
   measureMemory(assay);
   if (only.test("evidence")) await measureTransfers(assay, data);
   await assay.stop();
   await baseline.stop();
   if (selected.length > 0) await countStatements(data, selected);
+  if (only.test("hold")) await measureHolds(data);
   return { data, applyFile };
 }
 

@@ -69,6 +69,9 @@ artifacts:
 `,
 };
 
+/** The policies of an environment. */
+export const ENVIRONMENT_POLICIES: readonly string[] = ["production", ...Object.keys(FURTHER_POLICIES)];
+
 export const flowOf = (trail: number): string => `flow-${trail % FLOWS}`;
 export const trailName = (trail: number): string => `trail-${trail}`;
 export const fingerprintOf = (trail: number): string => trail.toString(16).padStart(64, "a1b2c3d4e5f60718");
@@ -146,7 +149,7 @@ export async function populate(url: string): Promise<void> {
     name: ENVIRONMENT,
     type: "K8S",
     description: "",
-    policies: ["production", ...Object.keys(FURTHER_POLICIES)],
+    policies: ENVIRONMENT_POLICIES,
   };
   await createAll(url, [sendJson("PUT", `/api/v2/environments/${ORG}`, KEY, environment)]);
 }
@@ -159,7 +162,12 @@ export async function populateSmallFlows(url: string): Promise<void> {
   await createAll(url, [newFlow(LARGE_FLOW), ...flows.map((n) => newFlow(`small-flow-${n}`))]);
   await createAll(
     url,
-    flows.flatMap((n) => [newTrail(LARGE_FLOW, n), newTrail(`small-flow-${n}`, n)]),
+    flows.map((n) => newTrail(LARGE_FLOW, n)),
+  );
+  // Last, so that the newest trails are those of as many flows.
+  await createAll(
+    url,
+    flows.map((n) => newTrail(`small-flow-${n}`, n)),
   );
 }
 
@@ -215,5 +223,7 @@ export const assertPath = (trail: number, scope: { policy: string } | { environm
     scope === null ? "" : "policy" in scope ? `?policy_name=${scope.policy}` : `?environment_name=${scope.environment}`;
   return `/api/v2/asserts/${ORG}/fingerprint/${fingerprintOf(trail)}${query}`;
 };
+
+export const trailPath = (trail: number): string => `/api/v2/trails/${ORG}/${flowOf(trail)}/${trailName(trail)}`;
 
 export const read = (path: string): Buffer => get(path, KEY);
