@@ -13,6 +13,7 @@ import { memory, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import type { Extent } from "./slices.ts";
 import { atMost, judge, skip } from "./targets.ts";
+import { comparePocketBase } from "./pocketbase.ts";
 import { SPREAD, compare, compareSpread, compareUncached } from "./throughput.ts";
 import { measureHolds } from "./holds.ts";
 import { measureSingle } from "./single.ts";
@@ -48,6 +49,7 @@ export async function measureWorld(
   }
   if (only.test(SPREAD)) await compareSpread(assay, extent);
   await compareUncached({ baseline, assay }, extent.rounds, only);
+  if (only.test("PocketBase")) await comparePocketBase(assay, root, extent);
   await measureSingle(assay, data, only);
   measureMemory(assay);
   if (only.test("evidence")) await measureTransfers(assay, data);
