@@ -38,8 +38,12 @@ golden: | $(INSTALLED) ## regenerate the files derived from the code: src/api/in
 	@UPDATE_GOLDENS=1 $(NODE) test/run.ts '^rules/operation-index'
 	@UPDATE_GOLDENS=1 $(NODE) test/run.ts '^rules/'
 
-bench: dist/assay ## measure the executable
-	$(NODE) test/bench/main.ts
+# Needs no other program. Counts system calls where strace is, and compares with PocketBase where Go is.
+bench: dist/assay ## measure the executable; ONLY=regexp selects lines and parts by name
+	$(NODE) test/bench/main.ts --only '$(ONLY)'
+
+bench-cores: dist/assay ## measure the executable on one processor, on two, and so on
+	$(NODE) test/bench/main.ts --cores
 
 # The database also holds 1,000,000 attestations.
 bench-data: | $(INSTALLED) ## build a database of 200,000 artifacts for make bench (2 minutes, 4 GB in .build)
@@ -110,6 +114,6 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 
 always:
 
-.PHONY: help run test check format build golden bench bench-data openapi-check fixture fuzz crash soak litestream
+.PHONY: help run test check format build golden bench bench-cores bench-data openapi-check fixture fuzz crash soak litestream
 .PHONY: integration screenshots smoke dist image clean always
 .DEFAULT_GOAL := help

@@ -1,5 +1,5 @@
 // Measures the packaged executable: `make bench`, or `node test/bench/main.ts [--seconds N] [--rounds N] [--only
-// REGEXP]`.
+// REGEXP] [--cores]`.
 //
 // Throughput is compared with a bare server (baseline.ts) on the same machine at the same time (world-part.ts): short
 // slices of either alternate. Processor time for a request is printed beside it, because it hardly depends on what else
@@ -8,16 +8,20 @@
 // The runtime part (`--only runtime`, runtime.ts) uses a server of its own and measures other things than throughput.
 // The lists and pages parts (`--only lists`, lists.ts; `--only pages`, pages.ts) need the database of `make bench-data`
 // and are skipped without it. The deliveries part (`--only deliveries`, deliveries.ts) uses a server of its own, too.
+// Growth (`--only growth`, growth.ts) compares a small database with a copy of the large one. With --cores, and nothing
+// else, the curve over the number of processors is measured (curve.ts).
 //
 // All files are below .build, on the disk of the checkout. The program only prints; it exits with 0 unless a response
 // was wrong.
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { EXECUTABLE } from "../binary/executable.ts";
+import { measureCurve } from "./curve.ts";
 import { isBuilt } from "./data.ts";
 import { measureDeliveries } from "./deliveries.ts";
+import { measureGrowth } from "./growth.ts";
 import { freshQuestion, WRITE } from "./lines.ts";
 import { measureLists } from "./lists.ts";
 import { measurePages } from "./pages.ts";
@@ -25,22 +29,22 @@ import { startServer } from "./processes.ts";
 import { CONNECTIONS } from "./slices.ts";
 import { reached, row } from "./print.ts";
 import { measureRuntime } from "./runtime.ts";
-import { printResults } from "./targets.ts";
-import { REPORT_BYTES, TRAILS } from "./world.ts";
-import { measureWorld } from "./world-part.ts";
+import { printResults, skip } from "./targets.ts";
+import { APPLY_FILE, REPORT_BYTES, TRAILS } from "./world.ts";
+import { WORLD_TITLES, measureWorld } from "./world-part.ts";
 
 const COLD_STARTS = 5;
 /** The name of the part about environments, reports and snapshots for `--only`. */
 const RUNTIME = "runtime";
-/** The names of the parts about lists and pages on a large database. */
-const LISTS = "lists";
-const PAGES = "pages";
+/** The parts about lists and pages on a large database. */
+const LARGE_PARTS = { lists: (root: string) => measureLists(root), pages: measurePages };
 
 const { values: options } = parseArgs({
   options: {
     seconds: { type: "string", default: "1.5" },
     rounds: { type: "string", default: "6" },
     only: { type: "string", default: "" },
+    cores: { type: "boolean", default: false },
   },
 });
 const extent = { seconds: Number(options.seconds), rounds: Number(options.rounds) };
@@ -75,16 +79,22 @@ async function main(root: string): Promise<void> {
     `${cpus().length} cores, ${cpus()[0]?.model ?? "unknown"}; ${CONNECTIONS} connections, ` +
       `${extent.rounds} slices of ${extent.seconds} s; a report has ${REPORT_BYTES} bytes, over ${TRAILS} trails`,
   );
-  const { data, applyFile } = await measureWorld(root, extent, only);
+  const applyFile = join(root, "apply.yml");
+  writeFileSync(applyFile, APPLY_FILE);
+  if (options.cores) {
+    await measureCurve(root, applyFile, extent);
+    printResults();
+    return;
+  }
+  const data = join(root, "data");
+  if (WORLD_TITLES.some((title) => only.test(title))) await measureWorld({ root, data, applyFile }, extent, only);
   if (only.test(RUNTIME)) await measureRuntime(root);
-  if (only.test(LISTS)) {
-    if (isBuilt()) await measureLists(root);
-    else console.log("\nlists: skipped, run `make bench-data` first");
+  for (const [name, measurePart] of Object.entries(LARGE_PARTS)) {
+    if (!only.test(name)) continue;
+    if (isBuilt()) await measurePart(root);
+    else skip(name, "run `make bench-data` first");
   }
-  if (only.test(PAGES)) {
-    if (isBuilt()) await measurePages(root);
-    else console.log("\npages: skipped, run `make bench-data` first");
-  }
+  if (only.test("growth")) await measureGrowth(root, extent.rounds);
   if (only.test("deliveries")) await measureDeliveries(root, applyFile, BESIDE_DELIVERIES);
   if (only.test("start")) {
     const start = await coldStart(root, data);

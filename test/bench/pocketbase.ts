@@ -44,7 +44,9 @@ function record(name: string): { name: string; detail: string } {
   return value;
 }
 
-/** The requests to PocketBase, reads before anything is written. Names are unique: theirs is the index that a read uses. */
+/**
+ * The requests to PocketBase, reads before anything is written. Names are unique: theirs is the index that a read uses.
+ */
 function works(token: string): Record<"indexed read" | "create" | "create with file", Work> {
   const file = Buffer.alloc(FILE_BYTES, "e");
   return {

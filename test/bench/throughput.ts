@@ -10,6 +10,10 @@ import type { Extent, Measured, Work } from "./slices.ts";
 import { atLeast, atMost, judge } from "./targets.ts";
 import { SMALL_FLOWS, TRAILS, spreadAttestation } from "./world.ts";
 
+const UNCACHED: Readonly<Record<string, Work>> = { ...READS, trail: TRAIL_READ };
+const uncachedTitle = (name: string): string => `${name}, trail just rewritten`;
+/** The names of lines for `--only`. */
+export const UNCACHED_TITLES: readonly string[] = Object.keys(UNCACHED).map(uncachedTitle);
 /** The name of a line for `--only`. */
 export const SPREAD = `attestation over ${SMALL_FLOWS} flows`;
 
@@ -75,8 +79,8 @@ export async function compareUncached(
       next: () => (written < last ? WRITE.next(written++) : null),
     });
   };
-  for (const [name, work] of Object.entries({ ...READS, trail: TRAIL_READ })) {
-    const title = `${name}, trail just rewritten`;
+  for (const [name, work] of Object.entries(UNCACHED)) {
+    const title = uncachedTitle(name);
     if (!only.test(title)) continue;
     const [bare, own] = (await interleave(
       [

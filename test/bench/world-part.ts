@@ -1,6 +1,6 @@
 // The part over the world of world.ts, on one server beside the bare one: throughput and processor time of writes and
 // reads, the memory that is left, and a gigabyte of evidence up, down and in an audit package.
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { EXECUTABLE } from "../binary/executable.ts";
 import { transferEvidence } from "./evidence.ts";
@@ -14,25 +14,34 @@ import type { Server } from "./processes.ts";
 import type { Extent } from "./slices.ts";
 import { atMost, judge, skip } from "./targets.ts";
 import { comparePocketBase } from "./pocketbase.ts";
-import { SPREAD, compare, compareSpread, compareUncached } from "./throughput.ts";
+import { SPREAD, UNCACHED_TITLES, compare, compareSpread, compareUncached } from "./throughput.ts";
 import { measureHolds } from "./holds.ts";
 import { measureSingle } from "./single.ts";
-import { APPLY_FILE, KEY, artifactPath, populate, populateSmallFlows } from "./world.ts";
+import { KEY, artifactPath, populate, populateSmallFlows } from "./world.ts";
 
 const EVIDENCE_MEGABYTES = 1024;
 
-/**
- * Measures what `only` selects by its title. @returns the data directory, left as the server left it, and the file that
- * set it up
- */
+/** What `--only` selects from here; the others of its parts have servers of their own. */
+export const WORLD_TITLES: readonly string[] = [
+  ...LINES.map(({ title }) => title),
+  SPREAD,
+  ...UNCACHED_TITLES,
+  "PocketBase",
+  "bytes",
+  "single",
+  "memory",
+  "evidence",
+  "hold",
+  // Its data directory is that of the world.
+  "start",
+];
+
+/** Measures what `only` selects by its title, with the data in the directory `data`, which is left behind. */
 export async function measureWorld(
-  root: string,
+  { root, data, applyFile }: { root: string; data: string; applyFile: string },
   extent: Extent,
   only: RegExp,
-): Promise<{ data: string; applyFile: string }> {
-  const data = join(root, "data");
-  const applyFile = join(root, "apply.yml");
-  writeFileSync(applyFile, APPLY_FILE);
+): Promise<void> {
   const assay = await startServer(
     [EXECUTABLE, "serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", applyFile],
     { output: join(root, "assay.log"), env: { ASSAY_EVIDENCE_LIMIT: `${EVIDENCE_MEGABYTES}MB` } },
@@ -51,13 +60,12 @@ export async function measureWorld(
   await compareUncached({ baseline, assay }, extent.rounds, only);
   if (only.test("PocketBase")) await comparePocketBase(assay, root, extent);
   await measureSingle(assay, data, only);
-  measureMemory(assay);
+  if (only.test("memory")) measureMemory(assay);
   if (only.test("evidence")) await measureTransfers(assay, data);
   await assay.stop();
   await baseline.stop();
   if (selected.length > 0) await countStatements(data, selected);
   if (only.test("hold")) await measureHolds(data);
-  return { data, applyFile };
 }
 
 /** Starts the bare server; its responses are as long as that to a read of an artifact. */
