@@ -38,15 +38,15 @@ golden: | $(INSTALLED) ## regenerate the files derived from the code: src/api/in
 	@UPDATE_GOLDENS=1 $(NODE) test/run.ts '^rules/operation-index'
 	@UPDATE_GOLDENS=1 $(NODE) test/run.ts '^rules/'
 
-# Needs no other program. Counts system calls where strace is, and compares with PocketBase where Go is.
+# Counts system calls where strace is installed, and compares with PocketBase where Go is. What is missing is skipped.
 bench: dist/assay ## measure the executable; ONLY=regexp selects lines and parts by name
 	$(NODE) test/bench/main.ts --only '$(ONLY)'
 
 bench-cores: dist/assay ## measure the executable on one processor, on two, and so on
 	$(NODE) test/bench/main.ts --cores
 
-# The database also holds 1,000,000 attestations.
-bench-data: | $(INSTALLED) ## build a database of 200,000 artifacts for make bench (2 minutes, 4 GB in .build)
+# The database also holds 200,000 artifacts on 100,000 trails.
+bench-data: | $(INSTALLED) ## build a database of 1,000,000 attestations for make bench (3 minutes, 4 GB in .build)
 	@$(NODE) test/bench/data.ts
 
 # Compiles the clients and runs them against a server. Needs the package registries once.
