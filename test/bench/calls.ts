@@ -66,8 +66,15 @@ function perRequest(rows: readonly { name: string; calls: number }[], what: stri
 
 /** A server of this checkout that counts its statements. */
 export type CountingServer = {
-  /** @returns the number for a request, and the texts with how often a request executes each */
-  count(work: Work): Promise<{ total: number; texts: readonly { text: string; times: number }[] }>;
+  url: string;
+  /**
+   * `before` runs between the requests that fill caches and those that count.
+   * @returns the number for a request, and the texts with how often a request executes each
+   */
+  count(
+    work: Work,
+    before?: () => Promise<unknown>,
+  ): Promise<{ total: number; texts: readonly { text: string; times: number }[] }>;
   stop(): Promise<void>;
 };
 
@@ -96,8 +103,10 @@ export async function startCounting(data: string): Promise<CountingServer> {
     return (await answer)[0];
   };
   return {
-    async count(work) {
+    url,
+    async count(work, before) {
       await send(url, work);
+      await before?.();
       await ask("reset");
       await send(url, work);
       const texts = Object.entries(await ask("report"))

@@ -5,17 +5,16 @@ import { spawnSync } from "node:child_process";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { EXECUTABLE } from "../binary/executable.ts";
-import { LINES, READS, WRITE } from "./lines.ts";
-import { drive } from "./load.ts";
+import { LINES, READS } from "./lines.ts";
 import { startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
-import { CONNECTIONS, interleave } from "./slices.ts";
+import { interleave } from "./slices.ts";
 import type { Extent, Side } from "./slices.ts";
 import { judge, skip } from "./targets.ts";
-import { describe } from "./throughput.ts";
+import { createRewriter, describe } from "./throughput.ts";
 import { TRAILS, populate } from "./world.ts";
 
-const UNCACHED = "assert, scope environment";
+const UNCACHED = "assert, scope environment, trail just rewritten";
 const BAR = 40;
 
 /** One server for each number of processors, over worlds of their own. */
@@ -38,16 +37,11 @@ const kinds = (): Record<string, (server: Server) => Side> => ({
       (server: Server): Side => ({ server, work: assay }),
     ]),
   ),
-  [`${UNCACHED}, trail just rewritten`]: (server) => {
-    const rewrite = (): Promise<unknown> =>
-      drive({
-        url: server.url,
-        connections: CONNECTIONS,
-        expect: WRITE.expect,
-        next: (n) => (n < TRAILS ? WRITE.next(n) : null),
-      });
-    return { server, work: READS[UNCACHED] as Side["work"], before: rewrite };
-  },
+  [UNCACHED]: (server) => ({
+    server,
+    work: READS["assert, scope environment"] as Side["work"],
+    before: createRewriter(server.url),
+  }),
 });
 
 /** Measures below the directory `root`, on servers that `applyFile` sets up. */
@@ -61,7 +55,7 @@ export async function measureCurve(root: string, applyFile: string, extent: Exte
     servers.push(await startPinned(root, applyFile, processors));
   console.log("Requests per second by the number of processors of the server");
   for (const [title, sideOf] of Object.entries(kinds())) {
-    const length = title.startsWith(UNCACHED) && title.endsWith("rewritten") ? { requests: TRAILS } : extent;
+    const length = title === UNCACHED ? { requests: TRAILS } : extent;
     const measured = await interleave(servers.map(sideOf), { rounds: extent.rounds, ...length });
     const most = Math.max(...measured.map(({ perSecond }) => perSecond));
     console.log("");

@@ -10,10 +10,21 @@ import type { Extent, Measured, Work } from "./slices.ts";
 import { atLeast, atMost, judge } from "./targets.ts";
 import { SMALL_FLOWS, TRAILS, spreadAttestation } from "./world.ts";
 
-const UNCACHED: Readonly<Record<string, Work>> = { ...READS, trail: TRAIL_READ };
-const uncachedTitle = (name: string): string => `${name}, trail just rewritten`;
-/** The names of lines for `--only`. */
-export const UNCACHED_TITLES: readonly string[] = Object.keys(UNCACHED).map(uncachedTitle);
+/** Single reads that follow a write to their trail, by the names of their lines for `--only`. */
+export const UNCACHED: Readonly<Record<string, Work>> = Object.fromEntries(
+  Object.entries({ ...READS, trail: TRAIL_READ }).map(([name, work]) => [`${name}, trail just rewritten`, work]),
+);
+
+/** @returns a function that writes an attestation to each trail, and waits for all of them */
+export function createRewriter(url: string): () => Promise<unknown> {
+  let written = 0;
+  return () => {
+    const last = written + TRAILS;
+    const next = (): Buffer | null => (written < last ? WRITE.next(written++) : null);
+    return drive({ url, connections: CONNECTIONS, expect: WRITE.expect, next });
+  };
+}
+
 /** The name of a line for `--only`. */
 export const SPREAD = `attestation over ${SMALL_FLOWS} flows`;
 
@@ -69,23 +80,13 @@ export async function compareUncached(
   rounds: number,
   only: RegExp,
 ): Promise<void> {
-  let written = 0;
-  const rewriteTrails = (): Promise<unknown> => {
-    const last = written + TRAILS;
-    return drive({
-      url: assay.url,
-      connections: CONNECTIONS,
-      expect: WRITE.expect,
-      next: () => (written < last ? WRITE.next(written++) : null),
-    });
-  };
-  for (const [name, work] of Object.entries(UNCACHED)) {
-    const title = uncachedTitle(name);
+  const before = createRewriter(assay.url);
+  for (const [title, work] of Object.entries(UNCACHED)) {
     if (!only.test(title)) continue;
     const [bare, own] = (await interleave(
       [
         { server: baseline, work: BARE_READ },
-        { server: assay, work, before: rewriteTrails },
+        { server: assay, work, before },
       ],
       { rounds, requests: TRAILS },
     )) as [Measured, Measured];

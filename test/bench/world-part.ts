@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { EXECUTABLE } from "../binary/executable.ts";
 import { transferEvidence } from "./evidence.ts";
 import { LINES } from "./lines.ts";
-import type { Line } from "./lines.ts";
 import { countSystemCalls, startCounting, straceProblem } from "./calls.ts";
 import { downloadPackage } from "./packages.ts";
 import { reached, row } from "./print.ts";
@@ -14,7 +13,7 @@ import type { Server } from "./processes.ts";
 import type { Extent } from "./slices.ts";
 import { atMost, judge, skip } from "./targets.ts";
 import { comparePocketBase } from "./pocketbase.ts";
-import { SPREAD, UNCACHED_TITLES, compare, compareSpread, compareUncached } from "./throughput.ts";
+import { SPREAD, UNCACHED, compare, compareSpread, compareUncached, createRewriter } from "./throughput.ts";
 import { measureHolds } from "./holds.ts";
 import { measureSingle } from "./single.ts";
 import { KEY, artifactPath, populate, populateSmallFlows } from "./world.ts";
@@ -25,7 +24,7 @@ const EVIDENCE_MEGABYTES = 1024;
 export const WORLD_TITLES: readonly string[] = [
   ...LINES.map(({ title }) => title),
   SPREAD,
-  ...UNCACHED_TITLES,
+  ...Object.keys(UNCACHED),
   "PocketBase",
   "bytes",
   "single",
@@ -64,7 +63,7 @@ export async function measureWorld(
   if (only.test("evidence")) await measureTransfers(assay, data);
   await assay.stop();
   await baseline.stop();
-  if (selected.length > 0) await countStatements(data, selected);
+  await countStatements(data, only);
   if (only.test("hold")) await measureHolds(data);
 }
 
@@ -80,17 +79,30 @@ export async function startBaseline(root: string, url: string): Promise<Server> 
 }
 
 /** Counted by a server of this checkout over the same data, after the executable has stopped. */
-async function countStatements(data: string, lines: readonly Line[]): Promise<void> {
+async function countStatements(data: string, only: RegExp): Promise<void> {
+  const written = LINES.filter(({ title }) => only.test(title)).map(({ title, assay }) => ({ title, work: assay }));
+  const uncached = Object.entries(UNCACHED).filter(([title]) => only.test(title));
+  if (written.length + uncached.length === 0) return;
   const server = await startCounting(data);
+  const before = createRewriter(server.url);
   console.log("\nSQL statements of the main thread for a request");
-  for (const { title, assay } of lines) {
-    const { total, texts } = await server.count(assay);
+  for (const { title, work } of written) {
+    const { total, texts } = await server.count(work);
     judge(`${title}, statements`, total, title === "attestation" ? atMost(14, 14, "") : null);
-    if (title !== "attestation") continue;
-    for (const { text, times } of texts.filter((each) => each.times >= 0.05))
-      console.log(`      ${times.toFixed(2).padStart(6)}  ${text.slice(0, 100)}`);
+    if (title === "attestation") listTexts(texts);
+  }
+  for (const [title, work] of uncached) {
+    const { total, texts } = await server.count(work, before);
+    judge(`${title}, statements`, total, null);
+    listTexts(texts);
   }
   await server.stop();
+}
+
+/** Prints the texts but those that hardly any request executes. */
+function listTexts(texts: readonly { text: string; times: number }[]): void {
+  for (const { text, times } of texts.filter((each) => each.times >= 0.05))
+    console.log(`      ${times.toFixed(2).padStart(6)}  ${text.slice(0, 100)}`);
 }
 
 function measureMemory({ pid }: Server): void {
