@@ -10,7 +10,7 @@ import { openStore } from "../../src/store/index.ts";
 import { EXECUTABLE } from "../binary/executable.ts";
 import { drive } from "./load.ts";
 import type { Load, Outcome } from "./load.ts";
-import { cpuSeconds, memory, startServer } from "./processes.ts";
+import { memory, startMeter, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import { figure, ms, percent } from "./print.ts";
 import { ORG, populate } from "./world.ts";
@@ -21,6 +21,9 @@ const QUEUES = 50;
 const ANSWER_MS = 1000;
 const CONNECTIONS = 32;
 const WARM_UP_SECONDS = 4;
+/** Long rounds, because the outbox is filled before each one. */
+const ROUNDS = 3;
+const ROUND_SECONDS = 5;
 /**
  * Relative to the same requests without messages. Thirty messages a second are thirty connections and a few more
  * commits.
@@ -40,8 +43,6 @@ export async function measureDeliveries(
   root: string,
   applyFile: string,
   works: readonly (readonly [string, Work])[],
-  rounds: number,
-  seconds: number,
 ): Promise<void> {
   const data = join(root, "deliveries");
   let taken = 0;
@@ -97,24 +98,24 @@ export async function measureDeliveries(
 
   console.log(
     `\n${MESSAGES} messages in ${QUEUES} queues for receivers that respond after ${ANSWER_MS / 1000} s; ` +
-      `${rounds} rounds of ${seconds} s with them and without`,
+      `${ROUNDS} rounds of ${ROUND_SECONDS} s with them and without`,
   );
   for (const [title, work] of works) {
     await measure(server, work, WARM_UP_SECONDS);
     const [quiet, sending]: [Round[], Round[]] = [[], []];
     let sent = 0;
     let growth = 0;
-    for (let round = 0; round < rounds; round += 1) {
+    for (let round = 0; round < ROUNDS; round += 1) {
       // The database grows from round to round, so each variant is first equally often.
-      if (round % 2 === 0) quiet.push(await measure(server, work, seconds));
+      if (round % 2 === 0) quiet.push(await measure(server, work, ROUND_SECONDS));
       const before = memory(server.pid).now;
       await fill();
       const start = taken;
-      sending.push(await measure(server, work, seconds));
+      sending.push(await measure(server, work, ROUND_SECONDS));
       sent += taken - start;
       growth = Math.max(growth, memory(server.pid).now - before);
       await empty();
-      if (round % 2 === 1) quiet.push(await measure(server, work, seconds));
+      if (round % 2 === 1) quiet.push(await measure(server, work, ROUND_SECONDS));
     }
     const [without, withThem] = [median(quiet), median(sending)];
     // Adjacent rounds are compared: on a shared machine, rounds differ by more than the effect.
@@ -129,7 +130,7 @@ export async function measureDeliveries(
       [
         `${Math.round(withThem.perSecond)} req/s`,
         `(p50 ${ms(withThem.p50)}, p99 ${ms(withThem.p99)}, ${percent(withThem.cpu)} of a core)`,
-        `with ${Math.round(sent / (rounds * seconds))} messages sent a second,`,
+        `with ${Math.round(sent / (ROUNDS * ROUND_SECONDS))} messages sent a second,`,
         `${Math.round(without.perSecond)} req/s`,
         `(p50 ${ms(without.p50)}, p99 ${ms(without.p99)}, ${percent(without.cpu)} of a core) without;`,
         `${Math.round(cost * 1e6)} us of CPU more a request`,
@@ -148,9 +149,9 @@ export async function measureDeliveries(
 }
 
 async function measure(server: Server, work: Work, duration: number): Promise<Round> {
-  const before = cpuSeconds(server.pid).main;
+  const used = startMeter(server.pid);
   const outcome = await drive({ url: server.url, connections: CONNECTIONS, ...work }, duration);
-  return { ...outcome, cpu: (cpuSeconds(server.pid).main - before) / outcome.seconds };
+  return { ...outcome, cpu: used().main / outcome.seconds };
 }
 
 const median = (all: readonly Round[]): Round =>

@@ -1,6 +1,6 @@
 // The layout of the output.
 export const percent = (share: number): string => `${Math.round(share * 100)}%`;
-export const reached = (good: boolean): string => (good ? "reached" : "NOT REACHED");
+export const reached = (good: boolean): string => (good ? "reached" : "missed");
 export const ms = (value: number): string => `${value.toFixed(1)} ms`;
 export const kilobytes = (bytes: number): string => `${(bytes / 1000).toFixed(1)} KB`;
 

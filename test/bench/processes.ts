@@ -2,7 +2,7 @@
 // lines from a pipe would cost the driver time; and reads their figures from /proc.
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { closeSync, openSync, readFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync, readdirSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export type Server = {
@@ -68,23 +68,59 @@ async function address(child: ChildProcess, output: string, startedAt: number): 
   }
 }
 
-/** CPU seconds of the main thread of a process, and of all its threads together. */
-export function cpuSeconds(pid: number): { main: number; all: number } {
-  return { main: ticks(`/proc/${pid}/task/${pid}/stat`), all: ticks(`/proc/${pid}/stat`) };
+/** What a process used in a while. */
+export type Cost = {
+  /** Seconds on a processor: of the main thread, and of all threads together. */
+  main: number;
+  all: number;
+  /** Bytes that it caused to be written to storage: of the log, of checkpoints and of evidence. */
+  written: number;
+  /** System calls that read or write a file or a pipe; those of sockets are not all among them. */
+  calls: number;
+};
+
+/** @returns a function that returns what the process has used since this call */
+export function startMeter(pid: number): () => Cost {
+  const [threads, io] = [threadTimes(pid), ioCounters(pid)];
+  return () => {
+    const ioNow = ioCounters(pid);
+    let [main, all] = [0, 0];
+    // A thread that began since then counts from zero. One that ended is missed, which happens to no thread under load.
+    for (const [thread, time] of threadTimes(pid)) {
+      const used = (time - (threads.get(thread) ?? 0)) / 1e9;
+      all += used;
+      if (thread === pid) main = used;
+    }
+    return { main, all, written: ioNow.written - io.written, calls: ioNow.calls - io.calls };
+  };
 }
 
 /**
- * User and system time in a stat file of proc(5): the 14th and 15th field, in hundredths of a second on every Linux.
+ * Nanoseconds on a processor of every thread by its id: the first field of schedstat. Its clock is exact, while that of
+ * /proc/PID/stat advances by hundredths of a second, which is as much as a short slice may take.
  */
-function ticks(path: string): number {
-  const text = readFileSync(path, "latin1");
-  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  return (Number(fields[11]) + Number(fields[12])) / 100;
+function threadTimes(pid: number): Map<number, number> {
+  const times = new Map<number, number>();
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    try {
+      times.set(Number(thread), Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "latin1").split(" ")[0]));
+    } catch (error) {
+      // It ended since the directory was read.
+      if (!["ENOENT", "ESRCH"].includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    }
+  }
+  return times;
 }
 
-/** Resident memory of a process in MB: current and peak. */
-export function memory(pid: number): { now: number; peak: number } {
+function ioCounters(pid: number): { written: number; calls: number } {
+  const text = readFileSync(`/proc/${pid}/io`, "latin1");
+  const field = (name: string): number => Number(new RegExp(`^${name}: (\\d+)$`, "m").exec(text)?.[1]);
+  return { written: field("write_bytes") - field("cancelled_write_bytes"), calls: field("syscr") + field("syscw") };
+}
+
+/** Resident memory of a process in MB: current, its anonymous part, and the peak. */
+export function memory(pid: number): { now: number; anonymous: number; peak: number } {
   const text = readFileSync(`/proc/${pid}/status`, "latin1");
   const megabytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(text)?.[1]) / 1024;
-  return { now: megabytes("VmRSS"), peak: megabytes("VmHWM") };
+  return { now: megabytes("VmRSS"), anonymous: megabytes("RssAnon"), peak: megabytes("VmHWM") };
 }

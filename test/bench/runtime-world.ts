@@ -220,6 +220,15 @@ export function clusterReport(first: number, count: number, released: ReadonlySe
   return Buffer.from(JSON.stringify({ type: "K8S", artifacts }));
 }
 
+/** The report of these images, one pod each. */
+export const reportOf = (images: readonly { image: string; fingerprint: string }[]): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      type: "K8S",
+      artifacts: images.map(({ image, fingerprint }, n) => pod(n % SERVICES, image, fingerprint, 0)),
+    }),
+  );
+
 /** A report of `artifacts` images with `replicas` pods each. One image in ten has provenance. */
 export function largeReport(artifacts: number, replicas: number): Buffer {
   const items = Array.from({ length: artifacts * replicas }, (_, n) => {

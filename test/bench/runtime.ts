@@ -10,7 +10,7 @@ import { createAsk, createTimed, median, quantile, sort } from "./ask.ts";
 import type { Answer, Ask, Timed, Times } from "./ask.ts";
 import { startProbe } from "./probe.ts";
 import type { Holds, Probe } from "./probe.ts";
-import { cpuSeconds, memory, startServer } from "./processes.ts";
+import { memory, startMeter, startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import { figure, kilobytes, ms } from "./print.ts";
 import {
@@ -23,6 +23,7 @@ import {
   populateRuntime,
 } from "./runtime-world.ts";
 import { drive } from "./load.ts";
+import { describeGrowth, storageOf } from "./storage.ts";
 import { APPLY_FILE, ORG } from "./world.ts";
 
 /** Environments with a thousand artifacts, each for one first report. */
@@ -93,7 +94,7 @@ async function reports(bench: Bench): Promise<void> {
   await repeat(10, () => ask("PUT", reportPath("cluster-0"), plain));
   time("unchanged report", await timed(await repeat(UNCHANGED, () => ask("PUT", reportPath("cluster-0"), plain))), 25);
 
-  const before = storage(bench);
+  const before = storageOf(bench.db);
   // One service after the other gets its second release, and in the next round its first one again.
   const released = new Set<number>();
   const changed = await repeat(CHANGED, (n) => {
@@ -102,21 +103,10 @@ async function reports(bench: Bench): Promise<void> {
     return ask("PUT", reportPath("cluster-0"), clusterReport(0, SERVICES, released), 201);
   });
   time("one artifact changed", await timed(changed), 60);
-  const after = storage(bench);
+  const after = storageOf(bench.db);
 
   const bytes = (after.bytes - before.bytes) / CHANGED;
-  figure(
-    "growth of the database per changed snapshot",
-    kilobytes(bytes),
-    "bytes by table and index: " +
-      [...after.tables]
-        .map(([name, size]) => [name, (size - (before.tables.get(name) ?? 0)) / CHANGED] as const)
-        .filter(([, size]) => Math.abs(size) >= 20)
-        .sort((a, b) => b[1] - a[1])
-        .slice(0, 12)
-        .map(([name, size]) => `${name} ${Math.round(size)}`)
-        .join(", "),
-  );
+  figure("growth of the database per changed snapshot", kilobytes(bytes), describeGrowth(before, after, CHANGED));
 }
 
 /** Probes during each of these: receiving, reading and validating the body are included. */
@@ -167,18 +157,6 @@ async function waits(bench: Bench): Promise<void> {
   );
 }
 
-/** Bytes that the database uses, without free pages; also by table and index. */
-function storage({ db }: Bench): { bytes: number; tables: Map<string, number> } {
-  const pragma = (name: string): number => db.pragma(name, { simple: true }) as number;
-  const tables = db
-    .prepare<[], { name: string; bytes: number }>("SELECT name, sum(pgsize) AS bytes FROM dbstat GROUP BY name")
-    .all();
-  return {
-    bytes: (pragma("page_count") - pragma("freelist_count")) * pragma("page_size"),
-    tables: new Map(tables.map(({ name, bytes }) => [name, bytes])),
-  };
-}
-
 /** The number of rows of every table. */
 function rowCounts({ db }: Bench): Map<string, number> {
   const tables = db.prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
@@ -196,11 +174,11 @@ async function reporters(bench: Bench): Promise<void> {
     await createEnvironment(bench, `idle-${n}`, POLICIES);
 
   const rows = rowCounts(bench);
-  const cpu = cpuSeconds(server.pid);
+  const used = startMeter(server.pid);
   const answers = await repeat(UNCHANGED_ROWS, (n) =>
     ask("PUT", reportPath(`namespace-${n % REPORTERS}`), bodies[n % REPORTERS] as Buffer),
   );
-  const used = cpuSeconds(server.pid);
+  const cost = used();
   const grown = [...rowCounts(bench)]
     .map(([name, count]) => ({ name, added: count - (rows.get(name) ?? 0) }))
     .filter(({ added }) => added !== 0);
@@ -211,7 +189,7 @@ async function reporters(bench: Bench): Promise<void> {
     { text: "0", good: grown.length === 0 },
   );
 
-  const seconds = (used.all - cpu.all) / UNCHANGED_ROWS;
+  const seconds = cost.all / UNCHANGED_ROWS;
   const share = (seconds * REPORTERS) / 60;
   const times = await bench.timed(answers);
   console.log(

@@ -1,12 +1,15 @@
 // The data of the measured requests: an organization of a delivery team, with flows that have a template, trails with
-// an artifact and its evidence, and a policy. Created through the API, so that the rows are those of real reports.
+// an artifact and its evidence, and policies; and as many flows of one trail each. Created through the API, so that the
+// rows are those of real reports.
 import { drive, get, sendForm, sendJson } from "./load.ts";
 
 export const ORG = "bench";
 export const KEY = "bench-key-0123456789abcdefghijklmnopqrstuv";
 const FLOWS = 20;
 /** Enough that concurrent requests rarely meet in one trail, as with independent pipelines. */
-export const TRAILS = 500;
+export const TRAILS = 1_000;
+/** Flows of one trail each; a further flow has as many trails. */
+export const SMALL_FLOWS = 1_000;
 
 /** The apply file of the organization and the one key that all requests use. */
 export const APPLY_FILE = `
@@ -66,6 +69,9 @@ artifacts:
 `,
 };
 
+/** The policies of an environment. */
+export const ENVIRONMENT_POLICIES: readonly string[] = ["production", ...Object.keys(FURTHER_POLICIES)];
+
 export const flowOf = (trail: number): string => `flow-${trail % FLOWS}`;
 export const trailName = (trail: number): string => `trail-${trail}`;
 export const fingerprintOf = (trail: number): string => trail.toString(16).padStart(64, "a1b2c3d4e5f60718");
@@ -81,80 +87,104 @@ const commitInfo = (trail: number) => ({
   parents: [],
 });
 
-/** Fills an empty organization. */
-export async function populate(url: string): Promise<void> {
-  const send = (requests: readonly Buffer[], expect: number) =>
-    drive({ url, connections: 8, expect, next: (n) => requests[n] ?? null }).then(() => undefined);
-  const flows = Array.from({ length: FLOWS }, (_, n) => n);
-  const trails = Array.from({ length: TRAILS }, (_, n) => n);
-  const form = (
-    path: string,
-    value: unknown,
-    file: { field: string; content: string } | null,
-    method: "PUT" | "POST" = "PUT",
-    field = "data_json",
-  ) => sendForm(method, `/api/v2${path}`, KEY, { field, value }, file);
+const form = (
+  path: string,
+  value: unknown,
+  file: { field: string; content: string } | null,
+  field = "data_json",
+): Buffer => sendForm("PUT", `/api/v2${path}`, KEY, { field, value }, file);
 
-  await send(
-    flows.map((n) =>
-      form(
-        `/flows/${ORG}/template_file`,
-        { name: `flow-${n}`, description: "A service" },
-        { field: "template_file", content: TEMPLATE },
-      ),
-    ),
-    201,
+const newFlow = (name: string): Buffer =>
+  form(
+    `/flows/${ORG}/template_file`,
+    { name, description: "A service" },
+    { field: "template_file", content: TEMPLATE },
   );
-  await send(
-    trails.map((n) =>
-      form(`/trails/${ORG}/${flowOf(n)}`, { name: trailName(n), git_commit_info: commitInfo(n) }, null),
-    ),
-    201,
+
+const newTrail = (flow: string, trail: number): Buffer =>
+  form(`/trails/${ORG}/${flow}`, { name: trailName(trail), git_commit_info: commitInfo(trail) }, null);
+
+const newArtifact = (n: number): Buffer =>
+  sendJson("POST", `/api/v2/artifacts/${ORG}/${flowOf(n)}`, KEY, {
+    trail_name: trailName(n),
+    template_reference_name: "backend",
+    fingerprint: fingerprintOf(n),
+    filename: "registry.example.com/acme/backend:1.4.0",
+    git_commit: commitOf(n),
+    git_commit_info: commitInfo(n),
+    build_url: `https://ci.example.com/acme/backend/runs/${n}`,
+    commit_url: `https://git.example.com/acme/backend/commit/${commitOf(n)}`,
+    repo_info: {
+      name: "acme/backend",
+      id: "4711",
+      url: "https://git.example.com/acme/backend",
+      provider: "github",
+    },
+  });
+
+const createAll = (url: string, requests: readonly Buffer[]): Promise<unknown> =>
+  drive({ url, connections: 8, expect: 201, next: (n) => requests[n] ?? null });
+const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
+
+/** Fills an empty organization with FLOWS flows and TRAILS trails, each with an artifact and four attestations. */
+export async function populate(url: string): Promise<void> {
+  const trails = upTo(TRAILS);
+  await createAll(
+    url,
+    upTo(FLOWS).map((n) => newFlow(`flow-${n}`)),
   );
-  await send(
-    trails.map((n) =>
-      sendJson("POST", `/api/v2/artifacts/${ORG}/${flowOf(n)}`, KEY, {
-        trail_name: trailName(n),
-        template_reference_name: "backend",
-        fingerprint: fingerprintOf(n),
-        filename: "registry.example.com/acme/backend:1.4.0",
-        git_commit: commitOf(n),
-        git_commit_info: commitInfo(n),
-        build_url: `https://ci.example.com/acme/backend/runs/${n}`,
-        commit_url: `https://git.example.com/acme/backend/commit/${commitOf(n)}`,
-        repo_info: {
-          name: "acme/backend",
-          id: "4711",
-          url: "https://git.example.com/acme/backend",
-          provider: "github",
-        },
-      }),
-    ),
-    201,
+  await createAll(
+    url,
+    trails.map((n) => newTrail(flowOf(n), n)),
   );
-  for (const name of ["unit-tests", "scan"] as const)
-    await send(
+  await createAll(url, trails.map(newArtifact));
+  for (const name of ["unit-tests", "scan", "review", "pull-request"] as const)
+    await createAll(
+      url,
       trails.map((n) => attestation(n, name, null)),
-      201,
-    );
-  for (const name of ["review", "pull-request"] as const)
-    await send(
-      trails.map((n) => attestation(n, name, null)),
-      201,
     );
   for (const [name, content] of Object.entries({ production: POLICY, ...FURTHER_POLICIES }))
-    await send([form(`/policies/${ORG}`, { name }, { field: "policy_file", content }, "PUT", "payload")], 201);
+    await createAll(url, [form(`/policies/${ORG}`, { name }, { field: "policy_file", content }, "payload")]);
   const environment = {
     name: ENVIRONMENT,
     type: "K8S",
     description: "",
-    policies: ["production", ...Object.keys(FURTHER_POLICIES)],
+    policies: ENVIRONMENT_POLICIES,
   };
-  await send([sendJson("PUT", `/api/v2/environments/${ORG}`, KEY, environment)], 201);
+  await createAll(url, [sendJson("PUT", `/api/v2/environments/${ORG}`, KEY, environment)]);
 }
+
+const LARGE_FLOW = "large-flow";
+
+/** Adds SMALL_FLOWS flows of one trail each, and one flow with as many trails. All have the same template. */
+export async function populateSmallFlows(url: string): Promise<void> {
+  const flows = upTo(SMALL_FLOWS);
+  await createAll(url, [newFlow(LARGE_FLOW), ...flows.map((n) => newFlow(`small-flow-${n}`))]);
+  await createAll(
+    url,
+    flows.map((n) => newTrail(LARGE_FLOW, n)),
+  );
+  // Last, so that the newest trails are those of as many flows.
+  await createAll(
+    url,
+    flows.map((n) => newTrail(`small-flow-${n}`, n)),
+  );
+}
+
+/** A generic attestation of 1 KB on the trail of a small flow, or on a trail of the large one. */
+export const spreadAttestation = (n: number, over: "small flows" | "large flow"): Buffer =>
+  sendForm(
+    "POST",
+    attestationPath(over === "large flow" ? LARGE_FLOW : `small-flow-${n % SMALL_FLOWS}`, n % SMALL_FLOWS),
+    KEY,
+    { field: "data_json", value: report(n % SMALL_FLOWS, "review") },
+  );
 
 /** Bytes of the JSON part of an attestation. */
 export const REPORT_BYTES = 1024;
+
+const attestationPath = (flow: string, trail: number): string =>
+  `/api/v2/attestations/${ORG}/${flow}/trail/${trailName(trail)}/generic`;
 
 const TRAIL_LEVEL: readonly string[] = ["review", "pull-request"];
 
@@ -162,10 +192,9 @@ const TRAIL_LEVEL: readonly string[] = ["review", "pull-request"];
  * A generic attestation whose JSON part has 1 KB: on the trail's artifact by its fingerprint, or on the trail itself.
  */
 export function attestation(trail: number, name: string, file: Buffer | null): Buffer {
-  const path = `/api/v2/attestations/${ORG}/${flowOf(trail)}/trail/${trailName(trail)}/generic`;
   return sendForm(
     "POST",
-    path,
+    attestationPath(flowOf(trail), trail),
     KEY,
     { field: "data_json", value: report(trail, name) },
     file && { field: "attachment_file", content: file },
@@ -194,5 +223,7 @@ export const assertPath = (trail: number, scope: { policy: string } | { environm
     scope === null ? "" : "policy" in scope ? `?policy_name=${scope.policy}` : `?environment_name=${scope.environment}`;
   return `/api/v2/asserts/${ORG}/fingerprint/${fingerprintOf(trail)}${query}`;
 };
+
+export const trailPath = (trail: number): string => `/api/v2/trails/${ORG}/${flowOf(trail)}/${trailName(trail)}`;
 
 export const read = (path: string): Buffer => get(path, KEY);
