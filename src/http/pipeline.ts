@@ -78,17 +78,14 @@ function confirm<Context, M extends Membership>(
     : reauthorize(exchange.server, exchange.operation, { request, organization: organizationOf(exchange) });
 }
 
-/**
- * The place of this answer in the response cache; null if the operation is not cacheable. Called in the turn in which
- * `authorize` compared the cache with the database: `state` is of that moment.
- */
+/** The place of this answer in the response cache; null if the operation is not cacheable. */
 function cacheOf<Context, M extends Membership>(
   { server, operation, ctx }: Exchange<Context, M>,
   { membership, baseUrl }: RequestContext<M>,
 ) {
   if (!operation.cacheable || hasBody(ctx.req)) return null;
   const { responseCache } = server;
-  const { state } = responseCache;
+  const state = responseCache.refresh();
   const key = `answer ${membership?.organizationId} ${baseUrl} ${ctx.url}`;
   const keep = (answer: Representation): void => responseCache.set(key, answer, { chars: charactersOf(answer), state });
   return {

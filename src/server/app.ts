@@ -2,6 +2,7 @@
  * The composition root: combines opened parts into an application that can listen. The server (instance.ts opens and
  * closes the parts), the command line and the tests build it here and nowhere else.
  */
+import type { IncomingMessage } from "node:http";
 import { contextFactory } from "../api/context.ts";
 import type { LargeReportRecorder, OperationContext, OrgMembership, PolicyPreviewer } from "../api/context.ts";
 import { operations } from "../api/index.ts";
@@ -35,6 +36,7 @@ import type { JobRunner } from "../jobs/job-runner.ts";
 import { schemaVersion } from "../store/db/database.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import { createReadCache } from "../store/db/read-cache.ts";
+import { watchVersions } from "../store/db/versions.ts";
 import type { Db, SchemaSources } from "../store/db/types.ts";
 import type { Store } from "../store/index.ts";
 import { apiReference } from "../web/api-reference.ts";
@@ -94,7 +96,8 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
 export function createApp(dependencies: AppDependencies): App {
   const { basePath = null } = dependencies;
   const readCache = createReadCache(dependencies.db);
-  const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, readCache);
+  const versions = watchVersions(dependencies.db);
+  const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, versions);
   const browser = createBrowserPages(dependencies, {
     authenticateSession,
     liveVersion: (subject) => live.versionOf(subject),
@@ -121,10 +124,7 @@ export function createApp(dependencies: AppDependencies): App {
     largeJson: dependencies.largeJson,
     ensureWritable: (bytes) => dependencies.diskGuard.ensureWritable(bytes),
     ...requestHooks(dependencies),
-    resolveBaseUrl(request) {
-      const origin = dependencies.followsProxies ? peerOf(request).origin : null;
-      return origin === null ? dependencies.baseUrl : `${origin}${basePath ?? ""}`;
-    },
+    resolveBaseUrl: baseUrlResolver(dependencies),
     rateLimits: rates,
     checkResponses: dependencies.checkResponses,
   };
@@ -150,6 +150,14 @@ export function createApp(dependencies: AppDependencies): App {
   app.use(mountOperations(context));
   app.use(refuseUnknownPath);
   return app;
+}
+
+/** The public URL as a request reached it: that of its trusted proxy, or the configured one. */
+function baseUrlResolver({ baseUrl, followsProxies = false, basePath }: AppDependencies) {
+  return (request: IncomingMessage): string => {
+    const origin = followsProxies ? peerOf(request).origin : null;
+    return origin === null ? baseUrl : `${origin}${basePath ?? ""}`;
+  };
 }
 
 /** The application of a listener that serves metrics only, to every client that can connect. */

@@ -7,7 +7,7 @@ import type { Db } from "./types.ts";
 /** Total size of keys and values. Texts dominate; a cached key holder counts as a few hundred characters. */
 const MAX_CHARS = 4 << 20;
 
-export type ReadCache = {
+type ReadCache = {
   /**
    * Drops all entries if the database changed since the last call.
    * @returns the current state of the database, for `set`: everything read from now on is of this state or a later one.
