@@ -60,7 +60,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
       staged: body.staged,
     });
     const sent = await sendReply(exchange, reply);
-    if (sent && !("timeDependent" in reply)) cache?.keep(sent);
+    if (sent && "dependsOn" in reply && reply.dependsOn) cache?.keep(sent, reply.dependsOn);
   } finally {
     body.lease?.release();
   }
@@ -85,20 +85,25 @@ function cacheOf<Context, M extends Membership>(
 ) {
   if (!operation.cacheable || hasBody(ctx.req)) return null;
   const { responseCache } = server;
-  const state = responseCache.refresh();
-  const key = `answer ${membership?.organizationId} ${baseUrl} ${ctx.url}`;
-  const keep = (answer: Representation): void => responseCache.set(key, answer, { chars: charactersOf(answer), state });
+  const version = responseCache.version();
+  const key = `${membership?.organizationId} ${baseUrl} ${ctx.url}`;
   return {
-    keep,
+    /** Keeps an answer until one of the subjects changes. */
+    keep: (answer: Representation, dependsOn: readonly (number | string)[]): void =>
+      responseCache.set(key, { answer, dependsOn } satisfies Kept, { chars: charactersOf(answer), version, dependsOn }),
     /** Sends the cached answer. @returns false if there is none. */
     async send(): Promise<boolean> {
-      const answer = responseCache.get(key) as Representation | undefined;
-      if (answer === undefined) return false;
+      const kept = responseCache.get(key) as Kept | undefined;
+      if (kept === undefined) return false;
+      const { answer, dependsOn } = kept;
       const before = charactersOf(answer);
       await sendRepresentation(ctx, answer);
       // It grew if this was the first client that accepts gzip.
-      if (charactersOf(answer) !== before) keep(answer);
+      const chars = charactersOf(answer);
+      if (chars !== before) responseCache.set(key, kept, { chars, version, dependsOn });
       return true;
     },
   };
 }
+
+type Kept = { answer: Representation; dependsOn: readonly (number | string)[] };

@@ -95,11 +95,15 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   audit(context: Context): void;
   /** Waits, after the commit, for follow-up work that the answer must show as done. */
   afterCommit(context: Context): Promise<void>;
-  /** Answers of `cacheable` operations; any write invalidates all of them (store/db/read-cache.ts). */
+  /** Answers of `cacheable` operations, while they are current (store/db/read-cache.ts). */
   responseCache: {
-    refresh(): number;
+    version(): number;
     get(key: string): unknown;
-    set(key: string, value: unknown, size: { chars: number; state: number }): void;
+    set(
+      key: string,
+      value: unknown,
+      options: { chars: number; version: number; dependsOn: readonly (number | string)[] },
+    ): void;
   };
   evidence: EvidenceStage;
   /** Bounds the large bodies that are in memory at the same time. */

@@ -95,13 +95,12 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
 /** The Koa application over opened parts. */
 export function createApp(dependencies: AppDependencies): App {
   const { basePath = null } = dependencies;
-  const readCache = createReadCache(dependencies.db);
   const versions = watchVersions(dependencies.db);
   const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, versions);
   const browser = createBrowserPages(dependencies, {
     authenticateSession,
     liveVersion: (subject) => live.versionOf(subject),
-    databaseState: () => readCache.refresh(),
+    databaseState: versions.state,
     countRequest: ({ keyPublicId }) => rates.countKey(keyPublicId),
     createCaller: (ctx, principal) =>
       callers({
@@ -116,7 +115,7 @@ export function createApp(dependencies: AppDependencies): App {
     ...authenticator,
     findSession: browser.sessionOf,
     findSignedEndpoint: (kind, { hook_uid = "" }) => inboundWebhookEndpoint(dependencies.store, kind, hook_uid),
-    responseCache: readCache,
+    responseCache: createReadCache(versions),
     ...createContextFactory(dependencies),
     ...transactionHooks(dependencies),
     evidence: dependencies.evidence,
@@ -142,7 +141,7 @@ export function createApp(dependencies: AppDependencies): App {
   app.use(browser.serve);
   const live = createLive({
     ...liveSubjects({ store: dependencies.store, sessionOf: browser.sessionOf, ...authenticator }),
-    databaseState: () => readCache.refresh(),
+    databaseState: versions.state,
     timer: dependencies.liveTimer ?? systemTimer,
     onError: (error) => dependencies.logger.error({ err: error }, "live updates could not be looked up"),
   });

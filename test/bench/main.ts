@@ -86,7 +86,7 @@ let lastQuestion = 0;
 /**
  * An assert in scope environment under a new address with one of a few meanings: letters are written literally or as
  * %XX. Nothing is written while reads are measured, so the lines above show responses from the read cache
- * (src/store/db/read-cache.ts). Any write invalidates that cache, and then a request costs what this one does.
+ * (src/store/db/read-cache.ts). After a write to the trail of an artifact, a request costs what this one does.
  */
 function freshQuestion(): Buffer {
   const spelling = Math.floor(++lastQuestion / TRAILS);

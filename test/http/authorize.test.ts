@@ -109,7 +109,7 @@ const serverContext: ServerContext<Context> = {
   audit: () => void done.push("audited"),
   afterCommit: async () => undefined,
   read: (work) => work(),
-  responseCache: { refresh: () => 1, get: () => undefined, set: () => undefined },
+  responseCache: { version: () => 1, get: () => undefined, set: () => undefined },
   evidence: {
     async stage(source) {
       for await (const _chunk of source);

@@ -40,7 +40,7 @@ const common = {
   responses: { 200: { description: "A text", schema: Closed({ name: Type.String(), size: Type.Integer() }) } },
   handle: (): Reply => {
     handled += 1;
-    return { status: 200, texts };
+    return { status: 200, texts, dependsOn: [] };
   },
 } as const;
 const serverContext = (checkResponses: boolean): ServerContext<null> => ({
@@ -63,7 +63,7 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   afterCommit: async () => undefined,
   read: (work) => work(),
   responseCache: {
-    refresh: () => 1,
+    version: () => 1,
     get: (key) => cached.get(key)?.value,
     set: (key, value, { chars }) => void cached.set(key, { value, size: chars }),
   },

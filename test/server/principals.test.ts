@@ -31,7 +31,7 @@ function open(directory: string) {
   const store = openStore(ours, sources);
   let never = 0;
   const kept = createAuthenticator(store, versions);
-  const fresh = createAuthenticator(store, { access: () => (never -= 1) });
+  const fresh = createAuthenticator(store, { ...versions, access: () => (never -= 1) });
   const organizations = ORGANIZATIONS.map((name) =>
     store.organizations.create({ name, kind: "shared", isPublic: false, controlsEnabled: true }),
   );

@@ -72,6 +72,15 @@ function open(directory: string) {
   return { ours, other, store, versions, moves, nextTurn, account, accountKey };
 }
 
+const TRAIL = `INSERT INTO trails (id, public_id, organization_id, flow_id, name, template_id, template_inherited,
+    created_by, created_at, last_modified_at, state, compliance_json, reasons_json)
+  VALUES (?, 't-' || ?, 1, 1, 'n' || ?, 1, 1, 'me', 1, 1, 'INCOMPLETE', '{}', '[]')`;
+const ARTIFACT = `INSERT INTO artifacts (id, public_id, organization_id, flow_id, trail_id, fingerprint, filename,
+    git_commit, build_url, commit_url, template_json, created_by, created_at, last_modified_at, state,
+    attestations_json, reasons_json)
+  VALUES (?, 'a-' || ?, 1, 1, ?, replace(hex(zeroblob(32)), '0', '?'), 'f', 'c', 'b', 'u', '[]', 'me', 1, 1,
+    'INCOMPLETE', '[]', '[]')`;
+
 const TABLES = ["api_keys", "memberships", "organizations", "service_accounts", "sessions", "users"];
 
 test("every column of the account tables moves the version, except the last use of a key", () => {
@@ -141,6 +150,82 @@ test("a change that is rolled back moves the version, inside its transaction and
     assert.is.not(inside, before);
     ours.exec("ROLLBACK");
     assert.is(versions.access(), inside);
+  });
+});
+
+test("a change of a trail or an artifact is one of that alone", () => {
+  world(({ ours, versions, nextTurn }) => {
+    ours.exec(
+      `INSERT INTO templates (public_id, content) VALUES ('t', '');
+       INSERT INTO flows (public_id, organization_id, name, visibility, template_id, created_at, last_modified_at)
+         VALUES ('f', 1, 'f', 'private', 1, 1, 1);
+       ${[1, 2].map((n) => TRAIL.replaceAll("?", String(n))).join("; ")};
+       ${[1, 2].map((n) => ARTIFACT.replaceAll("?", String(n))).join("; ")};`,
+    );
+    const [one, two] = [1, 2].map((n) => String(n).repeat(64)) as [string, string];
+    const touched = (sql: string): unknown[] => {
+      nextTurn();
+      const since = versions.latest();
+      ours.exec(sql);
+      return [1, 2, one, two].filter((subject) => !versions.isCurrent([subject], since));
+    };
+    assert.equal(touched("UPDATE trails SET state = 'COMPLIANT' WHERE id = 1"), [1]);
+    assert.equal(touched("UPDATE artifacts SET state = 'COMPLIANT' WHERE id = 2"), [2, two]);
+    assert.equal(touched("UPDATE artifacts SET trail_id = 2 WHERE id = 1"), [1, 2, one]);
+    assert.equal(touched("UPDATE artifacts SET trail_id = 1 WHERE id = 1"), [1, 2, one]);
+    assert.equal(touched(`UPDATE artifacts SET fingerprint = '${"3".repeat(64)}' WHERE id = 2`), [2, two]);
+    assert.equal(touched(`UPDATE artifacts SET fingerprint = '${two}' WHERE id = 2`), [2, two]);
+    assert.equal(touched("UPDATE flows SET latest_activity_at = 5, trail_count = 7"), []);
+    assert.equal(touched("UPDATE flows SET name = 'g'"), [1, 2, one, two]);
+    assert.equal(touched("INSERT INTO flow_tags (flow_id, key, value) VALUES (1, 'k', 'v')"), [1, 2, one, two]);
+    assert.equal(touched("UPDATE artifacts SET state = state"), [1, 2, one, two]);
+    assert.equal(touched("DELETE FROM artifacts WHERE id = 1"), [1, one]);
+    assert.equal(touched("SELECT * FROM trails"), []);
+  });
+});
+
+test("a table that nobody declared counts for everything", () => {
+  const directory = mkdtempSync(join(tmpdir(), "assay-versions-"));
+  const db = openDatabase(directory, 1);
+  db.exec("CREATE TABLE verdicts (trail_id INTEGER NOT NULL)");
+  const versions = watchVersions(db);
+  const since = versions.latest();
+  db.exec("INSERT INTO verdicts VALUES (1)");
+  assert.not.ok(versions.isCurrent([], since));
+  db.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+test("beyond the bound of known subjects, all count as changed", () => {
+  world(({ ours, versions }) => {
+    ours.exec(
+      `INSERT INTO templates (public_id, content) VALUES ('t', '');
+       INSERT INTO flows (public_id, organization_id, name, visibility, template_id, created_at, last_modified_at)
+         VALUES ('f', 1, 'f', 'private', 1, 1, 1)`,
+    );
+    const since = versions.latest();
+    const insert = ours.prepare(TRAIL.replaceAll("?", "@n"));
+    ours.exec("BEGIN");
+    for (let n = 1; n < 10_000; n += 1) insert.run({ n });
+    assert.ok(versions.isCurrent([20_000], since));
+    for (let n = 10_000; n < 10_002; n += 1) insert.run({ n });
+    assert.not.ok(versions.isCurrent([20_000], since));
+    assert.ok(versions.isCurrent([20_000], versions.latest()));
+    ours.exec("COMMIT");
+  });
+});
+
+test("the state changes with every row, whoever changes it, and with nothing else", () => {
+  world(({ ours, other, versions }) => {
+    let last = versions.state();
+    const changes = (): boolean => last !== (last = versions.state());
+    assert.not.ok(changes());
+    ours.exec("INSERT INTO templates (public_id, content) VALUES ('t', '')");
+    assert.ok(changes());
+    other.exec("DELETE FROM templates");
+    assert.ok(changes());
+    ours.prepare("SELECT * FROM templates").all();
+    assert.not.ok(changes());
   });
 });
 
