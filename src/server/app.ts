@@ -30,8 +30,9 @@ import { openApiDocument } from "../http/openapi/document.ts";
 import { createCallers } from "../http/in-process.ts";
 import { limitByAddress, createRateLimits } from "../http/rate-limits.ts";
 import { createRequestBoundary } from "../http/request-boundary.ts";
-import { mountOperations } from "../http/router.ts";
+import { createRouter, mountOperations } from "../http/router.ts";
 import type { ServerContext } from "../http/server-context.ts";
+import { createShortWay } from "../http/short-way.ts";
 import type { JobRunner } from "../jobs/job-runner.ts";
 import { schemaVersion } from "../store/db/database.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
@@ -88,13 +89,14 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
    * null: nothing is measured. `key` grants access to /metrics on this listener; null: the page does not exist here.
    */
   metrics: { metrics: Metrics; key: string | null } | null;
+  /** Serve every request through all middleware, to test that the short way does the same. */
+  allTheLongWay?: boolean;
   /** Of live updates; that of the system unless given. */
   liveTimer?: Timer;
 };
 
 /** The Koa application over opened parts. */
 export function createApp(dependencies: AppDependencies): App {
-  const { basePath = null } = dependencies;
   const versions = watchVersions(dependencies.db);
   const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, versions);
   const browser = createBrowserPages(dependencies, {
@@ -128,8 +130,27 @@ export function createApp(dependencies: AppDependencies): App {
     checkResponses: dependencies.checkResponses,
   };
   const callers = createCallers(context);
+  const live = createLive({
+    ...liveSubjects({ store: dependencies.store, sessionOf: browser.sessionOf, ...authenticator }),
+    databaseState: versions.state,
+    timer: dependencies.liveTimer ?? systemTimer,
+    onError: (error) => dependencies.logger.error({ err: error }, "live updates could not be looked up"),
+  });
+  return assemble(dependencies, context, { browser, live });
+}
+
+/** What a request passes, from the outside to the operations. */
+function assemble(
+  dependencies: AppDependencies,
+  context: ServerContext<OperationContext, OrgMembership>,
+  { browser, live }: { browser: ReturnType<typeof createBrowserPages>; live: ReturnType<typeof createLive> },
+): App {
+  const { basePath = null } = dependencies;
+  const rates = context.rateLimits;
   const app = emptyApp(dependencies);
-  app.use(createRequestBoundary(context));
+  const boundary = createRequestBoundary(context);
+  const find = createRouter(operations);
+  app.use(boundary);
   if (basePath !== null) app.use(stripBasePath(basePath));
   app.use(createHealthProbes(dependencies.readiness));
   if (basePath !== null) app.use(requireBasePath(basePath));
@@ -139,16 +160,12 @@ export function createApp(dependencies: AppDependencies): App {
   app.use(apiReference());
   app.use(browser.renew);
   app.use(browser.serve);
-  const live = createLive({
-    ...liveSubjects({ store: dependencies.store, sessionOf: browser.sessionOf, ...authenticator }),
-    databaseState: versions.state,
-    timer: dependencies.liveTimer ?? systemTimer,
-    onError: (error) => dependencies.logger.error({ err: error }, "live updates could not be looked up"),
-  });
   app.use((ctx, next) => (ctx.path === "/live" ? live.serve(ctx) : next()));
-  app.use(mountOperations(context));
+  app.use(mountOperations(context, find));
   app.use(refuseUnknownPath);
-  return app;
+  if (dependencies.allTheLongWay) return app;
+  const shortWay = createShortWay({ app, server: context, find, boundary, basePath });
+  return Object.assign(app, { callback: () => shortWay });
 }
 
 /** The public URL as a request reached it: that of its trusted proxy, or the configured one. */
