@@ -92,8 +92,8 @@ export function createAuthenticator(
       });
       return found && store.sessions.recordUse(found.holder) ? found : null;
     },
+    // Called right after `authenticate`, in the same turn of the event loop.
     findMembership(principal, name) {
-      refresh();
       const memberships = byPrincipal.get(principal);
       const hit = memberships?.get(name);
       if (hit) return hit;

@@ -97,7 +97,12 @@ test("an answer is read from memory while other trails are written", async () =>
     `/asserts/${world.org}/fingerprint/${fingerprint}`,
   ];
   for (const path of paths) await server.call("GET", path, { key });
-  const attest = (trail: string) => server.given.attestation(at, { flow, trail });
+  const attest = (trail: string) =>
+    server.given.attestation(at, {
+      flow,
+      trail,
+      file: { name: "attachment_file", filename: "evidence", content: fresh("evidence") },
+    });
   const reads = async (): Promise<number[]> => {
     const counts: number[] = [];
     for (const path of paths) counts.push((await watcher.during(() => server.call("GET", path, { key }))).length);
