@@ -220,14 +220,16 @@ CREATE INDEX trails_needing_attention ON trails (organization_id, last_modified_
 -- Most trails are compliant and not in it.
 CREATE INDEX trails_unfinished ON trails (flow_id, state, id) WHERE state <> 'COMPLIANT';
 
--- The history of a trail, append-only. event_json holds the members that depend on the type.
+-- The history of a trail, append-only. event_json holds the members that depend on the type. The event of an
+-- attestation names its record, without a foreign key: then no deletion of a record searches this table. Its event_json
+-- holds what the record does not have (domain/attestation/event.ts).
 CREATE TABLE trail_events (
   id         INTEGER PRIMARY KEY,
   trail_id   INTEGER NOT NULL REFERENCES trails (id),
   type       TEXT NOT NULL,
   timestamp  REAL NOT NULL,
   event_json TEXT NOT NULL
-) STRICT;
+, attestation_id INTEGER) STRICT;
 CREATE INDEX trail_events_by_trail ON trail_events (trail_id, id);
 
 CREATE TABLE trail_repos (
@@ -331,8 +333,6 @@ CREATE TABLE attestations (
 CREATE INDEX attestations_by_organization ON attestations (organization_id, created_at, id);
 CREATE INDEX attestations_by_flow ON attestations (flow_id, created_at, id);
 CREATE INDEX attestations_by_trail_name ON attestations (trail_id, name, id);
-CREATE INDEX attestations_by_fingerprint ON attestations (trail_id, artifact_fingerprint)
-  WHERE artifact_fingerprint IS NOT NULL;
 CREATE INDEX attestations_by_commit ON attestations (organization_id, git_commit, id) WHERE git_commit IS NOT NULL;
 CREATE INDEX attestations_by_control ON attestations (organization_id, control, id, created_at, is_compliant, flow_id)
   WHERE control IS NOT NULL;

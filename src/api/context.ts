@@ -191,7 +191,9 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
   });
   return {
     createContext: (request: RequestContext<OrgMembership>) => bind(request, { notes: {}, afterCommitTasks: [] }),
-    updateContext: (context: OperationContext, request: RequestContext<OrgMembership>) => bind(request, context),
+    // With copies: a write that runs twice must not note anything twice.
+    updateContext: ({ notes, afterCommitTasks }: OperationContext, request: RequestContext<OrgMembership>) =>
+      bind(request, { notes: { ...notes }, afterCommitTasks: [...afterCommitTasks] }),
   };
 }
 

@@ -2,6 +2,7 @@
  * Shapes that several resources share, and their conversion to and from stored values. Component names are the ones
  * that clients already know.
  */
+import { describeEventRepo } from "../domain/attestation/event.ts";
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { MAX_NAME_CHARS, ANNOTATION_KEY, FINGERPRINT, URL_LABEL } from "../domain/names.ts";
@@ -264,7 +265,7 @@ export function presentRepoInfo(json: string | null): Static<typeof RepoInfoResp
 export function presentEventRepoInfo(
   info: RepoInfoInput | null | undefined,
 ): (Static<typeof RepoInfoResponse> & { provider: string | null }) | null {
-  return info ? { ...presentReportedRepo(info), provider: info.provider ?? null } : null;
+  return info ? describeEventRepo(info) : null;
 }
 
 const presentReportedRepo = ({ name, url, id, description }: RepoInfoInput): Static<typeof RepoInfoResponse> => ({

@@ -36,13 +36,16 @@ export async function execute<Context, M extends Membership>(
       isPublished = true;
     }
     if (isReading(operation)) return server.read(() => operation.handle(context, input, prepared));
-    const written = await server.write(() => {
-      const confirmed = operation.alreadyStored?.(prepared) ? initial : confirm();
-      const current = confirmed === initial ? context : server.updateContext(context, confirmed);
-      const reply = operation.handle(current, input, prepared);
-      if (operation.audit && !("unaudited" in reply)) server.audit(current);
-      return { reply, context: current };
-    });
+    const written = await server.write(
+      () => {
+        const confirmed = operation.alreadyStored?.(prepared) ? initial : confirm();
+        const current = confirmed === initial ? context : server.updateContext(context, confirmed);
+        const reply = operation.handle(current, input, prepared);
+        if (operation.audit && !("unaudited" in reply)) server.audit(current);
+        return { reply, context: current };
+      },
+      { isRepeatable: operation.isRepeatable === true },
+    );
     await server.afterCommit(written.context);
     return written.reply;
   } finally {

@@ -288,13 +288,18 @@ type Operation<
    */
   prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;
   /**
+   * For a write that many clients send at a time: its `handle` may run again after a rollback, and keeps the store's
+   * row caches right (store/db/row-caches.ts). Such writes share a savepoint.
+   */
+  isRepeatable?: true;
+  /**
    * For an operation whose `prepare` may commit the change itself, as a thread does: whether it did. Then `handle` only
    * answers, and is not refused even if the principal has lost its rights meanwhile.
    */
   alreadyStored?(prepared: Prepared): boolean;
   /**
    * Answers the request; synchronous. A GET runs in one read transaction. Everything else runs inside the group-commit
-   * writer, in a savepoint of its own, which a thrown error rolls back.
+   * writer, in a savepoint that a thrown error rolls back.
    */
   handle(context: Context, input: Input<P, Q, B>, prepared: Prepared): Reply;
 };

@@ -89,8 +89,8 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   updateContext(context: Context, request: RequestContext<M>): Context;
   /** Runs a handler that only reads, in one read transaction. */
   read<T>(work: () => T): T;
-  /** Runs a handler in the group-commit writer; resolves once the change is durable. */
-  write<T>(work: () => T): Promise<T>;
+  /** Runs a handler in the group-commit writer; resolves once the change is durable. `isRepeatable`: see Operation. */
+  write<T>(work: () => T, options: { isRepeatable: boolean }): Promise<T>;
   /** Appends the audit entry of a write. Runs inside the write. */
   audit(context: Context): void;
   /** Waits, after the commit, for follow-up work that the answer must show as done. */

@@ -243,7 +243,7 @@ function transactionHooks({
 }: AppDependencies): Pick<ServerContext<OperationContext>, "read" | "write" | "audit" | "afterCommit"> {
   return {
     read: readTransaction(db),
-    write: (work) => writer.run(work),
+    write: (work, options) => writer.run(work, options),
     audit: (context) => store.auditLog.append(context.auditEntry()),
     async afterCommit({ afterCommitTasks }) {
       for (const work of afterCommitTasks) await work();

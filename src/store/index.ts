@@ -31,6 +31,7 @@ import { explanationStore } from "./environments/explanations.ts";
 import { complianceFactStore } from "./environments/compliance-facts.ts";
 import { metricsStore } from "./db/metrics-queries.ts";
 import { flowStore } from "./flows/flows.ts";
+import { createHotTrails } from "./flows/hot-trails.ts";
 import { identityStore } from "./accounts/oidc-identities.ts";
 import { inboundWebhookStore } from "./notifications/inbound-webhooks.ts";
 import { jobStore } from "./db/jobs.ts";
@@ -57,6 +58,7 @@ import { sessionStore } from "./accounts/sessions.ts";
 import { snapshotPageStore } from "./environments/snapshot-pages.ts";
 import { snapshotStore } from "./environments/snapshots.ts";
 import { staleArtifactStore } from "./environments/stale-artifacts.ts";
+import { createRowCaches } from "./db/row-caches.ts";
 import { policySubjectStore } from "./flows/policy-subjects.ts";
 import { templateStore } from "./flows/templates.ts";
 import { trailStore } from "./flows/trails.ts";
@@ -67,21 +69,30 @@ import type { Db, SchemaSources } from "./db/types.ts";
 export type Store = ReturnType<typeof openStore>;
 
 export function openStore(db: Db, sources: SchemaSources) {
+  const rowCaches = createRowCaches(db);
   const jobs = jobStore(db, sources);
   const deliveries = outboxStore(db, sources, jobs);
   const clock = clockStore(db, { jobs, deliveries });
-  const triggers = triggerStore(db, jobs);
+  const triggers = triggerStore(db, { jobs, rowCaches });
   const templates = templateStore(db, sources);
-  const staleness = staleArtifactStore(db);
-  const flows = flowStore(db, sources, staleness);
+  const staleness = staleArtifactStore(db, rowCaches);
+  const flows = flowStore(db, sources, { staleness, rowCaches });
   const builds = buildStore(db);
   const artifacts = artifactStore(db, sources, builds);
-  const attestations = attestationStore(db, sources, triggers);
+  const attestations = attestationStore(db, sources, { triggers, rowCaches });
   const policies = policyStore(db, sources);
   const environments = environmentStore(db, sources, staleness);
   const allowlistEnds = allowlistEndStore(db, jobs);
   const allowlists = allowlistStore(db, sources, { ends: allowlistEnds, staleness, triggers });
-  const trailEvaluation = trailEvaluationStore(db, { artifacts, attestations, templates, flows, staleness });
+  const hotTrails = createHotTrails(rowCaches);
+  const trailEvaluation = trailEvaluationStore(db, {
+    artifacts,
+    attestations,
+    templates,
+    flows,
+    staleness,
+    hotTrails,
+  });
   const snapshots = snapshotStore(db);
   const records = explainedAttestationStore(db);
   const versions = explainedVersionStore(db, policies);
@@ -90,6 +101,8 @@ export function openStore(db: Db, sources: SchemaSources) {
   return {
     /** The name under which the membership history records the command line: `operator (root)`. */
     operatorName: (): string => (sources.osUser ? `operator (${sources.osUser()})` : "operator"),
+    /** For the writer of the connection (group-commit.ts). */
+    rowCaches,
     organizations: organizationStore(db, sources),
     users: userStore(db, sources),
     serviceAccounts: serviceAccountStore(db, sources),

@@ -40,6 +40,8 @@ const ACTION = ["actions.triggers_json", "notification_targets.target_json"];
 const TRAIL = [
   "artifacts.git_commit_info_json",
   "artifacts.repo_info_json",
+  "attestations.git_commit_info_json",
+  "attestations.repo_info_json",
   "evaluations.facts_json",
   "trail_events.event_json",
   "trails.compliance_json",
@@ -82,6 +84,8 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_trail_events: [
     "artifacts.git_commit_info_json",
     "artifacts.repo_info_json",
+    "attestations.git_commit_info_json",
+    "attestations.repo_info_json",
     "evaluations.facts_json",
     "trail_events.event_json",
   ],

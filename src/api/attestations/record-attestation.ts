@@ -1,5 +1,6 @@
 /** Recording an attestation of any kind: binding, record, event and evaluation of the trail (semantics 3). */
 import type { Static, TObject, TSchema } from "typebox";
+import type { AttestationEventDetail } from "../../domain/attestation/event.ts";
 import { bindAttestation } from "../../domain/attestation/binding.ts";
 import type { Binding } from "../../domain/attestation/binding.ts";
 import { storedLabelOf } from "../../domain/attestation/kinds.ts";
@@ -7,10 +8,10 @@ import { badRequest, notFound } from "../../errors.ts";
 import type { UploadedFile } from "../../http/operation.ts";
 import { stringifyJson } from "../../json/text.ts";
 import type { ArtifactInTrailRow } from "../../store/flows/artifacts.ts";
-import type { FlowRow } from "../../store/flows/flows.ts";
-import type { TrailRow } from "../../store/flows/trails.ts";
+import type { ReportedFlow } from "../../store/flows/flows.ts";
+import type { HotTrail } from "../../store/flows/hot-trails.ts";
 import type { OperationContext } from "../context.ts";
-import { presentEventRepoInfo, parseRepoInfo, toStoredCommit, toStoredJson } from "../../contract/shapes.ts";
+import { parseRepoInfo, toStoredCommit, toStoredJson } from "../../contract/shapes.ts";
 import type { GitCommitInfoValue } from "../../contract/shapes.ts";
 import type { NewAttestation, AttestationRow } from "../../store/attestations/attestation-rows.ts";
 import type { TrailPath } from "../paths.ts";
@@ -21,17 +22,19 @@ type TrailParams = Static<typeof TrailPath>;
 type Bound = Exclude<Binding, { kind: "unknown_fingerprint" } | { kind: "needs_commit_or_fingerprint" }>;
 /** Where a report belongs, with the artifacts that it is bound to. */
 type Target = { binding: Bound; artifacts: readonly ArtifactInTrailRow[] };
+/** The trail and the name of an attestation. */
+type Place = { trail: HotTrail; name: string };
 
 /**
  * Determines where a report belongs (semantics 3.2).
+ * @param artifacts those of the trail, oldest first
  * @throws AppError 404 for a fingerprint that is not in the trail, 400 for an unidentifiable target (messages 5)
  */
 export function bindReport(
-  { store, organization }: OperationContext,
+  { organization }: OperationContext,
   { flow_name, trail_name }: TrailParams,
-  { trailId, common }: { trailId: number; common: CommonFields },
+  { artifacts, common }: { artifacts: readonly ArtifactInTrailRow[]; common: CommonFields },
 ): Target {
-  const artifacts = store.artifacts.listByTrail(trailId);
   const binding = bindAttestation({
     attestationName: common.attestation_name,
     artifactFingerprint: common.artifact_fingerprint ?? null,
@@ -59,26 +62,39 @@ export function bindReport(
   return { binding, artifacts: artifacts.filter((row) => binding.artifactIds.includes(String(row.id))) };
 }
 
+/** The artifacts that a report is bound to, by their keys; null stands for the trail itself. */
+const targetsOf = ({ binding, artifacts }: Target): (number | null)[] =>
+  binding.kind === "trail" ? [null] : artifacts.map(({ id }) => id);
+
 /**
- * The attestation that a report follows: the current one of its name on its target, or a waiting one with the same
- * target. Null for the first report of a name.
+ * Whether a report has a predecessor: a current record of its name on its target, or a waiting one with the same
+ * target.
  */
-function findPrevious(
-  { store }: OperationContext,
-  { binding, artifacts }: Target,
-  { trailId, name }: { trailId: number; name: string },
-): AttestationRow | null {
-  if (binding.kind === "trail") return store.attestations.findCurrent(trailId, null, name);
-  for (const { id } of artifacts) {
-    const current = store.attestations.findCurrent(trailId, id, name);
+function isRepeated({ store }: OperationContext, target: Target, { trail, name }: Place): boolean {
+  return (
+    targetsOf(target).some((id) => trail.facts.get(id)?.some((fact) => fact.name === name)) ||
+    findWaiting(store, target, { trail, name }) !== null
+  );
+}
+
+/** The predecessor of a report, see `isRepeated`; null for the first report of a name. */
+function findPrevious({ store }: OperationContext, target: Target, { trail, name }: Place): AttestationRow | null {
+  for (const id of targetsOf(target)) {
+    const current = store.attestations.findCurrent(trail.id, id, name);
     if (current) return current;
   }
+  return findWaiting(store, target, { trail, name });
+}
+
+function findWaiting(
+  { attestations }: OperationContext["store"],
+  { binding }: Target,
+  { trail, name }: Place,
+): AttestationRow | null {
   if (binding.kind !== "pending") return null;
-  for (const target of binding.referenceNames) {
-    const waiting = store.attestations.findLatestPending(
-      { trailId, referenceName: target, commit: binding.commit },
-      name,
-    );
+  for (const referenceName of binding.referenceNames) {
+    const key = { trailId: trail.id, referenceName, commit: binding.commit };
+    const waiting = attestations.findLatestPending(key, name);
     if (waiting) return waiting;
   }
   return null;
@@ -86,8 +102,8 @@ function findPrevious(
 
 type AttestationReport<P, Prepared> = {
   params: TrailParams;
-  flow: FlowRow;
-  trail: TrailRow;
+  flow: ReportedFlow;
+  trail: HotTrail;
   common: CommonFields;
   payload: P;
   /** The result of the kind's own `prepare`, null without one. */
@@ -111,22 +127,25 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   const { params, trail, common, payload, prepared, file } = report;
   const name = common.attestation_name;
   const at = context.now();
-  const target = bindReport(context, params, { trailId: trail.id, common });
-  const previous = findPrevious(context, target, { trailId: trail.id, name });
+  const target = bindReport(context, params, { artifacts: trail.artifacts, common });
+  // Only an override takes columns from its predecessor.
+  const previous = kind.originalType ? findPrevious(context, target, { trail, name }) : null;
+  const isReattestation = previous !== null || (!kind.originalType && isRepeated(context, target, { trail, name }));
   const commit = common.git_commit_info ? toStoredCommit(common.git_commit_info) : null;
   const verdict = kind.evaluate(payload, prepared);
   const override = overrideColumns(previous, kind.originalType ? storedLabelOf(kind.originalType(payload)) : null);
   const type = override.overridden_type === null ? (kind.label?.(payload) ?? kind.segment) : "override";
 
+  const { isCompliant, reasons } = verdict;
   const record = store.attestations.create({
     ...reportedColumns(context, report),
     ...commitColumns(commit, override.overridden_type === null ? null : previous),
     ...override,
     scope: target.binding.kind === "trail" ? "trail" : "artifact",
     type,
-    is_compliant: verdict.isCompliant ? 1 : 0,
+    is_compliant: isCompliant ? 1 : 0,
     payload_json: stringifyJson(kind.facts(payload, prepared)),
-    reasons_json: JSON.stringify(verdict.reasons),
+    reasons_json: JSON.stringify(reasons),
     type_version: null,
     created_at: at,
     ...kind.columns?.(context, payload, prepared),
@@ -134,25 +153,18 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   bindRecord(context, target, { trailId: trail.id, id: record.id, name });
   captureRepo(context, trail.id, common);
 
-  const facts = { attestation_type: type, attestation_id: record.publicId, is_compliant: verdict.isCompliant };
-  const { eventType, detail } = describeReport(context, target, common);
-  const event = {
-    ...facts,
-    // The attestation's own name, which is its name in the template (wire-contract 4).
-    template_reference_name: name,
-    ...detail,
-    // true for a repeated report, null for the first one of a name (semantics 3.5).
-    is_reattestation: previous ? true : null,
-    git_commit_info: commit,
-    repo_info: presentEventRepoInfo(common.repo_info),
-  };
-  store.trails.addEvent(trail.id, { type: eventType, at, event });
-  const { status } = store.trailEvaluation.evaluate(trail.id, at);
+  const event = describeReport(target, { common, isReattestation });
+  store.trails.addAttestationEvent(trail.id, { ...event, at }, record.id);
+  const fact = { name, type, attestationId: record.publicId, overriddenAttestationId: null, isCompliant };
+  const { status } =
+    override.overridden_type === null
+      ? store.trailEvaluation.evaluateRecorded(trail, { fact, targets: targetsOf(target) }, at)
+      : store.trailEvaluation.evaluate(trail.id, at);
   context.note({
     attestation_id: record.publicId,
     attestation_name: name,
     attestation_type: type,
-    is_compliant: verdict.isCompliant,
+    is_compliant: isCompliant,
     trail_state: status,
     ...(file ? { evidence: file.digest } : {}),
   });
@@ -226,20 +238,24 @@ function captureRepo({ store, organization }: OperationContext, trailId: number,
   if (repo) store.trails.addRepo(trailId, store.repos.capture(organization.id, repo));
 }
 
-/** The type of a report's event, and the members that name its artifact. */
-function describeReport({ store }: OperationContext, { binding, artifacts }: Target, common: CommonFields) {
+/** The type of a report's event, and what its record does not have. */
+function describeReport(
+  { binding, artifacts }: Target,
+  { common, isReattestation }: { common: CommonFields; isReattestation: boolean },
+): { type: string; detail: AttestationEventDetail } {
   const [artifact] = artifacts;
-  const fingerprint = common.artifact_fingerprint;
   const name = common.target_artifacts?.[0] ?? artifact?.reference_name ?? null;
-  const artifactEvent = fingerprint ? "artifact_attestation_reported" : "trail_attestation_for_artifact_reported";
+  const artifactEvent = common.artifact_fingerprint
+    ? "artifact_attestation_reported"
+    : "trail_attestation_for_artifact_reported";
   return {
-    eventType: binding.kind === "trail" ? "trail_attestation_reported" : artifactEvent,
+    type: binding.kind === "trail" ? "trail_attestation_reported" : artifactEvent,
     detail: {
       ...(name === null ? {} : { target_artifact: name }),
-      ...(fingerprint ? { artifact_fingerprint: fingerprint } : {}),
-      ...(artifact
-        ? { artifact_id: artifact.public_id, artifact_name: store.artifacts.get(artifact.id).filename }
-        : {}),
+      ...(artifact ? { artifact_id: artifact.public_id, artifact_name: artifact.filename } : {}),
+      is_reattestation: isReattestation ? true : null,
+      // The record of an override has the commit of its original.
+      ...(common.git_commit_info ? {} : { git_commit_info: null }),
     },
   };
 }

@@ -19,9 +19,6 @@ import { bindReport, recordAttestation } from "./record-attestation.ts";
 /** A report with custom fields: its `user_data`, its data, and as much again for the rest. */
 const MAX_OPEN_REPORT_BYTES = 3 * MAX_FREE_FORM_BYTES;
 
-/** Matches no trail: a trail that does not exist yet has no reports. */
-const NO_TRAIL = -1;
-
 /** The body of the operation that reports a kind, with an example. */
 function declareBody<P extends Record<string, TSchema>, Prepared>(kind: AttestationKind<P, Prepared>) {
   const fields = { ...COMMON_FIELDS, ...kind.payload };
@@ -61,6 +58,7 @@ export function attestationOperation<P extends Record<string, TSchema>, Prepared
     description: kind.description,
     permission: "attestation:write",
     audit: "attestation.reported",
+    isRepeatable: true,
     params: TrailPath,
     query: Closed({}),
     body: kind.form ? form : json(schema, kind.bounds ?? RECORD_BOUNDS),
@@ -75,15 +73,16 @@ export function attestationOperation<P extends Record<string, TSchema>, Prepared
       const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
       const trail = context.store.trails.find(flow.id, params.trail_name);
       const common = body as CommonFields;
-      bindReport(context, params, { trailId: trail?.id ?? NO_TRAIL, common });
+      bindReport(context, params, { artifacts: trail ? context.store.artifacts.listByTrail(trail.id) : [], common });
       parseRepoInfo(common.repo_info);
       return kind.prepare ? await kind.prepare(context, body as unknown as Static<TObject<P>>) : null;
     },
     handle(context, { params, body, file }, prepared: Prepared | null) {
-      const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
+      const { flows, trailEvaluation } = context.store;
+      const flow = flows.requireReported(context.organization, params.flow_name);
       const trail =
-        context.store.trails.find(flow.id, params.trail_name) ??
-        findOrBeginTrail(context, flow, { name: params.trail_name });
+        trailEvaluation.find(flow.id, params.trail_name) ??
+        trailEvaluation.get(findOrBeginTrail(context, flow, { name: params.trail_name }).id);
       recordAttestation(context, kind, {
         params,
         flow,

@@ -39,6 +39,7 @@ export const createArtifact = operation({
     "are bound to it.",
   permission: "artifact:write",
   audit: "artifact.reported",
+  isRepeatable: true,
   params: FlowPath,
   query: NoQuery,
   body: json(CreateArtifact, RECORD_BOUNDS),

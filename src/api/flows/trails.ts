@@ -28,6 +28,7 @@ export const createTrail = operation({
     "Everything in the trail is then evaluated.",
   permission: "trail:write",
   audit: "trail.begun",
+  isRepeatable: true,
   params: FlowPath,
   query: NoQuery,
   body: {

@@ -127,7 +127,9 @@ export const sonarWebhook = operation({
     recordAttestation(context, SONAR, {
       params: { org: organization.name, flow_name: place.flow, trail_name: place.trail },
       flow,
-      trail: findOrBeginTrail(context, flow, { name: place.trail, description: place.trailDescription }),
+      trail: store.trailEvaluation.get(
+        findOrBeginTrail(context, flow, { name: place.trail, description: place.trailDescription }).id,
+      ),
       common: {
         attestation_name: place.attestation,
         target_artifacts: place.target === null ? null : [place.target],
@@ -220,7 +222,9 @@ export const launchDarklyWebhook = operation({
       recordAttestation(context, GENERIC, {
         params: { org: organization.name, flow_name: flowName, trail_name: trailName },
         flow,
-        trail: findOrBeginTrail(context, flow, { name: trailName, description: `LaunchDarkly flag ${flag}` }),
+        trail: store.trailEvaluation.get(
+          findOrBeginTrail(context, flow, { name: trailName, description: `LaunchDarkly flag ${flag}` }).id,
+        ),
         common: {
           attestation_name: FLAG_ATTESTATION,
           description: [describeFlagChange(call, flag), call.comment].filter(Boolean).join(": "),

@@ -82,8 +82,10 @@ function prepareHistories(db: Db, { damage, count }: Findings): (trails: readonl
   );
   // An event whose JSON is damaged counts as one that names no attestation.
   const events = db.prepare<[number, number], { trail_id: number; type: string; id: string | null }>(
-    `SELECT trail_id, type, CASE WHEN json_valid(event_json) THEN event_json ->> 'attestation_id' END AS id
-     FROM trail_events WHERE trail_id BETWEEN ? AND ?`,
+    `SELECT te.trail_id, te.type, CASE WHEN NOT json_valid(te.event_json) THEN NULL
+       WHEN te.attestation_id IS NULL THEN te.event_json ->> 'attestation_id' ELSE att.public_id END AS id
+     FROM trail_events te LEFT JOIN attestations att ON att.id = te.attestation_id AND att.trail_id = te.trail_id
+     WHERE te.trail_id BETWEEN ? AND ?`,
   );
   return (trails) => {
     const [first = 0, last = 0] = [trails[0]?.id, trails.at(-1)?.id];

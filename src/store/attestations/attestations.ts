@@ -9,6 +9,7 @@ import type { ArtifactAttestation } from "../../domain/attestation/binding.ts";
 import type { AttestationFact } from "../../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
 import { attestationSeriesWriter } from "./attestation-search.ts";
+import type { RowCaches } from "../db/row-caches.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 import { LISTED_ATTESTATIONS, COLUMNS, placed, FIELDS } from "./attestation-rows.ts";
@@ -77,8 +78,12 @@ function factOf(row: CurrentRow): AttestationFact {
   };
 }
 
-export function attestationStore(db: Db, { newId }: SchemaSources, triggers: ReturnType<typeof triggerStore>) {
-  const addToSeries = attestationSeriesWriter(db);
+export function attestationStore(
+  db: Db,
+  { newId }: SchemaSources,
+  { triggers, rowCaches }: { triggers: ReturnType<typeof triggerStore>; rowCaches: RowCaches },
+) {
+  const addToSeries = attestationSeriesWriter(db, rowCaches);
   const insert = db.prepare(
     `INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`,
   );
@@ -117,8 +122,13 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
      WHERE pb.trail_id = ? AND pb.reference_name = ? AND pb.git_commit = ? AND att.name = ?
      ORDER BY pb.attestation_id DESC LIMIT 1`,
   );
-  const byFingerprint = db.prepare<[number, string], { id: number; name: string }>(
-    "SELECT id, name FROM attestations WHERE trail_id = ? AND artifact_fingerprint = ? ORDER BY id",
+  // A report by fingerprint is bound to every artifact of the fingerprint that its trail has.
+  const byFingerprint = db.prepare<{ trail: number; fingerprint: string }, { id: number; name: string }>(
+    `SELECT DISTINCT att.id, att.name
+     FROM artifacts a JOIN attestation_bindings b ON b.artifact_id = a.id
+       JOIN attestations att ON att.id = b.attestation_id
+     WHERE a.trail_id = @trail AND a.fingerprint = @fingerprint AND att.artifact_fingerprint = @fingerprint
+     ORDER BY att.id`,
   );
   const boundTo = db.prepare<[number], { name: string; created_at: number }>(
     `SELECT att.name, att.created_at FROM attestation_bindings b JOIN attestations att ON att.id = b.attestation_id
@@ -193,7 +203,7 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
      */
     listBindingCandidates(trailId: number, artifact: BindingTarget): BindingCandidate[] {
       return [
-        ...byFingerprint.all(trailId, artifact.fingerprint).map(({ id, name }) => ({
+        ...byFingerprint.all({ trail: trailId, fingerprint: artifact.fingerprint }).map(({ id, name }) => ({
           id,
           name,
           attestationId: String(id),

@@ -2,16 +2,28 @@
  * The write queue of the process (group commit): writes that arrive in one turn of the event loop share one transaction
  * and one fsync.
  *
- * Invariants: each write runs in a savepoint of its own, so one that fails leaves the others alone; a promise resolves
- * only after the commit that holds its write; nothing but this class begins a transaction on its connection.
+ * Invariants: a write that fails leaves the others alone; a promise resolves only after the commit that holds its
+ * write; nothing but this class begins a transaction on its connection.
+ *
+ * Repeatable writes at the front of the queue run without savepoints, for which SQLite would copy each page before its
+ * first change. If one of them fails, all are rolled back and run again, each in a savepoint of its own.
  */
 import { AppError, unavailable } from "../../errors.ts";
+import type { RowCaches } from "./row-caches.ts";
 import type { Db } from "./types.ts";
 
+/**
+ * A batch begins once a turn of the event loop brought no further write, or after this many milliseconds: writes that
+ * arrive while others do share their commit, and a single one waits for nothing.
+ */
+const MAX_GATHER_MS = 5;
 /** A batch ends after this many writes ... */
 const MAX_BATCH_JOBS = 64;
 /** ... or this many milliseconds, so that reads waiting for the event loop are not starved. */
 const MAX_BATCH_MS = 5;
+
+/** After a repeatable write was refused, so many batches run each write in its own savepoint. */
+const CAREFUL_BATCHES = 16;
 
 /** Decides whether writes are accepted, and is notified of storage failures. */
 export type WriteGuard = {
@@ -28,13 +40,22 @@ type WriterOptions = {
   /** Monotonic time in milliseconds. */
   clock?: () => number;
   guard?: WriteGuard;
+  /** Those of the store that writes use. */
+  caches?: RowCaches | null;
 };
 
 /** `bypassGuard`: run even while the guard refuses writes, to probe whether writing works again. */
 type WriteOptions = { bypassGuard?: boolean };
 
+/**
+ * `isRepeatable`: after a rollback the work may run again, and it keeps the row caches right (row-caches.ts). A write
+ * without it runs once, and empties the caches.
+ */
+type RunOptions = WriteOptions & { isRepeatable?: boolean };
+
 type Job = {
   work: () => unknown;
+  isRepeatable: boolean;
   resolve: (value: unknown) => void;
   reject: (error: unknown) => void;
 };
@@ -45,23 +66,28 @@ export class GroupCommitWriter {
   readonly #onBatch: (size: number, milliseconds: number, committed: boolean) => void;
   readonly #clock: () => number;
   readonly #guard: WriteGuard;
-  readonly #sql: Record<"begin" | "commit" | "savepoint" | "release" | "undo", { run(): unknown }>;
+  readonly #caches: RowCaches | null;
+  readonly #sql: Record<"begin" | "commit" | "rollback" | "savepoint" | "release" | "undo", { run(): unknown }>;
   readonly #loans: (() => Promise<void>)[] = [];
   #scheduled = false;
   #lent = false;
   #idle: (() => void)[] = [];
+  /** How many batches still run each write in its own savepoint. */
+  #careful = 0;
 
   constructor(
     db: Db,
-    { onBatch = () => undefined, clock = () => performance.now(), guard = OPEN }: WriterOptions = {},
+    { onBatch = () => undefined, clock = () => performance.now(), guard = OPEN, caches = null }: WriterOptions = {},
   ) {
     this.#db = db;
+    this.#caches = caches;
     this.#guard = guard;
     this.#onBatch = onBatch;
     this.#clock = clock;
     this.#sql = {
       begin: db.prepare("BEGIN IMMEDIATE"),
       commit: db.prepare("COMMIT"),
+      rollback: db.prepare("ROLLBACK"),
       savepoint: db.prepare("SAVEPOINT job"),
       release: db.prepare("RELEASE job"),
       undo: db.prepare("ROLLBACK TO job"),
@@ -74,10 +100,10 @@ export class GroupCommitWriter {
    * Rejects with what `work` threw (its changes are rolled back), with AppError `unavailable` when the batch could not
    * be committed (nothing of it was stored), or at once with the guard's error.
    */
-  run<T>(work: () => T, { bypassGuard = false }: WriteOptions = {}): Promise<T> {
+  run<T>(work: () => T, { bypassGuard = false, isRepeatable = false }: RunOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (!bypassGuard) this.#guard.ensureWritable();
-      this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject });
+      this.#queue.push({ work, isRepeatable, resolve: resolve as (value: unknown) => void, reject });
       this.#schedule();
     });
   }
@@ -103,7 +129,16 @@ export class GroupCommitWriter {
   #schedule(): void {
     if (this.#scheduled || this.#lent) return;
     this.#scheduled = true;
-    setImmediate(() => this.#flush());
+    const started = this.#clock();
+    // The first immediate runs before the event loop looks for requests again.
+    let known = -1;
+    const gather = (): void => {
+      const isGrowing = this.#queue.length > known;
+      known = this.#queue.length;
+      if (isGrowing && known < MAX_BATCH_JOBS && this.#clock() - started < MAX_GATHER_MS) setImmediate(gather);
+      else this.#flush();
+    };
+    setImmediate(gather);
   }
 
   #flush(): void {
@@ -131,19 +166,22 @@ export class GroupCommitWriter {
     let committed = false;
     try {
       this.#sql.begin.run();
-      while (
-        this.#queue.length > 0 &&
-        batch.length < MAX_BATCH_JOBS &&
-        (batch.length === 0 || this.#clock() - started < MAX_BATCH_MS)
-      ) {
-        const job = this.#queue.shift() as Job;
-        batch.push(job);
-        settle.push(this.#runOne(job));
-      }
+      this.#caches?.begin();
+      const take = (): Job | null => {
+        const isFull = batch.length === MAX_BATCH_JOBS || (batch.length > 0 && this.#clock() - started >= MAX_BATCH_MS);
+        const job = (isFull ? null : this.#queue.shift()) ?? null;
+        if (job) batch.push(job);
+        return job;
+      };
+      const together = this.#careful > 0 ? [] : this.#runTogether(() => (this.#queue[0]?.isRepeatable ? take() : null));
+      for (const done of together) settle.push(done);
+      for (let job = take(); job; job = take()) settle.push(this.#runOne(job));
       this.#sql.commit.run();
       committed = true;
+      if (this.#careful > 0) this.#careful -= 1;
     } catch (error) {
       if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
+      this.#caches?.clear();
       // BEGIN itself may have failed, before a job was taken from the queue: reject all of them instead of hanging.
       if (batch.length === 0) batch = this.#queue.splice(0);
       this.#guard.reportFailure(error);
@@ -151,8 +189,38 @@ export class GroupCommitWriter {
       for (const job of batch) job.reject(failure);
       settle.length = 0;
     }
+    this.#caches?.end();
     for (const done of settle) done();
     this.#onBatch(batch.length, this.#clock() - started, committed);
+  }
+
+  /**
+   * Runs repeatable jobs, those that `next` returns until it returns null, at the beginning of a transaction. If one
+   * fails, begins again and runs each in a savepoint of its own. Returns and throws as `runOne`, for all of them.
+   */
+  #runTogether(next: () => Job | null): (() => void)[] {
+    const jobs: Job[] = [];
+    const values: unknown[] = [];
+    try {
+      for (let job = next(); job; job = next()) {
+        jobs.push(job);
+        values.push(job.work());
+      }
+      this.#caches?.flush();
+      return jobs.map(
+        ({ resolve }, index) =>
+          () =>
+            resolve(values[index]),
+      );
+    } catch (error) {
+      // After a full disk or an I/O error SQLite may have rolled back the batch itself.
+      if (!this.#db.inTransaction) throw error;
+      this.#sql.rollback.run();
+      this.#caches?.clear();
+      this.#sql.begin.run();
+      this.#careful = CAREFUL_BATCHES;
+      return jobs.map((job) => this.#runOne(job));
+    }
   }
 
   /**
@@ -162,7 +230,8 @@ export class GroupCommitWriter {
   #runOne(job: Job): () => void {
     this.#sql.savepoint.run();
     try {
-      const value = job.work();
+      const value = this.#caches && !job.isRepeatable ? this.#caches.bypass(job.work) : job.work();
+      this.#caches?.flush();
       this.#sql.release.run();
       return () => job.resolve(value);
     } catch (error) {
@@ -170,6 +239,7 @@ export class GroupCommitWriter {
       if (!this.#db.inTransaction) throw error;
       this.#sql.undo.run();
       this.#sql.release.run();
+      this.#caches?.clear();
       if (isStorageFailure(error)) this.#guard.reportFailure(error);
       const refusal =
         error instanceof AppError || !isStorageFailure(error)

@@ -5,6 +5,8 @@
  * Invariant: every mark also raises the revision of the environment, so that an unchanged report does not skip it and a
  * snapshot in the making starts over. Call everything inside the write of the change.
  */
+import { createLru } from "../../domain/lru.ts";
+import type { RowCaches } from "../db/row-caches.ts";
 import type { Db } from "../db/types.ts";
 
 /**
@@ -19,7 +21,25 @@ const RETURNING_ALL =
 
 type MarkedRow = { environment_id: number };
 
-export function staleArtifactStore(db: Db) {
+/** Organizations in the row cache. */
+const MAX_CACHED_ORGANIZATIONS = 1_000;
+
+export function staleArtifactStore(db: Db, rowCaches: RowCaches) {
+  const running = db
+    .prepare<[number], 1>(`SELECT 1 FROM snapshot_artifacts sa WHERE sa.organization_id = ? AND ${RUNNING} LIMIT 1`)
+    .pluck();
+  const known = createLru<number, boolean>({ maxEntries: MAX_CACHED_ORGANIZATIONS });
+  rowCaches.register(known);
+
+  /** Whether any artifact runs in any environment of the organization. */
+  function isAnyRunning(organizationId: number): boolean {
+    const kept = rowCaches.areUsable ? known.get(organizationId) : undefined;
+    if (kept !== undefined) return kept;
+    const found = running.get(organizationId) !== undefined;
+    if (rowCaches.areUsable) known.set(organizationId, found);
+    return found;
+  }
+
   const byRecord = (condition: string) =>
     db.prepare<[number], MarkedRow>(
       `${INSERT}
@@ -53,7 +73,9 @@ export function staleArtifactStore(db: Db) {
 
   return {
     /** A trail changed: its artifacts, its attestations or its verdict. */
-    markTrail: (trailId: number): void => bumpRevisions(markByTrail.all(trailId)),
+    markTrail(organizationId: number, trailId: number): void {
+      if (isAnyRunning(organizationId)) bumpRevisions(markByTrail.all(trailId));
+    },
     /** An artifact that was reported without a trail changed. */
     markArtifact: (artifactId: number): void => bumpRevisions(markByArtifact.all(artifactId)),
     /** The name or the tags of a flow changed. */

@@ -122,7 +122,15 @@ const LISTED_ARTIFACTS = placed(selectWithStubs("a", COLUMNS, LARGE));
 /** The columns that the evaluation of a trail and the binding of attestations need. */
 export type ArtifactInTrailRow = Pick<
   ArtifactRow,
-  "id" | "public_id" | "fingerprint" | "reference_name" | "git_commit" | "state" | "attestations_json" | "reasons_json"
+  | "id"
+  | "public_id"
+  | "fingerprint"
+  | "reference_name"
+  | "filename"
+  | "git_commit"
+  | "state"
+  | "attestations_json"
+  | "reasons_json"
 >;
 
 /** The number of the next report of a fingerprint to a flow. Binds both. */
@@ -136,7 +144,7 @@ export const prefixUpperBound = (prefix: string): string => `${prefix}g`;
 export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnType<typeof buildStore>) {
   const byId = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE id = ?`);
   const byTrail = db.prepare<[number], ArtifactInTrailRow>(
-    `SELECT id, public_id, fingerprint, reference_name, git_commit, state, attestations_json, reasons_json
+    `SELECT id, public_id, fingerprint, reference_name, filename, git_commit, state, attestations_json, reasons_json
      FROM artifacts WHERE trail_id = ? ORDER BY id`,
   );
   const sameInTrail = db.prepare<[number, string, string], ArtifactRow>(

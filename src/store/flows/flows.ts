@@ -4,11 +4,13 @@
  * Invariant: every change of a name or a tag marks the running artifacts of the flow as stale, because policies may
  * depend on it.
  */
+import { createLru } from "../../domain/lru.ts";
 import { columnOrStub } from "../db/large-json.ts";
 import { nameTable } from "../db/name-table.ts";
 import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "../db/tags.ts";
 import type { TagChange, TagFilter, Tags } from "../db/tags.ts";
+import type { RowCaches } from "../db/row-caches.ts";
 import type { Db, ListOptions, SchemaSources } from "../db/types.ts";
 
 export type Visibility = "public" | "private";
@@ -33,6 +35,9 @@ export type FlowRow = {
   created_at: number;
   last_modified_at: number;
 };
+
+/** A flow as far as reports need it: without the columns that reports change. */
+export type ReportedFlow = Omit<FlowRow, "latest_activity_at" | "latest_state">;
 
 /** A flow in a list. `template` is null only for a damaged row; `tags_json` is a JSON object of strings. */
 export type FlowListRow = FlowRow & { template: string | null; tags_json: string };
@@ -91,7 +96,12 @@ const listSql = (order: string): string =>
 
 type ListParameters = { organization: number; exact: 0 | 1; search: string; tags: string };
 
-export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: ReturnType<typeof staleArtifactStore>) {
+/** Flows in the row cache. */
+const MAX_CACHED_FLOWS = 2_000;
+
+type FlowParts = { staleness: ReturnType<typeof staleArtifactStore>; rowCaches: RowCaches };
+
+export function flowStore(db: Db, { now, newId }: SchemaSources, { staleness, rowCaches }: FlowParts) {
   const named = nameTable<FlowRow>(db, {
     table: "flows",
     as: "f",
@@ -136,6 +146,19 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     tags: tagFilterJson(tags),
   });
 
+  const reported = createLru<string, ReportedFlow>({ maxEntries: MAX_CACHED_FLOWS });
+  rowCaches.register(reported);
+
+  // Many reports of one batch are about one flow, and only the last activity of a flow is kept.
+  const activities = new Map<number, { at: number; state: string | null }>();
+  rowCaches.register(activities);
+  rowCaches.beforeCommit(storeActivities);
+
+  function storeActivities(): void {
+    for (const [id, { at, state }] of activities) setActivity.run(at, state, id);
+    activities.clear();
+  }
+
   /** The flow with that id; it must exist. */
   function get(id: number): FlowRow {
     const row = byId.get(id);
@@ -148,6 +171,15 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     require: named.require,
     requireWritable: named.requireWritable,
     findHolder: named.findHolder,
+    /** As `requireWritable`, for a report. @throws AppError not_found. */
+    requireReported(organization: { id: number; name: string }, name: string): ReportedFlow {
+      const key = `${organization.id} ${name}`;
+      const kept = rowCaches.areUsable ? reported.get(key) : undefined;
+      if (kept) return kept;
+      const row = named.requireWritable(organization, name);
+      if (rowCaches.areUsable) reported.set(key, row);
+      return row;
+    },
     get,
     /**
      * The current names of flows by id, archived ones with their suffix; unknown ids are left out. Stored facts name
@@ -201,7 +233,8 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
 
     /** Records a change of a trail of the flow. @param at epoch seconds. @param state the state after the change. */
     touch(flowId: number, at: number, state: string | null): void {
-      setActivity.run(at, state, flowId);
+      if (rowCaches.areUsable) activities.set(flowId, { at, state });
+      else setActivity.run(at, state, flowId);
     },
 
     /** Active flows of an organization; all of them without a window. */

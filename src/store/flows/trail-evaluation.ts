@@ -8,10 +8,12 @@ import { evaluateLegacyArtifact, buildLegacyAttestationStatuses } from "../../do
 import type { State } from "../../domain/compliance/artifact.ts";
 import { evaluateTrail } from "../../domain/compliance/trail.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
+import type { AttestationFact } from "../../domain/compliance/attestation.ts";
 import type { TemplateAttestation } from "../../domain/flow-template/template.ts";
 import type { artifactStore } from "./artifacts.ts";
 import type { attestationStore } from "../attestations/attestations.ts";
 import type { flowStore } from "./flows.ts";
+import type { HotTrail, HotTrails } from "./hot-trails.ts";
 import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import type { TrailRow } from "./trails.ts";
 import type { templateStore } from "./templates.ts";
@@ -23,64 +25,140 @@ type EvaluationParts = {
   templates: ReturnType<typeof templateStore>;
   flows: ReturnType<typeof flowStore>;
   staleness: ReturnType<typeof staleArtifactStore>;
+  hotTrails: HotTrails;
+};
+
+/** A trail without its artifacts and facts. */
+type SubjectRow = {
+  id: number;
+  organization_id: number;
+  flow_id: number;
+  name: string;
+  template_id: number;
+  template_public_id: string;
 };
 
 export function trailEvaluationStore(
   db: Db,
-  { artifacts, attestations, templates, flows, staleness }: EvaluationParts,
+  { artifacts, attestations, templates, flows, staleness, hotTrails }: EvaluationParts,
 ) {
   // Without the text of the template, which may be long and is cached in parsed form.
-  const subject = db.prepare<[number], { flow_id: number; template_id: number; template_public_id: string }>(
-    `SELECT t.flow_id, t.template_id, tpl.public_id AS template_public_id
-     FROM trails t JOIN templates tpl ON tpl.id = t.template_id WHERE t.id = ?`,
-  );
+  const subjectBy = <Key extends unknown[]>(condition: string) =>
+    db.prepare<Key, SubjectRow>(
+      `SELECT t.id, t.organization_id, t.flow_id, t.name, t.template_id, tpl.public_id AS template_public_id
+       FROM trails t JOIN templates tpl ON tpl.id = t.template_id WHERE ${condition}`,
+    );
+  const byId = subjectBy<[number]>("t.id = ?");
+  const byName = subjectBy<[number, string]>("t.flow_id = ? AND t.name = ?");
   const setVerdict = db.prepare(
     "UPDATE trails SET state = ?, compliance_json = ?, reasons_json = ?, last_modified_at = ? WHERE id = ?",
   );
 
-  /** The verdicts that follow from what is stored now, and the rows they are about. Stores nothing. */
-  function computeVerdicts(trailId: number, at: number) {
-    const trail = subject.get(trailId);
-    if (!trail) throw new Error(`trail ${trailId} is gone`);
-    const facts = attestations.readFacts(trailId);
-    const rows = artifacts.listByTrail(trailId);
+  /** Reads what is stored of a trail. */
+  const read = (row: SubjectRow): HotTrail => ({
+    id: row.id,
+    organizationId: row.organization_id,
+    flowId: row.flow_id,
+    name: row.name,
+    templatePublicId: row.template_public_id,
+    template: templates.getParsed(row.template_id),
+    artifacts: artifacts.listByTrail(row.id),
+    facts: attestations.readFacts(row.id),
+  });
+
+  function load(trailId: number): HotTrail {
+    const row = byId.get(trailId);
+    if (!row) throw new Error(`trail ${trailId} is gone`);
+    return read(row);
+  }
+
+  /** The verdicts that follow from the facts of a trail. Stores nothing. */
+  function evaluateFacts(trail: HotTrail, at: number) {
     const result = evaluateTrail({
-      template: templates.getParsed(trail.template_id),
-      flowTemplateId: trail.template_public_id,
+      template: trail.template,
+      flowTemplateId: trail.templatePublicId,
       evaluatedAt: at,
-      trailAttestations: facts.get(null) ?? [],
-      artifacts: rows.map((row) => ({
+      trailAttestations: trail.facts.get(null) ?? [],
+      artifacts: trail.artifacts.map((row) => ({
         artifactId: row.public_id,
         fingerprint: row.fingerprint,
         referenceName: row.reference_name,
-        attestations: facts.get(row.id) ?? [],
+        attestations: trail.facts.get(row.id) ?? [],
       })),
     });
-    return { flowId: trail.flow_id, rows, result };
+    return { rows: trail.artifacts, result };
+  }
+
+  function store(trail: HotTrail, at: number): TrailStatus {
+    const { rows, result } = evaluateFacts(trail, at);
+    const status = result.compliance_status;
+    setVerdict.run(status.status, JSON.stringify(status), JSON.stringify(result.reasons), at, trail.id);
+    for (const [index, verdict] of result.artifacts.entries()) {
+      const row = rows[index];
+      if (!row) continue;
+      const reasons_json = JSON.stringify(verdict.reasons);
+      const attestations_json = JSON.stringify(verdict.attestationsStatuses);
+      const { state } = verdict;
+      if (row.state === state && row.reasons_json === reasons_json && row.attestations_json === attestations_json)
+        continue;
+      artifacts.setVerdict(row.id, { state, reasons: reasons_json, attestations: attestations_json }, at);
+      Object.assign(row, { state, reasons_json, attestations_json });
+    }
+    flows.touch(trail.flowId, at, status.status);
+    if (rows.length > 0) staleness.markTrail(trail.organizationId, trail.id);
+    return status;
   }
 
   return {
-    computeVerdicts,
+    /** The verdicts that follow from what is stored now, and the rows they are about. Stores nothing. */
+    computeVerdicts: (trailId: number, at: number) => evaluateFacts(load(trailId), at),
+
+    /** The trail that reports name, with everything that its evaluation needs; null when there is none. */
+    find(flowId: number, name: string): HotTrail | null {
+      const kept = hotTrails.find(flowId, name);
+      if (kept) return kept;
+      const row = byName.get(flowId, name);
+      if (!row) return null;
+      const trail = read(row);
+      hotTrails.keep(trail);
+      return trail;
+    },
+
+    /** As `find`, for a trail that exists. */
+    get(trailId: number): HotTrail {
+      const trail = hotTrails.get(trailId) ?? load(trailId);
+      hotTrails.keep(trail);
+      return trail;
+    },
+
     /**
      * Evaluates a trail and everything in it, and stores the verdicts.
      * @param at epoch seconds of the event that caused it (semantics 4.3, evaluated_at).
      */
     evaluate(trailId: number, at: number): TrailStatus {
-      const { flowId, rows, result } = computeVerdicts(trailId, at);
-      const status = result.compliance_status;
-      setVerdict.run(status.status, JSON.stringify(status), JSON.stringify(result.reasons), at, trailId);
-      for (const [index, verdict] of result.artifacts.entries()) {
-        const row = rows[index];
-        if (!row) continue;
-        const reasons = JSON.stringify(verdict.reasons);
-        const entries = JSON.stringify(verdict.attestationsStatuses);
-        if (row.state !== verdict.state || row.reasons_json !== reasons || row.attestations_json !== entries)
-          artifacts.setVerdict(row.id, { state: verdict.state, reasons, attestations: entries }, at);
-      }
-      flows.touch(flowId, at, status.status);
-      staleness.markTrail(trailId);
-      return status;
+      const trail = load(trailId);
+      hotTrails.keep(trail);
+      return store(trail, at);
     },
+
+    /**
+     * As `evaluate`, after an ordinary record (not an override) was bound to the trail (null) or to artifacts of it and
+     * nothing else changed since `find` or `get`: the facts follow from those before.
+     */
+    evaluateRecorded(
+      trail: HotTrail,
+      { fact, targets }: { fact: AttestationFact; targets: readonly (number | null)[] },
+      at: number,
+    ): TrailStatus {
+      for (const target of targets) {
+        const others = trail.facts.get(target)?.filter(({ name }) => name !== fact.name) ?? [];
+        trail.facts.set(target, [...others, fact]);
+      }
+      // Its weight changed.
+      hotTrails.keep(trail);
+      return store(trail, at);
+    },
+
     /**
      * Evaluates an artifact that was reported without a trail, and stores the verdict and the activity of its flow.
      * @param report the expected attestations, and the compliance that the report claimed; null when it claimed none.

@@ -1,5 +1,7 @@
 /** Trails and their append-only history. Only trail-evaluation.ts writes verdicts. */
 import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
+import { composeAttestationEvent } from "../../domain/attestation/event.ts";
+import type { AttestationEventDetail, EventRecord } from "../../domain/attestation/event.ts";
 import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
@@ -29,8 +31,9 @@ export type TrailRow = {
   reasons_json: string;
 };
 
+/** `event_json`: the members of the event, which depend on its type. */
 export type TrailEventRow = { id: number; type: string; timestamp: number; event_json: string };
-/** `event_json` is valid JSON of an object; null for a damaged row. */
+/** `event_json` is valid JSON of an object; null for a damaged event. */
 export type TrailEventText = { type: string; timestamp: number; event_json: string | null };
 
 /** The columns that reports set. */
@@ -55,6 +58,21 @@ const LISTED_TRAILS = selectWithStubs("t", TRAIL_COLUMNS.split(", "), [
   "external_urls_json",
   "user_data_json",
 ]);
+
+/** An event, with the columns of the record that it names. They are null where no such record exists. */
+type StoredEvent = TrailEventRow & { attestation_id: number | null; attestation_type: string } & Omit<
+    EventRecord,
+    "type"
+  >;
+
+const EVENTS = `SELECT te.id, te.type, te.timestamp, te.event_json, te.attestation_id, att.public_id, att.name,
+    att.type AS attestation_type, att.is_compliant, att.artifact_fingerprint, att.git_commit_info_json,
+    att.repo_info_json
+  FROM trail_events te LEFT JOIN attestations att ON att.id = te.attestation_id`;
+/** About the size of the members that an event takes from its record, without commit and repository. */
+const EVENT_OVERHEAD_BYTES = 250;
+/** What readers get of an event whose record is damaged or gone: a text that is not JSON. */
+const DAMAGED_EVENT = "";
 
 export type TrailFilter = {
   organizationId: number;
@@ -102,21 +120,20 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     "SELECT template_id FROM trails WHERE flow_id = ? ORDER BY id DESC LIMIT 1",
   );
   const insertEvent = db.prepare(
-    "INSERT INTO trail_events (trail_id, type, timestamp, event_json) VALUES (?, ?, ?, ?)",
+    "INSERT INTO trail_events (trail_id, type, timestamp, event_json, attestation_id) VALUES (?, ?, ?, ?, ?)",
   );
-  const events = db.prepare<[number], TrailEventRow>(
-    "SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id",
-  );
-  const eventWindow = db.prepare<[number, number, number], TrailEventRow>(
-    "SELECT id, type, timestamp, event_json FROM trail_events WHERE trail_id = ? ORDER BY id LIMIT ? OFFSET ?",
+  const events = db.prepare<[number], StoredEvent>(`${EVENTS} WHERE te.trail_id = ? ORDER BY te.id`);
+  const eventWindow = db.prepare<[number, number, number], StoredEvent>(
+    `${EVENTS} WHERE te.trail_id = ? ORDER BY te.id LIMIT ? OFFSET ?`,
   );
   const eventCount = db.prepare<[number], number>("SELECT count(*) FROM trail_events WHERE trail_id = ?").pluck();
-  const eventTexts = db.prepare<[number], TrailEventText>(
-    `SELECT type, timestamp, CASE WHEN json_valid(event_json) THEN event_json END AS event_json
-     FROM trail_events WHERE trail_id = ? ORDER BY id`,
-  );
   const eventBytes = db
-    .prepare<[number], number>("SELECT coalesce(sum(octet_length(event_json)), 0) FROM trail_events WHERE trail_id = ?")
+    .prepare<[number], number>(
+      `SELECT coalesce(sum(octet_length(te.event_json)
+         + iif(te.attestation_id IS NULL, 0, ${EVENT_OVERHEAD_BYTES}
+             + coalesce(octet_length(att.git_commit_info_json), 0) + coalesce(octet_length(att.repo_info_json), 0))), 0)
+       FROM trail_events te LEFT JOIN attestations att ON att.id = te.attestation_id WHERE te.trail_id = ?`,
+    )
     .pluck();
   const insertRepo = db.prepare("INSERT INTO trail_repos (trail_id, repo_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const repos = db.prepare<[number], { public_id: string }>(
@@ -225,20 +242,33 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     addEvent: (
       trailId: number,
       { type, at, event }: { type: string; at: number; event: Readonly<Record<string, unknown>> },
-    ): void => void insertEvent.run(trailId, type, at, JSON.stringify(event)),
+    ): void => void insertEvent.run(trailId, type, at, JSON.stringify(event), null),
+    /** As `addEvent`, for the record of an attestation with that key. */
+    addAttestationEvent: (
+      trailId: number,
+      { type, at, detail }: { type: string; at: number; detail: AttestationEventDetail },
+      attestationId: number,
+    ): void => void insertEvent.run(trailId, type, at, JSON.stringify(detail), attestationId),
     /** The history, oldest first. */
-    listEvents: (trailId: number): TrailEventRow[] => events.all(trailId),
+    listEvents: (trailId: number): TrailEventRow[] => events.all(trailId).map(toEvent),
     /** A part of the history, oldest first. */
     listEventWindow: (trailId: number, { limit, offset }: { limit: number; offset: number }): TrailEventRow[] =>
-      eventWindow.all(trailId, limit, offset),
+      eventWindow.all(trailId, limit, offset).map(toEvent),
     /** How many events the history has. */
     countEvents: (trailId: number): number => eventCount.get(trailId) ?? 0,
     /** Size of the history in bytes. */
     countEventBytes: (trailId: number): number => eventBytes.get(trailId) ?? 0,
     /** The history, oldest first, as texts to pass on. */
-    listEventTexts: (trailId: number): TrailEventText[] => eventTexts.all(trailId),
+    listEventTexts: (trailId: number): TrailEventText[] =>
+      events.all(trailId).map((row) => {
+        const { type, timestamp, event_json } = toEvent(row);
+        const isValid = row.attestation_id === null ? isJson(event_json) : event_json !== DAMAGED_EVENT;
+        return { type, timestamp, event_json: isValid ? event_json : null };
+      }),
     /** As `listEvents`, row by row: the history may exceed the memory. */
-    iterateEvents: (trailId: number): IterableIterator<TrailEventRow> => events.iterate(trailId),
+    *iterateEvents(trailId: number): IterableIterator<TrailEventRow> {
+      for (const row of events.iterate(trailId)) yield toEvent(row);
+    },
     /** @returns whether the trail did not name that repository before. */
     addRepo: (trailId: number, repoId: number): boolean => insertRepo.run(trailId, repoId).changes > 0,
     /** Public ids of the repositories that reports to the trail named. */
@@ -278,6 +308,29 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       return counting.get(values)?.n ?? 0;
     },
   };
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** An event with the members of the record that it names. */
+function toEvent(row: StoredEvent): TrailEventRow {
+  const { id, type, timestamp, event_json, attestation_id, attestation_type, ...record } = row;
+  const stored = { id, type, timestamp, event_json };
+  if (attestation_id === null) return stored;
+  if (row.public_id === null) return { ...stored, event_json: DAMAGED_EVENT };
+  try {
+    const detail = JSON.parse(event_json) as AttestationEventDetail;
+    return { ...stored, event_json: composeAttestationEvent({ ...record, type: attestation_type }, detail) };
+  } catch {
+    return { ...stored, event_json: DAMAGED_EVENT };
+  }
 }
 
 const STATE_LITERALS: Readonly<Record<TrailState, string>> = {

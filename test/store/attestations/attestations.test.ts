@@ -142,7 +142,7 @@ test("an override reported before the artifact overrides that artifact's own rec
 });
 
 test("records wait for a name and a commit, and keep waiting for further artifacts", () => {
-  const { t, attestations, made } = world();
+  const { t, attestations, made, bind } = world();
   const waiting = (name: string, commit = COMMIT, target = "app") => {
     const { id } = made(name, { git_commit: commit, target_artifacts_json: JSON.stringify([target]) });
     attestations.addPendingBinding(id, { trailId: t.id, referenceName: target, commit });
@@ -153,6 +153,7 @@ test("records wait for a name and a commit, and keep waiting for further artifac
   waiting("a", "d".repeat(40));
   waiting("a", COMMIT, "db");
   const byFingerprint = made("c", { artifact_fingerprint: FINGERPRINT }).id;
+  bind(byFingerprint, "c");
   const candidates = (referenceName: string | null, fingerprint = FINGERPRINT) =>
     attestations.listBindingCandidates(t.id, { fingerprint, referenceName, gitCommit: COMMIT }).map(({ id }) => id);
   assert.equal(candidates("app"), [a, again, other, byFingerprint]);

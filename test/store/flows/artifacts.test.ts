@@ -121,9 +121,10 @@ test("finds the latest commit, and that of a branch in the commit or in the list
 });
 
 test("lists binding candidates in the order of their reports, each once", () => {
-  const { store, flow, trail, attestation } = opened();
+  const { store, flow, trail, artifact, attestation } = opened();
   const f = flow("f");
   const t = trail(f.id, "t");
+  const reported = artifact(f.id, t.id, F0);
   const [sha1, other] = ["1".repeat(40), "2".repeat(40)];
   const wait = (name: string, commit: string) => {
     const { id } = attestation(f.id, t.id, name, {
@@ -136,6 +137,7 @@ test("lists binding candidates in the order of their reports, each once", () => 
   };
   const first = wait("a", sha1);
   const second = attestation(f.id, t.id, "b", { scope: "artifact", artifact_fingerprint: F0 }).id;
+  store.attestations.bindToArtifact({ trailId: t.id, artifactId: reported }, { id: second, name: "b" });
   const third = wait("c", sha1);
   wait("d", other);
   const of = (fingerprint: string, referenceName: string | null, gitCommit = sha1) =>

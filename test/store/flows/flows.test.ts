@@ -2,6 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { AppError } from "../../../src/errors.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
+import { createRowCaches } from "../../../src/store/db/row-caches.ts";
 import { flowStore } from "../../../src/store/flows/flows.ts";
 import { staleArtifactStore } from "../../../src/store/environments/stale-artifacts.ts";
 import type { FlowRow } from "../../../src/store/flows/flows.ts";
@@ -217,7 +218,8 @@ function plans(): Map<string, string[]> {
     },
   }) as Db;
   const sources = { now: () => 0, newId: () => "" };
-  flowStore(watched, sources, staleArtifactStore(db));
+  const rowCaches = createRowCaches(db);
+  flowStore(watched, sources, { staleness: staleArtifactStore(db, rowCaches), rowCaches });
   templateStore(watched, sources);
   return new Map(
     statements.map((sql) => {

@@ -1,0 +1,71 @@
+/**
+ * Caches of rows that writes read again and again: flows, trails with their facts, series of attestations.
+ *
+ * Invariants: an entry is used inside a batch of the writer only, and equals what a query would return at that moment.
+ * So everything that could make an entry wrong empties all caches: a rollback, a commit of another connection, a change
+ * on this connection outside of a batch, and every write that does not promise to keep them right (group-commit.ts).
+ */
+import type { Db } from "./types.ts";
+
+export type RowCaches = {
+  /** Whether entries may be used: a batch is running. */
+  readonly areUsable: boolean;
+  /** Adds a cache: `clear` drops all its entries. */
+  register(cache: { clear(): void }): void;
+  /** Registers what runs after each write, or after several, and in any case before their commit. */
+  beforeCommit(work: () => void): void;
+  /** A batch begins; its transaction holds the write lock. */
+  begin(): void;
+  /** Runs everything that was registered with `beforeCommit`. */
+  flush(): void;
+  clear(): void;
+  /** Runs a write that may change any row. It uses no entry, and none is left after it. */
+  bypass<T>(work: () => T): T;
+  /** A batch ended, committed or not. */
+  end(): void;
+};
+
+export function createRowCaches(db: Db): RowCaches {
+  // The number of rows that this connection ever changed, and a number that changes with every commit of another one.
+  const totalChanges = db.prepare<[], number>("SELECT total_changes()").pluck();
+  const dataVersion = db.prepare<[], number>("PRAGMA data_version").pluck();
+  const caches: { clear(): void }[] = [];
+  const flushes: (() => void)[] = [];
+  let [lastChanges, lastVersion] = [-1, -1];
+  let areUsable = false;
+
+  function clear(): void {
+    for (const cache of caches) cache.clear();
+  }
+
+  return {
+    get areUsable() {
+      return areUsable;
+    },
+    register: (cache) => void caches.push(cache),
+    beforeCommit: (work) => void flushes.push(work),
+    begin() {
+      const [changes, version] = [totalChanges.get() as number, dataVersion.get() as number];
+      if (changes !== lastChanges || version !== lastVersion) clear();
+      lastVersion = version;
+      areUsable = true;
+    },
+    flush() {
+      for (const work of flushes) work();
+    },
+    clear,
+    bypass(work) {
+      clear();
+      areUsable = false;
+      try {
+        return work();
+      } finally {
+        areUsable = true;
+      }
+    },
+    end() {
+      areUsable = false;
+      lastChanges = totalChanges.get() as number;
+    },
+  };
+}
