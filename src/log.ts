@@ -41,6 +41,39 @@ export function createLogger(options: { level: LogLevel; destination?: LogDestin
   return logger;
 }
 
+/** What `logFlat` writes: no objects, whose parts would have to be searched for credentials. */
+type FlatFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
+
+/**
+ * Writes the same line as the logger's own methods, for flat fields and in half the time. There is one such line for
+ * every request.
+ */
+export function logFlat(
+  logger: Logger,
+  level: "debug" | "info" | "warn" | "error",
+  { fields, message }: { fields: FlatFields; message: string },
+): void {
+  if (!logger.isLevelEnabled(level)) return;
+  // The bindings of a child are kept as JSON text.
+  const parts = logger as unknown as Readonly<Record<symbol, unknown>>;
+  let line = `{"level":"${level}"${formatTimeField()}${parts[chindingsSym] as string}`;
+  for (const name in fields) {
+    const value = fields[name];
+    if (value === undefined) continue;
+    line += `,${quote(name)}:`;
+    if (value !== null && isSecret(name)) line += quote(HIDDEN);
+    else if (typeof value === "string") line += quote(redactText(value));
+    else line += typeof value === "number" && !Number.isFinite(value) ? "null" : String(value);
+  }
+  (parts[streamSym] as LogDestination).write(`${line},"msg":${quote(redactText(message))}}\n`);
+}
+
+const { chindingsSym, streamSym } = pino.symbols as unknown as { chindingsSym: symbol; streamSym: symbol };
+
+/** Characters that stand for themselves in JSON. */
+const NEEDS_NO_ESCAPE = /^[ !#-[\]-~]*$/;
+const quote = (text: string): string => (NEEDS_NO_ESCAPE.test(text) ? `"${text}"` : JSON.stringify(text));
+
 /** Buffered characters that trigger a write: a system call for each line would cost more than formatting it. */
 const FLUSH_CHARS = 16_384;
 /** How long a line stays buffered: unnoticeable for a reader, and all that a killed process loses. */

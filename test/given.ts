@@ -106,6 +106,11 @@ export type ServerOptions = {
   metrics?: AppDependencies["metrics"];
   /** Makes the public ids of records from the time; by default they differ in every run. */
   newId?: (now: number) => string;
+  /**
+   * Serves every request through all middleware (src/http/short-way.ts); unless given, that is decided by
+   * ASSAY_TEST_LONG_WAY=1 in the environment, with which the whole suite passes too.
+   */
+  allTheLongWay?: boolean;
   /** Sends messages of actions; without it they stay in the outbox. */
   sender?: Sender;
   /** Timer of live updates; that of the system unless given. */
@@ -209,6 +214,7 @@ export async function startServer(options: ServerOptions = {}) {
     followsProxies: network.followsProxies ?? false,
     targetProblem: (target) => findTargetProblem(target, []),
     checkResponses: true,
+    allTheLongWay: options.allTheLongWay ?? process.env["ASSAY_TEST_LONG_WAY"] === "1",
     rates: { address: null, key: null, now: () => 0, ...options.rates },
     metrics: options.metrics ?? null,
     ...(options.liveTimer ? { liveTimer: options.liveTimer } : {}),

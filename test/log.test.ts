@@ -1,6 +1,7 @@
+import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { bufferedDestination, createLogger, redact } from "../src/log.ts";
+import { bufferedDestination, createLogger, logFlat, redact } from "../src/log.ts";
 
 const capture = (level: "trace" | "info" | "error" = "trace") => {
   const lines: string[] = [];
@@ -10,6 +11,36 @@ const capture = (level: "trace" | "info" | "error" = "trace") => {
 };
 
 const lines = suite("log: lines");
+
+lines("flat fields give the line that the logger itself writes", () => {
+  const text = fc.oneof(
+    fc.string({ unit: "binary" }),
+    fc.constantFrom('a"b\\c', "\u2028", "Bearer abc", "key=1&token=x", "eyJhbGciOi.eyJhbGciOi.x", "x".repeat(20_000)),
+  );
+  const value = fc.oneof(text, fc.double(), fc.integer(), fc.boolean(), fc.constantFrom(null, undefined));
+  const name = fc.oneof(fc.constantFrom("path", "actor", "status", "api_key", "session", "key", "client"), fc.string());
+  const clock = Date.now;
+  Date.now = () => 1_700_000_000_123;
+  try {
+    fc.assert(
+      fc.property(fc.dictionary(name, value), text, fc.boolean(), (fields, message, isChild) => {
+        const { logger, lines: written } = capture("info");
+        const used = isChild ? logger.child({ part: "a", token: "b" }) : logger;
+        for (const level of ["debug", "info", "warn", "error"] as const) {
+          written.length = 0;
+          used[level](fields, message);
+          const expected = [...written];
+          written.length = 0;
+          logFlat(used, level, { fields, message });
+          assert.equal(written, expected);
+        }
+      }),
+      { seed: 3, numRuns: 300 },
+    );
+  } finally {
+    Date.now = clock;
+  }
+});
 
 lines("the time is that of the line, across a change of the second", () => {
   const { logger, entries } = capture();

@@ -1,6 +1,6 @@
 /**
  * A bounded cache that evicts the least recently used entry first. Every bounded cache of the server is one of these,
- * so that all of them evict alike. A cache that every write invalidates is a read cache (store/db/read-cache.ts).
+ * so that all of them evict alike. One whose entries end with a change is a read cache (store/db/read-cache.ts).
  */
 export type Lru<Key, Value> = {
   readonly size: number;

@@ -8,6 +8,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { createLru } from "../domain/lru.ts";
 import { createRangeMatcher, normalizeAddress } from "../domain/network/ip-ranges.ts";
 
 /** The proxies that the operator trusts: ranges of addresses, and every process that can open the Unix socket. */
@@ -69,7 +70,15 @@ export function resolvePeer(
 }
 
 /** The other end of a connection, proxy or client, in the form of `Peer.address`. */
-export const socketAddress = (socket: Socket): string => parseAddress(socket.remoteAddress ?? "") ?? UNKNOWN;
+export function socketAddress(socket: Socket): string {
+  const known = addresses.get(socket);
+  if (known !== undefined) return known;
+  const address = parseAddress(socket.remoteAddress ?? "") ?? UNKNOWN;
+  // A closed connection has none; an open one keeps its address.
+  if (address !== UNKNOWN) addresses.set(socket, address);
+  return address;
+}
+const addresses = new WeakMap<Socket, string>();
 
 const peers = new WeakMap<IncomingMessage, Peer>();
 
@@ -174,9 +183,16 @@ const parseHost = (text: string | undefined): string | null =>
 
 /** A host as URLs write it: in lower case, without the default port of the scheme; null for an invalid one. */
 function normalizeHost(text: string, scheme: Scheme): string | null {
+  const key = `${scheme}://${text}`;
+  const known = hosts.get(key);
+  if (known !== undefined) return known;
   const url = `${scheme}://${parseHost(text) ?? ""}`;
-  return URL.canParse(url) ? new URL(url).host : null;
+  const host = URL.canParse(url) ? new URL(url).host : null;
+  hosts.set(key, host, key.length);
+  return host;
 }
+/** Clients keep sending the same few; what they invent does not fill the memory. */
+const hosts = createLru<string, string | null>({ maxEntries: 100, maxWeight: 10_000 });
 
 const joinHeader = (header: string | string[] | undefined): string =>
   Array.isArray(header) ? header.join(",") : (header ?? "");

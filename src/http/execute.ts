@@ -28,7 +28,8 @@ export async function execute<Context, M extends Membership>(
 ): Promise<Reply> {
   let isPublished = false;
   try {
-    const context = server.createContext(confirmsFirst ? confirm() : request);
+    const initial = confirmsFirst ? confirm() : request;
+    const context = server.createContext(initial);
     const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
     if (staged) {
       await server.evidence.publish([staged]);
@@ -37,7 +38,8 @@ export async function execute<Context, M extends Membership>(
     if (isReading(operation)) return server.read(() => operation.handle(context, input, prepared));
     const written = await server.write(
       () => {
-        const current = server.updateContext(context, operation.alreadyStored?.(prepared) ? request : confirm());
+        const confirmed = operation.alreadyStored?.(prepared) ? initial : confirm();
+        const current = confirmed === initial ? context : server.updateContext(context, confirmed);
         const reply = operation.handle(current, input, prepared);
         if (operation.audit && !("unaudited" in reply)) server.audit(current);
         return { reply, context: current };

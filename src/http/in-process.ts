@@ -126,6 +126,7 @@ async function run<Context, M extends Membership>(
     requestId,
     principal,
     membership: null,
+    accessVersion: null,
     operationId: operation.id,
     event: operation.audit,
     path: pathOf(operation.path, texts),

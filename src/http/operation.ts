@@ -147,10 +147,13 @@ export type JsonReply =
       body: unknown;
       headers?: Record<string, string>;
       unaudited?: true;
-      /** The answer changes with time alone, so the response cache must not keep it. */
-      timeDependent?: true;
+      /**
+       * Of a `cacheable` operation: the trails (row ids) and artifacts (fingerprints) that the answer was read from. It
+       * is kept until one of them changes, or anything else that answers depend on. Absent: it is not kept.
+       */
+      dependsOn?: readonly (number | string)[];
     }
-  | { status: 200; texts: readonly string[] };
+  | { status: 200; texts: readonly string[]; dependsOn?: readonly (number | string)[] };
 /** What a handler answers: JSON, a file, or a file that is produced while it is sent. Refusals are thrown AppErrors. */
 export type Reply = JsonReply | { status: 200; download: Download } | { status: 200; stream: Stream };
 
@@ -275,8 +278,8 @@ type Operation<
    */
   matchesParams?(params: Readonly<Record<string, string>>): boolean;
   /**
-   * For a GET whose answer depends on path, query and database only, not on the clock and not on the principal: the
-   * answer may be sent again until the next write.
+   * For a GET whose answer depends on path, query and database only, not on the clock and not on the principal: an
+   * answer that states what it `dependsOn` may be sent again until that changes.
    */
   cacheable?: true;
   /**

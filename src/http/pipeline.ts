@@ -60,7 +60,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
       staged: body.staged,
     });
     const sent = await sendReply(exchange, reply);
-    if (sent && !("timeDependent" in reply)) cache?.keep(sent);
+    if (sent && "dependsOn" in reply && reply.dependsOn) cache?.keep(sent, reply.dependsOn);
   } finally {
     body.lease?.release();
   }
@@ -78,30 +78,32 @@ function confirm<Context, M extends Membership>(
     : reauthorize(exchange.server, exchange.operation, { request, organization: organizationOf(exchange) });
 }
 
-/**
- * The place of this answer in the response cache; null if the operation is not cacheable. Called in the turn in which
- * `authorize` compared the cache with the database: `state` is of that moment.
- */
+/** The place of this answer in the response cache; null if the operation is not cacheable. */
 function cacheOf<Context, M extends Membership>(
   { server, operation, ctx }: Exchange<Context, M>,
   { membership, baseUrl }: RequestContext<M>,
 ) {
   if (!operation.cacheable || hasBody(ctx.req)) return null;
   const { responseCache } = server;
-  const { state } = responseCache;
-  const key = `answer ${membership?.organizationId} ${baseUrl} ${ctx.url}`;
-  const keep = (answer: Representation): void => responseCache.set(key, answer, { chars: charactersOf(answer), state });
+  const version = responseCache.version();
+  const key = `${membership?.organizationId} ${baseUrl} ${ctx.url}`;
   return {
-    keep,
+    /** Keeps an answer until one of the subjects changes. */
+    keep: (answer: Representation, dependsOn: readonly (number | string)[]): void =>
+      responseCache.set(key, { answer, dependsOn } satisfies Kept, { chars: charactersOf(answer), version, dependsOn }),
     /** Sends the cached answer. @returns false if there is none. */
     async send(): Promise<boolean> {
-      const answer = responseCache.get(key) as Representation | undefined;
-      if (answer === undefined) return false;
+      const kept = responseCache.get(key) as Kept | undefined;
+      if (kept === undefined) return false;
+      const { answer, dependsOn } = kept;
       const before = charactersOf(answer);
       await sendRepresentation(ctx, answer);
       // It grew if this was the first client that accepts gzip.
-      if (charactersOf(answer) !== before) keep(answer);
+      const chars = charactersOf(answer);
+      if (chars !== before) responseCache.set(key, kept, { chars, version, dependsOn });
       return true;
     },
   };
 }
+
+type Kept = { answer: Representation; dependsOn: readonly (number | string)[] };

@@ -38,8 +38,3 @@ export function literalsUnder(special: string, general: string): Record<string, 
     }),
   );
 }
-
-/** Converts a path to the router's spelling: `/repos/{org}/{repo_name*}` becomes `/repos/:org/*repo_name`. */
-export function routerPath(path: string): string {
-  return path.replace(/\{(\w+)(\*?)\}/g, (_all, name: string, rest: string) => (rest ? `*${name}` : `:${name}`));
-}

@@ -38,6 +38,11 @@ export type RequestContext<M extends Membership = Membership> = {
   readonly principal: Principal | null;
   /** null for operations outside an organization. */
   readonly membership: M | null;
+  /**
+   * `accessVersion` when the request was authorized by an API key: while it is the same, so are the rights. null if
+   * rights have to be read anew: sessions also end by time.
+   */
+  readonly accessVersion: number | null;
   readonly operationId: string;
   /** Name of the audit event, null for operations that change nothing. */
   readonly event: string | null;
@@ -68,12 +73,14 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   authenticate(keyDigest: string): Principal | null;
   /** The browser session of the request's cookie, with the CSRF token that its changes must send; null without one. */
   findSession(ctx: Koa.Context): { principal: Principal; csrfToken: string } | null;
-  /** null if the organization does not exist. May come from a cache that every write invalidates. */
+  /** null if the organization does not exist. May come from a cache that is as current as `accessVersion`. */
   findMembership(principal: Principal, organization: string): M | null;
   /** The endpoint that the path of a `signed` operation names; null if there is none. */
   findSignedEndpoint(kind: string, params: Readonly<Record<string, string>>): SignedEndpoint<M> | null;
   /** Whether the principal's key or session has not been revoked or deleted. Read anew, inside a write too. */
   isCredentialValid(principal: Principal): boolean;
+  /** The version of everything that `authenticate` and `findMembership` read; valid inside a write too. */
+  accessVersion(): number;
   /** As `findMembership`, but read anew, inside a write too. */
   readMembership(principal: Principal, organization: string): M | null;
   /** What handlers of this request work with. */
@@ -88,11 +95,15 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   audit(context: Context): void;
   /** Waits, after the commit, for follow-up work that the answer must show as done. */
   afterCommit(context: Context): Promise<void>;
-  /** Answers of `cacheable` operations; any write invalidates all of them (store/db/read-cache.ts). */
+  /** Answers of `cacheable` operations, while they are current (store/db/read-cache.ts). */
   responseCache: {
-    readonly state: number;
+    version(): number;
     get(key: string): unknown;
-    set(key: string, value: unknown, size: { chars: number; state: number }): void;
+    set(
+      key: string,
+      value: unknown,
+      options: { chars: number; version: number; dependsOn: readonly (number | string)[] },
+    ): void;
   };
   evidence: EvidenceStage;
   /** Bounds the large bodies that are in memory at the same time. */

@@ -2,6 +2,7 @@
  * The composition root: combines opened parts into an application that can listen. The server (instance.ts opens and
  * closes the parts), the command line and the tests build it here and nowhere else.
  */
+import type { IncomingMessage } from "node:http";
 import { contextFactory } from "../api/context.ts";
 import type { LargeReportRecorder, OperationContext, OrgMembership, PolicyPreviewer } from "../api/context.ts";
 import { operations } from "../api/index.ts";
@@ -29,12 +30,14 @@ import { openApiDocument } from "../http/openapi/document.ts";
 import { createCallers } from "../http/in-process.ts";
 import { limitByAddress, createRateLimits } from "../http/rate-limits.ts";
 import { createRequestBoundary } from "../http/request-boundary.ts";
-import { mountOperations } from "../http/router.ts";
+import { createRouter, mountOperations } from "../http/router.ts";
 import type { ServerContext } from "../http/server-context.ts";
+import { createShortWay } from "../http/short-way.ts";
 import type { JobRunner } from "../jobs/job-runner.ts";
 import { schemaVersion } from "../store/db/database.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import { createReadCache } from "../store/db/read-cache.ts";
+import { watchVersions } from "../store/db/versions.ts";
 import type { Db, SchemaSources } from "../store/db/types.ts";
 import type { Store } from "../store/index.ts";
 import { apiReference } from "../web/api-reference.ts";
@@ -86,19 +89,20 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
    * null: nothing is measured. `key` grants access to /metrics on this listener; null: the page does not exist here.
    */
   metrics: { metrics: Metrics; key: string | null } | null;
+  /** Serve every request through all middleware, to test that the short way does the same. */
+  allTheLongWay?: boolean;
   /** Of live updates; that of the system unless given. */
   liveTimer?: Timer;
 };
 
 /** The Koa application over opened parts. */
 export function createApp(dependencies: AppDependencies): App {
-  const { basePath = null } = dependencies;
-  const readCache = createReadCache(dependencies.db);
-  const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, readCache);
+  const versions = watchVersions(dependencies.db);
+  const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, versions);
   const browser = createBrowserPages(dependencies, {
     authenticateSession,
     liveVersion: (subject) => live.versionOf(subject),
-    databaseState: () => readCache.refresh(),
+    databaseState: versions.state,
     countRequest: ({ keyPublicId }) => rates.countKey(keyPublicId),
     createCaller: (ctx, principal) =>
       callers({
@@ -113,7 +117,7 @@ export function createApp(dependencies: AppDependencies): App {
     ...authenticator,
     findSession: browser.sessionOf,
     findSignedEndpoint: (kind, { hook_uid = "" }) => inboundWebhookEndpoint(dependencies.store, kind, hook_uid),
-    responseCache: readCache,
+    responseCache: createReadCache(versions),
     ...createContextFactory(dependencies),
     ...transactionHooks(dependencies),
     evidence: dependencies.evidence,
@@ -121,16 +125,32 @@ export function createApp(dependencies: AppDependencies): App {
     largeJson: dependencies.largeJson,
     ensureWritable: (bytes) => dependencies.diskGuard.ensureWritable(bytes),
     ...requestHooks(dependencies),
-    resolveBaseUrl(request) {
-      const origin = dependencies.followsProxies ? peerOf(request).origin : null;
-      return origin === null ? dependencies.baseUrl : `${origin}${basePath ?? ""}`;
-    },
+    resolveBaseUrl: baseUrlResolver(dependencies),
     rateLimits: rates,
     checkResponses: dependencies.checkResponses,
   };
   const callers = createCallers(context);
+  const live = createLive({
+    ...liveSubjects({ store: dependencies.store, sessionOf: browser.sessionOf, ...authenticator }),
+    databaseState: versions.state,
+    timer: dependencies.liveTimer ?? systemTimer,
+    onError: (error) => dependencies.logger.error({ err: error }, "live updates could not be looked up"),
+  });
+  return assemble(dependencies, context, { browser, live });
+}
+
+/** What a request passes, from the outside to the operations. */
+function assemble(
+  dependencies: AppDependencies,
+  context: ServerContext<OperationContext, OrgMembership>,
+  { browser, live }: { browser: ReturnType<typeof createBrowserPages>; live: ReturnType<typeof createLive> },
+): App {
+  const { basePath = null } = dependencies;
+  const rates = context.rateLimits;
   const app = emptyApp(dependencies);
-  app.use(createRequestBoundary(context));
+  const boundary = createRequestBoundary(context);
+  const find = createRouter(operations);
+  app.use(boundary);
   if (basePath !== null) app.use(stripBasePath(basePath));
   app.use(createHealthProbes(dependencies.readiness));
   if (basePath !== null) app.use(requireBasePath(basePath));
@@ -140,16 +160,20 @@ export function createApp(dependencies: AppDependencies): App {
   app.use(apiReference());
   app.use(browser.renew);
   app.use(browser.serve);
-  const live = createLive({
-    ...liveSubjects({ store: dependencies.store, sessionOf: browser.sessionOf, ...authenticator }),
-    databaseState: () => readCache.refresh(),
-    timer: dependencies.liveTimer ?? systemTimer,
-    onError: (error) => dependencies.logger.error({ err: error }, "live updates could not be looked up"),
-  });
   app.use((ctx, next) => (ctx.path === "/live" ? live.serve(ctx) : next()));
-  app.use(mountOperations(context));
+  app.use(mountOperations(context, find));
   app.use(refuseUnknownPath);
-  return app;
+  if (dependencies.allTheLongWay) return app;
+  const shortWay = createShortWay({ app, server: context, find, boundary, basePath });
+  return Object.assign(app, { callback: () => shortWay });
+}
+
+/** The public URL as a request reached it: that of its trusted proxy, or the configured one. */
+function baseUrlResolver({ baseUrl, followsProxies = false, basePath }: AppDependencies) {
+  return (request: IncomingMessage): string => {
+    const origin = followsProxies ? peerOf(request).origin : null;
+    return origin === null ? baseUrl : `${origin}${basePath ?? ""}`;
+  };
 }
 
 /** The application of a listener that serves metrics only, to every client that can connect. */

@@ -1,4 +1,5 @@
 import type { RequestEntry } from "../http/request-entry.ts";
+import { logFlat } from "../log.ts";
 import type { Logger } from "../log.ts";
 
 /**
@@ -16,10 +17,11 @@ export function logRequest(logger: Logger, entry: RequestEntry): void {
   const isOpenEnded = OPEN_ENDED_ROUTES.includes(entry.route ?? "");
   const slow = !isOpenEnded && entry.duration_ms > 1000 * (1 + (entry.bytes_in + entry.bytes_out) / 1_048_576);
   const fields = { ...entry, path, duration_ms: Math.round(entry.duration_ms * 10) / 10 };
-  if (entry.status >= 500) logger.error(fields, "request failed");
-  else if (slow) logger.warn(fields, "slow request");
-  else if (entry.status < 400 && PROBE_ROUTES.includes(entry.route ?? "")) logger.debug(fields, "request");
-  else logger.info(fields, "request");
+  if (entry.status >= 500) logFlat(logger, "error", { fields, message: "request failed" });
+  else if (slow) logFlat(logger, "warn", { fields, message: "slow request" });
+  else if (entry.status < 400 && PROBE_ROUTES.includes(entry.route ?? ""))
+    logFlat(logger, "debug", { fields, message: "request" });
+  else logFlat(logger, "info", { fields, message: "request" });
 }
 
 /** Routes of streams that last as long as a page is open. */

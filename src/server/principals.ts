@@ -8,56 +8,100 @@ import type { SessionHolder } from "../store/accounts/sessions.ts";
 import { WEBHOOK_KINDS } from "../store/notifications/inbound-webhooks.ts";
 import type { Store } from "../store/index.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
-import type { ReadCache } from "../store/db/read-cache.ts";
+import type { Versions } from "../store/db/versions.ts";
 import type { Principal, SignedEndpoint, ServerContext } from "../http/server-context.ts";
 
-/** About the size of a cached principal or membership, in characters; the read cache is bounded by their sum. */
-const CACHED_ENTRY_CHARS = 500;
+/** Keys, sessions and memberships in memory, 1 KB each; above this all are read anew. */
+const MAX_CACHED = 10_000;
+
+/** What was read of one key or session, with the memberships of its principal by name of the organization. */
+type Known<Holder> = { holder: Holder; principal: Principal; memberships: Map<string, OrgMembership> };
 
 /**
- * Authenticates keys and sessions, and finds memberships. Results come from the read cache until anything is written.
- * Whether a key or session has expired is checked on every use.
+ * Authenticates keys and sessions, and finds memberships. What is found is kept until a table that it was read from
+ * changes. Whether a key or session has expired is checked on every use.
  */
 export function createAuthenticator(
   store: Store,
-  readCache: ReadCache,
+  versions: Versions,
 ): Pick<
   ServerContext<OperationContext, OrgMembership>,
-  "authenticate" | "findMembership" | "isCredentialValid" | "readMembership"
+  "authenticate" | "findMembership" | "isCredentialValid" | "readMembership" | "accessVersion"
 > & {
   /** The session of a cookie; null when there is none, or it has expired. */
   authenticateSession(cookie: string): { holder: SessionHolder; principal: Principal } | null;
 } {
-  let state = 0;
-  function cached<T>(key: string, read: () => T): T {
-    const hit = readCache.get(key) as T | undefined;
-    if (hit !== undefined) return hit;
-    const value = read();
-    readCache.set(key, value, { chars: CACHED_ENTRY_CHARS, state });
-    return value;
+  const keys = new Map<string, Known<KeyHolder>>();
+  const sessions = new Map<string, Known<SessionHolder>>();
+  let byPrincipal = new WeakMap<Principal, Map<string, OrgMembership>>();
+  let count = 0;
+  let version = -1;
+
+  function clear(): void {
+    keys.clear();
+    sessions.clear();
+    byPrincipal = new WeakMap();
+    count = 0;
   }
+
+  function refresh(): void {
+    const current = versions.access();
+    if (current === version) return;
+    version = current;
+    clear();
+  }
+
+  /** What is not found is not kept: an attacker can invent keys and names without end. */
+  function keep<Value>(cache: Map<string, Value>, key: string, value: Value): void {
+    if (count >= MAX_CACHED) clear();
+    count += 1;
+    cache.set(key, value);
+  }
+
+  function known<Holder>(
+    cache: Map<string, Known<Holder>>,
+    key: string,
+    read: () => { holder: Holder; principal: Principal } | null,
+  ): Known<Holder> | null {
+    const hit = cache.get(key);
+    if (hit) return hit;
+    const found = read();
+    if (!found) return null;
+    const entry = { ...found, memberships: new Map<string, OrgMembership>() };
+    keep(cache, key, entry);
+    byPrincipal.set(entry.principal, entry.memberships);
+    return entry;
+  }
+
   return {
+    accessVersion: () => versions.access(),
     authenticate(digest) {
-      state = readCache.refresh();
-      const found = cached(`key ${digest}`, () => {
+      refresh();
+      const found = known(keys, digest, () => {
         const holder = store.apiKeys.findHolder(Buffer.from(digest, "hex"));
         return holder && { holder, principal: principalOf(holder) };
       });
       return found && store.apiKeys.recordUse(found.holder) ? found.principal : null;
     },
     authenticateSession(cookie) {
-      state = readCache.refresh();
+      refresh();
       const digest = cookieDigest(cookie);
-      const found = cached(`session ${digest.toString("hex")}`, () => {
+      const found = known(sessions, digest.toString("hex"), () => {
         const holder = store.sessions.findHolder(digest);
         return holder && { holder, principal: userOf(holder) };
       });
       return found && store.sessions.recordUse(found.holder) ? found : null;
     },
-    // Called right after authenticate or authenticateSession, in the same turn of the event loop.
-    findMembership: (principal, name) =>
-      cached(`member ${principal.kind} ${principal.id} ${name}`, () => membershipOf(store, principal, name)),
-    // A write may still be rolled back, so nothing that is read inside one is cached.
+    // Called right after `authenticate`, in the same turn of the event loop.
+    findMembership(principal, name) {
+      const memberships = byPrincipal.get(principal);
+      const hit = memberships?.get(name);
+      if (hit) return hit;
+      const membership = membershipOf(store, principal, name);
+      if (membership && memberships) keep(memberships, name, membership);
+      return membership;
+    },
+    // A write may still be rolled back, so nothing that is read inside one is kept.
     isCredentialValid({ keyPublicId }) {
       const session = parseSessionActorId(keyPublicId);
       return session === null ? store.apiKeys.isUnrevoked(keyPublicId) : store.sessions.isOpen(session);

@@ -313,6 +313,7 @@ function caller(store: Store, now: () => number) {
     if (!operation) throw new Error(`there is no operation ${id}`);
     const context = createContext({
       requestId: "bench-data",
+      accessVersion: null,
       operationId: id,
       event: operation.audit,
       path: operation.path,

@@ -24,6 +24,8 @@ const DENIED = { message: "You don't have permission to access this resource" };
 const PRINCIPAL: Principal = { kind: "user", id: 1, publicId: "p", name: "n", displayName: "n", keyPublicId: "k" };
 
 let isValid = true;
+/** Rises with every look, so that rights are always read anew. */
+let version = 0;
 let role: Role | null = "admin";
 let features: Feature[] = [];
 /** Runs in `prepare`, between the body and the write. */
@@ -99,6 +101,7 @@ const serverContext: ServerContext<Context> = {
   findMembership: membership,
   isCredentialValid: () => isValid,
   readMembership: membership,
+  accessVersion: () => ++version,
   findSignedEndpoint: () => null,
   createContext: (request) => request,
   updateContext: (_context, request) => request,
@@ -106,7 +109,7 @@ const serverContext: ServerContext<Context> = {
   audit: () => void done.push("audited"),
   afterCommit: async () => undefined,
   read: (work) => work(),
-  responseCache: { state: 1, get: () => undefined, set: () => undefined },
+  responseCache: { version: () => 1, get: () => undefined, set: () => undefined },
   evidence: {
     async stage(source) {
       for await (const _chunk of source);

@@ -40,7 +40,7 @@ const common = {
   responses: { 200: { description: "A text", schema: Closed({ name: Type.String(), size: Type.Integer() }) } },
   handle: (): Reply => {
     handled += 1;
-    return { status: 200, texts };
+    return { status: 200, texts, dependsOn: [] };
   },
 } as const;
 const serverContext = (checkResponses: boolean): ServerContext<null> => ({
@@ -55,6 +55,7 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   findSignedEndpoint: () => null,
   isCredentialValid: () => false,
   readMembership: () => null,
+  accessVersion: () => 1,
   createContext: () => null,
   updateContext: () => null,
   write: async (work) => work(),
@@ -62,7 +63,7 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   afterCommit: async () => undefined,
   read: (work) => work(),
   responseCache: {
-    state: 1,
+    version: () => 1,
     get: (key) => cached.get(key)?.value,
     set: (key, value, { chars }) => void cached.set(key, { value, size: chars }),
   },

@@ -60,7 +60,6 @@ const PACKAGES: Record<string, readonly string[]> = {
   "htmx.org": ["web"],
   "d3-scale": ["web"],
   "d3-shape": ["web"],
-  "@koa/router": ["http"],
   "@koa/multer": ["http"],
   "better-sqlite3": ["store"],
   ajv: ["http", "workers"],

@@ -158,6 +158,10 @@ export const plan = (db: Db, sql: string): string[] =>
     ({ detail }) => detail,
   );
 
+/** The program of a statement: its instructions, of which `OpenRead` opens a b-tree (p2) of a database (p3). */
+export const explain = (db: Db, sql: string): { opcode: string; p2: number; p3: number }[] =>
+  db.prepare(`EXPLAIN ${sql}`).all(...placeholders(sql)) as { opcode: string; p2: number; p3: number }[];
+
 /** The steps that scan one of our tables; not those over the JSON of a parameter, or over the page of a subquery. */
 export const scans = (db: Db, sql: string): string[] => plan(db, sql).filter((step) => SCAN.test(step));
 

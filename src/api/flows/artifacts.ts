@@ -153,7 +153,14 @@ export const getArtifactByFingerprint = operation({
     const row =
       fingerprint === null ? null : findRecord(context, { flowId: flow.id, fingerprint }, { ...query, trailId });
     if (!row) throw store.artifacts.notFoundError(params.fingerprint, params.flow_name, organization.name);
-    return { status: 200, body: presentArtifact(context, row) };
+    const body = presentArtifact(context, row);
+    // A prefix may become ambiguous by a report of any other artifact.
+    if (params.fingerprint !== row.fingerprint) return { status: 200, body };
+    return {
+      status: 200,
+      body,
+      dependsOn: row.trail_id === null ? [row.fingerprint] : [row.fingerprint, row.trail_id],
+    };
   },
 });
 

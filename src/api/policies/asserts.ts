@@ -166,10 +166,17 @@ export const assertArtifact = operation({
           ...(allowed.expires_at === null ? {} : { expires_at: allowed.expires_at }),
         },
       },
-      ...(allowed?.expires_at == null ? {} : { timeDependent: true }),
+      // An entry that ends changes the answer by time alone.
+      ...(allowed?.expires_at == null ? { dependsOn: subjectsOf(fingerprint, records) } : {}),
     };
   },
 });
+
+/** What the records of an artifact were read from, for the response cache. */
+const subjectsOf = (fingerprint: string, records: readonly PlacedArtifactRow[]): (number | string)[] => [
+  fingerprint,
+  ...records.flatMap(({ trail_id }) => (trail_id === null ? [] : [trail_id])),
+];
 
 /** The evaluations of all policies. `readSubject` is not called without policies. */
 function evaluatePolicies(

@@ -1,62 +1,41 @@
-/**
- * A read cache that any write, by any connection, invalidates as a whole. So it needs no rules about which write
- * affects which entry.
- */
-import type { Db } from "./types.ts";
+/** Answers in memory, each until something that it depends on changes (versions.ts). */
+import { createLru } from "../../domain/lru.ts";
+import type { Dependency, Versions } from "./versions.ts";
 
-/** Total size of keys and values. Texts dominate; a cached key holder counts as a few hundred characters. */
+/** Total size of keys and values. Texts dominate. */
 const MAX_CHARS = 4 << 20;
+/** Entries of few characters: each costs more memory than they have. */
+const MAX_ENTRIES = 20_000;
 
-export type ReadCache = {
-  /**
-   * Drops all entries if the database changed since the last call.
-   * @returns the current state of the database, for `set`: everything read from now on is of this state or a later one.
-   */
-  refresh(): number;
-  /** The result of the latest `refresh`. */
-  readonly state: number;
-  /** The cached value, else undefined. Call it right after `refresh`, in the same turn of the event loop. */
+type ReadCache = {
+  /** The version of what is read from now on, for `set`. Call it before `get`, in the same turn of the event loop. */
+  version(): number;
+  /** The cached value if it is current, else undefined. */
   get(key: string): unknown;
   /**
-   * Caches a value that was read after a `refresh` that returned `state`, if that still is the state.
-   * @param chars approximate size of the value, without its key.
+   * Caches a value.
+   * @param options.chars approximate size of the value, without its key
+   * @param options.version the result of `version` before anything of the value was read
+   * @param options.dependsOn the trails and artifacts whose changes may change the value; those of any other table do
    */
-  set(key: string, value: unknown, size: { chars: number; state: number }): void;
+  set(key: string, value: unknown, options: { chars: number; version: number; dependsOn: readonly Dependency[] }): void;
 };
 
-export function createReadCache(db: Db): ReadCache {
-  // The number of rows that this connection ever changed, and a number that changes with every commit of another one.
-  const totalChanges = db.prepare<[], number>("SELECT total_changes()").pluck();
-  const dataVersion = db.prepare<[], number>("PRAGMA data_version").pluck();
-  const entries = new Map<string, unknown>();
-  let totalChars = 0;
-  let [lastChanges, lastVersion] = [-1, -1];
-  let state = 0;
-
-  function clear(): void {
-    entries.clear();
-    totalChars = 0;
-  }
-
+export function createReadCache(versions: Pick<Versions, "latest" | "isCurrent">): ReadCache {
+  type Entry = { value: unknown; version: number; dependsOn: readonly Dependency[] };
+  const entries = createLru<string, Entry>({ maxEntries: MAX_ENTRIES, maxWeight: MAX_CHARS });
   return {
-    get state() {
-      return state;
+    version: versions.latest,
+    get(key) {
+      const entry = entries.get(key);
+      if (entry === undefined) return undefined;
+      if (versions.isCurrent(entry.dependsOn, entry.version)) return entry.value;
+      entries.delete(key);
+      return undefined;
     },
-    refresh() {
-      const [changes, version] = [totalChanges.get() as number, dataVersion.get() as number];
-      if (changes === lastChanges && version === lastVersion) return state;
-      [lastChanges, lastVersion] = [changes, version];
-      clear();
-      return (state += 1);
-    },
-    get: (key) => entries.get(key),
-    set(key, value, { chars, state: readAt }) {
+    set(key, value, { chars, version, dependsOn }) {
       // Clients choose keys too: a name in a path may have a hundred thousand characters.
-      const size = key.length + chars;
-      if (readAt !== state || size > MAX_CHARS) return;
-      if (totalChars + size > MAX_CHARS) clear();
-      entries.set(key, value);
-      totalChars += size;
+      entries.set(key, { value, version, dependsOn }, key.length + chars);
     },
   };
 }

@@ -28,6 +28,7 @@ function setUp() {
   const { createContext } = contextFactory({ store, recorder, now: () => clock.at } as OperationContextParts);
   const context = createContext({
     requestId: "r",
+    accessVersion: null,
     principal: { kind: "user", id: 1, publicId: "ada-id", name: "ada", displayName: "Ada", keyPublicId: "k" },
     membership: {
       organizationId,

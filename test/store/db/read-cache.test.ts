@@ -1,105 +1,65 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { openDatabase } from "../../../src/store/db/database.ts";
 import { createReadCache } from "../../../src/store/db/read-cache.ts";
+import type { Dependency } from "../../../src/store/db/versions.ts";
 
 const test = suite("store/db/read-cache");
 
-/** Two connections to one database with a table of texts. */
-function world(body: (setup: ReturnType<typeof open>) => void): void {
-  const directory = mkdtempSync(join(tmpdir(), "assay-cache-"));
-  const setup = open(directory);
-  try {
-    body(setup);
-  } finally {
-    setup.ours.close();
-    setup.other.close();
-    rmSync(directory, { recursive: true, force: true });
-  }
+/** A cache over versions that a test moves by hand. */
+function world() {
+  let latest = 1;
+  const moved = new Map<Dependency, number>();
+  const cache = createReadCache({
+    latest: () => latest,
+    isCurrent: (subjects, since) => subjects.every((subject) => (moved.get(subject) ?? 0) <= since),
+  });
+  const move = (subject: Dependency): void => void moved.set(subject, (latest += 1));
+  const fill = (key: string, dependsOn: readonly Dependency[], chars = 1): void =>
+    cache.set(key, key, { chars, version: cache.version(), dependsOn });
+  return { cache, move, fill };
 }
 
-function open(directory: string) {
-  const [ours, other] = [openDatabase(directory, 1), openDatabase(directory, 1)];
-  const write = (db: typeof ours, name: string) =>
-    db.prepare("INSERT INTO templates (public_id, content) VALUES (?, '')").run(name);
-  const cache = createReadCache(ours);
-  const read = (): unknown => {
-    cache.refresh();
-    return cache.get("k");
-  };
-  const fill = (): void => cache.set("k", "v", { chars: 1, state: cache.refresh() });
-  return { ours, other, write, cache, read, fill };
-}
-
-test("a cached value holds until any connection writes", () => {
-  world(({ ours, other, write, read, fill }) => {
-    assert.is(read(), undefined);
-    fill();
-    assert.equal([read(), read()], ["v", "v"]);
-    write(ours, "a");
-    assert.is(read(), undefined);
-    fill();
-    write(other, "b");
-    assert.is(read(), undefined);
-    fill();
-    assert.is(read(), "v");
-  });
+test("a value is kept until one of its subjects changes", () => {
+  const { cache, move, fill } = world();
+  assert.is(cache.get("a"), undefined);
+  fill("a", [1, "x"]);
+  fill("b", [2]);
+  move(3);
+  assert.equal([cache.get("a"), cache.get("b")], ["a", "b"]);
+  move("x");
+  assert.equal([cache.get("a"), cache.get("b")], [undefined, "b"]);
+  fill("a", [1, "x"]);
+  assert.is(cache.get("a"), "a");
 });
 
-test("a rolled-back write clears it too; reads do not", () => {
-  world(({ ours, write, read, fill }) => {
-    fill();
-    ours.prepare("SELECT count(*) FROM templates").get();
-    assert.is(read(), "v");
-    ours.exec("BEGIN");
-    write(ours, "a");
-    ours.exec("ROLLBACK");
-    assert.is(read(), undefined);
-  });
+test("a value that was read before a change is not given out after it", () => {
+  const { cache, move } = world();
+  const version = cache.version();
+  move(1);
+  cache.set("a", "perhaps old", { chars: 1, version, dependsOn: [1] });
+  assert.is(cache.get("a"), undefined);
 });
 
-test("does not cache a value read before a change", () => {
-  world(({ other, write, cache, read }) => {
-    const state = cache.refresh();
-    write(other, "a");
-    cache.refresh();
-    cache.set("k", "old", { chars: 1, state });
-    assert.is(read(), undefined);
-  });
-});
-
-test("does not cache a value when a change came between refresh and read", () => {
-  world(({ other, write, cache, read }) => {
-    const state = cache.refresh();
-    write(other, "a");
-    cache.set("k", "perhaps old", { chars: 1, state });
-    assert.is(read(), undefined);
-  });
-});
-
-test("never exceeds its limit of characters", () => {
-  world(({ cache }) => {
-    const state = cache.refresh();
-    for (const key of ["a", "b", "c"]) cache.set(key, key, { chars: 1_500_000, state });
-    assert.equal(
-      ["a", "b", "c"].map((key) => cache.get(key)),
-      [undefined, undefined, "c"],
-    );
-  });
+test("never exceeds its limit of characters, and drops what was not used for longest", () => {
+  const { cache, fill } = world();
+  fill("a", [], 1_500_000);
+  fill("b", [], 1_500_000);
+  assert.is(cache.get("a"), "a");
+  fill("c", [], 1_500_000);
+  assert.equal(
+    ["a", "b", "c"].map((key) => cache.get(key)),
+    ["a", undefined, "c"],
+  );
 });
 
 test("counts keys, and does not cache a value larger than the whole cache", () => {
-  world(({ cache }) => {
-    const state = cache.refresh();
-    const [a, b] = ["a".repeat(3_000_000), "b".repeat(3_000_000)];
-    for (const key of [a, b]) cache.set(key, "v", { chars: 1, state });
-    assert.equal({ "get(a)": cache.get(a), "get(b)": cache.get(b) }, { "get(a)": undefined, "get(b)": "v" });
-    cache.set("huge", "v", { chars: 5_000_000, state });
-    assert.equal({ huge: cache.get("huge"), get: cache.get(b) }, { huge: undefined, get: "v" });
-  });
+  const { cache, fill } = world();
+  const [a, b] = ["a".repeat(3_000_000), "b".repeat(3_000_000)];
+  fill(a, []);
+  fill(b, []);
+  assert.equal([cache.get(a), cache.get(b)], [undefined, b]);
+  fill("huge", [], 5_000_000);
+  assert.equal([cache.get("huge"), cache.get(b)], [undefined, b]);
 });
 
 test.run();
