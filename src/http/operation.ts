@@ -71,13 +71,21 @@ export type JsonBody<T extends TSchema = TSchema> = {
   schema: T;
   /** Whether a missing body and the literal `null` are accepted; the handler gets null for both (wire-contract 1.3). */
   optional: boolean;
-  /** How large and how complex the JSON may be. The bytes are always scanned for that, also above `rawAbove`. */
+  /**
+   * How large and how complex the JSON may be. Large bodies are scanned for that while they arrive, also above
+   * `rawAbove`; the others are scanned by what parses them.
+   */
   bounds: JsonBounds;
   /**
    * Bytes above which the body is not parsed here but handed to `prepare` as `Input.rawBody`, for a thread to read:
    * parsing it on the main thread would block every other request. 0 hands over every body, as signed ones need.
    */
   rawAbove?: number;
+  /**
+   * Bytes up to which a body is not scanned while it arrives. For an operation that recognizes bodies by their bytes,
+   * and calls `scanJson` before it passes others to a thread.
+   */
+  scanAbove?: number;
 };
 
 /** A multipart body: one JSON field part and at most one file part (wire-contract 1.3). */
