@@ -141,11 +141,21 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   rawBody: Buffer | null;
 };
 
+/** A JSON body with what was derived from it (representation.ts). It may be sent several times. */
+export type Representation = {
+  readonly text: string | Buffer;
+  readonly etag: string;
+  /** Compressed once, for the first client that accepts it. */
+  gzipped: Buffer | Promise<Buffer> | null;
+};
+
 /**
  * The JSON answer of a handler.
  * - `body`: a value, serialised by the kit.
  * - `texts`: JSON that is text already, as pieces in order. They are joined once, as bytes: an answer of megabytes is
  *   never built as one string.
+ * - `representation`: as `texts`, made for several requests; with its validator, and its compressed form once a client
+ *   wanted that.
  * - `unaudited`: set by a write that needs no audit entry, because it changed nothing worth one or stored the entry
  *   together with the change.
  */
@@ -158,7 +168,8 @@ export type JsonReply =
       /** The answer changes with time alone, so the response cache must not keep it. */
       timeDependent?: true;
     }
-  | { status: 200; texts: readonly string[] };
+  | { status: 200; texts: readonly string[] }
+  | { status: 200; representation: Representation };
 /** What a handler answers: JSON, a file, or a file that is produced while it is sent. Refusals are thrown AppErrors. */
 export type Reply = JsonReply | { status: 200; download: Download } | { status: 200; stream: Stream };
 
