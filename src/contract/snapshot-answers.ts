@@ -27,8 +27,8 @@ import type { Part, Row } from "./snapshot-rows.ts";
 /** Artifacts whose texts are made in one turn: two to four milliseconds. */
 const BLOCK_SIZE = 100;
 
-/** Two or three snapshots of a thousand artifacts. */
-const MAX_KEPT_BYTES = 16 << 20;
+/** Two snapshots of a thousand artifacts. */
+const MAX_KEPT_BYTES = 12 << 20;
 
 /** The JSON text of up to BLOCK_SIZE artifacts, with commas between them. */
 type Block = { bytes: Buffer; digest: Buffer };
