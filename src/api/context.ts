@@ -83,12 +83,14 @@ export type LargeReportRecorder = {
   }): Promise<Recorded>;
   /**
    * Parses the text of a report and records it. The buffer is transferred to the thread. `touch` runs inside a write
-   * and returns whether the report repeats the latest one, so that its digest is enough.
+   * and returns whether the report repeats the latest one, so that its digest is enough. If `digest` is known already,
+   * such a report is not parsed.
    */
   recordRaw(task: {
     environmentId: number;
     report: PhysicalType;
     bytes: Buffer;
+    digest?: string | null;
     touch: (digest: string) => boolean;
     actor: Actor;
     entry: (artifacts: number) => AuditEntry;

@@ -1,6 +1,7 @@
 /**
  * A snapshot as responses show it (semantics 6.5). A snapshot holds up to some thousand artifacts, so everything
- * besides their own rows is read in one statement per kind, and shared values are made once. More than half of a
+ * besides their own rows is read in one statement per kind, and shared values are made once. Whole snapshots are made
+ * in parts and kept (snapshot-answers.ts). More than half of a
  * response is policy decisions, which change only when a flow is renamed: their text is cached across reads, so the
  * response is assembled as text.
  */
@@ -18,9 +19,11 @@ import type {
   EvaluatedArtifactRow,
   ParsedEvaluation,
   ReplacedRow,
+  ShownPolicyRow,
   ShownRecordRow,
   SnapshotRow,
 } from "../store/environments/snapshots.ts";
+import type { PaginationValue } from "../http/schema.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 import { memoize } from "./memoize.ts";
 import { replacementUrl } from "./present-deployment.ts";
@@ -33,7 +36,7 @@ import type {
   SnapshotDeploymentDiff,
   SnapshotResponse,
 } from "./snapshot-shapes.ts";
-import { listParts, listRows, selectRows } from "./snapshot-rows.ts";
+import { listParts, selectRows } from "./snapshot-rows.ts";
 import type { Part, Row, Selection, StoredFacts } from "./snapshot-rows.ts";
 import { UNREADABLE, presentEach } from "./placeholders.ts";
 import type { PolicyEvaluation } from "./policy-evaluation.ts";
@@ -44,33 +47,49 @@ type ArtifactFlow = Static<typeof SnapshotArtifactFlow>;
 type Diff = Static<typeof SnapshotDeploymentDiff>;
 type Dump = Static<typeof PolicyDump>;
 
+/** The keys of the rows that artifacts share. */
+export type SharedKeys = {
+  artifactIds: readonly number[];
+  deploymentIds: readonly number[];
+  flowIds: readonly number[];
+  policyVersionIds: readonly number[];
+};
+
 /** The presenter's context with everything that artifacts share, read for all of them together. */
-type SnapshotContext = PresenterContext & {
+export type SnapshotContext = PresenterContext & {
   records: Map<number, ShownRecordRow>;
   replaced: Map<number, ReplacedRow>;
   /** Current names of flows by key. */
   flowNames: Map<number, string>;
+  policies: Map<number, ShownPolicyRow>;
   /** Rules by the key of the policy version; null for a version that this program cannot read. */
   findDocument(versionId: number): PolicyDocument | null;
   /** Fingerprints of the artifacts that run in an environment now. */
   findFingerprints(environment: EnvironmentRow): Set<string>;
 };
 
+/** A snapshot of an environment. */
+export type SnapshotPlace = { environment: EnvironmentRow; snapshot: SnapshotRow };
+
 /**
- * Presents a snapshot in full: the JSON text of a SnapshotResponse, in pieces. An artifact with a damaged record
+ * Presents a page of a snapshot: the JSON text of a SnapshotResponse, in pieces. An artifact with a damaged record
  * becomes a placeholder and never fails the rest (semantics 9).
- * @param selection a page of the artifacts; null: all of them
  */
-export function presentSnapshot(
-  context: PresenterContext,
-  { environment, snapshot }: { environment: EnvironmentRow; snapshot: SnapshotRow },
-  selection: Selection | null,
-): string[] {
+export function presentSnapshotPage(context: PresenterContext, place: SnapshotPlace, selection: Selection): string[] {
+  const parts = listParts(context, place.environment, place.snapshot);
+  const { rows, pagination } = selectRows(context, parts, selection);
+  const shared = readShared(context, collectKeys(parts, rows));
+  const artifacts = presentSnapshotArtifacts(shared, rows);
+  return [presentHead(shared, place, { parts, rows, pagination }), ...artifacts, "]}"];
+}
+
+/** The JSON text of a SnapshotResponse up to its first artifact. */
+export function presentHead(
+  context: SnapshotContext,
+  { environment, snapshot }: SnapshotPlace,
+  { parts, rows, pagination }: { parts: readonly Part[]; rows: readonly Row[]; pagination: PaginationValue | null },
+): string {
   const { store, organization, urls } = context;
-  const parts = listParts(context, environment, snapshot);
-  const selected = selection && selectRows(context, parts, selection);
-  const rows = selected?.rows ?? parts.flatMap((part) => listRows(context, part));
-  const shared = readShared(context, rows);
   const next =
     snapshot.idx < environment.snapshot_count ? store.snapshots.find(environment.id, snapshot.idx + 1) : null;
   const head: Omit<Snapshot, "artifacts"> = {
@@ -88,20 +107,19 @@ export function presentSnapshot(
     html_url: urls.snapshotPage(organization.name, environment.name, snapshot.idx),
     user_id: snapshot.user_id,
     user_name: snapshot.user_name,
-    applied_policies: presentPolicies(shared, parts, rows),
-    ...(selected ? { pagination: selected.pagination } : {}),
+    applied_policies: presentPolicies(context, parts, rows),
+    ...(pagination ? { pagination } : {}),
   };
-  const artifacts = presentEach(
-    rows,
-    (row) => presentArtifact(shared, row),
-    (row) => [JSON.stringify(presentPlaceholder(row))],
-  );
-  return withMember(head, "artifacts", [
-    "[",
-    ...artifacts.flatMap((pieces, index) => (index === 0 ? pieces : [",", ...pieces])),
-    "]",
-  ]);
+  return `${JSON.stringify(head).slice(0, -1)},"artifacts":[`;
 }
+
+/** The JSON texts of some artifacts, with commas between them, in pieces. */
+export const presentSnapshotArtifacts = (context: SnapshotContext, rows: readonly Row[]): string[] =>
+  presentEach(
+    rows,
+    (row) => presentArtifact(context, row),
+    (row) => [JSON.stringify(presentPlaceholder(row))],
+  ).flatMap((pieces, index) => (index === 0 ? pieces : [",", ...pieces]));
 
 /**
  * The JSON text of a non-empty object with one more member, in pieces.
@@ -114,8 +132,8 @@ const withMember = (value: object, name: string, texts: readonly string[]): stri
 ];
 
 const isNumberList = isListOf(isNumber);
-function readShared(context: PresenterContext, rows: readonly Row[]): SnapshotContext {
-  const { store } = context;
+/** The keys of everything that these artifacts and their snapshots share. */
+export function collectKeys(parts: readonly Part[], rows: readonly Row[]): SharedKeys {
   const artifactIds = new Set<number>();
   const deploymentIds = new Set<number>();
   const flowIds = new Set<number>();
@@ -125,13 +143,30 @@ function readShared(context: PresenterContext, rows: readonly Row[]): SnapshotCo
       flowIds.add(flow_id);
       if (deployment_id !== null) deploymentIds.add(deployment_id);
     }
+  const policyVersionIds = new Set(parts.flatMap((part) => listPolicyVersions(part) ?? []));
+  return {
+    artifactIds: [...artifactIds],
+    deploymentIds: [...deploymentIds],
+    flowIds: [...flowIds],
+    policyVersionIds: [...policyVersionIds],
+  };
+}
+
+/** null for a damaged record. */
+const listPolicyVersions = ({ snapshot }: Part): number[] | null =>
+  readStoredJsonOrNull(snapshot.policy_versions_json, isNumberList);
+
+/** Reads what artifacts share. All of it can change, unlike the artifacts themselves. */
+export function readShared(context: PresenterContext, keys: SharedKeys): SnapshotContext {
+  const { store } = context;
   return {
     store,
     urls: context.urls,
     organization: context.organization,
-    records: store.snapshots.findRecords(artifactIds),
-    replaced: deploymentIds.size === 0 ? new Map() : store.snapshots.findReplaced(deploymentIds),
-    flowNames: store.flows.findPresentNames(flowIds),
+    records: store.snapshots.findRecords(keys.artifactIds),
+    replaced: keys.deploymentIds.length === 0 ? new Map() : store.snapshots.findReplaced(keys.deploymentIds),
+    flowNames: store.flows.findPresentNames(keys.flowIds),
+    policies: store.snapshots.findPolicyVersions(keys.policyVersionIds),
     findDocument: memoize((versionId: number): PolicyDocument | null => {
       try {
         return store.policies.getDocument(versionId);
@@ -306,7 +341,7 @@ function presentPolicies(
   parts: readonly Part[],
   rows: readonly Row[],
 ): Static<typeof AppliedPolicy>[] {
-  const lists = parts.map(({ snapshot }) => readStoredJsonOrNull(snapshot.policy_versions_json, isNumberList));
+  const lists = parts.map(listPolicyVersions);
   const versionIds = new Set(lists.flatMap((ids) => ids ?? []));
   const unreadable = lists.includes(null) ? [UNREADABLE_POLICY] : [];
   if (versionIds.size === 0) return unreadable;
@@ -316,9 +351,8 @@ function presentPolicies(
     for (const { version_id, status } of stored?.evaluation.verdicts ?? [])
       if (status === "NON-COMPLIANT") failing.get(version_id)?.push({ name: row.name, fingerprint: row.fingerprint });
   }
-  const policies = context.store.snapshots.findPolicyVersions(versionIds);
   const shown = [...versionIds].flatMap((id) => {
-    const policy = policies.get(id);
+    const policy = context.policies.get(id);
     if (!policy) return [];
     const document = context.findDocument(id);
     return {

@@ -92,6 +92,7 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
     flow_id: findFlow(row.flow_id).flow.public_id,
     trail_id: row.public_id,
   });
+  const presentMove = createMovePresenter();
   const movesOf = (row: TrailRow): readonly TrailTransitionRow[] => moves.get(row.id) ?? [];
 
   return {
@@ -210,22 +211,29 @@ function assembleEventText({ type, timestamp, event_json }: TrailEventText, orig
   return event_json === "{}" ? head : `${head.slice(0, -1)},${presentEventText(event_json).slice(1)}`;
 }
 
-/** Presents a start or stop of an artifact: an event that follows from environment reports (semantics 2.5). */
-function presentMove(move: TrailTransitionRow) {
-  const hasStopped = move.annotation === "exited";
-  return {
-    type: hasStopped ? ("artifact_stopped_running" as const) : ("artifact_started_running" as const),
-    timestamp: move.timestamp,
-    artifact_id: move.artifact_id,
-    artifact_name: move.filename,
-    artifact_fingerprint: move.fingerprint,
-    template_reference_name: move.reference_name,
-    environment_id: move.environment_id,
-    environment_name: move.environment_name,
-    snapshot_index: move.snapshot_index,
-    replica_number: hasStopped ? move.was : move.now,
-    repo_info: presentEventRepoInfo(readRepoInfo(move.repo_info_json)),
-    git_commit_info: presentCommit(move.git_commit_info_json),
+/**
+ * Presents starts and stops of artifacts: events that follow from environment reports (semantics 2.5). An artifact may
+ * have thousands, with the same commit and repository.
+ */
+function createMovePresenter() {
+  const commitOf = memoize(presentCommit);
+  const repoOf = memoize((text: string | null) => presentEventRepoInfo(readRepoInfo(text)));
+  return (move: TrailTransitionRow) => {
+    const hasStopped = move.annotation === "exited";
+    return {
+      type: hasStopped ? ("artifact_stopped_running" as const) : ("artifact_started_running" as const),
+      timestamp: move.timestamp,
+      artifact_id: move.artifact_id,
+      artifact_name: move.filename,
+      artifact_fingerprint: move.fingerprint,
+      template_reference_name: move.reference_name,
+      environment_id: move.environment_id,
+      environment_name: move.environment_name,
+      snapshot_index: move.snapshot_index,
+      replica_number: hasStopped ? move.was : move.now,
+      repo_info: repoOf(move.repo_info_json),
+      git_commit_info: commitOf(move.git_commit_info_json),
+    };
   };
 }
 

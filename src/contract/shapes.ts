@@ -205,8 +205,11 @@ const withoutNullKeys = (commit: GitCommitInfoValue): GitCommitInfoValue =>
  * Presents a `git_commit_info_json` column; null for null.
  * @throws StoredJsonError for a damaged record
  */
-export const presentCommit = (json: string | null): GitCommitInfoValue | null =>
-  json === null ? null : withoutNullKeys(readStoredJson(json, isCommit));
+export function presentCommit(json: string | null): GitCommitInfoValue | null {
+  if (json === null) return null;
+  const commit = readStoredJson(json, isCommit);
+  return NULL_COMMIT_KEY.test(json) ? withoutNullKeys(commit) : commit;
+}
 
 /** As presentCommit, for a column with a list of commits. */
 export const presentCommits = (json: string | null): GitCommitInfoValue[] | null =>

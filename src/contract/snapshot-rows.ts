@@ -51,6 +51,7 @@ export function listParts({ store }: PresenterContext, environment: EnvironmentR
   });
 }
 
+/** All artifacts of a part. */
 export function listRows(context: PresenterContext, part: Part): Row[] {
   const rows = context.store.snapshots.listEvaluated(part.environment.id, part.snapshot.idx);
   return (part.hasChanges ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({
@@ -59,6 +60,14 @@ export function listRows(context: PresenterContext, part: Part): Row[] {
     stored: readStoredFacts(context, row),
   }));
 }
+
+/** The ids of all artifacts of a part, in the order of `listRows`. */
+export const listKeys = ({ store }: PresenterContext, { environment, snapshot, hasChanges }: Part): number[] =>
+  store.snapshotPages.listKeys({ environment: environment.id, index: snapshot.idx }, { withExited: hasChanges });
+
+/** Artifacts of a part by id, in the order of the ids. */
+export const readRows = (context: PresenterContext, part: Part, ids: readonly number[]): Row[] =>
+  context.store.snapshotPages.listByKeys(ids).map((row) => ({ part, row, stored: readStoredFacts(context, row) }));
 
 /** A page of the artifacts of a snapshot. The members of a logical one follow each other in their order. */
 export function selectRows(

@@ -95,6 +95,7 @@ export function createCallers<Context, M extends Membership>(
         const reply = await run(server, call, { operation: operation as never, input: input as never });
         if ("body" in reply) return withoutJsonText(reply.body) as never;
         if ("texts" in reply) return parseJson(reply.texts.join(""), "The answer") as never;
+        if ("representation" in reply) return parseJson(reply.representation.text, "The answer") as never;
         throw new Error(`${operation.id} answers with a file: use open`);
       },
       async open(operation, input = {}) {

@@ -71,13 +71,21 @@ export type JsonBody<T extends TSchema = TSchema> = {
   schema: T;
   /** Whether a missing body and the literal `null` are accepted; the handler gets null for both (wire-contract 1.3). */
   optional: boolean;
-  /** How large and how complex the JSON may be. The bytes are always scanned for that, also above `rawAbove`. */
+  /**
+   * How large and how complex the JSON may be. Large bodies are scanned for that while they arrive, also above
+   * `rawAbove`; the others are scanned by what parses them.
+   */
   bounds: JsonBounds;
   /**
    * Bytes above which the body is not parsed here but handed to `prepare` as `Input.rawBody`, for a thread to read:
    * parsing it on the main thread would block every other request. 0 hands over every body, as signed ones need.
    */
   rawAbove?: number;
+  /**
+   * Bytes up to which a body is not scanned while it arrives. For an operation that recognizes bodies by their bytes,
+   * and calls `scanJson` before it passes others to a thread.
+   */
+  scanAbove?: number;
 };
 
 /** A multipart body: one JSON field part and at most one file part (wire-contract 1.3). */
@@ -133,11 +141,21 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   rawBody: Buffer | null;
 };
 
+/** A JSON body with what was derived from it (representation.ts). It may be sent several times. */
+export type Representation = {
+  readonly text: string | Buffer;
+  readonly etag: string;
+  /** Compressed once, for the first client that accepts it. */
+  gzipped: Buffer | Promise<Buffer> | null;
+};
+
 /**
  * The JSON answer of a handler.
  * - `body`: a value, serialised by the kit.
  * - `texts`: JSON that is text already, as pieces in order. They are joined once, as bytes: an answer of megabytes is
  *   never built as one string.
+ * - `representation`: as `texts`, made for several requests; with its validator, and its compressed form once a client
+ *   wanted that.
  * - `unaudited`: set by a write that needs no audit entry, because it changed nothing worth one or stored the entry
  *   together with the change.
  */
@@ -153,7 +171,8 @@ export type JsonReply =
        */
       dependsOn?: readonly (number | string)[];
     }
-  | { status: 200; texts: readonly string[]; dependsOn?: readonly (number | string)[] };
+  | { status: 200; texts: readonly string[]; dependsOn?: readonly (number | string)[] }
+  | { status: 200; representation: Representation };
 /** What a handler answers: JSON, a file, or a file that is produced while it is sent. Refusals are thrown AppErrors. */
 export type Reply = JsonReply | { status: 200; download: Download } | { status: 200; stream: Stream };
 

@@ -15,7 +15,7 @@ import { execute } from "./execute.ts";
 import { isReading } from "./operation.ts";
 import { checkParameters, parseQueryParameters } from "./query-parameters.ts";
 import { charactersOf, sendRepresentation } from "./representation.ts";
-import type { Representation } from "./representation.ts";
+import type { Representation } from "./operation.ts";
 import { recordForLog } from "./request-log.ts";
 import { sendReply } from "./send-reply.ts";
 import type { Exchange, Membership, RequestContext } from "./server-context.ts";

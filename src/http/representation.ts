@@ -9,15 +9,8 @@ import { promisify } from "node:util";
 import { gzip, gzipSync } from "node:zlib";
 import type Koa from "koa";
 import { createLru } from "../domain/lru.ts";
+import type { Representation } from "./operation.ts";
 import { etagMatches, sendText } from "./response.ts";
-
-/** A body with what was derived from it; the response cache stores it as a whole. */
-export type Representation = {
-  readonly text: string | Buffer;
-  readonly etag: string;
-  /** Compressed once, for the first client that accepts it. */
-  gzipped: Buffer | Promise<Buffer> | null;
-};
 
 /** Smaller bodies are not compressed: they fit into one packet anyway. */
 const MIN_GZIP_CHARS = 1024;
@@ -33,9 +26,13 @@ const GZIP = { level: 1 };
  * The validator is weak, because both codings of a body share it. It is derived from the bytes and not from a version,
  * so that it also changes with details such as a new public URL of the server.
  */
-export const createRepresentation = (text: string | Buffer): Representation => ({
+export const createRepresentation = (
+  text: string | Buffer,
+  /** Digests of all of the text, if they are known already: hashing megabytes takes milliseconds. */
+  digests: string | Buffer = text,
+): Representation => ({
   text,
-  etag: `W/"${hash("sha256", text, "base64url").slice(0, 22)}"`,
+  etag: `W/"${hash("sha256", digests, "base64url").slice(0, 22)}"`,
   gzipped: null,
 });
 

@@ -1,9 +1,8 @@
 import { AppError, badRequest } from "../errors.ts";
 import { jsonPieces } from "../json/text.ts";
 import { setResponseHeaders } from "./deprecation.ts";
-import type { AnyOperation, JsonReply, Reply } from "./operation.ts";
+import type { AnyOperation, JsonReply, Reply, Representation } from "./operation.ts";
 import { createRepresentation, sendRepresentation } from "./representation.ts";
-import type { Representation } from "./representation.ts";
 import { encodeUtf8, sendDownload, sendStream, sendText } from "./response.ts";
 import type { Exchange, Membership } from "./server-context.ts";
 import { validate } from "./validate.ts";
@@ -23,11 +22,11 @@ async function sendBody<Context, M extends Membership>(
   { server, operation, ctx }: Exchange<Context, M>,
   reply: JsonReply,
 ): Promise<Representation | null> {
-  const text = serialize(reply);
+  const text = "representation" in reply ? reply.representation.text : serialize(reply);
   if (server.checkResponses) checkResponse(operation, reply, text);
   if ("headers" in reply && reply.headers) setResponseHeaders(ctx, reply.headers);
   if (operation.method === "GET" && reply.status === 200) {
-    const representation = createRepresentation(text);
+    const representation = "representation" in reply ? reply.representation : createRepresentation(text);
     await sendRepresentation(ctx, representation);
     return representation;
   }
@@ -39,7 +38,7 @@ async function sendBody<Context, M extends Membership>(
  * The JSON text of an answer; as UTF-8 bytes if it consists of several pieces.
  * @throws AppError 400 if it would be longer than a string can be.
  */
-function serialize(reply: JsonReply): string | Buffer {
+function serialize(reply: Exclude<JsonReply, { representation: Representation }>): string | Buffer {
   if ("texts" in reply) return encodeUtf8(reply.texts);
   try {
     const pieces = jsonPieces(reply.body);
@@ -73,7 +72,7 @@ function checkResponse(
       operation: operation.id,
       status: reply.status,
       problems,
-      body: "texts" in reply ? text.toString() : reply.body,
+      body: "body" in reply ? reply.body : text.toString(),
     },
   });
 }

@@ -76,6 +76,8 @@ type RawReport = {
   environmentId: number;
   report: PhysicalType;
   bytes: Buffer;
+  /** The digest of the report, if the same bytes were read before. */
+  digest?: string | null;
   /** Called with the report's digest inside a write; returns whether nothing else has to be recorded. */
   touch: (digest: string) => boolean;
   actor: Actor;
@@ -122,12 +124,22 @@ export function createLargeReportRecorder(dependencies: RecorderDependencies) {
     },
 
     /**
-     * Reads the text of a report, whose buffer is given away, and records it.
+     * Reads the text of a report, whose buffer is given away, and records it. A report whose digest is known and that
+     * changes nothing is not read.
      * @returns like `report`
      * @throws AppError unavailable, or an error about the text
      */
-    async recordRaw({ environmentId, report, bytes, touch, actor, entry }: RawReport): Promise<RecordingResult> {
+    async recordRaw({
+      environmentId,
+      report,
+      bytes,
+      digest = null,
+      touch,
+      actor,
+      entry,
+    }: RawReport): Promise<RecordingResult> {
       if (!pool) throw new Error("there is no thread that reads");
+      if (digest !== null && (await writer.run(() => touch(digest)))) return { planned: true, index: null };
       return queue.run(Math.ceil(bytes.length / MIN_BYTES_PER_ARTIFACT), async () => {
         const number = (sequence += 1);
         const order: RecordingOrder = { type: "read", sequence: number, report, bytes };

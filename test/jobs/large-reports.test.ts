@@ -453,6 +453,32 @@ test("the thread reads the text of a report; without changes only the time of th
   });
 });
 
+test("a text whose digest is known is read only if the report changes something", async () => {
+  await world(async ({ store, recorder, environmentId, entry }) => {
+    const digests: string[] = [];
+    const send = (bytes: Buffer, digest: string | null) =>
+      recorder.recordRaw({
+        environmentId,
+        report: "K8S",
+        bytes,
+        digest,
+        actor: ADA,
+        touch: (read) => {
+          digests.push(read);
+          return store.snapshotRecorder.isUnchanged(store.environments.get(environmentId), read);
+        },
+        entry: () => entry,
+      });
+    assert.equal(await send(textOf(3), null), { planned: true, index: 1 });
+    const [digest] = digests as [string];
+    // Bytes that the thread would refuse.
+    assert.equal(await send(Buffer.from("{"), digest), { planned: true, index: null });
+    assert.equal(await send(textOf(4), null), { planned: true, index: 2 });
+    assert.equal(await send(textOf(3), digest), { planned: true, index: 3 });
+    assert.is(digests.filter((read) => read === digest).length, 4);
+  });
+});
+
 test("refuses an invalid report like any invalid body, and leaves nothing behind", async () => {
   await world(async ({ db, recorder, environmentId, entry }) => {
     const refusal = async (text: string): Promise<unknown> => {

@@ -1,5 +1,7 @@
 /** How reports, and changes to policies and allowlists, become snapshots (semantics 6.4). */
 import { badRequest, conflict } from "../../errors.ts";
+import { createBodyShape, readJson, scanJson } from "../../http/body/read-json.ts";
+import { LARGE_JSON_BYTES, REPORT_BOUNDS } from "../../http/operation.ts";
 import type { Reply } from "../../http/operation.ts";
 import type { Cause } from "../../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../../domain/snapshot/normalize.ts";
@@ -7,15 +9,17 @@ import type { EnvironmentRow, PhysicalType } from "../../store/environments/envi
 import { digestOf } from "../../store/environments/snapshot-survey.ts";
 import type { Survey } from "../../store/environments/snapshot-survey.ts";
 import type { OperationContext } from "../context.ts";
-import { readReport } from "../../contract/report-shapes.ts";
+import { REPORTS, readReport } from "../../contract/report-shapes.ts";
 import type { Actor } from "../../store/actor.ts";
+import { findReportDigest, keepReportDigest, keyOfReport } from "./known-reports.ts";
 
 /** A report to an environment: its name, and the type in the path of the operation. */
 type ReportTarget = { name: string; type: PhysicalType };
 
 /** A report that was read but not yet recorded on this thread. */
 type PreparedReport = {
-  artifacts: readonly ReportedArtifact[];
+  /** What was reported. The body of a known report is parsed only if something changed just before the write. */
+  read(): readonly ReportedArtifact[];
   digest: string;
   /** The current state to compare with; null when the digest alone shows that nothing changed. */
   survey: Survey | null;
@@ -25,6 +29,9 @@ type PreparedReport = {
 
 /** How long a response waits for the re-evaluation of a large environment, which continues after that. */
 const REEVALUATION_WAIT_S = 60;
+
+/** Bytes of a body that is scanned only if it is parsed: it takes a few milliseconds in one go. */
+export const SCANNED_ON_ARRIVAL_ABOVE = 1 << 20;
 
 /** With more artifacts, reported or running, even reading the current state is left to the recording thread. */
 const MAX_INLINE_SURVEY = 2_000;
@@ -56,7 +63,7 @@ export async function prepareReport(
   const { store, recorder } = context;
   const environment = requireReportable(context, target);
   const digest = digestOf(artifacts);
-  const prepared = { artifacts, digest, survey: null, done: null };
+  const prepared = { read: () => artifacts, digest, survey: null, done: null };
   if (store.snapshotRecorder.isUnchanged(environment, digest)) return prepared;
   const size = Math.max(artifacts.length, store.snapshots.countRunning(environment.id));
   const survey =
@@ -77,29 +84,69 @@ export async function prepareReport(
 }
 
 /**
- * Like prepareReport, for a report whose body was not parsed: the recording thread parses and records it.
+ * Like prepareReport, for a report whose body was not parsed. A body that is known by its bytes is parsed only if the
+ * report changes something. The recording thread parses large ones and records them.
  * @throws AppError as for any body; not_found or conflict when the environment was archived meanwhile
  */
-export async function prepareLargeReport(
+export async function prepareUnreadReport(
   context: OperationContext,
   target: ReportTarget,
   bytes: Buffer,
 ): Promise<PreparedReport> {
+  const key = await keyOfReport(target.type, bytes);
+  if (bytes.length > LARGE_JSON_BYTES && context.recorder.canRecordRaw)
+    return recordLargeReport(context, target, { bytes, key });
+  const read = (): readonly ReportedArtifact[] => readNoted(context, target.type, bytes);
+  const digest = findReportDigest(key);
+  if (digest !== null && context.store.snapshotRecorder.isUnchanged(requireReportable(context, target), digest))
+    return { read, digest, survey: null, done: null };
+  const artifacts = read();
+  keepReportDigest(key, digest ?? digestOf(artifacts));
+  return prepareReport(context, target, artifacts);
+}
+
+/** Parses and normalizes a body on this thread, for the report and its audit entry. @throws AppError */
+function readNoted({ note }: OperationContext, type: PhysicalType, bytes: Buffer): readonly ReportedArtifact[] {
+  const artifacts = bytes.length > LARGE_JSON_BYTES ? readLargeReport(type, bytes) : readSmallReport(type, bytes);
+  note({ artifacts: artifacts.length });
+  return artifacts;
+}
+
+/** As the recording thread reads it. @throws AppError */
+function readLargeReport(type: PhysicalType, bytes: Buffer): ReportedArtifact[] {
+  scanJson(bytes, createBodyShape(REPORTS[type].schema, REPORT_BOUNDS));
+  return readReport(type, bytes);
+}
+
+/** As the kit reads a body that it parses itself. @throws AppError */
+function readSmallReport(type: PhysicalType, bytes: Buffer): ReportedArtifact[] {
+  const { schema, normalizeBody } = REPORTS[type];
+  const { value } = readJson(bytes, createBodyShape(schema, REPORT_BOUNDS));
+  if (value === null) throw badRequest("A JSON body is required: the request has none");
+  return normalizeBody(value);
+}
+
+/** Has the recording thread parse and record a report. @throws AppError */
+async function recordLargeReport(
+  context: OperationContext,
+  target: ReportTarget,
+  { bytes, key }: { bytes: Buffer; key: string },
+): Promise<PreparedReport> {
   const { store, recorder, note } = context;
+  const digest = findReportDigest(key);
+  if (digest === null && bytes.length <= SCANNED_ON_ARRIVAL_ABOVE)
+    scanJson(bytes, createBodyShape(REPORTS[target.type].schema, REPORT_BOUNDS));
   const { id } = requireReportable(context, target);
-  if (!recorder.canRecordRaw) {
-    const artifacts = readReport(target.type, bytes);
-    note({ artifacts: artifacts.length });
-    return prepareReport(context, target, artifacts);
-  }
   const { planned, index } = await recorder.recordRaw({
     environmentId: id,
     report: target.type,
     bytes,
+    digest,
     actor: actorOf(context),
-    touch(digest) {
+    touch(read) {
+      keepReportDigest(key, read);
       const environment = store.environments.get(id);
-      const isUnchanged = environment.archived_at === null && store.snapshotRecorder.isUnchanged(environment, digest);
+      const isUnchanged = environment.archived_at === null && store.snapshotRecorder.isUnchanged(environment, read);
       if (isUnchanged) store.snapshotRecorder.recordUnchanged(id);
       return isUnchanged;
     },
@@ -113,7 +160,7 @@ export async function prepareLargeReport(
     // The name now belongs to another environment, and the body was moved to the thread.
     throw conflict();
   }
-  return { artifacts: [], digest: "", survey: null, done: { index } };
+  return { read: () => [], digest: "", survey: null, done: { index } };
 }
 
 /**
@@ -123,7 +170,7 @@ export async function prepareLargeReport(
 export function recordReport(
   context: OperationContext,
   target: ReportTarget,
-  { artifacts, digest, survey, done }: PreparedReport,
+  { read, digest, survey, done }: PreparedReport,
 ): Reply {
   const { store } = context;
   if (done) return { ...toReply(done.index), unaudited: true };
@@ -134,7 +181,7 @@ export function recordReport(
   }
   // By now the name may belong to another environment.
   const isSurveyCurrent = survey?.environment.id === environment.id && store.snapshotRecorder.isCurrent(survey);
-  const current = isSurveyCurrent ? survey : store.snapshotRecorder.readCurrent(environment, "report", artifacts);
+  const current = isSurveyCurrent ? survey : store.snapshotRecorder.readCurrent(environment, "report", read());
   const index = store.snapshotRecorder.apply(store.snapshotRecorder.plan(current), actorOf(context));
   context.note({ snapshot: index });
   return index === null ? { ...toReply(null), unaudited: true } : toReply(index);

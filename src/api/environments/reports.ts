@@ -2,11 +2,11 @@
  * Reports of what runs in an environment, from one factory for all types. A type defines the shape of its items and how
  * they become artifacts (contract/report-shapes.ts); record-report.ts does the rest.
  */
-import { LARGE_JSON_BYTES, REPORT_BOUNDS, json } from "../../http/operation.ts";
+import { REPORT_BOUNDS, json } from "../../http/operation.ts";
 import { Message, Ok } from "../../http/schema.ts";
 import type { PhysicalType } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
-import { prepareLargeReport, prepareReport, recordReport } from "./record-report.ts";
+import { SCANNED_ON_ARRIVAL_ABOVE, prepareReport, prepareUnreadReport, recordReport } from "./record-report.ts";
 import { REPORTS } from "../../contract/report-shapes.ts";
 import { EnvironmentPath, NoQuery } from "../paths.ts";
 
@@ -34,7 +34,7 @@ function report({ id, type, summary, example }: ReportType) {
     audit: "environment.reported",
     params: EnvironmentPath,
     query: NoQuery,
-    body: { ...json(schema, REPORT_BOUNDS), rawAbove: LARGE_JSON_BYTES },
+    body: { ...json(schema, REPORT_BOUNDS), rawAbove: 0, scanAbove: SCANNED_ON_ARRIVAL_ABOVE },
     responses: {
       200: { description: "Nothing changed", schema: Ok },
       201: { description: "Recorded as a new snapshot", schema: Ok },
@@ -47,7 +47,8 @@ function report({ id, type, summary, example }: ReportType) {
     },
     async prepare(context, { params, body, rawBody }) {
       const target = { name: params.env_name, type };
-      if (rawBody) return prepareLargeReport(context, target, rawBody);
+      if (rawBody) return prepareUnreadReport(context, target, rawBody);
+      // Not over HTTP: a page of this server.
       const artifacts = normalizeBody(body);
       context.note({ artifacts: artifacts.length });
       return prepareReport(context, target, artifacts);

@@ -20,7 +20,9 @@ import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { definePaging } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
-import { presentSnapshot } from "../../contract/present-snapshot.ts";
+import { presentSnapshotPage } from "../../contract/present-snapshot.ts";
+import type { SnapshotPlace } from "../../contract/present-snapshot.ts";
+import { answerSnapshot, makeSnapshot } from "../../contract/snapshot-answers.ts";
 import { SnapshotResponse } from "../../contract/snapshot-shapes.ts";
 
 /** The spellings of a position, for the API reference. */
@@ -65,22 +67,33 @@ export const getSnapshot = operation({
     404: { description: "No such environment or snapshot, or the environment has been archived", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production", snapshot_expression: "-1" } },
-  handle(context, { params: { env_name: name, snapshot_expression: expression }, query }) {
+  async prepare(context, { params, query }) {
     const now = context.now();
-    const position = parsePosition(expression, now);
-    if (!position) throw invalid({ snapshot_expression: expressionProblem(expression) });
-    const environment = context.store.environments.require(context.organization, name);
-    const snapshot = requireSnapshot(context, environment, {
-      position,
-      label: formatSnapshotLabel(name, expression),
-      name,
-      now,
-    });
     const window = query.show === undefined ? ARTIFACT_PAGES.optionalWindow(query) : ARTIFACT_PAGES.window(query);
     const selection = window && { ...window, show: query.show ?? "all" };
-    return { status: 200, texts: presentSnapshot(context, { environment, snapshot }, selection) };
+    const made = selection ? null : await makeSnapshot(context, findPlace(context, params, now));
+    return { now, selection, made };
+  },
+  handle(context, { params }, { now, selection, made }) {
+    const place = findPlace(context, params, now);
+    return selection
+      ? { status: 200, texts: presentSnapshotPage(context, place, selection) }
+      : { status: 200, representation: answerSnapshot(context, place, made) };
   },
 });
+
+/** @throws AppError 400 for a malformed expression, 404 */
+function findPlace(
+  context: OperationContext,
+  { env_name: name, snapshot_expression: expression }: { env_name: string; snapshot_expression: string },
+  now: number,
+): SnapshotPlace {
+  const position = parsePosition(expression, now);
+  if (!position) throw invalid({ snapshot_expression: expressionProblem(expression) });
+  const environment = context.store.environments.require(context.organization, name);
+  const label = formatSnapshotLabel(name, expression);
+  return { environment, snapshot: requireSnapshot(context, environment, { position, label, name, now }) };
+}
 
 /** The error text for a malformed expression. */
 export const expressionProblem = (text: string): string =>

@@ -64,7 +64,14 @@ export async function receiveJson(
     limits,
     intake,
     shape,
-  }: { limits: Pick<BodyLimits, "json" | "stallTimeoutS">; intake: BodyIntake; shape: ScannedShape },
+    scanAbove,
+  }: {
+    limits: Pick<BodyLimits, "json" | "stallTimeoutS">;
+    intake: BodyIntake;
+    shape: ScannedShape;
+    /** Bytes; a body with a declared length up to this is not scanned. */
+    scanAbove: number;
+  },
 ): Promise<ReceivedBody | null> {
   if (!hasBody(ctx.req)) return null;
   rejectEncodedBody(ctx.req);
@@ -77,7 +84,7 @@ export async function receiveJson(
     sendContinue(ctx);
     const bytes = await collectBody(ctx.req, {
       limits,
-      shape,
+      ...(isLarge && (declared as number) <= scanAbove ? {} : { shape }),
       declared: isLarge ? declared : null,
       isContended: intake.budget.isContended,
       async admitLarge() {

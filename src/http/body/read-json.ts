@@ -136,7 +136,7 @@ export function readJson(bytes: Buffer | string, shape: JsonShape): ReadJson {
 }
 
 /** @throws AppError 400 for too deep nesting, 413 for too many values. */
-function scanJson(bytes: Buffer, shape: ScannedShape): void {
+export function scanJson(bytes: Buffer, shape: ScannedShape): void {
   const problem = new JsonScan(shape.bounds).add(bytes);
   if (problem) throw scanError(problem, bytes, shape);
 }

@@ -155,7 +155,9 @@ const SHOWN = `SELECT sa.id, sa.environment_id, sa.started_index, env.name AS en
 
 /**
  * For exits given as a JSON list of lists: what runs in their place. An artifact that started in the same snapshot as
- * the exited one is not its successor, and neither is one that had stopped again when it exited.
+ * the exited one is not its successor, and neither is one that had stopped again when it exited. Intervals are searched
+ * from the latest one back, because an artifact that starts and stops often has thousands; EXISTS would ignore the
+ * order.
  */
 const SUCCESSORS = `SELECT exit.key AS place, a.git_commit, a.commit_url, a.repo_url
   FROM json_each(?) exit CROSS JOIN deployments dep ON dep.id = (
@@ -165,11 +167,12 @@ const SUCCESSORS = `SELECT exit.key AS place, a.git_commit, a.commit_url, a.repo
             AND fingerprint <> exit.value ->> 3 AND snapshot_index > exit.value ->> 4
             AND snapshot_index <= exit.value ->> 5
           ORDER BY snapshot_index DESC, id DESC LIMIT ${MAX_SUCCESSORS}) page
-      WHERE EXISTS (
+      WHERE (
           SELECT 1 FROM snapshot_artifacts sa
           WHERE sa.organization_id = page.organization_id AND sa.fingerprint = page.fingerprint
             AND sa.environment_id = page.environment_id
-            AND sa.first_index <= exit.value ->> 5 AND sa.last_index >= exit.value ->> 5 AND sa.now > 0)
+            AND sa.first_index <= exit.value ->> 5 AND sa.last_index >= exit.value ->> 5 AND sa.now > 0
+          ORDER BY sa.first_index DESC LIMIT 1)
       ORDER BY page.snapshot_index DESC, page.id DESC LIMIT 1)
     CROSS JOIN artifacts a ON a.id = dep.artifact_id`;
 

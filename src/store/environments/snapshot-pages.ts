@@ -41,6 +41,7 @@ export type RunningKeyRow = { id: number; fingerprint: string; name: string; now
 /** Its details, as a comparison shows them. */
 export type RunningDetailRow = { id: number; instances_json: string; facts_json: string };
 
+export type ChangeCounts = { own: number; others: number };
 type SnapshotPoint = Pick<SnapshotOutlineRow, "idx" | "timestamp" | "compliant">;
 type Place = { environment: number; index: number };
 
@@ -78,6 +79,21 @@ export function snapshotPageStore(db: Db) {
        CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id
        LEFT JOIN allowlist_entries al ON al.id = ev.allowlist_id`,
   );
+  const wholeKeys = db
+    .prepare<[Place & { exited: number }], number>(
+      `SELECT sa.id FROM snapshot_artifacts sa
+       WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) ORDER BY sa.name, sa.id`,
+    )
+    .pluck();
+  const evaluatedByKey = db.prepare<[string], EvaluatedArtifactRow>(
+    `SELECT ${ARTIFACT_COLUMNS}, ev.allowlist_id, ev.facts_json, ev.verdicts_json, ev.reasons_json
+     FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa ON sa.id = wanted.value
+       CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id
+     ORDER BY wanted.key`,
+  );
+  // As in the read cache (store/db/read-cache.ts).
+  const totalChanges = db.prepare<[], number>("SELECT total_changes()").pluck();
+  const dataVersion = db.prepare<[], number>("PRAGMA data_version").pluck();
   const points = db.prepare<[number, number, number], SnapshotPoint>(
     "SELECT idx, timestamp, compliant FROM snapshots WHERE environment_id = ? AND idx BETWEEN ? AND ? ORDER BY idx",
   );
@@ -135,6 +151,19 @@ export function snapshotPageStore(db: Db) {
       const byId = new Map(rows.all(JSON.stringify(keys)).map((row) => [row.id, row]));
       return keys.flatMap((id) => byId.get(id) ?? []);
     },
+    /**
+     * Numbers that change with the database: `own` with every change by this connection, `others` with every commit of
+     * another one.
+     */
+    state: (): ChangeCounts => ({ own: totalChanges.get() as number, others: dataVersion.get() as number }),
+    /**
+     * The ids of all artifacts of a snapshot of a physical environment, by name.
+     * @param withExited those that stopped
+     */
+    listKeys: (place: Place, { withExited }: { withExited: boolean }): number[] =>
+      wholeKeys.all({ ...place, exited: withExited ? 1 : 0 }),
+    /** The artifacts with these ids, in their order. They never change: a snapshot may be read in several turns. */
+    listByKeys: (ids: readonly number[]): EvaluatedArtifactRow[] => evaluatedByKey.all(JSON.stringify(ids)),
     /** When the snapshots between two indexes, both inclusive, were made, and their verdicts; oldest first. */
     listPoints: (environmentId: number, first: number, last: number): SnapshotPoint[] =>
       points.all(environmentId, first, last),

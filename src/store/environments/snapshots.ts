@@ -104,7 +104,7 @@ export type ReplacedRow = {
   state: State;
 };
 
-type ShownPolicyRow = { version_id: number; public_id: string; name: string; version: number };
+export type ShownPolicyRow = { version_id: number; public_id: string; name: string; version: number };
 
 const SNAPSHOT_COLUMNS =
   "environment_id, idx, timestamp, cause, compliant, compliant_count, non_compliant_count, unknown_count, user_id, " +
