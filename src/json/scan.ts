@@ -4,7 +4,8 @@
  * three bytes (`{},`) become sixty-four.
  *
  * The scan does not decide what is valid JSON; the parser does, and stops at the first mistake. Up to there the scan
- * counts exactly, so never less than the parser creates. It takes one to three nanoseconds a byte, and 128 KB.
+ * counts exactly, so never less than the parser creates. It takes one to three nanoseconds a byte, and 128 KB unless
+ * the text is too short to have too many different keys.
  */
 
 /** Far deeper than any real report, far below what a recursive serialiser survives. */
@@ -73,6 +74,24 @@ export type ScanBounds = {
   names: number;
 };
 
+/** Bytes of the shortest key with its value and the comma: `"":0,`, of which the last one has no comma. */
+const MIN_KEY_BYTES = 4;
+
+/** By level, from 1: what comes next, how many elements or properties have ended, and the offset of the latest key. */
+type Levels = { expects: Uint8Array; indices: Uint32Array; keyStarts: Float64Array };
+const createLevels = (): Levels => ({
+  expects: new Uint8Array(MAX_JSON_DEPTH + 1),
+  indices: new Uint32Array(MAX_JSON_DEPTH + 1),
+  keyStarts: new Float64Array(MAX_JSON_DEPTH + 1),
+});
+const SHARED_LEVELS = createLevels();
+
+/** Scans a whole text. @returns the first problem */
+export const scanWhole = (bytes: Uint8Array, bounds: ScanBounds): ScanProblem | null =>
+  new JsonScan(bounds, { length: bytes.length, levels: SHARED_LEVELS }).add(bytes);
+
+type Text = { length?: number; levels?: Levels };
+
 /** The scan of one JSON text, which may arrive in pieces. */
 export class JsonScan {
   readonly bounds: ScanBounds;
@@ -88,24 +107,23 @@ export class JsonScan {
   private inScalar = false;
   /** Hash so far of the string that is a key; -1 in any other string. */
   private hash = -1;
-  /** A bit for each key hash that occurred. */
-  private readonly seen = new Uint32Array(NAME_HASHES / 32);
+  /** A bit for each key hash that occurred; null for a text that cannot have too many. */
+  private readonly seen: Uint32Array | null;
   private names = 0;
-  /**
-   * By level, from 1: what comes next, how many elements or properties have ended, and the offset of the latest key.
-   */
-  private readonly expects = new Uint8Array(MAX_JSON_DEPTH + 1);
-  private readonly indices = new Uint32Array(MAX_JSON_DEPTH + 1);
-  private readonly keyStarts = new Float64Array(MAX_JSON_DEPTH + 1);
+  private readonly levels: Levels;
 
-  constructor(bounds: ScanBounds) {
+  /** @param text.length bytes of the whole text, if they are known; @param text.levels to use, and to overwrite */
+  constructor(bounds: ScanBounds, { length = Number.POSITIVE_INFINITY, levels = createLevels() }: Text = {}) {
     this.bounds = bounds;
+    this.levels = levels;
+    this.seen = length / MIN_KEY_BYTES <= bounds.names ? null : new Uint32Array(NAME_HASHES / 32);
   }
 
   /** Scans the next bytes. @returns the first problem, after which nothing more may be added. */
   add(bytes: Uint8Array): ScanProblem | null {
     // Local variables: accessing fields at every byte takes five times as long. One loop for the same reason.
-    const { expects, indices, keyStarts, offset } = this;
+    const { offset, seen } = this;
+    const { expects, indices, keyStarts } = this.levels;
     const {
       values: maxValues,
       containers: maxContainers,
@@ -130,7 +148,7 @@ export class JsonScan {
           }
         if (at < length) {
           inText = false;
-          if (hash !== -1 && this.countName(hash) > maxNames) return { kind: "names" };
+          if (seen && hash !== -1 && this.countName(seen, hash) > maxNames) return { kind: "names" };
         } else escaped = at > length;
         continue;
       }
@@ -151,7 +169,7 @@ export class JsonScan {
         inText = true;
         hash = -1;
         if (expects[depth] === KEY) {
-          hash = FNV_START;
+          if (seen) hash = FNV_START;
           expects[depth] = VALUE;
           keyStarts[depth] = offset + at;
         } else scalars += 1;
@@ -184,23 +202,22 @@ export class JsonScan {
   }
 
   /** @returns the number of different keys so far, this one included. */
-  private countName(hash: number): number {
+  private countName(seen: Uint32Array, hash: number): number {
     // The high bits of a product depend on all bits of its factors.
     const name = Math.imul(hash, 0x9e3779b1) >>> (32 - NAME_HASH_BITS);
     const bit = 1 << (name & 31);
-    const word = this.seen[name >>> 5] as number;
+    const word = seen[name >>> 5] as number;
     if ((word & bit) === 0) {
-      this.seen[name >>> 5] = word | bit;
+      seen[name >>> 5] = word | bit;
       this.names += 1;
     }
     return this.names;
   }
 
   private path(): (number | { key: number })[] {
+    const { expects, indices, keyStarts } = this.levels;
     return Array.from({ length: MAX_PATH_KEYS }, (_, above) =>
-      this.expects[above + 1] === ITEM
-        ? (this.indices[above + 1] as number)
-        : { key: this.keyStarts[above + 1] as number },
+      expects[above + 1] === ITEM ? (indices[above + 1] as number) : { key: keyStarts[above + 1] as number },
     );
   }
 }

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { JsonScan, MAX_JSON_DEPTH } from "../../src/json/scan.ts";
+import { JsonScan, MAX_JSON_DEPTH, scanWhole } from "../../src/json/scan.ts";
 import type { ScanBounds, ScanProblem } from "../../src/json/scan.ts";
 
 const test = suite("json/scan");
@@ -50,6 +50,16 @@ test("counts every object, list, string, number, word and key, however the text 
         { values: countValues(JSON.parse(text)), problem: null },
         `${text} in pieces of ${pieceBytes}`,
       );
+    }
+});
+
+test("the scan of a whole text finds what a scan in pieces finds, whatever was scanned before", () => {
+  const nested = (depth: number): string => `${'{"a":['.repeat(depth)}${"]}".repeat(depth)}`;
+  const keys = JSON.stringify(Object.fromEntries(Array.from({ length: 50 }, (_, n) => [`key ${n}`, n])));
+  for (const text of [...TEXTS, nested(70), nested(64), keys, '{"a', nested(80)])
+    for (const names of [2, 40, 49, 1_000]) {
+      const bounds = { ...ANY, names, keys: 60, scalars: 100 };
+      assert.equal(scanWhole(Buffer.from(text), bounds), scan(text, bounds).problem, `${text}, ${names} names`);
     }
 });
 

@@ -252,7 +252,7 @@ function collectBody(
     }
     const inspect = (chunk: Buffer): void => {
       if (!shape || isOver) return;
-      const problem = (scan ??= new JsonScan(shape.bounds)).add(chunk);
+      const problem = (scan ??= new JsonScan(shape.bounds, declared === null ? {} : { length: declared })).add(chunk);
       if (problem) fail(scanError(problem, received.bytes(), shape));
     };
     /** A body of unknown length turned out to be large: it waits for the budget like any other. */

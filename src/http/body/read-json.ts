@@ -4,7 +4,7 @@
  */
 import type { TSchema } from "typebox";
 import { type AppError, invalid, tooManyValues } from "../../errors.ts";
-import { JsonScan, MAX_JSON_DEPTH } from "../../json/scan.ts";
+import { MAX_JSON_DEPTH, scanWhole } from "../../json/scan.ts";
 import type { ScanBounds, ScanProblem } from "../../json/scan.ts";
 import { findUnstorable, formatPath, validate } from "../validate.ts";
 
@@ -137,7 +137,7 @@ export function readJson(bytes: Buffer | string, shape: JsonShape): ReadJson {
 
 /** @throws AppError 400 for too deep nesting, 413 for too many values. */
 export function scanJson(bytes: Buffer, shape: ScannedShape): void {
-  const problem = new JsonScan(shape.bounds).add(bytes);
+  const problem = scanWhole(bytes, shape.bounds);
   if (problem) throw scanError(problem, bytes, shape);
 }
 
@@ -169,6 +169,8 @@ function keyAt(bytes: Buffer, start: number): string {
   }
 }
 
+const UTF_8 = new TextDecoder("utf-8", { fatal: true });
+
 /** Start of the text about input that is not JSON at all. */
 export const NOT_JSON = "Input should be valid JSON";
 
@@ -180,7 +182,7 @@ export const NOT_JSON = "Input should be valid JSON";
 export function parseJson(bytes: Buffer | string, what: string): unknown {
   let value: unknown;
   try {
-    const text = typeof bytes === "string" ? bytes : new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const text = typeof bytes === "string" ? bytes : UTF_8.decode(bytes);
     value = JSON.parse(text);
   } catch (error) {
     const reason = error instanceof SyntaxError ? describeSyntaxError(error) : "the text is not UTF-8";
