@@ -3,7 +3,7 @@
 
 import { build } from "esbuild";
 import type { Metafile } from "esbuild";
-import { globSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, sep } from "node:path";
 import { BILL_OF_MATERIALS, LICENSES, readBuildInfo, findCheckoutPath, listAssets, readAsset } from "../src/assets.ts";
 import { buildClient } from "./client.ts";
@@ -55,9 +55,15 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
     platform: "node",
     target: "node24",
     format: "cjs",
-    charset: "utf8",
+    // V8 keeps the text of a running program in memory, and takes two bytes for each character as soon as one of them
+    // does not fit into one: without these four lines, a sixth of the memory of an idle server. Lines stay, because a
+    // stack trace names them, and a table of 220,000 of them took another two megabytes.
+    charset: "ascii",
+    minifyWhitespace: true,
+    legalComments: "none",
+    lineLimit: 240,
     // Some code distinguishes error classes by name; a shortened name turned a 413 into a 500.
-    minify: false,
+    minifyIdentifiers: false,
     // Where node_modules is a symbolic link, its target must not appear in the file.
     preserveSymlinks: true,
     define: {
@@ -79,7 +85,19 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
     footer: { js: `//# sourceURL=${entry.replace(/^.*\//, "").replace(/\.ts$/, ".cjs")}` },
     logLevel: "warning",
   });
+  writeFileSync(outfile, escapeRest(readFileSync(outfile, "utf8"), entry));
   return metafile;
+}
+
+/**
+ * Escapes what esbuild leaves: it does not look into regular expressions and tagged templates. There the escape means
+ * the character itself, except in the raw form of a template and after a backslash.
+ * @throws Error when it would mean something else
+ */
+function escapeRest(code: string, entry: string): string {
+  const literal = /String\.raw`[^`]*[^\0-\x7f]|(?<!\\)(?:\\\\)*\\[^\0-\x7f]/.exec(code)?.[0];
+  if (literal !== undefined) throw new Error(`${entry}: write this with ASCII characters and escapes: ${literal}`);
+  return code.replace(/[^\0-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 function write(path: string, content: Buffer): void {

@@ -34,6 +34,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "src/store/attestations/attestation-lists.ts ...bounds(span)": "a pair",
   "src/store/attestations/attestations.ts ...FIELDS.map((field) => record[field])": "one for each column",
   "src/store/db/jobs.ts ...times": "two times",
+  "src/store/db/lazy-statement.ts ...values": "parameters of a statement, which its callers list",
   "src/store/flows/repos.ts ...values": "one for each column",
 };
 

@@ -9,9 +9,11 @@ import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
+import type { Statement } from "better-sqlite3";
 import { listAssets, readTextAsset } from "../../assets.ts";
 import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
+import { lazyStatement } from "./lazy-statement.ts";
 import { loadAddon } from "./native-addon.ts";
 import { backUpBeforeMigration } from "./pre-migration-backup.ts";
 import { readStoredText } from "../flows/templates.ts";
@@ -132,7 +134,7 @@ export function openUnmigrated(directory: string): Db {
 
 /** Opens a single-file copy of a database that no other process has open. */
 export const openCopy = (file: string, { readonly = true } = {}): Db =>
-  withPlannerStability(new Database(file, { ...driverOptions(null), readonly, fileMustExist: true }));
+  withOurStatements(new Database(file, { ...driverOptions(null), readonly, fileMustExist: true }));
 
 /**
  * Opens another connection to a database that this process has open, for a thread that writes while it has exclusive
@@ -159,7 +161,7 @@ export const delegateCheckpoints = (db: Db, to: "own" | "external" = "own"): voi
  */
 export function openReadOnly(directory: string, { immutable = false } = {}): Db {
   const file = join(directory, "assay.db");
-  const db = withPlannerStability(
+  const db = withOurStatements(
     new Database(immutable ? `${pathToFileURL(file).href}?immutable=1` : file, {
       ...driverOptions(directory),
       readonly: true,
@@ -173,7 +175,7 @@ export function openReadOnly(directory: string, { immutable = false } = {}): Db 
 
 /** A database in memory with the current schema, for tests. `image` is the result of `db.serialize()` of such a one. */
 export function openMemory(image: Buffer | null = null): Db {
-  const db = withPlannerStability(new Database(image ?? ":memory:", driverOptions(null)));
+  const db = withOurStatements(new Database(image ?? ":memory:", driverOptions(null)));
   db.pragma(INCREMENTAL_AUTO_VACUUM);
   db.pragma("foreign_keys = ON");
   if (!image) createSchema(db);
@@ -191,20 +193,19 @@ const BUSY_TIMEOUT_MS = 5_000;
  * Makes SQLite compile each statement once. SQLite's own switch is the query planner stability guarantee (QPSG,
  * SQLITE_DBCONFIG_ENABLE_QPSG), but the driver exposes no sqlite3_db_config, its build leaves SQLITE_ENABLE_QPSG off
  * and there is no pragma for it; so every parameter gets a unary plus, which hides its value from the planner and
- * changes nothing else.
+ * changes nothing else. A statement is compiled on its first use (lazy-statement.ts).
  *
  * Without this, a build with STAT4 (the driver's) compiles a statement again whenever a parameter that is compared with
  * an indexed column gets another value, because the value might suggest another plan (sqlite3_prepare_v2), and the
  * driver rebuilds its row function: ten to twenty times the cost of the query. We never run ANALYZE, so values cannot
  * improve a plan.
  */
-function withPlannerStability(db: Db): Db {
+function withOurStatements(db: Db): Db {
   const prepare = db.prepare;
-  db.prepare = ((sql: string) =>
-    prepare.call(
-      db,
-      sql.replace(PARAMETER, (text, parameter?: string) => (parameter === undefined ? text : `+${text}`)),
-    )) as Db["prepare"];
+  db.prepare = ((sql: string) => {
+    const stable = sql.replace(PARAMETER, (text, parameter?: string) => (parameter === undefined ? text : `+${text}`));
+    return lazyStatement(stable, () => prepare.call(db, stable) as Statement<unknown[]>);
+  }) as Db["prepare"];
   return db;
 }
 
@@ -220,7 +221,7 @@ const INCREMENTAL_AUTO_VACUUM = "auto_vacuum = INCREMENTAL";
 
 /** Opens a connection with the pragmas that all our read-write connections share. */
 function connect(file: string, directory: string, more: Database.Options = {}): Db {
-  const db = withPlannerStability(new Database(file, { ...driverOptions(directory), ...more }));
+  const db = withOurStatements(new Database(file, { ...driverOptions(directory), ...more }));
   if (db.pragma("page_count", { simple: true }) === 0) db.pragma(INCREMENTAL_AUTO_VACUUM);
   db.pragma("journal_mode = WAL");
   // FULL, not the driver's NORMAL: in WAL mode NORMAL may lose acknowledged commits on a power loss.
