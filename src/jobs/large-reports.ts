@@ -17,7 +17,7 @@ import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
-import type { ReadResult, RecordingOrder, RecordingResult } from "./large-reports-thread.ts";
+import type { ReadResult, RecordingOrder, RecordingResult } from "./large-report-orders.ts";
 
 /**
  * Artifacts. Evaluating one under three policies and writing it takes about 0.2 ms, and the event loop may be blocked

@@ -3,7 +3,7 @@
  * the database.
  */
 import { workerData } from "node:worker_threads";
-import { openSecondWriter } from "../store/db/database.ts";
+import { openSecondWriter } from "../store/db/connection.ts";
 import { openStore } from "../store/index.ts";
 import type { PolicyPreview } from "../store/policies/policy-previews.ts";
 import { serveTasks } from "../workers/task-protocol.ts";

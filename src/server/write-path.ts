@@ -12,7 +12,7 @@ import type { Logger } from "../log.ts";
 import { createEventNotifier } from "../notifications/compose-messages.ts";
 import { createDeliverer } from "../notifications/deliver.ts";
 import type { Sender } from "../notifications/sender.ts";
-import { delegateCheckpoints } from "../store/db/database.ts";
+import { delegateCheckpoints } from "../store/db/connection.ts";
 import { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { WriteGuard } from "../store/db/group-commit.ts";
 import type { Db } from "../store/db/types.ts";

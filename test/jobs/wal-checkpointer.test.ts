@@ -10,7 +10,8 @@ import { createWalWatch, CHECKPOINT_LIMITS, busyTimeoutFor } from "../../src/job
 import type { CheckpointLimits } from "../../src/jobs/wal-checkpointer.ts";
 import { createLargeReportRecorder } from "../../src/jobs/large-reports.ts";
 import { createLogger } from "../../src/log.ts";
-import { delegateCheckpoints, openDatabase } from "../../src/store/db/database.ts";
+import { delegateCheckpoints } from "../../src/store/db/connection.ts";
+import { openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
 import { walBytes, listWalReaders } from "../../src/store/db/wal.ts";
 import type { WalReader } from "../../src/store/db/wal.ts";

@@ -1,0 +1,83 @@
+/**
+ * Connections to a database file, whose schema database.ts checks and migrates. A thread that only copies the log uses
+ * this file alone, without the stores and parsers that migrations need.
+ */
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import type { Statement } from "better-sqlite3";
+import { lazyStatement } from "./lazy-statement.ts";
+import { loadAddon } from "./native-addon.ts";
+import type { Db } from "./types.ts";
+
+/**
+ * Opens another connection to a database that this process has open, for a thread that writes while it has exclusive
+ * write access (GroupCommitWriter.withExclusiveWrite).
+ */
+export function openSecondWriter(directory: string): Db {
+  const db = connect(join(directory, "assay.db"), directory);
+  db.pragma("cache_size = -2048"); // 2 MiB: it reads back what it writes and keeps nothing between two tasks
+  return db;
+}
+
+/**
+ * Leaves WAL checkpoints to others. "own": another thread of this process runs them (jobs/wal-checkpointer.ts), and
+ * this connection steps in only when the log reaches 64 MiB. "external": another program beside this server runs them,
+ * and this connection never does.
+ */
+export const delegateCheckpoints = (db: Db, to: "own" | "external" = "own"): void =>
+  void db.pragma(`wal_autocheckpoint = ${to === "own" ? 16_384 : 0}`);
+
+/** The options of each connection. `directory` is where the native addon may be unpacked, see native-addon.ts. */
+export const driverOptions = (directory: string | null): Database.Options =>
+  // better-sqlite3 accepts the loaded addon; its types know only the path form.
+  ({ nativeBinding: loadAddon(directory) as unknown as string, timeout: BUSY_TIMEOUT_MS });
+
+/** How long a connection waits for the write lock of a command line that writes beside a serving process. */
+const BUSY_TIMEOUT_MS = 5_000;
+
+/**
+ * Makes SQLite compile each statement once. SQLite's own switch is the query planner stability guarantee (QPSG,
+ * SQLITE_DBCONFIG_ENABLE_QPSG), but the driver exposes no sqlite3_db_config, its build leaves SQLITE_ENABLE_QPSG off
+ * and there is no pragma for it; so every parameter gets a unary plus, which hides its value from the planner and
+ * changes nothing else. A statement is compiled on its first use (lazy-statement.ts).
+ *
+ * Without this, a build with STAT4 (the driver's) compiles a statement again whenever a parameter that is compared with
+ * an indexed column gets another value, because the value might suggest another plan (sqlite3_prepare_v2), and the
+ * driver rebuilds its row function: ten to twenty times the cost of the query. We never run ANALYZE, so values cannot
+ * improve a plan.
+ */
+export function withOurStatements(db: Db): Db {
+  const prepare = db.prepare;
+  db.prepare = ((sql: string) => {
+    const stable = sql.replace(PARAMETER, (text, parameter?: string) => (parameter === undefined ? text : `+${text}`));
+    return lazyStatement(stable, () => prepare.call(db, stable) as Statement<unknown[]>);
+  }) as Db["prepare"];
+  return db;
+}
+
+/** A parameter (captured), or a quoted text, which contains none. */
+const PARAMETER = /'[^']*'|"[^"]*"|([?@]\w*)/g;
+
+/**
+ * Lets free pages be returned to the file system in small steps (store/db/incremental-vacuum.ts). Takes effect on an
+ * empty file only, before any other pragma writes to it; on an existing file it would be an extra write. An older file
+ * stays as it is until `assay vacuum`.
+ */
+export const INCREMENTAL_AUTO_VACUUM = "auto_vacuum = INCREMENTAL";
+
+/** Opens a connection with the pragmas that all our read-write connections share. */
+export function connect(file: string, directory: string, more: Database.Options = {}): Db {
+  const db = withOurStatements(new Database(file, { ...driverOptions(directory), ...more }));
+  if (db.pragma("page_count", { simple: true }) === 0) db.pragma(INCREMENTAL_AUTO_VACUUM);
+  db.pragma("journal_mode = WAL");
+  // FULL, not the driver's NORMAL: in WAL mode NORMAL may lose acknowledged commits on a power loss.
+  db.pragma("synchronous = FULL");
+  db.pragma("foreign_keys = ON");
+  db.pragma("trusted_schema = OFF");
+  db.pragma("temp_store = MEMORY");
+  db.pragma("cache_size = -16384"); // 16 MiB: the working set of a busy installation; the system caches the rest
+  // 16 MiB: pages that every write changes are copied to the main file once for thousands of writes.
+  db.pragma("wal_autocheckpoint = 4096");
+  db.pragma("journal_size_limit = 67108864"); // a WAL that grew beyond 64 MiB is truncated back to that
+  return db;
+}
