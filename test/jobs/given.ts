@@ -46,9 +46,9 @@ export function clock() {
   return time;
 }
 
-/** Waits for some turns of the event loop: each write takes one, and a test waits for one or two writes. */
+/** Waits for some turns of the event loop: each write takes two or three, and a test waits for one or two writes. */
 export async function turns(): Promise<void> {
-  for (let n = 0; n < 6; n += 1) await new Promise((resolve) => setImmediate(resolve));
+  for (let n = 0; n < 12; n += 1) await new Promise((resolve) => setImmediate(resolve));
 }
 
 type Options = {
