@@ -56,14 +56,10 @@ async function bundleEntry(root: string, entry: string, outfile: string): Promis
     target: "node24",
     format: "cjs",
     // V8 keeps the text of a running program in memory, and takes two bytes for each character as soon as one of them
-    // does not fit into one: without these four lines, a sixth of the memory of an idle server. Lines stay, because a
-    // stack trace names them, and a table of 220,000 of them took another two megabytes.
+    // does not fit into one: eight megabytes.
     charset: "ascii",
-    minifyWhitespace: true,
-    legalComments: "none",
-    lineLimit: 240,
     // Some code distinguishes error classes by name; a shortened name turned a 413 into a 500.
-    minifyIdentifiers: false,
+    minify: false,
     // Where node_modules is a symbolic link, its target must not appear in the file.
     preserveSymlinks: true,
     define: {
