@@ -34,6 +34,8 @@ export type StagedFile = { readonly digest: string; readonly size: number; reado
 export type EvidenceStage = {
   /** Rejects with an error named `TooLargeError` beyond `limit` bytes. Leaves nothing behind when it rejects. */
   stage(source: Readable, options: { limit: number }): Promise<StagedFile>;
+  /** The same for content that is in memory as a whole; it is copied. */
+  stageBytes(bytes: Buffer): Promise<StagedFile>;
   publish(staged: readonly StagedFile[]): Promise<void>;
   discard(staged: readonly StagedFile[]): Promise<void>;
 };
