@@ -7,6 +7,7 @@ import type { StagedEntry, Staged, Staging } from "./staging.ts";
 
 export type Ingest = {
   stage(source: AsyncIterable<Buffer> | Readable, options: { limit: number }): Promise<Staged>;
+  stageBytes(bytes: Buffer): Promise<Staged>;
   publish(staged: readonly Staged[]): Promise<void>;
   discard(staged: readonly Staged[]): Promise<void>;
   sweepStaging(): Promise<number>;
@@ -52,6 +53,14 @@ export function createIngest(staging: Staging, publishEntry: (entry: StagedEntry
     );
   }
 
+  async function stage(receive: () => Promise<Staged>): Promise<Staged> {
+    assertOpen();
+    const staged = await receive();
+    if (closed) await discard([staged]);
+    assertOpen();
+    return staged;
+  }
+
   return {
     async sweep(candidates, sweepOne) {
       assertOpen();
@@ -67,13 +76,8 @@ export function createIngest(staging: Staging, publishEntry: (entry: StagedEntry
     },
     assertOpen,
     isClosed: () => closed,
-    async stage(source, { limit }) {
-      assertOpen();
-      const staged = await staging.receive(source, limit);
-      if (closed) await discard([staged]);
-      assertOpen();
-      return staged;
-    },
+    stage: (source, { limit }) => stage(() => staging.receive(source, limit)),
+    stageBytes: (bytes) => stage(() => staging.receiveBytes(bytes)),
     async publish(staged) {
       assertOpen();
       const results = await Promise.allSettled(staged.map(publishOne));

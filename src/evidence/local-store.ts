@@ -44,6 +44,8 @@ export type EvidenceStore = {
    * in `publish` or `discard`. Chunks are copied.
    */
   stage(source: AsyncIterable<Buffer> | Readable, options: { limit: number }): Promise<Staged>;
+  /** The same for content that is in memory as a whole, whatever its size. */
+  stageBytes(bytes: Buffer): Promise<Staged>;
   /**
    * Gives content its permanent name; once this resolves, the content survives a power failure. Content that exists is
    * kept and the staged copy dropped; a file of the wrong size under the name is replaced. Settles when all of `staged`
@@ -144,6 +146,7 @@ export function openLocalStore({
   const read = (digest: string) => readFile(files, digest);
   return {
     stage: ingest.stage,
+    stageBytes: ingest.stageBytes,
     publish: ingest.publish,
     discard: ingest.discard,
     sweepStaging: ingest.sweepStaging,

@@ -129,6 +129,7 @@ export function openS3Store({
   };
   return {
     stage: ingest.stage,
+    stageBytes: ingest.stageBytes,
     publish: ingest.publish,
     discard: ingest.discard,
     sweepStaging: ingest.sweepStaging,

@@ -22,6 +22,8 @@ export type Staged = { readonly digest: string; readonly size: number; readonly 
 export type Staging = {
   /** Receives `source`, at most `limit` bytes; on failure nothing is left and the source is destroyed. */
   receive(source: AsyncIterable<Buffer> | Readable, limit: number): Promise<Staged>;
+  /** The same for content that is in memory as a whole. It is copied: `bytes` may be part of a larger buffer. */
+  receiveBytes(bytes: Buffer): Promise<Staged>;
   /**
    * Takes the entry out of staging; its file now belongs to the caller. Null when the token is unknown or was taken.
    */
@@ -83,12 +85,13 @@ export function createStaging({
 }): Staging {
   const state: StagingState = { directory, ids, disk, hasher, names: new Set(), inMemoryBytes: 0 };
   const entries = new Map<string, StagedEntry>();
+  const keep = (entry: StagedEntry): Staged => {
+    entries.set(entry.token, entry);
+    return { digest: entry.digest, size: entry.size, token: entry.token };
+  };
   return {
-    async receive(source, limit) {
-      const entry = await receive(state, source, limit);
-      entries.set(entry.token, entry);
-      return { digest: entry.digest, size: entry.size, token: entry.token };
-    },
+    receive: async (source, limit) => keep(await receive(state, source, limit)),
+    receiveBytes: async (bytes) => keep(await receiveBytes(state, bytes)),
     move: (entry, target) => move(state, entry, target),
     drop: (entry) => drop(state, entry),
     pathOf: ({ token }) => join(directory, token),
@@ -133,6 +136,17 @@ async function receive(
   } catch (error) {
     await upload.abandon();
     if (source instanceof Readable) source.destroy();
+    throw error;
+  }
+}
+
+async function receiveBytes(state: StagingState, bytes: Buffer): Promise<StagedEntry> {
+  const upload = createUpload(state);
+  try {
+    await upload.add(bytes);
+    return await upload.finish();
+  } catch (error) {
+    await upload.abandon();
     throw error;
   }
 }

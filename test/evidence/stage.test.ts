@@ -101,6 +101,24 @@ test("refuses a stream that was destroyed before", async () => {
   await store.close();
 });
 
+for (const size of SIZES) {
+  test(`content of ${size} bytes in memory is staged as the same content from a stream, and copied`, async () => {
+    const { store, files, leftovers } = givenLocalStore();
+    const bytes = contentOf(size);
+    const digest = digestOf(bytes);
+    const staged = await store.stageBytes(bytes);
+    bytes.fill(0);
+    assert.equal({ digest: staged.digest, size: staged.size }, { digest, size });
+    await store.publish([staged]);
+    assert.equal(files(), [digest]);
+    assert.is(await store.verify(digest), "ok");
+    await store.discard([await store.stageBytes(contentOf(size))]);
+    assert.equal(leftovers(), []);
+    await store.close();
+    assert.is((await rejection(store.stageBytes(bytes))).message, "the evidence store is closed");
+  });
+}
+
 for (const step of ["open staging", "write staging"]) {
   test(`a full disk at "${step}" leaves nothing`, async () => {
     const root = givenRoot();
@@ -109,6 +127,7 @@ for (const step of ["open staging", "write staging"]) {
     });
     const { store, leftovers } = givenLocalStore({ root, disk });
     assert.is((await rejection(store.stage(chunks(contentOf(LARGE)), { limit: LARGE }))).code, "ENOSPC");
+    assert.is((await rejection(store.stageBytes(contentOf(LARGE)))).code, "ENOSPC");
     assert.equal(leftovers(), []);
     const small = await store.stage(chunks(contentOf(10)), { limit: LARGE });
     assert.is((await rejection(store.publish([small]))).code, "ENOSPC");

@@ -116,6 +116,10 @@ const serverContext: ServerContext<Context> = {
       onStaged();
       return { digest: "d", size: 1, token: "t" };
     },
+    async stageBytes() {
+      onStaged();
+      return { digest: "d", size: 1, token: "t" };
+    },
     publish: async () => void done.push("published"),
     discard: async (files) => void done.push(...files.map(() => "discarded")),
   },

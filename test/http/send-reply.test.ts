@@ -69,6 +69,7 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   },
   evidence: {
     stage: () => Promise.reject(new Error("not here")),
+    stageBytes: () => Promise.reject(new Error("not here")),
     publish: async () => undefined,
     discard: async () => undefined,
   },

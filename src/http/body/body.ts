@@ -210,6 +210,25 @@ export function watchPace(
   };
 }
 
+/**
+ * The bytes of a body whose length is declared.
+ * @param options.length bytes, which the caller has bounded
+ * @param options.isContended as for `watchPace`
+ * @throws AppError 408 after a stall; ClientGoneError.
+ */
+export const receiveWhole = (
+  request: IncomingMessage,
+  {
+    length,
+    stallTimeoutS,
+    isContended,
+  }: { length: number; stallTimeoutS: number; isContended: (() => boolean) | null },
+): Promise<Buffer> =>
+  collectBody(request, {
+    limits: { json: length, stallTimeoutS },
+    ...(isContended ? { declared: length, isContended } : {}),
+  });
+
 type CollectOptions = {
   limits: Pick<BodyLimits, "json" | "stallTimeoutS">;
   /** Whether the bytes are wanted at all. */

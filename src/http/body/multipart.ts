@@ -1,17 +1,19 @@
 /**
- * Multipart forms, through @koa/multer; evidence is hashed and staged on its storage while it arrives.
+ * Multipart forms. A small one is collected and cut into its parts (plain-form.ts). Large ones, chunked ones and those
+ * written in an unusual way go through @koa/multer; their evidence is hashed and staged on its storage while it arrives.
  *
  * Invariants:
  * - If reading fails, for whatever reason, every byte staged for this request is discarded before the error is thrown.
  * - No part is dropped silently: a client that gets "stored" must be able to rely on it.
- * - A refusal is answered as soon as it is known. multer reports errors only after the whole body has arrived, so the
- *   events of its parser are watched here, and multer's own errors are a safety net.
+ * - A refusal of a large form is answered as soon as it is known. multer reports errors only after the whole body has
+ *   arrived, so the events of its parser are watched here, and multer's own errors are a safety net.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
-import type { Readable, Writable } from "node:stream";
+import { Readable } from "node:stream";
+import type { Writable } from "node:stream";
 import multer from "@koa/multer";
-import type { PartFile, StorageEngine } from "@koa/multer";
+import type { FormStream, PartFile, StorageEngine } from "@koa/multer";
 import type Koa from "koa";
 import { AppError, badRequest, fileTooLarge, invalid, tooLarge } from "../../errors.ts";
 import {
@@ -19,6 +21,7 @@ import {
   acquireBodyLease,
   sendContinue,
   declaredLength,
+  receiveWhole,
   rejectEncodedBody,
   watchPace,
 } from "./body.ts";
@@ -26,6 +29,8 @@ import type { BodyLimits, BodyIntake } from "./body.ts";
 import { SMALL_BODY_BYTES } from "./body-budget.ts";
 import type { BodyLease } from "./body-budget.ts";
 import type { FormBody, UploadedFile } from "../operation.ts";
+import { parsePlainForm } from "./plain-form.ts";
+import type { PlainPart } from "./plain-form.ts";
 import { REPLACEMENT, countReplacements, createOccurrenceCounter, parseDelimiter } from "./multipart-scan.ts";
 import { maxBodyBytes } from "./read-json.ts";
 
@@ -34,6 +39,8 @@ export type StagedFile = { readonly digest: string; readonly size: number; reado
 export type EvidenceStage = {
   /** Rejects with an error named `TooLargeError` beyond `limit` bytes. Leaves nothing behind when it rejects. */
   stage(source: Readable, options: { limit: number }): Promise<StagedFile>;
+  /** The same for content that is in memory as a whole; it is copied. */
+  stageBytes(bytes: Buffer): Promise<StagedFile>;
   publish(staged: readonly StagedFile[]): Promise<void>;
   discard(staged: readonly StagedFile[]): Promise<void>;
 };
@@ -46,6 +53,8 @@ const FORM_OVERHEAD_BYTES = 65_536;
  */
 const MAX_CONTENT_TYPE_CHARS = 256;
 const MAX_PART_NAME_CHARS = 100;
+
+const NO_BYTES = Buffer.alloc(0);
 
 /** What has arrived of one form; multer's callbacks find it by their request. */
 type Upload = {
@@ -65,7 +74,10 @@ type Upload = {
   /** Ends the reading; the first error counts. */
   fail(error: unknown): void;
 };
-const uploads = new WeakMap<IncomingMessage, Upload>();
+const uploads = new WeakMap<FormStream, Upload>();
+
+/** A form up to this size is collected before it is parsed. */
+const SMALL_FORM_BYTES = 262_144;
 
 /** What an upload to disk counts against the body budget, which so bounds the number of concurrent large uploads. */
 const STREAMED_UPLOAD_BYTES = 8 << 20;
@@ -113,15 +125,14 @@ async function receiveFile(upload: Upload, part: PartFile): Promise<void> {
   const description = { filename: safeFilename(part.originalname), contentType: safeContentType(part.mimetype) };
   if (form.file?.kind === "memory") {
     const bytes = await readAll(part.stream, limits.document, () => fileTooLarge(limits.document));
-    const digest = createHash("sha256").update(bytes).digest("hex");
-    upload.file = { ...description, size: bytes.length, bytes, digest };
+    upload.file = { ...description, size: bytes.length, bytes, digest: hash("sha256", bytes) };
     return;
   }
   const staging = upload.evidence.stage(part.stream, { limit: limits.evidence });
   upload.staging.push(staging);
   try {
     const { digest, size } = await staging;
-    upload.file = { ...description, size, bytes: Buffer.alloc(0), digest };
+    upload.file = { ...description, size, bytes: NO_BYTES, digest };
   } catch (error) {
     throw error instanceof Error && error.name === "TooLargeError" ? fileTooLarge(limits.evidence) : error;
   }
@@ -163,7 +174,7 @@ const safeContentType = (type: string): string =>
     ? type.toLowerCase()
     : "application/octet-stream";
 
-type FormParser = (ctx: Koa.Context, next: () => Promise<void>) => Promise<void>;
+type FormParser = ReturnType<ReturnType<typeof multer>["fields"]>;
 const parsers = new WeakMap<BodyLimits, Map<FormBody, FormParser>>();
 
 /** One multer per form and server; the state of a single request is in its Upload. */
@@ -191,7 +202,7 @@ function parserOf(form: FormBody, limits: BodyLimits): FormParser {
         if (upload) watchParser(upload, request, sink);
         request.pipe(sink);
       },
-    }).fields(names.map((name) => ({ name, maxCount: 2 }))) as FormParser;
+    }).fields(names.map((name) => ({ name, maxCount: 2 })));
     parsersOfServer.set(form, parser);
   }
   return parser;
@@ -201,7 +212,7 @@ function parserOf(form: FormBody, limits: BodyLimits): FormParser {
  * Watches the bytes on their way to the parser, and the parser's events, and ends the reading at the first problem.
  * multer's own listeners would report it only after the whole body.
  */
-function watchParser(upload: Upload, request: IncomingMessage, parser: Writable): void {
+function watchParser(upload: Upload, request: FormStream, parser: Writable): void {
   const { form, limits } = upload;
   const maxBytes = maxFormBytes(form, limits);
   // A text with more replacement characters than were sent is not what was sent; storing it would forge evidence.
@@ -308,20 +319,76 @@ export async function readForm(
   const lease = isLarge ? await acquireBodyLease(ctx, intake, Math.min(size, inMemory)) : null;
   try {
     sendContinue(ctx);
-    const isContended = isLarge ? intake.budget.isContended : null;
-    return { ...(await readParts(ctx, form, { limits, evidence, isContended })), lease };
+    const reading = { limits, evidence, isContended: isLarge ? intake.budget.isContended : null };
+    const parts =
+      size <= SMALL_FORM_BYTES
+        ? await readSmallForm(ctx, form, { ...reading, length: size })
+        : await readParts(ctx, form, { ...reading, body: null });
+    return { ...parts, lease };
   } catch (error) {
     lease?.release();
     throw error;
   }
 }
 
+type Reading = Omit<FormParts, "intake"> & { isContended: (() => boolean) | null };
+
+/** Collects a form and parses it. What is not written plainly or is to be refused goes through multer after all. */
+async function readSmallForm(
+  ctx: Koa.Context,
+  form: FormBody,
+  { length, ...reading }: Reading & { length: number },
+): Promise<Omit<FormContent, "lease">> {
+  const { limits, evidence, isContended } = reading;
+  const body = await receiveWhole(ctx.req, { length, stallTimeoutS: limits.stallTimeoutS, isContended });
+  const parts = assignParts(parsePlainForm(body, ctx.req.headers["content-type"] ?? ""), form, limits);
+  if (parts === null) return readParts(ctx, form, { ...reading, body });
+  const { json, file } = parts;
+  if (file === null) return { json: json.bytes, file: null, staged: null };
+  const { filename, mimeType, bytes } = file;
+  const description = {
+    filename: safeFilename(filename ?? ""),
+    contentType: safeContentType(mimeType),
+    size: bytes.length,
+  };
+  if (form.file?.kind === "memory")
+    return { json: json.bytes, file: { ...description, bytes, digest: hash("sha256", bytes) }, staged: null };
+  const staged = await evidence.stageBytes(bytes);
+  return { json: json.bytes, file: { ...description, bytes: NO_BYTES, digest: staged.digest }, staged };
+}
+
+/** Which part is the JSON and which the file; null if the form is to be refused. */
+function assignParts(
+  parts: readonly PlainPart[] | null,
+  form: FormBody,
+  limits: BodyLimits,
+): { json: PlainPart; file: PlainPart | null } | null {
+  if (parts === null) return null;
+  const json = parts.find(({ name }) => name === form.part);
+  if (json === undefined || json.bytes.length > maxJsonBytes(form, limits)) return null;
+  if (parts.length === 1) return { json, file: null };
+  const file = parts.find(({ name, filename }) => name === form.file?.part && filename !== null);
+  return file === undefined || file.bytes.length > maxFileBytes(form, limits) ? null : { json, file };
+}
+
+/** A form that has arrived, as the request that brought it. */
+const replay = (body: Buffer, { headers }: IncomingMessage): FormStream => {
+  const stream = new Readable({
+    read() {
+      stream.push(body);
+      stream.push(null);
+    },
+  });
+  return Object.assign(stream, { headers });
+};
+
+/** Reads a form through multer: the one that arrives, or `body`, which has arrived. */
 async function readParts(
   ctx: Koa.Context,
   form: FormBody,
-  { limits, evidence, isContended }: Omit<FormParts, "intake"> & { isContended: (() => boolean) | null },
+  { limits, evidence, isContended, body }: Reading & { body: Buffer | null },
 ): Promise<Omit<FormContent, "lease">> {
-  const request = ctx.req;
+  const request: FormStream = body === null ? ctx.req : replay(body, ctx.req);
   let fail: (error: unknown) => void = () => undefined;
   const failed = new Promise<never>((_resolve, reject) => (fail = reject));
   failed.catch(() => undefined);
@@ -338,9 +405,9 @@ async function readParts(
     fail,
   };
   uploads.set(request, upload);
-  const pace = watchPace(request, { stallTimeoutS: limits.stallTimeoutS, isContended, fail });
+  const pace = body === null ? watchPace(ctx.req, { stallTimeoutS: limits.stallTimeoutS, isContended, fail }) : null;
   try {
-    const reading = parserOf(form, limits)(ctx, async () => undefined);
+    const reading = parserOf(form, limits)({ req: request, res: ctx.res }, async () => undefined);
     reading.catch(() => undefined);
     await Promise.race([reading, failed]);
     if (upload.json === null) throw invalid({ [form.part]: "Field required" });
@@ -359,9 +426,9 @@ async function readParts(
       error,
       ...received.flatMap((result) => (result.status === "rejected" ? [result.reason as unknown] : [])),
     ];
-    throw toFormError(reasons.find((reason) => reason instanceof AppError) ?? error, request);
+    throw toFormError(reasons.find((reason) => reason instanceof AppError) ?? error, ctx.req);
   } finally {
-    pace.stop();
+    pace?.stop();
   }
 }
 

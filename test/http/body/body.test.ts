@@ -351,297 +351,318 @@ const formHead = (length: number | null, more: Record<string, string | number> =
     ...(length === null ? { "Transfer-Encoding": "chunked" } : { "Content-Length": length }),
     ...more,
   });
-const post = (parts: readonly (string | Buffer)[], more: Record<string, string | number> = {}): Promise<RawAnswer> => {
+/** A small form of a declared length is collected and cut, a chunked one is parsed as it arrives. */
+const TRANSFERS = ["with a declared length", "in chunks"] as const;
+type Transfer = (typeof TRANSFERS)[number];
+const post = (
+  parts: readonly (string | Buffer)[],
+  more: Record<string, string | number> = {},
+  transfer: Transfer = "with a declared length",
+): Promise<RawAnswer> => {
   const body = Buffer.concat(parts.map((one) => Buffer.from(one)));
-  return exchange(server.url, Buffer.concat([Buffer.from(formHead(body.length, more)), body]));
+  const isChunked = transfer === "in chunks";
+  const wire = isChunked ? [...(body.length > 0 ? [chunk(body)] : []), Buffer.from("0\r\n\r\n")] : [body];
+  return exchange(server.url, Buffer.concat([Buffer.from(formHead(isChunked ? null : body.length, more)), ...wire]));
 };
 const JSON_PART = field("data_json", VALID_JSON);
 const broken = (why: string) => ({ message: `The multipart form is broken: ${why}` });
 const FILE_OVER = { message: "File size exceeds the 195.3KB limit" };
 
-test("accepts all the ways in which real clients write a form", async () => {
-  for (const [what, parts, more] of [
-    ["only the JSON", [JSON_PART, CLOSING]],
-    ["the JSON, then the file", [JSON_PART, file("attachment_file", "a.txt", "evidence"), CLOSING]],
-    ["the file, then the JSON", [file("attachment_file", "a.txt", "evidence"), JSON_PART, CLOSING]],
-    ["the JSON with a content type", [field("data_json", VALID_JSON, "\r\nContent-Type: application/json"), CLOSING]],
-    [
-      "the JSON with a content type and a charset",
-      [field("data_json", VALID_JSON, "\r\nContent-Type: application/json; charset=UTF-8"), CLOSING],
-    ],
-    ["the JSON as a file", [file("data_json", "blob", VALID_JSON), CLOSING]],
-    ["an empty file", [JSON_PART, file("attachment_file", "a.txt", ""), CLOSING]],
-    ["no file chosen in a browser", [JSON_PART, file("attachment_file", "", ""), CLOSING]],
-    ["a preamble and an epilogue", ["ignored\r\n", JSON_PART, CLOSING, "ignored"]],
-    [
-      "a boundary in quotes",
-      [JSON_PART, file("attachment_file", "a.txt", "evidence"), CLOSING],
-      { "Content-Type": `multipart/form-data; charset=utf-8; boundary="${BOUNDARY}"` },
-    ],
-    [
-      "a file that looks like the form",
-      [JSON_PART, file("attachment_file", "a.txt", `--${BOUNDARY.slice(0, -1)}\r\n-${BOUNDARY}--\r\n\r\n--`), CLOSING],
-    ],
-  ] as [string, (string | Buffer)[], Record<string, string>?][]) {
-    const answer = await post(parts, more);
-    assert.equal({ status: answer.status, body: answer.body }, { status: 201, body: "OK" }, `${what}: ${answer.text}`);
-  }
-  assert.equal(holdings(server).staging, []);
-});
-
-test("a missing or malformed form is refused and leaves nothing", async () => {
-  const wrongType = { message: "Content-Type should be multipart/form-data with the part 'data_json'" };
-  for (const [what, parts, status, body, more] of [
-    ["JSON instead of a form", [VALID_JSON], 400, wrongType, { "Content-Type": "application/json" }],
-    ["no content type", [VALID_JSON], 400, wrongType, { "Content-Type": "" }],
-    ["a malformed content type", [VALID_JSON], 400, wrongType, { "Content-Type": "/;;=" }],
-    [
-      "a form of another kind",
-      ["data_json=%7B%7D"],
-      400,
-      wrongType,
-      { "Content-Type": "application/x-www-form-urlencoded" },
-    ],
-    [
-      "multipart of another kind",
-      [JSON_PART, CLOSING],
-      400,
-      wrongType,
-      { "Content-Type": `multipart/mixed; boundary=${BOUNDARY}` },
-    ],
-    [
-      "no boundary",
-      [JSON_PART, CLOSING],
-      400,
-      broken("Multipart: Boundary not found"),
-      { "Content-Type": "multipart/form-data" },
-    ],
-    [
-      "another boundary",
-      [JSON_PART, CLOSING],
-      400,
-      broken("Unexpected end of form"),
-      { "Content-Type": "multipart/form-data; boundary=other" },
-    ],
-    [
-      "an endless boundary",
-      [JSON_PART, CLOSING],
-      400,
-      broken("its boundary is longer than 70 characters"),
-      { "Content-Type": `multipart/form-data; boundary=${"-".repeat(5000)}` },
-    ],
-    ["no part at all", [CLOSING], 400, refused({ data_json: "Field required" })],
-    ["nothing", [], 400, broken("Unexpected end of form")],
-    ["no closing boundary", [JSON_PART], 400, broken("Unexpected end of form")],
-    ["an end within the JSON", [JSON_PART.subarray(0, -30)], 400, broken("Unexpected end of form")],
-    [
-      "an end within the part headers",
-      [JSON_PART, file("attachment_file", "a", "x").subarray(0, 60)],
-      400,
-      broken("Unexpected end of form"),
-    ],
-    [
-      "an end within the file",
-      [JSON_PART, file("attachment_file", "a", "x".repeat(150_000)).subarray(0, 140_000)],
-      400,
-      broken("Unexpected end of form"),
-    ],
-    [
-      "garbage in the part headers",
-      [`--${BOUNDARY}\r\n\x00\x01 nonsense\r\n\r\nx\r\n`, CLOSING],
-      400,
-      broken("Malformed part header"),
-    ],
-    [
-      "endless part headers",
-      [`--${BOUNDARY}\r\nX: ${"a".repeat(20_000)}\r\n\r\nx\r\n`, CLOSING],
-      400,
-      broken("Malformed part header"),
-    ],
-    ["the JSON missing", [file("attachment_file", "a", "x"), CLOSING], 400, refused({ data_json: "Field required" })],
-    [
-      "a large file, and the JSON missing",
-      [file("attachment_file", "a", "x".repeat(150_000)), CLOSING],
-      400,
-      refused({ data_json: "Field required" }),
-    ],
-    [
-      "the JSON twice",
-      [JSON_PART, JSON_PART, CLOSING],
-      400,
-      refused({ data_json: "The part is given more than once" }),
-    ],
-    [
-      "the JSON as field and as file",
-      [JSON_PART, file("data_json", "b", VALID_JSON), CLOSING],
-      400,
-      refused({ data_json: "The part is given more than once" }),
-    ],
-    [
-      "the JSON as file and as field",
-      [file("data_json", "b", VALID_JSON), JSON_PART, CLOSING],
-      400,
-      refused({ data_json: "The part is given more than once" }),
-    ],
-    [
-      "the file twice",
-      [JSON_PART, file("attachment_file", "a", "x".repeat(140_000)), file("attachment_file", "b", "y"), CLOSING],
-      400,
-      refused({ attachment_file: "The part is given more than once" }),
-    ],
-    [
-      "an unknown field",
-      [JSON_PART, field("other", "x"), CLOSING],
-      400,
-      refused({ other: "Extra inputs are not permitted [input: form part]" }),
-    ],
-    [
-      "an unknown file",
-      [JSON_PART, file("other", "a", "x"), CLOSING],
-      400,
-      refused({ other: "Extra inputs are not permitted [input: file part]" }),
-    ],
-    [
-      "an unknown file without a name",
-      [JSON_PART, file("other", "", "x"), CLOSING],
-      400,
-      refused({ other: "Extra inputs are not permitted [input: file part]" }),
-    ],
-    [
-      "the file as a field",
-      [JSON_PART, field("attachment_file", "x"), CLOSING],
-      400,
-      refused({ attachment_file: "The part should be a file: give it a filename" }),
-    ],
-    [
-      "the file without a filename",
-      [JSON_PART, file("attachment_file", "", "x"), CLOSING],
-      400,
-      refused({ attachment_file: "The part should be a file: give it a filename" }),
-    ],
-    [
-      "the JSON as a file without a filename",
-      [file("data_json", "", VALID_JSON), CLOSING],
-      400,
-      refused({ data_json: "The part has the type of a file but no filename: send it as application/json" }),
-    ],
-    [
-      "a name with brackets",
-      [field("data_json[a]", VALID_JSON), CLOSING],
-      400,
-      refused({ "data_json[a]": "Extra inputs are not permitted [input: form part]" }),
-    ],
-    [
-      "a name like a prototype",
-      [field("__proto__", VALID_JSON), CLOSING],
-      400,
-      refused({ ["__proto__"]: "Extra inputs are not permitted [input: form part]" }),
-    ],
-    [
-      "a part without a name",
-      [`--${BOUNDARY}\r\nContent-Disposition: form-data\r\n\r\nx\r\n`, CLOSING],
-      400,
-      { message: "A part of the form has no acceptable name: 'data_json' is expected" },
-    ],
-    [
-      "an endless name",
-      [field("a".repeat(5000), VALID_JSON), CLOSING],
-      400,
-      { message: "A part of the form has no acceptable name: 'data_json' is expected" },
-    ],
-    [
-      "many parts",
-      [...Array.from({ length: 1000 }, () => field("data_json", "1")), CLOSING],
-      400,
-      refused({ data_json: "The part is given more than once" }),
-    ],
-    [
-      "ten thousand parts that are not form data",
-      [..."x".repeat(10_000)].map(() => "--b\r\nX:y\r\n\r\n\r\n"),
-      400,
-      { message: "The form has too many parts: 'data_json' and 'attachment_file' are expected" },
-      { "Content-Type": "multipart/form-data; boundary=b" },
-    ],
-    ...[
-      "X: y",
-      'Content-Disposition: attachment; name="attachment_file"; filename="a"',
-      "Content-Disposition: form-data; name=\"attachment_file\"; filename*=utf-8''%zz",
-      'Content-Disposition: form-data; name="attachment_file"; filename="a"b"',
-    ].map(
-      (lines) =>
-        [
-          `a part with the headers ${lines}`,
-          [JSON_PART, part(lines, "evidence"), CLOSING],
-          400,
-          { message: "A part of the form has no Content-Disposition header that can be read" },
-        ] as const,
-    ),
-    [
-      "invalid JSON",
-      [field("data_json", "{"), CLOSING],
-      400,
-      refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }),
-    ],
-    [
-      "invalid JSON, and a large file",
-      [file("attachment_file", "a", "x".repeat(150_000)), field("data_json", "{"), CLOSING],
-      400,
-      refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }),
-    ],
-    [
-      "JSON null",
-      [field("data_json", "null"), CLOSING],
-      400,
-      refused({ data_json: "Input should be a valid object [input: null]" }),
-    ],
-    [
-      "JSON with a lone surrogate",
-      [field("data_json", '{"attestation_name":"\\ud800"}'), CLOSING],
-      400,
-      refused({ attestation_name: "String should be valid Unicode without lone surrogates" }),
-    ],
-    [
-      "JSON that is not UTF-8",
-      [field("data_json", Buffer.from('{"attestation_name":"\xff"}', "latin1")), CLOSING],
-      400,
-      refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
-    ],
-    [
-      "JSON in an unknown charset",
-      [field("data_json", VALID_JSON, "\r\nContent-Type: application/json; charset=nope"), CLOSING],
-      400,
-      refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
-    ],
-    [
-      "JSON as a file that is not UTF-8",
-      [file("data_json", "b", Buffer.from([0x22, 0xff, 0x22])), CLOSING],
-      400,
-      refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
-    ],
-    [
-      "an unknown property",
+for (const transfer of TRANSFERS)
+  test(`accepts all the ways in which real clients write a form, ${transfer}`, async () => {
+    for (const [what, parts, more] of [
+      ["only the JSON", [JSON_PART, CLOSING]],
+      ["the JSON, then the file", [JSON_PART, file("attachment_file", "a.txt", "evidence"), CLOSING]],
+      ["the file, then the JSON", [file("attachment_file", "a.txt", "evidence"), JSON_PART, CLOSING]],
+      ["the JSON with a content type", [field("data_json", VALID_JSON, "\r\nContent-Type: application/json"), CLOSING]],
       [
-        field("data_json", '{"attestation_name":"a","is_compliant":true,"x":1}'),
-        file("attachment_file", "a", "x".repeat(150_000)),
-        CLOSING,
+        "the JSON with a content type and a charset",
+        [field("data_json", VALID_JSON, "\r\nContent-Type: application/json; charset=UTF-8"), CLOSING],
       ],
-      400,
-      refused({ x: "Extra inputs are not permitted [input: 1]" }),
-    ],
-    [
-      "a compressed form",
-      [gzipSync("x")],
-      400,
-      { message: "Content-Encoding 'gzip' is not supported for request bodies. Send the body uncompressed" },
-      { "Content-Encoding": "gzip" },
-    ],
-  ] as [string, (string | Buffer)[], number, unknown, Record<string, string>?][]) {
-    const before = holdings(server);
-    const answer = await post(parts, more).catch((error: Error) => assert.unreachable(`${what}: ${error.message}`));
-    assert.equal({ status: answer?.status, body: answer?.body }, { status, body }, what);
-    assert.equal(holdings(server), before, what);
-  }
-});
+      ["the JSON as a file", [file("data_json", "blob", VALID_JSON), CLOSING]],
+      ["an empty file", [JSON_PART, file("attachment_file", "a.txt", ""), CLOSING]],
+      ["no file chosen in a browser", [JSON_PART, file("attachment_file", "", ""), CLOSING]],
+      ["a preamble and an epilogue", ["ignored\r\n", JSON_PART, CLOSING, "ignored"]],
+      [
+        "a boundary in quotes",
+        [JSON_PART, file("attachment_file", "a.txt", "evidence"), CLOSING],
+        { "Content-Type": `multipart/form-data; charset=utf-8; boundary="${BOUNDARY}"` },
+      ],
+      [
+        "a file that looks like the form",
+        [
+          JSON_PART,
+          file("attachment_file", "a.txt", `--${BOUNDARY.slice(0, -1)}\r\n-${BOUNDARY}--\r\n\r\n--`),
+          CLOSING,
+        ],
+      ],
+    ] as [string, (string | Buffer)[], Record<string, string>?][]) {
+      const answer = await post(parts, more, transfer);
+      assert.equal(
+        { status: answer.status, body: answer.body },
+        { status: 201, body: "OK" },
+        `${what}: ${answer.text}`,
+      );
+    }
+    assert.equal(holdings(server).staging, []);
+  });
+
+for (const transfer of TRANSFERS)
+  test(`a missing or malformed form is refused and leaves nothing, ${transfer}`, async () => {
+    const wrongType = { message: "Content-Type should be multipart/form-data with the part 'data_json'" };
+    for (const [what, parts, status, body, more] of [
+      ["JSON instead of a form", [VALID_JSON], 400, wrongType, { "Content-Type": "application/json" }],
+      ["no content type", [VALID_JSON], 400, wrongType, { "Content-Type": "" }],
+      ["a malformed content type", [VALID_JSON], 400, wrongType, { "Content-Type": "/;;=" }],
+      [
+        "a form of another kind",
+        ["data_json=%7B%7D"],
+        400,
+        wrongType,
+        { "Content-Type": "application/x-www-form-urlencoded" },
+      ],
+      [
+        "multipart of another kind",
+        [JSON_PART, CLOSING],
+        400,
+        wrongType,
+        { "Content-Type": `multipart/mixed; boundary=${BOUNDARY}` },
+      ],
+      [
+        "no boundary",
+        [JSON_PART, CLOSING],
+        400,
+        broken("Multipart: Boundary not found"),
+        { "Content-Type": "multipart/form-data" },
+      ],
+      [
+        "another boundary",
+        [JSON_PART, CLOSING],
+        400,
+        broken("Unexpected end of form"),
+        { "Content-Type": "multipart/form-data; boundary=other" },
+      ],
+      [
+        "an endless boundary",
+        [JSON_PART, CLOSING],
+        400,
+        broken("its boundary is longer than 70 characters"),
+        { "Content-Type": `multipart/form-data; boundary=${"-".repeat(5000)}` },
+      ],
+      ["no part at all", [CLOSING], 400, refused({ data_json: "Field required" })],
+      ["nothing", [], 400, broken("Unexpected end of form")],
+      ["no closing boundary", [JSON_PART], 400, broken("Unexpected end of form")],
+      ["an end within the JSON", [JSON_PART.subarray(0, -30)], 400, broken("Unexpected end of form")],
+      [
+        "an end within the part headers",
+        [JSON_PART, file("attachment_file", "a", "x").subarray(0, 60)],
+        400,
+        broken("Unexpected end of form"),
+      ],
+      [
+        "an end within the file",
+        [JSON_PART, file("attachment_file", "a", "x".repeat(150_000)).subarray(0, 140_000)],
+        400,
+        broken("Unexpected end of form"),
+      ],
+      [
+        "garbage in the part headers",
+        [`--${BOUNDARY}\r\n\x00\x01 nonsense\r\n\r\nx\r\n`, CLOSING],
+        400,
+        broken("Malformed part header"),
+      ],
+      [
+        "endless part headers",
+        [`--${BOUNDARY}\r\nX: ${"a".repeat(20_000)}\r\n\r\nx\r\n`, CLOSING],
+        400,
+        broken("Malformed part header"),
+      ],
+      ["the JSON missing", [file("attachment_file", "a", "x"), CLOSING], 400, refused({ data_json: "Field required" })],
+      [
+        "a large file, and the JSON missing",
+        [file("attachment_file", "a", "x".repeat(150_000)), CLOSING],
+        400,
+        refused({ data_json: "Field required" }),
+      ],
+      [
+        "the JSON twice",
+        [JSON_PART, JSON_PART, CLOSING],
+        400,
+        refused({ data_json: "The part is given more than once" }),
+      ],
+      [
+        "the JSON as field and as file",
+        [JSON_PART, file("data_json", "b", VALID_JSON), CLOSING],
+        400,
+        refused({ data_json: "The part is given more than once" }),
+      ],
+      [
+        "the JSON as file and as field",
+        [file("data_json", "b", VALID_JSON), JSON_PART, CLOSING],
+        400,
+        refused({ data_json: "The part is given more than once" }),
+      ],
+      [
+        "the file twice",
+        [JSON_PART, file("attachment_file", "a", "x".repeat(140_000)), file("attachment_file", "b", "y"), CLOSING],
+        400,
+        refused({ attachment_file: "The part is given more than once" }),
+      ],
+      [
+        "an unknown field",
+        [JSON_PART, field("other", "x"), CLOSING],
+        400,
+        refused({ other: "Extra inputs are not permitted [input: form part]" }),
+      ],
+      [
+        "an unknown file",
+        [JSON_PART, file("other", "a", "x"), CLOSING],
+        400,
+        refused({ other: "Extra inputs are not permitted [input: file part]" }),
+      ],
+      [
+        "an unknown file without a name",
+        [JSON_PART, file("other", "", "x"), CLOSING],
+        400,
+        refused({ other: "Extra inputs are not permitted [input: file part]" }),
+      ],
+      [
+        "the file as a field",
+        [JSON_PART, field("attachment_file", "x"), CLOSING],
+        400,
+        refused({ attachment_file: "The part should be a file: give it a filename" }),
+      ],
+      [
+        "the file without a filename",
+        [JSON_PART, file("attachment_file", "", "x"), CLOSING],
+        400,
+        refused({ attachment_file: "The part should be a file: give it a filename" }),
+      ],
+      [
+        "the JSON as a file without a filename",
+        [file("data_json", "", VALID_JSON), CLOSING],
+        400,
+        refused({ data_json: "The part has the type of a file but no filename: send it as application/json" }),
+      ],
+      [
+        "a name with brackets",
+        [field("data_json[a]", VALID_JSON), CLOSING],
+        400,
+        refused({ "data_json[a]": "Extra inputs are not permitted [input: form part]" }),
+      ],
+      [
+        "a name like a prototype",
+        [field("__proto__", VALID_JSON), CLOSING],
+        400,
+        refused({ ["__proto__"]: "Extra inputs are not permitted [input: form part]" }),
+      ],
+      [
+        "a part without a name",
+        [`--${BOUNDARY}\r\nContent-Disposition: form-data\r\n\r\nx\r\n`, CLOSING],
+        400,
+        { message: "A part of the form has no acceptable name: 'data_json' is expected" },
+      ],
+      [
+        "an endless name",
+        [field("a".repeat(5000), VALID_JSON), CLOSING],
+        400,
+        { message: "A part of the form has no acceptable name: 'data_json' is expected" },
+      ],
+      [
+        "many parts",
+        [...Array.from({ length: 1000 }, () => field("data_json", "1")), CLOSING],
+        400,
+        refused({ data_json: "The part is given more than once" }),
+      ],
+      [
+        "ten thousand parts that are not form data",
+        [..."x".repeat(10_000)].map(() => "--b\r\nX:y\r\n\r\n\r\n"),
+        400,
+        { message: "The form has too many parts: 'data_json' and 'attachment_file' are expected" },
+        { "Content-Type": "multipart/form-data; boundary=b" },
+      ],
+      ...[
+        "X: y",
+        'Content-Disposition: attachment; name="attachment_file"; filename="a"',
+        "Content-Disposition: form-data; name=\"attachment_file\"; filename*=utf-8''%zz",
+        'Content-Disposition: form-data; name="attachment_file"; filename="a"b"',
+      ].map(
+        (lines) =>
+          [
+            `a part with the headers ${lines}`,
+            [JSON_PART, part(lines, "evidence"), CLOSING],
+            400,
+            { message: "A part of the form has no Content-Disposition header that can be read" },
+          ] as const,
+      ),
+      [
+        "invalid JSON",
+        [field("data_json", "{"), CLOSING],
+        400,
+        refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }),
+      ],
+      [
+        "invalid JSON, and a large file",
+        [file("attachment_file", "a", "x".repeat(150_000)), field("data_json", "{"), CLOSING],
+        400,
+        refused({ data_json: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }),
+      ],
+      [
+        "JSON null",
+        [field("data_json", "null"), CLOSING],
+        400,
+        refused({ data_json: "Input should be a valid object [input: null]" }),
+      ],
+      [
+        "JSON with a lone surrogate",
+        [field("data_json", '{"attestation_name":"\\ud800"}'), CLOSING],
+        400,
+        refused({ attestation_name: "String should be valid Unicode without lone surrogates" }),
+      ],
+      [
+        "JSON that is not UTF-8",
+        [field("data_json", Buffer.from('{"attestation_name":"\xff"}', "latin1")), CLOSING],
+        400,
+        refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
+      ],
+      [
+        "JSON in an unknown charset",
+        [field("data_json", VALID_JSON, "\r\nContent-Type: application/json; charset=nope"), CLOSING],
+        400,
+        refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
+      ],
+      [
+        "JSON as a file that is not UTF-8",
+        [file("data_json", "b", Buffer.from([0x22, 0xff, 0x22])), CLOSING],
+        400,
+        refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
+      ],
+      [
+        "an unknown property",
+        [
+          field("data_json", '{"attestation_name":"a","is_compliant":true,"x":1}'),
+          file("attachment_file", "a", "x".repeat(150_000)),
+          CLOSING,
+        ],
+        400,
+        refused({ x: "Extra inputs are not permitted [input: 1]" }),
+      ],
+      [
+        "a compressed form",
+        [gzipSync("x")],
+        400,
+        { message: "Content-Encoding 'gzip' is not supported for request bodies. Send the body uncompressed" },
+        { "Content-Encoding": "gzip" },
+      ],
+    ] as [string, (string | Buffer)[], number, unknown, Record<string, string>?][]) {
+      const before = holdings(server);
+      const answer = await post(parts, more, transfer).catch((error: Error) =>
+        assert.unreachable(`${what}: ${error.message}`),
+      );
+      assert.equal({ status: answer?.status, body: answer?.body }, { status, body }, what);
+      assert.equal(holdings(server), before, what);
+    }
+  });
 
 test("text that contains the replacement character is stored as sent", async () => {
   const text = "\ufffd seen \ufffd";
@@ -659,28 +680,33 @@ test("text that contains the replacement character is stored as sent", async () 
   assert.is(server.db.prepare("SELECT description FROM attestations WHERE name = 'replaced'").pluck().get(), text);
 });
 
-test("a file and its JSON at their limits are stored, one byte more of either is refused", async () => {
-  const size = LIMITS.evidence;
-  assertAnswer(await post([JSON_PART, file("attachment_file", "a", "l".repeat(size)), CLOSING]), 201, "OK");
-  await assertRefused(
-    () => post([JSON_PART, file("attachment_file", "a", "m".repeat(size + 1)), CLOSING]),
-    413,
-    FILE_OVER,
-  );
-  await assertRefused(
-    () => post([JSON_PART, file("attachment_file", "a", "m".repeat(size + 60_000)), CLOSING]),
-    413,
-    FILE_OVER,
-  );
-  const json = (length: number): string => VALID_JSON.padEnd(length, " ");
-  assertAnswer(await post([field("data_json", json(2048)), CLOSING]), 201, "OK");
-  await assertRefused(() => post([field("data_json", json(2049)), CLOSING]), 413, {
-    message: "Part 'data_json' exceeds the 2KB limit",
+for (const transfer of TRANSFERS)
+  test(`a file and its JSON at their limits are stored, one byte more of either is refused, ${transfer}`, async () => {
+    const size = LIMITS.evidence;
+    assertAnswer(
+      await post([JSON_PART, file("attachment_file", "a", "l".repeat(size)), CLOSING], {}, transfer),
+      201,
+      "OK",
+    );
+    await assertRefused(
+      () => post([JSON_PART, file("attachment_file", "a", "m".repeat(size + 1)), CLOSING], {}, transfer),
+      413,
+      FILE_OVER,
+    );
+    await assertRefused(
+      () => post([JSON_PART, file("attachment_file", "a", "m".repeat(size + 60_000)), CLOSING], {}, transfer),
+      413,
+      FILE_OVER,
+    );
+    const json = (length: number): string => VALID_JSON.padEnd(length, " ");
+    assertAnswer(await post([field("data_json", json(2048)), CLOSING], {}, transfer), 201, "OK");
+    await assertRefused(() => post([field("data_json", json(2049)), CLOSING], {}, transfer), 413, {
+      message: "Part 'data_json' exceeds the 2KB limit",
+    });
+    await assertRefused(() => post([file("data_json", "b", json(2049)), CLOSING], {}, transfer), 413, {
+      message: "Part 'data_json' exceeds the 2KB limit",
+    });
   });
-  await assertRefused(() => post([file("data_json", "b", json(2049)), CLOSING]), 413, {
-    message: "Part 'data_json' exceeds the 2KB limit",
-  });
-});
 
 test("a template at its limit is read, one byte more is refused", async () => {
   const send = (size: number) => {
@@ -739,16 +765,21 @@ test("a client that disconnects within a form leaves no row, no file, and status
     ["within the JSON", field("data_json", VALID_JSON).subarray(0, -20)],
     ["within a small file", Buffer.concat([JSON_PART, file("attachment_file", "a", "small").subarray(0, -3)])],
     ["within a large file", Buffer.concat([JSON_PART, file("attachment_file", "a", large).subarray(0, -3)])],
+    [
+      "within a file that is collected",
+      Buffer.concat([JSON_PART, file("attachment_file", "a", large).subarray(0, -3)]),
+    ],
     ["after a large file", Buffer.concat([file("attachment_file", "a", large), JSON_PART])],
   ] as const) {
     const before = holdings(server);
     const id = fresh("gone");
     const wire = await dial(server.url);
-    await wire.send(formHead(bytes.length + 100, { "X-Request-ID": id, Expect: "100-continue" }));
+    const isLarge = what.endsWith("large file");
+    await wire.send(formHead(isLarge ? null : bytes.length + 100, { "X-Request-ID": id, Expect: "100-continue" }));
     assert.is((await wire.answer()).status, 100, what);
-    await wire.send(bytes);
+    await wire.send(isLarge ? chunk(bytes) : bytes);
     // A large file is on disk before the client disconnects.
-    if (what.endsWith("large file")) await until("the staging file", () => holdings(server).staging.length > 0);
+    if (isLarge) await until("the staging file", () => holdings(server).staging.length > 0);
     wire.vanish();
     assert.is((await logged(server, id))["status"], 499, what);
     assert.equal(holdings(server), before, what);
