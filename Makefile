@@ -59,6 +59,9 @@ fixture: | $(INSTALLED) ## save a database of this schema for upgrade tests, at 
 fuzz: | $(INSTALLED) ## send ten times as many generated requests as the suite does; SEED=n selects others
 	@RUNS=10 $(NODE) test/run.ts '^(api/bad-input|whole/properties)\.'
 
+fuzz-forms: | $(INSTALLED) ## compare the two ways to read a form on a million drawn forms; SEED=n, COUNT=n
+	@$(NODE) test/http/body/fuzz-forms.ts
+
 # Nothing acknowledged may be lost, and no attack may hold up the server or exhaust its memory.
 crash: dist/assay ## kill the executable under load, simulate power cuts, run the attacks
 	$(NODE) test/crash/main.ts
@@ -114,6 +117,6 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 
 always:
 
-.PHONY: help run test check format build golden bench bench-cores bench-data openapi-check fixture fuzz crash soak litestream
+.PHONY: help run test check format build golden bench bench-cores bench-data openapi-check fixture fuzz fuzz-forms crash soak litestream
 .PHONY: integration screenshots smoke dist image clean always
 .DEFAULT_GOAL := help

@@ -1,6 +1,6 @@
 /**
  * Multipart forms. A small one is collected and cut into its parts (plain-form.ts). Large ones, chunked ones and those
- * written in an unusual way go through @koa/multer; their evidence is hashed and staged on its storage while it arrives.
+ * written in an unusual way go through @koa/multer; their evidence is hashed and staged while it arrives.
  *
  * Invariants:
  * - If reading fails, for whatever reason, every byte staged for this request is discarded before the error is thrown.
@@ -29,10 +29,9 @@ import type { BodyLimits, BodyIntake } from "./body.ts";
 import { SMALL_BODY_BYTES } from "./body-budget.ts";
 import type { BodyLease } from "./body-budget.ts";
 import type { FormBody, UploadedFile } from "../operation.ts";
+import { assignParts, describeFile, formTooLarge, maxFormBytes, maxJsonBytes } from "./form-parts.ts";
 import { parsePlainForm } from "./plain-form.ts";
-import type { PlainPart } from "./plain-form.ts";
 import { REPLACEMENT, countReplacements, createOccurrenceCounter, parseDelimiter } from "./multipart-scan.ts";
-import { maxBodyBytes } from "./read-json.ts";
 
 /** What the kit needs of the evidence storage, to which `token` belongs. */
 export type StagedFile = { readonly digest: string; readonly size: number; readonly token: string };
@@ -45,8 +44,6 @@ export type EvidenceStage = {
   discard(staged: readonly StagedFile[]): Promise<void>;
 };
 
-/** Allowance for boundaries and part headers, on top of the parts themselves. */
-const FORM_OVERHEAD_BYTES = 65_536;
 /**
  * RFC 2046 allows a boundary of 70 characters. The parser searches for it at every byte, in time proportional to its
  * length.
@@ -82,19 +79,6 @@ const SMALL_FORM_BYTES = 262_144;
 /** What an upload to disk counts against the body budget, which so bounds the number of concurrent large uploads. */
 const STREAMED_UPLOAD_BYTES = 8 << 20;
 
-const maxFileBytes = (form: FormBody, limits: BodyLimits): number =>
-  form.file === null ? 0 : form.file.kind === "memory" ? limits.document : limits.evidence;
-
-const maxJsonBytes = (form: FormBody, limits: BodyLimits): number => maxBodyBytes(form.bounds, limits.form, limits);
-
-/** Of a whole form. */
-const maxFormBytes = (form: FormBody, limits: BodyLimits): number =>
-  maxFileBytes(form, limits) + maxJsonBytes(form, limits) + FORM_OVERHEAD_BYTES;
-
-/** 413 for a whole form: if it has a file, the file is what makes it large. */
-const formTooLarge = (form: FormBody, limits: BodyLimits): AppError =>
-  form.file ? fileTooLarge(maxFileBytes(form, limits)) : tooLarge("Request body size", maxJsonBytes(form, limits));
-
 const engine: StorageEngine = {
   _handleFile(request, part, done) {
     const upload = uploads.get(request);
@@ -122,7 +106,7 @@ async function receiveFile(upload: Upload, part: PartFile): Promise<void> {
     upload.json = await readAll(part.stream, maxJsonBytes(form, limits), () => jsonTooLarge(upload));
     return;
   }
-  const description = { filename: safeFilename(part.originalname), contentType: safeContentType(part.mimetype) };
+  const description = describeFile(part.originalname, part.mimetype);
   if (form.file?.kind === "memory") {
     const bytes = await readAll(part.stream, limits.document, () => fileTooLarge(limits.document));
     upload.file = { ...description, size: bytes.length, bytes, digest: hash("sha256", bytes) };
@@ -157,22 +141,6 @@ async function readAll(source: Readable, limitBytes: number, tooLargeError: () =
   }
   return Buffer.concat(chunks, size);
 }
-
-/** The client's file name without directories, control characters and broken Unicode; shown, but never opened. */
-function safeFilename(name: string): string {
-  const base = name.toWellFormed().split(/[/\\]/).at(-1) ?? "";
-  return (
-    base
-      .replace(/[\u0000-\u001f\u007f]/g, "")
-      .slice(0, 255)
-      .toWellFormed() || "file"
-  );
-}
-
-const safeContentType = (type: string): string =>
-  /^[a-z0-9!#$&^_.+-]+\/[a-z0-9!#$&^_.+-]+$/i.test(type) && type.length <= 100
-    ? type.toLowerCase()
-    : "application/octet-stream";
 
 type FormParser = ReturnType<ReturnType<typeof multer>["fields"]>;
 const parsers = new WeakMap<BodyLimits, Map<FormBody, FormParser>>();
@@ -346,29 +314,11 @@ async function readSmallForm(
   const { json, file } = parts;
   if (file === null) return { json: json.bytes, file: null, staged: null };
   const { filename, mimeType, bytes } = file;
-  const description = {
-    filename: safeFilename(filename ?? ""),
-    contentType: safeContentType(mimeType),
-    size: bytes.length,
-  };
+  const description = { ...describeFile(filename ?? "", mimeType), size: bytes.length };
   if (form.file?.kind === "memory")
     return { json: json.bytes, file: { ...description, bytes, digest: hash("sha256", bytes) }, staged: null };
   const staged = await evidence.stageBytes(bytes);
   return { json: json.bytes, file: { ...description, bytes: NO_BYTES, digest: staged.digest }, staged };
-}
-
-/** Which part is the JSON and which the file; null if the form is to be refused. */
-function assignParts(
-  parts: readonly PlainPart[] | null,
-  form: FormBody,
-  limits: BodyLimits,
-): { json: PlainPart; file: PlainPart | null } | null {
-  if (parts === null) return null;
-  const json = parts.find(({ name }) => name === form.part);
-  if (json === undefined || json.bytes.length > maxJsonBytes(form, limits)) return null;
-  if (parts.length === 1) return { json, file: null };
-  const file = parts.find(({ name, filename }) => name === form.file?.part && filename !== null);
-  return file === undefined || file.bytes.length > maxFileBytes(form, limits) ? null : { json, file };
 }
 
 /** A form that has arrived, as the request that brought it. */

@@ -43,7 +43,19 @@ const pick = <T>(draw: Draw, from: readonly T[]): T => from[draw(from.length)] a
 const usually = (draw: Draw, [first = "", ...others]: readonly string[]): string =>
   draw(25) > 0 ? first : pick(draw, others);
 
-const BOUNDARIES = ["b", "----form-7MA4YWxk", "a'()+_,-./:=?", "--", "0", "x y", "b\\b", "é", "\r", 'b"', "b".repeat(71)];
+const BOUNDARIES = [
+  "b",
+  "----form-7MA4YWxk",
+  "a'()+_,-./:=?",
+  "--",
+  "0",
+  "x y",
+  "b\\b",
+  "é",
+  "\r",
+  'b"',
+  "b".repeat(71),
+];
 const TEXTS = [
   "{}",
   "",
@@ -136,8 +148,10 @@ function dispositionOf(draw: Draw, name: string, filename: string | null): strin
   const type = usually(draw, ["form-data", "Form-Data", "attachment", "form-data ", ""]);
   const separator = usually(draw, ["; ", ";", " ; ", ";\t", ";;", ","]);
   const quote = usually(draw, ['"', "", "'"]);
-  const named = `${type}${separator}${usually(draw, ["name", "NAME", "name*", "nam", "x=y; name"])}=${quote}${name}${quote}`;
-  if (filename === null) return `${named}${usually(draw, ["", ";", "; x=y", " ", '; name="file"', "; filename*=utf-8''b"])}`;
+  const nameKey = usually(draw, ["name", "NAME", "name*", "nam", "x=y; name"]);
+  const named = `${type}${separator}${nameKey}=${quote}${name}${quote}`;
+  if (filename === null)
+    return `${named}${usually(draw, ["", ";", "; x=y", " ", '; name="file"', "; filename*=utf-8''b"])}`;
   const key = usually(draw, ["filename", "Filename", "filename*", "x=y; filename"]);
   const value = key === "filename*" ? pick(draw, ["utf-8''a%20b", "latin1''%E9", "''a", "utf-8''%zz"]) : null;
   const file = `${key}=${value ?? `"${filename}"`}`;
@@ -149,9 +163,8 @@ function partOf(draw: Draw, { kind, boundary }: { kind: "json" | "file"; boundar
   const asFile = kind === "file" ? draw(30) > 0 : draw(15) === 0;
   const name = draw(40) > 0 ? (kind === "json" ? "data_json" : "file") : pick(draw, NAMES);
   const filename = asFile ? usually(draw, FILENAMES) : null;
-  const lines = [
-    `${usually(draw, ["Content-Disposition", "content-disposition", "Content-Disposition "])}: ${dispositionOf(draw, name, filename)}`,
-  ];
+  const dispositionKey = usually(draw, ["Content-Disposition", "content-disposition", "Content-Disposition "]);
+  const lines = [`${dispositionKey}: ${dispositionOf(draw, name, filename)}`];
   if (draw(2) > 0) lines.push(`Content-Type: ${pick(draw, asFile ? FILE_TYPES : FIELD_TYPES)}`);
   if (draw(15) === 0) lines.splice(draw(lines.length + 1), 0, pick(draw, OTHER_LINES));
   const end = (): string => (draw(100) > 0 ? "\r\n" : pick(draw, LINE_ENDS));
@@ -182,7 +195,9 @@ function mutate(draw: Draw, body: Buffer, boundary: string): Buffer {
     case 4:
       return Buffer.concat([
         before,
-        bytesOf(pick(draw, [`\r\n--${boundary}`, `--${boundary}--`, "\r\n", "--", "\r", "\n", '"', ";", ":", "\r\n\r\n"])),
+        bytesOf(
+          pick(draw, [`\r\n--${boundary}`, `--${boundary}--`, "\r\n", "--", "\r", "\n", '"', ";", ":", "\r\n\r\n"]),
+        ),
         some,
         rest,
       ]);
@@ -198,21 +213,35 @@ export function drawForm(seed: number, number: number): DrawnForm {
   const draw = randomOf(seed, number);
   const boundary = draw(12) > 0 ? (BOUNDARIES[draw(2)] as string) : pick(draw, BOUNDARIES);
   const quote = /^[\w-]+$/.test(boundary) ? usually(draw, ["", '"']) : draw(2) === 0 ? '"' : "";
-  const contentType = `${usually(draw, ["multipart/form-data", "Multipart/Form-Data"])}${usually(draw, [
-    "; ",
-    ";",
-    "; charset=utf-8; ",
-    '; x="; boundary=c"; ',
-    " ;",
-  ])}${usually(draw, ["boundary", "Boundary"])}=${quote}${boundary}${quote}${usually(draw, ["", "; charset=utf-8", ";"])}`;
-  const kinds = pick(draw, [["json"], ["json"], ["json", "file"], ["json", "file"], ["json", "file"], ["file", "json"], ["file"], ["json", "json"], []]);
+  const type = usually(draw, ["multipart/form-data", "Multipart/Form-Data"]);
+  const between = usually(draw, ["; ", ";", "; charset=utf-8; ", '; x="; boundary=c"; ', " ;"]);
+  const key = usually(draw, ["boundary", "Boundary"]);
+  const end = usually(draw, ["", "; charset=utf-8", ";"]);
+  const contentType = `${type}${between}${key}=${quote}${boundary}${quote}${end}`;
+  const kinds = pick(draw, [
+    ["json"],
+    ["json"],
+    ["json", "file"],
+    ["json", "file"],
+    ["json", "file"],
+    ["file", "json"],
+    ["file"],
+    ["json", "json"],
+    [],
+  ]);
   const parts = kinds.map((kind) => partOf(draw, { kind: kind as "json" | "file", boundary }));
   const preamble = usually(draw, ["", "\r\n", "preamble\r\n", " ", `x--${boundary}\r\n`]);
   const epilogue = usually(draw, ["\r\n", "", "epilogue", `\r\n--${boundary}`, `\r\n--${boundary}--`, "\r\n\r\n"]);
   const closing = usually(draw, [`--${boundary}--`, `--${boundary}`, `--${boundary}-`, "", `--${boundary} --`]);
   let body = Buffer.concat([bytesOf(preamble), ...parts, bytesOf(closing), bytesOf(epilogue)]);
-  for (let left = draw(3) === 0 ? 1 + draw(3) : 0; left > 0; left -= 1) body = mutate(draw, body, boundary) as typeof body;
-  return { contentType, body, form: FORMS[Math.max(0, draw(16) - 13) || draw(2)] as FormBody, cutAt: draw(body.length + 1) };
+  for (let left = draw(3) === 0 ? 1 + draw(3) : 0; left > 0; left -= 1)
+    body = mutate(draw, body, boundary) as typeof body;
+  return {
+    contentType,
+    body,
+    form: FORMS[Math.max(0, draw(16) - 13) || draw(2)] as FormBody,
+    cutAt: draw(body.length + 1),
+  };
 }
 
 /** Keeps nothing; the token of a file is its content. */
@@ -237,7 +266,9 @@ function givenStage(): EvidenceStage & { open: Set<string> } {
     },
     stageBytes: async (bytes) => keep(bytes),
     publish: async () => undefined,
-    discard: async (staged) => staged.forEach(({ token }) => open.delete(token)),
+    discard: async (staged) => {
+      for (const { token } of staged) open.delete(token);
+    },
   };
 }
 
@@ -289,7 +320,10 @@ export async function compareParsers(drawn: DrawnForm, { all }: { all: boolean }
   const collected = await outcomeOf(drawn, null);
   // What is wrong in several ways is refused for the first that has arrived.
   const pieces = isPlain ? [body.subarray(0, cutAt), body.subarray(cutAt)] : [body];
-  const streamed = await outcomeOf(drawn, pieces.filter(({ length }) => length > 0));
+  const streamed = await outcomeOf(
+    drawn,
+    pieces.filter(({ length }) => length > 0),
+  );
   assert.equal(collected, streamed);
   return { isPlain, isAccepted: "json" in (collected as object) };
 }
