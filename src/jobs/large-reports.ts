@@ -38,9 +38,10 @@ const TASK_TIMEOUT_MS = 300_000;
 const READ_TIMEOUT_MS = 30_000;
 
 /**
- * After this many writes of ten to twenty pages each, the write-ahead log has the size at which SQLite checkpoints it.
+ * After this many writes of four to ten pages each, the write-ahead log has 16 to 40 MB. A page that many of them change
+ * is copied to the main file once.
  */
-const WRITES_PER_CHECKPOINT = 256;
+const WRITES_PER_CHECKPOINT = 1_024;
 
 /** A report has at least this many bytes for each of its artifacts. */
 const MIN_BYTES_PER_ARTIFACT = 100;

@@ -514,7 +514,7 @@ test("refuses an invalid report like any invalid body, and leaves nothing behind
   });
 });
 
-test("makes a checkpoint after some hundred writes, so that the log does not grow forever", async () => {
+test("makes a checkpoint after a thousand writes, so that the log does not grow forever", async () => {
   await world(async ({ db, directory, store, recorder, writer, report }) => {
     delegateCheckpoints(db);
     let texts = 0;
@@ -528,7 +528,7 @@ test("makes a checkpoint after some hundred writes, so that the log does not gro
     await write(256);
     const once = log();
     for (let round = 1; round <= 8; round += 1) {
-      recorder.onCommit(256);
+      recorder.onCommit(1_024);
       // A report is recorded in its turn, after the checkpoint.
       await report(artifacts(1, round));
       await write(256);
