@@ -38,8 +38,8 @@ const TASK_TIMEOUT_MS = 300_000;
 const READ_TIMEOUT_MS = 30_000;
 
 /**
- * After this many writes of four to ten pages each, the write-ahead log has 16 to 40 MB. A page that many of them change
- * is copied to the main file once.
+ * After this many writes of four to ten pages each, the write-ahead log has 16 to 40 MB. A page that many of them
+ * change is copied to the main file once.
  */
 const WRITES_PER_CHECKPOINT = 1_024;
 
