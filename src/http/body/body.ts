@@ -243,7 +243,22 @@ type CollectOptions = {
 };
 
 /** Receives all bytes of a body, at most as many as JSON may have. */
-function collectBody(
+async function collectBody(source: IncomingMessage, options: CollectOptions): Promise<Buffer> {
+  // Node has parsed all of the segment that brought the headers when this continues, so most small bodies are there.
+  await null;
+  if (source.destroyed) throw new ClientGoneError();
+  return takeArrived(source, options) ?? collectArriving(source, options);
+}
+
+/** A small body that has arrived as a whole; null for any other, of which nothing is taken. */
+function takeArrived(source: IncomingMessage, { limits, keep = true }: CollectOptions): Buffer | null {
+  const { readableLength: size } = source;
+  const isTaken = keep && source.complete && size > 0 && size <= Math.min(limits.json, SMALL_BODY_BYTES);
+  return isTaken ? (source.read() as Buffer | null) : null;
+}
+
+/** The rest of collectBody, for a body that is still arriving. */
+function collectArriving(
   source: IncomingMessage,
   { limits, keep = true, declared = null, shape, admitLarge, isContended }: CollectOptions,
 ): Promise<Buffer> {
