@@ -251,7 +251,9 @@ test("changes take effect while a large report is being recorded", async () => {
   ]);
   assert.equal({ status: archiving.status, body: archiving.body }, { status: 200, body: "OK" });
   assert.equal(late.body, late.status === 404 ? gone : "OK");
-  assert.ok(late.status === 404 || late.status === 201, `${late.status}`);
+  // Unless the environment is archived first, the report makes a snapshot if it differs from the latest one.
+  const accepted = named(one) === JSON.stringify(runningNames(latest)) ? 200 : 201;
+  assert.ok(late.status === 404 || late.status === accepted, `${late.status}`);
   assert.is(await server.countSnapshots("heavy-group"), list.length + (late.status === 201 ? 1 : 0));
 });
 
