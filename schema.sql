@@ -1024,7 +1024,9 @@ CREATE INDEX tombstones_by_trail ON tombstones (trail_public_id);
 CREATE TABLE evidence_totals (
   id    INTEGER PRIMARY KEY CHECK (id = 1),
   files INTEGER NOT NULL,
-  bytes INTEGER NOT NULL
+  bytes INTEGER NOT NULL,
+  in_database       INTEGER NOT NULL DEFAULT 0, -- those of the files whose content is in small_evidence
+  bytes_in_database INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TRIGGER evidence_came AFTER INSERT ON attestations WHEN NEW.evidence_digest IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = NEW.evidence_digest AND id <> NEW.id)
@@ -1056,6 +1058,44 @@ CREATE TABLE evidence_place (
   place TEXT NOT NULL, -- 'directory': in the data directory; else s3://BUCKET/PREFIX
   since REAL NOT NULL
 ) STRICT;
+
+-- The content of small evidence files, in the place of a file. A row is written in the transaction of the first
+-- attestation that names it, is never changed, and goes with the last attestation that names it.
+CREATE TABLE small_evidence (
+  digest  TEXT NOT NULL UNIQUE CHECK (length(digest) = 64), -- SHA-256 of content, in hex
+  content BLOB NOT NULL CHECK (length(content) <= 65536)
+) STRICT;
+CREATE TRIGGER small_evidence_came AFTER INSERT ON small_evidence
+BEGIN
+  INSERT INTO evidence_totals (id, files, bytes, in_database, bytes_in_database) VALUES (1, 0, 0, 1, length(NEW.content))
+    ON CONFLICT (id) DO UPDATE SET in_database = in_database + 1,
+      bytes_in_database = bytes_in_database + excluded.bytes_in_database;
+END;
+CREATE TRIGGER small_evidence_gone AFTER DELETE ON small_evidence
+BEGIN
+  UPDATE evidence_totals SET in_database = in_database - 1,
+    bytes_in_database = bytes_in_database - length(OLD.content);
+END;
+CREATE TRIGGER small_evidence_is_final BEFORE UPDATE ON small_evidence
+BEGIN
+  SELECT raise(ABORT, 'evidence is never changed');
+END;
+CREATE TRIGGER small_evidence_is_kept BEFORE DELETE ON small_evidence
+  WHEN EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = OLD.digest)
+BEGIN
+  SELECT raise(ABORT, 'an attestation names this evidence');
+END;
+CREATE TRIGGER small_evidence_went AFTER DELETE ON attestations WHEN OLD.evidence_digest IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = OLD.evidence_digest)
+BEGIN
+  DELETE FROM small_evidence WHERE digest = OLD.evidence_digest;
+END;
+CREATE TRIGGER small_evidence_left AFTER UPDATE OF evidence_digest ON attestations
+  WHEN OLD.evidence_digest IS NOT NULL AND OLD.evidence_digest IS NOT NEW.evidence_digest
+  AND NOT EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = OLD.evidence_digest)
+BEGIN
+  DELETE FROM small_evidence WHERE digest = OLD.evidence_digest;
+END;
 
 -- The clock, one row at most: the last known good time, and the latest forward jump during which something was
 -- recorded. is_open: the clock has neither come back since nor turned out to be right.

@@ -43,6 +43,7 @@ import type { S3Store } from "../src/evidence/s3-store.ts";
 import { createConcurrencyLimit } from "../src/workers/concurrency-limit.ts";
 import { openLocalStore } from "../src/evidence/local-store.ts";
 import { createEvidenceReader } from "../src/evidence/reader.ts";
+import { createCombinedReader } from "../src/evidence/small-evidence.ts";
 import { createPackageMaker } from "../src/audit-packages/package-maker.ts";
 import type { Db } from "../src/store/db/types.ts";
 
@@ -138,7 +139,8 @@ export async function startServer(options: ServerOptions = {}) {
   const store = openStore(db, sources);
   const remote = options.openRemoteEvidence?.(staging) ?? null;
   const evidenceStore = remote ?? openLocalStore({ directory: evidenceRoot, staging, ids: newPublicId });
-  const reader = remote ?? createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
+  const files = remote ?? createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
+  const reader = createCombinedReader(store.smallEvidence, files);
   const customTypes = openCustomTypes();
   const largeJson = openLargeJson(createConcurrencyLimit(1));
   const documents = openDocuments();
@@ -512,7 +514,7 @@ export async function startServer(options: ServerOptions = {}) {
       await writer.idle();
       await previewPool?.close();
       await packages.close();
-      if (reader !== remote) await reader.close();
+      if (files !== remote) await files.close();
       await customTypes.close();
       await largeJson.close();
       await documents.close();
@@ -537,6 +539,7 @@ const LIMITS = {
   form: 10 << 20,
   document: 10 << 20,
   evidence: 100 << 20,
+  smallEvidence: 65_536,
   stallTimeoutS: 10,
   lingerS: 5,
 };

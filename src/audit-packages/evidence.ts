@@ -9,7 +9,10 @@ import { closeSync, fstatSync, openSync, statSync } from "node:fs";
 import type { Stats } from "node:fs";
 import { createLru } from "../domain/lru.ts";
 import type { Lru } from "../domain/lru.ts";
+import { DamagedEvidenceError } from "../evidence/errors.ts";
 import { evidencePath } from "../evidence/layout.ts";
+import { findIntact } from "../evidence/small-evidence.ts";
+import type { SmallEvidence } from "../store/attestations/small-evidence.ts";
 import { readBlocks } from "./spool.ts";
 
 export type EvidenceState = "included" | "missing" | "damaged";
@@ -50,6 +53,37 @@ export class DamagedMemberError extends Error {
     this.signature = signature;
   }
 }
+
+/** Stands for the signature of content in the database, which is never changed. */
+const ROW_SIGNATURE = "in the database";
+
+/**
+ * Content of the database, and everything else from `files`.
+ * @param damaged as `openLocalEvidence`
+ */
+export const withSmallEvidence = (
+  files: EvidenceFiles,
+  rows: Pick<SmallEvidence, "find" | "sizeOf">,
+  damaged: DamagedFiles,
+): EvidenceFiles => ({
+  state(digest, size) {
+    const actual = rows.sizeOf(digest);
+    if (actual === null) return files.state(digest, size);
+    return actual !== size || damaged.get(digest) === ROW_SIGNATURE ? "damaged" : "included";
+  },
+  *read(digest, size) {
+    let content: Buffer | null;
+    try {
+      content = findIntact(rows, digest);
+    } catch (error) {
+      if (!(error instanceof DamagedEvidenceError)) throw error;
+      damaged.set(digest, ROW_SIGNATURE);
+      throw new DamagedMemberError(digest, ROW_SIGNATURE, error.message);
+    }
+    if (content === null) yield* files.read(digest, size);
+    else yield content;
+  },
+});
 
 const signatureOf = ({ ino, size, mtimeMs, ctimeMs }: Stats): string => `${ino} ${size} ${mtimeMs} ${ctimeMs}`;
 

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import type { MessagePort } from "node:worker_threads";
 import { urlsFor } from "../contract/urls.ts";
-import { createDamagedFiles, DamagedMemberError, openLocalEvidence } from "./evidence.ts";
+import { createDamagedFiles, DamagedMemberError, openLocalEvidence, withSmallEvidence } from "./evidence.ts";
 import type { EvidenceFiles } from "./evidence.ts";
 import { generatePackage, generateReport } from "./package.ts";
 import type { ByteGenerator, PackageInput } from "./package.ts";
@@ -70,7 +70,7 @@ const store = openStore(db, { now: refuseWrite, newId: refuseWrite });
 // Whatever the code above this connection does, SQLite refuses to write.
 db.pragma("query_only = ON");
 const damaged = createDamagedFiles(knownDamage);
-const localEvidence = openLocalEvidence(evidence, damaged);
+const localEvidence = withSmallEvidence(openLocalEvidence(evidence, damaged), store.smallEvidence, damaged);
 const remoteEvidence =
   remote &&
   createRemoteEvidence(remote, damaged, () => {
@@ -138,9 +138,12 @@ function open({ id, request, credits }: OpenOrder, files: EvidenceFiles): void {
 async function openWithRemoteEvidence(id: number, request: PackageRequest, credits: number): Promise<void> {
   opening.add(id);
   try {
-    const digests = new Set(Array.from(store.auditPackages.listEvidence(request.subject), ({ digest }) => digest));
+    const digests = new Set<string>();
+    for (const { digest } of store.auditPackages.listEvidence(request.subject))
+      if (store.smallEvidence.sizeOf(digest) === null) digests.add(digest);
     const files = await remoteEvidence?.open([...digests]);
-    if (opening.delete(id) && files) open({ id, request, credits }, files);
+    if (opening.delete(id) && files)
+      open({ id, request, credits }, withSmallEvidence(files, store.smallEvidence, damaged));
   } catch (error) {
     opening.delete(id);
     fail(id, error);

@@ -21,6 +21,7 @@ import {
   checkCopy,
   copyDatabase,
   countEvidenceReferences,
+  listDamagedContent,
   listEvidenceReferences,
   sizeOf,
 } from "../store/db/database-copy.ts";
@@ -201,6 +202,20 @@ async function writeArchive(
   }
 }
 
+/** @throws IncompleteEvidenceError where the database holds content that differs from its digest */
+function requireIntactContent(db: Db, signal: AbortSignal): void {
+  const problems: string[] = [];
+  for (const digest of listDamagedContent(db)) {
+    signal.throwIfAborted();
+    if (problems.length === MAX_LISTED_PROBLEMS) {
+      problems.push("and more");
+      break;
+    }
+    problems.push(`evidence ${digest} is damaged: its content in the database differs from its digest`);
+  }
+  if (problems.length > 0) throw new IncompleteEvidenceError(problems);
+}
+
 /**
  * The evidence that the database names and that the store lacks or holds damaged. With `allowMissing` each file is read
  * in advance, because the archive cannot take back a member that it has begun.
@@ -226,7 +241,10 @@ async function findMissing(
   });
   if (missing.size > MAX_LISTED_PROBLEMS) problems.push(`and ${missing.size - MAX_LISTED_PROBLEMS} more`);
   if (missing.size > 0 && !allowMissing) throw new IncompleteEvidenceError(problems);
-  if (!allowMissing) return missing;
+  if (!allowMissing) {
+    requireIntactContent(db, signal);
+    return missing;
+  }
   for (const { digest } of listEvidenceReferences(db)) {
     signal.throwIfAborted();
     if (!missing.has(digest) && (await store.verify(digest)) !== "ok") missing.add(digest);

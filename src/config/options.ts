@@ -42,6 +42,7 @@ export type Config = {
   bootstrap: string | null;
   /** Largest evidence attachment, in bytes, inclusive. */
   evidenceLimit: number;
+  smallEvidence: number;
   /** Largest plain JSON body, in bytes. */
   jsonLimit: number;
   /** Largest JSON part of a multipart body, in bytes. */
@@ -150,6 +151,8 @@ export const INJECTED_VARIABLE = /^ASSAY_(?:SERVICE_HOST|SERVICE_PORT(?:_.+)?|PO
 
 // A JSON body becomes one V8 string, which holds about 512 million characters; half of that leaves room for UTF-16.
 const MAX_JSON_BYTES = 256 * MB;
+/** The database accepts no larger content (schema.sql, small_evidence). */
+const MAX_SMALL_EVIDENCE_BYTES = 64 * KB;
 
 /** The table of options, in the order of the help text. */
 export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
@@ -232,6 +235,19 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     secret: false,
     unit: "bytes",
     description: "Largest evidence attachment",
+  },
+  smallEvidence: {
+    name: "smallEvidence",
+    flag: "small-evidence",
+    variable: "ASSAY_SMALL_EVIDENCE",
+    key: "small_evidence",
+    placeholder: "SIZE",
+    parse: (text) => (/^0B?$/.test(text) ? 0 : parseSize(text, 1, MAX_SMALL_EVIDENCE_BYTES)),
+    accepts: "a size such as 16KB, at most 64KB, or 0",
+    default: "64KB",
+    secret: false,
+    unit: "bytes",
+    description: "Evidence up to this size is stored in the database instead of a file; 0 stores all of it in files",
   },
   jsonLimit: {
     name: "jsonLimit",

@@ -16,8 +16,16 @@ import { TooLargeError } from "./errors.ts";
 import { inlineHasher } from "./hashing.ts";
 import type { Hasher } from "./hashing.ts";
 
-/** Content that was received completely and awaits `publish` or `discard`. `size` in bytes, `digest` SHA-256 in hex. */
-export type Staged = { readonly digest: string; readonly size: number; readonly token: string };
+/**
+ * Content that was received completely and awaits `publish` or `discard`. `size` in bytes, `digest` SHA-256 in hex.
+ * `content`: the bytes if they are in memory, else null; they stay valid afterwards.
+ */
+export type Staged = {
+  readonly digest: string;
+  readonly size: number;
+  readonly token: string;
+  readonly content: Buffer | null;
+};
 
 export type Staging = {
   /** Receives `source`, at most `limit` bytes; on failure nothing is left and the source is destroyed. */
@@ -41,7 +49,7 @@ export type Staging = {
 };
 
 /** Content in memory, or the descriptor of its file, which is `token` in the staging directory. */
-export type StagedEntry = Staged & { readonly content: Buffer | number };
+export type StagedEntry = Omit<Staged, "content"> & { readonly content: Buffer | number };
 
 /** Content up to this size stays in memory: typical evidence is 1 to 100 KB, and one write of this size is one call. */
 const MAX_IN_MEMORY_BYTES = 128 * 1024;
@@ -87,7 +95,8 @@ export function createStaging({
   const entries = new Map<string, StagedEntry>();
   const keep = (entry: StagedEntry): Staged => {
     entries.set(entry.token, entry);
-    return { digest: entry.digest, size: entry.size, token: entry.token };
+    const { digest, size, token, content } = entry;
+    return { digest, size, token, content: Buffer.isBuffer(content) ? content : null };
   };
   return {
     receive: async (source, limit) => keep(await receive(state, source, limit)),

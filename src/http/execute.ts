@@ -3,7 +3,7 @@
  * HTTP (pipeline.ts) and calls of our own pages (in-process.ts) end here, so both obey the same rules.
  */
 import type { TObject } from "typebox";
-import type { StagedFile } from "./body/multipart.ts";
+import type { SmallFile, StagedFile } from "./body/evidence-stage.ts";
 import { isReading } from "./operation.ts";
 import type { AnyOperation, Input, Reply } from "./operation.ts";
 import type { Membership, RequestContext, ServerContext } from "./server-context.ts";
@@ -16,6 +16,8 @@ type Execution<M extends Membership> = {
   /** Whether rights are checked again before `prepare` or a read begins. */
   confirmsFirst: boolean;
   input: Input<TObject, TObject, never>;
+  /** Evidence to write to the database in the transaction of the row that names it. */
+  small: SmallFile | null;
   /** Evidence to publish before the row that names it, and to discard on failure. */
   staged: StagedFile | null;
 };
@@ -24,7 +26,7 @@ type Execution<M extends Membership> = {
 export async function execute<Context, M extends Membership>(
   server: ServerContext<Context, M>,
   operation: AnyOperation<Context>,
-  { request, confirm, confirmsFirst, input, staged }: Execution<M>,
+  { request, confirm, confirmsFirst, input, small, staged }: Execution<M>,
 ): Promise<Reply> {
   let isPublished = false;
   try {
@@ -40,6 +42,7 @@ export async function execute<Context, M extends Membership>(
       () => {
         const confirmed = operation.alreadyStored?.(prepared) ? initial : confirm();
         const current = confirmed === initial ? context : server.updateContext(context, confirmed);
+        if (small) server.insertEvidence(small);
         const reply = operation.handle(current, input, prepared);
         if (operation.audit && !("unaudited" in reply)) server.audit(current);
         return { reply, context: current };

@@ -145,6 +145,7 @@ async function run<Context, M extends Membership>(
     confirm: () => reauthorize(server, operation, { request, organization }),
     confirmsFirst: false,
     input: { params, query, ...body.input },
+    small: null,
     staged: null,
   });
 }
@@ -196,6 +197,7 @@ function uploadedFile(id: string, part: { kind: "memory" | "evidence" } | null, 
     contentType: "text/plain",
     size: bytes.length,
     bytes,
+    isStaged: false,
     digest: hash("sha256", bytes),
   };
 }

@@ -120,6 +120,8 @@ export type UploadedFile = {
   size: number;
   /** Content of a `memory` file, empty for evidence. */
   bytes: Buffer;
+  /** Whether it is evidence in a file, which gets its final name before the handler runs. */
+  isStaged: boolean;
   /** SHA-256 of the content, in hex. */
   digest: string;
 };

@@ -57,6 +57,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
         sentFields: body.sentFields,
         rawBody: body.rawBody,
       },
+      small: body.small,
       staged: body.staged,
     });
     const sent = await sendReply(exchange, reply);

@@ -4,7 +4,7 @@ import type { Feature, Role } from "../domain/access.ts";
 import type { RequestEntry } from "./request-entry.ts";
 import type { BodyLimits } from "./body/body.ts";
 import type { BodyBudget } from "./body/body-budget.ts";
-import type { EvidenceStage } from "./body/multipart.ts";
+import type { EvidenceStage, SmallFile } from "./body/evidence-stage.ts";
 import type { AnyOperation } from "./operation.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import type { LargeJsonReader } from "./body/read-json.ts";
@@ -91,6 +91,8 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   read<T>(work: () => T): T;
   /** Runs a handler in the group-commit writer; resolves once the change is durable. `isRepeatable`: see Operation. */
   write<T>(work: () => T, options: { isRepeatable: boolean }): Promise<T>;
+  /** Writes small evidence to the database, unless it is there. Runs inside the write, before the handler. */
+  insertEvidence(file: SmallFile): void;
   /** Appends the audit entry of a write. Runs inside the write. */
   audit(context: Context): void;
   /** Waits, after the commit, for follow-up work that the answer must show as done. */

@@ -20,7 +20,7 @@ import type { Timer } from "../domain/time.ts";
 import { routeNotFound } from "../errors.ts";
 import { requireBasePath, stripBasePath } from "../http/base-path.ts";
 import { BODY_BUDGET_BYTES, createBodyBudget } from "../http/body/body-budget.ts";
-import type { EvidenceStage } from "../http/body/multipart.ts";
+import type { EvidenceStage } from "../http/body/evidence-stage.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import { peerOf } from "../http/client-address.ts";
 import { createHealthProbes } from "../http/health.ts";
@@ -240,10 +240,14 @@ function transactionHooks({
   db,
   store,
   writer,
-}: AppDependencies): Pick<ServerContext<OperationContext>, "read" | "write" | "audit" | "afterCommit"> {
+}: AppDependencies): Pick<
+  ServerContext<OperationContext>,
+  "read" | "write" | "insertEvidence" | "audit" | "afterCommit"
+> {
   return {
     read: readTransaction(db),
     write: (work, options) => writer.run(work, options),
+    insertEvidence: ({ digest, content }) => store.smallEvidence.insert(digest, content),
     audit: (context) => store.auditLog.append(context.auditEntry()),
     async afterCommit({ afterCommitTasks }) {
       for (const work of afterCommitTasks) await work();

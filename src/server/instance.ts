@@ -227,6 +227,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
       form: config.formLimit,
       document: MAX_DOCUMENT_BYTES,
       evidence: config.evidenceLimit,
+      smallEvidence: config.smallEvidence,
       stallTimeoutS: config.stallTimeout,
     },
     logins: loginDependencies(options, writePath.setup),

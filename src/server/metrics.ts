@@ -189,6 +189,14 @@ function databaseReadings(registry: Registry, { figures }: MetricSources): () =>
     help: "Distinct evidence files that attestations reference",
   });
   const evidenceBytes = addGauge(registry, { name: "assay_evidence_bytes", help: "Bytes of these evidence files" });
+  const smallFiles = addGauge(registry, {
+    name: "assay_evidence_in_database_files",
+    help: "Those of the evidence files whose content is in the database",
+  });
+  const smallBytes = addGauge(registry, {
+    name: "assay_evidence_in_database_bytes",
+    help: "Bytes of the evidence in the database",
+  });
   return () => {
     const space = figures.readSpace();
     bytes.set(space.bytes);
@@ -196,6 +204,8 @@ function databaseReadings(registry: Registry, { figures }: MetricSources): () =>
     const evidence = figures.summarizeEvidence();
     evidenceFiles.set(evidence.files);
     evidenceBytes.set(evidence.bytes);
+    smallFiles.set(evidence.inDatabase);
+    smallBytes.set(evidence.bytesInDatabase);
   };
 }
 

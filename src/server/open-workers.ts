@@ -11,6 +11,7 @@ import { AppError } from "../errors.ts";
 import { EvidenceUnavailableError } from "../evidence/errors.ts";
 import { openEvidenceStore } from "../evidence/location.ts";
 import { createEvidenceReader } from "../evidence/reader.ts";
+import { createCombinedReader } from "../evidence/small-evidence.ts";
 import type { S3Store } from "../evidence/s3-store.ts";
 import { createPolicyPreviewer } from "../jobs/policy-previews.ts";
 import type { Logger } from "../log.ts";
@@ -179,8 +180,9 @@ export const openWorkers = (
     if (leftovers > 0)
       logger.info({ files: leftovers }, "removed files that an earlier process left in the staging directory");
 
-    const reader = remote ?? createEvidenceReader({ root: evidence, start: startEvidenceWorker });
-    if (reader !== remote) onClose(() => reader.close());
+    const files = remote ?? createEvidenceReader({ root: evidence, start: startEvidenceWorker });
+    if (files !== remote) onClose(() => files.close());
+    const reader = createCombinedReader(store.smallEvidence, files);
     const customTypes = openCustomTypes();
     onClose(() => customTypes.close());
     const largeJson = openLargeJson(writePath.readingTurns);

@@ -55,6 +55,7 @@ import { retentionRuleStore } from "./retention/retention-rules.ts";
 import { searchStore } from "./flows/search.ts";
 import { serviceAccountStore } from "./accounts/service-accounts.ts";
 import { sessionStore } from "./accounts/sessions.ts";
+import { smallEvidenceStore } from "./attestations/small-evidence.ts";
 import { snapshotPageStore } from "./environments/snapshot-pages.ts";
 import { snapshotStore } from "./environments/snapshots.ts";
 import { staleArtifactStore } from "./environments/stale-artifacts.ts";
@@ -147,6 +148,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     explanations: explanationStore(db, { environments, flows, policies, versions, records, snapshots }),
     allowlists,
     allowlistEnds,
+    smallEvidence: smallEvidenceStore(db),
     evidenceLocation: evidenceLocationStore(db, sources),
     outbox: deliveries,
     metrics: metricsStore(db),

@@ -29,11 +29,14 @@ export function removeDirectories(): void {
 /** Evidence of one byte, just over a tar block, and more than one read; the first is attached twice. */
 export const EVIDENCE = [Buffer.from("x"), Buffer.alloc(513, "ab"), Buffer.alloc(300_000, "evidence ")] as const;
 
-/** A server over `data` in a new directory, with attestations with the evidence above, and one without evidence. */
-export async function givenData() {
+/**
+ * A server over `data` in a new directory, with attestations with the evidence above, and one without evidence.
+ * `smallEvidence`: bytes up to which evidence is in the database; none unless given.
+ */
+export async function givenData({ smallEvidence = 0 } = {}) {
   const root = newDirectory();
   const data = join(root, "data");
-  const server = await startServer({ directory: data });
+  const server = await startServer({ directory: data, limits: { smallEvidence } });
   const at = server.given.org({ name: "acme" });
   const flow = await server.given.flow(at, { name: "backend" });
   const trail = await server.given.trail(at, { flow, name: "one" });

@@ -346,6 +346,7 @@ function caller(store: Store, now: () => number) {
         contentType: "text/plain",
         size: bytes.length,
         bytes,
+        isStaged: false,
         digest: sha256(file as string),
       },
     };

@@ -28,6 +28,7 @@ const DEFAULTS: Config = {
   configFile: null,
   bootstrap: null,
   evidenceLimit: 104_857_600,
+  smallEvidence: 65_536,
   jsonLimit: 33_554_432,
   formLimit: 10_485_760,
   headerTimeout: 30,
@@ -103,6 +104,7 @@ const TEXTS: Record<OptionName, string> = {
   configFile: "c.yaml",
   bootstrap: "b.yaml",
   evidenceLimit: "5GB",
+  smallEvidence: "16KB",
   jsonLimit: "1MB",
   formLimit: "64MB",
   headerTimeout: "10s",
@@ -153,6 +155,7 @@ sources("sets every option from every source", () => {
     configFile: "c.yaml",
     bootstrap: "b.yaml",
     evidenceLimit: 5_368_709_120,
+    smallEvidence: 16_384,
     jsonLimit: 1_048_576,
     formLimit: 67_108_864,
     headerTimeout: 10,
@@ -499,6 +502,16 @@ values("sizes", () => {
     ["", "100", "0MB", "-1MB", "1.1MB", "MB", "1M", "1e3MB", "1025TB", "999999999999999TB", "1  MB", "1MB ", "١MB"],
   );
   check(
+    "small-evidence",
+    "smallEvidence",
+    [
+      ["0", 0],
+      ["1B", 1],
+      ["64KB", 65_536],
+    ],
+    ["", "-1B", "65537B", "1MB", "00", "off"],
+  );
+  check(
     "json-limit",
     "jsonLimit",
     [
@@ -792,6 +805,7 @@ shown("every value that is shown is accepted by its option, and means the same",
 /** Sizes and durations that are not a whole number of a large unit. */
 const AWKWARD: Partial<Record<OptionName, string>> = {
   evidenceLimit: "1048577B",
+  smallEvidence: "0",
   jsonLimit: "1.5MB",
   diskReserve: "1023TB",
   requestTimeout: "23h59m59s",

@@ -110,7 +110,7 @@ for (const [kind, open] of Object.entries(KINDS)) {
     ];
     await store.publish([kept]);
     await store.discard([small, large, kept]);
-    await store.discard([small, { digest: kept.digest, size: 1, token: "of another life" }]);
+    await store.discard([small, { digest: kept.digest, size: 1, token: "of another life", content: null }]);
     assert.equal({ leftovers: leftovers(), files: await files() }, { leftovers: [], files: [kept.digest] });
     assert.is(
       (await rejection(store.publish([kept]))).message,

@@ -95,7 +95,7 @@ const operations = [
 const membership = (): Membership => ({ organizationId: 1, role, isPublic: false, features });
 const serverContext: ServerContext<Context> = {
   operations,
-  limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, stallTimeoutS: 5 },
+  limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, smallEvidence: 0, stallTimeoutS: 5 },
   authenticate: () => PRINCIPAL,
   findSession: () => null,
   findMembership: membership,
@@ -106,6 +106,7 @@ const serverContext: ServerContext<Context> = {
   createContext: (request) => request,
   updateContext: (_context, request) => request,
   write: async (work) => work(),
+  insertEvidence: () => void done.push("inserted"),
   audit: () => void done.push("audited"),
   afterCommit: async () => undefined,
   read: (work) => work(),
@@ -114,11 +115,11 @@ const serverContext: ServerContext<Context> = {
     async stage(source) {
       for await (const _chunk of source);
       onStaged();
-      return { digest: "d", size: 1, token: "t" };
+      return { digest: "d", size: 1, token: "t", content: null };
     },
     async stageBytes() {
       onStaged();
-      return { digest: "d", size: 1, token: "t" };
+      return { digest: "d", size: 1, token: "t", content: null };
     },
     publish: async () => void done.push("published"),
     discard: async (files) => void done.push(...files.map(() => "discarded")),

@@ -255,7 +255,7 @@ test("only TLS clients get Strict-Transport-Security, and a failure drops the he
   const app = new Koa();
   app.use(
     createRequestBoundary({
-      limits: { json: 1, form: 1, document: 1, evidence: 1, stallTimeoutS: 1 },
+      limits: { json: 1, form: 1, document: 1, evidence: 1, smallEvidence: 0, stallTimeoutS: 1 },
       newId: () => "id",
       onRequest: () => undefined,
       mapError: (error) => error,

@@ -308,7 +308,9 @@ async function startFaulty(directory: string) {
   writeFileSync(control, "");
   const key = keyOf(await run([...INIT, "--data", data]));
   const serve = (): Promise<Running> =>
-    start(["serve", "--data", data, "--listen", "127.0.0.1:0"], { env: { LD_PRELOAD: shim, FAULTS: control } });
+    start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--small-evidence", "0"], {
+      env: { LD_PRELOAD: shim, FAULTS: control },
+    });
   const server = await serve();
   const client = createClient(server.url, key);
   await createTrail(client);

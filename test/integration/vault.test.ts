@@ -55,7 +55,18 @@ async function serve(
 ): Promise<{ server: Running; client: Client }> {
   const apply = `${data}.yml`;
   writeFileSync(apply, APPLY);
-  const words = ["serve", "--data", data, "--listen", "127.0.0.1:0", "--bootstrap", apply, ...more];
+  const words = [
+    "serve",
+    "--data",
+    data,
+    "--listen",
+    "127.0.0.1:0",
+    "--bootstrap",
+    apply,
+    "--small-evidence",
+    "0",
+    ...more,
+  ];
   const server = await start(
     location === null ? words : [...words, "--evidence-store", location],
     location === null ? {} : { env: s3Environment() },

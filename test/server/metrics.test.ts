@@ -24,7 +24,7 @@ const NO_FIGURES: MetricSources["figures"] = {
   listJobs: () => [],
   countFailingJobs: () => 0,
   summarizeDeliveries: () => ({ waiting: 0, dead: 0, oldest: null }),
-  summarizeEvidence: () => ({ files: 0, bytes: 0 }),
+  summarizeEvidence: () => ({ files: 0, bytes: 0, inDatabase: 0, bytesInDatabase: 0 }),
 };
 const metricsOf = (more: Partial<MetricSources> = {}): Metrics =>
   createMetrics({
@@ -185,7 +185,7 @@ test("the separate listener serves metrics to every client, and nothing else", a
     reportFailure: () => undefined,
     check: async () => undefined,
   };
-  const limits = { json: 1000, form: 1000, document: 1000, evidence: 1000, stallTimeoutS: 5 };
+  const limits = { json: 1000, form: 1000, document: 1000, evidence: 1000, smallEvidence: 0, stallTimeoutS: 5 };
   const { server, url } = await listen(
     createMetricsApp({ limits, logger, diskGuard, metrics: { metrics: metricsOf() } }),
     { host: "127.0.0.1", port: 0 },
@@ -237,7 +237,7 @@ test("reads queues, ages and evidence on collection", async () => {
   const figures = {
     ...NO_FIGURES,
     readSpace: () => ({ bytes: 81_920, free: 8192 }),
-    summarizeEvidence: () => ({ files: 12, bytes: 3400 }),
+    summarizeEvidence: () => ({ files: 12, bytes: 3400, inDatabase: 5, bytesInDatabase: 900 }),
     listJobs: () => [
       { kind: "notify", count: 4, due_at: 940 },
       { kind: "later", count: 1, due_at: 5000 },
@@ -256,6 +256,8 @@ test("reads queues, ages and evidence on collection", async () => {
     assay_database_free_bytes: 8192,
     assay_evidence_files: 12,
     assay_evidence_bytes: 3400,
+    assay_evidence_in_database_files: 5,
+    assay_evidence_in_database_bytes: 900,
     'assay_jobs{kind="notify"}': 4,
     'assay_jobs{kind="reevaluate"}': 0,
     'assay_jobs{kind="later"}': 1,

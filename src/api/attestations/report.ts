@@ -69,7 +69,7 @@ export function attestationOperation<P extends Record<string, TSchema>, Prepared
     example,
     // All checks run before the evidence gets its final name, so that a refused report leaves no file.
     async prepare(context, { params, body, file }): Promise<Prepared | null> {
-      if (file === null && !kind.prepare) return null;
+      if (!file?.isStaged && !kind.prepare) return null;
       const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
       const trail = context.store.trails.find(flow.id, params.trail_name);
       const common = body as CommonFields;

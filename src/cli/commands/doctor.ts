@@ -14,6 +14,7 @@ import {
 import { IN_DIRECTORY } from "../../store/flows/evidence-location.ts";
 import type { EvidenceAccess } from "../../evidence/location.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
+import { MB } from "../../domain/text/units.ts";
 import { diagnose } from "../../diagnostics/doctor/doctor.ts";
 import { loadConfig, evidenceAccessOf, readCaBundle } from "../command-config.ts";
 import { EXIT, escapeLine } from "../framework.ts";
@@ -39,7 +40,8 @@ export const doctor: Command = {
       directory,
       config,
       certificate: () => checkConfiguredCertificate(config, io.cwd),
-      evidence: (recorded) => checkEvidence(io, config, { directory, recorded }),
+      evidence: async (recorded, inDatabase) =>
+        withDatabasePart(await checkEvidence(io, config, { directory, recorded }), inDatabase),
     });
     const count = (level: Check["level"]): number => checks.filter((check) => check.level === level).length;
     const [warnings, failures] = [count("warn"), count("fail")];
@@ -61,6 +63,12 @@ export const doctor: Command = {
     return newer ? EXIT.newerDatabase : failures > 0 ? EXIT.failed : EXIT.done;
   },
 };
+
+/** Adds what the database holds to a check that found the store in order. */
+const withDatabasePart = (check: Check, bytes: number): Check =>
+  check.level === "ok" && bytes > 0
+    ? { ...check, found: `${check.found}; ${Math.ceil(bytes / MB)} MB of small files are in the database` }
+    : check;
 
 /** Checks the evidence store as a start of the server would, except that the server creates a missing directory. */
 async function checkEvidence(

@@ -50,10 +50,15 @@ export const vaultStatus: Command = {
     } finally {
       await vault.close();
     }
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ place, ...total, reachable: why === null, why })}\n`);
-    else {
-      const content = `${total.files} files referenced by attestations, ${total.bytes} bytes`;
+    const { inDatabase, bytesInDatabase } = total;
+    const [files, bytes] = [total.files - inDatabase, total.bytes - bytesInDatabase];
+    if (args.switches.has("json")) {
+      const small = { files: inDatabase, bytes: bytesInDatabase };
+      io.stdout(`${JSON.stringify({ place, files, bytes, in_database: small, reachable: why === null, why })}\n`);
+    } else {
+      const content = `${files} files referenced by attestations, ${bytes} bytes`;
       io.stdout(`evidence is stored in ${describePlace(place, directory)}: ${content}\n`);
+      if (inDatabase > 0) io.stdout(`the database holds ${inDatabase} more small files, ${bytesInDatabase} bytes\n`);
       io.stdout(why === null ? "the storage is reachable\n" : `the storage does not respond: ${why}\n`);
     }
     return why === null ? EXIT.done : EXIT.failed;
@@ -208,7 +213,8 @@ async function copyWithProgress(
   io: Io,
 ): Promise<CopyResult> {
   const progress = showProgress(io, { quiet: args.switches.has("json") });
-  progress.begin("evidence", data.store.metrics.summarizeEvidence().bytes);
+  const { bytes, bytesInDatabase } = data.store.metrics.summarizeEvidence();
+  progress.begin("evidence", bytes - bytesInDatabase);
   try {
     return await copyEvidence({ store: data.store, source, target, signal, reached: progress.reach });
   } catch (error) {

@@ -127,8 +127,8 @@ export function checkFreePages({ pages, freePages, pageSize, autoVacuum }: FileH
 }
 
 export type DatabaseContents = {
-  /** Bytes of the evidence that rows name, each file counted once. */
-  evidence: number;
+  /** Bytes of the evidence that rows name, each file counted once: in files, and in the database. */
+  evidence: { files: number; database: number };
   /** The recorded location of the evidence; null while no row names any. */
   place: string | null;
   /** Time of the latest change in epoch seconds; null when there is none. */
@@ -146,7 +146,11 @@ const NO_QUEUES = { jobs: { pullForward: () => undefined }, deliveries: { pullFo
 /** Reads the rows that the checks need: a few short queries. */
 export function checkContents(db: Db, { isServed, now }: { isServed: boolean; now: number }): DatabaseContents {
   // The table is empty before the first file.
-  const totals = db.prepare<[], { bytes: number }>("SELECT bytes FROM evidence_totals").get();
+  const totals = db
+    .prepare<[], DatabaseContents["evidence"]>(
+      "SELECT bytes - bytes_in_database AS files, bytes_in_database AS database FROM evidence_totals",
+    )
+    .get();
   const latest = db
     .prepare<[], { newest: number | null; backwards: number | null }>(
       `SELECT (SELECT timestamp FROM audit_log ORDER BY id DESC LIMIT 1) AS newest,
@@ -156,7 +160,7 @@ export function checkContents(db: Db, { isServed, now }: { isServed: boolean; no
     )
     .get();
   return {
-    evidence: totals?.bytes ?? 0,
+    evidence: totals ?? { files: 0, database: 0 },
     place: findRequiredLocation(db),
     newest: latest?.newest ?? null,
     clock: clockStore(db, NO_QUEUES).read(),

@@ -24,8 +24,11 @@ type DoctorOptions = {
   config: Config;
   /** Checks the certificate; returns null where none is configured. */
   certificate(): Check | null;
-  /** Checks the evidence store. `recorded`: the location in the database; null: none, or it could not be read. */
-  evidence(recorded: string | null): Promise<Check>;
+  /**
+   * Checks the evidence store. `recorded`: the location in the database; null: none, or it could not be read.
+   * `inDatabase`: bytes of evidence that the database holds.
+   */
+  evidence(recorded: string | null, inDatabase: number): Promise<Check>;
   machine?: Machine;
 };
 
@@ -80,7 +83,7 @@ async function diagnoseData({ directory, config, evidence }: DoctorOptions, mach
   );
   if (header) checks.push(checkFreePages(header));
   const contents = usable ? readContents(directory, { hasServer }, machine) : NO_CONTENTS;
-  const neededBytes = header && header.pages * header.pageSize + contents.evidence;
+  const neededBytes = header && header.pages * header.pageSize + contents.evidence.files;
   const backups = {
     directory: config.backupDirectory ?? join(directory, "backups"),
     neededBytes,
@@ -91,7 +94,9 @@ async function diagnoseData({ directory, config, evidence }: DoctorOptions, mach
     guard("clock", () => checkClock(directory, contents, machine)),
     guard("backup", () => checkBackups(backups, machine)),
     guard("copies before upgrades", () => checkCopies(directory)),
-    await evidence(contents.place).catch((error: unknown) => couldNotCheck("evidence store", error)),
+    await evidence(contents.place, contents.evidence.database).catch((error: unknown) =>
+      couldNotCheck("evidence store", error),
+    ),
   );
   return { checks, newer, server };
 }
@@ -130,7 +135,7 @@ const findServer = (directory: string, machine: Machine): ServerProcess | null =
 
 /** The contents of a database that cannot be read. */
 const NO_CONTENTS: DatabaseContents = {
-  evidence: 0,
+  evidence: { files: 0, database: 0 },
   place: null,
   newest: null,
   clock: null,

@@ -127,6 +127,18 @@ const DERIVED_TABLES: readonly { what: string; table: string; sql: string }[] = 
       WHERE coalesce(totals.files, 0) <> named.files OR coalesce(totals.bytes, 0) <> named.bytes`,
   },
   {
+    what: "totals of evidence in the database",
+    table: "small_evidence",
+    sql: `
+      WITH held (files, bytes) AS (SELECT count(*), coalesce(sum(length(content)), 0) FROM small_evidence)
+      SELECT 'evidence_totals' AS about,
+             'counts ' || coalesce(totals.in_database, 0) || ' files of ' || coalesce(totals.bytes_in_database, 0)
+               || ' bytes in the database, but it has ' || held.files || ' files of ' || held.bytes || ' bytes'
+               AS problem
+      FROM held LEFT JOIN evidence_totals totals ON totals.id = 1
+      WHERE coalesce(totals.in_database, 0) <> held.files OR coalesce(totals.bytes_in_database, 0) <> held.bytes`,
+  },
+  {
     what: "events by repository",
     table: "environment_event_repos",
     sql: `

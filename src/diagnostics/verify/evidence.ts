@@ -1,10 +1,13 @@
 /**
- * Checks evidence files against the rows that name them. Both sides are read in the order of their digests and merged,
- * so memory does not grow with their number, and no transaction is open while files are read. A suspicious file or row
- * is checked a second time before it is reported, because a running server attaches and deletes evidence meanwhile.
+ * Checks evidence, as files and as content in the database, against the rows that name it. Both sides are read in the
+ * order of their digests and merged, so memory does not grow with their number, and no transaction is open while files
+ * are read. A suspicious file or row is checked a second time before it is reported, because a running server attaches
+ * and deletes evidence meanwhile.
  */
 import { DamagedEvidenceError, MissingEvidenceError } from "../../evidence/errors.ts";
 import type { EvidenceStore, StoredFile } from "../../evidence/local-store.ts";
+import { combineEvidence } from "../../evidence/small-evidence.ts";
+import { smallEvidenceStore } from "../../store/attestations/small-evidence.ts";
 import type { Db } from "../../store/db/types.ts";
 import type { Findings } from "./check.ts";
 
@@ -30,10 +33,11 @@ type EvidenceCheckOptions = {
 /** Merges the digests that rows name with the listing of the store; both are in the order of the digests. */
 export async function checkEvidence(options: EvidenceCheckOptions, findings: Findings): Promise<void> {
   const queries = prepareQueries(options.db);
-  const check = createFileCheck(options, queries, findings);
+  const store = combineEvidence(queries.small, options.store, options.now);
+  const check = createFileCheck({ ...options, store }, queries, findings);
   // Reported even when there are none, because the check was made.
   findings.count("files", 0);
-  const files = options.store.list()[Symbol.asyncIterator]();
+  const files = store.list()[Symbol.asyncIterator]();
   const rows = listNamed(queries);
   let [file, row] = [await files.next(), rows.next()];
   while (!file.done || !row.done) {
@@ -59,6 +63,7 @@ function prepareQueries(db: Db) {
   const columns =
     "evidence_digest AS digest, count(*) AS rows, min(evidence_size) AS smallest, max(evidence_size) AS largest";
   return {
+    small: smallEvidenceStore(db),
     namedAfter: db.prepare<[string, number], Named>(
       `SELECT ${columns} FROM attestations
        WHERE evidence_digest > ? GROUP BY evidence_digest ORDER BY evidence_digest LIMIT ?`,
@@ -91,7 +96,7 @@ type FileCheck = {
 
 function createFileCheck(
   { store, quick, now, onBytes = () => undefined }: EvidenceCheckOptions,
-  { named, namingRows }: Queries,
+  { small, named, namingRows }: Queries,
   { damage, note, count }: Findings,
 ): FileCheck {
   let bytes = 0;
@@ -139,8 +144,11 @@ function createFileCheck(
     file: checkFile,
     missing: checkMissing,
     async unnamed(file) {
+      // Read after the content: both come in one transaction.
+      const isInDatabase = small.sizeOf(file.digest) !== null;
       const current = named.get(file.digest);
       if (current) return checkFile(file, current);
+      if (isInDatabase) return damage(aboutDigest(file.digest), "is in the database, although no attestation names it");
       note(
         aboutDigest(file.digest),
         `is not named by any attestation: ${file.size} bytes, ${formatAge(now - file.modifiedAt)} old; ` +

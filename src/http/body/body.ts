@@ -4,6 +4,7 @@
  * disconnects is noticed.
  */
 import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
 import type Koa from "koa";
 import { badRequest, requestTimeout, tooLarge } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
@@ -22,6 +23,8 @@ export type BodyLimits = {
   document: number;
   /** Evidence attachments, bytes. */
   evidence: number;
+  /** Evidence up to this size, in bytes, is stored in the database; 0: none. */
+  smallEvidence: number;
   /** Seconds (or a fraction) without a byte after which a body is abandoned. */
   stallTimeoutS: number;
   /** Seconds for which the rest of a body is read and dropped after an early answer; a few unless stated. */
@@ -344,4 +347,16 @@ function createBodyBuffer(declared: number | null) {
       chunks = [];
     },
   };
+}
+
+/** The content of a part. @throws the error that `tooLargeError` makes beyond `limitBytes` */
+export async function readAll(source: Readable, limitBytes: number, tooLargeError: () => AppError): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of source as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > limitBytes) throw tooLargeError();
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, size);
 }

@@ -21,6 +21,10 @@ export const maxJsonBytes = (form: FormBody, limits: BodyLimits): number =>
 export const maxFormBytes = (form: FormBody, limits: BodyLimits): number =>
   maxFileBytes(form, limits) + maxJsonBytes(form, limits) + FORM_OVERHEAD_BYTES;
 
+/** Whether evidence of this size, in bytes, is stored in the database. */
+export const isSmallEvidence = (size: number, { smallEvidence }: BodyLimits): boolean =>
+  smallEvidence > 0 && size <= smallEvidence;
+
 /** 413 for a whole form: if it has a file, the file is what makes it large. */
 export const formTooLarge = (form: FormBody, limits: BodyLimits): AppError =>
   form.file ? fileTooLarge(maxFileBytes(form, limits)) : tooLarge("Request body size", maxJsonBytes(form, limits));

@@ -21,6 +21,7 @@ import {
   acquireBodyLease,
   sendContinue,
   declaredLength,
+  readAll,
   receiveWhole,
   rejectEncodedBody,
   watchPace,
@@ -29,20 +30,10 @@ import type { BodyLimits, BodyIntake } from "./body.ts";
 import { SMALL_BODY_BYTES } from "./body-budget.ts";
 import type { BodyLease } from "./body-budget.ts";
 import type { FormBody, UploadedFile } from "../operation.ts";
-import { assignParts, describeFile, formTooLarge, maxFormBytes, maxJsonBytes } from "./form-parts.ts";
+import { assignParts, describeFile, formTooLarge, isSmallEvidence, maxFormBytes, maxJsonBytes } from "./form-parts.ts";
+import type { EvidenceStage, SmallFile, StagedFile } from "./evidence-stage.ts";
 import { parsePlainForm } from "./plain-form.ts";
 import { REPLACEMENT, countReplacements, createOccurrenceCounter, parseDelimiter } from "./multipart-scan.ts";
-
-/** What the kit needs of the evidence storage, to which `token` belongs. */
-export type StagedFile = { readonly digest: string; readonly size: number; readonly token: string };
-export type EvidenceStage = {
-  /** Rejects with an error named `TooLargeError` beyond `limit` bytes. Leaves nothing behind when it rejects. */
-  stage(source: Readable, options: { limit: number }): Promise<StagedFile>;
-  /** The same for content that is in memory as a whole; it is copied. */
-  stageBytes(bytes: Buffer): Promise<StagedFile>;
-  publish(staged: readonly StagedFile[]): Promise<void>;
-  discard(staged: readonly StagedFile[]): Promise<void>;
-};
 
 /**
  * RFC 2046 allows a boundary of 70 characters. The parser searches for it at every byte, in time proportional to its
@@ -61,6 +52,7 @@ type Upload = {
   /** The JSON part: bytes if it was sent as a file, else text. */
   json: Buffer | string | null;
   file: UploadedFile | null;
+  small: SmallFile | null;
   /** Names of the parts so far. */
   names: Set<string>;
   /** Everything ever staged for this request, finished or not. */
@@ -109,14 +101,15 @@ async function receiveFile(upload: Upload, part: PartFile): Promise<void> {
   const description = describeFile(part.originalname, part.mimetype);
   if (form.file?.kind === "memory") {
     const bytes = await readAll(part.stream, limits.document, () => fileTooLarge(limits.document));
-    upload.file = { ...description, size: bytes.length, bytes, digest: hash("sha256", bytes) };
+    upload.file = { ...description, size: bytes.length, bytes, isStaged: false, digest: hash("sha256", bytes) };
     return;
   }
   const staging = upload.evidence.stage(part.stream, { limit: limits.evidence });
   upload.staging.push(staging);
   try {
-    const { digest, size } = await staging;
-    upload.file = { ...description, size, bytes: NO_BYTES, digest };
+    const { digest, size, content } = await staging;
+    if (content && isSmallEvidence(size, limits)) upload.small = { digest, content };
+    upload.file = { ...description, size, bytes: NO_BYTES, isStaged: upload.small === null, digest };
   } catch (error) {
     throw error instanceof Error && error.name === "TooLargeError" ? fileTooLarge(limits.evidence) : error;
   }
@@ -130,17 +123,6 @@ function claimPart({ names }: Upload, name: string): void {
 
 const jsonTooLarge = ({ form, limits }: Upload): AppError =>
   tooLarge(`Part '${form.part}'`, maxJsonBytes(form, limits));
-
-async function readAll(source: Readable, limitBytes: number, tooLargeError: () => AppError): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of source as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > limitBytes) throw tooLargeError();
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks, size);
-}
 
 type FormParser = ReturnType<ReturnType<typeof multer>["fields"]>;
 const parsers = new WeakMap<BodyLimits, Map<FormBody, FormParser>>();
@@ -256,7 +238,9 @@ type FormContent = {
   /** The unparsed JSON part. */
   json: Buffer;
   file: UploadedFile | null;
-  /** Staged evidence, which the caller publishes or discards. */
+  /** Small evidence, which the caller writes to the database. */
+  small: SmallFile | null;
+  /** Other evidence, which the caller publishes or discards. */
   staged: StagedFile | null;
   /** Of a large form; the caller releases it. */
   lease: BodyLease | null;
@@ -312,13 +296,22 @@ async function readSmallForm(
   const parts = assignParts(parsePlainForm(body, ctx.req.headers["content-type"] ?? ""), form, limits);
   if (parts === null) return readParts(ctx, form, { ...reading, body });
   const { json, file } = parts;
-  if (file === null) return { json: json.bytes, file: null, staged: null };
+  if (file === null) return { json: json.bytes, file: null, small: null, staged: null };
   const { filename, mimeType, bytes } = file;
   const description = { ...describeFile(filename ?? "", mimeType), size: bytes.length };
-  if (form.file?.kind === "memory")
-    return { json: json.bytes, file: { ...description, bytes, digest: hash("sha256", bytes) }, staged: null };
+  const isInMemory = form.file?.kind === "memory";
+  if (isInMemory || isSmallEvidence(bytes.length, limits)) {
+    const digest = hash("sha256", bytes);
+    return {
+      json: json.bytes,
+      file: { ...description, bytes: isInMemory ? bytes : NO_BYTES, isStaged: false, digest },
+      small: isInMemory ? null : { digest, content: bytes },
+      staged: null,
+    };
+  }
   const staged = await evidence.stageBytes(bytes);
-  return { json: json.bytes, file: { ...description, bytes: NO_BYTES, digest: staged.digest }, staged };
+  const uploaded = { ...description, bytes: NO_BYTES, isStaged: true, digest: staged.digest };
+  return { json: json.bytes, file: uploaded, small: null, staged };
 }
 
 /** A form that has arrived, as the request that brought it. */
@@ -348,6 +341,7 @@ async function readParts(
     evidence,
     json: null,
     file: null,
+    small: null,
     names: new Set(),
     staging: [],
     receiving: [],
@@ -362,8 +356,9 @@ async function readParts(
     await Promise.race([reading, failed]);
     if (upload.json === null) throw invalid({ [form.part]: "Field required" });
     const json = typeof upload.json === "string" ? Buffer.from(upload.json) : upload.json;
-    const staged = await Promise.all(upload.staging);
-    return { json, file: upload.file, staged: staged[0] ?? null };
+    const [staged = null] = await Promise.all(upload.staging);
+    if (staged && upload.small) await evidence.discard([staged]);
+    return { json, file: upload.file, small: upload.small, staged: upload.small ? null : staged };
   } catch (error) {
     // Nothing reads the rest from here on: it must not pile up in the parser.
     request.unpipe();

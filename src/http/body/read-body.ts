@@ -7,7 +7,7 @@ import type { BodyIntake } from "./body.ts";
 import { SMALL_BODY_BYTES } from "./body-budget.ts";
 import type { BodyLease } from "./body-budget.ts";
 import { readForm } from "./multipart.ts";
-import type { StagedFile } from "./multipart.ts";
+import type { SmallFile, StagedFile } from "./evidence-stage.ts";
 import { LARGE_JSON_BYTES, createBodyShape, createPartShape, maxBodyBytes, readJson } from "./read-json.ts";
 import type { JsonShape, LargeJsonReader, ReadJson } from "./read-json.ts";
 
@@ -18,7 +18,9 @@ export type OperationBody = {
   sentFields: ReadonlySet<string>;
   rawBody: Buffer | null;
   file: UploadedFile | null;
-  /** Staged evidence; the caller publishes or discards it. */
+  /** Small evidence; the caller writes it to the database. */
+  small: SmallFile | null;
+  /** Other evidence; the caller publishes or discards it. */
   staged: StagedFile | null;
   /** Of a large body; the caller releases it when the request is over. */
   lease: BodyLease | null;
@@ -30,6 +32,7 @@ const EMPTY: OperationBody = {
   sentFields: NO_FIELDS,
   rawBody: null,
   file: null,
+  small: null,
   staged: null,
   lease: null,
 };
@@ -84,13 +87,13 @@ async function readFormBody<Context, M extends Membership>(
   intake: BodyIntake,
 ): Promise<OperationBody> {
   const { limits, evidence } = server;
-  const { json, file, staged, lease } = await readForm(ctx, body, { limits, evidence, intake });
+  const { json, file, small, staged, lease } = await readForm(ctx, body, { limits, evidence, intake });
   try {
     const shape = createPartShape(body.part, body.schema, body.bounds);
     const read = await parseJsonBytes(server.largeJson, { bytes: json, shape, asText: body.bounds.asText });
     // The evidence is on disk by now and needs no memory, and publishing it to remote storage may take long.
     if (staged && json.length <= SMALL_BODY_BYTES) lease?.release();
-    return { value: read.value, sentFields: new Set(read.sentFields), rawBody: null, file, staged, lease };
+    return { value: read.value, sentFields: new Set(read.sentFields), rawBody: null, file, small, staged, lease };
   } catch (error) {
     lease?.release();
     if (staged) await evidence.discard([staged]);

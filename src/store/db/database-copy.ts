@@ -1,4 +1,6 @@
 /** Copies of the database as single files: how they are made and checked, and what evidence they name. */
+import { hash } from "node:crypto";
+import { hasSmallEvidence } from "../flows/evidence-location.ts";
 import { openCopy } from "./database.ts";
 import type { Db } from "./types.ts";
 
@@ -19,7 +21,7 @@ export class DamagedDatabaseError extends Error {
 /** The schema version of a copy, and the row count of each table, by table name. */
 export type CopyContents = { schemaVersion: number; rows: Record<string, number> };
 
-/** An evidence file that rows name: its SHA-256 in hex and its size in bytes. */
+/** An evidence file that rows need, because the database does not hold its content: SHA-256 in hex, size in bytes. */
 export type EvidenceReference = { digest: string; size: number };
 
 /** The size of the database in bytes. */
@@ -105,17 +107,26 @@ function readContents(db: Db): CopyContents {
 }
 
 /**
- * Every evidence file that rows name, once each, ordered by digest. The connection is busy until the iterator ends.
+ * Every evidence file that rows need, once each, ordered by digest. The connection is busy until the iterator ends.
  */
 export const listEvidenceReferences = (db: Db): IterableIterator<EvidenceReference> =>
   db
     .prepare<[], EvidenceReference>(
       `SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations
-       WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest ORDER BY evidence_digest`,
+       WHERE evidence_digest IS NOT NULL
+         ${hasSmallEvidence(db) ? "AND NOT EXISTS (SELECT 1 FROM small_evidence WHERE digest = evidence_digest)" : ""}
+       GROUP BY evidence_digest ORDER BY evidence_digest`,
     )
     .iterate();
 
-/** How many evidence files rows name, and their total size in bytes. */
+/** The digests of all content in the database that differs from its digest. The connection is busy meanwhile. */
+export function* listDamagedContent(db: Db): Generator<string> {
+  if (!hasSmallEvidence(db)) return;
+  const rows = db.prepare<[], { digest: string; content: Buffer }>("SELECT digest, content FROM small_evidence");
+  for (const { digest, content } of rows.iterate()) if (hash("sha256", content) !== digest) yield digest;
+}
+
+/** How many evidence files rows need, and their total size in bytes. */
 export function countEvidenceReferences(db: Db): { files: number; bytes: number } {
   let [files, bytes] = [0, 0];
   for (const { size } of listEvidenceReferences(db)) {

@@ -13,8 +13,13 @@ type DeliveryMetrics = {
   /** When the oldest waiting delivery was added, epoch seconds; null when none waits. */
   oldest: number | null;
 };
-/** Evidence files that attestations name, each counted once, and their total size in bytes. */
-type EvidenceMetrics = { files: number; bytes: number };
+/**
+ * Evidence files that attestations name, each counted once, and their total size in bytes; and how much of that the
+ * database holds.
+ */
+type EvidenceMetrics = { files: number; bytes: number; inDatabase: number; bytesInDatabase: number };
+
+const NO_EVIDENCE: EvidenceMetrics = { files: 0, bytes: 0, inDatabase: 0, bytesInDatabase: 0 };
 
 export function metricsStore(db: Db) {
   const pragma = (name: string) => db.prepare<[], number>(`PRAGMA ${name}`).pluck();
@@ -27,7 +32,9 @@ export function metricsStore(db: Db) {
   const oldest = db
     .prepare<[], number>("SELECT waiting_since FROM deliveries WHERE state = 'waiting' ORDER BY id LIMIT 1")
     .pluck();
-  const evidence = db.prepare<[], EvidenceMetrics>("SELECT files, bytes FROM evidence_totals");
+  const evidence = db.prepare<[], EvidenceMetrics>(
+    "SELECT files, bytes, in_database AS inDatabase, bytes_in_database AS bytesInDatabase FROM evidence_totals",
+  );
   return {
     /** Size of the database file and of its free pages, in bytes. */
     readSpace(): { bytes: number; free: number } {
@@ -42,6 +49,6 @@ export function metricsStore(db: Db) {
       dead: inState.get("dead") as number,
       oldest: oldest.get() ?? null,
     }),
-    summarizeEvidence: (): EvidenceMetrics => evidence.get() ?? { files: 0, bytes: 0 },
+    summarizeEvidence: (): EvidenceMetrics => evidence.get() ?? NO_EVIDENCE,
   };
 }

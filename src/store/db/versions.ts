@@ -95,6 +95,7 @@ const TABLES: Readonly<Record<string, Watch>> = {
       "passwords",
       "pending_bindings",
       "repos",
+      "small_evidence",
       "stale_artifacts",
       "templates",
       "trail_events",

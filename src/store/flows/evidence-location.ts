@@ -1,34 +1,43 @@
 /**
  * Where evidence files are stored, recorded in the database, so that a server with another setting is noticed; and the
- * files that attestations name.
+ * files that attestations name. Evidence whose content is in the database (small_evidence) needs no file.
  */
 import type { Db, SchemaSources } from "../db/types.ts";
 
 /** The location of evidence kept in the data directory, not in object storage. */
 export const IN_DIRECTORY = "directory";
 
-/** An evidence file that attestations name: its SHA-256 in hex and its size in bytes. */
+/** An evidence file that attestations need: its SHA-256 in hex and its size in bytes. */
 export type NamedFile = { digest: string; size: number };
 
 const PLACE = "SELECT place FROM evidence_place WHERE id = 1";
-const ANY = "SELECT 1 FROM attestations WHERE evidence_digest IS NOT NULL LIMIT 1";
+const ANY = "SELECT 1 FROM evidence_totals WHERE files > in_database";
+/** For schemas before small_evidence. */
+const ANY_NAMED = "SELECT 1 FROM attestations WHERE evidence_digest IS NOT NULL LIMIT 1";
+
+const hasTable = (db: Db, name: string): boolean =>
+  db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(name) !== undefined;
+
+/** Whether the database can hold content of evidence; it has the table since migration 0007. */
+export const hasSmallEvidence = (db: Db): boolean => hasTable(db, "small_evidence");
+
+/** Whether any attestation names a file, in a database of any schema version. */
+const hasFiles = (db: Db): boolean => db.prepare(hasSmallEvidence(db) ? ANY : ANY_NAMED).get() !== undefined;
 
 /** Before migration 0004 there was only the directory, and no table. */
-const hasPlace = (db: Db): boolean =>
-  db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'evidence_place'").get() !== undefined;
+const hasPlace = (db: Db): boolean => hasTable(db, "evidence_place");
 
 /** As `findCurrent` of the store, for a database of any schema version. */
 export function findRecordedLocation(db: Db): string | null {
   const place = hasPlace(db) ? db.prepare<[], string>(PLACE).pluck().get() : undefined;
-  return place ?? (db.prepare(ANY).get() === undefined ? null : IN_DIRECTORY);
+  return place ?? (hasFiles(db) ? IN_DIRECTORY : null);
 }
 
 /**
  * The location that a server must be started with, for a database of any schema version; null where any will do,
  * because no attestation names a file.
  */
-export const findRequiredLocation = (db: Db): string | null =>
-  db.prepare(ANY).get() === undefined ? null : findRecordedLocation(db);
+export const findRequiredLocation = (db: Db): string | null => (hasFiles(db) ? findRecordedLocation(db) : null);
 
 /** Makes the data directory the location again, in a database of any schema version. */
 export function clearLocation(db: Db): void {
@@ -45,6 +54,7 @@ export function evidenceLocationStore(db: Db, sources: SchemaSources) {
   const page = db.prepare<[string, number], NamedFile>(
     `SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations
      WHERE evidence_digest IS NOT NULL AND evidence_digest > ?
+       AND NOT EXISTS (SELECT 1 FROM small_evidence WHERE digest = evidence_digest)
      GROUP BY evidence_digest ORDER BY evidence_digest LIMIT ?`,
   );
   return {

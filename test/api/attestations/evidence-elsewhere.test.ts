@@ -24,6 +24,7 @@ test.before(async () => {
   storage = await startStorage();
   server = await startServer({
     directory,
+    limits: { smallEvidence: 0 },
     openRemoteEvidence: () => givenS3Store({ storage, prefix: PREFIX, root: directory }).store,
   });
 });
@@ -94,6 +95,35 @@ test("stores evidence before acknowledging its attestation, and serves it whole 
   assert.ok(Buffer.from(await part.arrayBuffer()).equals(content.subarray(100_000, 200_000)));
   const known = await fetch(url, { headers: { ...headers, "If-None-Match": `"${digestOf(content)}"` } });
   assert.is(known.status, 304);
+});
+
+test("small evidence is in the database without a request to the storage, and in packages with the rest", async () => {
+  const root = mkdtempSync(join(tmpdir(), "assay-elsewhere-small-"));
+  const near = await startServer({
+    directory: root,
+    openRemoteEvidence: () => givenS3Store({ storage, prefix: "small", root }).store,
+  });
+  try {
+    const at = near.given.org();
+    const flow = await near.given.flow(at);
+    const trail = await near.given.trail(at, { flow });
+    const [small, large] = [contentOf(1_000, 8), contentOf(100_000, 9)];
+    storage.requests();
+    const id = await near.given.attestation(at, { flow, trail, file: fileWith(small) });
+    const headers = { Authorization: `Bearer ${at.key}` };
+    const url = `${near.url}/api/v2/attestations/${at.org}/${flow}/trail/${trail}/attestation/${id}/evidence`;
+    assert.ok(Buffer.from(await (await fetch(url, { headers })).arrayBuffer()).equals(small));
+    assert.equal(storage.requests(), []);
+    await near.given.attestation(at, { flow, trail, file: fileWith(large) });
+    const whole = await fetch(`${near.url}/api/v2/trails/${at.org}/${flow}/${trail}/audit_package`, { headers });
+    const members = await unpack(Buffer.from(await whole.arrayBuffer()));
+    for (const content of [small, large])
+      assert.ok(members.bytes(`evidence/${digestOf(content)}/report.bin`).equals(content));
+    assert.ok(!storage.requests().some((line) => line.includes(digestOf(small).slice(2))));
+  } finally {
+    await near.stop();
+    rmSync(root, { recursive: true, force: true });
+  }
 });
 
 test("an unreachable storage is 503 with Retry-After, and the report is not recorded", async () => {

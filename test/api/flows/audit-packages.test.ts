@@ -13,7 +13,7 @@ import { running, runningIn } from "../environments/given.ts";
 const test = suite("api/flows/audit-packages");
 const directory = mkdtempSync(join(tmpdir(), "assay-packages-"));
 let server: TestServer;
-test.before(async () => void (server = await startServer({ directory })));
+test.before(async () => void (server = await startServer({ directory, limits: { smallEvidence: 0 } })));
 test.after(async () => {
   await server.stop();
   rmSync(directory, { recursive: true, force: true });
@@ -484,7 +484,7 @@ test("the same records give the same bytes, also after a restart and unrelated c
   await attest(await place(), { file: file("elsewhere") });
   const second = await all();
   await server.stop();
-  server = await startServer({ directory });
+  server = await startServer({ directory, limits: { smallEvidence: 0 } });
   const third = await all();
   for (const [place, bytes] of first.entries())
     assert.ok(bytes.equals(second[place] as Buffer) && bytes.equals(third[place] as Buffer), paths[place]);

@@ -15,7 +15,7 @@ import { sha256, unpack } from "../../audit-packages/unpack.ts";
 const test = suite("api/flows/retention");
 const directory = mkdtempSync(join(tmpdir(), "assay-retention-"));
 let server: TestServer;
-test.before(async () => void (server = await startServer({ directory })));
+test.before(async () => void (server = await startServer({ directory, limits: { smallEvidence: 0 } })));
 test.after(async () => {
   await server.stop();
   rmSync(directory, { recursive: true, force: true });

@@ -146,6 +146,17 @@ test("prints a line for each check of a healthy installation, exits with 0 and c
     assert.equal(state(data), before);
   }));
 
+test("says how much evidence the database holds", () =>
+  installed(async (data) => {
+    change(
+      data,
+      "INSERT INTO small_evidence (digest, content) SELECT evidence_digest, x'00' FROM attestations " +
+        "WHERE evidence_digest IS NOT NULL LIMIT 1",
+    );
+    const { out } = await cli(["doctor", "--data", data, "--listen", "127.0.0.1:0"]);
+    assert.match(out, /ok +evidence store +.*\/evidence; 1 MB of small files are in the database\n/);
+  }));
+
 test("names the process of a running server and creates nothing", () =>
   installed(async (data) => {
     const server = start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"]);

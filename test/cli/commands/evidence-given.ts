@@ -25,7 +25,7 @@ export async function onData<T>(
   }) => Promise<T>,
 ): Promise<T> {
   return inDirectory(async (directory) => {
-    const server = await startServer({ directory });
+    const server = await startServer({ directory, limits: { smallEvidence: 0 } });
     const at = server.given.org();
     const flow = await server.given.flow(at);
     const trail = await server.given.trail(at, { flow });

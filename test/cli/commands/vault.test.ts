@@ -8,6 +8,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
 import { evidencePath } from "../../../src/evidence/layout.ts";
+import { startServer } from "../../given.ts";
 import { contentOf, digestOf, removeRoots } from "../../evidence/given.ts";
 import { BUCKET, freePort, KEYS, respondWithError, startStorage } from "../../evidence/s3-server.ts";
 import type { Storage } from "../../evidence/s3-server.ts";
@@ -46,7 +47,10 @@ test("moves evidence to the storage and back, verifies it, and records the locat
     const status = await vault("status", "--json");
     assert.equal(
       { code: status.code, out: JSON.parse(status.out) },
-      { code: 0, out: { place, files: 3, bytes: BYTES, reachable: true, why: null } },
+      {
+        code: 0,
+        out: { place, files: 3, bytes: BYTES, in_database: { files: 0, bytes: 0 }, reachable: true, why: null },
+      },
     );
     assert.is(
       (await vault("migrate", "--to", place)).out,
@@ -85,6 +89,44 @@ test("moves evidence to the storage and back, verifies it, and records the locat
         `vault migrate evidence.moved directory {"from":"${place}"}`,
       ],
     );
+  });
+});
+
+test("small evidence stays in the database when files move", async () => {
+  await onData(async ({ directory, place, vault, env, onStorage }) => {
+    const server = await startServer({ directory });
+    const at = server.given.org();
+    const flow = await server.given.flow(at);
+    const trail = await server.given.trail(at, { flow });
+    const file = { name: "attachment_file", filename: "small.txt", content: "small" };
+    await server.given.attestation(at, { flow, trail, file });
+    await server.stop();
+
+    const moved = JSON.parse((await vault("migrate", "--to", place, "--remove-source", "--json")).out);
+    assert.equal({ files: moved.files, bytes: moved.bytes }, { files: 3, bytes: BYTES });
+    assert.equal(onStorage(), DIGESTS);
+    assert.is(
+      (await vault("status")).out,
+      `evidence is stored in ${place}: 3 files referenced by attestations, ${BYTES} bytes\n` +
+        "the database holds 1 more small files, 5 bytes\nthe storage is reachable\n",
+    );
+    const verified = await cli(["verify", "--json"], { env });
+    assert.is(verified.code, 0, verified.out);
+    const evidence = JSON.parse(verified.out).checks.find(({ check }: { check: string }) => check === "evidence");
+    assert.equal(evidence.looked_at, { files: 4, "bytes read": BYTES + 5 });
+  });
+});
+
+test("evidence in the database binds a directory to no location", async () => {
+  await inDirectory(async (directory) => {
+    const server = await startServer({ directory });
+    const at = server.given.org();
+    const flow = await server.given.flow(at);
+    const trail = await server.given.trail(at, { flow });
+    const file = { name: "attachment_file", filename: "small.txt", content: "small" };
+    await server.given.attestation(at, { flow, trail, file });
+    await server.stop();
+    assert.is(recorded(directory), null);
   });
 });
 

@@ -160,6 +160,34 @@ test("reports altered, missing and truncated evidence files with the records tha
   });
 });
 
+test("checks the content of small evidence in the database, and names the records of what is altered or unnamed", () =>
+  inCopy(async (data) => {
+    const [path = ""] = files(data).filter((file) => readFileSync(file, "utf8") === "the notes\n");
+    const digest = digestOf(path);
+    tamper(data, `INSERT INTO small_evidence (digest, content) VALUES ('${digest}', CAST('the notes\n' AS BLOB))`);
+    unlinkSync(path);
+    const intact = await cli(["verify", "--data", data]);
+    assert.is(intact.code, 0, intact.out);
+    assert.match(intact.out, /evidence +4 files, 76 bytes read/);
+
+    tamper(
+      data,
+      "DROP TRIGGER small_evidence_is_final",
+      "UPDATE small_evidence SET content = CAST('the nutes\n' AS BLOB)",
+      `INSERT INTO small_evidence (digest, content) VALUES ('${"0".repeat(64)}', x'01')`,
+    );
+    const { code, out } = await cli(["verify", "--data", data]);
+    assert.is(code, 5);
+    assert.match(
+      out,
+      new RegExp(
+        `evidence ${digest}: is damaged: its content in the database has the digest [0-9a-f]{64}; ` +
+          "named by attestation \\S+ \\('notes' of acme/shop/release-1\\)\\n",
+      ),
+    );
+    assert.match(out, new RegExp(`evidence ${"0".repeat(64)}: is in the database, although no attestation names it`));
+  }));
+
 test("notes unreferenced and staged evidence with its age, but not as damage", () =>
   inCopy(async (data) => {
     const digest = createHash("sha256").update("orphan").digest("hex");
@@ -289,6 +317,11 @@ const DAMAGE: readonly (readonly [what: string, expected: RegExp, ...statements:
     "the totals of evidence",
     /evidence_totals: counts 5 files of 76 bytes, but records name 4 files of 76 bytes/,
     "UPDATE evidence_totals SET files = files + 1",
+  ],
+  [
+    "the totals of evidence in the database",
+    /evidence_totals: counts 1 files of 0 bytes in the database, but it has 0 files of 0 bytes/,
+    "UPDATE evidence_totals SET in_database = 1",
   ],
   [
     "a policy version is gone",

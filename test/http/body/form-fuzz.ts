@@ -8,14 +8,14 @@ import { Readable } from "node:stream";
 import type Koa from "koa";
 import { AppError } from "../../../src/errors.ts";
 import { readForm } from "../../../src/http/body/multipart.ts";
-import type { EvidenceStage } from "../../../src/http/body/multipart.ts";
+import type { EvidenceStage } from "../../../src/http/body/evidence-stage.ts";
 import { parsePlainForm } from "../../../src/http/body/plain-form.ts";
 import { RECORD_BOUNDS } from "../../../src/http/body/read-json.ts";
 import type { FormBody } from "../../../src/http/operation.ts";
 
 export type DrawnForm = { contentType: string; body: Buffer; form: FormBody; cutAt: number };
 
-const LIMITS = { json: 4_000, form: 120, document: 90, evidence: 100, stallTimeoutS: 20 };
+const LIMITS = { json: 4_000, form: 120, document: 90, evidence: 100, smallEvidence: 50, stallTimeoutS: 20 };
 const formWith = (file: FormBody["file"]): FormBody =>
   ({ kind: "form", component: "Form", part: "data_json", schema: {}, bounds: RECORD_BOUNDS, file }) as FormBody;
 const FORMS = [
@@ -250,7 +250,7 @@ function givenStage(): EvidenceStage & { open: Set<string> } {
   const keep = (bytes: Buffer) => {
     const token = bytes.toString("latin1");
     open.add(token);
-    return { digest: hash("sha256", bytes), size: bytes.length, token };
+    return { digest: hash("sha256", bytes), size: bytes.length, token, content: bytes };
   };
   return {
     open,
@@ -294,8 +294,8 @@ async function outcomeOf({ contentType, body, form }: DrawnForm, pieces: readonl
   const ctx = { req, res: {}, is: () => "multipart/form-data" } as unknown as Koa.Context;
   const evidence = givenStage();
   try {
-    const { json, file, staged } = await readForm(ctx, form, { limits: LIMITS, evidence, intake: INTAKE });
-    return { json: json.toString("latin1"), file, staged };
+    const { json, file, small, staged } = await readForm(ctx, form, { limits: LIMITS, evidence, intake: INTAKE });
+    return { json: json.toString("latin1"), file, small, staged };
   } catch (error) {
     assert.is(evidence.open.size, 0, "a refused form leaves nothing in staging");
     if (!(error instanceof AppError)) throw error;

@@ -19,14 +19,17 @@ test.after(() => server.stop());
 const counted = (): unknown =>
   server.db
     .prepare(
-      `SELECT count(*) AS files, coalesce(sum(size), 0) AS bytes FROM (SELECT max(evidence_size) AS size
+      `SELECT count(*) AS files, coalesce(sum(size), 0) AS bytes,
+         (SELECT count(*) FROM small_evidence) AS inDatabase,
+         (SELECT coalesce(sum(length(content)), 0) FROM small_evidence) AS bytesInDatabase
+       FROM (SELECT max(evidence_size) AS size
           FROM attestations WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest)`,
     )
     .get();
 
 test("counts each evidence file once, through inserts, updates and deletes", async () => {
   const { metrics } = server.store;
-  assert.equal(metrics.summarizeEvidence(), { files: 0, bytes: 0 });
+  assert.equal(metrics.summarizeEvidence(), { files: 0, bytes: 0, inDatabase: 0, bytesInDatabase: 0 });
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
   const attest = (content: string | null) =>
@@ -36,8 +39,9 @@ test("counts each evidence file once, through inserts, updates and deletes", asy
       file: content === null ? undefined : { name: "attachment_file", filename: "a.txt", content },
     });
   const ids: string[] = [];
-  for (const content of ["first", "second one", "first", null, "", "first"]) ids.push(await attest(content));
-  assert.equal(metrics.summarizeEvidence(), { files: 3, bytes: 15 });
+  for (const content of ["first", "second one", "first", null, "", "first", "x".repeat(70_000)])
+    ids.push(await attest(content));
+  assert.equal(metrics.summarizeEvidence(), { files: 4, bytes: 70_015, inDatabase: 3, bytesInDatabase: 15 });
   assert.equal(metrics.summarizeEvidence(), counted());
 
   const { db } = server;
@@ -64,14 +68,14 @@ test("counts each evidence file once, through inserts, updates and deletes", asy
     change();
     assert.equal(metrics.summarizeEvidence(), counted(), step);
   }
-  assert.equal(metrics.summarizeEvidence(), { files: 2, bytes: 1007 });
+  assert.equal(metrics.summarizeEvidence(), { files: 3, bytes: 71_007, inDatabase: 0, bytesInDatabase: 0 });
   assert.throws(() =>
     db.transaction(() => {
       remove.run(ids[2]);
       throw new Error("no");
     })(),
   );
-  assert.equal(metrics.summarizeEvidence(), { files: 2, bytes: 1007 }, "what is undone was not counted");
+  assert.equal(metrics.summarizeEvidence(), counted(), "what is undone was not counted");
 });
 
 test("counts jobs by kind with the earliest, and messages by state with the oldest waiting", () => {
