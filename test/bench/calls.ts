@@ -18,7 +18,7 @@ const COUNTER = pathToFileURL(join(import.meta.dirname, "count-statements.ts")).
 const REQUESTS = 1_000;
 const SHOWN = 8;
 
-/** A server that executes no more statements than that in this time, those of periodic tasks, has finished its start. */
+/** A server that executes at most that many statements in this time, those of periodic tasks, has finished starting. */
 const IDLE_STATEMENTS = 20;
 const IDLE_MS = 300;
 
