@@ -33,7 +33,8 @@ import type { FormBody, UploadedFile } from "../operation.ts";
 import { assignParts, describeFile, formTooLarge, isSmallEvidence, maxFormBytes, maxJsonBytes } from "./form-parts.ts";
 import type { EvidenceStage, SmallFile, StagedFile } from "./evidence-stage.ts";
 import { parsePlainForm } from "./plain-form.ts";
-import { REPLACEMENT, countReplacements, createOccurrenceCounter, parseDelimiter } from "./multipart-scan.ts";
+import { REPLACEMENT, countReplacements, createPartScan, parseDelimiter } from "./multipart-scan.ts";
+import type { PartScan } from "./multipart-scan.ts";
 
 /**
  * RFC 2046 allows a boundary of 70 characters. The parser searches for it at every byte, in time proportional to its
@@ -165,29 +166,33 @@ function parserOf(form: FormBody, limits: BodyLimits): FormParser {
 function watchParser(upload: Upload, request: FormStream, parser: Writable): void {
   const { form, limits } = upload;
   const maxBytes = maxFormBytes(form, limits);
-  // A text with more replacement characters than were sent is not what was sent; storing it would forge evidence.
-  const replacements = createOccurrenceCounter(Buffer.from(REPLACEMENT));
   const delimiter = parseDelimiter(request.headers["content-type"] ?? "");
-  const delimiters = delimiter && createOccurrenceCounter(delimiter);
-  // The first delimiter has no line break before it.
-  delimiters?.add(Buffer.from("\r\n"));
+  if (delimiter === null) {
+    upload.fail(
+      badRequest(
+        "The multipart form is broken: its Content-Type has no boundary that every reader understands in the same way",
+      ),
+    );
+    return;
+  }
+  const scan = createPartScan(delimiter, Buffer.from(REPLACEMENT));
   let received = 0;
-  let parts = 0;
   request.on("data", (chunk: Buffer) => {
     received += chunk.length;
     if (received > maxBytes) upload.fail(formTooLarge(form, limits));
-    if (upload.json === null) replacements.add(chunk);
-    delimiters?.add(chunk);
-  });
-  parser.on("finish", () => {
-    // The parser skips a part whose headers it cannot parse. There is one more delimiter than there are parts.
-    if (delimiters && parts < delimiters.count() - 1)
-      upload.fail(badRequest("A part of the form has no Content-Disposition header that can be read"));
+    scan.add(chunk);
   });
   const names = form.file ? `'${form.part}' and '${form.file.part}' are` : `'${form.part}' is`;
   const tooManyParts = (): void => upload.fail(badRequest(`The form has too many parts: ${names} expected`));
   parser.on("partsLimit", tooManyParts).on("fieldsLimit", tooManyParts).on("filesLimit", tooManyParts);
   parser.on("error", (error) => upload.fail(error));
+  watchParts(upload, parser, scan);
+}
+
+/** Watches what the parser makes of the parts. */
+function watchParts(upload: Upload, parser: Writable, scan: PartScan): void {
+  const { form } = upload;
+  let parts = 0;
   const guarded = (work: () => void): void => {
     try {
       work();
@@ -203,8 +208,9 @@ function watchParser(upload: Upload, request: FormStream, parser: Writable): voi
         if (classifyPart(upload, name, "form part") !== "json") throw notAFile(name);
         claimPart(upload, form.part);
         if (valueTruncated) throw jsonTooLarge(upload);
-        // The parser does not know the charset, or it replaced bytes that are not characters.
-        if (text === undefined || countReplacements(text) > replacements.count())
+        // The parser does not know the charset, or it replaced bytes that are not characters. A text with more
+        // replacement characters than were sent is not what was sent; storing it would forge evidence.
+        if (text === undefined || countReplacements(text) > scan.occurrencesIn(parts))
           throw invalid({ [form.part]: "Input should be valid JSON: the text is not UTF-8" });
         upload.json = text;
       }),
@@ -220,6 +226,11 @@ function watchParser(upload: Upload, request: FormStream, parser: Writable): voi
       stream.on("data", () => upload.fail(notAFile(name)));
     }),
   );
+  parser.on("finish", () => {
+    // The parser skips a part whose headers it cannot parse. There is one more delimiter than there are parts.
+    if (parts < scan.delimiters() - 1)
+      upload.fail(badRequest("A part of the form has no Content-Disposition header that can be read"));
+  });
 }
 
 const notAFile = (name: string | undefined): AppError =>

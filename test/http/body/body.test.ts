@@ -466,6 +466,13 @@ for (const transfer of TRANSFERS)
         broken("Unexpected end of form"),
       ],
       [
+        "garbage in the part headers, under a boundary beside another parameter that looks like one",
+        [`--${BOUNDARY}\r\nno header\r\n\r\nx\r\n`, JSON_PART, CLOSING],
+        400,
+        broken("Malformed part header"),
+        { "Content-Type": `multipart/form-data; x="; boundary=c"; boundary=${BOUNDARY}` },
+      ],
+      [
         "garbage in the part headers",
         [`--${BOUNDARY}\r\n\x00\x01 nonsense\r\n\r\nx\r\n`, CLOSING],
         400,
@@ -679,6 +686,44 @@ test("text that contains the replacement character is stored as sent", async () 
   wire.vanish();
   assert.is(server.db.prepare("SELECT description FROM attestations WHERE name = 'replaced'").pluck().get(), text);
 });
+
+for (const transfer of TRANSFERS)
+  test(`a boundary that two readers could understand differently is refused, ${transfer}`, async () => {
+    const unreadable = broken("its Content-Type has no boundary that every reader understands in the same way");
+    // Each body hides a part whose header cannot be read, delimited as the parser reads the boundary.
+    for (const [what, boundary, contentType] of [
+      ["an escape", "bc", 'multipart/form-data; boundary="b\\c"'],
+      ["characters beyond ASCII", "b\u00e9", 'multipart/form-data; boundary="b\u00e9"'],
+      ["two boundaries", "b", "multipart/form-data; boundary=b; boundary=c"],
+    ] as const) {
+      const body = Buffer.from(
+        `--${boundary}\r\nContent-Disposition: form-data; name="data_json"\r\n\r\n${VALID_JSON}\r\n` +
+          `--${boundary}\r\nno header\r\n\r\ndropped\r\n--${boundary}--\r\n`,
+        "latin1",
+      );
+      const before = holdings(server);
+      const head = formHead(transfer === "in chunks" ? null : body.length, { "Content-Type": contentType });
+      const wire = transfer === "in chunks" ? [chunk(body), Buffer.from("0\r\n\r\n")] : [body];
+      const answer = await exchange(server.url, Buffer.concat([Buffer.from(head, "latin1"), ...wire]));
+      assert.equal({ status: answer.status, body: answer.body }, { status: 400, body: unreadable }, what);
+      assert.equal(holdings(server), before, what);
+    }
+  });
+
+for (const transfer of TRANSFERS)
+  test(`a character in the file does not excuse broken text in the JSON, ${transfer}`, async () => {
+    const json = Buffer.concat([
+      Buffer.from('{"attestation_name":"a","is_compliant":true,"description":"'),
+      Buffer.from([0xff]),
+      Buffer.from('"}'),
+    ]);
+    const parts = [file("attachment_file", "a.txt", "real \ufffd"), field("data_json", json), CLOSING];
+    await assertRefused(
+      () => post(parts, {}, transfer),
+      400,
+      refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
+    );
+  });
 
 for (const transfer of TRANSFERS)
   test(`a file and its JSON at their limits are stored, one byte more of either is refused, ${transfer}`, async () => {
