@@ -17,7 +17,6 @@ import type { FormStream, PartFile, StorageEngine } from "@koa/multer";
 import type Koa from "koa";
 import { AppError, badRequest, fileTooLarge, invalid, tooLarge } from "../../errors.ts";
 import {
-  ClientGoneError,
   acquireBodyLease,
   sendContinue,
   declaredLength,
@@ -31,6 +30,7 @@ import { SMALL_BODY_BYTES } from "./body-budget.ts";
 import type { BodyLease } from "./body-budget.ts";
 import type { FormBody, UploadedFile } from "../operation.ts";
 import { assignParts, describeFile, formTooLarge, isSmallEvidence, maxFormBytes, maxJsonBytes } from "./form-parts.ts";
+import { toFormError } from "./form-errors.ts";
 import type { EvidenceStage, SmallFile, StagedFile } from "./evidence-stage.ts";
 import { parsePlainForm } from "./plain-form.ts";
 import { REPLACEMENT, countReplacements, createPartScan, parseDelimiter } from "./multipart-scan.ts";
@@ -387,17 +387,3 @@ async function readParts(
     pace?.stop();
   }
 }
-
-/** Turns an error of the parser or of multer into one of the contract. */
-function toFormError(error: unknown, request: IncomingMessage): Error {
-  if (error instanceof AppError || error instanceof ClientGoneError) return error;
-  if (request.destroyed && !request.complete) return new ClientGoneError();
-  if (!(error instanceof Error)) return new Error(String(error));
-  if (error.name === "MulterError" || PARSER_MESSAGES.test(error.message))
-    return badRequest(`The multipart form is broken: ${error.message}`, error);
-  return error;
-}
-
-/** The parser's errors have no code; these are all of its messages. */
-const PARSER_MESSAGES =
-  /^(?:Unexpected end of (?:form|file)|Malformed part header|Malformed content type|Multipart: Boundary not found)$/;
