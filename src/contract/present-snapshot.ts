@@ -36,8 +36,8 @@ import type {
   SnapshotDeploymentDiff,
   SnapshotResponse,
 } from "./snapshot-shapes.ts";
-import { listParts, selectRows } from "./snapshot-rows.ts";
-import type { Part, Row, Selection, StoredFacts } from "./snapshot-rows.ts";
+import { listFailing, listParts, selectRows } from "./snapshot-rows.ts";
+import type { FailingArtifact, Part, Row, Selection, StoredFacts } from "./snapshot-rows.ts";
 import { UNREADABLE, presentEach } from "./placeholders.ts";
 import type { PolicyEvaluation } from "./policy-evaluation.ts";
 
@@ -80,14 +80,18 @@ export function presentSnapshotPage(context: PresenterContext, place: SnapshotPl
   const { rows, pagination } = selectRows(context, parts, selection);
   const shared = readShared(context, collectKeys(parts, rows));
   const artifacts = presentSnapshotArtifacts(shared, rows);
-  return [presentHead(shared, place, { parts, rows, pagination }), ...artifacts, "]}"];
+  return [presentHead(shared, place, { parts, failing: listFailing(rows), pagination }), ...artifacts, "]}"];
 }
 
 /** The JSON text of a SnapshotResponse up to its first artifact. */
 export function presentHead(
   context: SnapshotContext,
   { environment, snapshot }: SnapshotPlace,
-  { parts, rows, pagination }: { parts: readonly Part[]; rows: readonly Row[]; pagination: PaginationValue | null },
+  {
+    parts,
+    failing,
+    pagination,
+  }: { parts: readonly Part[]; failing: readonly FailingArtifact[]; pagination: PaginationValue | null },
 ): string {
   const { store, organization, urls } = context;
   const next =
@@ -107,7 +111,7 @@ export function presentHead(
     html_url: urls.snapshotPage(organization.name, environment.name, snapshot.idx),
     user_id: snapshot.user_id,
     user_name: snapshot.user_name,
-    applied_policies: presentPolicies(context, parts, rows),
+    applied_policies: presentPolicies(context, parts, failing),
     ...(pagination ? { pagination } : {}),
   };
   return `${JSON.stringify(head).slice(0, -1)},"artifacts":[`;
@@ -339,18 +343,14 @@ function presentDecision(
 function presentPolicies(
   context: SnapshotContext,
   parts: readonly Part[],
-  rows: readonly Row[],
+  failingArtifacts: readonly FailingArtifact[],
 ): Static<typeof AppliedPolicy>[] {
   const lists = parts.map(listPolicyVersions);
   const versionIds = new Set(lists.flatMap((ids) => ids ?? []));
   const unreadable = lists.includes(null) ? [UNREADABLE_POLICY] : [];
   if (versionIds.size === 0) return unreadable;
   const failing = new Map([...versionIds].map((id) => [id, [] as { name: string; fingerprint: string }[]]));
-  for (const { row, stored } of rows) {
-    if (row.now === 0 || row.compliant !== 0) continue;
-    for (const { version_id, status } of stored?.evaluation.verdicts ?? [])
-      if (status === "NON-COMPLIANT") failing.get(version_id)?.push({ name: row.name, fingerprint: row.fingerprint });
-  }
+  for (const { versionId, name, fingerprint } of failingArtifacts) failing.get(versionId)?.push({ name, fingerprint });
   const shown = [...versionIds].flatMap((id) => {
     const policy = context.policies.get(id);
     if (!policy) return [];

@@ -5,48 +5,53 @@
  * - Answers are kept. What a snapshot itself says never changes once it is made (store/environments/snapshots.ts). What
  *   it says about other records can change: an answer is kept with all of these values, and sent again only while they
  *   are the same.
+ * - Texts of artifacts are used again for the next snapshot, most of which are as they were (snapshot-blocks.ts).
  * - Answers are made in several turns of the event loop: artifacts and their texts first, a block at a time. The last
  *   turn compares the values again, and starts over in one go if one of them changed meanwhile. So an answer shows one
  *   state of the database.
  */
-import { hash } from "node:crypto";
 import { createLru } from "../domain/lru.ts";
 import type { Lru } from "../domain/lru.ts";
 import { nextTurn } from "../http/next-turn.ts";
 import { charactersOf, createRepresentation } from "../http/representation.ts";
 import type { Representation } from "../http/operation.ts";
-import { encodeUtf8 } from "../http/response.ts";
 import type { ChangeCounts } from "../store/environments/snapshot-pages.ts";
 import type { Store } from "../store/index.ts";
-import { collectKeys, presentSnapshotArtifacts, presentHead, readShared } from "./present-snapshot.ts";
-import type { SharedKeys, SnapshotContext, SnapshotPlace } from "./present-snapshot.ts";
+import { collectKeys, presentHead, readShared } from "./present-snapshot.ts";
+import type { SharedKeys, SnapshotPlace } from "./present-snapshot.ts";
 import type { PresenterContext } from "./presenter-context.ts";
+import {
+  MAX_BLOCK_SIZE,
+  cutIntoBlocks,
+  indexBlocks,
+  isSame,
+  makeBlock,
+  mergeKeys,
+  valuesOfBlock,
+  valuesOfHead,
+} from "./snapshot-blocks.ts";
+import type { Block, Values } from "./snapshot-blocks.ts";
 import { listKeys, listParts, listRows, readRows } from "./snapshot-rows.ts";
 import type { Part, Row } from "./snapshot-rows.ts";
-
-/** Artifacts whose texts are made in one turn: two to four milliseconds. */
-const BLOCK_SIZE = 100;
 
 /** Two snapshots of a thousand artifacts. */
 const MAX_KEPT_BYTES = 12 << 20;
 
-/** The JSON text of up to BLOCK_SIZE artifacts, with commas between them. */
-type Block = { bytes: Buffer; digest: Buffer };
+/** Environments whose latest kept answer is known. */
+const MAX_LATEST = 1_000;
 
-/** A snapshot without its head. `values`: all that it shows and that may change. */
+/** A snapshot without its head. `values`: what the head shows and may change. */
 type Made = {
   parts: readonly Part[];
-  rows: readonly Row[];
   keys: SharedKeys;
   values: Values;
   blocks: readonly Block[];
 };
-type Values = readonly unknown[];
 
 type Kept = {
-  keys: SharedKeys;
-  values: Values;
-  /** Characters of the values. */
+  /** The bytes of its blocks are slices of the representation. */
+  made: Made;
+  /** Characters of all values. */
   weight: number;
   /** The latest state of the database in which the values were these. */
   state: ChangeCounts;
@@ -58,6 +63,8 @@ type Answers = {
   /** What is being made, by the keys of `kept`, one after the other: each may take as much memory as its answer. */
   making: Map<string, Promise<Made>>;
   last: Promise<unknown>;
+  /** The key in `kept` of the snapshot of an environment that was made last. */
+  latest: Lru<string, string>;
 };
 const answersByStore = new WeakMap<Store, Answers>();
 
@@ -65,17 +72,20 @@ function answersOf({ store }: PresenterContext): Answers {
   let answers = answersByStore.get(store);
   if (!answers) {
     const kept = createLru<string, Kept>({ maxEntries: 100, maxWeight: MAX_KEPT_BYTES });
-    answersByStore.set(store, (answers = { kept, making: new Map(), last: Promise.resolve() }));
+    const latest = createLru<string, string>({ maxEntries: MAX_LATEST });
+    answersByStore.set(store, (answers = { kept, making: new Map(), last: Promise.resolve(), latest }));
   }
   return answers;
 }
 
-const nameOf = ({ urls, organization }: PresenterContext, { environment, snapshot }: SnapshotPlace): string =>
-  `${organization.id} ${environment.id} ${snapshot.idx} ${urls.root}`;
+const placeOf = ({ urls, organization }: PresenterContext, { environment }: SnapshotPlace): string =>
+  `${organization.id} ${environment.id} ${urls.root}`;
+const nameOf = (context: PresenterContext, place: SnapshotPlace): string =>
+  `${place.snapshot.idx} ${placeOf(context, place)}`;
 
 /** Others take a few milliseconds, and are made anew each time. */
 const isLarge = ({ snapshot }: SnapshotPlace): boolean =>
-  snapshot.compliant_count + snapshot.non_compliant_count + snapshot.unknown_count > BLOCK_SIZE;
+  snapshot.compliant_count + snapshot.non_compliant_count + snapshot.unknown_count > MAX_BLOCK_SIZE;
 
 /**
  * Makes a large snapshot in several turns.
@@ -101,15 +111,16 @@ export function answerSnapshot(context: PresenterContext, place: SnapshotPlace, 
   const kept = findKept(context, place);
   if (kept) return kept;
   const current = made && isCurrent(context, place, made) ? made : makeAtOnce(context, place);
-  const representation = assemble(context, place, current);
+  const { representation, blocks } = assemble(context, place, current);
   if (!isLarge(place)) return representation;
+  const values = [current.values, ...blocks.map((block) => block.values)].flat();
   keep(context, place, {
-    keys: current.keys,
-    values: current.values,
-    weight: current.values.reduce<number>((sum, value) => sum + (typeof value === "string" ? value.length : 8), 0),
+    made: { ...current, blocks },
+    weight: values.reduce<number>((sum, value) => sum + (typeof value === "string" ? value.length : 8), 0),
     state: context.store.snapshotPages.state(),
     representation,
   });
+  answersOf(context).latest.set(placeOf(context, place), nameOf(context, place));
   return representation;
 }
 
@@ -124,7 +135,7 @@ function findKept(context: PresenterContext, place: SnapshotPlace): Representati
   const state = context.store.snapshotPages.state();
   if (state.own !== kept.state.own || state.others !== kept.state.others) {
     // Another process may have done anything, also repaired a damaged record.
-    if (state.others !== kept.state.others || !isSame(kept.values, readValues(context, place, kept.keys))) return null;
+    if (state.others !== kept.state.others || !isCurrent(context, place, kept.made)) return null;
     kept.state = state;
   }
   // It grew if a client accepted gzip since.
@@ -132,77 +143,97 @@ function findKept(context: PresenterContext, place: SnapshotPlace): Representati
   return kept.representation;
 }
 
-const isCurrent = (context: PresenterContext, place: SnapshotPlace, { keys, values }: Made): boolean =>
-  isSame(values, readValues(context, place, keys));
+/** Whether everything that it shows is still so. */
+function isCurrent(context: PresenterContext, place: SnapshotPlace, { keys, values, blocks }: Made): boolean {
+  const shared = readShared(context, keys);
+  const parts = listParts(context, place.environment, place.snapshot);
+  const byEnvironment = new Map(parts.map((part) => [part.environment.id, part]));
+  return (
+    isSame(values, valuesOfHead(shared, place, parts)) &&
+    blocks.every((block) => {
+      const part = byEnvironment.get(block.environmentId);
+      return part !== undefined && isSame(block.values, valuesOfBlock(shared, part, block.keys));
+    })
+  );
+}
 
-const isSame = (values: Values, others: Values): boolean =>
-  values.length === others.length && values.every((value, index) => value === others[index]);
+/** Blocks of the answer that was made last for this environment. */
+function findEarlierBlocks(context: PresenterContext, place: SnapshotPlace): readonly Block[] {
+  const { latest, kept } = answersOf(context);
+  const name = latest.get(placeOf(context, place));
+  return (name === undefined ? undefined : kept.get(name)?.made.blocks) ?? [];
+}
 
 async function makeInTurns(context: PresenterContext, place: SnapshotPlace): Promise<Made> {
   const parts = listParts(context, place.environment, place.snapshot);
-  const rows: Row[] = [];
+  const findEarlier = indexBlocks(findEarlierBlocks(context, place));
+  const plans: { part: Part; ids: readonly number[]; earlier: Block | null; rows: Row[] }[] = [];
   for (const part of parts)
-    for (const ids of inBlocks(listKeys(context, part))) {
-      await nextTurn();
-      for (const row of readRows(context, part, ids)) rows.push(row);
+    for (const ids of cutIntoBlocks(listKeys(context, part))) {
+      const earlier = findEarlier(part, ids);
+      if (!earlier) await nextTurn();
+      plans.push({ part, ids, earlier, rows: earlier ? [] : readRows(context, part, ids) });
     }
   await nextTurn();
-  const keys = collectKeys(parts, rows);
+  const keys = mergeKeys([
+    collectKeys(parts, []),
+    ...plans.map(({ earlier, rows }) => earlier?.keys ?? collectKeys([], rows)),
+  ]);
   const shared = readShared(context, keys);
-  const values = valuesOf(shared, place, parts);
+  const values = valuesOfHead(shared, place, parts);
   const blocks: Block[] = [];
-  for (const block of inBlocks(rows)) {
-    await nextTurn();
-    blocks.push(makeBlock(shared, block));
+  for (const { part, ids, earlier, rows } of plans) {
+    const isReused = earlier && isSame(earlier.values, valuesOfBlock(shared, part, earlier.keys));
+    if (isReused) blocks.push({ ...earlier, index: part.snapshot.idx, hasChanges: part.hasChanges });
+    else {
+      await nextTurn();
+      blocks.push(makeBlock(shared, part, earlier ? readRows(context, part, ids) : rows));
+    }
   }
-  return { parts, rows, keys, values, blocks };
+  return { parts, keys, values, blocks };
 }
 
 function makeAtOnce(context: PresenterContext, place: SnapshotPlace): Made {
   const parts = listParts(context, place.environment, place.snapshot);
-  const rows = parts.flatMap((part) => listRows(context, part));
-  const keys = collectKeys(parts, rows);
-  const shared = readShared(context, keys);
-  const blocks = inBlocks(rows).map((block) => makeBlock(shared, block));
-  return { parts, rows, keys, values: valuesOf(shared, place, parts), blocks };
-}
-
-function inBlocks<T>(items: readonly T[]): T[][] {
-  const blocks: T[][] = [];
-  for (let start = 0; start < items.length; start += BLOCK_SIZE) blocks.push(items.slice(start, start + BLOCK_SIZE));
-  return blocks;
-}
-
-function makeBlock(shared: SnapshotContext, rows: readonly Row[]): Block {
-  const bytes = encodeUtf8(presentSnapshotArtifacts(shared, rows));
-  return { bytes, digest: hash("sha256", bytes, "buffer") };
-}
-
-function assemble(context: PresenterContext, place: SnapshotPlace, made: Made): Representation {
-  const { parts, rows, keys, blocks } = made;
-  const policies = { ...keys, artifactIds: [], deploymentIds: [], flowIds: [] };
-  const head = Buffer.from(presentHead(readShared(context, policies), place, { parts, rows, pagination: null }));
-  const pieces = blocks.flatMap(({ bytes }, index) => (index === 0 ? [bytes] : [COMMA, bytes]));
-  return createRepresentation(
-    Buffer.concat([head, ...pieces, END]),
-    Buffer.concat([head, ...blocks.map(({ digest }) => digest)]),
+  const rowsByPart = parts.map((part) => ({ part, rows: listRows(context, part) }));
+  const keys = collectKeys(
+    parts,
+    rowsByPart.flatMap(({ rows }) => rows),
   );
+  const shared = readShared(context, keys);
+  const blocks = rowsByPart.flatMap(({ part, rows }) => {
+    const byId = new Map(rows.map((row) => [row.row.id, row]));
+    return cutIntoBlocks([...byId.keys()]).map((ids) =>
+      makeBlock(
+        shared,
+        part,
+        ids.map((id) => byId.get(id) as Row),
+      ),
+    );
+  });
+  return { parts, keys, values: valuesOfHead(shared, place, parts), blocks };
+}
+
+/** The answer, and the blocks with slices of it. */
+function assemble(
+  context: PresenterContext,
+  place: SnapshotPlace,
+  { parts, keys, blocks }: Made,
+): { representation: Representation; blocks: Block[] } {
+  const shared = readShared(context, { ...keys, artifactIds: [], deploymentIds: [], flowIds: [] });
+  const failing = blocks.flatMap((block) => block.failing);
+  const head = Buffer.from(presentHead(shared, place, { parts, failing, pagination: null }));
+  const pieces = blocks.flatMap(({ bytes }, index) => (index === 0 ? [bytes] : [COMMA, bytes]));
+  const text = Buffer.concat([head, ...pieces, END]);
+  let end = head.length - COMMA.length;
+  const sliced = blocks.map((block) => {
+    const start = end + COMMA.length;
+    end = start + block.bytes.length;
+    return { ...block, bytes: text.subarray(start, end) };
+  });
+  const representation = createRepresentation(text, Buffer.concat([head, ...blocks.map(({ digest }) => digest)]));
+  return { representation, blocks: sliced };
 }
 
 const COMMA = Buffer.from(",");
 const END = Buffer.from("]}");
-
-const readValues = (context: PresenterContext, place: SnapshotPlace, keys: SharedKeys): Values =>
-  valuesOf(readShared(context, keys), place, listParts(context, place.environment, place.snapshot));
-
-/** All that a snapshot shows and that may change: everything but its artifacts and their evaluations. */
-function valuesOf(shared: SnapshotContext, { environment, snapshot }: SnapshotPlace, parts: readonly Part[]): Values {
-  const { organization, records, replaced, flowNames, policies } = shared;
-  const values: unknown[] = [organization.name, snapshot.idx];
-  for (const { id, name, type, snapshot_count } of [environment, ...parts.map((part) => part.environment)])
-    values.push(id, name, type, snapshot_count);
-  for (const [id, name] of flowNames) values.push(id, name);
-  for (const rows of [records, replaced, policies])
-    for (const row of rows.values()) for (const value of Object.values(row)) values.push(value);
-  return values;
-}

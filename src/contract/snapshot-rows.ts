@@ -121,3 +121,15 @@ function readStoredFacts({ store }: PresenterContext, row: EvaluatedArtifactRow)
     return null;
   }
 }
+
+/** A running artifact that fails a version of a policy. */
+export type FailingArtifact = { versionId: number; name: string; fingerprint: string };
+
+export const listFailing = (rows: readonly Row[]): FailingArtifact[] =>
+  rows.flatMap(({ row: { now, compliant, name, fingerprint }, stored }) =>
+    now === 0 || compliant !== 0 || !stored
+      ? []
+      : stored.evaluation.verdicts.flatMap(({ version_id: versionId, status }) =>
+          status === "NON-COMPLIANT" ? { versionId, name, fingerprint } : [],
+        ),
+  );

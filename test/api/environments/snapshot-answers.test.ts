@@ -89,6 +89,44 @@ test("an answer is kept until something that it shows changes", async () => {
   }
 });
 
+test("the next snapshot reads only the artifacts around a change, and those whose records have changed", async () => {
+  const at = server.given.org();
+  const { flow, one, two } = await built(at);
+  const environment = world.environment(at);
+  const many = Array.from({ length: 400 }, (_, n) => running(`z-${n}`, n.toString(16).padStart(64, "a")));
+  const { listByKeys } = server.store.snapshotPages;
+  let artifactsRead = 0;
+  server.store.snapshotPages.listByKeys = (ids) => {
+    artifactsRead += ids.length;
+    return listByKeys(ids);
+  };
+  /** Reads the latest snapshot; returns how many artifacts were read for it. */
+  const latest = async (index: number): Promise<number> => {
+    artifactsRead = 0;
+    const { text } = await read(at, environment);
+    assert.is(text, freshText(at, environment, index));
+    return artifactsRead;
+  };
+  try {
+    world.report(at, environment, [running("app", one), ...many]);
+    assert.is(await latest(1), 401);
+    world.report(at, environment, [running("app", two), ...many]);
+    // All of them were changes of the first snapshot.
+    assert.is(await latest(2), 402);
+    world.report(at, environment, [running("app", one), ...many]);
+    assert.ok((await latest(3)) <= 2 * 100);
+    await server.call("PUT", `/flows/${at.org}/${flow}/rename`, { key: at.key, body: { new_name: fresh("flow") } });
+    assert.ok((await latest(3)) <= 2 * 100);
+    assert.is(
+      (await read(at, environment, "1")).text,
+      freshText(at, environment, 1),
+      "an earlier one shows its changes",
+    );
+  } finally {
+    Object.assign(server.store.snapshotPages, { listByKeys });
+  }
+});
+
 test("the validator is the same for an answer made at once and one made in several turns", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
