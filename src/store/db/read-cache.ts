@@ -2,8 +2,11 @@
 import { createLru } from "../../domain/lru.ts";
 import type { Dependency, Versions } from "./versions.ts";
 
-/** Total size of keys and values. Texts dominate. */
-const MAX_CHARS = 4 << 20;
+/**
+ * Total size of keys and values. Texts dominate. Enough for the verdicts of a thousand releases in all scopes: those that
+ * pipelines and admission webhooks ask for again and again take 3 to 10 KB each.
+ */
+const MAX_CHARS = 12 << 20;
 /** Entries of few characters: each costs more memory than they have. */
 const MAX_ENTRIES = 20_000;
 
@@ -21,9 +24,10 @@ type ReadCache = {
   set(key: string, value: unknown, options: { chars: number; version: number; dependsOn: readonly Dependency[] }): void;
 };
 
-export function createReadCache(versions: Pick<Versions, "latest" | "isCurrent">): ReadCache {
+/** @param maxChars total size of keys and values, in characters */
+export function createReadCache(versions: Pick<Versions, "latest" | "isCurrent">, maxChars = MAX_CHARS): ReadCache {
   type Entry = { value: unknown; version: number; dependsOn: readonly Dependency[] };
-  const entries = createLru<string, Entry>({ maxEntries: MAX_ENTRIES, maxWeight: MAX_CHARS });
+  const entries = createLru<string, Entry>({ maxEntries: MAX_ENTRIES, maxWeight: maxChars });
   return {
     version: versions.latest,
     get(key) {
