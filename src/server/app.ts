@@ -97,7 +97,7 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
 
 /** The Koa application over opened parts. */
 export function createApp(dependencies: AppDependencies): App {
-  const versions = watchVersions(dependencies.db);
+  const versions = watchVersions(dependencies.db, { rowCaches: dependencies.store.rowCaches });
   const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, versions);
   const browser = createBrowserPages(dependencies, {
     authenticateSession,

@@ -27,7 +27,7 @@ function open(directory: string) {
   let ids = 0;
   const sources = { now: () => clock.at, newId: () => `id-${++ids}` };
   const turnEnds: (() => void)[] = [];
-  const versions = watchVersions(ours, (done) => void turnEnds.push(done));
+  const versions = watchVersions(ours, { endTurn: (done) => void turnEnds.push(done) });
   const store = openStore(ours, sources);
   let never = 0;
   const kept = createAuthenticator(store, versions);

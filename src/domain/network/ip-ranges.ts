@@ -50,6 +50,8 @@ export function normalizeRange(text: string): string | null {
 /** A predicate that is true for addresses in one of the ranges (see normalizeRange), and false for any other text. */
 export function createRangeMatcher(ranges: readonly string[]): (address: string) => boolean {
   const parsed = ranges.map((range): Range => ipaddr.parseCIDR(range));
+  // As for every request of a server without trusted proxies.
+  if (parsed.length === 0) return () => false;
   return (text) => {
     const address = parseAddress(text);
     return address !== null && parsed.some((range) => isInRange(address, range));

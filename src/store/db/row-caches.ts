@@ -10,6 +10,11 @@ import type { Db } from "./types.ts";
 export type RowCaches = {
   /** Whether entries may be used: a batch is running. */
   readonly areUsable: boolean;
+  /**
+   * Identifies the transaction that `areUsable` is about: another number whenever one begins; null when entries may not
+   * be used. What was read once need not be read again under the same number, because the write lock is held.
+   */
+  readonly transaction: number | null;
   /** Adds a cache: `clear` drops all its entries. */
   register(cache: { clear(): void }): void;
   /** Registers what runs after each write, or after several, and in any case before their commit. */
@@ -33,8 +38,11 @@ export function createRowCaches(db: Db): RowCaches {
   const flushes: (() => void)[] = [];
   let [lastChanges, lastVersion] = [-1, -1];
   let areUsable = false;
+  let transaction = 0;
 
+  // The writer may have rolled back and begun again.
   function clear(): void {
+    transaction += 1;
     for (const cache of caches) cache.clear();
   }
 
@@ -42,12 +50,16 @@ export function createRowCaches(db: Db): RowCaches {
     get areUsable() {
       return areUsable;
     },
+    get transaction() {
+      return areUsable ? transaction : null;
+    },
     register: (cache) => void caches.push(cache),
     beforeCommit: (work) => void flushes.push(work),
     begin() {
       const [changes, version] = [totalChanges.get() as number, dataVersion.get() as number];
       if (changes !== lastChanges || version !== lastVersion) clear();
       lastVersion = version;
+      transaction += 1;
       areUsable = true;
     },
     flush() {

@@ -7,6 +7,7 @@
  *
  * Invariant: versions only rise, and one rises before any value of the change can be read.
  */
+import type { RowCaches } from "./row-caches.ts";
 import type { Db } from "./types.ts";
 
 /** What an answer may depend on: a trail by its row id, or all records of an artifact by their fingerprint. */
@@ -16,7 +17,7 @@ export type Versions = {
   /**
    * The version of the tables that authentication reads: keys, sessions, users, organizations, memberships and service
    * accounts. Also notices other processes: outside a transaction at most once a turn of the event loop, inside one
-   * every time, because there it takes no lock and no other process can commit.
+   * once if it is a batch of the writer, else every time: no other process can commit while the lock is held.
    */
   access(): number;
   /** The latest version of anything that an answer may depend on; notices other processes as `access` does. */
@@ -108,13 +109,17 @@ const ANYTHING: Watch = { events: { anything: "" } };
 /** Subjects whose version is known; above it all of them count as changed. A megabyte. */
 const MAX_SUBJECTS = 10_000;
 
-/**
- * Starts to watch a connection. Call it once for each.
- * @param endTurn calls back when this turn of the event loop is over
- */
+type WatchOptions = {
+  /** Calls back when this turn of the event loop is over. */
+  endTurn?: (done: () => void) => void;
+  /** Those of the writer of this connection. */
+  rowCaches?: Pick<RowCaches, "transaction"> | null;
+};
+
+/** Starts to watch a connection. Call it once for each. */
 export function watchVersions(
   db: Db,
-  endTurn: (done: () => void) => void = (done) => void setImmediate(done),
+  { endTurn = (done) => void setImmediate(done), rowCaches = null }: WatchOptions = {},
 ): Versions {
   let [latest, access, anything] = [1, 1, 1];
   /** The version of each subject that changed after `floor`. */
@@ -147,8 +152,13 @@ export function watchVersions(
   let lastDataVersion = dataVersion.get();
   let wasChecked = false;
   const forget = (): void => void (wasChecked = false);
+  let lastTransaction: number | null = null;
   function noticeOthers(): void {
-    if (!db.inTransaction) {
+    const transaction = rowCaches?.transaction ?? null;
+    if (transaction !== null) {
+      if (transaction === lastTransaction) return;
+      lastTransaction = transaction;
+    } else if (!db.inTransaction) {
       if (wasChecked) return;
       wasChecked = true;
       endTurn(forget);
