@@ -3,8 +3,8 @@ import { createLru } from "../../domain/lru.ts";
 import type { Dependency, Versions } from "./versions.ts";
 
 /**
- * Total size of keys and values. Texts dominate. Enough for the verdicts of a thousand releases in all scopes: those that
- * pipelines and admission webhooks ask for again and again take 3 to 10 KB each.
+ * Total size of keys and values. Texts dominate. Enough for the verdicts of a thousand releases in all scopes: those
+ * that pipelines and admission webhooks ask for again and again take 3 to 10 KB each.
  */
 const MAX_CHARS = 12 << 20;
 /** Entries of few characters: each costs more memory than they have. */
