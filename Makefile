@@ -45,6 +45,10 @@ bench: dist/assay ## measure the executable; ONLY=regexp selects lines and parts
 bench-cores: dist/assay ## measure the executable on one processor, on two, and so on
 	$(NODE) test/bench/main.ts --cores
 
+# Each database is up to 3 GB in .build, one at a time.
+bench-upgrades: dist/assay ## measure the upgrade of 1,000,000 attestations from every released schema
+	@$(NODE) test/bench/upgrades.ts
+
 # The database also holds 200,000 artifacts on 100,000 trails.
 bench-data: | $(INSTALLED) ## build a database of 1,000,000 attestations for make bench (3 minutes, 4 GB in .build)
 	@$(NODE) test/bench/data.ts
@@ -117,6 +121,6 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 
 always:
 
-.PHONY: help run test check format build golden bench bench-cores bench-data openapi-check fixture fuzz fuzz-forms crash soak litestream
+.PHONY: help run test check format build golden bench bench-cores bench-upgrades bench-data openapi-check fixture fuzz fuzz-forms crash soak litestream
 .PHONY: integration screenshots smoke dist image clean always
 .DEFAULT_GOAL := help

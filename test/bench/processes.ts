@@ -30,7 +30,7 @@ process.on("exit", () => {
  */
 export async function startServer(
   command: readonly string[],
-  options: { output: string; env?: Record<string, string>; ready?: boolean },
+  options: { output: string; env?: Record<string, string>; ready?: boolean; timeoutMs?: number },
 ): Promise<Server> {
   const file = openSync(options.output, "w");
   const startedAt = performance.now();
@@ -43,7 +43,8 @@ export async function startServer(
       resolve();
     }),
   );
-  const url = await address(child, options.output, startedAt);
+  const deadline = startedAt + (options.timeoutMs ?? START_TIMEOUT_MS);
+  const url = await address(child, options.output, deadline);
   if (options.ready) await (await fetch(`${url}/ready`)).text();
   const firstReply = options.ready ? performance.now() - startedAt : null;
   return {
@@ -57,12 +58,12 @@ export async function startServer(
   };
 }
 
-async function address(child: ChildProcess, output: string, startedAt: number): Promise<string> {
+async function address(child: ChildProcess, output: string, deadline: number): Promise<string> {
   for (;;) {
     const text = readFileSync(output, "utf8");
     const url = LISTENING.exec(text)?.[1];
     if (url !== undefined) return url;
-    if (child.exitCode !== null || child.signalCode !== null || performance.now() - startedAt > START_TIMEOUT_MS)
+    if (child.exitCode !== null || child.signalCode !== null || performance.now() > deadline)
       throw new Error(`${child.spawnargs.join(" ")} does not listen; its output:\n${text}`);
     await sleep(2);
   }
