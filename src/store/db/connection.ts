@@ -65,6 +65,18 @@ const PARAMETER = /'[^']*'|"[^"]*"|([?@]\w*)/g;
  */
 export const INCREMENTAL_AUTO_VACUUM = "auto_vacuum = INCREMENTAL";
 
+/**
+ * KiB of the page cache for a database of that many bytes: a thirty-second of it, from 16 to 64 MiB. That holds the
+ * working set of a busy installation: the upper pages of all indexes, and the trails that pipelines report to now. The
+ * system caches the rest, but each page that it has to copy costs a system call.
+ */
+export const pageCacheKib = (bytes: number): number =>
+  Math.round(Math.min(Math.max(bytes / 1024 / 32, 16 * 1024), 64 * 1024));
+
+/** Bytes of a database, without its write-ahead log. */
+const sizeOf = (db: Db): number =>
+  (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
+
 /** Opens a connection with the pragmas that all our read-write connections share. */
 export function connect(file: string, directory: string, more: Database.Options = {}): Db {
   const db = withOurStatements(new Database(file, { ...driverOptions(directory), ...more }));
@@ -75,7 +87,7 @@ export function connect(file: string, directory: string, more: Database.Options 
   db.pragma("foreign_keys = ON");
   db.pragma("trusted_schema = OFF");
   db.pragma("temp_store = MEMORY");
-  db.pragma("cache_size = -16384"); // 16 MiB: the working set of a busy installation; the system caches the rest
+  db.pragma(`cache_size = -${pageCacheKib(sizeOf(db))}`);
   // 16 MiB: pages that every write changes are copied to the main file once for thousands of writes.
   db.pragma("wal_autocheckpoint = 4096");
   db.pragma("journal_size_limit = 67108864"); // a WAL that grew beyond 64 MiB is truncated back to that

@@ -13,6 +13,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { pageCacheKib } from "../../../src/store/db/connection.ts";
 import { loadAddon } from "../../../src/store/db/native-addon.ts";
 import {
   NewerDatabaseError,
@@ -37,6 +38,16 @@ function inDirectory(body: (directory: string) => void): void {
     rmSync(directory, { recursive: true, force: true });
   }
 }
+
+test("the page cache grows with the database, from 16 to 64 MiB", () => {
+  const GIB = 1024 ** 3;
+  assert.equal([0, GIB / 2, GIB, 2 * GIB, 100 * GIB].map(pageCacheKib), [16_384, 16_384, 32_768, 65_536, 65_536]);
+  inDirectory((directory) => {
+    const db = openDatabase(directory, NOW);
+    assert.is(db.pragma("cache_size", { simple: true }), -16_384);
+    db.close();
+  });
+});
 
 test("a new database is durable, has foreign keys checked and the current version", () => {
   inDirectory((directory) => {
