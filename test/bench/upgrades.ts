@@ -101,7 +101,9 @@ function checkReferences(path: string): void {
 
 /** What the server logged of its upgrade: the steps with their times. */
 function stepsIn(log: string): string {
-  const lines = readFileSync(log, "utf8").split("\n").filter((line) => line.startsWith("{"));
+  const lines = readFileSync(log, "utf8")
+    .split("\n")
+    .filter((line) => line.startsWith("{"));
   const entries = lines.map((line) => JSON.parse(line) as { migration?: string; msg: string; duration_ms?: number });
   return entries
     .filter(({ duration_ms }) => duration_ms !== undefined)
