@@ -23,8 +23,8 @@ import {
   countEvidenceReferences,
   listDamagedContent,
   listEvidenceReferences,
-  sizeOf,
 } from "../store/db/database-copy.ts";
+import { sizeOf } from "../store/db/connection.ts";
 import type { CopyContents } from "../store/db/database-copy.ts";
 import {
   openUnmigrated,

@@ -73,8 +73,8 @@ export const INCREMENTAL_AUTO_VACUUM = "auto_vacuum = INCREMENTAL";
 export const pageCacheKib = (bytes: number): number =>
   Math.round(Math.min(Math.max(bytes / 1024 / 32, 16 * 1024), 64 * 1024));
 
-/** Bytes of a database, without its write-ahead log. */
-const sizeOf = (db: Db): number =>
+/** The size of a database in bytes, without its write-ahead log. */
+export const sizeOf = (db: Db): number =>
   (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
 
 /** Opens a connection with the pragmas that all our read-write connections share. */

@@ -24,10 +24,6 @@ export type CopyContents = { schemaVersion: number; rows: Record<string, number>
 /** An evidence file that rows need, because the database does not hold its content: SHA-256 in hex, size in bytes. */
 export type EvidenceReference = { digest: string; size: number };
 
-/** The size of the database in bytes. */
-export const sizeOf = (db: Db): number =>
-  (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
-
 /**
  * Copies the database, as of the moment of the call, to `file`, which must exist and be empty. The copy needs no
  * write-ahead log beside it. After an error the caller removes the file.

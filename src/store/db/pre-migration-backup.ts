@@ -2,6 +2,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { MB } from "../../domain/text/units.ts";
+import { sizeOf } from "./connection.ts";
 import { freeBytesSync } from "./disk-space.ts";
 import type { Db } from "./types.ts";
 
@@ -40,8 +41,7 @@ export function backUpBeforeMigration(
   { from, to, now }: { from: number; to: number; now: number },
 ): { file: string; bytes: number } {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const needed =
-    (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
+  const needed = sizeOf(db);
   const free = freeBytesSync(directory);
   if (needed > free) throw new NoSpaceForBackupError(directory, needed, free);
 
