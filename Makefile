@@ -45,7 +45,7 @@ bench: dist/assay ## measure the executable; ONLY=regexp selects lines and parts
 bench-cores: dist/assay ## measure the executable on one processor, on two, and so on
 	$(NODE) test/bench/main.ts --cores
 
-# Each database is up to 3 GB in .build, one at a time.
+# Each database takes 4 GB in .build, and as much again for its copy before the upgrade. One at a time.
 bench-upgrades: dist/assay ## measure the upgrade of 1,000,000 attestations from every released schema
 	@$(NODE) test/bench/upgrades.ts
 

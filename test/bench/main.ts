@@ -13,7 +13,7 @@
 //
 // All files are below .build, on the disk of the checkout. The program only prints; it exits with 0 unless a response
 // was wrong.
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -25,7 +25,7 @@ import { measureGrowth } from "./growth.ts";
 import { freshQuestion, WRITE } from "./lines.ts";
 import { measureLists } from "./lists.ts";
 import { measurePages } from "./pages.ts";
-import { startServer } from "./processes.ts";
+import { startServer, temporaryDirectory } from "./processes.ts";
 import { CONNECTIONS } from "./slices.ts";
 import { reached, row } from "./print.ts";
 import { measureRuntime } from "./runtime.ts";
@@ -114,10 +114,4 @@ async function main(root: string): Promise<void> {
   printResults();
 }
 
-mkdirSync(join(import.meta.dirname, "..", "..", ".build"), { recursive: true });
-const root = mkdtempSync(join(import.meta.dirname, "..", "..", ".build", "bench-"));
-// Also when it is interrupted: the servers are killed at exit (processes.ts, whose listener runs before this one).
-process.on("exit", () => rmSync(root, { recursive: true, force: true }));
-process.on("SIGINT", () => process.exit(130));
-process.on("SIGTERM", () => process.exit(143));
-await main(root);
+await main(temporaryDirectory("bench-"));

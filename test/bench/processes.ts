@@ -2,7 +2,8 @@
 // lines from a pipe would cost the driver time; and reads their figures from /proc.
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
-import { closeSync, openSync, readFileSync, readdirSync } from "node:fs";
+import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export type Server = {
@@ -18,6 +19,20 @@ export type Server = {
 const LISTENING = /listening on (http:\/\/[^\s"]+)/;
 /** How long a start may take. */
 const START_TIMEOUT_MS = 30_000;
+
+/**
+ * Creates a directory below .build that is removed when this process ends, also by SIGINT or SIGTERM. The servers are
+ * killed before that.
+ */
+export function temporaryDirectory(prefix: string): string {
+  const parent = join(import.meta.dirname, "..", "..", ".build");
+  mkdirSync(parent, { recursive: true });
+  const directory = mkdtempSync(join(parent, prefix));
+  process.on("exit", () => rmSync(directory, { recursive: true, force: true }));
+  process.on("SIGINT", () => process.exit(130));
+  process.on("SIGTERM", () => process.exit(143));
+  return directory;
+}
 
 const living = new Set<ChildProcess>();
 process.on("exit", () => {

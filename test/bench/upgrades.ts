@@ -1,13 +1,13 @@
 // How long the executable takes to upgrade a database of 1,000,000 attestations from every released schema:
 // `make bench-upgrades`. Each database is the fixture of that schema with copies of its trails and of everything that
 // belongs to them. `--attestations N` sets another number.
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import Database from "better-sqlite3";
 import { EXECUTABLE } from "../binary/executable.ts";
 import { fixtureVersions, place } from "../upgrades/fixture.ts";
-import { startServer } from "./processes.ts";
+import { startServer, temporaryDirectory } from "./processes.ts";
 import { atMost, judge, printResults } from "./targets.ts";
 
 /** Copies of a fixture's rows get the next ids; no fixture has more. */
@@ -112,10 +112,10 @@ function stepsIn(log: string): string {
 }
 
 const { values } = parseArgs({ options: { attestations: { type: "string", default: "1000000" } } });
+const root = temporaryDirectory("upgrade-");
 for (const schema of fixtureVersions()) {
-  const root = mkdtempSync(join(import.meta.dirname, "..", "..", ".build", "upgrade-"));
+  const data = join(root, `schema-${schema}`);
   try {
-    const data = join(root, "data");
     place(schema, data);
     const path = join(data, "assay.db");
     multiply(path, Number(values.attestations));
@@ -129,7 +129,7 @@ for (const schema of fixtureVersions()) {
     checkReferences(path);
     judge(`upgrade from schema ${schema}, ${(bytes / 1e9).toFixed(1)} GB`, seconds, TARGET, stepsIn(output));
   } finally {
-    rmSync(root, { recursive: true, force: true });
+    rmSync(data, { recursive: true, force: true });
   }
 }
 printResults();
