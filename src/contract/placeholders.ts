@@ -21,7 +21,10 @@ export function presentEach<Row, Item>(
     try {
       return present(row);
     } catch (error) {
-      return placeholder(row, error instanceof ResponseFullError ? error.reason : UNREADABLE);
+      return placeholder(row, reasonOf(error));
     }
   });
 }
+
+/** What a placeholder says of the error that its record caused. */
+export const reasonOf = (error: unknown): string => (error instanceof ResponseFullError ? error.reason : UNREADABLE);

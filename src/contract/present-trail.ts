@@ -15,15 +15,7 @@ import { mergeByTime, iterateByTime } from "../domain/time.ts";
 import type { FlowRow } from "../store/flows/flows.ts";
 import type { TrailTransitionRow } from "../store/environments/artifact-locations.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/flows/trails.ts";
-import { jsonPieces } from "../json/text.ts";
-import {
-  readFreeForm,
-  listAllowance,
-  singleAllowance,
-  spendCharacters,
-  spendText,
-  withLargeJson,
-} from "./large-json.ts";
+import { readFreeForm, singleAllowance, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { presentCommit, presentEventRepoInfo, presentEventText, readRepoInfo } from "./shapes.ts";
 import { memoize } from "./memoize.ts";
@@ -37,6 +29,8 @@ export type TrailEventValue = Static<typeof TrailEvent>;
 /** A trail row as responses show it, apart from the history. */
 type TrailOutline = Omit<TrailValue, "events">;
 type FlowFacts = { flow: FlowRow; tags: Record<string, string> };
+/** The JSON text of an event, and its time in epoch seconds. */
+type TimedText = { timestamp: number; text: string };
 type TemplateFacts = Template & { content: string };
 /** The members that every event of a trail has. */
 type EventOrigin = { org_id: string; flow_id: string; trail_id: string };
@@ -65,15 +59,6 @@ export function presentTrailEvents(
   const stored = trails.listEventWindow(row.id, { limit: offset + limit - start, offset: start });
   const merged = createTrailPresenter(context, [row]).listedEvents(row, stored);
   return { events: merged.slice(offset - start, offset - start + limit), total };
-}
-
-/** Presents a trail with its whole history. @param row as lists have it (store.trails.listed) */
-export function presentTrail(context: PresenterContext, row: TrailRow): TrailValue {
-  const presenter = createTrailPresenter(context, [row]);
-  return {
-    ...presenter.outline(row, singleAllowance()),
-    events: [...presenter.events(row, context.store.trails.listEvents(row.id))],
-  };
 }
 
 /**
@@ -132,21 +117,24 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
       return mergeByTime(stored, moved);
     },
     /**
-     * The JSON text of each of the same events, assembled from stored text: most of a page of trails is history, which
-     * would be parsed only to be serialized again.
+     * The JSON texts of events, assembled from stored text: most of a trail is history, which would be parsed only to
+     * be serialized again.
      * @throws Error for a damaged record
      */
-    eventTexts(row: TrailRow, rows: Iterable<TrailEventText>): string[] {
+    eventTexts(row: TrailRow, events: readonly TrailEventText[]): TimedText[] {
       const origin = originOf(row);
-      const stored = Array.from(rows, (event) => ({
+      return events.map((event) => ({
         timestamp: event.timestamp,
         text: assembleEventText(event, origin, row.id),
       }));
-      const moved = movesOf(row).map((move) => ({
+    },
+    /** As `eventTexts`, for starts and stops of its artifacts. */
+    moveTexts(row: TrailRow): TimedText[] {
+      const origin = originOf(row);
+      return movesOf(row).map((move) => ({
         timestamp: move.timestamp,
         text: JSON.stringify({ ...presentMove(move), ...origin }),
       }));
-      return mergeByTime(stored, moved).map(({ text }) => text);
     },
   };
 }
@@ -235,58 +223,6 @@ function createMovePresenter() {
       git_commit_info: commitOf(move.git_commit_info_json),
     };
   };
-}
-
-/** Trails whose moves are read in one query. */
-const MOVES_BATCH_SIZE = 100;
-
-/**
- * The rows of a list as the JSON text of a list, in pieces. A damaged trail, or one that the response has no room for,
- * becomes a placeholder with the reason in its description.
- */
-export function presentTrails(context: PresenterContext, rows: Iterable<TrailRow>): string[] {
-  const pieces: string[] = [];
-  const allowance = listAllowance();
-  for (const batch of inBatches(rows, MOVES_BATCH_SIZE)) {
-    const presenter = createTrailPresenter(context, batch);
-    const shown = presentEach(
-      batch,
-      (row) => presentListItem(context, row, { presenter, allowance }),
-      (row, reason) => [JSON.stringify(presentTrailPlaceholder(context, row, reason))],
-    );
-    for (const own of shown) {
-      pieces.push(pieces.length === 0 ? "[" : ",");
-      for (const piece of own) pieces.push(piece);
-    }
-  }
-  if (pieces.length === 0) return ["[]"];
-  pieces.push("]");
-  return pieces;
-}
-
-/** The JSON text of one trail, in pieces. */
-function presentListItem(
-  { store }: PresenterContext,
-  row: TrailRow,
-  { presenter, allowance }: { presenter: ReturnType<typeof createTrailPresenter>; allowance: Allowance },
-): string[] {
-  const facts = presenter.outline(row, allowance);
-  spendText(allowance, facts.template.content);
-  spendCharacters(allowance, store.trails.countEventBytes(row.id));
-  const outline = jsonPieces(facts);
-  const events = presenter.eventTexts(row, store.trails.listEventTexts(row.id));
-  const last = outline.pop() as string;
-  return [...outline, `${last.slice(0, -1)},"events":[${events.join(",")}]}`];
-}
-
-function* inBatches<T>(items: Iterable<T>, size: number): Generator<T[]> {
-  let batch: T[] = [];
-  for (const item of items) {
-    if (batch.push(item) < size) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
 }
 
 /** The placeholder of a damaged trail. */

@@ -9,3 +9,12 @@ export async function nextTurn(): Promise<void> {
   await setImmediate();
   await setImmediate();
 }
+
+/** Finishes the steps of a task, with other work between them. @returns what the task returns; it may throw */
+export async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    await nextTurn();
+  }
+}

@@ -39,10 +39,9 @@ async function sendBody<Context, M extends Membership>(
  * @throws AppError 400 if it would be longer than a string can be.
  */
 function serialize(reply: Exclude<JsonReply, { representation: Representation }>): string | Buffer {
-  if ("texts" in reply) return encodeUtf8(reply.texts);
+  if ("texts" in reply) return join(reply.texts);
   try {
-    const pieces = jsonPieces(reply.body);
-    return pieces.length === 1 ? (pieces[0] as string) : encodeUtf8(pieces);
+    return join(jsonPieces(reply.body));
   } catch (error) {
     if (error instanceof RangeError)
       throw badRequest(
@@ -52,6 +51,9 @@ function serialize(reply: Exclude<JsonReply, { representation: Representation }>
     throw error;
   }
 }
+
+const join = (pieces: readonly string[]): string | Buffer =>
+  pieces.length === 1 ? (pieces[0] as string) : encodeUtf8(pieces);
 
 /**
  * Compares an answer with its declared shape, in the form it has on the wire, where undefined members are gone.

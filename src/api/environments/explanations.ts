@@ -2,7 +2,7 @@
  * Why a snapshot of an environment has its verdict. An artifact of a snapshot takes up to some milliseconds to explain,
  * so they come in pages, and the server does other work between two of them.
  */
-import { nextTurn } from "../../http/next-turn.ts";
+import { inTurns, nextTurn } from "../../http/next-turn.ts";
 import { Type } from "typebox";
 import { memoize } from "../../contract/memoize.ts";
 import { SnapshotExplanation } from "../../contract/explanation-shapes.ts";
@@ -93,15 +93,6 @@ export const explainSnapshot = operation({
   },
   handle: (_context, _input, texts) => ({ status: 200, texts }),
 });
-
-/** Finishes the steps of a task, with other work between them. */
-async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
-  for (;;) {
-    const step = steps.next();
-    if (step.done) return step.value;
-    await nextTurn();
-  }
-}
 
 /** The policy versions that an explanation names. */
 const listVersions = ({ policies, artifacts, members }: Explanation): number[] => [

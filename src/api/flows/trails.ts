@@ -2,14 +2,17 @@
 import { Type } from "typebox";
 import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { invalid } from "../../errors.ts";
+import { inTurns } from "../../http/next-turn.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Message, Ok, OneOf } from "../../http/schema.ts";
 import type { TrailFilter, TrailRow } from "../../store/flows/trails.ts";
 import { documentLane } from "./flows.ts";
+import { jsonPieces } from "../../json/text.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { PageOf, definePaging, presentPagination } from "../paging.ts";
-import { presentTrail, presentTrailEvents, presentTrailOutline, presentTrails } from "../../contract/present-trail.ts";
+import { presentTrailEvents, presentTrailOutline } from "../../contract/present-trail.ts";
+import { presentAllTrails, presentTrailPage, presentTrailText } from "../../contract/trail-texts.ts";
 import { TrailEvent, TrailResponse } from "../../contract/trail-shapes.ts";
 import { CreateTrail, beginOrUpdateTrail } from "./begin-trail.ts";
 import { FlowPath, OrgPath, NoQuery } from "../paths.ts";
@@ -98,13 +101,15 @@ export const getTrail = operation({
     404: { description: "No such flow or trail", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
-  handle(context, { params, query }) {
+  /** The JSON text of the trail: its history may be long, so other requests are served meanwhile. */
+  async prepare(context, { params, query }) {
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
-    const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    const present = query.events === false ? presentTrailOutline : presentTrail;
-    return { status: 200, body: present(context, store.trails.getListed(trail.id)) };
+    const { id } = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
+    if (query.events === false) return jsonPieces(presentTrailOutline(context, store.trails.getListed(id)));
+    return inTurns(presentTrailText(context, id));
   },
+  handle: (_context, _input, texts) => ({ status: 200, texts }),
 });
 
 const EVENT_PAGING = definePaging({ perPage: 25, maxPerPage: 100 });
@@ -187,7 +192,7 @@ export const listTrails = operation({
     404: { description: "No such flow", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments" }, query: { page: "1", per_page: "20" } },
-  handle(context, { params, query }) {
+  async prepare(context, { params, query }) {
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const filter: TrailFilter = {
@@ -199,10 +204,10 @@ export const listTrails = operation({
       search: query.search_by_name || null,
     };
     // `page` alone does not request an envelope (semantics 2.5).
-    if (query.per_page === undefined)
-      return { status: 200, texts: presentTrails(context, store.trails.list(filter, { limit: null, offset: 0 })) };
+    if (query.per_page === undefined) return inTurns(presentAllTrails(context, filter));
     return presentPage(context, filter, OPTIONAL_PAGING.window(query));
   },
+  handle: (_context, _input, texts) => ({ status: 200, texts }),
 });
 
 export const listTrailsForOrg = operation({
@@ -232,7 +237,7 @@ export const listTrailsForOrg = operation({
     params: { org: "acme" },
     query: { flow: "payments", flow_tag: "team=payments", page: "1", per_page: "20" },
   },
-  handle(context, { query }) {
+  async prepare(context, { query }) {
     const { store, organization } = context;
     const window = PAGING.window(query);
     const flowTag = query.flow_tag === undefined ? null : parseFlowTag(query.flow_tag);
@@ -240,13 +245,14 @@ export const listTrailsForOrg = operation({
     const fingerprint = query.fingerprint || null;
     const flow = query.flow ? store.flows.find(organization.id, query.flow) : null;
     if ((query.flow && !flow) || (fingerprint !== null && !matches(FINGERPRINT_PREFIX, fingerprint)))
-      return { status: 200, body: { data: [], pagination: presentPagination(0, window.page, window.perPage) } };
+      return jsonPieces({ data: [], pagination: presentPagination(0, window.page, window.perPage) });
     return presentPage(
       context,
       { organizationId: organization.id, flowId: flow?.id ?? null, flowTag, fingerprint },
       window,
     );
   },
+  handle: (_context, _input, texts) => ({ status: 200, texts }),
 });
 
 /** Parses `key=value`; the value may contain further `=`. @throws AppError 400 on `flow_tag` */
@@ -256,20 +262,14 @@ function parseFlowTag(text: string): { key: string; value: string } {
   return { key: text.slice(0, at), value: text.slice(at + 1) };
 }
 
-/** Presents one page in its envelope. */
-function presentPage(
+/** The JSON text of one page in its envelope, in pieces. */
+async function presentPage(
   context: OperationContext,
   filter: TrailFilter,
   { limit, offset, page, perPage }: ReturnType<typeof PAGING.window>,
-): { status: 200; texts: string[] } {
+): Promise<string[]> {
   const { trails } = context.store;
-  const data = presentTrails(context, trails.list(filter, { limit, offset }));
-  return {
-    status: 200,
-    texts: [
-      '{"data":',
-      ...data,
-      `,"pagination":${JSON.stringify(presentPagination(trails.count(filter), page, perPage))}}`,
-    ],
-  };
+  const pagination = presentPagination(trails.count(filter), page, perPage);
+  const data = await inTurns(presentTrailPage(context, trails.listIds(filter, { limit, offset })));
+  return ['{"data":', ...data, `,"pagination":${JSON.stringify(pagination)}}`];
 }

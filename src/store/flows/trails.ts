@@ -34,7 +34,7 @@ export type TrailRow = {
 /** `event_json`: the members of the event, which depend on its type. */
 export type TrailEventRow = { id: number; type: string; timestamp: number; event_json: string };
 /** `event_json` is valid JSON of an object; null for a damaged event. */
-export type TrailEventText = { type: string; timestamp: number; event_json: string | null };
+export type TrailEventText = { id: number; type: string; timestamp: number; event_json: string | null };
 
 /** The columns that reports set. */
 export type TrailFields = Pick<
@@ -69,8 +69,6 @@ const EVENTS = `SELECT te.id, te.type, te.timestamp, te.event_json, te.attestati
     att.type AS attestation_type, att.is_compliant, att.artifact_fingerprint, att.git_commit_info_json,
     att.repo_info_json
   FROM trail_events te LEFT JOIN attestations att ON att.id = te.attestation_id`;
-/** About the size of the members that an event takes from its record, without commit and repository. */
-const EVENT_OVERHEAD_BYTES = 250;
 /** What readers get of an event whose record is damaged or gone: a text that is not JSON. */
 const DAMAGED_EVENT = "";
 
@@ -84,6 +82,8 @@ export type TrailFilter = {
   state?: TrailState | null;
   /** Part of the name, in any case; only with a flow. */
   search?: string | null;
+  /** Only trails with a smaller id: what follows a page whose last trail is this one. */
+  before?: number | null;
 };
 type TrailState = "INCOMPLETE" | "COMPLIANT" | "NON-COMPLIANT";
 
@@ -127,14 +127,10 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     `${EVENTS} WHERE te.trail_id = ? ORDER BY te.id LIMIT ? OFFSET ?`,
   );
   const eventCount = db.prepare<[number], number>("SELECT count(*) FROM trail_events WHERE trail_id = ?").pluck();
-  const eventBytes = db
-    .prepare<[number], number>(
-      `SELECT coalesce(sum(octet_length(te.event_json)
-         + iif(te.attestation_id IS NULL, 0, ${EVENT_OVERHEAD_BYTES}
-             + coalesce(octet_length(att.git_commit_info_json), 0) + coalesce(octet_length(att.repo_info_json), 0))), 0)
-       FROM trail_events te LEFT JOIN attestations att ON att.id = te.attestation_id WHERE te.trail_id = ?`,
-    )
-    .pluck();
+  const eventSlice = db.prepare<[number, number, number, number], StoredEvent>(
+    `${EVENTS} WHERE te.trail_id = ? AND te.id > ? AND te.id <= ? ORDER BY te.id LIMIT ?`,
+  );
+  const lastEvent = db.prepare<[], number | null>("SELECT max(id) FROM trail_events").pluck();
   const insertRepo = db.prepare("INSERT INTO trail_repos (trail_id, repo_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const repos = db.prepare<[number], { public_id: string }>(
     `SELECT r.public_id FROM trail_repos tr JOIN repos r ON r.id = tr.repo_id WHERE tr.trail_id = ? ORDER BY r.id`,
@@ -143,13 +139,13 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
   const taggedFlows = db.prepare<[string, number, string], number>(TAGGED_FLOWS).pluck();
   // The newest trails of several flows are among the newest of each, which an index has in order. Searching the trails
   // of the organization instead would read those of all other flows.
-  const byFlows = db.prepare<[string, number, number, number], TrailRow>(
-    `SELECT ${LISTED_TRAILS} FROM trails t WHERE t.id IN (
-       SELECT t.id FROM json_each(?) wanted CROSS JOIN trails t ON t.id IN (
+  const byFlows = db
+    .prepare<[string, number, number, number], number>(
+      `SELECT t.id FROM json_each(?) wanted CROSS JOIN trails t ON t.id IN (
          SELECT newest.id FROM trails newest WHERE newest.flow_id = wanted.value ORDER BY newest.id DESC LIMIT ?)
-       ORDER BY t.id DESC LIMIT ? OFFSET ?
-     ) ORDER BY t.id DESC`,
-  );
+       ORDER BY t.id DESC LIMIT ? OFFSET ?`,
+    )
+    .pluck();
   const countByFlow = db.prepare<[number], number>("SELECT trail_count FROM flows WHERE id = ?").pluck();
   const countUnfinished = db
     .prepare<[number], number>("SELECT count(*) FROM trails WHERE flow_id = ? AND state <> 'COMPLIANT'")
@@ -256,14 +252,17 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       eventWindow.all(trailId, limit, offset).map(toEvent),
     /** How many events the history has. */
     countEvents: (trailId: number): number => eventCount.get(trailId) ?? 0,
-    /** Size of the history in bytes. */
-    countEventBytes: (trailId: number): number => eventBytes.get(trailId) ?? 0,
-    /** The history, oldest first, as texts to pass on. */
-    listEventTexts: (trailId: number): TrailEventText[] =>
-      events.all(trailId).map((row) => {
-        const { type, timestamp, event_json } = toEvent(row);
+    /** The id of the newest event of all trails; 0 before the first. Later events have greater ids. */
+    findLastEventId: (): number => lastEvent.get() ?? 0,
+    /** Events of a trail as texts to pass on, oldest first: at most `limit` with ids above `after` and up to `upTo`. */
+    listEventTexts: (
+      trailId: number,
+      { after, upTo, limit }: { after: number; upTo: number; limit: number },
+    ): TrailEventText[] =>
+      eventSlice.all(trailId, after, upTo, limit).map((row) => {
+        const { id, type, timestamp, event_json } = toEvent(row);
         const isValid = row.attestation_id === null ? isJson(event_json) : event_json !== DAMAGED_EVENT;
-        return { type, timestamp, event_json: isValid ? event_json : null };
+        return { id, type, timestamp, event_json: isValid ? event_json : null };
       }),
     /** As `listEvents`, row by row: the history may exceed the memory. */
     *iterateEvents(trailId: number): IterableIterator<TrailEventRow> {
@@ -279,19 +278,19 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       if (!row) throw new Error(`trail ${id} is gone`);
       return row;
     },
-    /** One page, newest first, row by row; without a `limit` all trails, which may exceed the memory. */
-    list(filter: TrailFilter, { limit, offset }: { limit: number | null; offset: number }): IterableIterator<TrailRow> {
+    /** The ids of one page, newest first. */
+    listIds(filter: TrailFilter, { limit, offset }: { limit: number; offset: number }): number[] {
       const flows = findTaggedFlows(filter);
-      if (flows && limit !== null)
-        return byFlows.iterate(JSON.stringify(flows), Math.min(offset + limit, Number.MAX_SAFE_INTEGER), limit, offset);
+      if (flows) return byFlows.all(JSON.stringify(flows), offset + limit, limit, offset);
       const { sql, values } = whereClause(filter);
       return db
-        .prepare<[(string | number)[]], TrailRow>(
-          `SELECT ${LISTED_TRAILS} FROM trails t WHERE ${sql} ORDER BY t.id DESC LIMIT ? OFFSET ?`,
+        .prepare<[(string | number)[]], number>(
+          `SELECT t.id FROM trails t WHERE ${sql} ORDER BY t.id DESC LIMIT ? OFFSET ?`,
         )
-        .iterate([...values, limit ?? -1, offset]);
+        .pluck()
+        .all([...values, limit, offset]);
     },
-    /** How many trails `list` has on all pages. */
+    /** How many trails `listIds` has on all pages. */
     count(filter: TrailFilter): number {
       const flows = findTaggedFlows(filter);
       if (flows) return flows.reduce((sum, flow) => sum + (countByFlow.get(flow) ?? 0), 0);
@@ -340,14 +339,19 @@ const STATE_LITERALS: Readonly<Record<TrailState, string>> = {
 };
 
 /** Whether a filter leaves out trails of the flows that it selects. */
-const isNarrowed = ({ fingerprint, state, search }: Pick<TrailFilter, "fingerprint" | "state" | "search">): boolean =>
-  fingerprint !== null || Boolean(state) || Boolean(search);
+const isNarrowed = ({
+  fingerprint,
+  state,
+  search,
+  before,
+}: Pick<TrailFilter, "fingerprint" | "state" | "search" | "before">): boolean =>
+  fingerprint !== null || Boolean(state) || Boolean(search) || typeof before === "number";
 
 /**
  * The WHERE clause of a filter. The fingerprint comes first, because it leaves the fewest rows (semantics 2.5). Every
  * condition includes the organization, so that rows of others are never read.
  */
-function whereClause({ organizationId, flowId, flowTag, fingerprint, state, search }: TrailFilter): {
+function whereClause({ organizationId, flowId, flowTag, fingerprint, state, search, before }: TrailFilter): {
   sql: string;
   values: (string | number)[];
 } {
@@ -373,5 +377,6 @@ function whereClause({ organizationId, flowId, flowTag, fingerprint, state, sear
   // The names are read from an index; the trails of other names are not read at all.
   if (search && flowId !== null)
     add("t.id IN (SELECT id FROM trails WHERE flow_id = ? AND instr(lower(name), lower(?)) > 0)", flowId, search);
+  if (typeof before === "number") add("t.id < ?", before);
   return { sql: parts.join(" AND "), values };
 }
