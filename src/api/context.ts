@@ -1,6 +1,7 @@
 /** The context that every operation of Assay works with, and the declaration of operations. */
 import { operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
+import { createStepQueue } from "../http/next-turn.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import type { Role } from "../domain/access.ts";
@@ -60,6 +61,8 @@ export type OperationContext = {
   auditEntry(): AuditEntry;
   readonly recorder: LargeReportRecorder;
   readonly jobs: Jobs;
+  /** Assembles a long answer in steps, between which the server does other work; one at a time for an organization. */
+  finishSteps<T>(steps: Generator<undefined, T>): Promise<T>;
   /** Tasks that run after the commit and before the response. */
   readonly afterCommitTasks: (() => Promise<void>)[];
 };
@@ -157,6 +160,7 @@ export type OperationContextParts = Pick<
  * `updateContext` returns another one that keeps the audit detail and the tasks after the commit.
  */
 export function contextFactory({ urls, openApi, ...parts }: OperationContextParts) {
+  const finishSteps = createStepQueue();
   const bind = (
     request: RequestContext<OrgMembership>,
     { notes, afterCommitTasks }: Pick<OperationContext, "notes" | "afterCommitTasks">,
@@ -181,6 +185,7 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
       };
     },
     note: (detail) => void Object.assign(notes, detail),
+    finishSteps: (steps) => finishSteps(requirePresent(request.membership, "organization").organizationId, steps),
     get organization() {
       return requirePresent(request.membership, "organization").organization;
     },

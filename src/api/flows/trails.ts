@@ -2,7 +2,6 @@
 import { Type } from "typebox";
 import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { invalid } from "../../errors.ts";
-import { inTurns } from "../../http/next-turn.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Message, Ok, OneOf } from "../../http/schema.ts";
 import type { TrailFilter, TrailRow } from "../../store/flows/trails.ts";
@@ -107,7 +106,7 @@ export const getTrail = operation({
     const flow = store.flows.require(organization, params.flow_name);
     const { id } = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
     if (query.events === false) return jsonPieces(presentTrailOutline(context, store.trails.getListed(id)));
-    return inTurns(presentTrailText(context, id));
+    return context.finishSteps(presentTrailText(context, id));
   },
   handle: (_context, _input, texts) => ({ status: 200, texts }),
 });
@@ -204,7 +203,7 @@ export const listTrails = operation({
       search: query.search_by_name || null,
     };
     // `page` alone does not request an envelope (semantics 2.5).
-    if (query.per_page === undefined) return inTurns(presentAllTrails(context, filter));
+    if (query.per_page === undefined) return context.finishSteps(presentAllTrails(context, filter));
     return presentPage(context, filter, OPTIONAL_PAGING.window(query));
   },
   handle: (_context, _input, texts) => ({ status: 200, texts }),
@@ -270,6 +269,6 @@ async function presentPage(
 ): Promise<string[]> {
   const { trails } = context.store;
   const pagination = presentPagination(trails.count(filter), page, perPage);
-  const data = await inTurns(presentTrailPage(context, trails.listIds(filter, { limit, offset })));
+  const data = await context.finishSteps(presentTrailPage(context, trails.listIds(filter, { limit, offset })));
   return ['{"data":', ...data, `,"pagination":${JSON.stringify(pagination)}}`];
 }
