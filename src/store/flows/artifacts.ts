@@ -166,9 +166,10 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
                         WHERE same.flow_id = artifacts.flow_id AND same.fingerprint = artifacts.fingerprint)
      WHERE id = ?`,
   );
-  const setVerdict = db.prepare(
-    "UPDATE artifacts SET state = ?, reasons_json = ?, attestations_json = ?, last_modified_at = ? WHERE id = ?",
+  const setReasons = db.prepare(
+    "UPDATE artifacts SET reasons_json = ?, attestations_json = ?, last_modified_at = ? WHERE id = ?",
   );
+  const setState = db.prepare("UPDATE artifacts SET state = ? WHERE id = ?");
   const matchingFingerprints = db.prepare<[number, string, string], { fingerprint: string }>(
     "SELECT DISTINCT fingerprint FROM artifacts WHERE flow_id = ? AND fingerprint >= ? AND fingerprint < ? LIMIT 2",
   );
@@ -296,11 +297,13 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
       builds.setRepo(id, fields.repo_id);
     },
     /**
-     * Stores the verdict, its reasons and the artifact-level statuses, for trail-evaluation.ts. @param at epoch seconds
+     * Stores the reasons of a verdict and the artifact-level statuses, for trail-evaluation.ts. @param at epoch seconds
      * of the change.
      */
-    setVerdict: (id: number, verdict: { state: State; reasons: string; attestations: string }, at: number): void =>
-      void setVerdict.run(verdict.state, verdict.reasons, verdict.attestations, at, id),
+    setReasons: (id: number, { reasons, attestations }: { reasons: string; attestations: string }, at: number): void =>
+      void setReasons.run(reasons, attestations, at, id),
+    /** Stores the verdict itself. Only for one that changed: SQLite checks it against a temporary table of states. */
+    setState: (id: number, state: State): void => void setState.run(state, id),
     /**
      * The full fingerprint for a prefix of 5 to 64 hex characters in a flow; null when there is none or the prefix is
      * ambiguous: both are "not found" (semantics 2.4).

@@ -6,6 +6,7 @@
  * trail again or changes the kept one alike. Kept trails are row caches: row-caches.ts says when they may be used.
  */
 import { createLru } from "../../domain/lru.ts";
+import type { State } from "../../domain/compliance/artifact.ts";
 import type { AttestationFact } from "../../domain/compliance/attestation.ts";
 import type { Template } from "../../domain/flow-template/template.ts";
 import type { RowCaches } from "../db/row-caches.ts";
@@ -17,6 +18,8 @@ export type HotTrail = {
   readonly organizationId: number;
   readonly flowId: number;
   readonly name: string;
+  /** As it is stored. */
+  state: State;
   readonly templatePublicId: string;
   readonly template: Template;
   /** Oldest first. */

@@ -36,6 +36,7 @@ type SubjectRow = {
   name: string;
   template_id: number;
   template_public_id: string;
+  state: State;
 };
 
 export function trailEvaluationStore(
@@ -45,14 +46,16 @@ export function trailEvaluationStore(
   // Without the text of the template, which may be long and is cached in parsed form.
   const subjectBy = <Key extends unknown[]>(condition: string) =>
     db.prepare<Key, SubjectRow>(
-      `SELECT t.id, t.organization_id, t.flow_id, t.name, t.template_id, tpl.public_id AS template_public_id
+      `SELECT t.id, t.organization_id, t.flow_id, t.name, t.template_id, tpl.public_id AS template_public_id, t.state
        FROM trails t JOIN templates tpl ON tpl.id = t.template_id WHERE ${condition}`,
     );
   const byId = subjectBy<[number]>("t.id = ?");
   const byName = subjectBy<[number, string]>("t.flow_id = ? AND t.name = ?");
-  const setVerdict = db.prepare(
-    "UPDATE trails SET state = ?, compliance_json = ?, reasons_json = ?, last_modified_at = ? WHERE id = ?",
+  // Most records do not change the state. An UPDATE without it writes no page of the index over states.
+  const setStatus = db.prepare(
+    "UPDATE trails SET compliance_json = ?, reasons_json = ?, last_modified_at = ? WHERE id = ?",
   );
+  const setState = db.prepare("UPDATE trails SET state = ? WHERE id = ?");
 
   /** Reads what is stored of a trail. */
   const read = (row: SubjectRow): HotTrail => ({
@@ -60,6 +63,7 @@ export function trailEvaluationStore(
     organizationId: row.organization_id,
     flowId: row.flow_id,
     name: row.name,
+    state: row.state,
     templatePublicId: row.template_public_id,
     template: templates.getParsed(row.template_id),
     artifacts: artifacts.listByTrail(row.id),
@@ -92,7 +96,11 @@ export function trailEvaluationStore(
   function store(trail: HotTrail, at: number): TrailStatus {
     const { rows, result } = evaluateFacts(trail, at);
     const status = result.compliance_status;
-    setVerdict.run(status.status, JSON.stringify(status), JSON.stringify(result.reasons), at, trail.id);
+    setStatus.run(JSON.stringify(status), JSON.stringify(result.reasons), at, trail.id);
+    if (trail.state !== status.status) {
+      setState.run(status.status, trail.id);
+      trail.state = status.status;
+    }
     for (const [index, verdict] of result.artifacts.entries()) {
       const row = rows[index];
       if (!row) continue;
@@ -101,7 +109,8 @@ export function trailEvaluationStore(
       const { state } = verdict;
       if (row.state === state && row.reasons_json === reasons_json && row.attestations_json === attestations_json)
         continue;
-      artifacts.setVerdict(row.id, { state, reasons: reasons_json, attestations: attestations_json }, at);
+      artifacts.setReasons(row.id, { reasons: reasons_json, attestations: attestations_json }, at);
+      if (row.state !== state) artifacts.setState(row.id, state);
       Object.assign(row, { state, reasons_json, attestations_json });
     }
     flows.touch(trail.flowId, at, status.status);
@@ -171,7 +180,8 @@ export function trailEvaluationStore(
     ): State {
       const { state, reasons } = evaluateLegacyArtifact({ template: expected.map(({ name }) => name), isCompliant });
       const attestations = JSON.stringify(buildLegacyAttestationStatuses(expected));
-      artifacts.setVerdict(artifactId, { state, reasons: JSON.stringify(reasons), attestations }, at);
+      artifacts.setReasons(artifactId, { reasons: JSON.stringify(reasons), attestations }, at);
+      artifacts.setState(artifactId, state);
       flows.touch(flowId, at, state);
       staleness.markArtifact(artifactId);
       return state;
