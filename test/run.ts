@@ -64,10 +64,9 @@ if (process.send === undefined) {
 
 async function runSuite(pattern: string): Promise<void> {
   const chosen = new RegExp(pattern === "" ? `^(?!${SLOW})` : pattern);
-  // bench/, crash/, litestream/ and soak/ are programs of their own, with make targets of their own.
   const files = globSync("**/*.test.ts", { cwd: directory })
     .map((file) => file.split(sep).join("/"))
-    .filter((file) => !/^(bench|crash|litestream|soak)\//.test(file) && chosen.test(file))
+    .filter((file) => chosen.test(file))
     .sort();
   const groups = groupByDirectory(files);
 

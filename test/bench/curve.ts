@@ -1,21 +1,26 @@
 // How throughput follows the number of processors: the same writes and reads with the server pinned to one, to two, to
-// four and so on (`taskset`), as far as this machine has them; at the end the driver takes its share of them. Each
-// request needs the main thread for a while, which no number of processors shortens: that limit is printed below.
+// four and so on (`taskset`), as far as this machine has them; at the end the driver takes its share of them. Up to
+// eight processors are simulated from what was measured (processors.ts): each request needs the main thread for a
+// while, which no number of processors shortens.
 import { spawnSync } from "node:child_process";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { EXECUTABLE } from "../binary/executable.ts";
 import { LINES, READS } from "./lines.ts";
+import { get } from "./load.ts";
+import { measureHandOver, printSimulation } from "./processors.ts";
 import { startServer } from "./processes.ts";
 import type { Server } from "./processes.ts";
 import { interleave } from "./slices.ts";
-import type { Extent, Side } from "./slices.ts";
+import type { Extent, Measured, Side } from "./slices.ts";
 import { judge, skip } from "./targets.ts";
 import { createRewriter, describe } from "./throughput.ts";
 import { TRAILS, populate } from "./world.ts";
 
 const UNCACHED = "assert, scope environment, trail just rewritten";
 const BAR = 40;
+/** The least that any request costs: HTTP, and a response of a few bytes. */
+const NOTHING = { expect: 200, next: () => get("/healthz", "none") };
 
 /** One server for each number of processors, over worlds of their own. */
 async function startPinned(root: string, applyFile: string, processors: number): Promise<Server> {
@@ -53,6 +58,10 @@ export async function measureCurve(root: string, applyFile: string, extent: Exte
   // One, two, four, ...: each step doubles.
   for (let processors = 1; processors <= cpus().length; processors *= 2)
     servers.push(await startPinned(root, applyFile, processors));
+  const [idle] = await interleave([{ server: servers.at(-1) as Server, work: NOTHING }], extent);
+  const constants = { http: (idle as Measured).main, handOver: await measureHandOver() };
+  judge("curve: a request that does nothing, processor time of the main thread, us", constants.http, null);
+  judge("curve: a request to another thread and back, processor time of either, us", constants.handOver, null);
   console.log("Requests per second by the number of processors of the server");
   for (const [title, sideOf] of Object.entries(kinds())) {
     const length = title === UNCACHED ? { requests: TRAILS } : extent;
@@ -63,9 +72,15 @@ export async function measureCurve(root: string, applyFile: string, extent: Exte
       judge(`curve: ${title}, on ${2 ** n}, req/s`, one.perSecond, null);
       console.log(`      ${"#".repeat(Math.max(1, Math.round((one.perSecond / most) * BAR)))}\n      ${describe(one)}`);
     }
-    // The main thread, of which there is one, with a processor of its own.
-    const limit = 1e6 / Math.min(...measured.map(({ main }) => main));
-    judge(`curve: ${title}, most on any number, req/s`, limit, null);
+    printSimulation(
+      title,
+      {
+        demands: measured.map(({ main, all }) => ({ main, others: all - main })),
+        isRead: !title.startsWith("attestation"),
+        measured: measured.map(({ perSecond }) => perSecond),
+      },
+      constants,
+    );
   }
   for (const server of servers) await server.stop();
 }

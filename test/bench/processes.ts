@@ -5,6 +5,7 @@ import type { ChildProcess } from "node:child_process";
 import { closeSync, mkdirSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { MALLOC_SETTINGS } from "../../src/cli/malloc.ts";
 
 export type Server = {
   url: string;
@@ -40,7 +41,8 @@ process.on("exit", () => {
 });
 
 /**
- * Starts a server and waits until its output shows its address; with `ready`, until it responded to GET /ready.
+ * Starts a server and waits until its output shows its address; with `ready`, until it responded to GET /ready. Its
+ * environment has the settings of our systemd unit and image, and `env`.
  * @throws Error with its output when it ends before that
  */
 export async function startServer(
@@ -49,7 +51,8 @@ export async function startServer(
 ): Promise<Server> {
   const file = openSync(options.output, "w");
   const startedAt = performance.now();
-  const child = spawn(command[0] ?? "", command.slice(1), { stdio: ["ignore", file, file], env: { ...options.env } });
+  const env = { ...MALLOC_SETTINGS, ...options.env };
+  const child = spawn(command[0] ?? "", command.slice(1), { stdio: ["ignore", file, file], env });
   closeSync(file);
   living.add(child);
   const ended = new Promise<void>((resolve) =>
