@@ -122,7 +122,7 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
      * @throws Error for a damaged record
      */
     eventTexts(row: TrailRow, events: readonly TrailEventText[]): TimedText[] {
-      const origin = originOf(row);
+      const origin = JSON.stringify(originOf(row)).slice(1, -1);
       return events.map((event) => ({
         timestamp: event.timestamp,
         text: assembleEventText(event, origin, row.id),
@@ -192,11 +192,15 @@ const presentStoredEvent = (row: TrailEventRow, origin: EventOrigin): TrailEvent
   ...readStoredJson(presentEventText(row.event_json), isObject),
 });
 
-/** The members of the stored text are appended to the common ones. @throws Error for a damaged record */
-function assembleEventText({ type, timestamp, event_json }: TrailEventText, origin: EventOrigin, id: number): string {
+/**
+ * The members of the stored text are appended to the common ones.
+ * @param origin the members of the origin as JSON text
+ * @throws Error for a damaged record
+ */
+function assembleEventText({ type, timestamp, event_json }: TrailEventText, origin: string, id: number): string {
   if (!event_json?.startsWith("{")) throw new Error(`an event of trail ${id} is damaged`);
-  const head = JSON.stringify({ type, timestamp, ...origin });
-  return event_json === "{}" ? head : `${head.slice(0, -1)},${presentEventText(event_json).slice(1)}`;
+  const head = `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(timestamp)},${origin}`;
+  return event_json === "{}" ? `${head}}` : `${head},${presentEventText(event_json).slice(1)}`;
 }
 
 /**

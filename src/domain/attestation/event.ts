@@ -46,25 +46,62 @@ export type EventRecord = {
   repo_info_json: string | null;
 };
 
+/** @returns a function that computes the value of a text again only when it differs from the last one */
+function rememberLast<Value>(compute: (text: string) => Value): (text: string) => Value {
+  let last: { text: string; value: Value } | null = null;
+  return (text) => {
+    if (last?.text !== text) last = { text, value: compute(text) };
+    return last.value;
+  };
+}
+
+/** The members of an object as JSON text, with a comma before each of them. */
+function membersOf(value: object): string {
+  const text = JSON.stringify(value);
+  return text === "{}" ? "" : `,${text.slice(1, -1)}`;
+}
+
+function readDetail(json: string) {
+  const { target_artifact, is_reattestation, git_commit_info, ...artifact } = JSON.parse(
+    json,
+  ) as AttestationEventDetail;
+  return {
+    target: membersOf(target_artifact === undefined ? {} : { target_artifact }),
+    artifact: membersOf({ ...artifact, is_reattestation }),
+    showsCommit: git_commit_info === undefined,
+  };
+}
+
 /**
- * The members of an event as JSON text, in the order in which events have always had them.
- * @throws SyntaxError for a damaged record
+ * Composes the members of events as JSON text, in the order in which events have always had them. Most events of a
+ * history repeat the commit, the repository and the detail of the one before, which are then not parsed again.
+ * @returns a function of a record and of the stored text of its detail; it throws SyntaxError for a damaged one
  */
-export function composeAttestationEvent(record: EventRecord, detail: AttestationEventDetail): string {
-  const { target_artifact, is_reattestation, git_commit_info, ...artifact } = detail;
-  const repo = record.repo_info_json === null ? null : (JSON.parse(record.repo_info_json) as ReportedRepo);
-  const hasCommit = git_commit_info === undefined && record.git_commit_info_json !== null;
-  return JSON.stringify({
-    attestation_type: record.type,
-    attestation_id: record.public_id,
-    is_compliant: record.is_compliant === 1,
-    // The attestation's own name, which is its name in the template (wire-contract 4).
-    template_reference_name: record.name,
-    ...(target_artifact === undefined ? {} : { target_artifact }),
-    ...(record.artifact_fingerprint === null ? {} : { artifact_fingerprint: record.artifact_fingerprint }),
-    ...artifact,
-    is_reattestation,
-    git_commit_info: hasCommit ? (JSON.parse(record.git_commit_info_json ?? "null") as unknown) : null,
-    repo_info: repo && describeEventRepo(repo),
+export function createEventComposer(): (record: EventRecord, detail: string) => string {
+  const detailOf = rememberLast(readDetail);
+  const commitOf = rememberLast((json) => JSON.stringify(JSON.parse(json)));
+  const repoOf = rememberLast((json) => {
+    const repo = JSON.parse(json) as ReportedRepo | null;
+    return JSON.stringify(repo && describeEventRepo(repo));
   });
+  return (record, detail) => {
+    const { target, artifact, showsCommit } = detailOf(detail);
+    const { artifact_fingerprint: fingerprint, git_commit_info_json: commit, repo_info_json: repo } = record;
+    const head = JSON.stringify({
+      attestation_type: record.type,
+      attestation_id: record.public_id,
+      is_compliant: record.is_compliant === 1,
+      // The attestation's own name, which is its name in the template (wire-contract 4).
+      template_reference_name: record.name,
+    });
+    const members = [
+      head.slice(0, -1),
+      target,
+      fingerprint === null ? "" : membersOf({ artifact_fingerprint: fingerprint }),
+      artifact,
+      `,"git_commit_info":${showsCommit && commit !== null ? commitOf(commit) : "null"}`,
+      `,"repo_info":${repo === null ? "null" : repoOf(repo)}`,
+    ];
+    return `${members.join("")}}`;
+  };
 }

@@ -1,6 +1,6 @@
 /** Trails and their append-only history. Only trail-evaluation.ts writes verdicts. */
 import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
-import { composeAttestationEvent } from "../../domain/attestation/event.ts";
+import { createEventComposer } from "../../domain/attestation/event.ts";
 import type { AttestationEventDetail, EventRecord } from "../../domain/attestation/event.ts";
 import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
@@ -246,10 +246,10 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       attestationId: number,
     ): void => void insertEvent.run(trailId, type, at, JSON.stringify(detail), attestationId),
     /** The history, oldest first. */
-    listEvents: (trailId: number): TrailEventRow[] => events.all(trailId).map(toEvent),
+    listEvents: (trailId: number): TrailEventRow[] => events.all(trailId).map(createEventReader()),
     /** A part of the history, oldest first. */
     listEventWindow: (trailId: number, { limit, offset }: { limit: number; offset: number }): TrailEventRow[] =>
-      eventWindow.all(trailId, limit, offset).map(toEvent),
+      eventWindow.all(trailId, limit, offset).map(createEventReader()),
     /** How many events the history has. */
     countEvents: (trailId: number): number => eventCount.get(trailId) ?? 0,
     /** The id of the newest event of all trails; 0 before the first. Later events have greater ids. */
@@ -258,15 +258,18 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     listEventTexts: (
       trailId: number,
       { after, upTo, limit }: { after: number; upTo: number; limit: number },
-    ): TrailEventText[] =>
-      eventSlice.all(trailId, after, upTo, limit).map((row) => {
-        const { id, type, timestamp, event_json } = toEvent(row);
+    ): TrailEventText[] => {
+      const read = createEventReader();
+      return eventSlice.all(trailId, after, upTo, limit).map((row) => {
+        const { id, type, timestamp, event_json } = read(row);
         const isValid = row.attestation_id === null ? isJson(event_json) : event_json !== DAMAGED_EVENT;
         return { id, type, timestamp, event_json: isValid ? event_json : null };
-      }),
+      });
+    },
     /** As `listEvents`, row by row: the history may exceed the memory. */
     *iterateEvents(trailId: number): IterableIterator<TrailEventRow> {
-      for (const row of events.iterate(trailId)) yield toEvent(row);
+      const read = createEventReader();
+      for (const row of events.iterate(trailId)) yield read(row);
     },
     /** @returns whether the trail did not name that repository before. */
     addRepo: (trailId: number, repoId: number): boolean => insertRepo.run(trailId, repoId).changes > 0,
@@ -318,18 +321,29 @@ function isJson(text: string): boolean {
   }
 }
 
-/** An event with the members of the record that it names. */
-function toEvent(row: StoredEvent): TrailEventRow {
-  const { id, type, timestamp, event_json, attestation_id, attestation_type, ...record } = row;
-  const stored = { id, type, timestamp, event_json };
-  if (attestation_id === null) return stored;
-  if (row.public_id === null) return { ...stored, event_json: DAMAGED_EVENT };
-  try {
-    const detail = JSON.parse(event_json) as AttestationEventDetail;
-    return { ...stored, event_json: composeAttestationEvent({ ...record, type: attestation_type }, detail) };
-  } catch {
-    return { ...stored, event_json: DAMAGED_EVENT };
-  }
+/** @returns a function that gives the events of one history the members of the records that they name */
+function createEventReader(): (row: StoredEvent) => TrailEventRow {
+  const compose = createEventComposer();
+  return (row) => {
+    const { id, type, timestamp, event_json, attestation_type } = row;
+    if (row.attestation_id === null) return { id, type, timestamp, event_json };
+    if (row.public_id === null) return { id, type, timestamp, event_json: DAMAGED_EVENT };
+    const { public_id, name, is_compliant, artifact_fingerprint, git_commit_info_json, repo_info_json } = row;
+    const record: EventRecord = {
+      public_id,
+      name,
+      type: attestation_type,
+      is_compliant,
+      artifact_fingerprint,
+      git_commit_info_json,
+      repo_info_json,
+    };
+    try {
+      return { id, type, timestamp, event_json: compose(record, event_json) };
+    } catch {
+      return { id, type, timestamp, event_json: DAMAGED_EVENT };
+    }
+  };
 }
 
 const STATE_LITERALS: Readonly<Record<TrailState, string>> = {

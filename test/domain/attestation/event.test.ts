@@ -1,7 +1,8 @@
+import fc from "fast-check";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { composeAttestationEvent } from "../../../src/domain/attestation/event.ts";
-import type { EventRecord } from "../../../src/domain/attestation/event.ts";
+import { createEventComposer } from "../../../src/domain/attestation/event.ts";
+import type { AttestationEventDetail, EventRecord } from "../../../src/domain/attestation/event.ts";
 
 const test = suite("domain/attestation/event");
 
@@ -14,6 +15,9 @@ const RECORD: EventRecord = {
   git_commit_info_json: '{"sha1":"abc","message":"Größe"}',
   repo_info_json: '{"name":"shop","url":"https://git.test/shop","provider":"github","extra":1}',
 };
+
+const composeAttestationEvent = (record: EventRecord, detail: AttestationEventDetail): string =>
+  createEventComposer()(record, JSON.stringify(detail));
 
 test("an event has the members of its record and its own, in the order of all events", () => {
   const detail = {
@@ -52,6 +56,42 @@ test("an event without a commit stays without one, even if its record has that o
 
 test("a damaged record throws", () => {
   assert.throws(() => composeAttestationEvent({ ...RECORD, repo_info_json: "{" }, { is_reattestation: null }));
+});
+
+test("an event is the same whatever events were composed before it", () => {
+  const record = fc.record({
+    public_id: fc.constantFrom("01a2", "01a3"),
+    name: fc.constantFrom("tests", 'a "review"'),
+    type: fc.constantFrom("junit", "generic"),
+    is_compliant: fc.constantFrom(0 as const, 1 as const),
+    artifact_fingerprint: fc.constantFrom(null, "f".repeat(64)),
+    git_commit_info_json: fc.constantFrom(null, RECORD.git_commit_info_json, '{"sha1":"def"}', "{"),
+    repo_info_json: fc.constantFrom(null, "null", RECORD.repo_info_json, '{"name":"a","url":"b"}', "["),
+  });
+  const detail = fc.constantFrom(
+    '{"is_reattestation":true}',
+    '{"is_reattestation":null,"git_commit_info":null}',
+    '{"target_artifact":"server","artifact_id":"01a2","artifact_name":"server:1","is_reattestation":null}',
+    "null",
+    "{",
+  );
+  const outcome = (compose: () => string): string => {
+    try {
+      return compose();
+    } catch {
+      return "damaged";
+    }
+  };
+  fc.assert(
+    fc.property(fc.array(fc.tuple(record, detail), { maxLength: 6 }), (events) => {
+      const composeNext = createEventComposer();
+      for (const event of events)
+        assert.is(
+          outcome(() => composeNext(...event)),
+          outcome(() => createEventComposer()(...event)),
+        );
+    }),
+  );
 });
 
 test.run();
