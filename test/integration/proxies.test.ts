@@ -10,7 +10,6 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import type { Page } from "playwright-core";
 import { findCodeBlock } from "../guide/page.ts";
 import { FIRST } from "../server/certificates.ts";
 import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
@@ -66,7 +65,7 @@ ${server}
 `;
 }
 
-/** Runs nginx during `work`. */
+/** Runs nginx during `work`, which begins when nginx listens. */
 async function withNginx<T>(directory: string, configuration: string, work: () => Promise<T>): Promise<T> {
   const file = join(directory, "nginx.conf");
   writeFileSync(file, configuration);
@@ -76,9 +75,18 @@ async function withNginx<T>(directory: string, configuration: string, work: () =
   const child = spawn(nginx as string, ["-c", file, "-p", directory, "-e", "stderr"], {
     stdio: ["ignore", "ignore", "pipe"],
   });
-  child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
+  // nginx opens its sockets before it starts workers. A page that asks too early shows an error page of the browser,
+  // and that page can still arrive during the next navigation and interrupt it.
+  const listening = new Promise<void>((resolve) => {
+    child.stderr.on("data", (chunk: Buffer) => {
+      output += chunk.toString();
+      if (output.includes("start worker processes")) resolve();
+    });
+  });
   const ended = once(child, "exit");
   try {
+    await Promise.race([listening, ended]);
+    assert.is(child.exitCode, null, "nginx runs");
     return await work();
   } catch (error) {
     throw new Error(`${String(error)}\nnginx wrote:\n${output}`, { cause: error });
@@ -99,17 +107,6 @@ async function call(url: string, key: string, [method, path, body]: [string, str
     body: isForm ? form : JSON.stringify(body),
   });
   assert.ok(response.ok, `${method} ${path}: ${response.status} ${await response.text()}`);
-}
-
-/** Opens a page of nginx, which takes a moment to listen. */
-async function open(page: Page, url: string): Promise<void> {
-  for (let attempt = 0; ; attempt += 1)
-    try {
-      await page.goto(url);
-      return;
-    } catch (error) {
-      if (attempt === 50 || !String(error).includes("ERR_CONNECTION_REFUSED")) throw error;
-    }
 }
 
 for (const path of ["", "/assay"])
@@ -151,7 +148,7 @@ for (const path of ["", "/assay"])
             page.on("console", (message) => {
               if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
             });
-            await open(page, `${address}${path}/acme/flows/shop/trails/release-1`);
+            await page.goto(`${address}${path}/acme/flows/shop/trails/release-1`);
             await page.getByLabel("Login name").fill("ops");
             await page.getByLabel("Password").fill(PASSWORD);
             const streamed = page.waitForResponse((response) => new URL(response.url()).pathname === `${path}/live`);
