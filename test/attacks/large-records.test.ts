@@ -12,7 +12,7 @@ import { StoredJsonError } from "../../src/domain/stored-json.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 
-const test = suite("api/large-records");
+const test = suite("attacks/large-records");
 const MB = 1_048_576;
 const RECORDS = 20;
 const COMMIT = "c".repeat(40);
