@@ -3,7 +3,8 @@
  * re-evaluates them and clears the marks.
  *
  * Invariant: every mark also raises the revision of the environment, so that an unchanged report does not skip it and a
- * snapshot in the making starts over. Call everything inside the write of the change.
+ * snapshot in the making starts over. Call everything inside the write of the change. A batch of reports raises each
+ * revision once, before its commit: no report reads one.
  */
 import { createLru } from "../../domain/lru.ts";
 import type { RowCaches } from "../db/row-caches.ts";
@@ -66,21 +67,44 @@ export function staleArtifactStore(db: Db, rowCaches: RowCaches) {
   );
   const bumpRevision = db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?");
 
-  function bumpRevisions(marked: readonly MarkedRow[]): void {
-    if (marked.length === 0) return;
-    for (const id of new Set(marked.map(({ environment_id }) => environment_id))) bumpRevision.run(id);
+  const changed = new Set<number>();
+  rowCaches.register(changed);
+  rowCaches.beforeCommit(() => {
+    for (const id of changed) bumpRevision.run(id);
+    changed.clear();
+  });
+
+  function bumpRevisions(environmentIds: readonly number[]): void {
+    for (const id of environmentIds)
+      if (rowCaches.areUsable) changed.add(id);
+      else bumpRevision.run(id);
+  }
+
+  /** Raises the revisions of the environments in which something was marked. @returns their ids */
+  function bumpMarked(marked: readonly MarkedRow[]): readonly number[] {
+    const ids = [...new Set(marked.map(({ environment_id }) => environment_id))];
+    bumpRevisions(ids);
+    return ids;
   }
 
   return {
-    /** A trail changed: its artifacts, its attestations or its verdict. */
-    markTrail(organizationId: number, trailId: number): void {
-      if (isAnyRunning(organizationId)) bumpRevisions(markByTrail.all(trailId));
-    },
+    /**
+     * A trail changed: its artifacts, its attestations or its verdict.
+     * @returns the ids of the environments in which artifacts of the trail run
+     */
+    markTrail: (organizationId: number, trailId: number): readonly number[] =>
+      isAnyRunning(organizationId) ? bumpMarked(markByTrail.all(trailId)) : [],
+    /**
+     * As `markTrail`, for a trail whose artifacts are marked already.
+     * @param environmentIds what `markTrail` returned; the trail has no new artifact, and nothing but repeatable writes
+     * (row-caches.ts) came after it
+     */
+    markAgain: bumpRevisions,
     /** An artifact that was reported without a trail changed. */
-    markArtifact: (artifactId: number): void => bumpRevisions(markByArtifact.all(artifactId)),
+    markArtifact: (artifactId: number): void => void bumpMarked(markByArtifact.all(artifactId)),
     /** The name or the tags of a flow changed. */
     markFlow: (organizationId: number, flowId: number): void =>
-      bumpRevisions(markByFlow.all({ organization: organizationId, flow: flowId })),
+      void bumpMarked(markByFlow.all({ organization: organizationId, flow: flowId })),
     /**
      * An environment allowlisted an artifact. The revision rises even if it does not run yet: it may be about to start.
      */
@@ -90,7 +114,7 @@ export function staleArtifactStore(db: Db, rowCaches: RowCaches) {
     },
     /** Artifacts started in that snapshot, and facts about them may have changed after they were read. */
     markStartedSince: (environmentId: number, index: number): void =>
-      bumpRevisions(markBySnapshot.all(environmentId, index)),
+      void bumpMarked(markBySnapshot.all(environmentId, index)),
     /** The policies of an environment changed, or one of them has a new version. */
     markPoliciesChanged: (environmentId: number): void => void bumpRevision.run(environmentId),
   };

@@ -25,11 +25,16 @@ export type HotTrail = {
   /** Oldest first. */
   readonly artifacts: ArtifactInTrailRow[];
   readonly facts: Map<number | null, AttestationFact[]>;
+  /** The environments in which artifacts of the trail run and are marked (stale-artifacts.ts); null: not looked up. */
+  markedIn: readonly number[] | null;
 };
 
 const MAX_TRAILS = 2_000;
-/** Of all kept trails together: the texts of their artifacts and, estimated, their facts. */
-const MAX_CHARS = 4 << 20;
+/**
+ * Of all kept trails together: the texts of their artifacts and, estimated, their facts. A thousand trails of two
+ * artifacts with five attestations each.
+ */
+const MAX_CHARS = 8 << 20;
 const CHARS_OF_TRAIL = 500;
 const CHARS_OF_FACT = 200;
 

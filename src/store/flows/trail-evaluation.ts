@@ -68,6 +68,7 @@ export function trailEvaluationStore(
     template: templates.getParsed(row.template_id),
     artifacts: artifacts.listByTrail(row.id),
     facts: attestations.readFacts(row.id),
+    markedIn: null,
   });
 
   function load(trailId: number): HotTrail {
@@ -114,7 +115,8 @@ export function trailEvaluationStore(
       Object.assign(row, { state, reasons_json, attestations_json });
     }
     flows.touch(trail.flowId, at, status.status);
-    if (rows.length > 0) staleness.markTrail(trail.organizationId, trail.id);
+    if (trail.markedIn !== null) staleness.markAgain(trail.markedIn);
+    else if (rows.length > 0) trail.markedIn = staleness.markTrail(trail.organizationId, trail.id);
     return status;
   }
 
