@@ -3,8 +3,8 @@
  * re-evaluates them and clears the marks.
  *
  * Invariant: every mark also raises the revision of the environment, so that an unchanged report does not skip it and a
- * snapshot in the making starts over. Call everything inside the write of the change. A batch of reports raises each
- * revision once, before its commit: no report reads one.
+ * snapshot in the making starts over. Call everything inside the write of the change. The repeatable writes of a batch
+ * (row-caches.ts) raise each revision once, before the commit: none of them reads one.
  */
 import { createLru } from "../../domain/lru.ts";
 import type { RowCaches } from "../db/row-caches.ts";
