@@ -31,12 +31,13 @@ export type HotTrail = {
 
 const MAX_TRAILS = 2_000;
 /**
- * Of all kept trails together: the texts of their artifacts and, estimated, their facts. A thousand trails of two
+ * Of all kept trails together: the texts of their artifacts and, estimated, everything else. A thousand trails of two
  * artifacts with five attestations each.
  */
 const MAX_CHARS = 8 << 20;
 const CHARS_OF_TRAIL = 500;
 const CHARS_OF_FACT = 200;
+const CHARS_OF_ENVIRONMENT = 8;
 
 export type HotTrails = ReturnType<typeof createHotTrails>;
 
@@ -61,8 +62,8 @@ export function createHotTrails(caches: RowCaches) {
   };
 }
 
-function charactersOf({ artifacts, facts }: HotTrail): number {
-  let sum = CHARS_OF_TRAIL;
+function charactersOf({ artifacts, facts, markedIn }: HotTrail): number {
+  let sum = CHARS_OF_TRAIL + CHARS_OF_ENVIRONMENT * (markedIn?.length ?? 0);
   for (const { attestations_json, reasons_json } of artifacts)
     sum += CHARS_OF_TRAIL + attestations_json.length + reasons_json.length;
   for (const list of facts.values()) sum += list.length * CHARS_OF_FACT;

@@ -117,6 +117,8 @@ export function trailEvaluationStore(
     flows.touch(trail.flowId, at, status.status);
     if (trail.markedIn !== null) staleness.markAgain(trail.markedIn);
     else if (rows.length > 0) trail.markedIn = staleness.markTrail(trail.organizationId, trail.id);
+    // Its weight changed.
+    hotTrails.keep(trail);
     return status;
   }
 
@@ -147,9 +149,7 @@ export function trailEvaluationStore(
      * @param at epoch seconds of the event that caused it (semantics 4.3, evaluated_at).
      */
     evaluate(trailId: number, at: number): TrailStatus {
-      const trail = load(trailId);
-      hotTrails.keep(trail);
-      return store(trail, at);
+      return store(load(trailId), at);
     },
 
     /**
@@ -165,8 +165,6 @@ export function trailEvaluationStore(
         const others = trail.facts.get(target)?.filter(({ name }) => name !== fact.name) ?? [];
         trail.facts.set(target, [...others, fact]);
       }
-      // Its weight changed.
-      hotTrails.keep(trail);
       return store(trail, at);
     },
 
