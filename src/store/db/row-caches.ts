@@ -17,11 +17,15 @@ export type RowCaches = {
   readonly transaction: number | null;
   /** Adds a cache: `clear` drops all its entries. */
   register(cache: { clear(): void }): void;
-  /** Registers what runs after each write, or after several, and in any case before their commit. */
-  beforeCommit(work: () => void): void;
+  /**
+   * Work that a batch does once for each key, with the last value, however many of its writes ask for it; what a write
+   * asked for is undone with it.
+   * @returns how to ask: inside a batch the work follows before the commit, elsewhere at once
+   */
+  oncePerBatch<Key, Value>(work: (key: Key, value: Value) => void): (key: Key, value: Value) => void;
   /** A batch begins; its transaction holds the write lock. */
   begin(): void;
-  /** Runs everything that was registered with `beforeCommit`. */
+  /** Does all work that `oncePerBatch` gathered. */
   flush(): void;
   clear(): void;
   /** Runs a write that may change any row. It uses no entry, and none is left after it. */
@@ -54,7 +58,15 @@ export function createRowCaches(db: Db): RowCaches {
       return areUsable ? transaction : null;
     },
     register: (cache) => void caches.push(cache),
-    beforeCommit: (work) => void flushes.push(work),
+    oncePerBatch<Key, Value>(work: (key: Key, value: Value) => void) {
+      const due = new Map<Key, Value>();
+      caches.push(due);
+      flushes.push(() => {
+        for (const [key, value] of due) work(key, value);
+        due.clear();
+      });
+      return (key: Key, value: Value) => void (areUsable ? due.set(key, value) : work(key, value));
+    },
     begin() {
       const [changes, version] = [totalChanges.get() as number, dataVersion.get() as number];
       if (changes !== lastChanges || version !== lastVersion) clear();

@@ -65,19 +65,11 @@ export function staleArtifactStore(db: Db, rowCaches: RowCaches) {
     `${INSERT} FROM snapshot_artifacts sa
      WHERE sa.environment_id = ? AND ${RUNNING} AND sa.started_index = ? AND sa.fingerprint <> '' ${RETURNING_ALL}`,
   );
-  const bumpRevision = db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?");
-
-  const changed = new Set<number>();
-  rowCaches.register(changed);
-  rowCaches.beforeCommit(() => {
-    for (const id of changed) bumpRevision.run(id);
-    changed.clear();
-  });
+  const setRevision = db.prepare("UPDATE environments SET revision = revision + 1 WHERE id = ?");
+  const bumpRevision = rowCaches.oncePerBatch<number, void>((environmentId) => void setRevision.run(environmentId));
 
   function bumpRevisions(environmentIds: readonly number[]): void {
-    for (const id of environmentIds)
-      if (rowCaches.areUsable) changed.add(id);
-      else bumpRevision.run(id);
+    for (const id of environmentIds) bumpRevision(id);
   }
 
   /** Raises the revisions of the environments in which something was marked. @returns their ids */
@@ -110,12 +102,12 @@ export function staleArtifactStore(db: Db, rowCaches: RowCaches) {
      */
     markAllowlisted(environmentId: number, fingerprint: string): void {
       markInEnvironment.run(environmentId, fingerprint);
-      bumpRevision.run(environmentId);
+      bumpRevision(environmentId);
     },
     /** Artifacts started in that snapshot, and facts about them may have changed after they were read. */
     markStartedSince: (environmentId: number, index: number): void =>
       void bumpMarked(markBySnapshot.all(environmentId, index)),
     /** The policies of an environment changed, or one of them has a new version. */
-    markPoliciesChanged: (environmentId: number): void => void bumpRevision.run(environmentId),
+    markPoliciesChanged: (environmentId: number): void => bumpRevision(environmentId),
   };
 }

@@ -150,14 +150,9 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, { staleness, ro
   rowCaches.register(reported);
 
   // Many reports of one batch are about one flow, and only the last activity of a flow is kept.
-  const activities = new Map<number, { at: number; state: string | null }>();
-  rowCaches.register(activities);
-  rowCaches.beforeCommit(storeActivities);
-
-  function storeActivities(): void {
-    for (const [id, { at, state }] of activities) setActivity.run(at, state, id);
-    activities.clear();
-  }
+  const storeActivity = rowCaches.oncePerBatch<number, { at: number; state: string | null }>((id, { at, state }) =>
+    setActivity.run(at, state, id),
+  );
 
   /** The flow with that id; it must exist. */
   function get(id: number): FlowRow {
@@ -233,8 +228,7 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, { staleness, ro
 
     /** Records a change of a trail of the flow. @param at epoch seconds. @param state the state after the change. */
     touch(flowId: number, at: number, state: string | null): void {
-      if (rowCaches.areUsable) activities.set(flowId, { at, state });
-      else setActivity.run(at, state, flowId);
+      storeActivity(flowId, { at, state });
     },
 
     /** Active flows of an organization; all of them without a window. */

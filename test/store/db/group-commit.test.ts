@@ -185,17 +185,12 @@ test("row caches are empty after a commit of another connection", async () => {
 test("what is due before a commit runs with every write, and is undone with it", async () => {
   const { db, add, all } = given();
   const caches = createRowCaches(db);
-  const due = new Set<number>();
-  caches.register(due);
-  caches.beforeCommit(() => {
-    for (const n of due) add(n)();
-    due.clear();
-  });
+  const addOnce = caches.oncePerBatch<number, void>((n) => void add(n)());
   const writer = new GroupCommitWriter(db, { caches, clock: () => 0 });
   const write = (n: number, fails = false) =>
     writer.run(
       () => {
-        due.add(n);
+        addOnce(n);
         if (fails) throw notFound("no such thing");
       },
       { isRepeatable: true },
