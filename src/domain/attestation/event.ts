@@ -39,7 +39,7 @@ export type AttestationEventDetail = {
 export type EventRecord = {
   public_id: string;
   name: string;
-  type: string;
+  attestation_type: string;
   is_compliant: 0 | 1;
   artifact_fingerprint: string | null;
   git_commit_info_json: string | null;
@@ -88,7 +88,7 @@ export function createEventComposer(): (record: EventRecord, detail: string) => 
     const { target, artifact, showsCommit } = detailOf(detail);
     const { artifact_fingerprint: fingerprint, git_commit_info_json: commit, repo_info_json: repo } = record;
     const head = JSON.stringify({
-      attestation_type: record.type,
+      attestation_type: record.attestation_type,
       attestation_id: record.public_id,
       is_compliant: record.is_compliant === 1,
       // The attestation's own name, which is its name in the template (wire-contract 4).

@@ -60,10 +60,7 @@ const LISTED_TRAILS = selectWithStubs("t", TRAIL_COLUMNS.split(", "), [
 ]);
 
 /** An event, with the columns of the record that it names. They are null where no such record exists. */
-type StoredEvent = TrailEventRow & { attestation_id: number | null; attestation_type: string } & Omit<
-    EventRecord,
-    "type"
-  >;
+type StoredEvent = TrailEventRow & { attestation_id: number | null } & EventRecord;
 
 const EVENTS = `SELECT te.id, te.type, te.timestamp, te.event_json, te.attestation_id, att.public_id, att.name,
     att.type AS attestation_type, att.is_compliant, att.artifact_fingerprint, att.git_commit_info_json,
@@ -325,21 +322,11 @@ function isJson(text: string): boolean {
 function createEventReader(): (row: StoredEvent) => TrailEventRow {
   const compose = createEventComposer();
   return (row) => {
-    const { id, type, timestamp, event_json, attestation_type } = row;
+    const { id, type, timestamp, event_json } = row;
     if (row.attestation_id === null) return { id, type, timestamp, event_json };
     if (row.public_id === null) return { id, type, timestamp, event_json: DAMAGED_EVENT };
-    const { public_id, name, is_compliant, artifact_fingerprint, git_commit_info_json, repo_info_json } = row;
-    const record: EventRecord = {
-      public_id,
-      name,
-      type: attestation_type,
-      is_compliant,
-      artifact_fingerprint,
-      git_commit_info_json,
-      repo_info_json,
-    };
     try {
-      return { id, type, timestamp, event_json: compose(record, event_json) };
+      return { id, type, timestamp, event_json: compose(row, event_json) };
     } catch {
       return { id, type, timestamp, event_json: DAMAGED_EVENT };
     }

@@ -9,7 +9,7 @@ const test = suite("domain/attestation/event");
 const RECORD: EventRecord = {
   public_id: "01a2076d-0000-7000-8000-00000000",
   name: "tests",
-  type: "junit",
+  attestation_type: "junit",
   is_compliant: 0,
   artifact_fingerprint: "f".repeat(64),
   git_commit_info_json: '{"sha1":"abc","message":"Größe"}',
@@ -62,7 +62,7 @@ test("an event is the same whatever events were composed before it", () => {
   const record = fc.record({
     public_id: fc.constantFrom("01a2", "01a3"),
     name: fc.constantFrom("tests", 'a "review"'),
-    type: fc.constantFrom("junit", "generic"),
+    attestation_type: fc.constantFrom("junit", "generic"),
     is_compliant: fc.constantFrom(0 as const, 1 as const),
     artifact_fingerprint: fc.constantFrom(null, "f".repeat(64)),
     git_commit_info_json: fc.constantFrom(null, RECORD.git_commit_info_json, '{"sha1":"def"}', "{"),
