@@ -4,7 +4,7 @@ import { methodNotAllowed, routeNotFound } from "../errors.ts";
 import type { AnyOperation } from "./operation.ts";
 import { canAnswer } from "./overlapping-routes.ts";
 import { serveOperation } from "./pipeline.ts";
-import { compareRoutes } from "./route-order.ts";
+import { createRouteTable } from "./route-table.ts";
 import type { Membership, ServerContext } from "./server-context.ts";
 
 type Params = Record<string, string>;
@@ -15,10 +15,6 @@ type RouteMatch<Context> = { operation: AnyOperation<Context>; params: Params };
 /** @param method HEAD finds the operations of GET */
 type FindRoute<Context> = (method: string, path: string) => RouteMatch<Context> | { allowed: readonly string[] } | null;
 
-/** A segment of a pattern: a literal, or the name of a parameter that takes one segment, or the rest of the path. */
-type Segment = { literal: string } | { param: string } | { rest: string };
-type Route<Context> = { operation: AnyOperation<Context>; segments: readonly Segment[] };
-
 const API_PREFIX = /^\/api\/(?:v2|fastapi)(?=\/|$)/;
 
 /**
@@ -26,32 +22,28 @@ const API_PREFIX = /^\/api\/(?:v2|fastapi)(?=\/|$)/;
  * of them, without any for an unknown path; null for a path outside the API.
  */
 export function createRouter<Context>(operations: readonly AnyOperation<Context>[]): FindRoute<Context> {
-  // By first segment: a request is matched against the patterns of its own resource only.
-  const resources = new Map<string, Route<Context>[]>();
-  for (const operation of [...operations].sort((a, b) => compareRoutes(a.path, b.path))) {
-    const [first = "", ...segments] = operation.path.slice(1).split("/");
-    const routes = resources.get(first) ?? [];
-    resources.set(first, routes);
-    routes.push({ operation, segments: segments.map(parseSegment) });
-  }
+  const table = createRouteTable(
+    operations.map((operation) => ({ pattern: operation.path, value: operation })),
+    { strict: true },
+  );
 
   return (method, path) => {
     const prefix = API_PREFIX.exec(path);
     if (!prefix) return null;
-    const [, first = "", ...parts] = path.slice(prefix[0].length).split("/");
+    const matched = table(path.slice(prefix[0].length));
+    const mostSpecific = matched[0]?.pattern ?? "";
     const verb = method === "HEAD" ? "GET" : method;
     const allowed = new Set<string>();
-    let mostSpecific: string | null = null;
-    for (const { operation, segments } of resources.get(first) ?? []) {
-      if (!takes(segments, parts)) continue;
-      mostSpecific ??= operation.path;
-      if (operation.method !== verb && allowed.has(operation.method)) continue;
-      let params: Params | null = null;
-      const decoded = (): Params => (params ??= paramsOf(segments, parts));
-      if (!canAnswer(operation, mostSpecific, decoded)) continue;
-      if (operation.method === verb) return { operation, params: decoded() };
-      allowed.add(operation.method);
-      if (operation.method === "GET") allowed.add("HEAD");
+    for (const { values, params } of matched) {
+      let decoded: Params | null = null;
+      const decodedParams = (): Params => (decoded ??= decodeAll(params()));
+      for (const operation of values) {
+        if (operation.method !== verb && allowed.has(operation.method)) continue;
+        if (!canAnswer(operation, mostSpecific, decodedParams)) continue;
+        if (operation.method === verb) return { operation, params: decodedParams() };
+        allowed.add(operation.method);
+        if (operation.method === "GET") allowed.add("HEAD");
+      }
     }
     return { allowed: [...allowed].sort() };
   };
@@ -75,30 +67,8 @@ export function mountOperations<Context, M extends Membership>(
   };
 }
 
-function parseSegment(text: string): Segment {
-  const [, name, rest] = /^\{(\w+)(\*?)\}$/.exec(text) ?? [];
-  if (name === undefined) return { literal: text };
-  return rest === "*" ? { rest: name } : { param: name };
-}
-
-/** Whether a pattern matches a path. A parameter takes at least one character. */
-function takes(segments: readonly Segment[], parts: readonly string[]): boolean {
-  if (parts.length < segments.length) return false;
-  for (let index = 0; index < segments.length; index += 1) {
-    const segment = segments[index] as Segment;
-    if ("rest" in segment) return parts.length > index + 1 || parts[index] !== "";
-    if ("literal" in segment ? parts[index] !== segment.literal : parts[index] === "") return false;
-  }
-  return parts.length === segments.length;
-}
-
-function paramsOf(segments: readonly Segment[], parts: readonly string[]): Params {
-  const params: Params = {};
-  for (let index = 0; index < segments.length; index += 1) {
-    const segment = segments[index] as Segment;
-    if ("param" in segment) params[segment.param] = decode(parts[index] as string);
-    else if ("rest" in segment) params[segment.rest] = decode(parts.slice(index).join("/"));
-  }
+function decodeAll(params: Params): Params {
+  for (const [name, text] of Object.entries(params)) params[name] = decode(text);
   return params;
 }
 

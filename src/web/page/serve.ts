@@ -9,7 +9,7 @@ import type { AnyOperation } from "../../http/operation.ts";
 import type { Caller } from "../../http/in-process.ts";
 import { recordForLog } from "../../http/request-log.ts";
 import { STATUS_BY_ERROR } from "../../http/response.ts";
-import { compareRoutes } from "../../http/route-order.ts";
+import { createRouteTable } from "../../http/route-table.ts";
 import type { Principal } from "../../http/server-context.ts";
 import type { Cookies } from "../cookies.ts";
 import type { LiveSubject } from "../live.ts";
@@ -52,19 +52,18 @@ export type PageServerDependencies = {
   askToSignIn(ctx: Koa.Context, form: Fields | null): Promise<void>;
 };
 
-type Route = { page: Page; pattern: RegExp; names: readonly string[] };
-
 export function createPageServer(server: PageServerDependencies) {
-  const routes = [...server.pages].sort((a, b) => compareRoutes(a.path, b.path)).map(routeOf);
+  const table = createRouteTable(
+    server.pages.map((page) => ({ pattern: page.path, value: page })),
+    { strict: false },
+  );
 
   /** The page of a path with its parameters; null if there is none. */
   function find(path: string): { page: Page; params: Record<string, string> } | null {
-    for (const { page, pattern, names } of routes) {
-      const match = pattern.exec(path);
-      if (!match) continue;
-      const values = match.slice(1).map(decode);
-      if (values.includes(null)) continue;
-      return { page, params: Object.fromEntries(names.map((name, at) => [name, values[at] as string])) };
+    for (const { values, params } of table(path)) {
+      const decoded = Object.entries(params()).map(([name, text]) => [name, decode(text)] as const);
+      if (decoded.some(([, value]) => value === null)) continue;
+      return { page: values[0] as Page, params: Object.fromEntries(decoded) as Record<string, string> };
     }
     return null;
   }
@@ -123,15 +122,6 @@ const EXPIRED: Pick<RefusedForm, "message" | "errors" | "problems"> = {
   errors: {},
   problems: [],
 };
-
-function routeOf(page: Page): Route {
-  const names: string[] = [];
-  const pattern = page.path.replace(/\{(\w+)(\*?)\}/g, (_, name: string, rest: string) => {
-    names.push(name);
-    return rest ? "(.+)" : "([^/]+)";
-  });
-  return { page, pattern: new RegExp(`^${pattern}/?$`), names };
-}
 
 /** null for what is not percent-encoded UTF-8. */
 function decode(text: string): string | null {
