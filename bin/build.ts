@@ -16,7 +16,7 @@ const root = join(import.meta.dirname, "..");
 const work = join(root, ".build");
 const output = join(root, "dist", "assay");
 
-pack(work, await bundle(root, join(work, "bundle")), output);
+await pack(work, await bundle(root, join(work, "bundle")), output);
 
 const bytes = readFileSync(output);
 const { version, commit } = readBuildInfo();
