@@ -3,7 +3,8 @@
  * configured. The provider is first contacted when a user signs in with it, so a server starts without a network and
  * keeps running without its provider.
  */
-import type { ClientAuth, Configuration, ServerMetadata } from "openid-client";
+import type { ClientAuth, Configuration, IDToken, ServerMetadata } from "openid-client";
+import { createLru } from "../domain/lru.ts";
 import { truncate } from "../domain/text/excerpt.ts";
 import { parsePerson } from "../domain/login/identity.ts";
 import type { Person } from "../domain/login/identity.ts";
@@ -49,6 +50,10 @@ const REQUEST_TIMEOUT_S = 10;
 const CLOCK_TOLERANCE_S = 30;
 /** How long the provider's metadata is cached. Its keys are fetched again whenever one is unknown. */
 const METADATA_MAX_AGE_S = 3600;
+/** States of completed and refused logins that are remembered: more than anyone makes before their cookies expire. */
+const MAX_USED_STATES = 10_000;
+/** Longest subject identifier (OpenID Connect Core 1.0, section 2). */
+const MAX_SUBJECT_CHARS = 255;
 /** Characters of the provider's texts that are logged. */
 const MAX_LOGGED_CHARS = 500;
 
@@ -63,6 +68,8 @@ type OidcDependencies = {
 
 export function createOidcProvider(settings: OidcSettings, dependencies: OidcDependencies): OidcProvider {
   const discover = createDiscovery(settings, dependencies);
+  /** A provider that accepts a code twice must not turn one login into two sessions. */
+  const usedStates = createLru<string, true>({ maxEntries: MAX_USED_STATES });
   return {
     async begin(redirectUri) {
       const configuration = await discover();
@@ -85,7 +92,10 @@ export function createOidcProvider(settings: OidcSettings, dependencies: OidcDep
     async finish(returned, checks) {
       const configuration = await discover();
       try {
-        return await redeem(configuration, { returned, checks, groupsClaim: settings.groupsClaim });
+        if (usedStates.get(checks.state)) throw new Error("the state of this sign-in was used before");
+        usedStates.set(checks.state, true);
+        const { clientId, groupsClaim } = settings;
+        return await redeem(configuration, { returned, checks, clientId, groupsClaim, now: dependencies.now() });
       } catch (error) {
         const method = methodFor(settings.clientAuth, configuration.serverMetadata());
         throw new LoginRefusedError(await describeRefusal(error, method), error);
@@ -93,6 +103,15 @@ export function createOidcProvider(settings: OidcSettings, dependencies: OidcDep
     },
   };
 }
+
+type Redemption = {
+  returned: URL;
+  checks: OidcChecks;
+  clientId: string;
+  groupsClaim: string;
+  /** Epoch seconds. */
+  now: number;
+};
 
 /** Reads the provider's metadata, at most once an hour. Logs the authentication method when it is first chosen. */
 function createDiscovery(settings: OidcSettings, { fetch, now, info }: OidcDependencies): () => Promise<Configuration> {
@@ -132,17 +151,33 @@ function createDiscovery(settings: OidcSettings, { fetch, now, info }: OidcDepen
       cached = { configuration, at: now() };
       return configuration;
     } catch (error) {
+      const named = issuerNamedIn(error);
+      if (named !== null) throw unavailable(describeIssuers(named, issuer), 60, describe(error));
       throw unavailable("The login provider does not answer", 60, describe(error));
     }
   };
 }
+
+/** The issuer in metadata that were refused because it is another one than the configured one; null for other errors. */
+function issuerNamedIn(error: unknown): string | null {
+  for (let one: unknown = error, depth = 0; one instanceof Error && depth < 5; one = one.cause, depth += 1) {
+    const { attribute, body } = (one.cause ?? {}) as { attribute?: unknown; body?: { issuer?: unknown } };
+    if (attribute === "issuer" && typeof body?.issuer === "string") return truncate(body.issuer, MAX_LOGGED_CHARS);
+  }
+  return null;
+}
+
+/** Most often only a slash at the end differs, so both spellings are shown. */
+const describeIssuers = (named: string, configured: string): string =>
+  `The login provider calls itself ${named}, but this server knows it as ${configured}. Both must be the same to the ` +
+  `letter: the administrator of this server sets oidc-issuer to ${named}`;
 
 /**
  * Exchanges the authorization code for the person's claims. Asks the userinfo endpoint if the ID token has no groups.
  */
 async function redeem(
   configuration: Configuration,
-  { returned, checks, groupsClaim }: { returned: URL; checks: OidcChecks; groupsClaim: string },
+  { returned, checks, groupsClaim, ...expected }: Redemption,
 ): Promise<Person> {
   const client = await import("openid-client");
   const tokens = await client.authorizationCodeGrant(configuration, returned, {
@@ -153,12 +188,31 @@ async function redeem(
   });
   const claims = tokens.claims();
   if (!claims) throw new Error("the provider sent no ID token");
+  checkIdToken(claims, expected);
   const person = parsePerson(claims, { issuer: claims.iss, subject: claims.sub, groupsClaim });
   const hasUserInfo = configuration.serverMetadata().userinfo_endpoint !== undefined;
   if (claims[groupsClaim] !== undefined || !hasUserInfo) return person;
   const more = await client.fetchUserInfo(configuration, tokens.access_token, claims.sub);
   return parsePerson({ ...more, ...claims }, { issuer: claims.iss, subject: claims.sub, groupsClaim });
 }
+
+/**
+ * What the library leaves open (OpenID Connect Core 1.0, sections 2 and 3.1.3.7).
+ * @throws Error naming the claim
+ */
+function checkIdToken({ azp, iat, sub }: IDToken, { clientId, now }: Pick<Redemption, "clientId" | "now">): void {
+  if (azp !== undefined && azp !== clientId)
+    throw new Error(`the azp claim of the ID token is ${shown(azp)}: it was issued for another client`);
+  if (iat > now + CLOCK_TOLERANCE_S)
+    throw new Error(
+      `the iat claim of the ID token is ${(iat - now).toFixed(0)} seconds in the future: the clock of this server ` +
+        "or of the provider is wrong",
+    );
+  if (sub.length > MAX_SUBJECT_CHARS)
+    throw new Error(`the sub claim of the ID token has more than ${MAX_SUBJECT_CHARS} characters`);
+}
+
+const shown = (value: unknown): string => truncate(JSON.stringify(value), MAX_LOGGED_CHARS);
 
 type ClientSecretMethod = "client_secret_basic" | "client_secret_post";
 
@@ -172,10 +226,10 @@ function methodFor(wanted: ClientAuthentication, server: Readonly<ServerMetadata
   const offered = server.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
   const method = (["client_secret_basic", "client_secret_post"] as const).find((one) => offered.includes(one));
   if (method) return method;
-  const shown = truncate(offered.join(", "), MAX_LOGGED_CHARS) || "none";
+  const methods = truncate(offered.join(", "), MAX_LOGGED_CHARS) || "none";
   throw new Error(
     "it takes no client secret: client_secret_basic and client_secret_post are not among its methods " +
-      `(${shown}); set oidc-client-auth if one works`,
+      `(${methods}); set oidc-client-auth if one works`,
   );
 }
 

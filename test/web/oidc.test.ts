@@ -311,6 +311,94 @@ test("an ID token without a subject is refused, and creates no user", () => {
   });
 });
 
+/** Fetches as `real` does; the ID token of the response is signed again with these claims, by the provider. */
+const reissuing =
+  (claims: () => Record<string, unknown> | null, reissue: () => OidcServer["reissue"]) =>
+  (real: Fetch): Fetch =>
+  async (url, options) => {
+    const response = await real(url, options);
+    const changed = claims();
+    if (changed === null || !url.endsWith("/token")) return response;
+    const body = (await response.json()) as { id_token: string };
+    return Response.json({ ...body, id_token: reissue()(body.id_token, changed) });
+  };
+
+test("an ID token for another client, from the future or with a subject that is too long is refused", () => {
+  let claims: Record<string, unknown> | null = null;
+  let provider: OidcServer | null = null;
+  const tamper = reissuing(
+    () => claims,
+    () => (provider as OidcServer).reissue,
+  );
+  return given({ tamper }, async ({ oidc, login, server }) => {
+    provider = oidc;
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
+    const before = server.store.users.count();
+    const now = Math.floor(Date.now() / 1000);
+    const refused: [Record<string, unknown>, RegExp][] = [
+      [
+        { azp: "another-client" },
+        /the azp claim of the ID token is \\"another-client\\": it was issued for another client/,
+      ],
+      [{ iat: now + 3600, exp: now + 7200 }, /the iat claim of the ID token is 3\d\d\d seconds in the future/],
+      [{ sub: "s".repeat(256) }, /the sub claim of the ID token has more than 255 characters/],
+    ];
+    for (const [changes, reason] of refused) {
+      claims = changes;
+      const answer = await login();
+      assert.equal({ status: answer.status, messageOf: messageOf(answer) }, { status: 403, messageOf: REFUSED });
+      assert.match(server.lines.filter((line) => line.includes("login refused")).at(-1) as string, reason);
+    }
+    assert.is(server.store.users.count(), before);
+    assert.is(server.db.prepare("SELECT count(*) FROM identities").pluck().get(), 0);
+    claims = { azp: CLIENT.id, iat: now + 10, sub: "s".repeat(255) };
+    assert.is((await login()).status, 303);
+  });
+});
+
+test("a sign-in is completed once, also with a provider that redeems its code again", () => {
+  let kept: Record<string, unknown> | null = null;
+  const tamper =
+    (real: Fetch): Fetch =>
+    async (url, options) => {
+      if (!url.endsWith("/token")) return real(url, options);
+      kept ??= (await (await real(url, options)).json()) as Record<string, unknown>;
+      return Response.json(kept);
+    };
+  return given({ tamper }, async ({ oidc, begin, browser, server }) => {
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
+    const one = browser();
+    const callback = await begin(one);
+    const pending = one.cookies.get("assay-oidc") as string;
+    assert.is((await one.get(callback)).status, 303);
+    const again = createBrowser(server.url, { Cookie: `assay-oidc=${pending}` });
+    const answer = await again.get(callback);
+    assert.equal({ status: answer.status, messageOf: messageOf(answer) }, { status: 403, messageOf: REFUSED });
+    assert.not.ok(again.cookies.has("assay"));
+    assert.ok(server.lines.some((line) => line.includes("the state of this sign-in was used before")));
+  });
+});
+
+test("an issuer that differs from the configured one, if only by a slash, is shown in both spellings", () => {
+  const tamper =
+    (real: Fetch): Fetch =>
+    async (url, options) => {
+      const response = await real(url, options);
+      if (!url.endsWith("/.well-known/openid-configuration")) return response;
+      const metadata = (await response.json()) as { issuer: string };
+      return Response.json({ ...metadata, issuer: `${metadata.issuer}/o/app/` });
+    };
+  return given({ tamper }, async ({ oidc, browser, server }) => {
+    const answer = await browser().get("/login/oidc");
+    const said =
+      `The login provider calls itself ${oidc.issuer}/o/app/, but this server knows it as ${oidc.issuer}. Both must be ` +
+      `the same to the letter: the administrator of this server sets oidc-issuer to ${oidc.issuer}/o/app/`;
+    assert.is(answer.status, 503);
+    assert.ok(messageOf(answer)?.includes(said));
+    assert.ok(server.lines.some((line) => line.includes(said)));
+  });
+});
+
 test("an ID token that the provider did not sign is refused", () => {
   let forges = false;
   const tamper =
