@@ -17,6 +17,7 @@ export type ErrorCode =
   | "too_large"
   | "too_many"
   | "no_space"
+  | "http_version"
   | "unavailable"
   | "internal";
 

@@ -68,8 +68,8 @@ type OidcDependencies = {
 
 export function createOidcProvider(settings: OidcSettings, dependencies: OidcDependencies): OidcProvider {
   const discover = createDiscovery(settings, dependencies);
-  /** A provider that accepts a code twice must not turn one login into two sessions. */
-  const usedStates = createLru<string, true>({ maxEntries: MAX_USED_STATES });
+  /** When each was used: a provider that accepts a code twice must not turn one login into two sessions. */
+  const usedStates = createLru<string, number>({ maxEntries: MAX_USED_STATES });
   return {
     async begin(redirectUri) {
       const configuration = await discover();
@@ -92,8 +92,8 @@ export function createOidcProvider(settings: OidcSettings, dependencies: OidcDep
     async finish(returned, checks) {
       const configuration = await discover();
       try {
-        if (usedStates.get(checks.state)) throw new Error("the state of this sign-in was used before");
-        usedStates.set(checks.state, true);
+        if (usedStates.get(checks.state) !== undefined) throw new Error("the state of this sign-in was used before");
+        usedStates.set(checks.state, dependencies.now());
         const { clientId, groupsClaim } = settings;
         return await redeem(configuration, { returned, checks, clientId, groupsClaim, now: dependencies.now() });
       } catch (error) {
@@ -158,7 +158,7 @@ function createDiscovery(settings: OidcSettings, { fetch, now, info }: OidcDepen
   };
 }
 
-/** The issuer in metadata that were refused because it is another one than the configured one; null for other errors. */
+/** The issuer of metadata that were refused because another one is configured; null for other errors. */
 function issuerNamedIn(error: unknown): string | null {
   for (let one: unknown = error, depth = 0; one instanceof Error && depth < 5; one = one.cause, depth += 1) {
     const { attribute, body } = (one.cause ?? {}) as { attribute?: unknown; body?: { issuer?: unknown } };

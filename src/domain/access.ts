@@ -52,6 +52,8 @@ const PERMISSIONS = {
   // 1.4).
   "service_account:read": { roles: ["admin", "member", "snapshotter"], outsiders: false },
   "service_account:write": { roles: ["admin", "member", "snapshotter"], outsiders: false },
+  // Of all service accounts, also of those that others created.
+  "expiring_key:read": { roles: ["admin"], outsiders: false },
   "membership_audit:read": { roles: ["admin"], outsiders: false },
 } as const satisfies Record<string, Grant>;
 

@@ -4,6 +4,7 @@ import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { AppError } from "../errors.ts";
+import type { ErrorCode } from "../errors.ts";
 import { socketAddress } from "./client-address.ts";
 import { SECURITY_HEADERS, TRANSPORT_SECURITY } from "./security-headers.ts";
 
@@ -77,17 +78,30 @@ export function answerMalformedRequest({
 }
 
 /**
- * Refuses a request without exactly one Host header, as RFC 9112 (3.2) demands: of two, a proxy may have used the
- * other one.
- * @throws AppError 400, after which the connection is closed.
+ * Refuses a request whose head a proxy in front may have understood in another way: without exactly one Host header
+ * (RFC 9112, 3.2), with more than one Authorization header (RFC 9110, 5.3), or with a version that Node's parser takes
+ * and this server does not speak (RFC 9110, 15.6.6).
+ * @throws AppError 400 or 505, after which the connection is closed
  */
-export function requireOneHost({ rawHeaders, httpVersion }: IncomingMessage): void {
+export function requireClearHead({ rawHeaders, httpVersion }: IncomingMessage): void {
+  if (httpVersion !== "1.1" && httpVersion !== "1.0")
+    throw refusal("http_version", `This server speaks HTTP/1.1, not HTTP/${httpVersion}`);
   let hosts = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) if (/^host$/i.test(rawHeaders[index] ?? "")) hosts += 1;
+  let authorizations = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] ?? "";
+    if (/^host$/i.test(name)) hosts += 1;
+    else if (/^authorization$/i.test(name)) authorizations += 1;
+  }
+  if (authorizations > 1)
+    throw refusal("invalid", `The request has ${authorizations} Authorization headers: send at most one`);
   if (hosts === 1 || (hosts === 0 && httpVersion === "1.0")) return;
   const found = hosts === 0 ? "no Host header" : `${hosts} Host headers`;
-  throw new AppError("invalid", `The request has ${found}: send exactly one`, { headers: { Connection: "close" } });
+  throw refusal("invalid", `The request has ${found}: send exactly one`);
 }
+
+const refusal = (code: ErrorCode, message: string): AppError =>
+  new AppError(code, message, { headers: { Connection: "close" } });
 
 /**
  * The target of a request as a path with its query. Scheme and authority of an absolute target (RFC 9112, 3.2.2) are

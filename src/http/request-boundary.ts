@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import type Koa from "koa";
 import { ClientGoneError, hasBody } from "./body/body.ts";
 import { clientAddress, isSecure } from "./client-address.ts";
-import { requireOneHost } from "./malformed-request.ts";
+import { requireClearHead } from "./malformed-request.ts";
 import { emptyLogFields } from "./request-log.ts";
 import type { RequestEntry } from "./request-entry.ts";
 import type { RequestLogFields } from "./request-log.ts";
@@ -55,7 +55,7 @@ export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
     setSecurityHeaders(ctx.res, { isSecure: isSecure(ctx.req) });
     let failure: unknown = null;
     try {
-      requireOneHost(ctx.req);
+      requireClearHead(ctx.req);
       await next();
     } catch (error) {
       const isChange = ctx.method !== "GET" && ctx.method !== "HEAD";

@@ -25,6 +25,7 @@ export const STATUS_BY_ERROR: Record<ErrorCode, number> = {
   internal: 500,
   unavailable: 503,
   no_space: 507,
+  http_version: 505,
 };
 
 const JSON_TYPE = "application/json; charset=utf-8";

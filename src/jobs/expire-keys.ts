@@ -16,12 +16,18 @@ const KEYS_PER_WRITE = 200;
 type Parts = {
   store: Pick<Store, "apiKeys" | "auditLog">;
   writer: Pick<GroupCommitWriter, "run">;
-  /** Epoch seconds. Not of a clock that runs ahead: a closed record is never opened again. */
-  trustedNow(): number;
 };
 
-/** @param parts.now epoch seconds by which jobs are due; of a clock that runs ahead, too */
-export const createKeyExpiry = ({ store, writer, trustedNow, now }: Parts & { now(): number }) => ({
+/**
+ * @param parts.trustedNow epoch seconds. Not of a clock that runs ahead: a closed record is never opened again
+ * @param parts.now epoch seconds by which jobs are due; of a clock that runs ahead, too
+ */
+export const createKeyExpiry = ({
+  store,
+  writer,
+  trustedNow,
+  now,
+}: Parts & { trustedNow(): number; now(): number }) => ({
   /** Handles a job of kind `lapse_key`. */
   async expireKey({ key_id, entry }: LapsePayload): Promise<void | Settlement> {
     const end = store.apiKeys.findGraceEnd(key_id);
@@ -35,14 +41,15 @@ export const createKeyExpiry = ({ store, writer, trustedNow, now }: Parts & { no
 /**
  * Closes the records of all expired keys, so that a clock that is set back revives none of them. Writes nothing when
  * there is none.
+ * @param parts.endedBy epoch seconds, of a clock that is neither ahead nor behind
  * @returns how many were closed
  */
-export async function closeExpiredKeys({ store, writer, trustedNow }: Parts): Promise<number> {
+export async function closeExpiredKeys({ store, writer, endedBy }: Parts & { endedBy(): number }): Promise<number> {
   let total = 0;
   for (let closed = KEYS_PER_WRITE; closed === KEYS_PER_WRITE; total += closed) {
-    if (store.apiKeys.listLapsed(trustedNow(), 1).length === 0) break;
+    if (store.apiKeys.listLapsed(endedBy(), 1).length === 0) break;
     closed = await writer.run(() => {
-      const keys = store.apiKeys.listLapsed(trustedNow(), KEYS_PER_WRITE);
+      const keys = store.apiKeys.listLapsed(endedBy(), KEYS_PER_WRITE);
       for (const key of keys) {
         store.apiKeys.close(key);
         store.auditLog.append(auditEntryOf(key));

@@ -64,6 +64,8 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   documents: DocumentReader;
   policyPreviews: PolicyPreviewer;
   packages: PackageMaker;
+  /** Epoch seconds by which keys and sessions have ended; what the clock shows unless given. */
+  endedBy?: () => number;
   /** Whether the server can do its work. Never rejects. */
   readiness: () => Promise<ReadinessReport>;
   /** Bytes of all large bodies held at once; as documented unless given. */
@@ -98,7 +100,11 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
 /** The Koa application over opened parts. */
 export function createApp(dependencies: AppDependencies): App {
   const versions = watchVersions(dependencies.db, { rowCaches: dependencies.store.rowCaches });
-  const { authenticateSession, ...authenticator } = createAuthenticator(dependencies.store, versions);
+  const { authenticateSession, ...authenticator } = createAuthenticator(
+    dependencies.store,
+    versions,
+    dependencies.endedBy,
+  );
   const browser = createBrowserPages(dependencies, {
     authenticateSession,
     liveVersion: (subject) => live.versionOf(subject),

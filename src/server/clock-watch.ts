@@ -4,7 +4,8 @@
  *
  * - ahead: nothing is deleted and no key is closed by its time (`trustedNow`), and recording a change is logged as an
  *   error. New snapshots carry the clock's time, and later ones are again correct once the clock is (domain/clock.ts).
- * - behind: records get times before those of existing ones, and keys expire too late.
+ * - behind: records get times before those of existing ones. Keys and sessions end by the expected time, so none that
+ *   had expired is valid again.
  *
  * A wrong clock cannot be distinguished from a server that was stopped for two days. So a clock that then runs for a
  * day without a jump is accepted; if it jumps back after all, that is noticed too (`disprovesJump`).
@@ -29,6 +30,8 @@ export type ClockWatch = {
   report(): ClockReport;
   /** Epoch seconds: the clock's time, or the expected time while the clock is ahead of it. */
   trustedNow(): number;
+  /** Epoch seconds by which keys and sessions have ended: the clock's time, or the expected time while it is wrong. */
+  endedBy(): number;
 };
 
 type Parts = {
@@ -125,6 +128,7 @@ export function createClockWatch({ store: { clock }, writer, logger, now, monoto
       return { state: found, problem: found === "right" ? null : problemOf(found, wall, expected) };
     },
     trustedNow: () => (classifyClock(now(), expectedNow()) === "ahead" ? expectedNow() : now()),
+    endedBy: () => (classifyClock(now(), expectedNow()) === "right" ? now() : expectedNow()),
   };
 }
 

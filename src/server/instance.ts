@@ -212,6 +212,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
       readOnlyReason: diskGuard.readOnlyReason,
       clock: clock.report,
     }),
+    endedBy: clock.endedBy,
     followsProxies: options.derivesBaseUrl,
     basePath: config.basePath,
     sources: systemSources,

@@ -20,10 +20,12 @@ type Known<Holder> = { holder: Holder; principal: Principal; memberships: Map<st
 /**
  * Authenticates keys and sessions, and finds memberships. What is found is kept until a table that it was read from
  * changes. Whether a key or session has expired is checked on every use.
+ * @param endedBy epoch seconds; what had expired by then is refused, whatever the clock shows (clock-watch.ts)
  */
 export function createAuthenticator(
   store: Store,
   versions: Versions,
+  endedBy?: () => number,
 ): Pick<
   ServerContext<OperationContext, OrgMembership>,
   "authenticate" | "findMembership" | "isCredentialValid" | "readMembership" | "accessVersion"
@@ -81,7 +83,7 @@ export function createAuthenticator(
         const holder = store.apiKeys.findHolder(Buffer.from(digest, "hex"));
         return holder && { holder, principal: principalOf(holder) };
       });
-      return found && store.apiKeys.recordUse(found.holder) ? found.principal : null;
+      return found && store.apiKeys.recordUse(found.holder, endedBy?.()) ? found.principal : null;
     },
     authenticateSession(cookie) {
       refresh();
@@ -90,7 +92,7 @@ export function createAuthenticator(
         const holder = store.sessions.findHolder(digest);
         return holder && { holder, principal: userOf(holder) };
       });
-      return found && store.sessions.recordUse(found.holder) ? found : null;
+      return found && store.sessions.recordUse(found.holder, endedBy?.()) ? found : null;
     },
     // Called right after `authenticate`, in the same turn of the event loop.
     findMembership(principal, name) {

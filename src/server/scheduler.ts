@@ -113,7 +113,7 @@ function closeKeysTask({ store, writer, clock, logger }: SchedulerDependencies):
     name: "closing expired API keys",
     intervalMs: KEY_EXPIRY_INTERVAL_MS,
     async run() {
-      const closed = await closeExpiredKeys({ store, writer, trustedNow: clock.trustedNow });
+      const closed = await closeExpiredKeys({ store, writer, endedBy: clock.endedBy });
       if (closed > 0) logger.info({ keys: closed }, "closed expired API keys");
     },
   };

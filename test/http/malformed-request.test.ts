@@ -1,4 +1,4 @@
-/** Requests without exactly one Host header, and those for no resource, are refused like all others. */
+/** Requests whose head can be understood in two ways, and those for no resource, are refused like all others. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../given.ts";
@@ -46,6 +46,30 @@ for (const path of ["/ready", "/api/v2/flows/acme", "/login", "/nothing"])
       const line = await logged(server, answer.headers["x-request-id"] ?? "");
       assert.equal({ status: line["status"], path: line["path"] }, { status: 400, path }, "the refusal is in the log");
     });
+
+test("two Authorization headers are a 400, in any case, also with the same valid key", async () => {
+  const at = server.given.org();
+  for (const names of [
+    ["Authorization", "Authorization"],
+    ["authorization", "AUTHORIZATION"],
+  ]) {
+    const lines = names.map((name) => `${name}: Bearer ${at.key}\r\n`).join("");
+    const answer = await exchangeBytes(`GET /api/v2/flows/${at.org} HTTP/1.1\r\nHost: a\r\n${lines}\r\n`);
+    assertRefusal(answer, {
+      status: 400,
+      message: "The request has 2 Authorization headers: send at most one",
+    });
+    assert.ok(answer.closed);
+  }
+});
+
+test("a version of HTTP that the server does not speak is a 505, and the connection is closed", async () => {
+  for (const path of ["/ready", "/api/v2/flows/acme"]) {
+    const answer = await exchangeBytes(`GET ${path} HTTP/2.0\r\nHost: a\r\n\r\n`);
+    assertRefusal(answer, { status: 505, message: "This server speaks HTTP/1.1, not HTTP/2.0" });
+    assert.ok(answer.closed);
+  }
+});
 
 test("HTTP/1.0 needs no Host header, but must not have two", async () => {
   const answer = await exchangeBytes("GET /ready HTTP/1.0\r\n\r\n");

@@ -2,8 +2,12 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createClockWatch } from "../../src/server/clock-watch.ts";
+import { closeExpiredKeys } from "../../src/jobs/expire-keys.ts";
 import { createLogger } from "../../src/log.ts";
+import { createAuthenticator } from "../../src/server/principals.ts";
+import { keyDigest } from "../../src/store/accounts/api-keys.ts";
 import { openMemory } from "../../src/store/db/database.ts";
+import { watchVersions } from "../../src/store/db/versions.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 
@@ -19,10 +23,11 @@ function world() {
   const store = openStore(db, { now: () => clock.wall, newId: () => "unused" });
   const lines: { level: string; msg: string; [field: string]: unknown }[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line) => void lines.push(JSON.parse(line)) } });
+  const writer = new GroupCommitWriter(db);
   const start = () =>
     createClockWatch({
       store,
-      writer: new GroupCommitWriter(db),
+      writer,
       logger,
       now: () => clock.wall,
       monotonic: () => clock.monotonic,
@@ -30,6 +35,7 @@ function world() {
   return {
     db,
     store,
+    writer,
     clock,
     start,
     /** Lets so many seconds pass. */
@@ -235,6 +241,32 @@ test("logs and reports an error for a clock that falls behind a good time", asyn
     { state: watch.report().state, trusted: watch.trustedNow() },
     { state: "behind", trusted: T + 600 - 9 * DAY },
     "nothing is deleted earlier than the clock says",
+  );
+  assert.is(watch.endedBy(), T + 600, "what had expired stays expired");
+});
+
+test("a key that expired stays expired after a restart under a clock that was set back by days", async () => {
+  const { start, pass, change, clock, store, db, writer } = world();
+  change();
+  await start().check();
+  const user = store.users.create({ name: "ann", displayName: "", email: null });
+  const digest = keyDigest("a key of this test");
+  store.apiKeys.create({ userId: user }, { digest, description: "ci", expiresAt: T + 100 });
+  const versions = watchVersions(db, { rowCaches: store.rowCaches });
+  const authenticates = (endedBy: () => number): boolean =>
+    createAuthenticator(store, versions, endedBy).authenticate(digest.toString("hex")) !== null;
+  pass(50);
+  assert.ok(authenticates(start().endedBy));
+  pass(DAY / 2);
+  change();
+  clock.wall -= 9 * DAY;
+  const watch = start();
+  assert.not.ok(authenticates(watch.endedBy));
+  await closeExpiredKeys({ store, writer, endedBy: watch.endedBy });
+  clock.wall += 8.9 * DAY;
+  assert.not.ok(
+    authenticates(() => clock.wall),
+    "its record is closed for good",
   );
 });
 

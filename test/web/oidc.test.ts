@@ -391,8 +391,8 @@ test("an issuer that differs from the configured one, if only by a slash, is sho
   return given({ tamper }, async ({ oidc, browser, server }) => {
     const answer = await browser().get("/login/oidc");
     const said =
-      `The login provider calls itself ${oidc.issuer}/o/app/, but this server knows it as ${oidc.issuer}. Both must be ` +
-      `the same to the letter: the administrator of this server sets oidc-issuer to ${oidc.issuer}/o/app/`;
+      `The login provider calls itself ${oidc.issuer}/o/app/, but this server knows it as ${oidc.issuer}. Both must ` +
+      `be the same to the letter: the administrator of this server sets oidc-issuer to ${oidc.issuer}/o/app/`;
     assert.is(answer.status, 503);
     assert.ok(messageOf(answer)?.includes(said));
     assert.ok(server.lines.some((line) => line.includes(said)));

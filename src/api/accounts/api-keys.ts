@@ -204,7 +204,7 @@ export const listExpiringApiKeys = operation({
   description:
     `The valid keys of all service accounts of the organization, the next one to expire first, at most ` +
     `${MAX_EXPIRING_KEYS}. Keys that were rotated are not listed: they expire on purpose.`,
-  permission: "service_account:read",
+  permission: "expiring_key:read",
   audit: null,
   params: OrgPath,
   query: Closed({

@@ -175,10 +175,14 @@ export function apiKeyStore(db: Db, { now, newId }: SchemaSources, jobs: ReturnT
   return {
     /** The holder of the key with this SHA-256, expired or not; null when it is unknown or revoked. */
     findHolder: (digest: Buffer): KeyHolder | null => holderByDigest.get(digest) ?? null,
-    /** Records a use of the key. @returns false when it has expired; then the request is not authenticated. */
-    recordUse(holder: KeyHolder): boolean {
+    /**
+     * Records a use of the key.
+     * @param endedBy epoch seconds; by then it must not have expired either
+     * @returns false when it has expired; then the request is not authenticated
+     */
+    recordUse(holder: KeyHolder, endedBy = -Infinity): boolean {
       const at = now();
-      if (!isActiveAt(holder, at)) return false;
+      if (!isActiveAt(holder, Math.max(at, endedBy))) return false;
       unflushedUses.set(holder.key_public_id, at);
       return true;
     },

@@ -130,10 +130,14 @@ export function sessionStore(db: Db, { now, newId }: SchemaSources) {
     /** The session whose current or previous cookie has this SHA-256; null when it is unknown or was ended. */
     findHolder: (digest: Buffer): SessionHolder | null => byDigest.get(digest) ?? byPreviousDigest.get(digest) ?? null,
     isStale,
-    /** Records a use of the session. @returns false when the session or the cookie has expired. */
-    recordUse(holder: SessionHolder): boolean {
+    /**
+     * Records a use of the session.
+     * @param endedBy epoch seconds; by then its lifetime must not have ended either
+     * @returns false when the session or the cookie has expired
+     */
+    recordUse(holder: SessionHolder, endedBy = -Infinity): boolean {
       const at = now();
-      if (!isOpenAt(holder, at) || isStale(holder, at)) return false;
+      if (holder.expires_at <= endedBy || !isOpenAt(holder, at) || isStale(holder, at)) return false;
       unflushedUses.set(holder.public_id, at);
       return true;
     },

@@ -88,7 +88,7 @@ async function showList(visit: Visit): Promise<Content> {
   const main =
     all.length === 0
       ? html`<section class="card">${noAccounts(visit, kind)}</section>`
-      : html`${await expiringKeys(visit)}${
+      : html`${may(listExpiringApiKeys) && (await expiringKeys(visit))}${
           all.length > PER_PAGE && accountFilters(visit, found.length)
         }${await accountList(visit, found, create)}`;
   return settingsContent(visit, "service-accounts", { main });
