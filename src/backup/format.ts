@@ -11,6 +11,10 @@
  * the writer writes. Only reading the archive to its end proves that it is complete and unchanged.
  */
 import { createHash } from "node:crypto";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import type { ErrorObject } from "ajv/dist/2020.js";
+import Type from "typebox";
+import type { Static, TProperties, TSchema } from "typebox";
 import { splitDigest } from "../evidence/layout.ts";
 
 /** Archives of this format and earlier ones are read; later ones are refused. */
@@ -26,22 +30,35 @@ export const MEMBER = {
 /** Bounds the head and the manifest. */
 export const MAX_TEXT_BYTES = 64 * 1_048_576;
 
-/** The first member. `created_at` is in UTC, in whole seconds. `evidence`: whether the archive contains evidence. */
-export type Head = {
-  format: "assay-backup";
-  format_version: number;
-  created_at: string;
-  program: { version: string; commit: string | null };
-  schema_version: number;
-  evidence: boolean;
+const Count = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER });
+const Digest = Type.String({ pattern: "^[0-9a-f]{64}$" });
+/** Printed to terminals, so it is printable ASCII. */
+const ProgramVersion = Type.String({ pattern: "^[ -~]{1,100}$" });
+const Closed = <T extends TProperties>(properties: T) => Type.Object(properties, { additionalProperties: false });
+
+const HEAD_PROPERTIES = {
+  format: Type.Literal("assay-backup"),
+  format_version: Type.Integer({ minimum: 1, maximum: FORMAT_VERSION }),
+  created_at: Type.String({ pattern: String.raw`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$` }),
+  program: Closed({ version: ProgramVersion, commit: Type.Union([ProgramVersion, Type.Null()]) }),
+  schema_version: Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }),
+  evidence: Type.Boolean(),
 };
+const HEAD_SHAPE = Closed(HEAD_PROPERTIES);
+
+const MANIFEST_SHAPE = Closed({
+  ...HEAD_PROPERTIES,
+  database: Closed({ bytes: Count, sha256: Digest, rows: Type.Record(Type.String(), Count) }),
+  files: Closed({ count: Count, bytes: Count, missing: Type.Array(Digest) }),
+  sums_sha256: Digest,
+  checksum: Digest,
+});
+
+/** The first member. `created_at` is in UTC, in whole seconds. `evidence`: whether the archive contains evidence. */
+export type Head = Static<typeof HEAD_SHAPE>;
 
 /** The last member. `missing`: digests of evidence that the database names and the archive deliberately lacks. */
-export type Manifest = Head & {
-  database: { bytes: number; sha256: string; rows: Record<string, number> };
-  files: { count: number; bytes: number; missing: readonly string[] };
-  sums_sha256: string;
-};
+export type Manifest = Omit<Static<typeof MANIFEST_SHAPE>, "checksum">;
 
 /** The archive is not as it was written: truncated, changed, or put together by another program. */
 export class DamagedBackupError extends Error {
@@ -85,39 +102,52 @@ export const manifestText = (manifest: Manifest): string => toText({ ...manifest
 
 /** @throws DamagedBackupError, NewerBackupError */
 export function parseHead(bytes: Buffer): Head {
-  const head = parse(MEMBER.head, bytes) as Partial<Head>;
-  if (head.format !== "assay-backup" || !Number.isInteger(head.format_version))
+  const value = parse(MEMBER.head, bytes) as { format?: unknown; format_version?: unknown } | null;
+  if (value?.format !== "assay-backup")
     throw new DamagedBackupError("it is not a backup of Assay: its first member does not identify it as one");
-  if ((head.format_version as number) > FORMAT_VERSION) {
+  const { format_version: version } = value;
+  if (Number.isInteger(version) && (version as number) > FORMAT_VERSION) {
     throw new NewerBackupError(
-      `the backup has format ${head.format_version}, but this program knows formats up to ${FORMAT_VERSION}: ` +
+      `the backup has format ${version}, but this program knows formats up to ${FORMAT_VERSION}: ` +
         "restore it with the version of Assay that made it, or a later one",
     );
   }
-  const isComplete =
-    typeof head.created_at === "string" &&
-    /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(head.created_at) &&
-    Number.isInteger(head.schema_version) &&
-    typeof head.evidence === "boolean";
-  if (!isComplete || headText(head as Head) !== bytes.toString())
-    throw new DamagedBackupError(`${MEMBER.head} was changed`);
-  return head as Head;
+  assertShape(MEMBER.head, HEAD_SHAPE, value);
+  if (headText(value) !== bytes.toString()) throw new DamagedBackupError(`${MEMBER.head} was changed`);
+  return value;
 }
 
 /** @throws DamagedBackupError */
 export function parseManifest(bytes: Buffer): Manifest {
-  const { checksum: _, ...manifest } = parse(MEMBER.manifest, bytes) as Manifest & { checksum: string };
+  const value = parse(MEMBER.manifest, bytes);
+  assertShape(MEMBER.manifest, MANIFEST_SHAPE, value);
+  const { checksum: _, ...manifest } = value;
   if (manifestText(manifest) !== bytes.toString())
     throw new DamagedBackupError(`${MEMBER.manifest} was changed: its checksum does not match`);
   return manifest;
 }
 
-function parse(member: string, bytes: Buffer): object {
+function parse(member: string, bytes: Buffer): unknown {
   try {
-    const value: unknown = JSON.parse(bytes.toString());
-    if (typeof value === "object" && value !== null) return value;
+    return JSON.parse(bytes.toString());
   } catch {
-    // Reported below.
+    throw new DamagedBackupError(`${member} is not valid JSON`);
   }
-  throw new DamagedBackupError(`${member} is not valid JSON`);
+}
+
+/** Names the first place that differs from the shape. @throws DamagedBackupError */
+function assertShape<T extends TSchema>(member: string, shape: T, value: unknown): asserts value is Static<T> {
+  const validate = new Ajv2020({ strict: false, ownProperties: true }).compile(shape);
+  if (validate(value)) return;
+  throw new DamagedBackupError(`${member} does not have the form of a backup: ${describe(validate.errors?.[0])}`);
+}
+
+/** "files must be object", "database/rows/users must be >= 0", "it must have required property 'database'". */
+function describe(error: ErrorObject | undefined): string {
+  if (error === undefined) return "it is not valid";
+  const place = error.instancePath.slice(1, 200) || "it";
+  const { additionalProperty: extra } = error.params as { additionalProperty?: unknown };
+  return extra === undefined
+    ? `${place} ${error.message}`
+    : `${place} must not contain ${JSON.stringify(String(extra).slice(0, 100))}`;
 }

@@ -290,6 +290,48 @@ test("refuses counts that do not match the content", async () => {
   for (const [lie, words] of lies) assert.match((await refused(repack(parts, lie))).message, words);
 });
 
+test("refuses a manifest of another form, which a forger wrote with a matching checksum", async () => {
+  const lies: [(manifest: any) => void, string][] = [
+    [(manifest) => (manifest.files = null), "files must be object"],
+    [(manifest) => (manifest.files = []), "files must be object"],
+    [(manifest) => delete manifest.files, "it must have required property 'files'"],
+    [(manifest) => delete manifest.files.missing, "files must have required property 'missing'"],
+    [(manifest) => (manifest.files.missing = {}), "files/missing must be array"],
+    [(manifest) => (manifest.files.missing = [7]), "files/missing/0 must be string"],
+    [(manifest) => (manifest.files.missing = ["../../etc/passwd"]), "files/missing/0 must match pattern"],
+    [(manifest) => delete manifest.database, "it must have required property 'database'"],
+    [(manifest) => (manifest.database = "assay.db"), "database must be object"],
+    [(manifest) => (manifest.database.rows = null), "database/rows must be object"],
+    [(manifest) => (manifest.database.rows.users = -1), "database/rows/users must be >= 0"],
+    [(manifest) => (manifest.database.rows.users = "1"), "database/rows/users must be integer"],
+    [(manifest) => (manifest.database.bytes = 1e300), "database/bytes must be <= 9007199254740991"],
+    [(manifest) => (manifest.format_version = -5), "format_version must be >= 1"],
+    [(manifest) => (manifest.format_version = 2), "format_version must be <= 1"],
+    [(manifest) => (manifest.schema_version = null), "schema_version must be integer"],
+    [(manifest) => (manifest.program = null), "program must be object"],
+    [(manifest) => (manifest.program.version = "\u001b[2J"), "program/version must match pattern"],
+    [(manifest) => (manifest.evidence = 1), "evidence must be boolean"],
+    [(manifest) => (manifest.note = "kept"), 'it must not contain "note"'],
+    [(manifest) => (manifest.files.more = 1), 'files must not contain "more"'],
+  ];
+  for (const [lie, words] of lies) {
+    const error = await refused(repack(parts, lie));
+    assert.instance(error, DamagedBackupError, words);
+    assert.match(error.message, `manifest.json does not have the form of a backup: ${words}`);
+  }
+});
+
+test("refuses a head or a manifest that is not an object, however deep it is", async () => {
+  const deep = `{"a":${"[".repeat(200_000)}${"]".repeat(200_000)}}`;
+  for (const text of ["null", "7", '"text"', "[]", "{}", "[", "", deep])
+    for (const name of ["assay-backup.json", "manifest.json"]) {
+      const error = await refused(
+        pack(parts.map((part) => (part.name === name ? { name, content: Buffer.from(text) } : part))),
+      );
+      assert.instance(error, DamagedBackupError, `${name} ${text.slice(0, 10)}: ${error.stack}`);
+    }
+});
+
 test("refuses an archive that lacks evidence of its database, even when it is consistent in itself", async () => {
   assert.match(
     (await refused(repack(without(second)))).message,
@@ -363,8 +405,13 @@ test("refuses later formats and schemas before it unpacks anything", async () =>
   );
   assert.match(
     (await refused(headed((head) => (head.created_at = "yesterday")))).message,
-    /assay-backup.json was changed/,
+    /assay-backup.json does not have the form of a backup: created_at must match pattern/,
   );
+  for (const version of [-5, 0, 0.5, "1", null])
+    assert.match(
+      (await damage(headed((head) => (head.format_version = version))))?.message ?? "",
+      /assay-backup.json does not have the form of a backup: format_version must be/,
+    );
   assert.match((await refused(headed((head) => (head.format = "zip")))).message, /it is not a backup of Assay/);
   assert.match((await refused(pack(parts, AT + 1))).message, /assay-backup.json has another time/);
 });

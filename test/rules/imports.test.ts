@@ -62,7 +62,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   "d3-shape": ["web"],
   "@koa/multer": ["http"],
   "better-sqlite3": ["store"],
-  ajv: ["http", "workers"],
+  ajv: ["http", "backup", "workers"],
   "jq-wasm": ["workers"],
   pino: ["log.ts"],
   pdfkit: ["audit-packages"],
