@@ -250,7 +250,7 @@ CREATE TABLE artifacts (
   reference_name       TEXT,
   filename             TEXT NOT NULL,
   description          TEXT,
-  git_commit           TEXT NOT NULL,
+  git_commit           TEXT,
   git_commit_info_json TEXT,
   commits_list_json    TEXT,
   repo_info_json       TEXT,

@@ -1,4 +1,5 @@
 /** Records as a package stores them: as the API shows them, with an `audit` part for an auditor without the server. */
+import { shownCommit } from "../domain/commit.ts";
 import { presentAttestations } from "../contract/present-attestation.ts";
 import { presentArtifacts } from "../contract/present-artifact.ts";
 import { unlimitedAllowance } from "../contract/large-json.ts";
@@ -185,7 +186,7 @@ const toEvaluatedFlow = (record: FlowRecord) => ({
   trail: record.trail,
   template_reference_name: record.reference_name,
   filename: record.filename,
-  git_commit: record.git_commit,
+  git_commit: shownCommit(record.git_commit),
   commit_url: record.commit_url,
   state_in_trail: record.state,
   reasons: record.reasons,

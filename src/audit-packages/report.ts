@@ -36,7 +36,8 @@ export type ReportArtifact = {
   fingerprint: string;
   filename: string;
   trail: string | null;
-  commit: string;
+  /** null: reported without one. */
+  commit: string | null;
   build: string;
   createdBy: string;
   createdAt: number;

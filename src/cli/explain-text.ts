@@ -215,8 +215,9 @@ function flowLines(flow: FlowRecord, attestations: ReadonlyMap<string, Explained
   const where = flow.trail === null ? `${name}, without a trail` : `${name}, trail '${flow.trail}'`;
   const tags = Object.entries(flow.tags).map(([key, value]) => `${key}=${value}`);
   const suffix = tags.length === 0 ? "" : `; flow tags: ${tags.join(", ")}`;
+  const commit = flow.git_commit === null ? "no commit" : `commit ${flow.git_commit}`;
   return [
-    `  reported to ${where}${as}, commit ${flow.git_commit}: ${flow.state} there${suffix}`,
+    `  reported to ${where}${as}, ${commit}: ${flow.state} there${suffix}`,
     ...flow.reasons.map((reason) => `    ${reason}`),
     ...flow.candidates.map(({ attestationId, name, type, level, isCompliant, control }) => {
       const record = attestations.get(attestationId);

@@ -6,9 +6,11 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import { COMMIT_SHA, FINGERPRINT, FLOW_NAME } from "../domain/names.ts";
+import { shownCommit } from "../domain/commit.ts";
 import {
   hasMembers,
   isListOf,
+  isObject,
   isRecordOf,
   isText,
   readNullableStoredJson,
@@ -60,7 +62,7 @@ const shared = {
   flow_name: Matching(FLOW_NAME),
   trail_name: Nullable(Type.String({ description: "null for an artifact reported without a trail" })),
   template_reference_name: Nullable(Type.String()),
-  git_commit: Matching(COMMIT_SHA),
+  git_commit: Matching(COMMIT_SHA, { description: "40 zeros for an artifact that was reported without a commit" }),
   git_commit_info: Nullable(GitCommitInfo),
   repo_info: Nullable(RepoInfoResponse),
   commit_url: Type.String(),
@@ -80,7 +82,7 @@ const shared = {
       ),
     ),
   ),
-  annotations: Nullable(Type.Record(Type.String(), Type.String())),
+  annotations: Nullable(Type.Record(Type.String(), Type.Unknown())),
   state: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
   deployments: Type.Array(Type.Integer(), { description: "Always empty" }),
   evidence: Type.Record(Type.String(), ArtifactEvidence, { description: "Latest attestation of each name" }),
@@ -125,7 +127,6 @@ export const ArtifactResponse = named(
 type Shared = Omit<Static<typeof ArtifactListItemResponse>, "releases">;
 
 const isTextList = isListOf(isText);
-const isTextRecord = isRecordOf(isText);
 const isStatusList = isListOf(hasMembers<AttestationStatus>("status"));
 const isUrlRecord = isRecordOf(hasMembers<{ href: string }>("href"));
 
@@ -147,7 +148,7 @@ function presentShared(context: PresenterContext, listed: PlacedArtifactRow, all
     flow_name: row.flow_name,
     trail_name: row.trail_name,
     template_reference_name: row.reference_name,
-    git_commit: row.git_commit,
+    git_commit: shownCommit(row.git_commit),
     git_commit_info: presentCommit(row.git_commit_info_json),
     repo_info: presentRepoInfo(row.repo_info_json),
     commit_url: row.commit_url,
@@ -159,7 +160,7 @@ function presentShared(context: PresenterContext, listed: PlacedArtifactRow, all
     last_modified_at: formatEpoch(row.last_modified_at),
     user_data: readFreeForm(row.user_data_json),
     external_urls: readNullableStoredJson(row.external_urls_json, isUrlRecord),
-    annotations: readNullableStoredJson(row.annotations_json, isTextRecord),
+    annotations: readNullableStoredJson(row.annotations_json, isObject),
     state: row.state,
     deployments: [],
     evidence: presentEvidence(context, row, allowance),

@@ -1,4 +1,5 @@
 /** A deployment (the start of an artifact in an environment) as responses show it. */
+import { shownCommit } from "../domain/commit.ts";
 import type { Static } from "typebox";
 import { Type } from "typebox";
 import { Closed, Nullable, named } from "../http/schema.ts";
@@ -60,7 +61,7 @@ export function presentDeployment(
     flow_name,
     trail_name: row.trail_name,
     repo_name: row.repo_name,
-    git_commit: row.git_commit,
+    git_commit: artifact_public_id === null ? null : shownCommit(row.git_commit),
     commit_url: row.commit_url,
     snapshot_index: index,
     deployed_at: row.deployed_at,
@@ -95,7 +96,7 @@ function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | 
     fingerprint: row.previous_fingerprint,
     artifact_name: row.previous_name,
     trail_name: row.previous_trail_name,
-    git_commit: row.previous_commit,
+    git_commit: row.previous_commit_url === null ? null : shownCommit(row.previous_commit),
     commit_url: row.previous_commit_url,
     snapshot_index: row.previous_snapshot_index,
     deployed_at: row.previous_deployed_at,
@@ -113,7 +114,6 @@ function diffUrl({
   previous_commit_url,
   previous_repo_url,
 }: DeploymentRow): string | null {
-  if (git_commit === null || previous_commit === null) return null;
   return buildCompareUrl(
     { sha: previous_commit, commitUrl: previous_commit_url ?? "", repoUrl: previous_repo_url },
     { sha: git_commit, commitUrl: commit_url ?? "", repoUrl: repo_url },

@@ -39,6 +39,7 @@
  *   each once however many rules fail because of it; `satisfied_by` has the same with `fingerprint` in place of `level`
  * - `members` of a logical environment: SnapshotJson of each
  */
+import { shownCommit } from "../domain/commit.ts";
 import type { Static } from "typebox";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import { listCauses, listRemedies } from "../domain/compliance/remedies.ts";
@@ -231,6 +232,7 @@ const presentFlow = (
   attestations: ReadonlyMap<string, ExplainedAttestation>,
 ): Flow => ({
   ...flow,
+  git_commit: shownCommit(flow.git_commit),
   tags: { ...flow.tags },
   reasons: [...flow.reasons],
   evaluated_as: flow.evaluated_as ?? flow.flow,

@@ -5,6 +5,7 @@
  * response is policy decisions, which change only when a flow is renamed: their text is cached across reads, so the
  * response is assembled as text.
  */
+import { shownCommit } from "../domain/commit.ts";
 import type { Static } from "typebox";
 import { rewordReasons, expandStoredVerdict, withFlowNames } from "../domain/compliance/environment.ts";
 import type { Facts, FlowRecord, StoredVerdict } from "../domain/compliance/environment.ts";
@@ -264,7 +265,7 @@ function presentFlow(
     flow_name: flow.flow,
     trail_name: flow.trail,
     template_reference_name: flow.reference_name,
-    git_commit: flow.git_commit,
+    git_commit: shownCommit(flow.git_commit),
     commit_url: flow.commit_url,
     git_commit_info: presentCommit(record.git_commit_info_json),
     html_url: urls.artifactPage(organization.name, flow.flow, { fingerprint: row.fingerprint, id: record.public_id }),
@@ -292,7 +293,7 @@ function findLeadTime([earliest]: readonly number[], committedAt: number | null)
 /** @param running fingerprints of the artifacts that run in the environment now */
 function presentReplaced(previous: ReplacedRow, running: Set<string>): Omit<Diff, "diff_url"> {
   return {
-    previous_git_commit: previous.git_commit,
+    previous_git_commit: shownCommit(previous.git_commit),
     previous_git_commit_url: previous.commit_url,
     previous_fingerprint: previous.fingerprint,
     previous_artifact_name: previous.artifact_name,

@@ -166,6 +166,14 @@ export const Annotations = Type.Unsafe<Record<string, string>>({
   "x-max-bytes": MAX_LABELS_BYTES,
 });
 
+/** The annotations of an artifact: unlike those of an attestation, with any keys and values (wire-contract 5). */
+export const FreeAnnotations = Type.Unsafe<Record<string, unknown>>({
+  type: "object",
+  description: "Values by key; at most 1 MB of JSON",
+  additionalProperties: true,
+  "x-max-bytes": MAX_LABELS_BYTES,
+});
+
 export const UserData = Type.Unsafe<Record<string, unknown> | unknown[]>({
   anyOf: [
     { type: "object", additionalProperties: true },

@@ -16,12 +16,14 @@ import type { Db } from "../../src/store/db/types.ts";
 const test = suite("upgrades/upgrades");
 /** The first schema whose program evaluated under the rules of today (0005-corrections.sql). */
 const CORRECTED = 5;
+/** The first schema that no release contains. */
+const FIRST_UNRELEASED = 8;
 
 test("there is a fixture of every released schema", () => {
   const changelog = readFileSync(join(import.meta.dirname, "..", "..", "CHANGELOG.md"), "utf8");
   const newest = /^## (.+)$/m.exec(changelog)?.[1];
   // A schema is released with the first release that contains it; until then it needs no fixture.
-  const released = newest === "Unreleased" ? schemaVersion() - 1 : schemaVersion();
+  const released = newest === "Unreleased" ? FIRST_UNRELEASED - 1 : schemaVersion();
   const missing = Array.from({ length: released }, (_, place) => place + 1).filter(
     (version) => !fixtureVersions().includes(version),
   );

@@ -2,6 +2,7 @@
  * The events of an environment as a CSV file, oldest first. Events are written while they are read, so a file of any
  * size takes the memory of a few hundred lines.
  */
+import { shownCommit } from "../../domain/commit.ts";
 import { Readable } from "node:stream";
 import { nextTurn } from "../../http/next-turn.ts";
 import { Type } from "typebox";
@@ -189,7 +190,7 @@ function renderLine(row: EnvironmentEventRow, flows: readonly FlowRecord[], desc
     row.fingerprint,
     row.compliant === null ? "UNKNOWN" : row.compliant === 1 ? "COMPLIANT" : "NON-COMPLIANT",
     flows.map(({ flow }) => flow).join(", "),
-    first?.git_commit ?? null,
+    first ? shownCommit(first.git_commit) : null,
     first?.commit_url ?? null,
     row.user_name,
   ]);

@@ -36,7 +36,7 @@ export const createArtifact = operation({
   description:
     "Records the artifact in a trail, which is begun if it does not exist. The same fingerprint may be reported " +
     "again, also under another name of the template. Pending attestations for an artifact of this name and commit " +
-    "are bound to it.",
+    "are bound to it. An artifact without a commit has none of these, and reads show its `git_commit` as 40 zeros.",
   permission: "artifact:write",
   audit: "artifact.reported",
   isRepeatable: true,

@@ -1,4 +1,5 @@
 /** Builds: the first report of each fingerprint (semantics 8.1). Read-only, because artifact reports create them. */
+import { shownCommit } from "../../domain/commit.ts";
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { NO_BODY } from "../../http/operation.ts";
@@ -56,7 +57,7 @@ function presentBuild(
     created_at: row.created_at,
     fingerprint: fingerprint ?? "",
     artifact_name: row.filename ?? UNREADABLE,
-    git_commit: row.git_commit || null,
+    git_commit: isKnown ? shownCommit(row.git_commit) : null,
     commit_url: row.commit_url || null,
     build_url: row.build_url || null,
     flow_name: flow_name ?? UNREADABLE,

@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { COMMIT_SHA, FINGERPRINT, PUBLIC_ID, matches } from "../../domain/names.ts";
+import { shownCommit } from "../../domain/commit.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Nullable, Repeated, named } from "../../http/schema.ts";
 import { readSelector } from "../../store/flows/artifact-selector.ts";
@@ -91,7 +92,7 @@ function presentLive(
         id: row.artifact_id,
         fingerprint: row.fingerprint,
         flow_name: row.flow_name,
-        commit_sha: row.git_commit,
+        commit_sha: shownCommit(row.git_commit),
         commit_url: row.commit_url || null,
         _links: linksTo(
           urls.artifactApi(org, row.flow_name, { fingerprint: row.fingerprint, selector: readSelector(row) }),

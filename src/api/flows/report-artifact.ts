@@ -1,6 +1,7 @@
 /** Recording a reported artifact: its shape, its record, the attestations that waited for it, and its verdict. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
+import { NO_COMMIT, shownCommit } from "../../domain/commit.ts";
 import { findPendingAttestations } from "../../domain/attestation/binding.ts";
 import { ANY_TYPE } from "../../domain/attestation/kinds.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
@@ -11,9 +12,9 @@ import type { ArtifactFields } from "../../store/flows/artifacts.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
 import type { OperationContext } from "../context.ts";
 import {
-  Annotations,
   ExternalUrls,
   Fingerprint,
+  FreeAnnotations,
   GitCommit,
   MAX_LIST_ITEMS,
   MAX_PATH_CHARS,
@@ -42,7 +43,12 @@ export const CreateArtifact = named(
       maxLength: MAX_PATH_CHARS,
       description: "Name of the file, directory or image",
     }),
-    git_commit: Matching(COMMIT_SHA, { maxLength: 40, description: "Full commit id, 40 lowercase hex characters" }),
+    git_commit: Maybe(
+      Matching(COMMIT_SHA, {
+        maxLength: 40,
+        description: "Full commit id, 40 lowercase hex characters; 40 zeros are the same as none",
+      }),
+    ),
     build_url: WebUrl,
     commit_url: WebUrl,
     trail_name: Maybe(
@@ -56,7 +62,7 @@ export const CreateArtifact = named(
     repo_info: Maybe(RepoInfoPostInput),
     repo_url: Maybe(RemoteUrl),
     external_urls: Maybe(ExternalUrls),
-    annotations: Maybe(Annotations),
+    annotations: Maybe(FreeAnnotations),
     user_data: Maybe(UserData),
     commits_list: Maybe(
       WithinBytes(
@@ -103,6 +109,10 @@ const splitNames = (text: string): string[] =>
     .map((name) => name.trim())
     .filter((name) => name !== "");
 
+/** The commit of a report; null without one. Clients may send back what reads show of an artifact without a commit. */
+const commitOf = ({ git_commit: sha }: Pick<Report, "git_commit">): string | null =>
+  sha === undefined || sha === NO_COMMIT ? null : sha;
+
 /**
  * The columns of a report.
  * @param template names of the expected attestations
@@ -117,7 +127,7 @@ function toFields(
   return {
     filename: report.filename,
     description: report.description ?? null,
-    git_commit: report.git_commit,
+    git_commit: commitOf(report),
     git_commit_info_json: report.git_commit_info ? JSON.stringify(toStoredCommit(report.git_commit_info)) : null,
     commits_list_json: toStoredJson(report.commits_list?.map(toStoredCommit)),
     repo_info_json: toStoredJson(report.repo_info),
@@ -139,22 +149,23 @@ type Identity = { flowId: number; trailId: number | null; fingerprint: string; r
 /**
  * Creates the record or updates it. Actions are notified of a new record and of a new commit.
  * @param at epoch seconds
- * @returns the record's key and previous commit, null for a new record
+ * @returns the key of the record, whether it is new, and whether its commit is another one than before
  */
 function upsertArtifact(
   { store, organization, principal }: OperationContext,
   identity: Identity,
   { fields, at }: { fields: ArtifactFields; at: number },
-): { id: number; previousCommit: string | null } {
+): { id: number; isNew: boolean; hasNewCommit: boolean } {
   const existing = store.artifacts.find(identity);
   const author = { organizationId: organization.id, createdBy: principal.displayName };
   if (existing) store.artifacts.update(existing.id, fields, at);
   const id = existing?.id ?? store.artifacts.create({ ...identity, ...author }, fields, at);
-  const previousCommit = existing?.git_commit ?? null;
+  const isNew = existing === null;
+  const hasNewCommit = fields.git_commit !== null && fields.git_commit !== existing?.git_commit;
   // A repeated report triggers nothing: clients send a report again when its response was lost.
-  if (previousCommit !== fields.git_commit)
+  if (isNew || hasNewCommit)
     store.triggers.raiseArtifactReported(identity.flowId, { artifactId: id, at, by: principal.displayName });
-  return { id, previousCommit };
+  return { id, isNew, hasNewCommit };
 }
 
 /** Records a report to a trail: the record, the attestations that waited for it, the event, the verdict. */
@@ -166,10 +177,10 @@ function recordInTrail(context: OperationContext, flow: FlowRow, report: Report 
   const template = findExpectedNames(store.templates.getParsed(trail.template_id), referenceName);
   const fields = toFields(context, report, template);
   const identity = { flowId: flow.id, trailId: trail.id, fingerprint: report.fingerprint, referenceName };
-  const { id, previousCommit } = upsertArtifact(context, identity, { fields, at });
+  const { id, isNew, hasNewCommit } = upsertArtifact(context, identity, { fields, at });
   if (fields.repo_id !== null) store.trails.addRepo(trail.id, fields.repo_id);
   // A record whose commit is unchanged has its attestations already.
-  if (previousCommit !== report.git_commit) bindWaitingAttestations(context, trail.id, { id, report });
+  if (isNew || hasNewCommit) bindWaitingAttestations(context, trail.id, { id, report });
 
   const { public_id } = store.artifacts.get(id);
   const event = {
@@ -177,7 +188,7 @@ function recordInTrail(context: OperationContext, flow: FlowRow, report: Report 
     artifact_name: report.filename,
     artifact_fingerprint: report.fingerprint,
     template_reference_name: referenceName,
-    git_commit: report.git_commit,
+    git_commit: shownCommit(fields.git_commit),
     git_commit_info: report.git_commit_info ? toStoredCommit(report.git_commit_info) : null,
     repo_info: presentEventRepoInfo(report.repo_info),
   };
@@ -187,7 +198,7 @@ function recordInTrail(context: OperationContext, flow: FlowRow, report: Report 
     artifact_id: public_id,
     artifact_fingerprint: report.fingerprint,
     trail: report.trail_name,
-    created: previousCommit === null,
+    created: isNew,
     trail_state: status,
   });
 }
@@ -198,8 +209,9 @@ function bindWaitingAttestations(
   trailId: number,
   { id, report }: { id: number; report: Report },
 ): void {
-  const { fingerprint, git_commit: gitCommit } = report;
-  const artifact = { fingerprint, referenceName: report.template_reference_name ?? null, gitCommit };
+  const { fingerprint } = report;
+  const referenceName = report.template_reference_name ?? null;
+  const artifact = { fingerprint, referenceName, gitCommit: commitOf(report) };
   const candidates = store.attestations.listBindingCandidates(trailId, artifact);
   const waiting = new Set(findPendingAttestations(artifact, candidates));
   for (const candidate of candidates)
@@ -216,7 +228,7 @@ function recordInFlow(context: OperationContext, flow: FlowRow, report: Report):
   const template = expected.map(({ name }) => name);
   const fields = { ...toFields(context, report, template), legacy_is_compliant: toSqlBoolean(isCompliant) };
   const identity = { flowId: flow.id, trailId: null, fingerprint: report.fingerprint, referenceName: null };
-  const { id, previousCommit } = upsertArtifact(context, identity, { fields, at });
+  const { id, isNew } = upsertArtifact(context, identity, { fields, at });
   const state = store.trailEvaluation.evaluateLegacy(
     { artifactId: id, flowId: flow.id },
     { expected, isCompliant },
@@ -226,7 +238,7 @@ function recordInFlow(context: OperationContext, flow: FlowRow, report: Report):
     artifact_id: store.artifacts.get(id).public_id,
     artifact_fingerprint: report.fingerprint,
     trail: null,
-    created: previousCommit === null,
+    created: isNew,
     artifact_state: state,
   });
 }

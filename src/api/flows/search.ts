@@ -1,4 +1,5 @@
 /** The search for artifacts by fingerprint or commit (semantics 8.2). */
+import { shownCommit } from "../../domain/commit.ts";
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { notFound } from "../../errors.ts";
@@ -88,7 +89,7 @@ function presentReported(context: OperationContext, row: FoundRow, presence: Rec
     fingerprint: row.fingerprint,
     name: row.filename,
     has_provenance: true,
-    git_commit: row.git_commit,
+    git_commit: shownCommit(row.git_commit),
     flow: row.flow_name,
     pipeline: row.flow_name,
     trail: row.trail_name ?? "",

@@ -21,7 +21,7 @@ export function drawArtifacts(sheet: Sheet, report: AuditReport): void {
       ["File", artifact.filename],
       ["Fingerprint", artifact.fingerprint, "mono"],
       ["Trail", isArtifactReport ? (artifact.trail ?? "none") : null],
-      ["Commit", artifact.commit, "mono"],
+      artifact.commit === null ? ["Commit", "no commit"] : ["Commit", artifact.commit, "mono"],
       ["Build", artifact.build],
       ["Reported", `${formatTime(artifact.createdAt)} by ${artifact.createdBy}`],
       ["Running in", describeCurrentEnvironments(report, artifact)],

@@ -30,7 +30,8 @@ export type FlowRecord = {
   artifact_id: number;
   reference_name: string | null;
   filename: string;
-  git_commit: string;
+  /** null: reported without one. */
+  git_commit: string | null;
   commit_url: string;
   /** Author time of the commit in epoch seconds, null when not reported. */
   committed_at: number | null;

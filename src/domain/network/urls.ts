@@ -116,8 +116,8 @@ function browseUrl(host: string, remotePath: string): string | null {
   return webUrlOrNull(`https://${host}/${path}`);
 }
 
-/** A reported commit: its id, its page, and the page of its repository, null when unknown. */
-type CommitLocation = { sha: string; commitUrl: string; repoUrl: string | null };
+/** A reported commit: its id, its page, and the page of its repository; null when unknown. */
+type CommitLocation = { sha: string | null; commitUrl: string; repoUrl: string | null };
 
 type Forge = "github" | "gitlab" | "bitbucket";
 
@@ -131,11 +131,13 @@ const HOSTS: Readonly<Record<string, Forge>> = {
 /**
  * The page that compares two commits (semantics 6.5, diff_url): `/compare/old...new` on GitHub and similar forges,
  * `/-/compare/` on GitLab, `/branches/compare/new..old` on bitbucket.org. null if neither the commit URLs nor the
- * repository identify the forge, or the commits belong to different repositories. Never throws.
+ * repository identify the forge, the commits belong to different repositories, or one of them is not known. Never
+ * throws.
  */
 export function buildCompareUrl(from: CommitLocation, to: CommitLocation): string | null {
-  const pages = repositoryOf(to);
-  const earlier = repositoryOf(from);
+  if (from.sha === null || to.sha === null) return null;
+  const pages = repositoryOf({ ...to, sha: to.sha });
+  const earlier = repositoryOf({ ...from, sha: from.sha });
   if (pages === null || (earlier !== null && earlier.base !== pages.base)) return null;
   const [before, after] = [encodeURIComponent(from.sha), encodeURIComponent(to.sha)];
   if (pages.forge === "bitbucket") return `${pages.base}/branches/compare/${after}..${before}`;
@@ -143,7 +145,11 @@ export function buildCompareUrl(from: CommitLocation, to: CommitLocation): strin
 }
 
 /** The repository pages of a commit: derived from the URL of the commit, else from that of the repository. */
-function repositoryOf({ sha, commitUrl, repoUrl }: CommitLocation): { base: string; forge: Forge } | null {
+function repositoryOf({
+  sha,
+  commitUrl,
+  repoUrl,
+}: CommitLocation & { sha: string }): { base: string; forge: Forge } | null {
   if (isWebUrl(commitUrl)) {
     const { origin, hostname, pathname } = new URL(commitUrl);
     const end = pathname.lastIndexOf("/");

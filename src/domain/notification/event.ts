@@ -32,7 +32,8 @@ export type Provenance = {
   /** The artifact's state in that flow, as the API writes it. */
   state: string;
   fingerprint: string;
-  commit: string;
+  /** null: reported without one. */
+  commit: string | null;
   commitUrl: string;
   buildUrl: string;
   artifactId: string;
@@ -85,7 +86,7 @@ export type EventFlow = {
     name: string;
     fingerprint: string;
     state: string;
-    commit: string;
+    commit: string | null;
     commitUrl: string;
     buildUrl: string;
     selector: ArtifactSelector;

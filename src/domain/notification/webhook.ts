@@ -1,4 +1,5 @@
 /** Payload 1.0 of webhooks (wire-contract 20): every scalar is a string, and absent values are omitted. */
+import { shownCommit } from "../commit.ts";
 import { formatEpoch } from "../time.ts";
 import { snapshotApiUrl, snapshotPageUrl, formatState } from "./event.ts";
 import type { EventFlow, EventLinks, NotificationEvent, Provenance } from "./event.ts";
@@ -47,7 +48,7 @@ const buildProvenance = (
 ): Payload => ({
   flow,
   status: state.toLowerCase(),
-  commit,
+  commit: shownCommit(commit),
   commit_url: commitUrl,
   html_url: links.artifactPage(org, flow, { fingerprint, id: artifactId }),
   api_url: links.artifactApi(org, flow, { fingerprint, selector }),
@@ -73,7 +74,7 @@ function buildFlowParts({ org, flow, trail, artifact, attestation }: EventFlow, 
             name: artifact.name,
             fingerprint: artifact.fingerprint,
             status: artifact.state.toLowerCase(),
-            commit: artifact.commit,
+            commit: shownCommit(artifact.commit),
             commit_url: artifact.commitUrl,
             html_url: links.artifactPage(org, flow, artifact),
             api_url: links.artifactApi(org, flow, artifact),

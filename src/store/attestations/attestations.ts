@@ -40,7 +40,7 @@ type CurrentRow = {
 type PendingKey = { trailId: number; referenceName: string; commit: string };
 type PendingRow = { id: number; name: string; git_commit: string; target_artifacts_json: string | null };
 /** The identity of an artifact, as far as bindings depend on it. */
-type BindingTarget = { fingerprint: string; referenceName: string | null; gitCommit: string };
+type BindingTarget = { fingerprint: string; referenceName: string | null; gitCommit: string | null };
 
 /**
  * The latest records, overrides with the record they override: the newest ordinary record of the same name on the same
@@ -145,7 +145,7 @@ export function attestationStore(
 
   /** The records that can be bound to a new artifact because they waited for its reference name and commit. */
   const pendingCandidates = (trailId: number, { referenceName, gitCommit }: BindingTarget): BindingCandidate[] =>
-    referenceName === null
+    referenceName === null || gitCommit === null
       ? []
       : pending.all(trailId, referenceName, gitCommit).map((row) => ({
           id: row.id,

@@ -84,7 +84,7 @@ export type RunningInRepoRow = {
   /** Its latest record from that repository. */
   artifact_id: string;
   fingerprint: string;
-  git_commit: string;
+  git_commit: string | null;
   commit_url: string;
   flow_name: string;
   selector_json: string;

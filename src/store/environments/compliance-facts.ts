@@ -17,7 +17,7 @@ type RecordRow = {
   trail_name: string | null;
   reference_name: string | null;
   filename: string;
-  git_commit: string;
+  git_commit: string | null;
   commit_url: string;
   committed_at: number | null;
   state: State;

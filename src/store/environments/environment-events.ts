@@ -59,7 +59,7 @@ export type Exit = {
 };
 
 /** The record of what runs in place of an artifact that exited. */
-type SuccessorRow = { git_commit: string; commit_url: string; repo_url: string | null };
+type SuccessorRow = { git_commit: string | null; commit_url: string; repo_url: string | null };
 
 /** A record of an artifact as events refer to it. */
 type EventRecordRow = {

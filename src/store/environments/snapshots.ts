@@ -98,7 +98,7 @@ export type ReplacedRow = {
   /** "" when it was reported without one. */
   reference_name: string;
   trail_name: string | null;
-  git_commit: string;
+  git_commit: string | null;
   commit_url: string;
   repo_url: string | null;
   state: State;

@@ -21,7 +21,8 @@ type ArtifactRow = {
   reference_name: string | null;
   filename: string;
   description: string | null;
-  git_commit: string;
+  /** null: reported without one. */
+  git_commit: string | null;
   git_commit_info_json: string | null;
   commits_list_json: string | null;
   repo_info_json: string | null;
@@ -195,14 +196,16 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
     )
     .pluck();
   const latestCommit = db.prepare<[number, string], { git_commit: string }>(
-    `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = ? AND a.fingerprint = ? ${LATEST_REPORT} LIMIT 1`,
+    `SELECT a.git_commit FROM artifacts a
+     WHERE a.flow_id = ? AND a.fingerprint = ? AND a.git_commit IS NOT NULL ${LATEST_REPORT} LIMIT 1`,
   );
   // A `+` that a client did not escape in its query arrives as a space (wire-contract 1.1), so both compare as equal.
   const latestCommitOnBranch = db.prepare<
     { flow: number; fingerprint: string; branch: string },
     { git_commit: string }
   >(
-    `SELECT a.git_commit FROM artifacts a WHERE a.flow_id = @flow AND a.fingerprint = @fingerprint
+    `SELECT a.git_commit FROM artifacts a
+     WHERE a.flow_id = @flow AND a.fingerprint = @fingerprint AND a.git_commit IS NOT NULL
        AND (replace(a.git_commit_info_json ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')
          OR EXISTS (SELECT 1 FROM json_each(a.commits_list_json) listed
                     WHERE replace(listed.value ->> 'branch', '+', ' ') = replace(@branch, '+', ' ')))
@@ -330,7 +333,7 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
       byPublicId.get(flowId, fingerprint, publicId) ?? null,
     /** Whether the attestation with that public id is bound to a record. */
     isBound: (id: number, attestationId: string): boolean => binding.get(id, attestationId) !== undefined,
-    /** The commit of the latest record of a fingerprint in a flow; with `branch`, of the latest one that names it. */
+    /** The commit of the latest record that has one; with `branch`, of the latest such record that names it. */
     findLatestCommit(flowId: number, fingerprint: string, branch: string | null): string | null {
       const row =
         branch === null

@@ -46,7 +46,7 @@ type RecordRow = {
   name: string;
   fingerprint: string;
   state: string;
-  git_commit: string;
+  git_commit: string | null;
   commit_url: string;
   build_url: string;
   trail_id: number | null;

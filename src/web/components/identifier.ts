@@ -1,4 +1,5 @@
 /** Identifiers: seven characters in a monospaced font, the whole value in the title, and a button that copies it. */
+import { NO_COMMIT } from "../../domain/commit.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
 import { icon } from "./icon.ts";
@@ -16,8 +17,9 @@ export function fingerprint(value: string): Html {
   return html`<span class="id"><span title="sha256:${value}">${short}</span>${copy}</span>`;
 }
 
-/** A commit; a link where its address is known and safe. */
+/** A commit; a link where its address is known and safe. An artifact may have been reported without one. */
 export function commit(sha: string | null | undefined, url?: string | null): Html {
+  if (sha === NO_COMMIT) return html`<span class="muted">no commit</span>`;
   if (!sha) return html`<span class="muted">–</span>`;
   const short = sha.slice(0, SHORT_CHARS);
   return url && isWebAddress(url)

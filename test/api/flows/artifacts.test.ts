@@ -370,8 +370,7 @@ test("refusals name the field and leave nothing behind", async () => {
       { fingerprint: `String should match pattern '^[a-f0-9]{64}$' [input: ${"A".repeat(64)}]` },
     ],
     [{ git_commit: "abc" }, { git_commit: "String should match pattern '^[a-f0-9]{40}$' [input: abc]" }],
-    [{ git_commit: null }, { git_commit: "Input should be a valid string [input: null]" }],
-    [{ git_commit: undefined }, { git_commit: "Field required" }],
+    [{ git_commit: "" }, { git_commit: "String should match pattern '^[a-f0-9]{40}$' [input: ]" }],
     [{ build_url: undefined }, { build_url: "Field required" }],
     [
       { trail_name: "-t" },
@@ -389,7 +388,7 @@ test("refusals name the field and leave nothing behind", async () => {
       { external_urls: { sbom: { href: "x", fingerprint: "no-hex" } } },
       { "external_urls.sbom.fingerprint": "String should match pattern '^[a-f0-9]{64}$' [input: no-hex]" },
     ],
-    [{ annotations: { k: 1 } }, { "annotations.k": "Input should be a valid string [input: 1]" }],
+    [{ annotations: [1] }, { annotations: "Input should be a valid object [input: [1]]" }],
     [{ colour: "red" }, { colour: "Extra inputs are not permitted [input: red]" }],
     [
       { trail_name: "t", repo_info: { id: "1", name: "n", url: "nowhere" } },

@@ -171,6 +171,22 @@ test("names the member environment and the build flow of an event", () => {
   );
 });
 
+test("a webhook names no commit by git's own id for it, because every value is a text", () => {
+  const provenance = {
+    flow: "build",
+    state: "COMPLIANT",
+    fingerprint: "f".repeat(64),
+    commit: null,
+    commitUrl: "",
+    buildUrl: "",
+    artifactId: "id",
+    selector: {},
+  };
+  const event = createArtifactEvent({ ...started("web"), provenance }, AT, snapshot);
+  const payload: any = buildWebhookPayload(event, links);
+  assert.is(payload.artifact.provenance.commit, "0".repeat(40));
+});
+
 test("renders warnings of expiring keys", () => {
   const key = {
     id: "k-1",

@@ -250,4 +250,30 @@ test("0005 numbers the reports of each fingerprint by the audit log, and marks w
   );
 });
 
+test("0008 lets artifacts be without a commit, and keeps rows, indexes and references", () => {
+  const { db, rest } = before(8);
+  const insert = (id: number, commit: string | null) =>
+    db
+      .prepare(
+        `INSERT INTO artifacts (id, public_id, organization_id, flow_id, fingerprint, filename, git_commit, build_url,
+           commit_url, template_json, created_by, created_at, last_modified_at, state, attestations_json, reasons_json)
+         VALUES (?, 'a' || ?, 1, 1, ?, 'app', ?, '', '', '[]', '', 0, 0, 'COMPLIANT', '[]', '[]')`,
+      )
+      .run(id, id, String(id).repeat(64), commit);
+  insert(1, "c");
+  db.exec("INSERT INTO builds (artifact_id, organization_id, created_at) VALUES (1, 1, 0)");
+  assert.throws(() => insert(2, null), /NOT NULL constraint failed: artifacts.git_commit/);
+  const indexes = db.prepare("SELECT name FROM pragma_index_list('artifacts') ORDER BY name").pluck();
+  const before8 = indexes.all();
+  rest();
+  insert(2, null);
+  assert.equal(db.prepare("SELECT id, git_commit FROM artifacts ORDER BY id").all(), [
+    { id: 1, git_commit: "c" },
+    { id: 2, git_commit: null },
+  ]);
+  assert.equal(indexes.all(), before8);
+  assert.throws(() => db.exec("DELETE FROM artifacts WHERE id = 1"), /FOREIGN KEY constraint failed/);
+  assert.is(db.pragma("integrity_check", { simple: true }), "ok");
+});
+
 test.run();

@@ -40,6 +40,8 @@ type Artifact = AnswerOf<typeof getArtifactByFingerprint>;
 const MAX_EVALUATED = 6;
 const MAX_ATTESTATIONS = 25;
 const MAX_LEAD_TIMES = 8;
+const MAX_ANNOTATIONS = 200;
+const MAX_ANNOTATION_CHARS = 2_000;
 const ID = /^[a-f0-9-]{1,64}$/;
 
 export const artifactPage = page({
@@ -262,7 +264,7 @@ function buildCard({ to }: Visit, artifact: Artifact): Html {
     ...Object.entries(artifact.external_urls ?? {}).map(
       ([name, { href }]) => [name, reportedLink(href, href)] as const,
     ),
-    ...Object.entries(artifact.annotations ?? {}),
+    ...annotationFacts(artifact.annotations ?? {}),
   ]);
   const data = artifact.user_data;
   return html`${card({ id: "h-build", title: "Build", body: padded(list) })}${
@@ -270,6 +272,17 @@ function buildCard({ to }: Visit, artifact: Artifact): Html {
     data !== undefined &&
     card({ id: "h-data", title: "User data", body: padded(jsonText(data, "User data")) })
   }`;
+}
+
+/** Annotations by key; their values may be any JSON. */
+function annotationFacts(annotations: Readonly<Record<string, unknown>>): [string, Value][] {
+  const entries = Object.entries(annotations);
+  const shown = entries.slice(0, MAX_ANNOTATIONS).map(([key, value]): [string, Value] => {
+    const text = typeof value === "string" ? value : JSON.stringify(value);
+    return [key, text.length > MAX_ANNOTATION_CHARS ? `${text.slice(0, MAX_ANNOTATION_CHARS)}…` : text];
+  });
+  const rest = entries.length - shown.length;
+  return rest === 0 ? shown : [...shown, ["More annotations", `${rest}, in the JSON of the record`]];
 }
 
 function leadTimeCard({ commit_lead_times: times, build_lead_times: builds }: Artifact): Html | null {
