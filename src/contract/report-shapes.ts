@@ -13,10 +13,9 @@ import {
   normalizePlain,
 } from "../domain/snapshot/normalize.ts";
 import type { Item, ReportedArtifact } from "../domain/snapshot/normalize.ts";
-import { invalid, tooLarge } from "../errors.ts";
-import { parseJson } from "../http/body/read-json.ts";
+import { tooLarge } from "../errors.ts";
+import { REPORT_BOUNDS, createBodyShape, readJson } from "../http/body/read-json.ts";
 import { Closed, Matching, Maybe, OneOf, WithinBytes, named } from "../http/schema.ts";
-import { validate } from "../http/validate.ts";
 import type { PhysicalType } from "../store/environments/environments.ts";
 import { MAX_LIST_ITEMS, MAX_DETAIL_BYTES, MAX_PATH_CHARS } from "./shapes.ts";
 
@@ -197,8 +196,5 @@ export const REPORTS: Readonly<Record<PhysicalType, Report>> = {
 /** Parses and normalizes the text of a report. @throws AppError as for any JSON body */
 export function readReport(type: PhysicalType, bytes: Buffer): ReportedArtifact[] {
   const { schema, normalizeBody } = REPORTS[type];
-  const value = parseJson(bytes, "body");
-  const problems = validate(schema, value, { mode: "plain", root: "body" });
-  if (problems) throw invalid(problems);
-  return normalizeBody(value);
+  return normalizeBody(readJson(bytes, { ...createBodyShape(schema, REPORT_BOUNDS), acceptsNull: false }).value);
 }

@@ -4,7 +4,7 @@
  */
 import type { Static, TObject, TSchema } from "typebox";
 import { badRequest, gone } from "../errors.ts";
-import { parseJson, readJson, createBodyShape, createPartShape, LARGE_JSON_BYTES } from "./body/read-json.ts";
+import { readJson, createBodyShape, createPartShape, LARGE_JSON_BYTES } from "./body/read-json.ts";
 import { permits, reauthorize, requirePermission } from "./authorize.ts";
 import { execute } from "./execute.ts";
 import { isReading } from "./operation.ts";
@@ -94,8 +94,8 @@ export function createCallers<Context, M extends Membership>(
         await letOthersIn();
         const reply = await run(server, call, { operation: operation as never, input: input as never });
         if ("body" in reply) return withoutJsonText(reply.body) as never;
-        if ("texts" in reply) return parseJson(reply.texts.join(""), "The answer") as never;
-        if ("representation" in reply) return parseJson(reply.representation.text, "The answer") as never;
+        if ("texts" in reply) return JSON.parse(reply.texts.join("")) as never;
+        if ("representation" in reply) return JSON.parse(reply.representation.text.toString()) as never;
         throw new Error(`${operation.id} answers with a file: use open`);
       },
       async open(operation, input = {}) {

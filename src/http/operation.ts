@@ -82,8 +82,8 @@ export type JsonBody<T extends TSchema = TSchema> = {
    */
   rawAbove?: number;
   /**
-   * Bytes up to which a body is not scanned while it arrives. For an operation that recognizes bodies by their bytes,
-   * and calls `scanJson` before it passes others to a thread.
+   * Bytes up to which a body is not scanned while it arrives. For an operation that recognizes bodies by their bytes;
+   * what parses the others scans them.
    */
   scanAbove?: number;
 };

@@ -297,10 +297,11 @@ function branchTypes(schema: unknown): string[] {
 /**
  * Checks what no schema states but storage demands: Unicode text without NUL, numbers that JSON can represent, nesting
  * that a serialiser survives. Recursion ends at MAX_JSON_DEPTH; memory is proportional to the depth, not to the value.
- * @returns the first problem as [dotted path, text], or null
+ * @returns the first problem as [dotted path, text], or null; without one, the number of keys in all objects
  */
-export function findUnstorable(value: unknown): [path: string, text: string] | null {
+export function inspectParsed(value: unknown): { problem: [path: string, text: string] | null; keys: number } {
   const path: string[] = [];
+  let keys = 0;
   const problemOf = (item: unknown): string | null => {
     if (typeof item === "string") return findTextProblem(item);
     if (typeof item === "number") return Number.isFinite(item) ? null : "Input should be a finite number";
@@ -325,7 +326,9 @@ export function findUnstorable(value: unknown): [path: string, text: string] | n
     return null;
   };
   const problemInObject = (object: Record<string, unknown>): string | null => {
-    for (const key of Object.keys(object)) {
+    const names = Object.keys(object);
+    keys += names.length;
+    for (const key of names) {
       const bad = findTextProblem(key);
       const problem = bad ? `A key of the object is not acceptable: ${bad}` : problemAt(key, object[key]);
       if (problem) return problem;
@@ -333,7 +336,7 @@ export function findUnstorable(value: unknown): [path: string, text: string] | n
     return null;
   };
   const problem = problemOf(value);
-  return problem === null ? null : [formatPath(path), problem];
+  return { problem: problem === null ? null : [formatPath(path), problem], keys };
 }
 
 /** Why a text cannot be stored; null if it can. */

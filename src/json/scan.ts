@@ -86,9 +86,11 @@ const createLevels = (): Levels => ({
 });
 const SHARED_LEVELS = createLevels();
 
-/** Scans a whole text. @returns the first problem */
-export const scanWhole = (bytes: Uint8Array, bounds: ScanBounds): ScanProblem | null =>
-  new JsonScan(bounds, { length: bytes.length, levels: SHARED_LEVELS }).add(bytes);
+/** Scans a whole text. @returns the scan, with its first problem */
+export function scanWhole(bytes: Uint8Array, bounds: ScanBounds): JsonScan & { problem: ScanProblem | null } {
+  const scan = new JsonScan(bounds, { length: bytes.length, levels: SHARED_LEVELS });
+  return Object.assign(scan, { problem: scan.add(bytes) });
+}
 
 type Text = { length?: number; levels?: Levels };
 
@@ -111,6 +113,11 @@ export class JsonScan {
   private readonly seen: Uint32Array | null;
   private names = 0;
   private readonly levels: Levels;
+
+  /** Keys so far, in all objects together; a key that its object has already counts again. */
+  get keys(): number {
+    return this.values - this.containers - this.scalars;
+  }
 
   /** @param text.length bytes of the whole text, if they are known; @param text.levels to use, and to overwrite */
   constructor(bounds: ScanBounds, { length = Number.POSITIVE_INFINITY, levels = createLevels() }: Text = {}) {

@@ -363,7 +363,7 @@ mistakes("refuses files that are not a mapping or not YAML", () => {
   const table: [string, string[]][] = [
     ["- a", ["file f line 1: a mapping of options to values is expected"]],
     ["text", ["file f line 1: a mapping of options to values is expected"]],
-    ["data: a\ndata: b", ['file f line 2 column 1: the key "data" is already in line 1']],
+    ["data: a\ndata: b", ['file f line 2 column 1: the key "data" is given more than once, first in line 1']],
     ["data: *x", ["file f line 1 column 7: aliases (*) are not supported, put quotes around a text"]],
     ["data: a\n---\ndata: b", ["file f line 2 column 1: a second document begins here, one file holds one document"]],
     [

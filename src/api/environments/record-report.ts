@@ -1,6 +1,6 @@
 /** How reports, and changes to policies and allowlists, become snapshots (semantics 6.4). */
 import { badRequest, conflict } from "../../errors.ts";
-import { createBodyShape, readJson, scanJson } from "../../http/body/read-json.ts";
+import { createBodyShape, readJson } from "../../http/body/read-json.ts";
 import { LARGE_JSON_BYTES, REPORT_BOUNDS } from "../../http/operation.ts";
 import type { Reply } from "../../http/operation.ts";
 import type { Cause } from "../../domain/snapshot/diff.ts";
@@ -107,15 +107,9 @@ export async function prepareUnreadReport(
 
 /** Parses and normalizes a body on this thread, for the report and its audit entry. @throws AppError */
 function readNoted({ note }: OperationContext, type: PhysicalType, bytes: Buffer): readonly ReportedArtifact[] {
-  const artifacts = bytes.length > LARGE_JSON_BYTES ? readLargeReport(type, bytes) : readSmallReport(type, bytes);
+  const artifacts = bytes.length > LARGE_JSON_BYTES ? readReport(type, bytes) : readSmallReport(type, bytes);
   note({ artifacts: artifacts.length });
   return artifacts;
-}
-
-/** As the recording thread reads it. @throws AppError */
-function readLargeReport(type: PhysicalType, bytes: Buffer): ReportedArtifact[] {
-  scanJson(bytes, createBodyShape(REPORTS[type].schema, REPORT_BOUNDS));
-  return readReport(type, bytes);
 }
 
 /** As the kit reads a body that it parses itself. @throws AppError */
@@ -134,8 +128,6 @@ async function recordLargeReport(
 ): Promise<PreparedReport> {
   const { store, recorder, note } = context;
   const digest = findReportDigest(key);
-  if (digest === null && bytes.length <= SCANNED_ON_ARRIVAL_ABOVE)
-    scanJson(bytes, createBodyShape(REPORTS[target.type].schema, REPORT_BOUNDS));
   const { id } = requireReportable(context, target);
   const { planned, index } = await recorder.recordRaw({
     environmentId: id,

@@ -10,11 +10,10 @@ import { locateScan } from "../../domain/inbound-webhook/sonar.ts";
 import type { SonarFlowNames } from "../../domain/inbound-webhook/sonar.ts";
 import { isObject, readStoredJson } from "../../domain/stored-json.ts";
 import { invalid, notFound } from "../../errors.ts";
-import { parseJson } from "../../http/body/read-json.ts";
-import { optionalJson } from "../../http/operation.ts";
+import { createBodyShape, readJson } from "../../http/body/read-json.ts";
+import { CONFIGURATION_BOUNDS, optionalJson } from "../../http/operation.ts";
 import type { JsonBody } from "../../http/operation.ts";
 import { Closed, Maybe, Message, Ok, named } from "../../http/schema.ts";
-import { validate } from "../../http/validate.ts";
 import type { InboundWebhookRow, WebhookKind } from "../../store/notifications/inbound-webhooks.ts";
 import { GENERIC } from "../attestations/generic.ts";
 import { recordAttestation } from "../attestations/record-attestation.ts";
@@ -35,10 +34,8 @@ const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ ...optional
 
 /** @throws AppError 400 for a body that is not JSON or does not match the schema */
 function readCall<T extends TSchema>(schema: T, bytes: Buffer | null): Static<T> {
-  const value = parseJson(bytes ?? "", "body");
-  const problems = validate(schema, value, { mode: "plain", root: "body" });
-  if (problems) throw invalid(problems);
-  return value as Static<T>;
+  const shape = { ...createBodyShape(schema, CONFIGURATION_BOUNDS), acceptsNull: false };
+  return readJson(bytes ?? "", shape).value as Static<T>;
 }
 
 /** The webhook. @throws AppError 404 when it was disabled after the signature was verified */

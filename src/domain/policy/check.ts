@@ -106,7 +106,7 @@ function readFields<K extends string>(walk: Walk, value: Value, known: readonly 
     if (field === undefined) {
       const input = describeNode(pair.value && source.resolve(pair.value));
       reportAt(walk, atKey, `Extra inputs are not permitted [input: ${input}]`);
-    } else if (Object.hasOwn(fields, field)) reportAt(walk, atKey, "the key appears twice in one mapping");
+    } else if (Object.hasOwn(fields, field)) reportAt(walk, atKey, "the key is given more than once");
     else fields[field] = resolveValue(walk, pair.value, atKey);
   }
   return fields;

@@ -294,7 +294,7 @@ function refuseIndirection(document: Document.Parsed, { positionOf }: YamlText, 
           continue;
         }
         const name = JSON.stringify(truncate(String(key.value), 100));
-        report("plain", offsetOf(key), `the key ${name} is already in line ${earlier}`);
+        report("plain", offsetOf(key), `the key ${name} is given more than once, first in line ${earlier}`);
       }
     },
   });

@@ -4,9 +4,10 @@
  */
 import type { TSchema } from "typebox";
 import { type AppError, invalid, tooManyValues } from "../../errors.ts";
+import { findRepeatedKey } from "../../json/walk.ts";
 import { MAX_JSON_DEPTH, scanWhole } from "../../json/scan.ts";
 import type { ScanBounds, ScanProblem } from "../../json/scan.ts";
-import { findUnstorable, formatPath, validate } from "../validate.ts";
+import { formatPath, inspectParsed, validate } from "../validate.ts";
 
 /** How large and how complex the JSON of an operation may be. */
 export type JsonBounds = ScanBounds & {
@@ -124,8 +125,8 @@ export const LARGE_JSON_BYTES = 262_144;
  * @throws AppError 400 with one text per field, 413 for too many values.
  */
 export function readJson(bytes: Buffer | string, shape: JsonShape): ReadJson {
-  scanJson(typeof bytes === "string" ? Buffer.from(bytes) : bytes, shape);
-  const value = parseJson(bytes, shape.root);
+  const { keys } = scanJson(typeof bytes === "string" ? Buffer.from(bytes) : bytes, shape);
+  const value = parseJson(bytes, { root: shape.root, keys });
   const sent = typeof value === "object" && value !== null ? Object.keys(value) : [];
   const problems =
     (value === null && shape.acceptsNull) || shape.schema === null
@@ -135,10 +136,14 @@ export function readJson(bytes: Buffer | string, shape: JsonShape): ReadJson {
   return { value, sentFields: sent };
 }
 
-/** @throws AppError 400 for too deep nesting, 413 for too many values. */
-export function scanJson(bytes: Buffer, shape: ScannedShape): void {
-  const problem = scanWhole(bytes, shape.bounds);
-  if (problem) throw scanError(problem, bytes, shape);
+/**
+ * @returns the number of keys, for `parseJson`
+ * @throws AppError 400 for too deep nesting, 413 for too many values.
+ */
+function scanJson(bytes: Buffer, shape: ScannedShape): { keys: number } {
+  const scan = scanWhole(bytes, shape.bounds);
+  if (scan.problem) throw scanError(scan.problem, bytes, shape);
+  return scan;
 }
 
 /**
@@ -174,22 +179,30 @@ const UTF_8 = new TextDecoder("utf-8", { fatal: true });
 /** Start of the text about input that is not JSON at all. */
 export const NOT_JSON = "Input should be valid JSON";
 
+/** Text about a key that its object has already; readers of YAML say the same. */
+const REPEATED_KEY = "Key is given more than once";
+
 /**
  * Parses JSON in UTF-8 and checks that it can be stored; the caller has bounded its size.
- * @param what field that errors name
- * @throws AppError 400.
+ * @param options.root field that errors about the value as a whole name
+ * @param options.keys how many keys `scanJson` counted
+ * @throws AppError 400, also for a key that is given twice: nothing says which of its values counts
  */
-export function parseJson(bytes: Buffer | string, what: string): unknown {
+function parseJson(bytes: Buffer | string, { root, keys }: { root: string; keys: number }): unknown {
+  let text: string;
   let value: unknown;
   try {
-    const text = typeof bytes === "string" ? bytes : UTF_8.decode(bytes);
+    text = typeof bytes === "string" ? bytes : UTF_8.decode(bytes);
     value = JSON.parse(text);
   } catch (error) {
     const reason = error instanceof SyntaxError ? describeSyntaxError(error) : "the text is not UTF-8";
-    throw invalid({ [what]: `${NOT_JSON}: ${reason}` });
+    throw invalid({ [root]: `${NOT_JSON}: ${reason}` });
   }
-  const problem = findUnstorable(value);
-  if (problem) throw invalid({ [problem[0] || what]: problem[1] });
+  const parsed = inspectParsed(value);
+  if (parsed.problem) throw invalid({ [parsed.problem[0] || root]: parsed.problem[1] });
+  // JSON.parse keeps the last of two equal keys, so the value has fewer keys than the text.
+  if (parsed.keys !== keys)
+    throw invalid({ [formatPath((findRepeatedKey(text) ?? []).map(String)) || root]: REPEATED_KEY });
   return value;
 }
 

@@ -178,7 +178,7 @@ const TABLE: [string, string[]][] = [
   ["text", ["line 1 column 1: the file: a mapping with organizations, users is expected"]],
   ["- a", ["line 1 column 1: the file: a mapping with organizations, users is expected"]],
   ["users: []\n---\nusers: []", ["line 2 column 1: a second document begins here, one file holds one document"]],
-  ["users: []\nusers: []", ['line 2 column 1: the key "users" is already in line 1']],
+  ["users: []\nusers: []", ['line 2 column 1: the key "users" is given more than once, first in line 1']],
   ["users: [", ["line 1 column 9: Flow sequence in block collection must be sufficiently indented and end with a ]"]],
   ["user: []", ["line 1 column 1: user: unknown key, known are organizations, users"]],
   ["%YAML 1.1\n---\nusers: []", ["line 1 column 1: directives (%) are not supported"]],

@@ -220,9 +220,9 @@ artifacts:
     "duplicate keys",
     `${S}artifacts:\n  provenance: {required: true, required: false}\nartifacts: {}\n_schema: /v1\n`,
     [
-      "3:32 artifacts.provenance.required: the key appears twice in one mapping",
-      "4:1 artifacts: the key appears twice in one mapping",
-      "5:1 _schema: the key appears twice in one mapping",
+      "3:32 artifacts.provenance.required: the key is given more than once",
+      "4:1 artifacts: the key is given more than once",
+      "5:1 _schema: the key is given more than once",
     ],
   ],
   ["nulls where only values are", `${S}artifacts:`, ["2:11 artifacts: Input should be a valid mapping [input: null]"]],

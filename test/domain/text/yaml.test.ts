@@ -257,8 +257,8 @@ test("refuses everything that expands or reinterprets, with its position", () =>
     [
       "a: {b: 1, b: 2, b: 3}",
       [
-        [1, 11, 'the key "b" is already in line 1'],
-        [1, 17, 'the key "b" is already in line 1'],
+        [1, 11, 'the key "b" is given more than once, first in line 1'],
+        [1, 17, 'the key "b" is given more than once, first in line 1'],
       ],
     ],
     ["? [a]\n: 1", [[1, 3, "With stringKeys, all keys must be strings"]]],
