@@ -1,8 +1,11 @@
 /** Numbers and times as people read them, in the report and in README.txt. */
+import { describeNoDate, isCalendarTime } from "../domain/time.ts";
 
 /** `2026-01-31 12:00:00 UTC`. @param seconds epoch seconds */
 export const formatTime = (seconds: number): string =>
-  `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  isCalendarTime(seconds)
+    ? `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`
+    : describeNoDate(seconds);
 
 /** Bytes in the largest decimal unit that fits. */
 export function formatBytes(bytes: number): string {

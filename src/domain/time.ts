@@ -93,6 +93,15 @@ export function* iterateByTime<T extends { timestamp: number }>(one: Iterable<T>
 export const toWholeSeconds = (seconds: number): number =>
   Number.isSafeInteger(Math.floor(seconds)) ? Math.floor(seconds) : 0;
 
+/** The first second of the year 1 and the last one of the year 9999, in epoch seconds. */
+const [MIN_CALENDAR_S, MAX_CALENDAR_S] = [-62_135_596_800, 253_402_300_799];
+
+/** Whether a time in epoch seconds has a date of four digits. Clients report any number, also microseconds. */
+export const isCalendarTime = (seconds: number): boolean => seconds >= MIN_CALENDAR_S && seconds <= MAX_CALENDAR_S;
+
+/** What is shown of a reported time that has no date. */
+export const describeNoDate = (seconds: number): string => `${seconds} (not a date)`;
+
 /** Epoch seconds for people, to the minute: `2026-03-01 09:30 UTC`. */
 export const formatMinute = (at: number): string =>
   `${new Date(at * 1000).toISOString().slice(0, 16).replace("T", " ")} UTC`;

@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { formatArchivedName, formatEpoch, mergeByTime, parseIsoTime } from "../../src/domain/time.ts";
+import { formatArchivedName, formatEpoch, isCalendarTime, mergeByTime, parseIsoTime } from "../../src/domain/time.ts";
 
 const test = suite("domain/time");
 
@@ -23,6 +23,12 @@ for (const [seconds, text] of texts)
 
 test("throws for a time that is not a finite number", () => {
   for (const seconds of [NaN, Infinity, -Infinity]) assert.throws(() => formatEpoch(seconds), RangeError);
+});
+
+test("a time has a date from the year 1 to the year 9999", () => {
+  for (const seconds of [-62_135_596_800, -1, 0, 1_700_000_000, 253_402_300_799]) assert.ok(isCalendarTime(seconds));
+  for (const seconds of [-62_135_596_801, 253_402_300_799.5, 1.7e15, NaN, Infinity])
+    assert.not.ok(isCalendarTime(seconds), String(seconds));
 });
 
 test("ends an archived name in whole seconds", () => {

@@ -62,6 +62,16 @@ test("the list shows state and what runs, and filters and sorts by its address",
   assert.match(await show(path("?type=nothing&sort=x&page=99999")), "environments");
 });
 
+test("a reported time without a date is shown as the number, with a word", async () => {
+  const name = world.environment(at, { type: "K8S" });
+  world.report(at, name, []);
+  const microseconds = running("api:1.0", freshFingerprint(), 1.7e15);
+  world.report(at, name, [microseconds]);
+  const text = await show(path(`/${name}/2`));
+  assert.match(text, "1700000000000000 (not a date)");
+  assert.not.match(text, /NaN|undefined/);
+});
+
 test("an organization without environments is told how to begin", async () => {
   const empty = server.given.org();
   await setPassword(server, `${empty.org}-admin`);

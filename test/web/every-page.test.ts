@@ -10,7 +10,7 @@ import { htmlUrls } from "../story/html-urls.ts";
 import { startStoryServer } from "../story/server.ts";
 import type { StoryServer } from "../story/server.ts";
 import { ADMIN, EDGE, FRESH } from "../story/story.ts";
-import { createBrowser, PASSWORD, setPassword } from "./browser.ts";
+import { createBrowser, PASSWORD, setPassword, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
 
 const test = suite("web/every-page");
@@ -122,6 +122,28 @@ const PARAMETERS: Readonly<Record<string, string>> = {
   name: "cyclonedx",
   number: "1",
 };
+
+test("every page of an organization refuses people of other organizations, in the same words", async () => {
+  const { server } = told;
+  const other = server.given.org();
+  await setPassword(server, `${other.org}-admin`);
+  const stranger = createBrowser(server.url);
+  await stranger.login(`${other.org}-admin`, PASSWORD);
+  const answers = new Map<string, string[]>();
+  for (const { path } of pages.filter((known) => known.path.startsWith("/{org}"))) {
+    const address = path.replace(/\{(\w+)\*?\}/g, (_, name: string) => PARAMETERS[name] ?? "x");
+    const page = await stranger.get(address);
+    const answer = `${page.status} ${visibleText(page).slice(0, 400)}`;
+    answers.set(answer, [...(answers.get(answer) ?? []), path]);
+  }
+  const unknown = await stranger.get(`/${"no-such-organization"}`);
+  assert.equal(
+    [...answers.keys()],
+    [`${unknown.status} ${visibleText(unknown).slice(0, 400)}`],
+    [...answers].join("\n"),
+  );
+  assert.is(unknown.status, 403);
+});
 
 test("a form is refused to every role whose permission it lacks, and nothing changes", async () => {
   const { server } = told;

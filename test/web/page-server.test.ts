@@ -6,7 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { emptyLogFields } from "../../src/http/request-log.ts";
 import { createCookies } from "../../src/web/cookies.ts";
-import { html } from "../../src/web/html.ts";
+import { editableText, html } from "../../src/web/html.ts";
 import { createPageFiles } from "../../src/web/page/files.ts";
 import { page } from "../../src/web/page/page.ts";
 import { createPageServer } from "../../src/web/page/serve.ts";
@@ -76,6 +76,14 @@ test("a page follows its subject from the version that it shows", async () => {
 
 test("a page that was read while something was committed is read again at once", async () => {
   assert.match(await liveAddress(1), /\/live\?org=acme&environment=prod&version=outdated$/);
+});
+
+test("control characters of a text become visible, and stay as they are where a form sends them back", () => {
+  const name = "a\u0007b\u001b[31mc\u007fd\u0085e\u202ef\tg\nh";
+  assert.is(html`<b>${name}</b>`.text, "<b>a\u2407b\u241b[31mc\u2421dU+0085eU+202Ef\tg\nh</b>");
+  assert.is(html`<b>${[name, "<"]}</b>`.text, "<b>a\u2407b\u241b[31mc\u2421dU+0085eU+202Ef\tg\nh&#60;</b>");
+  assert.is(html`<input value="${name}">`.text, `<input value="${name}">`);
+  assert.is(html`<textarea>${editableText(`${name}<`)}</textarea>`.text, `<textarea>${name}&#60;</textarea>`);
 });
 
 test.run();

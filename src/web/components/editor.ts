@@ -4,7 +4,7 @@
  * submits the form as the second button does while a person types, and takes the result from the answered page.
  */
 import type { SourceProblem } from "../../errors.ts";
-import { html } from "../html.ts";
+import { editableText, html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import type { Fields } from "../page/fields.ts";
 import type { RefusedForm, Visit } from "../page/page.ts";
@@ -66,7 +66,7 @@ export function editorForm(visit: Visit, options: EditorOptions): Html {
   }" aria-label="${label}" aria-describedby="editor-hint" spellcheck="false" wrap="off"${
     (error !== null || problems.length > 0) && html` aria-invalid="true"`
   } data-editor-text>
-${text}</textarea>`;
+${editableText(text)}</textarea>`;
   const data = html`data-completions="${JSON.stringify(completions)}" data-base="${base?.text}" data-base-name="${
     base?.name
   }" data-problems="${problemsJson(problems)}"`;

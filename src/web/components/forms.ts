@@ -2,7 +2,7 @@
  * Forms. A form submits to its own page, which calls an operation; the field names are those of the operation, so its
  * errors appear at their fields. Bounds and hints of a field come from the shape that the operation declares.
  */
-import { html } from "../html.ts";
+import { editableText, html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import type { Visit } from "../page/page.ts";
 import { icon } from "./icon.ts";
@@ -157,7 +157,7 @@ export function textArea(visit: Pick<Visit, "refused">, options: FieldOptions & 
   // A browser drops the first line feed of a text area.
   const look = html`class="field${options.isMono && " mono"}" rows="${options.rows ?? 3}"`;
   const input = html`<textarea ${look} ${attributes}${described}>
-${value}</textarea>`;
+${editableText(value)}</textarea>`;
   return around(prepared, options.label, input);
 }
 

@@ -2,6 +2,7 @@
  * Times. The server writes UTC, relative where a time is recent; the script shows absolute ones in the zone of the
  * reader. The title has the exact time in UTC.
  */
+import { describeNoDate, isCalendarTime } from "../../domain/time.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
 
@@ -29,6 +30,7 @@ function formatRelative(seconds: number, now: number): string {
 
 /** `12 Oct`, with the year where it is not the present one; in UTC. */
 export function formatDate(seconds: number, now: number): string {
+  if (!isCalendarTime(seconds)) return describeNoDate(seconds);
   const date = new Date(seconds * 1000);
   const year = date.getUTCFullYear();
   const day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
@@ -36,23 +38,30 @@ export function formatDate(seconds: number, now: number): string {
 }
 
 /** `2026-11-20 07:14:09 UTC`. */
-export const formatUtc = (seconds: number): string => `${isoOf(seconds).slice(0, 19).replace("T", " ")} UTC`;
+export const formatUtc = (seconds: number): string =>
+  isCalendarTime(seconds) ? `${isoOf(seconds).slice(0, 19).replace("T", " ")} UTC` : describeNoDate(seconds);
 
-/** For a field with a date and time in UTC: `2026-11-20 07:14`. */
-export const formatInput = (seconds: number): string => isoOf(seconds).slice(0, 16).replace("T", " ");
+/** For a field with a date and time in UTC: `2026-11-20 07:14`; empty for a time without a date. */
+export const formatInput = (seconds: number): string =>
+  isCalendarTime(seconds) ? isoOf(seconds).slice(0, 16).replace("T", " ") : "";
 
-const MAX_TIME = 253_402_300_799;
-const isoOf = (seconds: number): string => new Date(Math.min(Math.max(seconds, 0), MAX_TIME) * 1000).toISOString();
+const isoOf = (seconds: number): string => new Date(seconds * 1000).toISOString();
+
+/** A reported time that has no date. */
+const noDate = (seconds: number): Html =>
+  html`<span title="Times are seconds since 1970; this number has no date">${describeNoDate(seconds)}</span>`;
 
 /** A time, relative where it is recent. Null and 0 are shown as a dash. */
 export function time(seconds: number | null | undefined, now: number): Html {
   if (!seconds) return html`<span class="muted">–</span>`;
+  if (!isCalendarTime(seconds)) return noDate(seconds);
   const attributes = html`datetime="${isoOf(seconds)}" title="${formatUtc(seconds)}"`;
   return html`<time ${attributes} data-relative>${formatRelative(seconds, now)}</time>`;
 }
 
 /** A time of day and its date, always absolute: for logs, where the order matters more than the age. */
 export function timestamp(seconds: number): Html {
+  if (!isCalendarTime(seconds)) return noDate(seconds);
   const iso = isoOf(seconds);
   const text = iso.slice(0, 16).replace("T", " ");
   return html`<time datetime="${iso}" title="${formatUtc(seconds)}" data-absolute>${text}</time>`;

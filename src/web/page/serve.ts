@@ -4,7 +4,7 @@
  */
 import type Koa from "koa";
 import { listOwnOrganizations } from "../../api/accounts/users.ts";
-import { AppError, methodNotAllowed } from "../../errors.ts";
+import { AppError, forbidden, methodNotAllowed } from "../../errors.ts";
 import type { AnyOperation } from "../../http/operation.ts";
 import type { Caller } from "../../http/in-process.ts";
 import { recordForLog } from "../../http/request-log.ts";
@@ -176,6 +176,8 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
 /** What the page shows; what it refuses, in words. */
 async function contentOf(page: Page, visit: Visit): Promise<Content | RawAnswer> {
   try {
+    // Some pages read nothing until they are asked to, so that no operation would refuse a stranger.
+    if (visit.org !== "" && !visit.may({ permission: "org:read" })) throw forbidden();
     return await page.show(visit);
   } catch (error) {
     if (!(error instanceof AppError) || error.code === "internal") throw error;
