@@ -2,7 +2,6 @@
 import { DamagedBackupError, NewerBackupError } from "../backup/format.ts";
 import { BackupError } from "../backup/errors.ts";
 import { RestoreError } from "../backup/restore.ts";
-import { DamagedDatabaseError } from "../store/db/database-copy.ts";
 import { CommandError, EXIT } from "./framework.ts";
 
 /** Maps a known error to a CommandError and returns any other error unchanged. `archive`: the file name, or `-`. */
@@ -11,11 +10,6 @@ export function mapBackupError(error: unknown, archive: string): unknown {
   if (error instanceof BackupError || error instanceof RestoreError) return new CommandError(error.message);
   if (error instanceof DamagedBackupError)
     return new CommandError(`${shown} is damaged or is not a backup: ${error.message}`, EXIT.damaged);
-  if (error instanceof DamagedDatabaseError)
-    return new CommandError(
-      error.problems.map((problem) => `the database is damaged: ${problem}`),
-      EXIT.damaged,
-    );
   if (error instanceof NewerBackupError) return new CommandError(error.message, EXIT.newerDatabase);
   return error;
 }

@@ -8,7 +8,13 @@
 import { listAssets, readTextAsset } from "../assets.ts";
 import { renderOptionsHelp } from "../config/resolve.ts";
 import { findNearestNames } from "../domain/text/near-names.ts";
-import { ForeignDatabaseError, NewerDatabaseError, UnfinishedRestoreError } from "../store/db/database.ts";
+import {
+  DamagedDatabaseError,
+  ForeignDatabaseError,
+  NewerDatabaseError,
+  UnfinishedRestoreError,
+  isDamage,
+} from "../store/db/database.ts";
 import { DataDirectoryInUseError } from "../store/db/data-directory-lock.ts";
 import { EvidenceUnavailableError } from "../evidence/errors.ts";
 import { parseArguments } from "./args.ts";
@@ -167,6 +173,16 @@ function describeError(error: unknown): { problems: readonly string[]; exitCode:
   if (!(error instanceof Error)) return { problems: [`unexpected failure: ${String(error)}`], exitCode: EXIT.failed };
   if (error instanceof CommandError) return error;
   if (error instanceof NewerDatabaseError) return { problems: [error.message], exitCode: EXIT.newerDatabase };
+  if (error instanceof DamagedDatabaseError || isDamage(error)) {
+    const problems = error instanceof DamagedDatabaseError ? error.problems : [error.message];
+    return {
+      problems: [
+        ...problems.map((problem) => `the database is damaged: ${problem}`),
+        "keep it as it is; assay help troubleshooting says what to do",
+      ],
+      exitCode: EXIT.damaged,
+    };
+  }
   if (error instanceof EvidenceUnavailableError)
     return { problems: [`the evidence store does not respond: ${error.why}`], exitCode: EXIT.failed };
   if (error instanceof DataDirectoryInUseError) return { problems: [error.message], exitCode: EXIT.dataInUse };

@@ -1,6 +1,6 @@
 /** The content of a backup, and that any changed, truncated or incomplete archive is detected. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
@@ -10,8 +10,13 @@ import { DamagedBackupError, NewerBackupError } from "../../src/backup/format.ts
 import { BackupError } from "../../src/backup/errors.ts";
 import { RestoreError } from "../../src/backup/restore.ts";
 import { memberHeader } from "../../src/archive/tar.ts";
-import { DamagedDatabaseError } from "../../src/store/db/database-copy.ts";
-import { NewerDatabaseError, openDatabase, schemaVersion } from "../../src/store/db/database.ts";
+import {
+  DamagedDatabaseError,
+  NewerDatabaseError,
+  openCopy,
+  openDatabase,
+  schemaVersion,
+} from "../../src/store/db/database.ts";
 import {
   AT,
   EVIDENCE,
@@ -318,6 +323,35 @@ test("refuses a manifest of another form, which a forger wrote with a matching c
     const error = await refused(repack(parts, lie));
     assert.instance(error, DamagedBackupError, words);
     assert.match(error.message, `manifest.json does not have the form of a backup: ${words}`);
+  }
+});
+
+test("refuses a database whose schema is not that of its version, even when sums and manifest agree", async () => {
+  const forged: readonly (readonly [statement: string, problem: string])[] = [
+    [
+      "CREATE TRIGGER promote AFTER INSERT ON memberships BEGIN UPDATE memberships SET role = 'admin'; END",
+      "trigger promote was not created by this program",
+    ],
+    ["CREATE VIEW keys AS SELECT * FROM api_keys", "view keys was not created by this program"],
+    ["CREATE TABLE notes (text TEXT) STRICT", "table notes was not created by this program"],
+    ['CREATE TABLE "a""b" (text TEXT) STRICT', 'table a"b was not created by this program'],
+    ["CREATE INDEX by_time ON audit_log (timestamp)", "index by_time was not created by this program"],
+    ["DROP TRIGGER small_evidence_is_final", "trigger small_evidence_is_final is missing"],
+  ];
+  for (const [statement, problem] of forged) {
+    const file = join(newDirectory(), "assay.db");
+    writeFileSync(file, at("assay.db").content);
+    const db = openCopy(file, { readonly: false });
+    db.exec(statement);
+    db.close();
+    const changed = parts.map((part) => (part.name === "assay.db" ? { ...part, content: readFileSync(file) } : part));
+    const error = await refused(
+      repack(changed, (one) => {
+        if (statement.startsWith("CREATE TABLE")) one.database.rows.notes = 0;
+      }),
+    );
+    assert.instance(error, DamagedDatabaseError, statement);
+    assert.equal((error as DamagedDatabaseError).problems, [problem]);
   }
 });
 

@@ -37,7 +37,7 @@ export const credentialPathOf = (name: string): string => `\${CREDENTIALS_DIRECT
 const STOP_TIMEOUT_S = 60;
 
 /** Exit codes that a restart cannot fix. */
-const PERMANENT_EXIT_CODES = [EXIT.usage, EXIT.newerDatabase, EXIT.dataInUse];
+const PERMANENT_EXIT_CODES = [EXIT.usage, EXIT.newerDatabase, EXIT.dataInUse, EXIT.damaged];
 
 export function renderServiceUnit(settings: UnitSettings): string {
   const { executable, credentials, group, ownSocket, writable, lowPort, socket } = settings;
@@ -66,7 +66,7 @@ export function renderServiceUnit(settings: UnitSettings): string {
       "ExecReload=/bin/kill -HUP $MAINPID",
       "Restart=on-failure",
       "RestartSec=2",
-      "# Usage error, newer database, data directory in use: a restart cannot fix these.",
+      "# Usage error, newer database, data directory in use, damage: a restart cannot fix these.",
       `RestartPreventExitStatus=${PERMANENT_EXIT_CODES.join(" ")}`,
       "# Longer than the server's own limit for requests in progress. No limit for the start, because a large database",
       "# may be upgraded before the server reports readiness.",

@@ -6,17 +6,20 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { ClockRecord } from "../../domain/clock.ts";
 import { clockStore } from "../../store/db/clock.ts";
-import { APPLICATION_ID, readFileHeader, schemaVersion } from "../../store/db/database.ts";
+import { APPLICATION_ID, findSchemaProblems, readFileHeader, schemaVersion } from "../../store/db/database.ts";
 import type { FileHeader } from "../../store/db/database.ts";
 import type { Db } from "../../store/db/types.ts";
 import { findRequiredLocation } from "../../store/flows/evidence-location.ts";
 import type { Check, Machine } from "./check.ts";
 import { ageText, fail, fileSizeText, ok, warn } from "./check.ts";
 
-/** `newer`: a newer program wrote the database. `usable`: this program can query it. */
-export type DatabaseState = { header: FileHeader | null; newer: boolean; usable: boolean };
+/**
+ * `newer`: a newer program wrote the database. `known`: this program has the schema of its version. `usable`: this
+ * program can query it.
+ */
+export type DatabaseState = { header: FileHeader | null; newer: boolean; known: boolean; usable: boolean };
 
-const NO_DATABASE: DatabaseState = { header: null, newer: false, usable: false };
+export const NO_DATABASE: DatabaseState = { header: null, newer: false, known: false, usable: false };
 
 /** @param directory the data directory */
 export function checkDatabase(
@@ -42,7 +45,8 @@ export function checkDatabase(
   }
   const version = header.schemaVersion;
   const isOurs = header.applicationId === APPLICATION_ID;
-  const state = { header, newer: version > schemaVersion(), usable: isOurs && version === schemaVersion() };
+  const [newer, known] = [version > schemaVersion(), isOurs && version > 0 && version <= schemaVersion()];
+  const state = { header, newer, known, usable: known && version === schemaVersion() };
   if (!isOurs) return { check: fail(name, `${file} is not a database of Assay`, "correct --data"), state };
   return { check: checkSchemaVersion(header, fileSystemSpace(directory)?.free ?? Infinity), state };
 }
@@ -72,6 +76,19 @@ function checkSchemaVersion({ schemaVersion: version, pages, pageSize }: FileHea
     `schema ${version} of ${current}, ${size}`,
     "the next start upgrades it, after making a copy of the same size: see assay help upgrade",
   );
+}
+
+/** Whether the objects of the database are those of its version: a start refuses any other. */
+export function checkSchemaObjects(db: Db): Check {
+  const name = "schema";
+  const problems = findSchemaProblems(db).map(({ about, problem }) => `${about} ${problem}`);
+  return problems.length === 0
+    ? ok(name, "tables, indexes, triggers and views are those of its version")
+    : fail(
+        name,
+        `${problems.slice(0, 3).join("; ")}${problems.length > 3 ? `; and ${problems.length - 3} more` : ""}`,
+        "keep the directory as it is: see assay help verify",
+      );
 }
 
 /** A larger log means that something keeps it from being reset. */

@@ -11,7 +11,7 @@ import { openReadOnly } from "../../store/db/database.ts";
 import { loadAddon } from "../../store/db/native-addon.ts";
 import type { Check, Machine } from "./check.ts";
 import { fail, ok, realMachine, warn } from "./check.ts";
-import { checkContents, checkDatabase, checkFreePages, checkWal } from "./database.ts";
+import { NO_DATABASE, checkContents, checkDatabase, checkFreePages, checkSchemaObjects, checkWal } from "./database.ts";
 import type { DatabaseContents, DatabaseState } from "./database.ts";
 import { checkBackups, checkCopies, checkDirectory, checkPermissions, checkSpace } from "./directory.ts";
 import { checkFileSystem } from "./file-system.ts";
@@ -61,7 +61,7 @@ const NO_DATA: DataDiagnosis = { checks: [], newer: false, server: null };
 /** The checks of what is in the data directory. */
 async function diagnoseData({ directory, config, evidence }: DoctorOptions, machine: Machine): Promise<DataDiagnosis> {
   let server: ServerProcess | null = null;
-  let state: DatabaseState = { header: null, newer: false, usable: false };
+  let state: DatabaseState = NO_DATABASE;
   const checks = [
     guard("permissions", () => checkPermissions(directory, machine)),
     guard("server", () => {
@@ -74,7 +74,7 @@ async function diagnoseData({ directory, config, evidence }: DoctorOptions, mach
       return database.check;
     }),
   ];
-  const { header, usable, newer } = state as DatabaseState;
+  const { header, known, usable, newer } = state as DatabaseState;
   const hasServer = server !== null;
   checks.push(
     guard("write-ahead log", () =>
@@ -82,7 +82,7 @@ async function diagnoseData({ directory, config, evidence }: DoctorOptions, mach
     ),
   );
   if (header) checks.push(checkFreePages(header));
-  const contents = usable ? readContents(directory, { hasServer }, machine) : NO_CONTENTS;
+  const contents = known ? readContents(directory, { hasServer, usable }, machine) : NO_CONTENTS;
   const neededBytes = header && header.pages * header.pageSize + contents.evidence.files;
   const backups = {
     directory: config.backupDirectory ?? join(directory, "backups"),
@@ -143,8 +143,15 @@ const NO_CONTENTS: DatabaseContents = {
   checks: [],
 };
 
-/** Reads the rows where that changes nothing: beside a server, or from a file that needs no recovery. */
-function readContents(directory: string, { hasServer }: { hasServer: boolean }, machine: Machine): DatabaseContents {
+/**
+ * Reads the schema, and the rows of a `usable` one, where that changes nothing: beside a server, or from a file that
+ * needs no recovery.
+ */
+function readContents(
+  directory: string,
+  { hasServer, usable }: { hasServer: boolean; usable: boolean },
+  machine: Machine,
+): DatabaseContents {
   const name = "contents";
   const walBytes = statSync(join(directory, "assay.db-wal"), { throwIfNoEntry: false })?.size ?? 0;
   if (!hasServer && walBytes > 0) {
@@ -158,7 +165,10 @@ function readContents(directory: string, { hasServer }: { hasServer: boolean }, 
   try {
     const db = openReadOnly(directory, { immutable: !hasServer });
     try {
-      return checkContents(db, { isServed: hasServer, now: machine.now() });
+      const schema = checkSchemaObjects(db);
+      if (!usable || schema.level === "fail") return { ...NO_CONTENTS, checks: [schema] };
+      const contents = checkContents(db, { isServed: hasServer, now: machine.now() });
+      return { ...contents, checks: [schema, ...contents.checks] };
     } finally {
       db.close();
     }

@@ -1,5 +1,6 @@
 /** The database file itself: pages, constraints, foreign keys, schema. */
-import { openMemory } from "../../store/db/database.ts";
+import { findSchemaProblems } from "../../store/db/database.ts";
+import { listSchemaObjects } from "../../store/db/schema-comparison.ts";
 import type { Db } from "../../store/db/types.ts";
 import type { Findings } from "./check.ts";
 
@@ -62,43 +63,8 @@ export function checkForeignKeys(db: Db, { damage, count }: Findings): void {
   count("tables", db.prepare("SELECT count(*) FROM sqlite_schema WHERE type = 'table'").pluck().get() as number);
 }
 
-/**
- * Tables that Litestream creates in a database that it replicates, and their indexes, as `shapeOf` names them. Triggers
- * are not accepted: Litestream creates none, and a trigger can change records.
- */
-const LITESTREAM_OBJECT = /^(?:table|index) _litestream_/;
-
 /** Compares tables, indexes, triggers and views with those of this program. */
 export function checkSchema(db: Db, { damage, count }: Findings): void {
-  const fresh = openMemory();
-  const expected = shapeOf(fresh);
-  fresh.close();
-  const actual = shapeOf(db);
-  for (const [name, sql] of expected) {
-    const current = actual.get(name);
-    if (current === undefined) damage(name, "is missing");
-    else if (current !== sql) damage(name, "differs from the definition in this program");
-  }
-  for (const name of actual.keys())
-    if (!expected.has(name) && !LITESTREAM_OBJECT.test(name)) damage(name, "was not created by this program");
-  count("tables and indexes", expected.size);
+  for (const { about, problem } of findSchemaProblems(db)) damage(about, problem);
+  count("tables, indexes, triggers and views", listSchemaObjects(db).length);
 }
-
-/**
- * Every table, index, trigger and view with its SQL. Comments and layout are removed, because a migrated table keeps
- * those of the version that created it.
- */
-export function shapeOf(db: Db): Map<string, string> {
-  const rows = db.prepare<[], { type: string; name: string; sql: string }>(
-    `SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_stat%'
-     ORDER BY type, name`,
-  );
-  return new Map(rows.all().map(({ type, name, sql }) => [`${type} ${name}`, withoutLayout(sql)]));
-}
-
-/** ALTER TABLE ADD COLUMN formats commas and brackets in its own way, so blanks around them are removed too. */
-const withoutLayout = (sql: string): string =>
-  sql
-    .replace(/--[^\n]*/g, "")
-    .replace(/\s+/g, " ")
-    .replace(/ ?([(),]) ?/g, "$1");

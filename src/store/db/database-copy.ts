@@ -1,22 +1,11 @@
 /** Copies of the database as single files: how they are made and checked, and what evidence they name. */
 import { hash } from "node:crypto";
 import { hasSmallEvidence } from "../flows/evidence-location.ts";
-import { openCopy } from "./database.ts";
+import { DamagedDatabaseError, isDamage, openCopy, requireSchema } from "./database.ts";
 import type { Db } from "./types.ts";
 
 /** Pages copied in one step: 2 MiB at 4 KiB a page. The event loop runs between two steps. */
 const PAGES_PER_STEP = 512;
-
-/** A database, or a copy of one, is damaged; each problem is one line. */
-export class DamagedDatabaseError extends Error {
-  override readonly name = "DamagedDatabaseError";
-  readonly problems: readonly string[];
-
-  constructor(problems: readonly string[]) {
-    super(`the database is damaged: ${problems.join("; ")}`);
-    this.problems = problems;
-  }
-}
 
 /** The schema version of a copy, and the row count of each table, by table name. */
 export type CopyContents = { schemaVersion: number; rows: Record<string, number> };
@@ -62,14 +51,16 @@ export async function copyDatabase(
 }
 
 /**
- * Checks every page of a copy. `thorough` also compares each index with its table and each foreign key with its target,
- * which takes about ten times as long.
+ * Checks the schema and every page of a copy. `thorough` also compares each index with its table and each foreign key
+ * with its target, which takes about ten times as long.
  * @throws DamagedDatabaseError with at most 20 problems of a kind.
  */
 export function checkCopy(file: string, { thorough }: { thorough: boolean }): CopyContents {
   try {
     const db = openCopy(file);
     try {
+      // First, because the other checks run what is in the schema.
+      requireSchema(db);
       const check = db.pragma(thorough ? "integrity_check(20)" : "quick_check(20)") as Record<string, string>[];
       const problems = check.flatMap((row) => Object.values(row)).filter((text) => text !== "ok");
       const dangling =
@@ -131,7 +122,3 @@ export function countEvidenceReferences(db: Db): { files: number; bytes: number 
   }
   return { files, bytes };
 }
-
-/** Whether SQLite reports that a file is damaged or not a database. */
-const isDamage = (error: unknown): error is Error =>
-  error instanceof Error && /^SQLITE_(CORRUPT|NOTADB)/.test(String((error as { code?: unknown }).code));

@@ -231,6 +231,37 @@ test("refuses the database of a newer version with exit code 3 and does not chan
     lockDirectory(data).release();
   }));
 
+test("refuses a database with a trigger of somebody else with exit code 5 and does not change it", () =>
+  inDirectory(async (data) => {
+    await cli(["init", "--data", data, "--org", "acme", "--user", "ops"]);
+    look(data, (_, db) => db.exec("CREATE TRIGGER promote AFTER INSERT ON memberships BEGIN SELECT 1; END"));
+    const before = readFileSync(join(data, "assay.db"));
+    for (const command of [
+      ["serve", ...LISTEN],
+      ["dev", ...LISTEN],
+      ["user", "create", "eve"],
+      ["key", "list", "--user", "ops"],
+    ]) {
+      const { code, out, err } = await cli([...command, "--data", data]);
+      assert.equal(
+        { code, out, err },
+        {
+          code: 5,
+          out: "",
+          err:
+            "assay: the database is damaged: trigger promote was not created by this program\n" +
+            "assay: keep it as it is; assay help troubleshooting says what to do\n",
+        },
+        command.join(" "),
+      );
+    }
+    assert.ok(readFileSync(join(data, "assay.db")).equals(before));
+    const diagnosed = await cli(["doctor", "--data", data, ...LISTEN]);
+    assert.is(diagnosed.code, 1);
+    assert.match(diagnosed.out, /^FAIL {2}schema +trigger promote was not created by this program$/m);
+    lockDirectory(data).release();
+  }));
+
 test("explains an unavailable address and releases the data directory", () =>
   inDirectory(async (data) => {
     const other = createServer();

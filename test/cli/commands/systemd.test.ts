@@ -39,7 +39,7 @@ test("hardens the unit without breaking V8, and does not restart after permanent
     ExecStart: "/usr/local/bin/assay serve --data /var/lib/assay",
     ExecReload: "/bin/kill -HUP $MAINPID",
     Restart: "on-failure",
-    RestartPreventExitStatus: "2 3 4",
+    RestartPreventExitStatus: "2 3 4 5",
     TimeoutStopSec: "60",
     DynamicUser: "yes",
     StateDirectory: "assay",

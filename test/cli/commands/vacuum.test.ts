@@ -37,12 +37,13 @@ async function given(directory: string, { rows = 2000, old = false } = {}): Prom
     db.exec("VACUUM");
     assert.is(db.pragma("auto_vacuum", { simple: true }), 0);
   }
-  db.exec("CREATE TABLE filler (id INTEGER PRIMARY KEY, text TEXT)");
-  const insert = db.prepare("INSERT INTO filler (text) VALUES (?)");
+  // A table of another program that a start accepts.
+  db.exec("CREATE TABLE _litestream_filler (id INTEGER PRIMARY KEY, text TEXT)");
+  const insert = db.prepare("INSERT INTO _litestream_filler (text) VALUES (?)");
   db.transaction(() => {
     for (let row = 0; row < rows; row += 1) insert.run(`${row} `.repeat(500));
   })();
-  db.exec("DELETE FROM filler WHERE id % 10 > 0");
+  db.exec("DELETE FROM _litestream_filler WHERE id % 10 > 0");
   db.pragma("wal_checkpoint(TRUNCATE)");
   db.close();
   return data;
@@ -50,7 +51,7 @@ async function given(directory: string, { rows = 2000, old = false } = {}): Prom
 
 const vacuum = (data: string, ...words: string[]) => cli(["vacuum", "--data", data, ...words]);
 const sum = (data: string): unknown =>
-  look(data, (_, db) => db.prepare("SELECT count(*), sum(id), sum(length(text)) FROM filler").raw().get());
+  look(data, (_, db) => db.prepare("SELECT count(*), sum(id), sum(length(text)) FROM _litestream_filler").raw().get());
 
 for (const old of [false, true]) {
   test(`shrinks the file to its content${old ? " and enables incremental vacuum" : ""}`, () =>
