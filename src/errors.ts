@@ -95,12 +95,17 @@ export const forbidden = (internal?: unknown, message: string = ACCESS_MESSAGE):
 
 export const notFound = (message: string): AppError => new AppError("not_found", message);
 
-export const routeNotFound = (): AppError => new AppError("not_found", "The requested URL was not found on the server");
+/** @param hint what the caller probably meant; by default, where the API is described */
+export const routeNotFound = (hint = "the API is described at /api/v2/doc/ of this server"): AppError =>
+  new AppError("not_found", `The requested URL was not found on the server: ${hint}`);
 
-export const methodNotAllowed = (allow: readonly string[]): AppError =>
-  new AppError("method_not_allowed", "The method is not allowed for the requested URL", {
-    headers: { Allow: allow.join(", ") },
-  });
+/** @param hint what the caller probably meant; null without one */
+export const methodNotAllowed = (allow: readonly string[], hint: string | null = null): AppError =>
+  new AppError(
+    "method_not_allowed",
+    `The method is not allowed for the requested URL${hint === null ? "" : `: ${hint}`}`,
+    { headers: { Allow: allow.join(", ") } },
+  );
 
 export const conflict = (message = "The resource is being changed by another request. Please try again"): AppError =>
   new AppError("conflict", message);

@@ -36,8 +36,12 @@ export function readTemplateFile(bytes: Buffer): TemplateFile | DocumentRefusal 
   return template ? { text, parsedJson: JSON.stringify(template) } : refuseTemplate(problems);
 }
 
+/** Where the shape of a file is published, for problems of its shape. */
+const schemaHint = (problems: readonly { problem: string }[], hint: string): string =>
+  problems.some(({ problem }) => /^(?:Extra inputs|Field required)/.test(problem)) ? hint : "";
+
 const refuseTemplate = (problems: Parameters<typeof renderTemplateProblems>[0]): DocumentRefusal => ({
-  refusal: renderTemplateProblems(problems),
+  refusal: renderTemplateProblems(problems) + schemaHint(problems, "\nJSON Schema: /api/v2/schemas/flow-template/v1"),
   problems: listTemplateProblems(problems),
 });
 
@@ -53,6 +57,6 @@ export function readPolicyFile(bytes: Buffer): PolicyFile | DocumentRefusal {
 }
 
 const refusePolicy = (problems: Parameters<typeof renderDiagnostics>[0]): DocumentRefusal => ({
-  refusal: renderDiagnostics(problems),
+  refusal: renderDiagnostics(problems) + schemaHint(problems, "; JSON Schema: /api/v2/schemas/environment-policy/v1"),
   problems: listDiagnostics(problems),
 });

@@ -4,6 +4,7 @@ import { methodNotAllowed, routeNotFound } from "../errors.ts";
 import type { AnyOperation } from "./operation.ts";
 import { canAnswer } from "./overlapping-routes.ts";
 import { serveOperation } from "./pipeline.ts";
+import { describeAlternatives } from "./route-hints.ts";
 import { createRouteTable } from "./route-table.ts";
 import type { Membership, ServerContext } from "./server-context.ts";
 
@@ -61,7 +62,11 @@ export function mountOperations<Context, M extends Membership>(
     const found = find(ctx.method, ctx.path);
     if (found && "operation" in found)
       return serveOperation({ server, operation: found.operation, ctx: Object.assign(ctx, { params: found.params }) });
-    if (found) throw found.allowed.length === 0 ? routeNotFound() : methodNotAllowed([...found.allowed]);
+    if (found) {
+      const path = ctx.path.replace(API_PREFIX, "");
+      const hint = describeAlternatives(server.operations, ctx.method, path);
+      throw found.allowed.length === 0 ? routeNotFound(hint ?? undefined) : methodNotAllowed([...found.allowed], hint);
+    }
     if (ctx.path === "/api" || ctx.path.startsWith("/api/")) throw routeNotFound();
     return next();
   };

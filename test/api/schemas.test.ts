@@ -36,7 +36,7 @@ test("the policy schema is public, accepts valid policies and rejects invalid on
 test("no other version of the schemas exists", async () => {
   const { status, body } = await server.call("GET", "/schemas/flow-template/v2");
   assert.is(status, 404);
-  assert.equal(body, { message: "The requested URL was not found on the server" });
+  assert.equal(body, { message: "The requested URL was not found on the server: 'v2' is not one of v1" });
 });
 
 test.run();

@@ -16,7 +16,9 @@ test.before(async () => {
 });
 test.after(() => server.stop());
 
-const NOT_FOUND = { message: "The requested URL was not found on the server" };
+const NOT_FOUND = {
+  message: "The requested URL was not found on the server: the API is described at /api/v2/doc/ of this server",
+};
 const NOT_ALLOWED = { message: "The method is not allowed for the requested URL" };
 const refused = (errors: Record<string, string>) => ({ message: "Input payload validation failed", errors });
 

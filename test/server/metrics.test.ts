@@ -202,7 +202,13 @@ test("the separate listener serves metrics to every client, and nothing else", a
       const other = await fetch(url + path);
       assert.equal(
         { status: other.status, other: await other.json() },
-        { status: 404, other: { message: "The requested URL was not found on the server" } },
+        {
+          status: 404,
+          other: {
+            message:
+              "The requested URL was not found on the server" + ": the API is described at /api/v2/doc/ of this server",
+          },
+        },
         path,
       );
     }

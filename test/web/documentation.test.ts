@@ -14,7 +14,9 @@ test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
 
 const PAGE = "/api/v2/doc/";
-const NOT_FOUND = { message: "The requested URL was not found on the server" };
+const NOT_FOUND = {
+  message: "The requested URL was not found on the server" + ": the API is described at /api/v2/doc/ of this server",
+};
 
 /** Sends a raw request: nothing is decompressed, no redirect followed, no header added, `path` not normalized. */
 function raw(

@@ -52,7 +52,16 @@ test("a path that is no page, and a page for a client that is no browser, answer
     [`/${at.org}/flows`, "application/json"],
   ] as const) {
     const { status, text } = await createBrowser(server.url).get(path, { Accept: accept });
-    assert.equal([status, JSON.parse(text)], [404, { message: "The requested URL was not found on the server" }]);
+    assert.equal(
+      [status, JSON.parse(text)],
+      [
+        404,
+        {
+          message:
+            "The requested URL was not found on the server" + ": the API is described at /api/v2/doc/ of this server",
+        },
+      ],
+    );
   }
 });
 

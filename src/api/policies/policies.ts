@@ -5,6 +5,7 @@
 import { Type } from "typebox";
 import { POLICY_NAME } from "../../domain/names.ts";
 import type { ControlReference } from "../../domain/policy/ast.ts";
+import { SCHEMA_URL } from "../../domain/policy/schema.ts";
 import { listDiagnostics, renderDiagnostics } from "../../domain/policy/diagnostics.ts";
 import { findMissingControls } from "../../domain/policy/missing-controls.ts";
 import { isObject, readStoredJsonOrNull } from "../../domain/stored-json.ts";
@@ -209,7 +210,7 @@ export const putPolicy = operation({
     params: { org: "acme" },
     body: { name: "production", description: "What may run in production", comment: "Require a test report" },
     file: [
-      "_schema: https://assay.example.com/schemas/policy/environment/v1",
+      `_schema: ${SCHEMA_URL}`,
       "artifacts:",
       "  provenance:",
       "    required: true",

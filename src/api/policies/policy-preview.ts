@@ -13,6 +13,7 @@ import type { OperationContext } from "../context.ts";
 import { documentLane } from "../flows/flows.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
+import { SCHEMA_URL } from "../../domain/policy/schema.ts";
 import { MAX_PREVIEWED_CHARS, TextProblem, checkText } from "../uploads.ts";
 import { requireControls } from "./policies.ts";
 
@@ -146,13 +147,7 @@ export const previewPolicy = operation({
   example: {
     params: { org: "acme" },
     body: {
-      policy_yaml: [
-        "_schema: https://assay.example.com/schemas/policy/environment/v1",
-        "artifacts:",
-        "  provenance:",
-        "    required: true",
-        "",
-      ].join("\n"),
+      policy_yaml: [`_schema: ${SCHEMA_URL}`, "artifacts:", "  provenance:", "    required: true", ""].join("\n"),
     },
   },
   async prepare(context, { body }): Promise<Previewed> {

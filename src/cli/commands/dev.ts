@@ -18,6 +18,7 @@ import { createOperatorChanges } from "../operator-changes.ts";
 import { announceAddresses, applyPlanFile, runServer } from "./serve.ts";
 import type { Announcement } from "./serve.ts";
 import { newSecret } from "../../clock.ts";
+import { SCHEMA_URL } from "../../domain/policy/schema.ts";
 
 const ORGANIZATION = "acme";
 const USER = "dev";
@@ -145,7 +146,7 @@ trail:
           type: generic
 END
 cat >"$work/policy.yml" <<'END'
-_schema: https://assay.example.com/schemas/policy/v1
+_schema: ${SCHEMA_URL}
 artifacts:
   provenance:
     required: true

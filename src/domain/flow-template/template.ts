@@ -8,7 +8,7 @@ import type { FileProblem } from "../policy/diagnostics.ts";
 import { excerpt } from "../text/excerpt.ts";
 import { ATTESTATION_NAME, matches, MAX_NAME_CHARS, REFERENCE_NAME } from "../names.ts";
 import { compareByPosition } from "../text/source-position.ts";
-import { isNullNode, readYaml, describeNode } from "../text/yaml.ts";
+import { isNullNode, readYaml, describeNode, describeUnknownKey } from "../text/yaml.ts";
 import type { SourcePosition } from "../text/source-position.ts";
 import type { YamlLimits, YamlProblem, YamlText } from "../text/yaml.ts";
 
@@ -244,7 +244,7 @@ function readMap(walk: Walk, at: Located, known: readonly string[]): Map<string,
     const atKey = { node: key, path };
     if (seen.has(name)) report(walk, atKey, "Key is given more than once");
     else if (known.includes(name)) entries.set(name, { key, value });
-    else report(walk, atKey, `Extra inputs are not permitted [input: ${describeNode(resolve(value))}]`);
+    else report(walk, atKey, describeUnknownKey(name, resolve(value), known));
     seen.add(name);
   }
   return entries;

@@ -7,7 +7,7 @@ import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import type { Node, Scalar, YAMLMap } from "yaml";
 import { excerpt } from "../text/excerpt.ts";
 import { MAX_NAME_CHARS } from "../names.ts";
-import { isNullNode, describeNode } from "../text/yaml.ts";
+import { isNullNode, describeKey, describeNode, describeUnknownKey } from "../text/yaml.ts";
 import type { YamlText } from "../text/yaml.ts";
 import type { AttestationRule, BooleanRule, ControlReference, Expression, PolicyDocument } from "./ast.ts";
 import type { Diagnostic } from "./diagnostics.ts";
@@ -20,6 +20,7 @@ import {
   MAX_RULES,
   MAX_TYPE_CHARS,
   SCHEMA_PATTERN,
+  SCHEMA_URL,
 } from "./schema.ts";
 
 /**
@@ -88,8 +89,8 @@ function reportType(walk: Walk, value: Value, expected: string): null {
 }
 
 /** Reports a missing key, unless the text has a syntax error: the key may follow it. */
-function reportMissing(walk: Walk, at: { at: number; path: string }): null {
-  if (walk.source.brokenAt === null) reportAt(walk, at, "Field required");
+function reportMissing(walk: Walk, at: { at: number; path: string }, hint = ""): null {
+  if (walk.source.brokenAt === null) reportAt(walk, at, `Field required${hint}`);
   return null;
 }
 
@@ -101,11 +102,11 @@ function readFields<K extends string>(walk: Walk, value: Value, known: readonly 
   for (const pair of (value.node as YAMLMap<Node, Node | null>).items) {
     const key = source.resolve(pair.key);
     const name = isScalar(key) && typeof key.value === "string" ? key.value : null;
-    const atKey = { at: pair.key?.range?.[0] ?? value.at, path: join(value.path, describeNode(key)) };
+    const atKey = { at: pair.key?.range?.[0] ?? value.at, path: join(value.path, describeKey(key)) };
     const field = known[name === null ? -1 : (known as readonly string[]).indexOf(name)];
     if (field === undefined) {
-      const input = describeNode(pair.value && source.resolve(pair.value));
-      reportAt(walk, atKey, `Extra inputs are not permitted [input: ${input}]`);
+      const child = pair.value && source.resolve(pair.value);
+      reportAt(walk, atKey, describeUnknownKey(describeKey(key), child, known));
     } else if (Object.hasOwn(fields, field)) reportAt(walk, atKey, "the key is given more than once");
     else fields[field] = resolveValue(walk, pair.value, atKey);
   }
@@ -209,7 +210,8 @@ function readControl(walk: Walk, value: Value | undefined, type: string | null):
 }
 
 function checkSchema(walk: Walk, value: Value | undefined, rootAt: number): void {
-  if (value === undefined) return void reportMissing(walk, { at: rootAt, path: "_schema" });
+  if (value === undefined)
+    return void reportMissing(walk, { at: rootAt, path: "_schema" }, `: begin with _schema: ${SCHEMA_URL}`);
   const schema = readText(walk, value, MAX_SCHEMA_CHARS);
   if (schema === null || SCHEMA.test(schema)) return;
   reportAt(walk, value, `the schema is not supported; its path must end in /v1 [input: ${excerpt(schema)}]`);

@@ -23,6 +23,9 @@ export const CUSTOM_TYPE_PATTERN = "^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$";
 /** A URL or path whose path part ends in /v1; host and the rest of the path are arbitrary (semantics 5.1). */
 export const SCHEMA_PATTERN = "^(?![A-Za-z][A-Za-z0-9+.\\-]*:\\/\\/[^\\/?#]*(?:[?#]|$))[^?#]*\\/v1(?:[?#]|$)";
 
+/** The `_schema` of examples. Only the end of its path counts; the server does not read it. */
+export const SCHEMA_URL = "https://assay.example.com/schemas/policy/environment/v1";
+
 /** Longest type that a rule may name, in UTF-16 code units. */
 export const MAX_TYPE_CHARS = "custom:".length + MAX_NAME_CHARS;
 

@@ -10,6 +10,7 @@
 import { Composer, isAlias, isMap, isNode, isPair, isScalar, isSeq, Lexer, Parser, visit } from "yaml";
 import type { Alias, CST, Document, Node, Scalar } from "yaml";
 import { formatCodePoint, truncate, excerpt } from "./excerpt.ts";
+import { findNearestNames } from "./near-names.ts";
 import { compareByPosition, createPositionIndex, findContent, isSpace } from "./source-position.ts";
 import type { LineRange, SourcePosition } from "./source-position.ts";
 
@@ -131,13 +132,33 @@ export function readYaml(text: string, { limits, plain = false }: YamlOptions): 
   return source;
 }
 
-/** A value as it was written, in one short line; only the kind of lists and mappings, which may be long. */
+/**
+ * A value as it was written, in one short line: a text in quotes where quotes make it one, so that `"true"` does not
+ * read as true. Of lists and mappings, which may be long, only the kind.
+ */
 export function describeNode(node: unknown): string {
   if (isMap(node)) return "{...}";
   if (isAlias(node)) return `*${excerpt(node.source)}, an alias without anchor`;
-  if (isScalar(node))
-    return excerpt(typeof node.value === "string" ? node.value : (node.source ?? String(node.value)) || "null");
+  if (isScalar(node)) {
+    const text = excerpt(typeof node.value === "string" ? node.value : (node.source ?? String(node.value)) || "null");
+    return node.type === "QUOTE_DOUBLE" || node.type === "QUOTE_SINGLE" ? `"${text}"` : text;
+  }
   return isNode(node) ? "[...]" : "null";
+}
+
+/** A key in one short line. */
+export const describeKey = (node: unknown): string =>
+  isScalar(node) ? excerpt(String(node.value)) : describeNode(node);
+
+/**
+ * The problem of a key that a mapping must not have.
+ * @param key as it was written @param value its value, resolved @param known the keys that the mapping may have
+ */
+export function describeUnknownKey(key: string, value: unknown, known: readonly string[]): string {
+  if (key === "<<") return "merge keys (<<) are not supported: write the keys of the other mapping here";
+  const near = findNearestNames(key, known);
+  const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : `possible keys: ${known.join(", ")}`;
+  return `Extra inputs are not permitted [input: ${describeNode(value)}]; ${hint}`;
 }
 
 /** Whether a value is null or absent. */

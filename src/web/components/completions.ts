@@ -4,6 +4,7 @@ import { getFlows } from "../../api/flows/flows.ts";
 import { listControls } from "../../api/policies/controls.ts";
 import { TEMPLATE_SCHEMA } from "../../domain/flow-template/template.ts";
 import { ATTESTATION_TYPES, POLICY_SCHEMA } from "../../domain/policy/schema.ts";
+import { SCHEMA_URL } from "../../domain/policy/schema.ts";
 import type { Visit } from "../page/page.ts";
 import type { Completions } from "./editor.ts";
 import { schemaKeys } from "./schema-keys.ts";
@@ -21,7 +22,7 @@ export async function policyCompletions(visit: Visit): Promise<Completions> {
   return {
     keys: schemaKeys(POLICY_SCHEMA),
     values: {
-      _schema: ["https://assay.example.com/schemas/policy/environment/v1"],
+      _schema: [SCHEMA_URL],
       type: await typeNames(visit),
       for_control: controls.map(({ identifier }) => identifier),
       required: SWITCH,

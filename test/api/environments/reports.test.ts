@@ -345,10 +345,18 @@ test("refuses unknown, archived and foreign environments", async () => {
 test("matches the spelling of types exactly", async () => {
   const at = server.given.org();
   const name = environment(at, "K8S");
-  for (const type of ["k8s", "logical", "Lambda", "cloud_run"])
+  const types = ["ECS", "K8S", "S3", "azure-apps", "cloud-run", "docker", "lambda", "server"];
+  for (const [type, near] of [
+    ["k8s", "K8S"],
+    ["logical", null],
+    ["Lambda", "lambda"],
+    ["cloud_run", "cloud-run"],
+  ] as const) {
+    const known = [...(near === null ? [] : [near]), ...types.filter((other) => other !== near)].join(", ");
     await assertRefused(() => put(at, name, type, { artifacts: [] }), 404, {
-      message: "The requested URL was not found on the server",
+      message: `The requested URL was not found on the server: '${type}' is not one of ${known}`,
     });
+  }
 });
 
 test("accepts reports from snapshotters, but not from readers and outsiders", async () => {

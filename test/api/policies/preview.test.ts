@@ -80,7 +80,7 @@ test("an invalid text is answered with each mistake at its line, as an upload is
         line: 3,
         column: 3,
         path: "artifacts.provenence",
-        message: "Extra inputs are not permitted [input: {...}]",
+        message: "Extra inputs are not permitted [input: {...}]; did you mean provenance?",
       },
       { line: 5, column: 18, path: "artifacts.attestations.0.type", message: "Field required" },
       {
@@ -105,9 +105,12 @@ test("an invalid text is answered with each mistake at its line, as an upload is
   assert.equal(refused.body, {
     message: "Input payload validation failed",
     errors: {
-      policy_file: (answer.body.problems as Problem[])
-        .map(({ line, column, path, message }) => `line ${line}, column ${column}: ${path}: ${message}`)
-        .join("; "),
+      policy_file: [
+        ...(answer.body.problems as Problem[]).map(
+          ({ line, column, path, message }) => `line ${line}, column ${column}: ${path}: ${message}`,
+        ),
+        "JSON Schema: /api/v2/schemas/environment-policy/v1",
+      ].join("; "),
     },
   });
   assert.equal(rows(), before);

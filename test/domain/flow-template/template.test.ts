@@ -22,6 +22,7 @@ const trailOf = (attestations: unknown[], artifacts: unknown[] = []): unknown =>
   version: 1,
   trail: { attestations, artifacts },
 });
+const MERGE_KEYS = "merge keys (<<) are not supported: write the keys of the other mapping here";
 const refusal = (...problems: string[]): string =>
   [`${problems.length} validation errors for Template`, ...problems].join("\n");
 
@@ -95,11 +96,14 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   ["# only this", refusal("template_file\n  Input should be a valid object [input: null] (line 1, column 1)")],
   ["[a]", refusal("template_file\n  Input should be a valid object [input: [...]] (line 1, column 1)")],
   ["some text", refusal("template_file\n  Input should be a valid object [input: some text] (line 1, column 1)")],
-  ["trial: {}", refusal("trial\n  Extra inputs are not permitted [input: {...}] (line 1, column 1)")],
-  ["<<: {version: 1}", refusal("<<\n  Extra inputs are not permitted [input: {...}] (line 1, column 1)")],
+  [
+    "trial: {}",
+    refusal("trial\n  Extra inputs are not permitted [input: {...}]; did you mean trail? (line 1, column 1)"),
+  ],
+  ["<<: {version: 1}", refusal(`<<\n  ${MERGE_KEYS} (line 1, column 1)`)],
   // the version
   ["version: 2", refusal("version\n  Input should be 1 [input: 2] (line 1, column 10)")],
-  ["version: '1'", refusal("version\n  Input should be 1 [input: 1] (line 1, column 10)")],
+  ["version: '1'", refusal('version\n  Input should be 1 [input: "1"] (line 1, column 10)')],
   ["version: 1.5", refusal("version\n  Input should be 1 [input: 1.5] (line 1, column 10)")],
   ["version: true", refusal("version\n  Input should be 1 [input: true] (line 1, column 10)")],
   ["version:", refusal("version\n  Input should be 1 [input: null] (line 1, column 9)")],
@@ -116,7 +120,10 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   ],
   [
     "trail: {attestation: []}",
-    refusal("trail.attestation\n  Extra inputs are not permitted [input: [...]] (line 1, column 9)"),
+    refusal(
+      "trail.attestation\n  Extra inputs are not permitted [input: [...]]" +
+        "; did you mean attestations? (line 1, column 9)",
+    ),
   ],
   // attestations
   [
@@ -179,13 +186,19 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   ],
   [
     "trail: {attestations: [{name: a, type: snyk, x: 1}]}",
-    refusal("trail.attestations.0.x\n  Extra inputs are not permitted [input: 1] (line 1, column 46)"),
+    refusal(
+      "trail.attestations.0.x\n  Extra inputs are not permitted [input: 1]" +
+        "; possible keys: name, type (line 1, column 46)",
+    ),
   ],
   // artifacts
   ["trail: {artifacts: [{attestations: []}]}", refusal("trail.artifacts.0.name\n  Field required (line 1, column 21)")],
   [
     "trail: {artifacts: [{name: x, type: snyk}]}",
-    refusal("trail.artifacts.0.type\n  Extra inputs are not permitted [input: snyk] (line 1, column 31)"),
+    refusal(
+      "trail.artifacts.0.type\n  Extra inputs are not permitted [input: snyk]" +
+        "; possible keys: name, attestations (line 1, column 31)",
+    ),
   ],
   [
     "trail: {artifacts: [{name: x, attestations: [{name: a, type: b}]}]}",
@@ -307,7 +320,8 @@ trail:
       "trail.attestations.2.type\n  Input should be a valid string [input: 3] (line 8, column 22)",
       "trail.attestations.3\n  Input should be a valid object [input: 5] (line 9, column 5)",
       "trail.artifacts\n  Input should be a valid list [input: {...}] (line 10, column 14)",
-      "trail.zzz\n  Extra inputs are not permitted [input: 1] (line 11, column 3)",
+      "trail.zzz\n  Extra inputs are not permitted [input: 1]" +
+        "; possible keys: attestations, artifacts (line 11, column 3)",
     ),
   );
 });

@@ -3,6 +3,7 @@ import * as assert from "uvu/assert";
 import { renderDiagnostics } from "../../../src/domain/policy/diagnostics.ts";
 import { controlReferencesOf, parsePolicy, dumpPolicy } from "../../../src/domain/policy/document.ts";
 import type { PolicyDocument } from "../../../src/domain/policy/document.ts";
+import { SCHEMA_URL } from "../../../src/domain/policy/schema.ts";
 
 const S = "_schema: https://example.com/schemas/policy/v1\n";
 
@@ -156,7 +157,7 @@ const REFUSED: [what: string, text: string, problems: string[]][] = [
   ["a text", "hello", ["1:1 : Input should be a valid mapping [input: hello]"]],
   ["two documents", `${S}---\n${S}`, ["2:1 : the file must hold one YAML document, not several"]],
   ["a second, empty document", `${S}---\n`, ["2:1 : the file must hold one YAML document, not several"]],
-  ["no _schema", "artifacts: {}", ["1:1 _schema: Field required"]],
+  ["no _schema", "artifacts: {}", [`1:1 _schema: Field required: begin with _schema: ${SCHEMA_URL}`]],
   ["_schema null", "_schema:", ["1:9 _schema: Input should be a valid string [input: null]"]],
   ["_schema a number", "_schema: 1", ["1:10 _schema: Input should be a valid string [input: 1]"]],
   ["_schema empty", '_schema: ""', ["1:10 _schema: String should have at least 1 character [input: ]"]],
@@ -188,32 +189,39 @@ artifacts:
     - {type: junit, nam: x}
 `,
     [
-      "2:1 x: Extra inputs are not permitted [input: 1]",
-      "4:3 artifacts.y: Extra inputs are not permitted [input: [...]]",
-      "5:3 artifacts.trail_compliance: Extra inputs are not permitted [input: {...}]",
-      "6:16 artifacts.provenance.requiered: Extra inputs are not permitted [input: true]",
-      "6:57 artifacts.provenance.exceptions.0.unless: Extra inputs are not permitted [input: true]",
-      "7:22 artifacts.trail-compliance.z: Extra inputs are not permitted [input: ~]",
-      "9:21 artifacts.attestations.0.nam: Extra inputs are not permitted [input: x]",
+      "2:1 x: Extra inputs are not permitted [input: 1]; possible keys: _schema, artifacts",
+      "4:3 artifacts.y: Extra inputs are not permitted [input: [...]]" +
+        "; possible keys: provenance, trail-compliance, attestations",
+      "5:3 artifacts.trail_compliance: Extra inputs are not permitted [input: {...}]; did you mean trail-compliance?",
+      "6:16 artifacts.provenance.requiered: Extra inputs are not permitted [input: true]; did you mean required?",
+      '6:57 artifacts.provenance.exceptions.0.unless: Extra inputs are not permitted [input: "true"]' +
+        "; possible keys: if",
+      "7:22 artifacts.trail-compliance.z: Extra inputs are not permitted [input: ~]" +
+        "; possible keys: required, exceptions",
+      "9:21 artifacts.attestations.0.nam: Extra inputs are not permitted [input: x]; did you mean name?",
     ],
   ],
   [
     "keys that are no texts",
     `${S}1: a\ntrue: b\n? [c]\n: d\n: e\n`,
     [
-      "2:1 1: Extra inputs are not permitted [input: a]",
-      "3:1 true: Extra inputs are not permitted [input: b]",
-      "4:3 [...]: Extra inputs are not permitted [input: d]",
-      "6:1 null: Extra inputs are not permitted [input: e]",
+      "2:1 1: Extra inputs are not permitted [input: a]; possible keys: _schema, artifacts",
+      "3:1 true: Extra inputs are not permitted [input: b]; possible keys: _schema, artifacts",
+      "4:3 [...]: Extra inputs are not permitted [input: d]; possible keys: _schema, artifacts",
+      "6:1 null: Extra inputs are not permitted [input: e]; possible keys: _schema, artifacts",
     ],
   ],
-  ["merge keys", `${S}<<: {artifacts: {}}`, ["2:1 <<: Extra inputs are not permitted [input: {...}]"]],
+  [
+    "merge keys",
+    `${S}<<: {artifacts: {}}`,
+    ["2:1 <<: merge keys (<<) are not supported: write the keys of the other mapping here"],
+  ],
   [
     "keys named like object members",
     `${S}__proto__: {}\nconstructor: 1\n`,
     [
-      "2:1 __proto__: Extra inputs are not permitted [input: {...}]",
-      "3:1 constructor: Extra inputs are not permitted [input: 1]",
+      "2:1 __proto__: Extra inputs are not permitted [input: {...}]; possible keys: _schema, artifacts",
+      "3:1 constructor: Extra inputs are not permitted [input: 1]; possible keys: _schema, artifacts",
     ],
   ],
   [
@@ -249,7 +257,7 @@ artifacts:
     `${S}artifacts:\n  provenance: {exceptions: [null, "true"]}\n  attestations: [junit, ]\n`,
     [
       "3:29 artifacts.provenance.exceptions.0: Input should be a valid mapping [input: null]",
-      "3:35 artifacts.provenance.exceptions.1: Input should be a valid mapping [input: true]",
+      '3:35 artifacts.provenance.exceptions.1: Input should be a valid mapping [input: "true"]',
       "4:18 artifacts.attestations.0: Input should be a valid mapping [input: junit]",
     ],
   ],
@@ -259,7 +267,7 @@ artifacts:
       `attestations:\n  - {type: junit, must_be_compliant: 1}\n  - {type: junit, must_be_compliant: null}\n`,
     [
       "3:26 artifacts.provenance.required: Input should be a valid boolean, true or false [input: yes]",
-      "4:32 artifacts.trail-compliance.required: Input should be a valid boolean, true or false [input: true]",
+      '4:32 artifacts.trail-compliance.required: Input should be a valid boolean, true or false [input: "true"]',
       "6:38 artifacts.attestations.0.must_be_compliant: Input should be a valid boolean, true or false [input: 1]",
       "7:38 artifacts.attestations.1.must_be_compliant: Input should be a valid boolean, true or false [input: null]",
     ],
@@ -340,7 +348,10 @@ artifacts:
   [
     "exceptions in an attestation rule",
     `${S}artifacts:\n  attestations:\n  - type: junit\n    exceptions: []\n`,
-    ["5:5 artifacts.attestations.0.exceptions: Extra inputs are not permitted [input: [...]]"],
+    [
+      "5:5 artifacts.attestations.0.exceptions: Extra inputs are not permitted [input: [...]]" +
+        "; possible keys: if, name, type, must_be_compliant, for_control",
+    ],
   ],
   [
     "conditions that are no texts",
@@ -365,13 +376,16 @@ artifacts:
   [
     "an alias that holds itself",
     `${S}artifacts:\n  provenance: &p {exceptions: [*p]}\n`,
-    ["3:19 artifacts.provenance.exceptions.0.exceptions: Extra inputs are not permitted [input: [...]]"],
+    [
+      "3:19 artifacts.provenance.exceptions.0.exceptions: Extra inputs are not permitted [input: [...]]" +
+        "; possible keys: if",
+    ],
   ],
   [
     "characters that YAML has not",
     `${S}x\u0000: "\ud800"\n`,
     [
-      "2:1 x\\u0000: Extra inputs are not permitted [input: \\ud800]",
+      '2:1 x\\u0000: Extra inputs are not permitted [input: "\\ud800"]; possible keys: _schema, artifacts',
       "2:2 : the character U+0000 is not allowed in YAML",
       "2:6 : the character U+D800 is not allowed in YAML",
     ],
@@ -469,7 +483,7 @@ for (const [what, marked] of MARKED) {
 }
 
 places("counts stripped comments as lines, and a byte order mark as no column", () => {
-  assert.equal(refused("\ufeffartifacts: {}"), ["1:1 _schema: Field required"]);
+  assert.equal(refused("\ufeffartifacts: {}"), [`1:1 _schema: Field required: begin with _schema: ${SCHEMA_URL}`]);
   assert.equal(refused("\ufeff# one\r\n\r\n  # three\n_schema: v1\n# five\n"), [
     "4:10 _schema: the schema is not supported; its path must end in /v1 [input: v1]",
   ]);

@@ -121,14 +121,14 @@ for (const [what, key, path, status, body] of [
     () => at.key,
     () => "/nowhere",
     404,
-    { message: "The requested URL was not found on the server" },
+    { message: "The requested URL was not found on the server: the API is described at /api/v2/doc/ of this server" },
   ],
   [
     "with another method",
     () => at.key,
     () => `/flows/${at.org}/flow/archive/`,
     404,
-    { message: "The requested URL was not found on the server" },
+    { message: "The requested URL was not found on the server: the API is described at /api/v2/doc/ of this server" },
   ],
 ] as [string, () => string | null, () => string, number, unknown][])
   test(`a client that expects 100 Continue, ${what}, is refused before it sends the body`, async () => {

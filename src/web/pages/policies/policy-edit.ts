@@ -13,6 +13,7 @@ import type { Html } from "../../html.ts";
 import type { Fields } from "../../page/fields.ts";
 import type { Visit } from "../../page/page.ts";
 import { latestOf } from "./policy-data.ts";
+import { SCHEMA_URL } from "../../../domain/policy/schema.ts";
 import type { Policy } from "./policy-data.ts";
 import { impact, noImpact } from "./policy-impact.ts";
 import type { PreviewAnswer } from "./policy-impact.ts";
@@ -87,7 +88,7 @@ function noteFields(visit: Visit, policy: Policy): Html {
 }
 
 /** A policy to begin with. */
-export const EXAMPLE_POLICY = `_schema: https://assay.example.com/schemas/policy/environment/v1
+export const EXAMPLE_POLICY = `_schema: ${SCHEMA_URL}
 artifacts:
   provenance:
     required: true
