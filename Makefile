@@ -63,7 +63,7 @@ fixture: | $(INSTALLED) ## save a database of this schema for upgrade tests, at 
 fuzz: | $(INSTALLED) ## send ten times as many generated requests as the suite does; SEED=n selects others
 	@RUNS=10 $(NODE) test/run.ts '^(api/bad-input|whole/properties)\.'
 
-fuzz-forms: | $(INSTALLED) ## compare the two ways to read a form on a million drawn forms; SEED=n, COUNT=n
+fuzz-forms: | $(INSTALLED) ## compare the two ways to read a form on a million drawn forms, each of which is answered; SEED=n, COUNT=n
 	@$(NODE) test/http/body/fuzz-forms.ts
 
 # Nothing acknowledged may be lost, and no attack may hold up the server or exhaust its memory.

@@ -8,35 +8,72 @@ export const countReplacements = (text: string): number =>
 
 export type PartScan = ReturnType<typeof createPartScan>;
 
+const HEADER_END = Buffer.from("\r\n\r\n");
+
 /**
- * Follows the parts of a body: how many delimiters have passed, and how often a byte sequence occurs in each part. The
- * sequence and the delimiter have no bytes in common.
+ * Follows the parts of a body: how many delimiters have passed, how often a byte sequence occurs in each part, and
+ * whether the header of each part has ended. The sequence and the delimiter have no bytes in common.
  */
 export function createPartScan(delimiter: Buffer, sequence: Buffer) {
   /** By part; the first entry is what precedes all parts. */
   const occurrences = [0];
+  /** Whether the header of the part at hand has ended; there is none in what precedes all parts. */
+  let isHeaderOver = true;
+  /** The first two bytes behind the latest delimiter, empty until both are there: the closing one is followed by --. */
+  let lead = "--";
   // The first delimiter has no line break before it.
   let rest = Buffer.from("\r\n");
   return {
-    add(chunk: Buffer): void {
+    /** @returns the number of a part, from 1, whose header did not end before the next delimiter; null for none */
+    add(chunk: Buffer): number | null {
       const bytes = Buffer.concat([rest, chunk]);
+      const [nextDelimiter, nextSequence, nextHeaderEnd] = [delimiter, sequence, HEADER_END].map((what) =>
+        searcher(bytes, what),
+      ) as [Search, Search, Search];
+      let unfinished: number | null = null;
       let at = 0;
-      for (let [end, found] = next(bytes, at); end >= 0 || found >= 0; [end, found] = next(bytes, at)) {
-        const isSequence = end < 0 || (found >= 0 && found < end);
+      for (;;) {
+        if (lead === "" && bytes.length - at >= 2) lead = bytes.toString("latin1", at, at + 2);
+        const end = nextDelimiter(at);
+        const found = nextSequence(at);
+        const isSequence = found >= 0 && (end < 0 || found < end);
+        const stop = isSequence ? found : end;
+        if (!isHeaderOver) isHeaderOver = isOver(nextHeaderEnd(at), stop, bytes.length);
+        if (stop < 0) break;
         if (isSequence) occurrences[occurrences.length - 1] = (occurrences.at(-1) ?? 0) + 1;
-        else occurrences.push(0);
-        at = isSequence ? found + sequence.length : end + delimiter.length;
+        else {
+          if (!isHeaderOver && lead !== "--") unfinished ??= occurrences.length - 1;
+          occurrences.push(0);
+          isHeaderOver = false;
+          lead = "";
+        }
+        at = stop + (isSequence ? sequence : delimiter).length;
       }
-      rest = Buffer.from(bytes.subarray(Math.max(at, bytes.length - delimiter.length + 1)));
+      rest = Buffer.from(bytes.subarray(Math.max(at, bytes.length - delimiter.length - 1)));
+      return unfinished;
     },
     delimiters: (): number => occurrences.length - 1,
     /** How often the sequence occurs in a part; 1 is the first one. */
     occurrencesIn: (part: number): number => occurrences[part] ?? 0,
   };
 
-  function next(bytes: Buffer, at: number): [delimiter: number, sequence: number] {
-    return [bytes.indexOf(delimiter, at), bytes.indexOf(sequence, at)];
+  /**
+   * Whether a header is over, which ends with the empty line at `found` (-1: there is none).
+   * @param stop where the next delimiter or sequence starts; -1: neither has arrived, and the line break of the empty
+   *   line may turn out to belong to a delimiter
+   */
+  function isOver(found: number, stop: number, arrived: number): boolean {
+    if (found < 0) return false;
+    return stop < 0 ? found + 2 + delimiter.length <= arrived : found + HEADER_END.length <= stop;
   }
+}
+
+type Search = (at: number) => number;
+
+/** Finds the next occurrence at or behind a position that only grows; looks at each byte once. -1: there is none. */
+function searcher(bytes: Buffer, what: Buffer): Search {
+  let found: number | null = null;
+  return (at) => (found = found === null || (found >= 0 && found < at) ? bytes.indexOf(what, at) : found);
 }
 
 const MEDIA_TYPE = /[!#$%&'*+.^_`|~0-9a-z-]+\/[!#$%&'*+.^_`|~0-9a-z-]+/iy;

@@ -366,6 +366,7 @@ const post = (
 };
 const JSON_PART = field("data_json", VALID_JSON);
 const broken = (why: string) => ({ message: `The multipart form is broken: ${why}` });
+const endless = (place: string) => broken(`it ends without its closing boundary, ${place}`);
 const FILE_OVER = { message: "File size exceeds the 195.3KB limit" };
 
 for (const transfer of TRANSFERS)
@@ -439,7 +440,7 @@ for (const transfer of TRANSFERS)
         "another boundary",
         [JSON_PART, CLOSING],
         400,
-        broken("Unexpected end of form"),
+        endless("before the end of its first part"),
         { "Content-Type": "multipart/form-data; boundary=other" },
       ],
       [
@@ -450,39 +451,39 @@ for (const transfer of TRANSFERS)
         { "Content-Type": `multipart/form-data; boundary=${"-".repeat(5000)}` },
       ],
       ["no part at all", [CLOSING], 400, refused({ data_json: "Field required" })],
-      ["nothing", [], 400, broken("Unexpected end of form")],
-      ["no closing boundary", [JSON_PART], 400, broken("Unexpected end of form")],
-      ["an end within the JSON", [JSON_PART.subarray(0, -30)], 400, broken("Unexpected end of form")],
+      ["nothing", [], 400, endless("before the end of its first part")],
+      ["no closing boundary", [JSON_PART], 400, endless("before the end of its first part")],
+      ["an end within the JSON", [JSON_PART.subarray(0, -30)], 400, endless("before the end of its first part")],
       [
         "an end within the part headers",
         [JSON_PART, file("attachment_file", "a", "x").subarray(0, 60)],
         400,
-        broken("Unexpected end of form"),
+        endless("in or after the part 'data_json'"),
       ],
       [
         "an end within the file",
         [JSON_PART, file("attachment_file", "a", "x".repeat(150_000)).subarray(0, 140_000)],
         400,
-        broken("Unexpected end of form"),
+        endless("in or after the part 'attachment_file'"),
       ],
       [
         "garbage in the part headers, under a boundary beside another parameter that looks like one",
         [`--${BOUNDARY}\r\nno header\r\n\r\nx\r\n`, JSON_PART, CLOSING],
         400,
-        broken("Malformed part header"),
+        broken("the header of its first part is malformed"),
         { "Content-Type": `multipart/form-data; x="; boundary=c"; boundary=${BOUNDARY}` },
       ],
       [
         "garbage in the part headers",
         [`--${BOUNDARY}\r\n\x00\x01 nonsense\r\n\r\nx\r\n`, CLOSING],
         400,
-        broken("Malformed part header"),
+        broken("the header of its first part is malformed"),
       ],
       [
         "endless part headers",
         [`--${BOUNDARY}\r\nX: ${"a".repeat(20_000)}\r\n\r\nx\r\n`, CLOSING],
         400,
-        broken("Malformed part header"),
+        broken("the header of its first part is malformed"),
       ],
       ["the JSON missing", [file("attachment_file", "a", "x"), CLOSING], 400, refused({ data_json: "Field required" })],
       [

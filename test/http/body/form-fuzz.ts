@@ -4,7 +4,9 @@
  */
 import * as assert from "uvu/assert";
 import { hash } from "node:crypto";
+import { EventEmitter } from "node:events";
 import { Readable } from "node:stream";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type Koa from "koa";
 import { AppError } from "../../../src/errors.ts";
 import { readForm } from "../../../src/http/body/multipart.ts";
@@ -139,6 +141,21 @@ const OTHER_LINES = [
   "X: a\nb",
   "X: --b",
 ];
+/** Parts without anything but a header that is malformed, or does not end. */
+const BARE_HEADERS = [
+  "",
+  "--",
+  "-",
+  "\r",
+  "no colon",
+  "no colon\r\n\r\n",
+  ": y\r\n\r\nx\r\n",
+  "\r\n",
+  "X: y",
+  "X: y\r\n",
+  'Content-Disposition: form-data; name="file"; filename="a"\r\n',
+  "Content-Disposition: form-data; name=data_json",
+];
 const LINE_ENDS = ["\r\n", "\n", "\r", "\r\n ", " \r\n", "", "\r\r\n", "\r\n\r\n"];
 
 const bytesOf = (text: string | Buffer): Buffer => (typeof text === "string" ? Buffer.from(text) : text);
@@ -160,6 +177,7 @@ function dispositionOf(draw: Draw, name: string, filename: string | null): strin
 }
 
 function partOf(draw: Draw, { kind, boundary }: { kind: "json" | "file"; boundary: string }): Buffer {
+  if (draw(40) === 0) return bytesOf(`--${boundary}\r\n${pick(draw, BARE_HEADERS)}`);
   const asFile = kind === "file" ? draw(30) > 0 : draw(15) === 0;
   const name = draw(40) > 0 ? (kind === "json" ? "data_json" : "file") : pick(draw, NAMES);
   const filename = asFile ? usually(draw, FILENAMES) : null;
@@ -169,14 +187,22 @@ function partOf(draw: Draw, { kind, boundary }: { kind: "json" | "file"; boundar
   if (draw(15) === 0) lines.splice(draw(lines.length + 1), 0, pick(draw, OTHER_LINES));
   const end = (): string => (draw(100) > 0 ? "\r\n" : pick(draw, LINE_ENDS));
   const header = lines.map((line) => line + end()).join("");
+  const start = [bytesOf(`--${boundary}${end()}`), draw(2) === 0 ? bytesOf(header) : latin1(header), bytesOf(end())];
+  // An empty part: the line break of the next delimiter is the one that ends the header, or follows it.
+  if (draw(20) === 0) return Buffer.concat([...start, bytesOf(pick(draw, ["", "\r\n"]))]);
   return Buffer.concat([
-    bytesOf(`--${boundary}${end()}`),
-    draw(2) === 0 ? bytesOf(header) : latin1(header),
-    bytesOf(end()),
+    ...start,
     bytesOf(draw(6) > 0 ? pick(draw, TEXTS.slice(0, 5)) : pick(draw, TEXTS)),
     bytesOf(end()),
   ]);
 }
+
+/** An empty file, whose header ends with the line break of the next delimiter, and a part with a bare header. */
+const emptyThenBare = (draw: Draw, boundary: string): Buffer =>
+  bytesOf(
+    `--${boundary}\r\nContent-Disposition: form-data; name="${pick(draw, ["file", "data_json"])}"; ` +
+      `filename="${pick(draw, ["a", ""])}"\r\n\r\n--${boundary}\r\n${pick(draw, BARE_HEADERS)}`,
+  );
 
 /** Damages a few bytes, or moves, repeats or removes some. */
 function mutate(draw: Draw, body: Buffer, boundary: string): Buffer {
@@ -230,6 +256,7 @@ export function drawForm(seed: number, number: number): DrawnForm {
     [],
   ]);
   const parts = kinds.map((kind) => partOf(draw, { kind: kind as "json" | "file", boundary }));
+  if (draw(10) === 0) parts.splice(draw(parts.length + 1), 0, emptyThenBare(draw, boundary));
   const preamble = usually(draw, ["", "\r\n", "preamble\r\n", " ", `x--${boundary}\r\n`]);
   const epilogue = usually(draw, ["\r\n", "", "epilogue", `\r\n--${boundary}`, `\r\n--${boundary}--`, "\r\n\r\n"]);
   const closing = usually(draw, [`--${boundary}--`, `--${boundary}`, `--${boundary}-`, "", `--${boundary} --`]);
@@ -291,7 +318,7 @@ async function outcomeOf({ contentType, body, form }: DrawnForm, pieces: readonl
     complete: true,
     setTimeout: () => undefined,
   });
-  const ctx = { req, res: {}, is: () => "multipart/form-data" } as unknown as Koa.Context;
+  const ctx = { req, res: new EventEmitter(), is: () => "multipart/form-data" } as unknown as Koa.Context;
   const evidence = givenStage();
   try {
     const { json, file, small, staged } = await readForm(ctx, form, { limits: LIMITS, evidence, intake: INTAKE });
@@ -308,22 +335,51 @@ async function outcomeOf({ contentType, body, form }: DrawnForm, pieces: readonl
 /** What fuzzing found out about a form: cut, or left to the other parser; then whether it was accepted. */
 export type Comparison = { isPlain: boolean; isAccepted: boolean | null };
 
+/** Turns of the event loop within which a form is read. All of it is in memory: a few are enough. */
+const MAX_TURNS = 500;
+
+/** Waits for the outcome of a form. @throws Error if there is none, in however much time. */
+async function answered(outcome: Promise<unknown>): Promise<unknown> {
+  let isSettled = false;
+  const settle = (): void => void (isSettled = true);
+  outcome.then(settle, settle);
+  for (let turns = 0; turns < MAX_TURNS; turns += 1) {
+    await nextTurn();
+    if (isSettled) return outcome;
+  }
+  throw new Error("the form was never answered");
+}
+
+/** The same bytes as they arrive one by one, or up to three at a time. */
+function* inCrumbs(body: Buffer, size: number): Generator<Buffer> {
+  for (let at = 0; at < body.length; at += size) yield body.subarray(at, at + size);
+}
+
 /**
  * Reads a form in both ways.
- * @param options.all compares refusals too, of which both ways have the same code: slow
- * @throws AssertionError if the outcomes differ.
+ * @param options.all compares refusals too, of which both ways have the same code, and reads the form once more in
+ *   crumbs: slow
+ * @throws AssertionError if the outcomes differ, Error for a form that is never answered.
  */
 export async function compareParsers(drawn: DrawnForm, { all }: { all: boolean }): Promise<Comparison> {
   const isPlain = parsePlainForm(drawn.body, drawn.contentType) !== null;
   if (!isPlain && !all) return { isPlain, isAccepted: null };
   const { body, cutAt } = drawn;
-  const collected = await outcomeOf(drawn, null);
+  const collected = await answered(outcomeOf(drawn, null));
   // What is wrong in several ways is refused for the first that has arrived.
   const pieces = isPlain ? [body.subarray(0, cutAt), body.subarray(cutAt)] : [body];
-  const streamed = await outcomeOf(
-    drawn,
-    pieces.filter(({ length }) => length > 0),
+  const streamed = await answered(
+    outcomeOf(
+      drawn,
+      pieces.filter(({ length }) => length > 0),
+    ),
   );
   assert.equal(collected, streamed);
-  return { isPlain, isAccepted: "json" in (collected as object) };
+  const isAccepted = "json" in (collected as object);
+  if (all) {
+    const crumbs = await answered(outcomeOf(drawn, [...inCrumbs(body, 1 + (cutAt % 3))]));
+    if (isAccepted) assert.equal(crumbs, collected);
+    else assert.not.ok("json" in (crumbs as object), "a form that is refused as a whole is refused in crumbs");
+  }
+  return { isPlain, isAccepted };
 }
