@@ -156,12 +156,13 @@ export async function startServer(options: ServerOptions = {}) {
   // The runner reads the clock without advancing it, so that background work does not change the times that tests
   // expect.
   const right: ClockReport = { state: "right", problem: null };
-  const disk = { free: Infinity, fails: false, problem: null as string | null, clock: right };
+  const disk = { free: Infinity, fails: false, missing: 0, problem: null as string | null, clock: right };
   const diskGuard = createDiskGuard({
     reserveBytes: 1_000_000,
     logger,
     onWritable: () => runner.wake(),
     measureFreeBytes: async () => disk.free,
+    countMissingCommits: () => disk.missing,
     probeWrite: async () => {
       if (disk.fails) throw Object.assign(new Error("input/output error"), { code: "EIO" });
     },

@@ -24,15 +24,9 @@ import {
   listDamagedContent,
   listEvidenceReferences,
 } from "../store/db/database-copy.ts";
-import { sizeOf } from "../store/db/connection.ts";
+import { openCopy, sizeOf } from "../store/db/connection.ts";
 import type { CopyContents } from "../store/db/database-copy.ts";
-import {
-  openUnmigrated,
-  openCopy,
-  refuseUnfinishedRestore,
-  refuseUnknownSchema,
-  schemaVersion,
-} from "../store/db/database.ts";
+import { openUnmigrated, refuseUnfinishedRestore, refuseUnknownSchema, schemaVersion } from "../store/db/database.ts";
 import type { Db } from "../store/db/types.ts";
 import { findRecordedLocation } from "../store/flows/evidence-location.ts";
 import { BackupError, IncompleteEvidenceError } from "./errors.ts";

@@ -1,4 +1,5 @@
 /** The commands of the program, in the order of its help. */
+import { acceptLoss } from "./commands/accept-loss.ts";
 import { actionSecret } from "./commands/action.ts";
 import { apply } from "./commands/apply.ts";
 import { backup } from "./commands/backup.ts";
@@ -85,6 +86,7 @@ export const COMMANDS: readonly Command[] = [
   doctor,
   backup,
   restore,
+  acceptLoss,
   configExplain,
   configShow,
   openapi,

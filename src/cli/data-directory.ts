@@ -10,9 +10,10 @@ import type { EvidenceAccess, OpenedEvidence } from "../evidence/location.ts";
 import { recordDirectoryState } from "./fresh-directory.ts";
 import type { DirectoryState } from "./fresh-directory.ts";
 import { loadAddon } from "../store/db/native-addon.ts";
+import { runNumbered } from "../store/db/commit-number.ts";
+import { openReadOnly } from "../store/db/connection.ts";
 import {
   openDatabase,
-  openReadOnly,
   readFileHeader,
   refuseUnfinishedRestore,
   refuseUnknownSchema,
@@ -166,12 +167,12 @@ export const resolveEvidencePlace = (recorded: string | null, { configured }: Ev
   configured === null ? (recorded ?? IN_DIRECTORY) : resolveEvidenceLocation(recorded, configured);
 
 /**
- * Runs `work` in one write transaction.
- * @throws CommandError when other processes keep the database busy; every error of `work`
+ * Runs `work` in one write transaction, whose commit is numbered (store/db/commit-number.ts).
+ * @throws CommandError when other processes keep the database busy; LostCommitsError; every error of `work`
  */
 export function runTransaction<T>({ db }: Data, work: () => T): T {
   try {
-    return db.transaction(work).immediate();
+    return runNumbered(db, work);
   } catch (error) {
     if (!String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")) throw error;
     throw new CommandError("the database is busy with writes of another process; nothing was changed, try again");

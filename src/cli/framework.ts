@@ -8,6 +8,7 @@
 import { listAssets, readTextAsset } from "../assets.ts";
 import { renderOptionsHelp } from "../config/resolve.ts";
 import { findNearestNames } from "../domain/text/near-names.ts";
+import { LostCommitsError } from "../store/db/commit-number.ts";
 import {
   DamagedDatabaseError,
   ForeignDatabaseError,
@@ -185,6 +186,7 @@ function describeError(error: unknown): { problems: readonly string[]; exitCode:
   }
   if (error instanceof EvidenceUnavailableError)
     return { problems: [`the evidence store does not respond: ${error.why}`], exitCode: EXIT.failed };
+  if (error instanceof LostCommitsError) return { problems: [error.message], exitCode: EXIT.damaged };
   if (error instanceof DataDirectoryInUseError) return { problems: [error.message], exitCode: EXIT.dataInUse };
   const known =
     error instanceof ForeignDatabaseError ||

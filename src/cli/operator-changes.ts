@@ -27,5 +27,9 @@ export function createOperatorChanges(store: Store, operation: string) {
       store.evidenceLocation.set(to);
       changes.audit(null, "evidence.moved", to, { from });
     },
+    /** Records that the operator goes on without that many commits. `logCopy`: the name of the copy of their log. */
+    acceptLoss(missingCommits: number, logCopy: string | null): void {
+      changes.audit(null, "loss.accepted", "assay.db", { missing_commits: missingCommits, log_copy: logCopy });
+    },
   };
 }

@@ -11,6 +11,7 @@
 import type { Cause } from "../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import { AppError } from "../errors.ts";
+import { openCommitNumbering } from "../store/db/commit-number.ts";
 import type { Db } from "../store/db/types.ts";
 import { digestOf } from "../store/environments/snapshot-survey.ts";
 import type { Plan } from "../store/environments/snapshot-plan.ts";
@@ -40,6 +41,7 @@ export function createRecordingTasks(db: Db) {
       throw new Error("recording creates no record with a public id");
     },
   });
+  const numbering = openCommitNumbering(db);
   let plannedTask: Task | null = null;
   let lastRead: { sequence: number; artifacts: ReportedArtifact[] } | null = null;
 
@@ -116,7 +118,9 @@ export function createRecordingTasks(db: Db) {
     db.exec(begin);
     try {
       const result = work();
+      numbering.advance();
       db.exec("COMMIT");
+      numbering.record();
       return result;
     } catch (error) {
       if (db.inTransaction) db.exec("ROLLBACK");

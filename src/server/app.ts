@@ -197,7 +197,7 @@ function refuseUnknownPath(): never {
 }
 
 function createBrowserPages(
-  { store, writer, logger, logins, limits, baseUrl, sources }: AppDependencies,
+  { store, writer, diskGuard, logger, logins, limits, baseUrl, sources }: AppDependencies,
   hooks: Pick<
     Parameters<typeof createWebPages>[0],
     "authenticateSession" | "countRequest" | "createCaller" | "databaseState" | "liveVersion"
@@ -207,6 +207,7 @@ function createBrowserPages(
   return createWebPages({
     ...hooks,
     logins: createLogins({ ...logins, store, write: (work) => writer.run(work), warn }),
+    readOnlyReason: diskGuard.readOnlyReason,
     warn,
     limits,
     baseUrl,

@@ -1,8 +1,9 @@
 /**
- * Read-only mode. The server enters it when free space drops below the reserve, and when a write fails on storage (a
- * full disk, a quota, an I/O error, a file system remounted read-only). Each change is then refused with 507 and the
- * reason, before its body is read; reads continue. The server checks every few seconds and leaves the mode once there
- * is space again, or once a test write is durable.
+ * Read-only mode. The server enters it when free space drops below the reserve, when a write fails on storage (a full
+ * disk, a quota, an I/O error, a file system remounted read-only), and when it starts on a database that lacks commits
+ * (store/db/commit-number.ts). Each change is then refused with 507 and the reason, before its body is read; reads
+ * continue. The server checks every few seconds and leaves the mode once there is space again, once a test write is
+ * durable, or once the operator has accepted the loss.
  *
  * A refused change leaves nothing behind: the check comes first, and a write that fails later is undone by the part
  * that made it (group-commit.ts, local-store.ts).
@@ -13,6 +14,7 @@ import { join } from "node:path";
 import { MB } from "../domain/text/units.ts";
 import { AppError, readOnly, unavailable } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { lossReason } from "../store/db/commit-number.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
 
 export type DiskGuard = {
@@ -54,6 +56,8 @@ type DiskGuardDependencies = {
   reserveBytes: number;
   /** Measures the free space of the data directory, in bytes. */
   measureFreeBytes(): Promise<number>;
+  /** How many acknowledged commits the database lacks. */
+  countMissingCommits(): number;
   /** Makes a small durable write; rejects when that fails. */
   probeWrite(): Promise<void>;
   logger: Logger;
@@ -62,7 +66,8 @@ type DiskGuardDependencies = {
 };
 
 export function createDiskGuard(dependencies: DiskGuardDependencies): DiskGuard {
-  const { reserveBytes, logger } = dependencies;
+  const { reserveBytes, logger, countMissingCommits } = dependencies;
+  let missingCommits = countMissingCommits();
   let freeBytes = Infinity;
   let isLow = false;
   let failure: string | null = null;
@@ -70,6 +75,7 @@ export function createDiskGuard(dependencies: DiskGuardDependencies): DiskGuard 
   let loggedReason: string | null = null;
 
   function readOnlyReason(): string | null {
+    if (missingCommits > 0) return lossReason(missingCommits);
     if (failure !== null) return failure;
     if (!isLow) return null;
     const [free, reserve] = [megabytes(freeBytes), megabytes(reserveBytes)];
@@ -131,6 +137,8 @@ export function createDiskGuard(dependencies: DiskGuardDependencies): DiskGuard 
 
     async check() {
       await measure();
+      // Only a command of the operator ends a loss, and only a start begins one.
+      if (missingCommits > 0) missingCommits = countMissingCommits();
       if (failure !== null && !isLow) await retryWriting();
       logTransition();
     },

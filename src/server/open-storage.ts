@@ -4,9 +4,15 @@ import type { Config } from "../config/options.ts";
 import { bindEvidenceLocation } from "../evidence/location.ts";
 import type { EvidenceAccess } from "../evidence/location.ts";
 import type { Logger } from "../log.ts";
+import { COMMIT_FILE } from "../store/db/commit-file.ts";
+import { isCommitFileUsable, openCommitNumbering } from "../store/db/commit-number.ts";
+import type { CommitNumbering } from "../store/db/commit-number.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
-import { openDatabase } from "../store/db/database.ts";
+import { DamagedDatabaseError, openDatabase } from "../store/db/database.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
+import { keepDamagedLog } from "../store/db/lost-commits.ts";
+import type { LostCommits } from "../store/db/lost-commits.ts";
+import { findDamage } from "../store/db/vacuum.ts";
 import type { Db } from "../store/db/types.ts";
 import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
@@ -93,7 +99,8 @@ const milliseconds = (): number => performance.now();
 
 /**
  * Locks the data directory and opens its database.
- * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, EvidencePlaceError, the system's error
+ * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, EvidencePlaceError, LostCommitsError where
+ *   a database without some of its commits must be migrated, DamagedDatabaseError, the system's error
  */
 export const openStorage = ({ directory, config, logger, evidence: access, undoDirectory }: ServeOptions) =>
   openStage(logger, async (onClose) => {
@@ -110,17 +117,61 @@ export const openStorage = ({ directory, config, logger, evidence: access, undoD
     // The probe opens the file that openDatabase creates, and must close after the database, see storage-probe.ts.
     let opened: StorageProbe | null = null;
     onClose(() => opened?.close());
-    const db = openDatabase(directory, systemSources.now(), { onUpgrade: upgradeLogger(logger, milliseconds) });
+    const lost = keepDamagedLog(directory);
+    const onUpgrade = upgradeLogger(logger, milliseconds);
+    const db = openDatabase(directory, systemSources.now(), { onUpgrade, withLostCommits: true });
     onClose(() => closeDatabase(db, { emptyWal: config.checkpoints === "own", logger }));
+    if (lost) reportLostCommits(lost, db, logger);
+    const numbering = openNumbering({ db, directory, logger });
+    onClose(() => numbering.close());
     const storageProbe = openStorageProbe(directory, milliseconds, Math.random);
     opened = storageProbe;
     const store = openStore(db, systemSources);
     // Before anything is changed: a server configured for another place than that of the evidence is refused.
     const home = { location: bindEvidenceLocation(store, access.configured), paths: { evidence, staging }, access };
-    return { db, store, storageProbe, evidence, staging, home };
+    return { db, store, numbering, storageProbe, evidence, staging, home };
   });
 
 export type Storage = Awaited<ReturnType<typeof openStorage>>;
+
+/**
+ * Logs what became of a damaged log.
+ * @throws DamagedDatabaseError where the log is not needed, but the database file is damaged as well
+ */
+function reportLostCommits({ missing, copy }: LostCommits, db: Db, logger: Logger): void {
+  if (missing > 0) {
+    const todo = "restore a backup, or accept the loss with assay accept-loss; changes are refused until then";
+    logger.error({ missing_commits: missing, log_copy: copy }, `acknowledged commits are missing: ${todo}`);
+    return;
+  }
+  const damage = findDamage(db);
+  if (damage.length > 0) throw new DamagedDatabaseError(damage);
+  logger.warn(
+    { log_copy: copy },
+    "the write-ahead log was damaged and was set aside; the database already had all of its commits",
+  );
+}
+
+/** Numbers the commits of the server. Reports a file that was of no use at this start, or cannot be written. */
+function openNumbering({ db, directory, logger }: { db: Db; directory: string; logger: Logger }): CommitNumbering {
+  if (!isCommitFileUsable(directory, db))
+    logger.warn(
+      { file: COMMIT_FILE },
+      "the file with the latest commit number is damaged, or of another database: the database counts, and the file " +
+        "is written again",
+    );
+  return openCommitNumbering(db, {
+    isServer: true,
+    onFile(error) {
+      if (error === null) logger.info({ file: COMMIT_FILE }, "the latest commit number can be written again");
+      else
+        logger.warn(
+          { err: error, file: COMMIT_FILE },
+          "the latest commit number cannot be written: commits are durable, but a damaged log may go unnoticed",
+        );
+    },
+  });
+}
 
 function closeDatabase(db: Db, { emptyWal, logger }: { emptyWal: boolean; logger: Logger }): void {
   try {

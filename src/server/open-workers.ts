@@ -63,7 +63,7 @@ export const trustedCertificates = ({ authorities }: Pick<ServeOptions, "authori
 export const openWritePath = (options: ServeOptions, storage: Storage, live: LiveState) =>
   openStage(options.logger, async (onClose) => {
     const { directory, config, logger } = options;
-    const { db, store, evidence, staging } = storage;
+    const { db, store, numbering, evidence, staging } = storage;
     const pool = createRecordingPool(directory, config.checkpoints);
     onClose(() => pool.close());
     live.poolLoads.push(() => ({ recording: pool.load() }));
@@ -83,6 +83,7 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
       reserveBytes: config.diskReserve,
       logger,
       measureFreeBytes: () => freeBytes(directory),
+      countMissingCommits: numbering.missing,
       probeWrite: async () => {
         for (const path of [staging, evidence]) await probeWrite(path);
         await writePath?.writer.run(() => store.probeWrite(), { bypassGuard: true });
@@ -102,6 +103,7 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
       sender,
       urls: () => urlsFor(live.baseUrl),
       guard: diskGuard,
+      numbering,
       checkpoints: config.checkpoints,
       readingTurns,
       trustedNow: () => clock?.trustedNow() ?? systemSources.now(),

@@ -17,7 +17,7 @@ import type { Metrics } from "./metrics.ts";
 export type RequestHookDependencies = {
   limits: BodyLimits;
   logger: Logger;
-  diskGuard: Pick<DiskGuard, "ensureWritable" | "reportFailure">;
+  diskGuard: Pick<DiskGuard, "ensureWritable" | "readOnlyReason" | "reportFailure">;
   /** null: nothing is measured. */
   metrics: { metrics: Metrics } | null;
 };

@@ -10,6 +10,7 @@ import { createIncrementalVacuum } from "../jobs/incremental-vacuum.ts";
 import type { JobRunner } from "../jobs/job-runner.ts";
 import type { Logger } from "../log.ts";
 import { warnOfExpiringKeys } from "../notifications/key-expiry-warnings.ts";
+import type { CommitNumbering } from "../store/db/commit-number.ts";
 import { lockEvidence } from "../store/db/data-directory-lock.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { Db } from "../store/db/types.ts";
@@ -73,6 +74,7 @@ type SchedulerDependencies = {
   clock: ClockWatch;
   db: Db;
   store: Store;
+  numbering: CommitNumbering;
   evidence: EvidenceStore;
   writer: GroupCommitWriter;
   runner: JobRunner;
@@ -132,7 +134,7 @@ function keyWarningTask({ store, writer, clock, logger, baseUrl }: SchedulerDepe
   };
 }
 
-function sweepTasks({ directory, store, writer, clock, evidence, logger }: SchedulerDependencies): Task[] {
+function sweepTasks({ directory, store, numbering, writer, clock, evidence, logger }: SchedulerDependencies): Task[] {
   const deleteInBatches = async (deleteBatch: () => number): Promise<void> => {
     while ((await writer.run(deleteBatch)) === SWEEP_BATCH_SIZE);
   };
@@ -141,6 +143,8 @@ function sweepTasks({ directory, store, writer, clock, evidence, logger }: Sched
       name: "deleting unreferenced evidence",
       intervalMs: SWEEP_INTERVAL_MS,
       async run() {
+        // Attestations that are missing (store/db/commit-number.ts) may come back with a restore, and need their files.
+        if (numbering.missing() > 0) return;
         // A running backup needs what its copy of the database references; the next turn deletes it.
         const lock = lockEvidence(directory);
         if (!lock) return;

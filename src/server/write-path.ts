@@ -12,6 +12,7 @@ import type { Logger } from "../log.ts";
 import { createEventNotifier } from "../notifications/compose-messages.ts";
 import { createDeliverer } from "../notifications/deliver.ts";
 import type { Sender } from "../notifications/sender.ts";
+import type { CommitNumbering } from "../store/db/commit-number.ts";
 import { delegateCheckpoints } from "../store/db/connection.ts";
 import { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { WriteGuard } from "../store/db/group-commit.ts";
@@ -35,6 +36,8 @@ type WritePathDependencies = {
   /** Called once the server listens. */
   urls(): Urls;
   guard?: WriteGuard;
+  /** Numbers the commits; without it they have no number. */
+  numbering?: CommitNumbering;
   /** Called after every batch of writes. */
   batchEnded?: Metrics["batchEnded"];
   /** "external": another program empties the write-ahead log. */
@@ -61,6 +64,7 @@ export function createWritePath(dependencies: WritePathDependencies) {
       recorder.onCommit(writes);
     },
     ...(dependencies.guard ? { guard: dependencies.guard } : {}),
+    ...(dependencies.numbering ? { numbering: dependencies.numbering } : {}),
   });
   const recorder = createLargeReportRecorder({
     store,

@@ -88,6 +88,8 @@ type WebPageDependencies = Pick<PageContext, "logins" | "limits" | "baseUrl" | "
   liveVersion(subject: LiveSubject): string | null;
   /** A number that differs after every commit of any connection. */
   databaseState(): number;
+  /** Why the server is in read-only mode, as the end of a sentence; null when it is not. */
+  readOnlyReason(): string | null;
   /** Counts a request of a person for the rate limits. @throws AppError 429 */
   countRequest(principal: Principal): void;
   /** Calls operations as a person, for the request that asks for a page. */

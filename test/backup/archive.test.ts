@@ -10,13 +10,8 @@ import { DamagedBackupError, NewerBackupError } from "../../src/backup/format.ts
 import { BackupError } from "../../src/backup/errors.ts";
 import { RestoreError } from "../../src/backup/restore.ts";
 import { memberHeader } from "../../src/archive/tar.ts";
-import {
-  DamagedDatabaseError,
-  NewerDatabaseError,
-  openCopy,
-  openDatabase,
-  schemaVersion,
-} from "../../src/store/db/database.ts";
+import { openCopy } from "../../src/store/db/connection.ts";
+import { DamagedDatabaseError, NewerDatabaseError, openDatabase, schemaVersion } from "../../src/store/db/database.ts";
 import {
   AT,
   EVIDENCE,

@@ -18,6 +18,7 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { EXECUTABLE } from "../binary/executable.ts";
+import { measureCommitNumber } from "./commit-number.ts";
 import { measureCurve } from "./curve.ts";
 import { isBuilt } from "./data.ts";
 import { measureDeliveries } from "./deliveries.ts";
@@ -95,6 +96,7 @@ async function main(root: string): Promise<void> {
     else skip(name, "run `make bench-data` first");
   }
   if (only.test("growth")) await measureGrowth(root, extent.rounds);
+  if (only.test("commit number")) await measureCommitNumber(root);
   if (only.test("deliveries")) await measureDeliveries(root, applyFile, BESIDE_DELIVERIES);
   if (only.test("start")) {
     const start = await coldStart(root, data);

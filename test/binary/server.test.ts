@@ -35,7 +35,7 @@ function expectClean(data: string): void {
     readdirSync(data)
       .filter((name) => name.startsWith("assay"))
       .sort(),
-    ["assay.db", "assay.lock"],
+    ["assay.commits", "assay.db", "assay.lock"],
   );
   assert.equal(readdirSync(join(data, "staging")), []);
   lockDirectory(data).release();

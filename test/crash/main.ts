@@ -18,7 +18,7 @@ import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
 import { newPublicId } from "../../src/clock.ts";
 import { openLocalStore } from "../../src/evidence/local-store.ts";
-import { openReadOnly } from "../../src/store/db/database.ts";
+import { openReadOnly } from "../../src/store/db/connection.ts";
 import { drain } from "./drain.ts";
 import { inspect, inspectEnvironments, listLeftInStaging, nothingInspected } from "./inspect.ts";
 import { inspectSettled } from "./inspect-settled.ts";
@@ -85,6 +85,7 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
     await once(child, "close");
   }
   server = await start(args);
+  report(...(await readinessProblems(server.url)));
   report(...listLeftInStaging(data));
   const api = apiOf(server.url);
   const records = await attestationsSince(api, since);
@@ -106,6 +107,12 @@ for (let round = 1; round <= rounds && problems.length === 0; round += 1) {
       `round ${round}: ${all.length} acknowledged writes, all found; ` +
         `${progress.files.size} evidence files intact; ${countSnapshots()} snapshots consistent`,
     );
+}
+
+/** A kill never reads as a loss of commits, which would start the server in read-only mode. */
+async function readinessProblems(url: string): Promise<string[]> {
+  const { state, reason } = (await (await fetch(`${url}/readyz`)).json()) as { state: string; reason: string | null };
+  return state === "ready" ? [] : [`the server is ${state} after a kill: ${reason}`];
 }
 
 function countSnapshots(): number {

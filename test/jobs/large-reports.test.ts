@@ -8,6 +8,8 @@ import { createRecordingPool } from "../../src/server/worker-threads.ts";
 import type { ReportedArtifact } from "../../src/domain/snapshot/normalize.ts";
 import { AppError } from "../../src/errors.ts";
 import { createLargeReportRecorder } from "../../src/jobs/large-reports.ts";
+import { acknowledgedNumber, readCommitFile } from "../../src/store/db/commit-file.ts";
+import { readCommitMark } from "../../src/store/db/commit-number.ts";
 import { delegateCheckpoints } from "../../src/store/db/connection.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
 import { openStore } from "../../src/store/index.ts";
@@ -105,6 +107,17 @@ const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
     name: `app-${String(index).padStart(6, "0")}`,
     fingerprint: (index + offset).toString(16).padStart(64, "0"),
     instances: { created: [100] },
+  }));
+
+test("what the thread commits is numbered like what the writer commits", () =>
+  world(async ({ db, directory, report }) => {
+    const before = readCommitMark(db)?.number ?? -1;
+    await report(artifacts(MANY));
+    const mark = readCommitMark(db);
+    assert.equal(
+      { database: mark?.number, file: acknowledgedNumber(readCommitFile(directory), mark?.databaseId ?? "") },
+      { database: before + 1, file: before + 1 },
+    );
   }));
 
 test("offloads heavy work to the thread, and nothing without a thread", async () => {

@@ -16,8 +16,8 @@ import type { TestServer } from "../given.ts";
 const MB = 1_048_576;
 const deciding = suite("server/disk-guard: decisions");
 
-const createGuard = () => {
-  const machine = { free: (500 * MB) as number | Error, works: true };
+const createGuard = ({ missing = 0 } = {}) => {
+  const machine = { free: (500 * MB) as number | Error, works: true, missing };
   const lines: { level: string; msg: string; reason?: string }[] = [];
   const reopened: number[] = [];
   const guard = createDiskGuard({
@@ -27,6 +27,7 @@ const createGuard = () => {
       if (machine.free instanceof Error) throw machine.free;
       return machine.free;
     },
+    countMissingCommits: () => machine.missing,
     probeWrite: async () => {
       if (!machine.works) throw coded("EIO");
     },
@@ -131,6 +132,28 @@ deciding("after a storage failure a test write decides", async () => {
       code,
     );
   }
+});
+
+deciding("refuses changes while commits are missing, and permits them once the loss was accepted", async () => {
+  const { guard, machine, messages, reopened } = createGuard({ missing: 5 });
+  await guard.check();
+  const refused = refusal(() => guard.ensureWritable());
+  assert.is(refused?.code, "no_space");
+  assert.match(
+    refused?.message ?? "",
+    /^The server is in read-only mode: the database lacks 5 commits that were acknowledged, .*assay accept-loss/,
+  );
+  // A test write proves nothing about commits that are missing.
+  guard.reportFailure(coded("SQLITE_FULL"));
+  await guard.check();
+  assert.match(guard.readOnlyReason() ?? "", /lacks 5 commits/);
+  assert.equal(messages(), ["error: entered read-only mode: changes are refused, reads continue"]);
+  machine.missing = 0;
+  await guard.check();
+  assert.equal(
+    { reason: guard.readOnlyReason(), messages: messages(), reopened },
+    { reason: null, messages: ["info: left read-only mode: changes are accepted again"], reopened: [1] },
+  );
 });
 
 deciding("free space that cannot be measured changes nothing", async () => {

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { EXECUTABLE, start } from "../binary/executable.ts";
-import { openReadOnly } from "../../src/store/db/database.ts";
+import { openReadOnly } from "../../src/store/db/connection.ts";
 import { listLeftInStaging } from "../crash/inspect.ts";
 import { drain } from "../crash/drain.ts";
 import { differencesShown, isOfEnvironments, missingEnvironmentEntries } from "../crash/ledger-environments.ts";

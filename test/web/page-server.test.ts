@@ -39,6 +39,7 @@ async function liveAddress(commits: number): Promise<string> {
     sessionOf: () => ({ principal, csrfToken: "t".repeat(43) }),
     liveVersion: () => "v1",
     databaseState: () => state,
+    readOnlyReason: () => null,
     countRequest: () => undefined,
     createCaller: () => ({
       call: async () => ({ data: [], pagination: { total: 0 } }) as never,

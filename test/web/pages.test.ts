@@ -266,6 +266,17 @@ test("in read-only mode pages are shown, and a form says why nothing was stored"
     assert.is(page.status, 507);
     assert.match(visibleText(page), /The server is in read-only mode: .* Nothing was stored/);
     assert.match(page.text, /value="typed"/);
+    // Every page tells administrators why, and no one else.
+    const notice = /The server is in read-only mode Changes are refused: the disk .*\(disk-reserve\)\./;
+    assert.match(visibleText(await browser.get(`/${at.org}/flows`)), notice);
+    host.given.user(at.org, "reader");
+    const { name } = host.db.prepare("SELECT name FROM users ORDER BY id DESC LIMIT 1").get() as { name: string };
+    host.disk.free = Infinity;
+    await host.diskGuard.check();
+    const reader = await signIn(host, name);
+    host.disk.free = 0;
+    await host.diskGuard.check();
+    assert.not.match(visibleText(await reader.get(`/${at.org}/flows`)), /read-only/);
   } finally {
     await host.stop();
   }

@@ -30,6 +30,7 @@ import { reloadOnHangup, statusOf, logCertificate } from "../reload.ts";
 import { readKeyPair } from "../tls.ts";
 import { prepareDirectory } from "../../server/prepare-directory.ts";
 import { systemSources } from "../../clock.ts";
+import { LostCommitsError } from "../../store/db/commit-number.ts";
 
 /** Start-up output, as lines for people and as the fields of --json. */
 export type Announcement = { text: string; fields: Readonly<Record<string, unknown>> };
@@ -195,7 +196,7 @@ async function start(
       undoDirectory: () => before.undo(),
       async beforeListening(data) {
         await rules.setUp?.(data, directory);
-        const text = applyBootstrap(data, settings);
+        const text = applyBootstrap(data, settings, logger);
         if (before.isFresh) heldText = text;
         else io.stdout(text);
       },
@@ -218,12 +219,22 @@ function prepareData(directory: string, before: DirectoryState): void {
   }
 }
 
-/** Applies the bootstrap file, if there is one. @returns the output about its changes */
-function applyBootstrap(data: Data, { bootstrap, json }: ServerSettings): string {
+/**
+ * Applies the bootstrap file, if there is one. A server whose database lacks commits starts without it, because it
+ * changes nothing then.
+ * @returns the output about its changes
+ */
+function applyBootstrap(data: Data, { bootstrap, json }: ServerSettings, logger: Logger): string {
   if (bootstrap === null) return "";
-  const changes = applyPlanFile(data, { ...bootstrap, operation: "bootstrap" }).filter(
-    ({ outcome }) => outcome !== "unchanged",
-  );
+  let changes: readonly Change[];
+  try {
+    changes = applyPlanFile(data, { ...bootstrap, operation: "bootstrap" });
+  } catch (error) {
+    if (!(error instanceof LostCommitsError)) throw error;
+    logger.warn({ file: bootstrap.name }, `the bootstrap file was not applied: ${error.message}`);
+    return "";
+  }
+  changes = changes.filter(({ outcome }) => outcome !== "unchanged");
   if (!json) return describeChanges(changes);
   return changes.length > 0 ? `${JSON.stringify({ changes })}\n` : "";
 }

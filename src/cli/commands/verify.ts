@@ -6,6 +6,7 @@ import { isDamagedFile } from "../../diagnostics/verify/check.ts";
 import { verifyInstallation } from "../../diagnostics/verify/verify.ts";
 import { IN_DIRECTORY, findRecordedLocation } from "../../store/flows/evidence-location.ts";
 import { ForeignDatabaseError } from "../../store/db/database.ts";
+import { countMissingCommits } from "../../store/db/lost-commits.ts";
 import type { EvidenceStore } from "../../evidence/local-store.ts";
 import { listStaged } from "../../evidence/staging.ts";
 import { EVIDENCE_OPTIONS, resolveEvidenceAccess } from "../command-config.ts";
@@ -50,6 +51,7 @@ export const verify: Command = {
           store: evidence ?? NO_EVIDENCE,
           staged: listStaged(join(directory, "staging")),
           quick,
+          missingCommits: countMissingCommits(directory),
           now: systemSources.now(),
           progress,
         });

@@ -6,8 +6,11 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { ClockRecord } from "../../domain/clock.ts";
 import { clockStore } from "../../store/db/clock.ts";
+import { COMMIT_FILE } from "../../store/db/commit-file.ts";
+import { isCommitFileUsable } from "../../store/db/commit-number.ts";
 import { APPLICATION_ID, findSchemaProblems, readFileHeader, schemaVersion } from "../../store/db/database.ts";
 import type { FileHeader } from "../../store/db/database.ts";
+import { countMissingCommits } from "../../store/db/lost-commits.ts";
 import type { Db } from "../../store/db/types.ts";
 import { findRequiredLocation } from "../../store/flows/evidence-location.ts";
 import type { Check, Machine } from "./check.ts";
@@ -122,9 +125,29 @@ export function checkWal(
     return warn(
       name,
       `${size}, and no server runs: the last one did not stop cleanly`,
-      "nothing is lost: the next start applies the log",
+      "the next start applies the log, and says if commits are missing in it",
     );
   return ok(name, bytes === 0 ? "empty" : size);
+}
+
+/** Compares the database with the latest commit number that was acknowledged. */
+export function checkCommits(directory: string, db: Db): Check {
+  const name = "commits";
+  const missing = countMissingCommits(directory);
+  if (missing > 0)
+    return fail(
+      name,
+      `${missing} commits that were acknowledged are missing: the write-ahead log was damaged or removed, or an ` +
+        "older database was put in its place",
+      "restore a backup, or go on without them: see assay help accept-loss",
+    );
+  if (!isCommitFileUsable(directory, db))
+    return warn(
+      name,
+      `${COMMIT_FILE} is damaged, or of another database: a damaged write-ahead log could go unnoticed`,
+      "the next start of the server writes it again",
+    );
+  return ok(name, "none is missing");
 }
 
 /** Free pages are worth a warning when they exceed 64 MB and a quarter of the file. */

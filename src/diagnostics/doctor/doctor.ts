@@ -7,11 +7,19 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Config } from "../../config/options.ts";
 import { isServed } from "../../store/db/data-directory-lock.ts";
-import { openReadOnly } from "../../store/db/database.ts";
+import { openReadOnly } from "../../store/db/connection.ts";
 import { loadAddon } from "../../store/db/native-addon.ts";
 import type { Check, Machine } from "./check.ts";
 import { fail, ok, realMachine, warn } from "./check.ts";
-import { NO_DATABASE, checkContents, checkDatabase, checkFreePages, checkSchemaObjects, checkWal } from "./database.ts";
+import {
+  NO_DATABASE,
+  checkCommits,
+  checkContents,
+  checkDatabase,
+  checkFreePages,
+  checkSchemaObjects,
+  checkWal,
+} from "./database.ts";
 import type { DatabaseContents, DatabaseState } from "./database.ts";
 import { checkBackups, checkCopies, checkDirectory, checkPermissions, checkSpace } from "./directory.ts";
 import { checkFileSystem } from "./file-system.ts";
@@ -167,8 +175,9 @@ function readContents(
     try {
       const schema = checkSchemaObjects(db);
       if (!usable || schema.level === "fail") return { ...NO_CONTENTS, checks: [schema] };
+      const commits = guard("commits", () => checkCommits(directory, db));
       const contents = checkContents(db, { isServed: hasServer, now: machine.now() });
-      return { ...contents, checks: [schema, ...contents.checks] };
+      return { ...contents, checks: [schema, commits, ...contents.checks] };
     } finally {
       db.close();
     }

@@ -52,6 +52,8 @@ type VerifyOptions = {
   staged: readonly { name: string; size: number; modifiedAt: number }[];
   /** The contents of evidence are not read. */
   quick: boolean;
+  /** How many acknowledged commits the database lacks. */
+  missingCommits?: number;
   /** Epoch seconds. */
   now: number;
   progress?: { begin(what: string, total: number, unit?: "bytes" | "files"): void; reach(done: number): void };
@@ -89,13 +91,21 @@ export async function verifyInstallation(
 
 type NamedCheck = readonly [CheckName, (findings: Findings) => void | Promise<void>];
 
-function listChecks({ db, store, staged, quick, now, progress }: VerifyOptions): readonly NamedCheck[] {
+function listChecks({
+  db,
+  store,
+  staged,
+  quick,
+  missingCommits = 0,
+  now,
+  progress,
+}: VerifyOptions): readonly NamedCheck[] {
   const countRows = (table: string): number =>
     db.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0;
   const begin = (what: string, total: number, unit: "bytes" | "files" = "files") => progress?.begin(what, total, unit);
   const reach = (done: number): void => progress?.reach(done);
   return [
-    ["integrity", (findings) => checkIntegrity(db, findings)],
+    ["integrity", (findings) => checkDatabaseFile({ db, missingCommits }, findings)],
     ["foreign keys", (findings) => checkForeignKeys(db, findings)],
     ["schema", (findings) => checkSchema(db, findings)],
     [
@@ -138,6 +148,12 @@ function listChecks({ db, store, staged, quick, now, progress }: VerifyOptions):
     ],
     ["staging", (findings) => checkStaging(staged, now, findings)],
   ];
+}
+
+function checkDatabaseFile({ db, missingCommits }: { db: Db; missingCommits: number }, findings: Findings): void {
+  checkIntegrity(db, findings);
+  if (missingCommits > 0)
+    findings.damage("assay.db", `lacks ${missingCommits} commits that were acknowledged; see assay help accept-loss`);
 }
 
 function collectInto(result: CheckResult): Findings {

@@ -3,6 +3,7 @@
  * this file alone, without the stores and parsers that migrations need.
  */
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import type { Statement } from "better-sqlite3";
 import { lazyStatement } from "./lazy-statement.ts";
@@ -93,3 +94,26 @@ export function connect(file: string, directory: string, more: Database.Options 
   db.pragma("journal_size_limit = 67108864"); // a WAL that grew beyond 64 MiB is truncated back to that
   return db;
 }
+
+/**
+ * Opens a connection that only reads, with or without a server beside it. The caller sets `immutable` only if no
+ * process writes meanwhile and the write-ahead log is empty. SQLite then creates no files, so the directory may be
+ * read-only.
+ */
+export function openReadOnly(directory: string, { immutable = false } = {}): Db {
+  const file = join(directory, "assay.db");
+  const db = withOurStatements(
+    new Database(immutable ? `${pathToFileURL(file).href}?immutable=1` : file, {
+      ...driverOptions(directory),
+      readonly: true,
+      fileMustExist: true,
+    }),
+  );
+  db.pragma("trusted_schema = OFF");
+  db.pragma("cache_size = -16384");
+  return db;
+}
+
+/** Opens a single-file copy of a database that no other process has open. */
+export const openCopy = (file: string, { readonly = true } = {}): Db =>
+  withOurStatements(new Database(file, { ...driverOptions(null), readonly, fileMustExist: true }));

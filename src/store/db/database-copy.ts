@@ -1,7 +1,9 @@
 /** Copies of the database as single files: how they are made and checked, and what evidence they name. */
 import { hash } from "node:crypto";
 import { hasSmallEvidence } from "../flows/evidence-location.ts";
-import { DamagedDatabaseError, isDamage, openCopy, requireSchema } from "./database.ts";
+import { forgetCommitNumber } from "./commit-number.ts";
+import { openCopy } from "./connection.ts";
+import { DamagedDatabaseError, isDamage, requireSchema } from "./database.ts";
 import type { Db } from "./types.ts";
 
 /** Pages copied in one step: 2 MiB at 4 KiB a page. The event loop runs between two steps. */
@@ -15,7 +17,7 @@ export type EvidenceReference = { digest: string; size: number };
 
 /**
  * Copies the database, as of the moment of the call, to `file`, which must exist and be empty. The copy needs no
- * write-ahead log beside it. After an error the caller removes the file.
+ * write-ahead log beside it, and gets its own commit number. After an error the caller removes the file.
  * @param onProgress called with the bytes copied so far and the total.
  * @throws DamagedDatabaseError, the reason of the abort signal, the driver's errors.
  */
@@ -45,6 +47,7 @@ export async function copyDatabase(
   const copy = openCopy(file, { readonly: false });
   try {
     copy.pragma("journal_mode = DELETE");
+    forgetCommitNumber(copy);
   } finally {
     copy.close();
   }

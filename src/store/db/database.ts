@@ -7,12 +7,13 @@
  */
 import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import { listAssets, readTextAsset } from "../../assets.ts";
 import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
+import { ensureCommitNumber } from "./commit-number.ts";
 import { connect, driverOptions, INCREMENTAL_AUTO_VACUUM, withOurStatements } from "./connection.ts";
+import { refuseLostCommits } from "./lost-commits.ts";
 import { backUpBeforeMigration } from "./pre-migration-backup.ts";
 import { compareSchemas, listSchemaObjects } from "./schema-comparison.ts";
 import type { SchemaProblem } from "./schema-comparison.ts";
@@ -113,6 +114,11 @@ type OpenOptions = {
   steps?: readonly Migration[];
   /** Called for each step of an upgrade; never for a database that is new or current. */
   onUpgrade?(step: UpgradeStep): void;
+  /**
+   * Opens a current database also if it lacks commits: for a server, which refuses changes then, after it kept the log
+   * (lost-commits.ts).
+   */
+  withLostCommits?: boolean;
 };
 
 /**
@@ -120,16 +126,20 @@ type OpenOptions = {
  * @param directory the data directory; opens `assay.db` in it and writes copies before migrations to `backups/`.
  * @param now epoch seconds, for the name of the copy.
  * @throws NewerDatabaseError, ForeignDatabaseError, DamagedDatabaseError where the schema is not that of its version,
- *   UnfinishedRestoreError, NoSpaceForBackupError.
+ *   UnfinishedRestoreError, NoSpaceForBackupError, LostCommitsError.
  */
 export function openDatabase(directory: string, now: number, options: OpenOptions = {}): Db {
-  const { steps = migrations(), onUpgrade = () => undefined } = options;
+  const { steps = migrations(), onUpgrade = () => undefined, withLostCommits = false } = options;
   const file = join(directory, "assay.db");
   refuseUnfinishedRestore(directory);
   refuseUnknownSchema(file, steps.length);
+  // A migration is a change.
+  const isCurrent = readFileHeader(file)?.schemaVersion === steps.length;
+  if (!withLostCommits || !isCurrent) refuseLostCommits(directory);
   const db = connect(file, directory);
   try {
     migrate(db, { file, backups: join(directory, "backups"), now, steps, onUpgrade });
+    ensureCommitNumber(db);
   } catch (error) {
     db.close();
     throw error;
@@ -139,36 +149,15 @@ export function openDatabase(directory: string, now: number, options: OpenOption
 
 /**
  * Opens the database of a data directory with whatever schema it has; creates and migrates nothing.
- * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError, the driver's error for a missing file.
+ * @throws NewerDatabaseError, ForeignDatabaseError, UnfinishedRestoreError, LostCommitsError unless `withLostCommits`,
+ *   the driver's error for a missing file.
  */
-export function openUnmigrated(directory: string): Db {
+export function openUnmigrated(directory: string, { withLostCommits = false } = {}): Db {
   const file = join(directory, "assay.db");
   refuseUnfinishedRestore(directory);
   refuseUnknownSchema(file, schemaVersion());
+  if (!withLostCommits) refuseLostCommits(directory);
   return connect(file, directory, { fileMustExist: true });
-}
-
-/** Opens a single-file copy of a database that no other process has open. */
-export const openCopy = (file: string, { readonly = true } = {}): Db =>
-  withOurStatements(new Database(file, { ...driverOptions(null), readonly, fileMustExist: true }));
-
-/**
- * Opens a connection that only reads, with or without a server beside it. The caller sets `immutable` only if no
- * process writes meanwhile and the write-ahead log is empty. SQLite then creates no files, so the directory may be
- * read-only.
- */
-export function openReadOnly(directory: string, { immutable = false } = {}): Db {
-  const file = join(directory, "assay.db");
-  const db = withOurStatements(
-    new Database(immutable ? `${pathToFileURL(file).href}?immutable=1` : file, {
-      ...driverOptions(directory),
-      readonly: true,
-      fileMustExist: true,
-    }),
-  );
-  db.pragma("trusted_schema = OFF");
-  db.pragma("cache_size = -16384");
-  return db;
 }
 
 /** A database in memory with the current schema, for tests. `image` is the result of `db.serialize()` of such a one. */
@@ -233,7 +222,7 @@ export function refuseUnknownSchema(file: string, known: number): void {
   if (version > known) throw new NewerDatabaseError(file, version, known);
 }
 
-type Migrating = Required<OpenOptions> & { file: string; backups: string; now: number };
+type Migrating = Required<Pick<OpenOptions, "steps" | "onUpgrade">> & { file: string; backups: string; now: number };
 
 function migrate(db: Db, { file, backups, now, steps, onUpgrade }: Migrating): void {
   const found = db.pragma("user_version", { simple: true }) as number;

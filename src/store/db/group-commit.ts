@@ -9,6 +9,7 @@
  * first change. If one of them fails, all are rolled back and run again, each in a savepoint of its own.
  */
 import { AppError, unavailable } from "../../errors.ts";
+import type { CommitNumbering } from "./commit-number.ts";
 import type { RowCaches } from "./row-caches.ts";
 import type { Db } from "./types.ts";
 
@@ -42,6 +43,8 @@ type WriterOptions = {
   guard?: WriteGuard;
   /** Those of the store that writes use. */
   caches?: RowCaches | null;
+  /** Numbers the commits of a database file. */
+  numbering?: Pick<CommitNumbering, "advance" | "record"> | null;
 };
 
 /** `bypassGuard`: run even while the guard refuses writes, to probe whether writing works again. */
@@ -67,6 +70,7 @@ export class GroupCommitWriter {
   readonly #clock: () => number;
   readonly #guard: WriteGuard;
   readonly #caches: RowCaches | null;
+  readonly #numbering: Pick<CommitNumbering, "advance" | "record"> | null;
   readonly #sql: Record<"begin" | "commit" | "rollback" | "savepoint" | "release" | "undo", { run(): unknown }>;
   readonly #loans: (() => Promise<void>)[] = [];
   #scheduled = false;
@@ -77,10 +81,17 @@ export class GroupCommitWriter {
 
   constructor(
     db: Db,
-    { onBatch = () => undefined, clock = () => performance.now(), guard = OPEN, caches = null }: WriterOptions = {},
+    {
+      onBatch = () => undefined,
+      clock = () => performance.now(),
+      guard = OPEN,
+      caches = null,
+      numbering = null,
+    }: WriterOptions = {},
   ) {
     this.#db = db;
     this.#caches = caches;
+    this.#numbering = numbering;
     this.#guard = guard;
     this.#onBatch = onBatch;
     this.#clock = clock;
@@ -176,7 +187,9 @@ export class GroupCommitWriter {
       const together = this.#careful > 0 ? [] : this.#runTogether(() => (this.#queue[0]?.isRepeatable ? take() : null));
       for (const done of together) settle.push(done);
       for (let job = take(); job; job = take()) settle.push(this.#runOne(job));
+      this.#numbering?.advance();
       this.#sql.commit.run();
+      this.#numbering?.record();
       committed = true;
       if (this.#careful > 0) this.#careful -= 1;
     } catch (error) {

@@ -1,9 +1,11 @@
 /** The copy of the database that is written before a migration changes it. */
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { MB } from "../../domain/text/units.ts";
-import { sizeOf } from "./connection.ts";
+import { forgetCommitNumber } from "./commit-number.ts";
+import { openCopy, sizeOf } from "./connection.ts";
 import { freeBytesSync } from "./disk-space.ts";
+import { syncToDisk } from "./sync-to-disk.ts";
 import type { Db } from "./types.ts";
 
 /** There is not enough space for the copy, so the migration did not start. */
@@ -53,9 +55,15 @@ export function backUpBeforeMigration(
     // SQLite writes into an existing empty file, which has our mode from the start.
     closeSync(openSync(partial, "wx", 0o600));
     db.prepare("VACUUM INTO ?").run(partial);
-    sync(partial);
+    const copy = openCopy(partial, { readonly: false });
+    try {
+      forgetCommitNumber(copy);
+    } finally {
+      copy.close();
+    }
+    syncToDisk(partial);
     renameSync(partial, join(directory, name));
-    sync(directory);
+    syncToDisk(directory);
   } catch (error) {
     rmSync(partial, { force: true });
     throw error;
@@ -75,13 +83,4 @@ function listSuperseded(names: readonly string[], newest: string): string[] {
     .filter((name) => upgradeOf(name) !== upgradeOf(newest))
     .sort((a, b) => (stampOf(a) < stampOf(b) ? 1 : -1));
   return [...superseded, ...others.slice(MAX_UPGRADES_KEPT - 1)];
-}
-
-function sync(path: string): void {
-  const descriptor = openSync(path, "r");
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
 }

@@ -81,6 +81,7 @@ const TABLES: Readonly<Record<string, Watch>> = {
       "audit_log",
       "builds",
       "clock",
+      "commit_number",
       "deliveries",
       "delivery_attempts",
       "delivery_queues",

@@ -36,8 +36,7 @@ const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
   },
   no_space: {
     title: "The server is in read-only mode",
-    text: (error) => `${error.message}. Everything that is stored stays readable. The operator of this server is asked
-to make room on its disk.`,
+    text: (error) => `${error.message}. Everything that is stored stays readable.`,
     icon: "lock",
   },
 };

@@ -2,6 +2,7 @@
 import { readBuildInfo } from "../../assets.ts";
 import { icon, iconSymbols } from "../components/icon.ts";
 import type { IconName } from "../components/icon.ts";
+import { reasonsBox } from "../components/layout.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
 import type { FileName } from "./files.ts";
@@ -26,6 +27,8 @@ export type Surroundings = {
   theme: Theme;
   /** The organizations of the person, by name. */
   organizations: { names: readonly string[]; hasMore: boolean };
+  /** Why the server is in read-only mode, as the end of a sentence; null when it is not. */
+  readOnlyReason: string | null;
   /** The path of a file below the root of the server. */
   fileOf(name: FileName): string;
   /** The query of the stream that says when the subject changed after this answer. */
@@ -64,7 +67,10 @@ const MARK = html`<svg class="mark" viewBox="0 0 16 16" aria-hidden="true"><path
 /** The document of a page for a person who is signed in. */
 export function framed(visit: Visit, content: Content, surroundings: Surroundings): string {
   const { to, org } = visit;
-  const main = html`<main class="page" id="main" tabindex="-1">${doneMessage(visit)}${content.main}</main>`;
+  const main = html`<main class="page" id="main" tabindex="-1">${readOnlyNotice(
+    visit,
+    surroundings,
+  )}${doneMessage(visit)}${content.main}</main>`;
   const body = content.drawer ? html`<div class="with-drawer">${main}${content.drawer}</div>` : main;
   const live = content.live && html` data-live="${to.path("live")}${surroundings.liveQuery(org, content.live)}"`;
   const side = org === "" ? outsideNavigation(to, surroundings) : sideNavigation(visit, content.section, surroundings);
@@ -152,6 +158,12 @@ const doneMessage = ({ query, refused }: Visit): Html | null => {
   const text = refused === null ? DONE[query.get("done") as keyof typeof DONE] : undefined;
   return text === undefined ? null : html`<p class="done" role="status">${icon("check-circle-fill")}${text}</p>`;
 };
+
+/** What administrators see on every page: others learn it when they change something. */
+const readOnlyNotice = ({ role }: Visit, { readOnlyReason }: Surroundings): Html | null =>
+  role === "admin" && readOnlyReason !== null
+    ? reasonsBox({ title: "The server is in read-only mode", reasons: [html`Changes are refused: ${readOnlyReason}.`] })
+    : null;
 
 function sideNavigation({ to, org }: Visit, current: Section | null, { shows, organizations }: Surroundings): Html {
   const link = ({ section, text, icon: name, href }: Entry): Html | null =>

@@ -40,6 +40,8 @@ export type PageServerDependencies = {
   liveVersion(subject: LiveSubject): string | null;
   /** A number that differs after every commit of any connection. */
   databaseState(): number;
+  /** Why the server is in read-only mode, as the end of a sentence; null when it is not. */
+  readOnlyReason(): string | null;
   /** Counts a request of a person for the rate limits. @throws AppError 429 */
   countRequest(principal: Principal): void;
   /** Calls operations as the person of a session. */
@@ -256,6 +258,7 @@ async function sendContent(
   const surroundings: Surroundings = {
     theme: themeOf(server.cookies, ctx),
     organizations: await organizationsOf(visit),
+    readOnlyReason: server.readOnlyReason(),
     fileOf: (name) => files.pathOf(name),
     liveQuery(org, subject) {
       // What was committed while the page was read may be missing in it: an outdated version has it read again.

@@ -130,6 +130,7 @@ export const sendPage = (
     liveQuery: () => "",
     shows: () => false,
     organizations: NO_ORGANIZATIONS,
+    readOnlyReason: null,
   };
   return sendHtml(ctx, plain(linksFor(rootOf(ctx), ""), content, surroundings), { status, prefetch: null });
 };

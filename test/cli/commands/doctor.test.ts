@@ -118,6 +118,7 @@ test("prints a line for each check of a healthy installation, exits with 0 and c
       "write-ahead log",
       "free pages",
       "schema",
+      "commits",
       "deliveries",
       "jobs",
       "clock",
@@ -137,11 +138,11 @@ test("prints a line for each check of a healthy installation, exits with 0 and c
     const { code, out, err } = await cli(["doctor", "--data", data, "--listen", "127.0.0.1:0"]);
     assert.equal({ code, err }, { code: 0, err: "" }, out);
     assert.match(out, /^ok {4}data directory +\//);
-    assert.match(out, /(All 19 checks passed|19 checks: 0 failed, \d with a warning)\.\n$/);
+    assert.match(out, /(All 20 checks passed|20 checks: 0 failed, \d with a warning)\.\n$/);
     const json = JSON.parse((await cli(["doctor", "--data", data, "--listen", "127.0.0.1:0", "--json"])).out);
     assert.equal(
       { data: json.data, failures: json.failures, "checks.length": json.checks.length },
-      { data, failures: 0, "checks.length": 19 },
+      { data, failures: 0, "checks.length": 20 },
     );
     assert.equal(json.checks[0], { check: "data directory", level: "ok", found: data, todo: null });
     assert.equal(state(data), before);

@@ -58,7 +58,7 @@ test("prints its addresses to stdout, logs to stderr, and leaves nothing behind"
 
     assert.equal(
       readdirSync(data).sort(),
-      ["assay.db", "assay.lock", "evidence", "evidence.lock", "setup-token", "staging"],
+      ["assay.commits", "assay.db", "assay.lock", "evidence", "evidence.lock", "setup-token", "staging"],
       "no journal, no WAL",
     );
     assert.equal(readdirSync(join(data, "staging")), []);

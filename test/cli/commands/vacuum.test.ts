@@ -64,7 +64,7 @@ for (const old of [false, true]) {
       assert.equal(JSON.parse(out), { bytes_before: before, bytes_after: after });
       assert.ok(after < before / 2, `${before} ${after}`);
       assert.equal(sum(data), content);
-      assert.equal(readdirSync(data).sort(), ["assay.db", "assay.lock", "evidence", "staging"]);
+      assert.equal(readdirSync(data).sort(), ["assay.commits", "assay.db", "assay.lock", "evidence", "staging"]);
       look(data, (_, db) => {
         assert.equal(
           {
@@ -176,7 +176,7 @@ test("leaves the database intact when killed half way", () =>
     assert.equal(sum(data), content);
     assert.equal(
       readdirSync(data).sort(),
-      ["assay.db", "assay.lock", "evidence", "staging"],
+      ["assay.commits", "assay.db", "assay.lock", "evidence", "staging"],
       "no temporary file is left",
     );
   }));
