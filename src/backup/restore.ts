@@ -16,6 +16,7 @@ import { clearLocation } from "../store/flows/evidence-location.ts";
 import { NewerDatabaseError, UNFINISHED_RESTORE, schemaVersion } from "../store/db/database.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
+import { findPrivateDirectory, refuseMissingTarget } from "../store/db/state-directory.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
 import { openLocalStore } from "../evidence/local-store.ts";
 import type { EvidenceStore, Staged } from "../evidence/local-store.ts";
@@ -51,8 +52,8 @@ const BATCH_BYTES = 64 * MB;
 
 /**
  * Nothing is left of a restore that fails.
- * @throws RestoreError, DamagedBackupError, DamagedDatabaseError, NewerBackupError, NewerDatabaseError,
- * DataDirectoryInUseError, the abort reason of the signal, errors of the operating system
+ * @throws RestoreError, DanglingLinkError, DamagedBackupError, DamagedDatabaseError, NewerBackupError,
+ * NewerDatabaseError, DataDirectoryInUseError, the abort reason of the signal, errors of the operating system
  */
 export async function restoreBackup(options: RestoreOptions): Promise<Manifest> {
   const target = await prepareTarget(options.directory);
@@ -123,8 +124,15 @@ async function prepareTarget(directory: string): Promise<RestoreTarget> {
   };
 }
 
-/** @throws RestoreError where the directory cannot be created */
+/** @throws RestoreError, DanglingLinkError where the directory cannot be created */
 async function locateWork(directory: string): Promise<RestorePaths> {
+  refuseMissingTarget(directory);
+  const second = findPrivateDirectory(directory);
+  if (second !== null)
+    throw new RestoreError(
+      `the data of the service are in ${second}, and systemd starts no service with a second directory ${directory}: ` +
+        `move ${second} aside and restore with --data ${second}`,
+    );
   const existing = await stat(directory).catch(() => null);
   if (existing && !existing.isDirectory()) throw new RestoreError(`${directory} is not a directory`);
   const inside = existing !== null;

@@ -27,6 +27,7 @@ import type { Lock } from "../store/db/data-directory-lock.ts";
 import { CommandError } from "./framework.ts";
 import type { Db } from "../store/db/types.ts";
 import { newPublicId, systemSources } from "../clock.ts";
+import { refuseMissingTarget } from "../store/db/state-directory.ts";
 import { prepareDirectory } from "../server/prepare-directory.ts";
 
 export type Data = { readonly db: Db; readonly store: Store };
@@ -191,8 +192,9 @@ export function loadSqlite(directory: string | null): void {
   }
 }
 
-/** @throws CommandError when the path is not a data directory; UnfinishedRestoreError */
+/** @throws CommandError when the path is not a data directory; DanglingLinkError, UnfinishedRestoreError */
 export function requireDataDirectory(directory: string): void {
+  refuseMissingTarget(directory);
   refuseUnfinishedRestore(directory);
   const hint = "assay serve, assay dev, assay init and assay apply create one";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {

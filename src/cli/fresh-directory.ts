@@ -1,5 +1,5 @@
 /** Undoes the creation of a data directory after a start or a command was refused. */
-import { existsSync, readdirSync, rmdirSync, rmSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, rmdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /** The state of a path before a data directory was created there. */
@@ -18,7 +18,9 @@ export type DirectoryState = {
 /** Records the state of an absolute path; call it before creating a data directory there. */
 export function recordDirectoryState(directory: string): DirectoryState {
   const missing: string[] = [];
-  for (let path = directory; !existsSync(path); path = dirname(path)) missing.push(path);
+  // A link that leads nowhere is not missing: the operator or systemd made it.
+  const isMissing = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) === undefined;
+  for (let path = directory; isMissing(path); path = dirname(path)) missing.push(path);
   if (missing.length > 0) {
     return {
       isFresh: true,

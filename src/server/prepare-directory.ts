@@ -3,14 +3,16 @@ import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createDirectoryDurably, syncDirectory } from "../evidence/local-store.ts";
 import { refuseUnfinishedRestore } from "../store/db/database.ts";
+import { refuseMissingTarget } from "../store/db/state-directory.ts";
 
 /**
  * Creates the data directory and its subdirectories, readable by their owner only. Their directory entries are synced
  * when this returns: a record in a database is not durable while the directory that holds the database is not.
  * @returns absolute paths of the subdirectories
- * @throws UnfinishedRestoreError, or the system's error
+ * @throws DanglingLinkError, UnfinishedRestoreError, or the system's error
  */
 export function prepareDirectory(directory: string): { evidence: string; staging: string } {
+  refuseMissingTarget(directory);
   refuseUnfinishedRestore(directory);
   const [evidence, staging] = [join(directory, "evidence"), join(directory, "staging")];
   createDirectoryDurably(directory);

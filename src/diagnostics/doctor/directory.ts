@@ -1,6 +1,7 @@
 /** Checks of the data directory in the file system: existence, permissions, disk space and backups. */
 import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { findMissingTarget, findPrivateDirectory } from "../../store/db/state-directory.ts";
 import type { Check, Machine } from "./check.ts";
 import { ageText, fail, fileSizeText, nearestExisting, ok, warn } from "./check.ts";
 
@@ -9,6 +10,24 @@ const ENTRIES = ["assay.db", "assay.db-wal", "assay.db-shm", "assay.lock", "evid
 
 export function checkDirectory(directory: string): Check {
   const name = "data directory";
+  const target = findMissingTarget(directory);
+  if (target !== null)
+    return fail(
+      name,
+      `${directory} is a link to ${target}, which does not exist`,
+      `move the data back to ${target}, or restore a backup into it: see assay help restore`,
+    );
+  const second = findPrivateDirectory(directory);
+  if (second !== null)
+    return fail(
+      name,
+      existsSync(directory)
+        ? `there are two directories, ${directory} and ${second}: systemd starts no service with both`
+        : `there is no ${directory}; the data of the service are in ${second}`,
+      existsSync(directory)
+        ? `move the one away that is not meant; a service with a dynamic user has its data in ${second}`
+        : `start the service, which creates the link, or give --data ${second}`,
+    );
   if (!existsSync(directory))
     return fail(
       name,
@@ -31,6 +50,8 @@ export function checkDirectory(directory: string): Check {
 export function checkPermissions(directory: string, { uid }: Pick<Machine, "uid">): Check {
   const name = "permissions";
   const { uid: owner, mode: bits } = statSync(directory);
+  // A link is what chown -R does not follow.
+  const real = nearestExisting(directory);
   const mode = (bits & 0o777).toString(8).padStart(4, "0");
   const foreign = ENTRIES.flatMap((entry) => {
     const stats = statSync(join(directory, entry), { throwIfNoEntry: false });
@@ -41,7 +62,7 @@ export function checkPermissions(directory: string, { uid }: Pick<Machine, "uid"
       name,
       `the directory belongs to user ${owner}, but these entries do not: ${foreign.join(", ")}; ` +
         "a command was run as another user",
-      `chown -R ${owner} ${directory}, and run commands as that user`,
+      `stop the server, and run chown -R --reference=${real} ${real}`,
     );
   if ((bits & 0o007) !== 0)
     return fail(

@@ -1,0 +1,48 @@
+/**
+ * Data directories of services with a dynamic user (systemd.exec(5), DynamicUser=): systemd keeps /var/lib/assay in
+ * /var/lib/private/assay and makes the first a link to the second, and it starts no service that has two directories.
+ */
+import { lstatSync, readdirSync, readlinkSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+
+/** The data directory is a link to a directory that does not exist. The `code` makes the message enough. */
+class DanglingLinkError extends Error {
+  override readonly name = "DanglingLinkError";
+  readonly code = "ENOENT";
+
+  constructor(directory: string, target: string) {
+    super(
+      `${directory} is a link to ${target}, which does not exist: move the data back to ${target}, ` +
+        `or restore a backup into it with --data ${target}`,
+    );
+  }
+}
+
+/** The missing directory to which a link leads; null where the path is anything else. */
+export function findMissingTarget(directory: string): string | null {
+  const isLink = lstatSync(directory, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
+  if (!isLink || statSync(directory, { throwIfNoEntry: false }) !== undefined) return null;
+  return resolve(dirname(directory), readlinkSync(directory));
+}
+
+/** @throws DanglingLinkError */
+export function refuseMissingTarget(directory: string): void {
+  const target = findMissingTarget(directory);
+  if (target !== null) throw new DanglingLinkError(directory, target);
+}
+
+/**
+ * The directory with content that systemd keeps for this name, where the name itself does not lead to it; null where
+ * there is none, or it may not be read.
+ */
+export function findPrivateDirectory(directory: string): string | null {
+  const second = join(dirname(directory), "private", basename(directory));
+  try {
+    const found = lstatSync(second);
+    const own = statSync(directory, { throwIfNoEntry: false });
+    if (!found.isDirectory() || (own?.ino === found.ino && own.dev === found.dev)) return null;
+    return readdirSync(second).length > 0 ? second : null;
+  } catch {
+    return null;
+  }
+}
