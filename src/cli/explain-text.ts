@@ -5,6 +5,8 @@
 import { formatVerdict } from "../domain/compliance/replay.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
+import { listCauses, listRemedies } from "../domain/compliance/remedies.ts";
+import { commandFor } from "../domain/compliance/remedy-commands.ts";
 import { describeOutcome, describeRule } from "../domain/policy/reasons.ts";
 import { problemsOf } from "../store/environments/explanation-types.ts";
 import type { ExplainedAttestation } from "../store/attestations/explained-attestations.ts";
@@ -198,6 +200,8 @@ function fullLines(artifact: ExplainedArtifact): string[] {
       ...verdict.rules.flatMap((rule) => ruleLines(rule)),
     ]),
     ...(verdicts.length === 0 && problems.length === 0 ? ["  no policy was in force"] : []),
+    ...causeLines(artifact),
+    ...remedyLines(artifact),
     ...(allowlist
       ? [
           `  on the allowlist (${allowlist.publicId}) as '${allowlist.artifactName}', ` +
@@ -206,6 +210,34 @@ function fullLines(artifact: ExplainedArtifact): string[] {
       : []),
     problems.length === 0 ? "  re-evaluated: the same verdict" : "  re-evaluated: NOT THE SAME",
     ...problems.map((problem) => `    ${problem}`),
+  ];
+}
+
+/** Why the policies refuse it: each cause once, however many rules fail because of it. */
+function causeLines({ verdicts, facts }: ExplainedArtifact): string[] {
+  const causes = listCauses(
+    verdicts.map(({ verdict }) => verdict),
+    facts.flows,
+  );
+  return causes.length === 0 ? [] : ["  why:", ...causes.map(({ words }) => `    ${words}`)];
+}
+
+/** What would make it compliant, with the command that delivers what is missing. */
+function remedyLines({ row, exited, verdicts, facts, allowlist }: ExplainedArtifact): string[] {
+  if (exited) return [];
+  const remedies = verdicts
+    .flatMap(({ verdict }) => verdict.rules)
+    .flatMap((rule) => listRemedies(rule, { flows: facts.flows, fingerprint: row.fingerprint }))
+    .filter(({ kind }) => kind !== "allowlist" || (row.fingerprint !== "" && allowlist === null));
+  const byWords = new Map(remedies.map((remedy) => [remedy.words, remedy]));
+  const inOrder = [...byWords.values()].sort((a, b) => Number(a.kind === "allowlist") - Number(b.kind === "allowlist"));
+  if (inOrder.length === 0) return [];
+  return [
+    "  what would make it compliant:",
+    ...inOrder.flatMap((remedy) => {
+      const command = commandFor(remedy, row.name);
+      return [`    ${remedy.words}`, ...(command?.split("\n").map((line) => `      ${line}`) ?? [])];
+    }),
   ];
 }
 

@@ -55,6 +55,13 @@ NON-COMPLIANT  'db\\u001b[2J\\u000aassay: all is well'  ${B}
            the artifact was reported to flow 'backend'
     FAILED requires a compliant generic attestation named 'tests'
            the one in trail 't-b' of flow 'backend' is not compliant (by attestation id-12)
+  why:
+    The generic attestation 'tests' in trail 't-b' of flow 'backend' is not compliant
+  what would make it compliant:
+    Mend what the generic attestation 'tests' found, and report it again for the artifact in trail 't-b' of flow \
+'backend'
+    Or override the generic attestation 'tests' in trail 't-b' of flow 'backend', with a reason
+    Or add the artifact to the allowlist of the environment, with a reason
   re-evaluated: the same verdict
 
 COMPLIANT  'app'  ${A}: satisfies policy 'release' version 1
@@ -109,6 +116,31 @@ Re-evaluated from the stored facts and policy versions: all 4 verdicts are the s
     );
     assert.is(await first("prod#1", AB), "'old' in prod#1 is UNKNOWN: no policy was in force.");
   }));
+
+test("gives the command that reports a missing attestation", () => {
+  const w = world();
+  w.build(B, "t-b");
+  w.attach(w.prod, w.policy("release", NEEDS_TESTS));
+  w.report(w.prod, ["app", B]);
+  return asDirectory(w.db, async (data) => {
+    const { code, out } = await explain(data, "prod");
+    assert.is(code, 0);
+    assert.match(
+      out,
+      `  why:
+    The generic attestation 'tests' is missing in trail 't-b' of flow 'backend'
+  what would make it compliant:
+    Report a compliant generic attestation 'tests' for the artifact in trail 't-b' of flow 'backend'
+      kosli attest generic --name tests \\
+        --flow backend --trail t-b \\
+        --fingerprint ${B} \\
+        --compliant=true
+    Or add the artifact to the allowlist of the environment, with a reason
+  re-evaluated: the same verdict
+`,
+    );
+  });
+});
 
 test("shows the present name of a flow and the name at the evaluation", () => {
   const w = world();
@@ -496,6 +528,7 @@ test("explains overrides, conditions of rules, and several flows or names", asyn
       "'app' in prod#1 is NON-COMPLIANT: it does not satisfy policy 'gate' version 1.",
     ]);
     const lines = out.slice(out.indexOf("NON-COMPLIANT  'app'")).split("\n");
+    const compared = "flow itself cannot be compared (at character 6 of: flow != 'x')";
     assert.equal(lines.slice(2, -3), [
       `  reported to flow 'backend', trail 't-a' as 'app', commit ${"a".repeat(40)}: COMPLIANT there; flow tags: ` +
         "risk=high",
@@ -511,6 +544,13 @@ test("explains overrides, conditions of rules, and several flows or names", asyn
         "flow != 'x')",
       "           its condition failed for flow 'other': flow itself cannot be compared (at character 6 of: flow " +
         "!= 'x')",
+      "  why:",
+      `    Its condition failed for flow 'backend': ${compared}`,
+      `    Its condition failed for flow 'other': ${compared}`,
+      "  what would make it compliant:",
+      `    Correct the condition of the policy: Its condition failed for flow 'backend': ${compared}`,
+      `    Correct the condition of the policy: Its condition failed for flow 'other': ${compared}`,
+      "    Or add the artifact to the allowlist of the environment, with a reason",
       "  re-evaluated: the same verdict",
     ]);
   });

@@ -9,7 +9,7 @@ import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { overrideLink } from "./causes.ts";
-import { commandFor } from "./commands.ts";
+import { commandFor } from "../../../domain/compliance/remedy-commands.ts";
 import type { Remedy } from "./explained.ts";
 
 /** Steps that are shown. */

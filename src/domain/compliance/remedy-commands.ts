@@ -1,5 +1,7 @@
-/** Commands to paste that report what is missing. Names are quoted for a shell: people may choose any. */
-import type { Remedy } from "./explained.ts";
+/** Commands of the Kosli CLI that report what is missing. Names are quoted for a shell: people may choose any. */
+import type { remediesFor } from "./remedies.ts";
+
+type Remedy = Omit<ReturnType<typeof remediesFor>[number], "words">;
 
 /** The subcommands of `kosli attest` with what they take besides the place, by the word of the type. */
 const ATTEST: Readonly<Record<string, readonly [subcommand: string, more: string]>> = {
@@ -15,12 +17,15 @@ const ATTEST: Readonly<Record<string, readonly [subcommand: string, more: string
 export function commandFor(remedy: Remedy, image: string | null): string | null {
   if (remedy.kind === "report_artifact") return reportCommand(remedy, image);
   if (remedy.kind !== "report_attestation") return null;
-  const { type, name, flow, trail, fingerprint } = remedy;
+  const { type, name, flow, trail, fingerprint, control } = remedy;
   const custom = type?.startsWith("custom:") ? type.slice("custom:".length) : null;
-  const known = ATTEST[type === null || type === "*" ? "generic" : type];
+  const decision = ["decision", `--control ${quoted(control, "CONTROL")} --compliant=true`] as const;
+  const known = type === "decision" ? decision : ATTEST[type === null || type === "*" ? "generic" : type];
   if (custom === null && !known) return null;
   const [subcommand, more] =
-    custom === null ? (known as [string, string]) : ["custom", `--type ${quoted(custom)} --attestation-data data.json`];
+    custom === null
+      ? (known as readonly [string, string])
+      : ["custom", `--type ${quoted(custom)} --attestation-data data.json`];
   const subject = fingerprint === null ? "" : `--fingerprint ${fingerprint}`;
   return inLines([`kosli attest ${subcommand} --name ${quoted(name, "NAME")}`, place(flow, trail), subject, more]);
 }
