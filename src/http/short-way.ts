@@ -7,7 +7,7 @@
 import type { RequestListener } from "node:http";
 import type Koa from "koa";
 import { serveOperation } from "./pipeline.ts";
-import type { createRouter } from "./router.ts";
+import type { createRouter } from "./routing/router.ts";
 import type { Membership, ServerContext } from "./server-context.ts";
 
 type Ways<Context, M extends Membership> = {

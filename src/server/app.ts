@@ -30,7 +30,7 @@ import { openApiDocument } from "../http/openapi/document.ts";
 import { createCallers } from "../http/in-process.ts";
 import { limitByAddress, createRateLimits } from "../http/rate-limits.ts";
 import { createRequestBoundary } from "../http/request-boundary.ts";
-import { createRouter, mountOperations } from "../http/router.ts";
+import { createRouter, mountOperations } from "../http/routing/router.ts";
 import type { ServerContext } from "../http/server-context.ts";
 import { createShortWay } from "../http/short-way.ts";
 import type { JobRunner } from "../jobs/job-runner.ts";

@@ -9,7 +9,7 @@ import * as assert from "uvu/assert";
 import type { Feature, Role } from "../../src/domain/access.ts";
 import { createRequestBoundary } from "../../src/http/request-boundary.ts";
 import { createBodyBudget } from "../../src/http/body/body-budget.ts";
-import { mountOperations } from "../../src/http/router.ts";
+import { mountOperations } from "../../src/http/routing/router.ts";
 import { CONFIGURATION_BOUNDS, json, operationFor } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
 import type { Principal, Membership, RequestContext, ServerContext } from "../../src/http/server-context.ts";

@@ -9,7 +9,7 @@ import * as assert from "uvu/assert";
 import { AppError } from "../../src/errors.ts";
 import { createRequestBoundary } from "../../src/http/request-boundary.ts";
 import { createBodyBudget } from "../../src/http/body/body-budget.ts";
-import { mountOperations } from "../../src/http/router.ts";
+import { mountOperations } from "../../src/http/routing/router.ts";
 import { NO_BODY, operationFor } from "../../src/http/operation.ts";
 import type { Reply } from "../../src/http/operation.ts";
 import { encodeUtf8 } from "../../src/http/response.ts";

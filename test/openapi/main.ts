@@ -86,7 +86,7 @@ const bin = (name: string): string => join(npm, "node_modules/.bin", name);
 /** Accepted complaints of linters, each with its reason. */
 const KNOWN_WARNINGS: Readonly<Record<string, string>> = {
   // /repos/{org}/{repo}/deployments beside /repos/{org}/live-artifacts/{repo_name} and the like: paths of the contract.
-  // The leftmost literal wins (http/route-order.ts).
+  // The leftmost literal wins (http/routing/route-order.ts).
   "redocly no-ambiguous-paths": "paths of the contract",
 };
 

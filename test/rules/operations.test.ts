@@ -7,7 +7,7 @@ import { DOCUMENT } from "../../src/api/openapi-document.ts";
 import { operations } from "../../src/api/index.ts";
 import { FEATURES, ROLES, allows, isOrgPermission } from "../../src/domain/access.ts";
 import { openApiDocument } from "../../src/http/openapi/document.ts";
-import { compareRoutes } from "../../src/http/route-order.ts";
+import { compareRoutes } from "../../src/http/routing/route-order.ts";
 import { compileSchema, validate } from "../../src/http/validate.ts";
 import { matchesGolden } from "./golden.ts";
 

@@ -8,7 +8,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/context.ts";
-import { compareRoutes } from "../../src/http/route-order.ts";
+import { compareRoutes } from "../../src/http/routing/route-order.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 

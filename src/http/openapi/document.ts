@@ -13,7 +13,7 @@ import { createSchemaWriter, describeShape } from "./schemas.ts";
 import type { SchemaWriter } from "./schemas.ts";
 import { isReading } from "../operation.ts";
 import type { AnyOperation, ResponseShape } from "../operation.ts";
-import { compareRoutes } from "../route-order.ts";
+import { compareRoutes } from "../routing/route-order.ts";
 import { Closed, Message, ValidationError, named } from "../schema.ts";
 
 type Json = Record<string, unknown>;

@@ -9,7 +9,7 @@ import type { AnyOperation } from "../../http/operation.ts";
 import type { Caller } from "../../http/in-process.ts";
 import { recordForLog } from "../../http/request-log.ts";
 import { STATUS_BY_ERROR } from "../../http/response.ts";
-import { createRouteTable } from "../../http/route-table.ts";
+import { createRouteTable } from "../../http/routing/route-table.ts";
 import type { Principal } from "../../http/server-context.ts";
 import type { Cookies } from "../cookies.ts";
 import type { LiveSubject } from "../live.ts";

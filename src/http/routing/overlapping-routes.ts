@@ -5,9 +5,9 @@
  */
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
-import type { AnyOperation } from "./operation.ts";
+import type { AnyOperation } from "../operation.ts";
 import { literalsUnder } from "./route-order.ts";
-import { validate } from "./validate.ts";
+import { validate } from "../validate.ts";
 
 /** By operation, then by the most specific path: one entry for each pair of overlapping patterns. */
 const acceptance = new WeakMap<object, Map<string, boolean>>();

@@ -1,7 +1,7 @@
 /** What a client that asked for an unknown path or a wrong method probably meant. */
-import { excerpt } from "../domain/text/excerpt.ts";
-import { findNearestNames } from "../domain/text/near-names.ts";
-import type { AnyOperation, Method } from "./operation.ts";
+import { excerpt } from "../../domain/text/excerpt.ts";
+import { findNearestNames } from "../../domain/text/near-names.ts";
+import type { AnyOperation, Method } from "../operation.ts";
 
 /** Attestations have the most kinds; a longer list does not help. */
 const MAX_WORDS = 12;

@@ -1,12 +1,12 @@
 /** Finds the operation of a path under `/api/v2` and its alias `/api/fastapi`; the most specific pattern answers. */
 import type Koa from "koa";
-import { methodNotAllowed, routeNotFound } from "../errors.ts";
-import type { AnyOperation } from "./operation.ts";
+import { methodNotAllowed, routeNotFound } from "../../errors.ts";
+import type { AnyOperation } from "../operation.ts";
 import { canAnswer } from "./overlapping-routes.ts";
-import { serveOperation } from "./pipeline.ts";
+import { serveOperation } from "../pipeline.ts";
 import { describeAlternatives } from "./route-hints.ts";
 import { createRouteTable } from "./route-table.ts";
-import type { Membership, ServerContext } from "./server-context.ts";
+import type { Membership, ServerContext } from "../server-context.ts";
 
 type Params = Record<string, string>;
 

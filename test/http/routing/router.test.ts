@@ -1,10 +1,10 @@
 /** Routing, from the request line to the operation, and the headers of answers. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { fresh, freshCommit, startServer } from "../given.ts";
-import type { TestServer } from "../given.ts";
-import { dial, exchange, head, holdings, logged } from "./socket.ts";
-import type { RawAnswer } from "./socket.ts";
+import { fresh, freshCommit, startServer } from "../../given.ts";
+import type { TestServer } from "../../given.ts";
+import { dial, exchange, head, holdings, logged } from "../socket.ts";
+import type { RawAnswer } from "../socket.ts";
 
 const test = suite("http/router");
 let server: TestServer;

@@ -1,9 +1,9 @@
 /** What a 404 and a 405 of the API say about a path that is nearly right. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { operations } from "../../src/api/index.ts";
-import { describeAlternatives } from "../../src/http/route-hints.ts";
-import { startServer } from "../given.ts";
+import { operations } from "../../../src/api/index.ts";
+import { describeAlternatives } from "../../../src/http/routing/route-hints.ts";
+import { startServer } from "../../given.ts";
 
 const test = suite("http/route-hints");
 

@@ -1,7 +1,7 @@
 /** Which patterns match a path, and in which order. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { createRouteTable } from "../../src/http/route-table.ts";
+import { createRouteTable } from "../../../src/http/routing/route-table.ts";
 
 const test = suite("http/route-table");
 
