@@ -27,6 +27,8 @@ import { urlsFor } from "../src/contract/urls.ts";
 import type { Role } from "../src/domain/access.ts";
 import type { Timer } from "../src/domain/time.ts";
 import { findTargetProblem } from "../src/domain/network/webhook-url.ts";
+import { createMemoryBudget, sizeMemoryBudget } from "../src/http/memory/memory-budget.ts";
+import type { MemoryBudgetOptions } from "../src/http/memory/memory-budget.ts";
 import { createRateLimiter } from "../src/http/rate-limiter.ts";
 import type { LoginDependencies } from "../src/auth/login-context.ts";
 import { createPasswordHasher } from "../src/auth/password-hashing.ts";
@@ -88,7 +90,10 @@ export type Network = {
 export type ServerOptions = {
   network?: Network;
   limits?: Partial<typeof LIMITS>;
-  bodyBudget?: number;
+  /** Sizes of the memory budget; as for a gigabyte of memory unless given. */
+  memory?: Partial<MemoryBudgetOptions>;
+  /** Rings for clients that do not read; that of the system unless given. */
+  unreadTimer?: AppDependencies["unreadTimer"];
   /**
    * Data directory, kept when the server stops. The database is a file there, as in production, which worker threads
    * need. Without it the database is in memory, and there are no audit packages.
@@ -179,6 +184,7 @@ export async function startServer(options: ServerOptions = {}) {
     urls: () => urlsFor("http://assay.test"),
   });
   const passwords = createPasswordHasher(CHEAP_SCRYPT);
+  const memory = createMemoryBudget({ ...sizeMemoryBudget(1 << 30, LIMITS), ...options.memory });
   const app = createApp({
     db,
     store,
@@ -201,7 +207,8 @@ export async function startServer(options: ServerOptions = {}) {
     policyPreviews: createPolicyPreviewer({ store, pool: previewPool }),
     packages,
     limits: { ...LIMITS, ...options.limits },
-    ...(options.bodyBudget === undefined ? {} : { bodyBudgetBytes: options.bodyBudget }),
+    memory,
+    ...(options.unreadTimer ? { unreadTimer: options.unreadTimer } : {}),
     logins: {
       passwords,
       provider: null,
@@ -502,6 +509,7 @@ export async function startServer(options: ServerOptions = {}) {
     directory,
     clock,
     lines,
+    memory,
     given,
     call,
     /** A starting point for further servers; this one must not stop before they have started. */

@@ -51,7 +51,7 @@ export type Config = {
   headerTimeout: number;
   /** Time limit for receiving a whole request, in seconds; at least `headerTimeout`. */
   requestTimeout: number;
-  /** Time without data after which a request body is aborted, in seconds. */
+  /** Time without progress after which a request body, or a response that is not read, is aborted, in seconds. */
   stallTimeout: number;
   /** Normalized address ranges that webhook targets may be in although they are internal; null without any. */
   webhookAllow: readonly string[] | null;
@@ -315,7 +315,8 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: "60s",
     secret: false,
     unit: "seconds",
-    description: "Time without data after which a request body is aborted",
+    description:
+      "Time without progress after which a request body, or a response that the client does not read, is aborted",
   },
   webhookAllow: {
     name: "webhookAllow",

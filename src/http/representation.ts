@@ -9,6 +9,7 @@ import { promisify } from "node:util";
 import { gzip, gzipSync } from "node:zlib";
 import type Koa from "koa";
 import { createLru } from "../domain/lru.ts";
+import { answerRoomOf, bodyBytes } from "./memory/answer-room.ts";
 import type { Representation } from "./operation.ts";
 import { etagMatches, sendText } from "./response.ts";
 
@@ -40,11 +41,16 @@ export const createRepresentation = (
 export const charactersOf = ({ text, gzipped }: Representation): number =>
   text.length + (Buffer.isBuffer(gzipped) ? gzipped.length : 0);
 
-/** Answers a read with 200, or with 304 if the copy of the client is current. HEAD describes the uncompressed body. */
+/**
+ * Answers a read with 200, or with 304 if the copy of the client is current. HEAD describes the uncompressed body.
+ * @throws AppError 429 if the memory budget has no room for it.
+ */
 export async function sendRepresentation(ctx: Koa.Context, representation: Representation): Promise<void> {
   const { text, etag } = representation;
   const isKnown = etagMatches(ctx.req.headers["if-none-match"], etag);
   const isPlain = isKnown || ctx.method === "HEAD" || !wantsGzip(ctx, text.length);
+  // Before it is compressed, which takes a while for megabytes.
+  if (!isKnown && ctx.method !== "HEAD") answerRoomOf(ctx).take(bodyBytes(text) ?? 0, { isRead: true });
   const body = isPlain ? null : await compress(representation);
   const { res } = ctx;
   res.setHeader("ETag", etag);

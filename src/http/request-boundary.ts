@@ -4,6 +4,8 @@
  */
 import { Readable } from "node:stream";
 import type Koa from "koa";
+import { bodyBytes, createAnswerRoom, sendInPieces } from "./memory/answer-room.ts";
+import type { AnswerRoom } from "./memory/answer-room.ts";
 import { ClientGoneError, hasBody } from "./body/body.ts";
 import { clientAddress, isSecure } from "./client-address.ts";
 import { requireClearHead } from "./malformed-request.ts";
@@ -23,7 +25,10 @@ const LINGER_S = 5;
 /** Sent by clients and proxies to correlate logs; anything else is replaced by an id of our own. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,100}$/;
 
-type RequestHooks = Pick<ServerContext<unknown>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError">;
+type RequestHooks = Pick<
+  ServerContext<unknown>,
+  "limits" | "newId" | "onRequest" | "logRequest" | "mapError" | "answerBudget" | "watchAnswer"
+>;
 
 /** One request as the boundary sees it from start to end. */
 type Passage = {
@@ -36,11 +41,12 @@ type Passage = {
   readonly failure: unknown;
   /** Bytes that the connection had sent before a streamed answer; null for an answer of known size. */
   readonly bytesBeforeStream: number | null;
+  readonly room: AnswerRoom;
 };
 
 /**
- * The outermost middleware. Inside, `ctx.state` has `requestId`, `client` (the address that rate limits count) and
- * `log` (request-log.ts).
+ * The outermost middleware. Inside, `ctx.state` has `requestId`, `client` (the address that rate limits count), `log`
+ * (request-log.ts) and `answerRoom` (answer-room.ts).
  */
 export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
   return async function requestBoundary(ctx, next) {
@@ -51,12 +57,15 @@ export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
     const client = clientAddress(ctx.req);
     const log = emptyLogFields();
     ctx.state = { log, requestId, client };
+    const room = createAnswerRoom(ctx, hooks.answerBudget);
+    ctx.state["answerRoom"] = room;
     ctx.res.setHeader("X-Request-ID", requestId);
     setSecurityHeaders(ctx.res, { isSecure: isSecure(ctx.req) });
     let failure: unknown = null;
     try {
       requireClearHead(ctx.req);
       await next();
+      if (ctx.method !== "HEAD") room.take(bodyBytes(ctx.body) ?? 0, { isRead: ctx.method === "GET" });
     } catch (error) {
       const isChange = ctx.method !== "GET" && ctx.method !== "HEAD";
       failure = error instanceof ClientGoneError ? error : hooks.mapError(error, { isChange });
@@ -64,30 +73,52 @@ export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
       else sendError(ctx, failure, requestId);
     }
     const bytesBeforeStream = ctx.body instanceof Readable ? ctx.req.socket.bytesWritten : null;
-    const passage: Passage = { startedMs, requestId, client, log, failure, bytesBeforeStream };
+    const passage: Passage = { startedMs, requestId, client, log, failure, bytesBeforeStream, room };
     await endRequest(ctx, hooks, passage);
   };
 }
 
 /** Logs the request once its answer is sent, and drains an unread body. */
 async function endRequest(ctx: Koa.Context, hooks: RequestHooks, passage: Passage): Promise<void> {
-  const logEnd = (aborted: boolean): void => hooks.logRequest(logEntry(ctx, passage, { aborted }), passage.failure);
+  let unread = false;
+  const logEnd = (aborted: boolean): void =>
+    hooks.logRequest(logEntry(ctx, passage, { aborted, unread }), passage.failure);
   if (isStillSending(ctx)) {
     // A small body usually arrived together with the head and is merely not parsed yet; that connection can be kept.
     ctx.req.resume();
     await new Promise((resolve) => setImmediate(resolve));
   }
   const { res } = ctx;
-  if (res.destroyed || res.writableFinished) logEnd(!res.writableFinished);
-  else if (isStillSending(ctx)) {
-    answerEarly(ctx);
-    logEnd(false);
-    await bodyEnds(ctx, hooks.limits.lingerS ?? LINGER_S);
-    res.end();
-  } else res.once("close", () => logEnd(!res.writableFinished));
+  if (res.destroyed || res.writableFinished) {
+    passage.room.release();
+    logEnd(!res.writableFinished);
+    return;
+  }
+  const stopWatching = hooks.watchAnswer(res, () => {
+    unread = true;
+    res.destroy();
+  });
+  const isEarly = isStillSending(ctx);
+  res.once("close", () => {
+    stopWatching();
+    passage.room.release();
+    if (!isEarly) logEnd(!res.writableFinished);
+  });
+  if (!isEarly) {
+    sendInPieces(ctx);
+    return;
+  }
+  answerEarly(ctx);
+  logEnd(false);
+  await bodyEnds(ctx, hooks.limits.lingerS ?? LINGER_S);
+  res.end();
 }
 
-function logEntry(ctx: Koa.Context, passage: Passage, { aborted }: { aborted: boolean }): RequestEntry {
+function logEntry(
+  ctx: Koa.Context,
+  passage: Passage,
+  { aborted, unread }: { aborted: boolean; unread: boolean },
+): RequestEntry {
   const { log, failure, bytesBeforeStream } = passage;
   const bodyBytes = ctx.method === "HEAD" ? 0 : Number(ctx.res.getHeader("Content-Length") ?? 0);
   return {
@@ -105,6 +136,7 @@ function logEntry(ctx: Koa.Context, passage: Passage, { aborted }: { aborted: bo
     // For a stream, what was actually sent, head included: its size may be unknown, and it may have been cut.
     bytes_out: bytesBeforeStream === null ? bodyBytes : ctx.req.socket.bytesWritten - bytesBeforeStream,
     ...(aborted && failure === null ? { aborted } : {}),
+    ...(unread ? { unread } : {}),
   };
 }
 

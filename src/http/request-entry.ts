@@ -21,6 +21,8 @@ export type RequestEntry = {
   bytes_out: number;
   /** The connection ended before the answer did. */
   aborted?: boolean;
+  /** The client did not read, so the connection was closed. */
+  unread?: boolean;
   error_code?: string;
   /** The id that the client got with a 500. */
   error_id?: string;

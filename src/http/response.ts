@@ -7,7 +7,9 @@ import type { Readable } from "node:stream";
 import type Koa from "koa";
 import { AppError } from "../errors.ts";
 import type { ErrorCode } from "../errors.ts";
+import { answerRoomOf } from "./memory/answer-room.ts";
 import { ClientGoneError } from "./body/body.ts";
+import { STREAM_BYTES } from "./memory/memory-budget.ts";
 import type { Download, Stream } from "./operation.ts";
 import { parseRange } from "./range.ts";
 
@@ -92,7 +94,10 @@ function contentDisposition(filename: string): string {
     : `attachment; filename="${ascii}"; filename*=UTF-8''${encoded}`;
 }
 
-/** Sends a file: whole, one byte range (RFC 9110, 14), or 304 if the copy of the client is current. */
+/**
+ * Sends a file: whole, one byte range (RFC 9110, 14), or 304 if the copy of the client is current.
+ * @throws AppError 429 if the memory budget has no room for its buffers.
+ */
 export async function sendDownload(ctx: Koa.Context, download: Download): Promise<void> {
   const etag = `"${download.etag}"`;
   ctx.set({
@@ -114,6 +119,7 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
     sendJson(ctx, 416, { message: `The requested range lies outside the file of ${download.size} bytes` });
     return;
   }
+  if (ctx.method !== "HEAD") answerRoomOf(ctx).take(Math.min(STREAM_BYTES, download.size), { isRead: true });
   const stream = ctx.method === "HEAD" ? null : await download.open(range);
   ctx.status = range ? 206 : 200;
   if (range) ctx.set("Content-Range", `bytes ${range.start}-${range.end}/${download.size}`);
@@ -123,8 +129,13 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
   ctx.length = range ? range.end - range.start + 1 : download.size;
 }
 
-/** Sends a file of unknown size in chunks. @throws ClientGoneError if the client disconnects before it is open. */
+/**
+ * Sends a file of unknown size in chunks.
+ * @throws AppError 429 if the memory budget has no room for its buffers; ClientGoneError if the client disconnects
+ *   before it is open.
+ */
 export async function sendStream(ctx: Koa.Context, { contentType, filename, encoding, open }: Stream): Promise<void> {
+  if (ctx.method !== "HEAD") answerRoomOf(ctx).take(STREAM_BYTES, { isRead: true });
   const stream = ctx.method === "HEAD" ? null : await openWhileConnected(ctx, open);
   ctx.set({ "Content-Disposition": contentDisposition(filename), "Cache-Control": "private, no-cache" });
   if (encoding) ctx.set("Content-Encoding", encoding);

@@ -1,6 +1,8 @@
 import { AppError, badRequest } from "../errors.ts";
 import { jsonPieces } from "../json/text.ts";
+import { answerRoomOf, bodyBytes } from "./memory/answer-room.ts";
 import { setResponseHeaders } from "./deprecation.ts";
+import { isReading } from "./operation.ts";
 import type { AnyOperation, JsonReply, Reply, Representation } from "./operation.ts";
 import { createRepresentation, sendRepresentation } from "./representation.ts";
 import { encodeUtf8, sendDownload, sendStream, sendText } from "./response.ts";
@@ -30,6 +32,7 @@ async function sendBody<Context, M extends Membership>(
     await sendRepresentation(ctx, representation);
     return representation;
   }
+  answerRoomOf(ctx).take(bodyBytes(text) ?? 0, { isRead: isReading(operation) });
   sendText(ctx, reply.status, text);
   return null;
 }

@@ -1,10 +1,12 @@
 import type Koa from "koa";
 import type { IncomingMessage } from "node:http";
 import type { Feature, Role } from "../domain/access.ts";
+import type { AnswerWatch } from "./memory/answer-watch.ts";
 import type { RequestEntry } from "./request-entry.ts";
 import type { BodyLimits } from "./body/body.ts";
 import type { BodyBudget } from "./body/body-budget.ts";
 import type { EvidenceStage, SmallFile } from "./body/evidence-stage.ts";
+import type { AnswerBudget } from "./memory/memory-budget.ts";
 import type { AnyOperation } from "./operation.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import type { LargeJsonReader } from "./body/read-json.ts";
@@ -110,6 +112,9 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   evidence: EvidenceStage;
   /** Bounds the large bodies that are in memory at the same time. */
   bodyBudget: BodyBudget;
+  /** Bounds the large answers that are in memory at the same time, made or not sent yet. */
+  answerBudget: AnswerBudget;
+  watchAnswer: AnswerWatch;
   largeJson: LargeJsonReader;
   /**
    * @param bytes size of the body, 0 where it is not known

@@ -19,7 +19,6 @@ import { createLru } from "../domain/lru.ts";
 import type { Timer } from "../domain/time.ts";
 import { routeNotFound } from "../errors.ts";
 import { requireBasePath, stripBasePath } from "../http/base-path.ts";
-import { BODY_BUDGET_BYTES, createBodyBudget } from "../http/body/body-budget.ts";
 import type { EvidenceStage } from "../http/body/evidence-stage.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import { peerOf } from "../http/client-address.ts";
@@ -68,8 +67,6 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   endedBy?: () => number;
   /** Whether the server can do its work. Never rejects. */
   readiness: () => Promise<ReadinessReport>;
-  /** Bytes of all large bodies held at once; as documented unless given. */
-  bodyBudgetBytes?: number;
   /** How people sign in, and for how long. */
   logins: Pick<
     LoginDependencies,
@@ -127,7 +124,7 @@ export function createApp(dependencies: AppDependencies): App {
     ...createContextFactory(dependencies),
     ...transactionHooks(dependencies),
     evidence: dependencies.evidence,
-    bodyBudget: createBodyBudget({ bytes: bodyBudgetBytes(dependencies) }),
+    bodyBudget: dependencies.memory.bodies,
     largeJson: dependencies.largeJson,
     ensureWritable: (bytes) => dependencies.diskGuard.ensureWritable(bytes),
     ...requestHooks(dependencies),
@@ -261,9 +258,6 @@ function transactionHooks({
     },
   };
 }
-
-const bodyBudgetBytes = ({ bodyBudgetBytes: configured, limits }: AppDependencies): number =>
-  configured ?? Math.max(BODY_BUDGET_BYTES, limits.json, limits.form);
 
 /**
  * Public URLs whose addresses are cached. An operator has a handful, and clients must not be able to fill the memory

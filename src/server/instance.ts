@@ -16,6 +16,7 @@ import { defaultBaseUrl, withBasePath } from "../config/resolve.ts";
 import { findExpiry } from "../config/tls-certificate.ts";
 import { findTargetProblem } from "../domain/network/webhook-url.ts";
 import { parseTrustedProxies } from "../http/client-address.ts";
+import { createMemoryBudget, sizeMemoryBudget } from "../http/memory/memory-budget.ts";
 import { createRateLimiter } from "../http/rate-limiter.ts";
 import { createWalWatch } from "../jobs/wal-checkpointer.ts";
 import { createFetch } from "../notifications/fetch.ts";
@@ -31,6 +32,7 @@ import { createClosers, logFailedClose, openStage, openStorage } from "./open-st
 import type { ServeOptions, Stage, Storage } from "./open-storage.ts";
 import { openWorkers, openWritePath, trustedCertificates } from "./open-workers.ts";
 import type { LiveState, OpenedWritePath, Workers } from "./open-workers.ts";
+import { processMemory } from "./process-memory.ts";
 import { createReadiness } from "./readiness.ts";
 import type { App } from "./request-hooks.ts";
 import { startScheduler } from "./scheduler.ts";
@@ -77,6 +79,7 @@ const LOGIN_ATTEMPTS_WINDOW_S = 15 * 60;
 export async function startInstance(options: ServeOptions): Promise<Instance> {
   const { config, logger, tls } = options;
   const live: LiveState = {
+    memory: createMemoryBudget(sizeMemoryBudget(processMemory(), { json: config.jsonLimit, form: config.formLimit })),
     baseUrl: config.baseUrl,
     certificateEndsAt: tls && findExpiry(tls.certificate),
     jobKinds: [],
@@ -205,6 +208,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
     runner,
     diskGuard,
     logger,
+    memory: live.memory,
     baseUrl: live.baseUrl,
     readiness: createReadiness({
       db,

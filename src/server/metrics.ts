@@ -4,6 +4,7 @@
  * clients cannot create new series.
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
+import type { MemoryLoad, MemoryUse } from "../http/memory/memory-budget.ts";
 import type { RequestEntry } from "../http/request-entry.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
 import type { metricsStore } from "../store/db/metrics-queries.ts";
@@ -13,7 +14,9 @@ import type { PoolLoad } from "../workers/pool.ts";
 export type Metrics = {
   requestStarted(): void;
   /** The request was answered, or its client disconnected. */
-  requestFinished(entry: Pick<RequestEntry, "route" | "status" | "duration_ms" | "bytes_in" | "bytes_out">): void;
+  requestFinished(
+    entry: Pick<RequestEntry, "route" | "status" | "duration_ms" | "bytes_in" | "bytes_out" | "unread">,
+  ): void;
   /** Bytes arrived that are not an HTTP request, and were refused. */
   malformedRequest(status: number): void;
   /** The writer finished a batch of so many writes. */
@@ -34,6 +37,8 @@ export type MetricSources = {
   jobKinds(): readonly string[];
   /** By pool name. */
   pools(): Readonly<Record<string, PoolLoad>>;
+  /** Of the memory budget. */
+  memory: { readonly total: number; load(): Readonly<Record<MemoryUse, MemoryLoad>> };
   /** Whether the server is in read-only mode. */
   readOnly?(): boolean;
   /** When the latest backup succeeded, in epoch seconds; null: none has. */
@@ -70,7 +75,7 @@ export function createMetrics(sources: MetricSources): Metrics {
   for (const name of MISNAMED_DEFAULTS) registry.removeSingleMetric(name);
   const { setInFlight, ...requests } = requestMetrics(registry);
   const { batchEnded } = writeMetrics(registry);
-  const readings = [databaseReadings, queueReadings, workerReadings, optionalReadings].map((define) =>
+  const readings = [databaseReadings, queueReadings, workerReadings, memoryReadings, optionalReadings].map((define) =>
     define(registry, sources),
   );
   const readDisk = diskReadings(registry, sources);
@@ -120,6 +125,11 @@ function requestMetrics(registry: Registry) {
     help: "Bytes of response bodies",
     registers,
   });
+  const unreadAnswers = new Counter({
+    name: "assay_http_unread_responses_total",
+    help: "Connections closed because the client did not read its response",
+    registers,
+  });
   const inFlight = addGauge(registry, { name: "assay_http_requests_in_flight", help: "Requests not answered yet" });
 
   let inFlightCount = 0;
@@ -139,8 +149,10 @@ function requestMetrics(registry: Registry) {
   return {
     setInFlight: () => inFlight.set(inFlightCount),
     requestStarted: () => void (inFlightCount += 1),
-    requestFinished({ route, status, duration_ms, bytes_in, bytes_out }: Parameters<Metrics["requestFinished"]>[0]) {
+    requestFinished(entry: Parameters<Metrics["requestFinished"]>[0]) {
+      const { route, status, duration_ms, bytes_in, bytes_out, unread } = entry;
       inFlightCount -= 1;
+      if (unread) unreadAnswers.inc();
       count(route ?? NO_OPERATION, status).observe(duration_ms / 1000);
       bytesIn.inc(bytes_in);
       bytesOut.inc(bytes_out);
@@ -253,6 +265,38 @@ function workerReadings(registry: Registry, { pools }: MetricSources): () => voi
     for (const [pool, load] of Object.entries(pools())) {
       tasks.set({ pool, state: "waiting" }, load.waiting);
       tasks.set({ pool, state: "running" }, load.running);
+    }
+  };
+}
+
+function memoryReadings(registry: Registry, { memory }: MetricSources): () => void {
+  const labelNames = ["use"];
+  addGauge(registry, {
+    name: "assay_memory_budget_bytes",
+    help: "Size of the memory budget: large bodies, large responses and tasks of threads together",
+  }).set(memory.total);
+  const held = addGauge(registry, {
+    name: "assay_memory_budget_held_bytes",
+    help: "Bytes of the memory budget in use",
+    labelNames,
+  });
+  const waiting = addGauge(registry, {
+    name: "assay_memory_budget_waiting",
+    help: "What waits for room in the memory budget: bodies, and pools of threads",
+    labelNames,
+  });
+  const refusals = new Counter({
+    name: "assay_memory_budget_refusals_total",
+    help: "Requests refused with 429 because the memory budget had no room",
+    labelNames,
+    registers: [registry],
+  });
+  return () => {
+    refusals.reset();
+    for (const [use, load] of Object.entries(memory.load())) {
+      held.set({ use }, load.bytes);
+      waiting.set({ use }, load.waiting);
+      refusals.inc({ use }, load.refused);
     }
   };
 }

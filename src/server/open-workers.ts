@@ -14,6 +14,7 @@ import { createEvidenceReader } from "../evidence/reader.ts";
 import { createCombinedReader } from "../evidence/small-evidence.ts";
 import type { S3Store } from "../evidence/s3-store.ts";
 import { createPolicyPreviewer } from "../jobs/policy-previews.ts";
+import type { MemoryBudget } from "../http/memory/memory-budget.ts";
 import type { Logger } from "../log.ts";
 import type { MailSettings } from "../notifications/mail-client.ts";
 import { createResolver } from "../notifications/resolver.ts";
@@ -42,8 +43,9 @@ import {
 } from "./worker-threads.ts";
 import { createWritePath } from "./write-path.ts";
 
-/** Facts that earlier parts read, and that later stages or a reload set. */
+/** What all stages share: the memory budget, and facts that earlier parts read and later stages or a reload set. */
 export type LiveState = {
+  readonly memory: MemoryBudget;
   /** The public address. It is final once the server listens; earlier parts use it only after that. */
   baseUrl: string;
   /** When the certificate expires, in epoch seconds; null without one. */
@@ -135,6 +137,7 @@ function openMetrics(
     now: systemSources.now,
     build: readBuildInfo(),
     jobKinds: () => live.jobKinds,
+    memory: live.memory,
     readOnly,
     lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
     certificateEndsAt: () => live.certificateEndsAt,

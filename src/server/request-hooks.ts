@@ -1,10 +1,13 @@
 /** What happens around every request, whatever it asks for: its id, its log line, its metrics, and error mapping. */
 import Koa from "koa";
 import type { OperationContext } from "../api/context.ts";
-import { newPublicId } from "../clock.ts";
+import { newPublicId, systemTimer } from "../clock.ts";
+import type { Timer } from "../domain/time.ts";
 import { AppError } from "../errors.ts";
+import { createAnswerWatch } from "../http/memory/answer-watch.ts";
 import type { BodyLimits } from "../http/body/body.ts";
 import type { MalformedRequest } from "../http/malformed-request.ts";
+import type { MemoryBudget } from "../http/memory/memory-budget.ts";
 import type { RequestEntry } from "../http/request-entry.ts";
 import type { ServerContext } from "../http/server-context.ts";
 import type { Logger } from "../log.ts";
@@ -18,18 +21,34 @@ export type RequestHookDependencies = {
   limits: BodyLimits;
   logger: Logger;
   diskGuard: Pick<DiskGuard, "ensureWritable" | "readOnlyReason" | "reportFailure">;
+  /** Bounds what callers can make the server hold. */
+  memory: MemoryBudget;
+  /** For clients that do not read; that of the system unless given. */
+  unreadTimer?: Timer;
   /** null: nothing is measured. */
   metrics: { metrics: Metrics } | null;
 };
 
 export type App = Koa & Bindable;
 
-type RequestHooks = Pick<ServerContext<OperationContext>, "limits" | "newId" | "onRequest" | "logRequest" | "mapError">;
+type RequestHooks = Pick<
+  ServerContext<OperationContext>,
+  "limits" | "newId" | "onRequest" | "logRequest" | "mapError" | "answerBudget" | "watchAnswer"
+>;
 
-export function requestHooks({ limits, logger, diskGuard, metrics: measured }: RequestHookDependencies): RequestHooks {
+export function requestHooks({
+  limits,
+  logger,
+  diskGuard,
+  memory,
+  unreadTimer: timer = systemTimer,
+  metrics: measured,
+}: RequestHookDependencies): RequestHooks {
   const metrics = measured?.metrics;
   return {
     limits,
+    answerBudget: memory.answers,
+    watchAnswer: createAnswerWatch({ limitS: limits.stallTimeoutS, timer }),
     newId: newPublicId,
     mapError(error, { isChange }) {
       if (isChange) diskGuard.reportFailure(error);

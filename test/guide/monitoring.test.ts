@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
 import { createMetrics } from "../../src/server/metrics.ts";
 import { startServer } from "../given.ts";
 import { readDocument } from "../rules/documentation.ts";
@@ -34,6 +35,7 @@ async function scrapeMetrics(): Promise<string> {
     build: { version: "1.2.3", commit: null },
     jobKinds: () => ["notify", "reevaluate"],
     pools: () => ({ recording: { waiting: 1, running: 2 } }),
+    memory: createMemoryBudget({ total: 300, bodies: 100, answers: 100 }),
     readOnly: () => true,
     lastBackupAt: () => 900,
     certificateEndsAt: () => 2_000,

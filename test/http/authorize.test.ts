@@ -8,7 +8,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Feature, Role } from "../../src/domain/access.ts";
 import { createRequestBoundary } from "../../src/http/request-boundary.ts";
-import { createBodyBudget } from "../../src/http/body/body-budget.ts";
+import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
 import { mountOperations } from "../../src/http/routing/router.ts";
 import { CONFIGURATION_BOUNDS, json, operationFor } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
@@ -93,6 +93,7 @@ const operations = [
   }),
 ];
 const membership = (): Membership => ({ organizationId: 1, role, isPublic: false, features });
+const memory = createMemoryBudget({ total: 3000, bodies: 1000, answers: 1000 });
 const serverContext: ServerContext<Context> = {
   operations,
   limits: { json: 1000, form: 1000, document: 1000, evidence: 1000, smallEvidence: 0, stallTimeoutS: 5 },
@@ -124,7 +125,9 @@ const serverContext: ServerContext<Context> = {
     publish: async () => void done.push("published"),
     discard: async (files) => void done.push(...files.map(() => "discarded")),
   },
-  bodyBudget: createBodyBudget({ bytes: 1000 }),
+  bodyBudget: memory.bodies,
+  answerBudget: memory.answers,
+  watchAnswer: () => () => undefined,
   largeJson: { read: () => Promise.reject(new Error("not here")) },
   ensureWritable: () => undefined,
   mapError: (error) => error,

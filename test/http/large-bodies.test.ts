@@ -11,7 +11,7 @@ let server: TestServer;
 let narrow: TestServer;
 test.before(async () => {
   server = await startServer();
-  narrow = await startServer({ bodyBudget: 200_000, limits: { stallTimeoutS: 2, lingerS: 0.2 } });
+  narrow = await startServer({ memory: { bodies: 200_000 }, limits: { stallTimeoutS: 2, lingerS: 0.2 } });
 });
 test.after(async () => {
   await server.stop();

@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import Koa from "koa";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
 import { createRequestBoundary } from "../../src/http/request-boundary.ts";
 import { fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
@@ -256,6 +257,8 @@ test("only TLS clients get Strict-Transport-Security, and a failure drops the he
   app.use(
     createRequestBoundary({
       limits: { json: 1, form: 1, document: 1, evidence: 1, smallEvidence: 0, stallTimeoutS: 1 },
+      answerBudget: createMemoryBudget({ total: 1, bodies: 1, answers: 1 }).answers,
+      watchAnswer: () => () => undefined,
       newId: () => "id",
       onRequest: () => undefined,
       mapError: (error) => error,

@@ -8,7 +8,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { AppError } from "../../src/errors.ts";
 import { createRequestBoundary } from "../../src/http/request-boundary.ts";
-import { createBodyBudget } from "../../src/http/body/body-budget.ts";
+import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
 import { mountOperations } from "../../src/http/routing/router.ts";
 import { NO_BODY, operationFor } from "../../src/http/operation.ts";
 import type { Reply } from "../../src/http/operation.ts";
@@ -25,6 +25,8 @@ let texts: string[] = [];
 let handled = 0;
 const lines: { entry: RequestEntry; error: unknown }[] = [];
 const cached = new Map<string, { value: unknown; size: number }>();
+
+const memory = createMemoryBudget({ total: 10 << 20, bodies: 1000, answers: 10 << 20 });
 
 const declare = operationFor<null>();
 const common = {
@@ -74,7 +76,9 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
     publish: async () => undefined,
     discard: async () => undefined,
   },
-  bodyBudget: createBodyBudget({ bytes: 1000 }),
+  bodyBudget: memory.bodies,
+  answerBudget: memory.answers,
+  watchAnswer: () => () => undefined,
   largeJson: { read: () => Promise.reject(new Error("not here")) },
   ensureWritable: () => undefined,
   mapError: (error) => error,

@@ -19,7 +19,10 @@ const failures: string[] = [];
 test.before(async () => {
   const app = new Koa();
   app.on("error", (error: Error) => failures.push(error.message));
-  app.use((ctx) => sendStream(ctx, reply));
+  app.use((ctx) => {
+    ctx.state["answerRoom"] = { take: () => undefined };
+    return sendStream(ctx, reply);
+  });
   server = createServer(app.callback());
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
 import { createMetricsApp } from "../../src/server/app.ts";
 import { listen, closeListener } from "../../src/server/listener.ts";
 import { createLogger } from "../../src/log.ts";
@@ -19,6 +20,7 @@ const test = suite("server/metrics");
 
 const TOKEN = "metrics-token-0123456789";
 const BUILD = { version: "1.2.3", commit: "abc" };
+const MEMORY = { total: 300, bodies: 100, answers: 100 };
 const NO_FIGURES: MetricSources["figures"] = {
   readSpace: () => ({ bytes: 4096, free: 0 }),
   listJobs: () => [],
@@ -34,6 +36,7 @@ const metricsOf = (more: Partial<MetricSources> = {}): Metrics =>
     build: BUILD,
     jobKinds: () => [],
     pools: () => ({}),
+    memory: createMemoryBudget(MEMORY),
     ...more,
   });
 
@@ -187,7 +190,13 @@ test("the separate listener serves metrics to every client, and nothing else", a
   };
   const limits = { json: 1000, form: 1000, document: 1000, evidence: 1000, smallEvidence: 0, stallTimeoutS: 5 };
   const { server, url } = await listen(
-    createMetricsApp({ limits, logger, diskGuard, metrics: { metrics: metricsOf() } }),
+    createMetricsApp({
+      limits,
+      logger,
+      diskGuard,
+      memory: createMemoryBudget(MEMORY),
+      metrics: { metrics: metricsOf() },
+    }),
     { host: "127.0.0.1", port: 0 },
     { limits: { headerTimeout: 5, requestTimeout: 5 } },
   );

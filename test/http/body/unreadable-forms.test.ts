@@ -11,7 +11,7 @@ import type Koa from "koa";
 import { AppError } from "../../../src/errors.ts";
 import { ClientGoneError } from "../../../src/http/body/body.ts";
 import type { EvidenceStage, StagedFile } from "../../../src/http/body/evidence-stage.ts";
-import { createBodyBudget } from "../../../src/http/body/body-budget.ts";
+import { createMemoryBudget } from "../../../src/http/memory/memory-budget.ts";
 import { readForm } from "../../../src/http/body/multipart.ts";
 import { RECORD_BOUNDS } from "../../../src/http/body/read-json.ts";
 import type { FormBody } from "../../../src/http/operation.ts";
@@ -26,7 +26,7 @@ const LARGE_BYTES = 245 * 1024;
 let server: TestServer;
 let at: { org: string; key: string };
 test.before(async () => {
-  server = await startServer({ bodyBudget: 2 * LARGE_BYTES });
+  server = await startServer({ memory: { bodies: 2 * LARGE_BYTES } });
   at = server.given.org();
   await server.given.flow(at, { name: "flow" });
 });
@@ -155,7 +155,7 @@ function readHanging({ stallTimeoutS, stage }: { stallTimeoutS: number; stage: E
     field("data_json", "{}"),
     Buffer.from(`${DELIMITER}--`),
   ]);
-  const budget = createBodyBudget({ bytes: 16 << 20 });
+  const budget = createMemoryBudget({ total: 64 << 20, bodies: 16 << 20, answers: 1 }).bodies;
   const req = Object.assign(Readable.from([body], { objectMode: false }), {
     headers: { "content-type": `multipart/form-data; boundary=${BOUNDARY}`, "transfer-encoding": "chunked" },
     complete: true,
