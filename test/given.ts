@@ -17,6 +17,7 @@ import { listen, closeListener } from "../src/server/listener.ts";
 import type { ConnectionOptions, ListenAddress, ServerLimits } from "../src/server/listener.ts";
 import {
   createPreviewPool,
+  openAnswerReader,
   openCustomTypes,
   openDocuments,
   openLargeJson,
@@ -155,6 +156,8 @@ export async function startServer(options: ServerOptions = {}) {
     start: startPackageWorker,
     ...(options.patience === undefined ? {} : { stallTimeoutMs: options.patience }),
   });
+  const answerReader =
+    options.directory === undefined ? null : openAnswerReader({ directory, staging, reserveBytes: 0 });
   const previewPool = options.directory === undefined ? null : createPreviewPool(directory);
   const lines: string[] = [];
   const logger = createLogger({ level: "info", destination: { write: (line: string) => void lines.push(line) } });
@@ -206,6 +209,7 @@ export async function startServer(options: ServerOptions = {}) {
     documents,
     policyPreviews: createPolicyPreviewer({ store, pool: previewPool }),
     packages,
+    answerReader,
     limits: { ...LIMITS, ...options.limits },
     memory,
     ...(options.unreadTimer ? { unreadTimer: options.unreadTimer } : {}),
@@ -522,6 +526,7 @@ export async function startServer(options: ServerOptions = {}) {
       await runner.close();
       await writer.idle();
       await previewPool?.close();
+      await answerReader?.close();
       await packages.close();
       if (files !== remote) await files.close();
       await customTypes.close();

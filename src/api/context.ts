@@ -1,7 +1,6 @@
 /** The context that every operation of Assay works with, and the declaration of operations. */
-import { operationFor } from "../http/operation.ts";
+import { largeReadFor, operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
-import { createStepQueue } from "../http/next-turn.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import type { Role } from "../domain/access.ts";
@@ -61,11 +60,17 @@ export type OperationContext = {
   auditEntry(): AuditEntry;
   readonly recorder: LargeReportRecorder;
   readonly jobs: Jobs;
-  /** Assembles a long answer in steps, between which the server does other work; one at a time for an organization. */
-  finishSteps<T>(steps: Generator<undefined, T>): Promise<T>;
+  /** See PresenterContext. */
+  readonly inlineBytes: number;
   /** Tasks that run after the commit and before the response. */
   readonly afterCommitTasks: (() => Promise<void>)[];
 };
+
+/**
+ * What is there also in the reader thread. The answer of an operation with `isLarge` follows from it, the path, the
+ * query and what `prepare` returned.
+ */
+export type ReadContext = Pick<OperationContext, "store" | "urls" | "organization" | "inlineBytes">;
 
 /** Records large reports in a thread, because they would block the main thread; see jobs/large-reports.ts. */
 export type LargeReportRecorder = {
@@ -132,6 +137,9 @@ export const isOperation = (value: unknown): value is AssayOperation =>
 /** Declares an operation. */
 export const operation = operationFor<OperationContext>();
 
+/** Declares a read whose answer may be large; see `isLarge`. */
+export const largeRead = largeReadFor<OperationContext, ReadContext>();
+
 /** The parts of a context. `urls` and `openApi` depend on the public URL, because one server may have several. */
 export type OperationContextParts = Pick<
   OperationContext,
@@ -160,10 +168,9 @@ export type OperationContextParts = Pick<
  * `updateContext` returns another one that keeps the audit detail and the tasks after the commit.
  */
 export function contextFactory({ urls, openApi, ...parts }: OperationContextParts) {
-  const finishSteps = createStepQueue();
   const bind = (
     request: RequestContext<OrgMembership>,
-    { notes, afterCommitTasks }: Pick<OperationContext, "notes" | "afterCommitTasks">,
+    { notes, afterCommitTasks, inlineBytes }: Pick<OperationContext, "notes" | "afterCommitTasks" | "inlineBytes">,
   ): OperationContext => ({
     ...parts,
     get urls() {
@@ -172,6 +179,7 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
     openApi: () => openApi(request.baseUrl),
     notes,
     afterCommitTasks,
+    inlineBytes,
     auditEntry() {
       const { publicId, name, kind, keyPublicId } = requirePresent(request.principal, "principal");
       return {
@@ -185,7 +193,6 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
       };
     },
     note: (detail) => void Object.assign(notes, detail),
-    finishSteps: (steps) => finishSteps(requirePresent(request.membership, "organization").organizationId, steps),
     get organization() {
       return requirePresent(request.membership, "organization").organization;
     },
@@ -197,10 +204,11 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
     },
   });
   return {
-    createContext: (request: RequestContext<OrgMembership>) => bind(request, { notes: {}, afterCommitTasks: [] }),
+    createContext: (request: RequestContext<OrgMembership>, { inlineBytes } = { inlineBytes: Infinity }) =>
+      bind(request, { notes: {}, afterCommitTasks: [], inlineBytes }),
     // With copies: a write that runs twice must not note anything twice.
     updateContext: ({ notes, afterCommitTasks }: OperationContext, request: RequestContext<OrgMembership>) =>
-      bind(request, { notes: { ...notes }, afterCommitTasks: [...afterCommitTasks] }),
+      bind(request, { notes: { ...notes }, afterCommitTasks: [...afterCommitTasks], inlineBytes: Infinity }),
   };
 }
 

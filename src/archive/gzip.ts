@@ -26,16 +26,20 @@ const FINAL_BLOCK = Uint8Array.of(3, 0);
 /**
  * Compresses `input`. The producer may reuse the memory of a piece once the next piece is requested. Empty pieces are
  * passed through: they signal that the next bytes are not available yet.
+ * @param level of zlib, from 1, the fastest, to 9
  */
-export function* gzip(input: Iterable<Uint8Array>): Generator<Uint8Array, void, undefined> {
+export function* gzip(
+  input: Iterable<Uint8Array>,
+  level: number = constants.Z_DEFAULT_COMPRESSION,
+): Generator<Uint8Array, void, undefined> {
   // The window (the end of the previous block), then the block.
   const buffer = new Uint8Array(WINDOW_BYTES + BLOCK_BYTES);
   let [windowBytes, filledBytes, checksum, inputBytes] = [0, 0, 0, 0];
   const deflateFilled = (): Uint8Array =>
-    deflateBlock(
-      buffer.subarray(WINDOW_BYTES, WINDOW_BYTES + filledBytes),
-      buffer.subarray(WINDOW_BYTES - windowBytes, WINDOW_BYTES),
-    );
+    deflateBlock(buffer.subarray(WINDOW_BYTES, WINDOW_BYTES + filledBytes), {
+      dictionary: buffer.subarray(WINDOW_BYTES - windowBytes, WINDOW_BYTES),
+      level,
+    });
 
   yield HEADER;
   for (const piece of input) {
@@ -66,13 +70,14 @@ function trailer(checksum: number, inputBytes: number): Uint8Array {
   return bytes;
 }
 
-function deflateBlock(block: Uint8Array, dictionary: Uint8Array): Uint8Array {
+function deflateBlock(block: Uint8Array, { dictionary, level }: { dictionary: Uint8Array; level: number }): Uint8Array {
   const finishFlush = constants.Z_SYNC_FLUSH;
   const sample = block.subarray(0, SAMPLE_BYTES);
   if (deflateRawSync(sample, { level: 1, finishFlush }).length > sample.length * MIN_INCOMPRESSIBLE_RATIO)
     return deflateRawSync(block, { level: 0, finishFlush });
   return deflateRawSync(block, {
     finishFlush,
+    level,
     chunkSize: OUTPUT_STEP_BYTES,
     ...(dictionary.length > 0 ? { dictionary } : {}),
   });

@@ -5,6 +5,7 @@
  * unreadable or exhausts the server's memory.
  */
 import { readStoredJson } from "../domain/stored-json.ts";
+import { LargeAnswerError } from "../http/answers/large-answers.ts";
 import { JsonText } from "../json/text.ts";
 import { MAX_INLINE_JSON_BYTES, stubBytes } from "../store/db/large-json.ts";
 import type { LargeJsonTable } from "../store/db/large-json.ts";
@@ -14,8 +15,18 @@ import type { PresenterContext } from "./presenter-context.ts";
 
 const MB = 1_048_576;
 
-/** What one response may still show. All of its records share it. */
-export type Allowance = { readonly maxFieldBytes: number; largeBytes: number; values: number; characters: number };
+/**
+ * What one response may still show. All of its records share it. `inlineBytes`: what may still be made on the main
+ * thread; a response that needs more is made in the reader thread.
+ */
+export type Allowance = {
+  readonly maxFieldBytes: number;
+  largeBytes: number;
+  values: number;
+  characters: number;
+  inlineBytes: number;
+};
+type Inline = { readonly inlineBytes?: number };
 
 /** All long fields of one response together. */
 const MAX_LARGE_BYTES = 64 * MB;
@@ -25,27 +36,39 @@ const MAX_VALUES = 1_000_000;
 const MAX_OTHER_CHARS = 256 * MB;
 
 /** The allowance of a list of records. */
-export const listAllowance = (): Allowance => ({
+export const listAllowance = ({ inlineBytes = Infinity }: Inline): Allowance => ({
   maxFieldBytes: MAX_RESULTS_BYTES,
   largeBytes: MAX_LARGE_BYTES,
   values: MAX_VALUES,
   characters: MAX_OTHER_CHARS,
+  inlineBytes,
 });
 /** The allowance of a single record, which shows each field whole where possible. */
-export const singleAllowance = (): Allowance => ({ ...listAllowance(), maxFieldBytes: MAX_LARGE_BYTES });
+export const singleAllowance = (context: Inline): Allowance => ({
+  ...listAllowance(context),
+  maxFieldBytes: MAX_LARGE_BYTES,
+});
 /** The allowance of audit packages: a thread writes them piece by piece, and they have to be complete. */
 export const unlimitedAllowance = (): Allowance => ({
   maxFieldBytes: Infinity,
   largeBytes: Infinity,
   values: Infinity,
   characters: Infinity,
+  inlineBytes: Infinity,
 });
+
+/** @throws LargeAnswerError when the response is too large for the main thread */
+function spendInline(allowance: Allowance, bytes: number): void {
+  allowance.inlineBytes -= bytes;
+  if (allowance.inlineBytes < 0) throw new LargeAnswerError();
+}
 
 /**
  * Deducts `characters` that the response shows.
- * @throws ResponseFullError when they no longer fit; then nothing else fits either
+ * @throws ResponseFullError when they no longer fit; then nothing else fits either. LargeAnswerError
  */
 export function spendCharacters(allowance: Allowance, characters: number): void {
+  spendInline(allowance, characters);
   const left = allowance.characters - characters;
   allowance.characters = Math.max(0, left);
   if (left < 0) throw new ResponseFullError();
@@ -53,12 +76,15 @@ export function spendCharacters(allowance: Allowance, characters: number): void 
 
 /**
  * As spendCharacters, for a text such as a template; a long text counts as a long field.
- * @throws ResponseFullError
+ * @throws ResponseFullError, LargeAnswerError
  */
 export function spendText(allowance: Allowance, { length }: string): void {
   if (length <= MAX_INLINE_JSON_BYTES) spendCharacters(allowance, length);
   else if (length > allowance.largeBytes) throw new ResponseFullError();
-  else allowance.largeBytes -= length;
+  else {
+    spendInline(allowance, length);
+    allowance.largeBytes -= length;
+  }
 }
 
 /** How to mark a column, in the shape that readers of its field expect; `raw` columns are passed on unparsed. */
@@ -92,8 +118,8 @@ const formatSize = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
 
 /**
  * The row with its stubs replaced: by the stored texts as far as the allowance goes, by marks beyond that.
- * @throws ResponseFullError when the response has no room for the row; Error for a long text that is not JSON, as a
- * short one throws when it is parsed
+ * @throws ResponseFullError when the response has no room for the row; LargeAnswerError; Error for a long text that is
+ * not JSON, as a short one throws when it is parsed
  */
 export function withLargeJson<Row extends { id: number }>(
   { store }: Pick<PresenterContext, "store">,
@@ -111,6 +137,7 @@ export function withLargeJson<Row extends { id: number }>(
       whole[column] = JSON.stringify(mark(reason, bytes));
       continue;
     }
+    spendInline(allowance, bytes);
     const text = store.largeJson.findText(table, column, row.id);
     if (text === null) throw new Error(`${column} of ${table} ${row.id} is not JSON`);
     allowance.largeBytes -= bytes;

@@ -27,7 +27,7 @@ import type { Allowance } from "./large-json.ts";
 import { GitCommitInfo, RepoInfoResponse, presentCommit, presentRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
-import { presentEach } from "./placeholders.ts";
+import { presentOneByOne } from "./placeholders.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 
 const TimeText = Type.String({ description: "Epoch seconds as decimal text" });
@@ -217,7 +217,7 @@ function presentEvidenceItem(context: PresenterContext, record: PlacedAttestatio
 export function presentArtifact(
   context: PresenterContext,
   row: PlacedArtifactRow,
-  allowance: Allowance = singleAllowance(),
+  allowance: Allowance = singleAllowance(context),
 ): Static<typeof ArtifactResponse> {
   const reasons = readNullableStoredJson(row.reasons_json, isTextList) ?? [];
   const locations = context.store.artifactLocations.findByFingerprint(row.organization_id, row.fingerprint);
@@ -286,13 +286,13 @@ function presentLeadTimes(
   };
 }
 
-/** Presents records in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
+/** Presents records in full, one by one; a damaged one becomes a placeholder and never fails the list (semantics 9). */
 export function presentArtifacts(
   context: PresenterContext,
-  rows: readonly PlacedArtifactRow[],
-  allowance = listAllowance(),
-): Static<typeof ArtifactResponse>[] {
-  return presentEach(
+  rows: Iterable<PlacedArtifactRow>,
+  allowance = listAllowance(context),
+): Generator<Static<typeof ArtifactResponse>> {
+  return presentOneByOne(
     rows,
     (row) => presentArtifact(context, row, allowance),
     (row, reason) => presentArtifact(context, withoutJson(row, reason)),
@@ -302,13 +302,13 @@ export function presentArtifacts(
 /** As presentArtifacts, in the shorter form of the lists. */
 export function presentArtifactItems(
   context: PresenterContext,
-  rows: readonly PlacedArtifactRow[],
-): Static<typeof ArtifactListItemResponse>[] {
-  const allowance = listAllowance();
-  return presentEach(
+  rows: Iterable<PlacedArtifactRow>,
+): Generator<Static<typeof ArtifactListItemResponse>> {
+  const allowance = listAllowance(context);
+  return presentOneByOne(
     rows,
     (row) => ({ ...presentShared(context, row, allowance), releases: [] }),
-    (row, reason) => ({ ...presentShared(context, withoutJson(row, reason), singleAllowance()), releases: [] }),
+    (row, reason) => ({ ...presentShared(context, withoutJson(row, reason), singleAllowance(context)), releases: [] }),
   );
 }
 

@@ -14,7 +14,7 @@ import {
 } from "../domain/stored-json.ts";
 import { GitCommitInfo, presentCommit } from "./shapes.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
-import { presentEach } from "./placeholders.ts";
+import { presentOneByOne } from "./placeholders.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 
 const NoCommit = Type.Object(
@@ -140,19 +140,19 @@ function presentPayload(type: string, facts: Record<string, unknown>): Record<st
 }
 
 /**
- * Presents the records of a list; a damaged one becomes a placeholder (semantics 9).
+ * Presents the records of a list one by one; a damaged one becomes a placeholder (semantics 9).
  * @param options `allowance`: given when the response holds further records
  */
 export function presentAttestations(
   context: PresenterContext,
   rows: Iterable<PlacedAttestationRow>,
-  { missingCommit = "null", allowance = listAllowance() }: Partial<PresentOptions> = {},
-): Static<typeof AttestationItem>[] {
-  return presentEach(
+  { missingCommit = "null", allowance = listAllowance(context) }: Partial<PresentOptions> = {},
+): Generator<Static<typeof AttestationItem>> {
+  return presentOneByOne(
     rows,
     (row) => presentAttestation(context, row, { allowance, missingCommit }),
     (row, reason) =>
-      presentAttestation(context, withoutJson(row, reason), { allowance: singleAllowance(), missingCommit }),
+      presentAttestation(context, withoutJson(row, reason), { allowance: singleAllowance(context), missingCommit }),
   );
 }
 

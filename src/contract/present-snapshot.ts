@@ -1,9 +1,7 @@
 /**
- * A snapshot as responses show it (semantics 6.5). A snapshot holds up to some thousand artifacts, so everything
- * besides their own rows is read in one statement per kind, and shared values are made once. Whole snapshots are made
- * in parts and kept (snapshot-answers.ts). More than half of a
- * response is policy decisions, which change only when a flow is renamed: their text is cached across reads, so the
- * response is assembled as text.
+ * A snapshot as responses show it (semantics 6.5). A snapshot may have more artifacts than fit into memory, so they are
+ * read and presented a batch at a time, while the answer is written. Everything besides their own rows is read in one
+ * statement per kind and batch.
  */
 import { shownCommit } from "../domain/commit.ts";
 import type { Static } from "typebox";
@@ -18,13 +16,12 @@ import { fromSqlBoolean } from "../store/db/database.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type {
   EvaluatedArtifactRow,
-  ParsedEvaluation,
   ReplacedRow,
-  ShownPolicyRow,
   ShownRecordRow,
   SnapshotRow,
 } from "../store/environments/snapshots.ts";
 import type { PaginationValue } from "../http/schema.ts";
+import { JsonList } from "../json/text.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 import { memoize } from "./memoize.ts";
 import { replacementUrl } from "./present-deployment.ts";
@@ -37,7 +34,7 @@ import type {
   SnapshotDeploymentDiff,
   SnapshotResponse,
 } from "./snapshot-shapes.ts";
-import { listFailing, listParts, selectRows } from "./snapshot-rows.ts";
+import { listFailing, listParts, readBatches, selectFailing, selectRows } from "./snapshot-rows.ts";
 import type { FailingArtifact, Part, Row, Selection, StoredFacts } from "./snapshot-rows.ts";
 import { UNREADABLE, presentEach } from "./placeholders.ts";
 import type { PolicyEvaluation } from "./policy-evaluation.ts";
@@ -49,20 +46,18 @@ type Diff = Static<typeof SnapshotDeploymentDiff>;
 type Dump = Static<typeof PolicyDump>;
 
 /** The keys of the rows that artifacts share. */
-export type SharedKeys = {
+type SharedKeys = {
   artifactIds: readonly number[];
   deploymentIds: readonly number[];
   flowIds: readonly number[];
-  policyVersionIds: readonly number[];
 };
 
 /** The presenter's context with everything that artifacts share, read for all of them together. */
-export type SnapshotContext = PresenterContext & {
+type SnapshotContext = PresenterContext & {
   records: Map<number, ShownRecordRow>;
   replaced: Map<number, ReplacedRow>;
   /** Current names of flows by key. */
   flowNames: Map<number, string>;
-  policies: Map<number, ShownPolicyRow>;
   /** Rules by the key of the policy version; null for a version that this program cannot read. */
   findDocument(versionId: number): PolicyDocument | null;
   /** Fingerprints of the artifacts that run in an environment now. */
@@ -72,32 +67,65 @@ export type SnapshotContext = PresenterContext & {
 /** A snapshot of an environment. */
 export type SnapshotPlace = { environment: EnvironmentRow; snapshot: SnapshotRow };
 
+/** A SnapshotResponse whose long lists are made while it is written. */
+type WrittenSnapshot = Omit<Snapshot, "applied_policies" | "artifacts"> & {
+  applied_policies: (Omit<Static<typeof AppliedPolicy>, "failing_artifacts"> & { failing_artifacts: JsonList })[];
+  artifacts: JsonList<Artifact>;
+};
+
 /**
- * Presents a page of a snapshot: the JSON text of a SnapshotResponse, in pieces. An artifact with a damaged record
- * becomes a placeholder and never fails the rest (semantics 9).
+ * Presents a whole snapshot. An artifact with a damaged record becomes a placeholder and never fails the rest
+ * (semantics 9).
  */
-export function presentSnapshotPage(context: PresenterContext, place: SnapshotPlace, selection: Selection): string[] {
+export function presentSnapshot(context: PresenterContext, place: SnapshotPlace): WrittenSnapshot {
   const parts = listParts(context, place.environment, place.snapshot);
-  const { rows, pagination } = selectRows(context, parts, selection);
-  const shared = readShared(context, collectKeys(parts, rows));
-  const artifacts = presentSnapshotArtifacts(shared, rows);
-  return [presentHead(shared, place, { parts, failing: listFailing(rows), pagination }), ...artifacts, "]}"];
+  const failingOf = (versionId: number): Iterable<FailingArtifact> => listFailing(context, parts, versionId);
+  return {
+    ...presentHead(context, place, { parts, failingOf, pagination: null }),
+    artifacts: new JsonList(presentAll(context, parts)),
+  };
 }
 
-/** The JSON text of a SnapshotResponse up to its first artifact. */
-export function presentHead(
-  context: SnapshotContext,
+/** Presents a page of a snapshot, as `presentSnapshot` does. */
+export function presentSnapshotPage(
+  context: PresenterContext,
+  place: SnapshotPlace,
+  selection: Selection,
+): WrittenSnapshot {
+  const parts = listParts(context, place.environment, place.snapshot);
+  const { rows, pagination } = selectRows(context, parts, selection);
+  const failingOf = (versionId: number): Iterable<FailingArtifact> => selectFailing(rows, versionId);
+  return {
+    ...presentHead(context, place, { parts, failingOf, pagination }),
+    artifacts: new JsonList(presentArtifacts(context, rows)),
+  };
+}
+
+/** The artifacts of all parts, batch by batch. */
+function* presentAll(context: PresenterContext, parts: readonly Part[]): Generator<Artifact> {
+  const findFingerprints = fingerprintFinder(context);
+  for (const part of parts)
+    for (const rows of readBatches(context, part)) yield* presentArtifacts(context, rows, findFingerprints);
+}
+
+/** A SnapshotResponse without its artifacts. @param failingOf the artifacts that fail a policy version */
+function presentHead(
+  context: PresenterContext,
   { environment, snapshot }: SnapshotPlace,
   {
     parts,
-    failing,
+    failingOf,
     pagination,
-  }: { parts: readonly Part[]; failing: readonly FailingArtifact[]; pagination: PaginationValue | null },
-): string {
+  }: {
+    parts: readonly Part[];
+    failingOf: (versionId: number) => Iterable<FailingArtifact>;
+    pagination: PaginationValue | null;
+  },
+): Omit<WrittenSnapshot, "artifacts"> {
   const { store, organization, urls } = context;
   const next =
     snapshot.idx < environment.snapshot_count ? store.snapshots.find(environment.id, snapshot.idx + 1) : null;
-  const head: Omit<Snapshot, "artifacts"> = {
+  return {
     index: snapshot.idx,
     is_latest: snapshot.idx === environment.snapshot_count,
     timestamp: snapshot.timestamp,
@@ -112,33 +140,27 @@ export function presentHead(
     html_url: urls.snapshotPage(organization.name, environment.name, snapshot.idx),
     user_id: snapshot.user_id,
     user_name: snapshot.user_name,
-    applied_policies: presentPolicies(context, parts, failing),
+    applied_policies: presentPolicies(context, parts, failingOf),
     ...(pagination ? { pagination } : {}),
   };
-  return `${JSON.stringify(head).slice(0, -1)},"artifacts":[`;
 }
 
-/** The JSON texts of some artifacts, with commas between them, in pieces. */
-export const presentSnapshotArtifacts = (context: SnapshotContext, rows: readonly Row[]): string[] =>
-  presentEach(
-    rows,
-    (row) => presentArtifact(context, row),
-    (row) => [JSON.stringify(presentPlaceholder(row))],
-  ).flatMap((pieces, index) => (index === 0 ? pieces : [",", ...pieces]));
+/** Some artifacts, with what they share read for all of them together. */
+function presentArtifacts(
+  context: PresenterContext,
+  rows: readonly Row[],
+  findFingerprints = fingerprintFinder(context),
+): Artifact[] {
+  const shared = { ...readShared(context, collectKeys(rows)), findFingerprints };
+  return presentEach(rows, (row) => presentArtifact(shared, row), presentPlaceholder);
+}
 
-/**
- * The JSON text of a non-empty object with one more member, in pieces.
- * @param texts the JSON text of that member, in pieces
- */
-const withMember = (value: object, name: string, texts: readonly string[]): string[] => [
-  `${JSON.stringify(value).slice(0, -1)},"${name}":`,
-  ...texts,
-  "}",
-];
+const fingerprintFinder = ({ store }: PresenterContext): SnapshotContext["findFingerprints"] =>
+  memoize(({ id, snapshot_count }: EnvironmentRow) => store.snapshots.listFingerprints(id, snapshot_count));
 
 const isNumberList = isListOf(isNumber);
-/** The keys of everything that these artifacts and their snapshots share. */
-export function collectKeys(parts: readonly Part[], rows: readonly Row[]): SharedKeys {
+/** The keys of everything that these artifacts share. */
+function collectKeys(rows: readonly Row[]): SharedKeys {
   const artifactIds = new Set<number>();
   const deploymentIds = new Set<number>();
   const flowIds = new Set<number>();
@@ -148,13 +170,7 @@ export function collectKeys(parts: readonly Part[], rows: readonly Row[]): Share
       flowIds.add(flow_id);
       if (deployment_id !== null) deploymentIds.add(deployment_id);
     }
-  const policyVersionIds = new Set(parts.flatMap((part) => listPolicyVersions(part) ?? []));
-  return {
-    artifactIds: [...artifactIds],
-    deploymentIds: [...deploymentIds],
-    flowIds: [...flowIds],
-    policyVersionIds: [...policyVersionIds],
-  };
+  return { artifactIds: [...artifactIds], deploymentIds: [...deploymentIds], flowIds: [...flowIds] };
 }
 
 /** null for a damaged record. */
@@ -162,7 +178,7 @@ const listPolicyVersions = ({ snapshot }: Part): number[] | null =>
   readStoredJsonOrNull(snapshot.policy_versions_json, isNumberList);
 
 /** Reads what artifacts share. All of it can change, unlike the artifacts themselves. */
-export function readShared(context: PresenterContext, keys: SharedKeys): SnapshotContext {
+function readShared(context: PresenterContext, keys: SharedKeys): Omit<SnapshotContext, "findFingerprints"> {
   const { store } = context;
   return {
     store,
@@ -171,28 +187,28 @@ export function readShared(context: PresenterContext, keys: SharedKeys): Snapsho
     records: store.snapshots.findRecords(keys.artifactIds),
     replaced: keys.deploymentIds.length === 0 ? new Map() : store.snapshots.findReplaced(keys.deploymentIds),
     flowNames: store.flows.findPresentNames(keys.flowIds),
-    policies: store.snapshots.findPolicyVersions(keys.policyVersionIds),
-    findDocument: memoize((versionId: number): PolicyDocument | null => {
-      try {
-        return store.policies.getDocument(versionId);
-      } catch {
-        return null;
-      }
-    }),
-    findFingerprints: memoize(({ id, snapshot_count }: EnvironmentRow) =>
-      store.snapshots.listFingerprints(id, snapshot_count),
-    ),
+    findDocument: documentFinder(context),
   };
 }
 
-/** The JSON text of an Artifact, in pieces. @throws Error for a damaged record */
-function presentArtifact(context: SnapshotContext, { part, row, stored, allowed }: Row): string[] {
+/** null for a version that this program cannot read. */
+const documentFinder = ({ store }: PresenterContext): SnapshotContext["findDocument"] =>
+  memoize((versionId: number): PolicyDocument | null => {
+    try {
+      return store.policies.getDocument(versionId);
+    } catch {
+      return null;
+    }
+  });
+
+/** @throws Error for a damaged record */
+function presentArtifact(context: SnapshotContext, { part, row, stored, allowed }: Row): Artifact {
   if (!stored) throw new Error("the record is damaged");
   const { evaluation, instances } = stored;
   const facts = withFlowNames(evaluation.facts, (id) => context.flowNames.get(id));
   const flows = facts.flows.map((flow) => presentFlow(context, flow, { part, row, instances }));
   const first = flows[0];
-  const artifact: Omit<Artifact, "policy_decisions"> = {
+  return {
     ...presentOutline({ part, row }),
     reasons_for_incompliance: row.compliant === 0 ? [...findReasons(context, stored, facts)] : [],
     creationTimestamp: [...instances.created],
@@ -207,10 +223,8 @@ function presentArtifact(context: SnapshotContext, { part, row, stored, allowed 
     commit_lead_time: first?.commit_lead_time ?? null,
     flows,
     ...allowed,
+    policy_decisions: evaluation.verdicts.map((verdict) => presentDecision(context, verdict, facts)),
   };
-  return withMember(artifact, "policy_decisions", [
-    presentDecisions(context, facts, { id: row.evaluation_id, evaluation }),
-  ]);
 }
 
 /** The stored reasons, or new ones if a flow that they name has been renamed. */
@@ -304,25 +318,6 @@ function presentReplaced(previous: ReplacedRow, running: Set<string>): Omit<Diff
   };
 }
 
-/**
- * The JSON text of the decisions. They follow from the evaluation, the documents of the policies (null for a damaged
- * one) and the current names of the flows.
- * @param facts those of the evaluation, with current names
- */
-function presentDecisions(
-  context: SnapshotContext,
-  facts: Facts,
-  { id, evaluation }: { id: number; evaluation: ParsedEvaluation },
-): string {
-  const { verdicts } = evaluation;
-  const documents = verdicts.map(({ version_id }) => context.findDocument(version_id));
-  const names = facts.flows.map(({ flow }) => flow);
-  return context.store.snapshots.getOrMakeText(id, evaluation, {
-    from: [...documents, ...names],
-    make: () => JSON.stringify(verdicts.map((verdict) => presentDecision(context, verdict, facts))),
-  });
-}
-
 /** Without rules if this program cannot read the policy; the status is the stored one. */
 function presentDecision(
   context: SnapshotContext,
@@ -342,26 +337,26 @@ function presentDecision(
 
 /** The policies in order of attachment. A policy that several members of a logical environment share is shown once. */
 function presentPolicies(
-  context: SnapshotContext,
+  context: PresenterContext,
   parts: readonly Part[],
-  failingArtifacts: readonly FailingArtifact[],
-): Static<typeof AppliedPolicy>[] {
+  failingOf: (versionId: number) => Iterable<FailingArtifact>,
+): WrittenSnapshot["applied_policies"] {
   const lists = parts.map(listPolicyVersions);
   const versionIds = new Set(lists.flatMap((ids) => ids ?? []));
   const unreadable = lists.includes(null) ? [UNREADABLE_POLICY] : [];
   if (versionIds.size === 0) return unreadable;
-  const failing = new Map([...versionIds].map((id) => [id, [] as { name: string; fingerprint: string }[]]));
-  for (const { versionId, name, fingerprint } of failingArtifacts) failing.get(versionId)?.push({ name, fingerprint });
+  const policies = context.store.snapshots.findPolicyVersions(versionIds);
+  const findDocument = documentFinder(context);
   const shown = [...versionIds].flatMap((id) => {
-    const policy = context.policies.get(id);
+    const policy = policies.get(id);
     if (!policy) return [];
-    const document = context.findDocument(id);
+    const document = findDocument(id);
     return {
       id: policy.public_id,
       name: policy.name,
       version: policy.version,
       policy_dump: document ? dumpPolicy(document) : UNREADABLE_DUMP,
-      failing_artifacts: failing.get(id) ?? [],
+      failing_artifacts: new JsonList(failingOf(id)),
     };
   });
   return [...shown, ...unreadable];
@@ -378,10 +373,10 @@ const UNREADABLE_DUMP: Dump = {
 };
 
 /** In place of policies that a damaged record does not tell: a snapshot must not look as if none had been in force. */
-const UNREADABLE_POLICY: Static<typeof AppliedPolicy> = {
+const UNREADABLE_POLICY: WrittenSnapshot["applied_policies"][number] = {
   id: "",
   name: UNREADABLE,
   version: 0,
   policy_dump: UNREADABLE_DUMP,
-  failing_artifacts: [],
+  failing_artifacts: new JsonList([]),
 };

@@ -37,7 +37,7 @@ type EventOrigin = { org_id: string; flow_id: string; trail_id: string };
 
 /** Presents a trail without its history, which may be long. @param row as lists have it (store.trails.listed) */
 export const presentTrailOutline = (context: PresenterContext, row: TrailRow): TrailValue => ({
-  ...createTrailPresenter(context, []).outline(row, singleAllowance()),
+  ...createTrailPresenter(context, []).outline(row, singleAllowance(context)),
   events: [],
 });
 

@@ -8,4 +8,6 @@ export type PresenterContext = {
   readonly urls: Urls;
   /** The organization whose records are presented. */
   readonly organization: OrganizationRow;
+  /** Bytes of the answer that may be made in this thread; absent: all. */
+  readonly inlineBytes?: number;
 };

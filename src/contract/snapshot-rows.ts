@@ -1,10 +1,12 @@
 /** The rows of a snapshot that a response shows: all of them, or a page. */
 import type { Static } from "typebox";
-import { hasMembers, isListOf, isText, readStoredJson } from "../domain/stored-json.ts";
+import type { StoredVerdict } from "../domain/compliance/environment.ts";
+import { hasMembers, isListOf, isText, readStoredJson, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import type { PaginationValue } from "../http/schema.ts";
 import type { Instances } from "../domain/snapshot/normalize.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type { SelectedArtifactRow, SnapshotSelection } from "../store/environments/snapshot-pages.ts";
+import { isVerdicts } from "../store/environments/snapshots.ts";
 import type { EvaluatedArtifactRow, ParsedEvaluation, SnapshotRow } from "../store/environments/snapshots.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 import type { SnapshotArtifact } from "./snapshot-shapes.ts";
@@ -51,23 +53,19 @@ export function listParts({ store }: PresenterContext, environment: EnvironmentR
   });
 }
 
-/** All artifacts of a part. */
-export function listRows(context: PresenterContext, part: Part): Row[] {
-  const rows = context.store.snapshots.listEvaluated(part.environment.id, part.snapshot.idx);
-  return (part.hasChanges ? rows : rows.filter(({ now }) => now > 0)).map((row) => ({
-    part,
-    row,
-    stored: readStoredFacts(context, row),
-  }));
+/** Artifacts that are read at a time. */
+const BATCH_SIZE = 100;
+
+/** All artifacts of a part, by name; those that stopped in it too, if it has changes. */
+export function* readBatches(context: PresenterContext, part: Part): Generator<Row[], void, undefined> {
+  const { snapshotPages } = context.store;
+  const place = { environment: part.environment.id, index: part.snapshot.idx };
+  const ids = snapshotPages.listKeys(place, { withExited: part.hasChanges });
+  for (let start = 0; start < ids.length; start += BATCH_SIZE)
+    yield snapshotPages
+      .listByKeys(ids.slice(start, start + BATCH_SIZE))
+      .map((row) => ({ part, row, stored: readStoredFacts(context, row) }));
 }
-
-/** The ids of all artifacts of a part, in the order of `listRows`. */
-export const listKeys = ({ store }: PresenterContext, { environment, snapshot, hasChanges }: Part): number[] =>
-  store.snapshotPages.listKeys({ environment: environment.id, index: snapshot.idx }, { withExited: hasChanges });
-
-/** Artifacts of a part by id, in the order of the ids. */
-export const readRows = (context: PresenterContext, part: Part, ids: readonly number[]): Row[] =>
-  context.store.snapshotPages.listByKeys(ids).map((row) => ({ part, row, stored: readStoredFacts(context, row) }));
 
 /** A page of the artifacts of a snapshot. The members of a logical one follow each other in their order. */
 export function selectRows(
@@ -123,13 +121,28 @@ function readStoredFacts({ store }: PresenterContext, row: EvaluatedArtifactRow)
 }
 
 /** A running artifact that fails a version of a policy. */
-export type FailingArtifact = { versionId: number; name: string; fingerprint: string };
+export type FailingArtifact = { name: string; fingerprint: string };
 
-export const listFailing = (rows: readonly Row[]): FailingArtifact[] =>
+/** Those of whole parts, row by row; without those whose verdicts are damaged, which do not say what they fail. */
+export function* listFailing(
+  { store }: PresenterContext,
+  parts: readonly Part[],
+  versionId: number,
+): Generator<FailingArtifact> {
+  for (const { environment, snapshot } of parts)
+    if (snapshot.non_compliant_count > 0)
+      for (const { name, fingerprint, verdicts_json } of store.snapshotPages.iterateFailing(
+        environment.id,
+        snapshot.idx,
+      ))
+        if (fails(readStoredJsonOrNull(verdicts_json, isVerdicts), versionId)) yield { name, fingerprint };
+}
+
+/** Those among these rows. */
+export const selectFailing = (rows: readonly Row[], versionId: number): FailingArtifact[] =>
   rows.flatMap(({ row: { now, compliant, name, fingerprint }, stored }) =>
-    now === 0 || compliant !== 0 || !stored
-      ? []
-      : stored.evaluation.verdicts.flatMap(({ version_id: versionId, status }) =>
-          status === "NON-COMPLIANT" ? { versionId, name, fingerprint } : [],
-        ),
+    now > 0 && compliant === 0 && fails(stored?.evaluation.verdicts ?? null, versionId) ? { name, fingerprint } : [],
   );
+
+const fails = (verdicts: readonly StoredVerdict[] | null, versionId: number): boolean =>
+  verdicts?.some(({ version_id, status }) => version_id === versionId && status === "NON-COMPLIANT") ?? false;

@@ -4,6 +4,8 @@
  */
 import type { TObject } from "typebox";
 import type { SmallFile, StagedFile } from "./body/evidence-stage.ts";
+import { LargeAnswerError, MAX_INLINE_ANSWER_BYTES, makeTexts } from "./answers/large-answers.ts";
+import type { LargeAnswer } from "./answers/large-answers.ts";
 import { isReading } from "./operation.ts";
 import type { AnyOperation, Input, Reply } from "./operation.ts";
 import type { Membership, RequestContext, ServerContext } from "./server-context.ts";
@@ -20,23 +22,44 @@ type Execution<M extends Membership> = {
   small: SmallFile | null;
   /** Evidence to publish before the row that names it, and to discard on failure. */
   staged: StagedFile | null;
+  delivery: Delivery;
 };
+
+/** How a large answer is delivered. */
+export type Delivery = {
+  /** false for HEAD */
+  hasBody: boolean;
+  wantsGzip(): boolean;
+  /** Takes memory for its buffers. @throws AppError 429 if there is none */
+  takeRoom(): void;
+  watchDeparture(): Departure;
+};
+
+/** The signal aborts when the client disconnects before `end` is called. */
+export type Departure = { signal: AbortSignal; end(): void };
+
+/** An answer whose body is in a file; null for HEAD, for which none was made. */
+export type LargeReply = { status: 200; large: LargeAnswer | null };
 
 /** @throws AppError for every refusal, which leaves nothing behind. */
 export async function execute<Context, M extends Membership>(
   server: ServerContext<Context, M>,
   operation: AnyOperation<Context>,
-  { request, confirm, confirmsFirst, input, small, staged }: Execution<M>,
-): Promise<Reply> {
+  { request, confirm, confirmsFirst, input, small, staged, delivery }: Execution<M>,
+): Promise<Reply | LargeReply> {
   let isPublished = false;
   try {
     const initial = confirmsFirst ? confirm() : request;
-    const context = server.createContext(initial);
+    const context = server.createContext(initial, {
+      inlineBytes: operation.isLarge && server.answerReader ? MAX_INLINE_ANSWER_BYTES : Infinity,
+    });
     const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
     if (staged) {
       await server.evidence.publish([staged]);
       isPublished = true;
     }
+    if (isReading(operation) && operation.isLarge)
+      return await readLarge(server, operation, { context, request: initial, input, prepared, delivery });
     if (isReading(operation)) return server.read(() => operation.handle(context, input, prepared));
     const written = await server.write(
       () => {
@@ -53,5 +76,56 @@ export async function execute<Context, M extends Membership>(
     return written.reply;
   } finally {
     if (staged && !isPublished) await server.evidence.discard([staged]);
+  }
+}
+
+/** The reply with its pieces made; null if they have more than `limit` characters. */
+function makeHere(reply: Reply, limit: number): Reply | null {
+  const texts = makeTexts(reply, limit);
+  if (!texts) return null;
+  const { headers, dependsOn } = reply as {
+    headers?: Record<string, string>;
+    dependsOn?: readonly (number | string)[];
+  };
+  return { status: 200, texts, ...(headers ? { headers } : {}), ...(dependsOn ? { dependsOn } : {}) };
+}
+
+/** Answers a read whose answer may be large: here, or in the reader thread. */
+async function readLarge<Context, M extends Membership>(
+  { read, answerReader, databaseState }: ServerContext<Context, M>,
+  operation: AnyOperation<Context>,
+  {
+    context,
+    request,
+    input,
+    prepared,
+    delivery,
+  }: Pick<Execution<M>, "request" | "input" | "delivery"> & { context: Context; prepared: unknown },
+): Promise<Reply | LargeReply> {
+  const made = read(() => {
+    if (answerReader && operation.isLarge?.(context, input, prepared)) return null;
+    try {
+      const limit = answerReader ? MAX_INLINE_ANSWER_BYTES : Infinity;
+      return makeHere(operation.handle(context, input, prepared), limit);
+    } catch (error) {
+      if (error instanceof LargeAnswerError) return null;
+      throw error;
+    }
+  });
+  if (made) return made;
+  if (!answerReader) throw new Error("an answer without a limit was not made");
+  if (!delivery.hasBody) return { status: 200, large: null };
+  const { params, query } = input;
+  delivery.takeRoom();
+  const gzip = delivery.wantsGzip();
+  const { membership, baseUrl } = request;
+  if (!membership) throw new Error(`${operation.id} has no organization`);
+  const { organizationId } = membership;
+  const task = { operation: operation.id, organizationId, baseUrl, input: { params, query }, prepared, gzip };
+  const { signal, end } = delivery.watchDeparture();
+  try {
+    return { status: 200, large: await answerReader.make(task, { state: databaseState(), signal }) };
+  } finally {
+    end();
   }
 }

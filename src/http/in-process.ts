@@ -3,10 +3,12 @@
  * audit entry as for a request, so that a page can neither show nor change more than the API.
  */
 import type { Static, TObject, TSchema } from "typebox";
-import { badRequest, gone } from "../errors.ts";
+import { badRequest, gone, tooLarge } from "../errors.ts";
 import { readJson, createBodyShape, createPartShape, LARGE_JSON_BYTES } from "./body/read-json.ts";
 import { permits, reauthorize, requirePermission } from "./authorize.ts";
 import { execute } from "./execute.ts";
+import type { Delivery } from "./execute.ts";
+import type { LargeAnswer } from "./answers/large-answers.ts";
 import { isReading } from "./operation.ts";
 import type { AnyOperation, Download, Input, ResponseShape, Stream, UploadedFile } from "./operation.ts";
 import { withoutJsonText } from "../json/text.ts";
@@ -62,6 +64,9 @@ export type Caller = {
 
 type Call = { principal: Principal; requestId: string; baseUrl: string };
 
+/** The longest answer that a page can work with. Pages ask for what they show, which is far less. */
+const MAX_CALL_BYTES = 16 << 20;
+
 /** How long the calls of a page may keep other requests waiting, in milliseconds; a single call may take longer. */
 const TURN_MS = 5;
 
@@ -94,8 +99,8 @@ export function createCallers<Context, M extends Membership>(
         await letOthersIn();
         const reply = await run(server, call, { operation: operation as never, input: input as never });
         if ("body" in reply) return withoutJsonText(reply.body) as never;
-        if ("texts" in reply) return JSON.parse(reply.texts.join("")) as never;
-        if ("representation" in reply) return JSON.parse(reply.representation.text.toString()) as never;
+        if ("texts" in reply) return JSON.parse([...reply.texts].join("")) as never;
+        if ("large" in reply) return JSON.parse(await readShort(reply.large)) as never;
         throw new Error(`${operation.id} answers with a file: use open`);
       },
       async open(operation, input = {}) {
@@ -108,6 +113,24 @@ export function createCallers<Context, M extends Membership>(
     };
   };
 }
+
+/** The text of a large answer. @throws AppError 413 when a page could not hold it */
+async function readShort(answer: LargeAnswer | null): Promise<string> {
+  if (!answer) throw new Error("a call always has an answer");
+  try {
+    if (answer.bytes > MAX_CALL_BYTES) throw tooLarge("What this page would show", MAX_CALL_BYTES);
+    return (await answer.read()).toString();
+  } finally {
+    answer.close();
+  }
+}
+
+const IN_PROCESS: Delivery = {
+  hasBody: true,
+  takeRoom() {},
+  wantsGzip: () => false,
+  watchDeparture: () => ({ signal: new AbortController().signal, end() {} }),
+};
 
 type Untyped = {
   params?: Record<string, string | number>;
@@ -147,6 +170,7 @@ async function run<Context, M extends Membership>(
     input: { params, query, ...body.input },
     small: null,
     staged: null,
+    delivery: IN_PROCESS,
   });
 }
 

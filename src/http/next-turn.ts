@@ -18,27 +18,3 @@ export async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
     await nextTurn();
   }
 }
-
-/**
- * Creates a function that finishes tasks which assemble long answers. Beyond its first step a task waits until the
- * earlier ones of its lane have ended, so that each lane assembles one at a time in memory.
- */
-export function createStepQueue() {
-  const lanes = new Map<number, Promise<void>>();
-  /** @param lane tasks of different lanes do not wait for each other. @returns what the task returns; it may throw */
-  return async function finish<T>(lane: number, steps: Generator<undefined, T>): Promise<T> {
-    const first = steps.next();
-    if (first.done) return first.value;
-    const earlier = lanes.get(lane);
-    const { promise: ended, resolve: end } = Promise.withResolvers<void>();
-    lanes.set(lane, ended);
-    try {
-      await earlier;
-      await nextTurn();
-      return await inTurns(steps);
-    } finally {
-      end();
-      if (lanes.get(lane) === ended) lanes.delete(lane);
-    }
-  };
-}

@@ -146,7 +146,8 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
 /** A JSON body with what was derived from it (representation.ts). It may be sent several times. */
 export type Representation = {
   readonly text: string | Buffer;
-  readonly etag: string;
+  /** null: without a validator. */
+  readonly etag: string | null;
   /** Compressed once, for the first client that accepts it. */
   gzipped: Buffer | Promise<Buffer> | null;
 };
@@ -154,10 +155,8 @@ export type Representation = {
 /**
  * The JSON answer of a handler.
  * - `body`: a value, serialised by the kit.
- * - `texts`: JSON that is text already, as pieces in order. They are joined once, as bytes: an answer of megabytes is
- *   never built as one string.
- * - `representation`: as `texts`, made for several requests; with its validator, and its compressed form once a client
- *   wanted that.
+ * - `texts`: JSON that is text already, as pieces in order, which may be made on demand. They are joined once, as
+ *   bytes: an answer of megabytes is never built as one string.
  * - `unaudited`: set by a write that needs no audit entry, because it changed nothing worth one or stored the entry
  *   together with the change.
  */
@@ -173,8 +172,12 @@ export type JsonReply =
        */
       dependsOn?: readonly (number | string)[];
     }
-  | { status: 200; texts: readonly string[]; dependsOn?: readonly (number | string)[] }
-  | { status: 200; representation: Representation };
+  | {
+      status: 200 | 201;
+      texts: Iterable<string>;
+      headers?: Record<string, string>;
+      dependsOn?: readonly (number | string)[];
+    };
 /** What a handler answers: JSON, a file, or a file that is produced while it is sent. Refusals are thrown AppErrors. */
 export type Reply = JsonReply | { status: 200; download: Download } | { status: 200; stream: Stream };
 
@@ -239,12 +242,14 @@ export type Signature = {
   requires: OrgPermission;
 };
 
+/** @template Handling what `handle` may use: less than `Context` for an operation that declares `isLarge` */
 type Operation<
   Context,
   P extends TObject = TObject,
   Q extends TObject = TObject,
   B extends Body = Body,
   Prepared = unknown,
+  Handling = Context,
 > = {
   /** operationId of the OpenAPI document, snake_case. Also the name of the route in the log and in metrics. */
   id: string;
@@ -319,10 +324,17 @@ type Operation<
    */
   alreadyStored?(prepared: Prepared): boolean;
   /**
+   * For a GET whose answer the data can make larger than MAX_INLINE_ANSWER_BYTES (answers/large-answers.ts): such an
+   * answer is made in the reader thread, where `handle` runs with the context of that thread, and what `prepare`
+   * returned has been copied. Lists of such an answer are JsonLists, or its `texts` are made on demand. True: the
+   * answer is known to be large. False: `handle` runs here, and again in the thread if its answer is too large.
+   */
+  isLarge?(context: Handling, input: Input<P, Q, B>, prepared: Prepared): boolean;
+  /**
    * Answers the request; synchronous. A GET runs in one read transaction. Everything else runs inside the group-commit
    * writer, in a savepoint that a thrown error rolls back.
    */
-  handle(context: Context, input: Input<P, Q, B>, prepared: Prepared): Reply;
+  handle(context: Handling, input: Input<P, Q, B>, prepared: Prepared): Reply;
 };
 
 /**
@@ -333,10 +345,10 @@ export type AnyOperation<Context> = Operation<Context, TObject, TObject, Body, a
 
 /**
  * Creates the `operation` function of an application: the identity, typed so that each literal infers the shapes of its
- * own handler. api/context.ts binds it to a Context.
+ * own handler. api/context.ts binds it to a Context, and to what a reader thread has of it.
  */
 export const operationFor =
-  <Context>() =>
+  <Context, Handling = Context>() =>
   <
     P extends TObject,
     Q extends TObject,
@@ -344,9 +356,16 @@ export const operationFor =
     const R extends Record<number, ResponseShape>,
     Prepared = undefined,
   >(
-    declaration: Answering<Operation<Context, P, Q, B, Prepared>, R>,
-  ): Answering<Operation<Context, P, Q, B, Prepared>, R> =>
+    declaration: Answering<Operation<Context, P, Q, B, Prepared, Handling>, R>,
+  ): Answering<Operation<Context, P, Q, B, Prepared, Handling>, R> =>
     declaration;
+
+/** As operationFor, for reads with `isLarge`; without one of their own, their answers are made here first. */
+export const largeReadFor = <Context, Handling>() => {
+  const declare = operationFor<Context, Handling>();
+  const largeRead: typeof declare = (declaration) => declare({ isLarge: () => false, ...declaration });
+  return largeRead;
+};
 
 /** The operation with the shapes of its own answers, for callers in this process. */
 type Answering<O, R> = Omit<O, "responses"> & { responses: R };

@@ -14,7 +14,11 @@ import { announceDeprecation } from "./deprecation.ts";
 import { execute } from "./execute.ts";
 import { isReading } from "./operation.ts";
 import { checkParameters, parseQueryParameters } from "./query-parameters.ts";
-import { charactersOf, sendRepresentation } from "./representation.ts";
+import { MAX_INLINE_ANSWER_BYTES } from "./answers/large-answers.ts";
+import { answerRoomOf } from "./memory/answer-room.ts";
+import { STREAM_BYTES } from "./memory/memory-budget.ts";
+import { charactersOf, sendRepresentation, wantsGzip } from "./representation.ts";
+import { watchDeparture } from "./response.ts";
 import type { Representation } from "./operation.ts";
 import { recordForLog } from "./request-log.ts";
 import { sendReply } from "./send-reply.ts";
@@ -59,6 +63,12 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
       },
       small: body.small,
       staged: body.staged,
+      delivery: {
+        hasBody: ctx.method !== "HEAD",
+        takeRoom: () => answerRoomOf(ctx).take(STREAM_BYTES, { isRead: true }),
+        wantsGzip: () => wantsGzip(ctx, MAX_INLINE_ANSWER_BYTES),
+        watchDeparture: () => watchDeparture(ctx),
+      },
     });
     const sent = await sendReply(exchange, reply);
     if (sent && "dependsOn" in reply && reply.dependsOn) cache?.keep(sent, reply.dependsOn);

@@ -9,9 +9,11 @@ import { promisify } from "node:util";
 import { gzip, gzipSync } from "node:zlib";
 import type Koa from "koa";
 import { createLru } from "../domain/lru.ts";
+import { MAX_INLINE_ANSWER_BYTES } from "./answers/large-answers.ts";
+import type { LargeAnswer } from "./answers/large-answers.ts";
 import { answerRoomOf, bodyBytes } from "./memory/answer-room.ts";
 import type { Representation } from "./operation.ts";
-import { etagMatches, sendText } from "./response.ts";
+import { JSON_TYPE, etagMatches, sendText } from "./response.ts";
 
 /** Smaller bodies are not compressed: they fit into one packet anyway. */
 const MIN_GZIP_CHARS = 1024;
@@ -21,19 +23,17 @@ const MIN_GZIP_CHARS = 1024;
  */
 const MAX_SYNC_GZIP_CHARS = 16_384;
 /** The fastest level: on our JSON the others save two percent more in up to twice the time. */
-const GZIP = { level: 1 };
+export const GZIP_LEVEL = 1;
+const GZIP = { level: GZIP_LEVEL };
 
 /**
  * The validator is weak, because both codings of a body share it. It is derived from the bytes and not from a version,
- * so that it also changes with details such as a new public URL of the server.
+ * so that it also changes with details such as a new public URL of the server. A large answer has none: hashing it
+ * would take milliseconds, and making it in a thread would take as long as before.
  */
-export const createRepresentation = (
-  text: string | Buffer,
-  /** Digests of all of the text, if they are known already: hashing megabytes takes milliseconds. */
-  digests: string | Buffer = text,
-): Representation => ({
+export const createRepresentation = (text: string | Buffer): Representation => ({
   text,
-  etag: `W/"${hash("sha256", digests, "base64url").slice(0, 22)}"`,
+  etag: text.length > MAX_INLINE_ANSWER_BYTES ? null : `W/"${hash("sha256", text, "base64url").slice(0, 22)}"`,
   gzipped: null,
 });
 
@@ -47,13 +47,13 @@ export const charactersOf = ({ text, gzipped }: Representation): number =>
  */
 export async function sendRepresentation(ctx: Koa.Context, representation: Representation): Promise<void> {
   const { text, etag } = representation;
-  const isKnown = etagMatches(ctx.req.headers["if-none-match"], etag);
+  const isKnown = etag !== null && etagMatches(ctx.req.headers["if-none-match"], etag);
   const isPlain = isKnown || ctx.method === "HEAD" || !wantsGzip(ctx, text.length);
   // Before it is compressed, which takes a while for megabytes.
   if (!isKnown && ctx.method !== "HEAD") answerRoomOf(ctx).take(bodyBytes(text) ?? 0, { isRead: true });
   const body = isPlain ? null : await compress(representation);
   const { res } = ctx;
-  res.setHeader("ETag", etag);
+  if (etag !== null) res.setHeader("ETag", etag);
   res.setHeader("Cache-Control", "private, no-cache");
   res.setHeader("Vary", "Accept-Encoding");
   if (isKnown) {
@@ -62,6 +62,21 @@ export async function sendRepresentation(ctx: Koa.Context, representation: Repre
   }
   if (body) res.setHeader("Content-Encoding", "gzip");
   sendText(ctx, 200, body ?? text);
+}
+
+/** Answers a read with an answer that is in a file; null for HEAD, for which none was made. */
+export function sendLargeAnswer(ctx: Koa.Context, answer: LargeAnswer | null): void {
+  const { res } = ctx;
+  res.setHeader("Cache-Control", "private, no-cache");
+  res.setHeader("Vary", "Accept-Encoding");
+  ctx.status = 200;
+  if (answer) {
+    if (answer.gzipped) res.setHeader("Content-Encoding", "gzip");
+    ctx.body = answer.open();
+    ctx.length = answer.bytes;
+  }
+  // After the body: Koa sets a type with it.
+  res.setHeader("Content-Type", JSON_TYPE);
 }
 
 async function compress(representation: Representation): Promise<Buffer> {
@@ -87,7 +102,7 @@ const encodingPreferences = createLru<string, EncodingPreference>({ maxEntries: 
 /** Longer headers are parsed each time, so that clients cannot fill the memory with them. */
 const MAX_CACHED_HEADER_CHARS = 200;
 
-function wantsGzip(ctx: Koa.Context, characters: number): boolean {
+export function wantsGzip(ctx: Koa.Context, characters: number): boolean {
   const header = ctx.req.headers["accept-encoding"];
   if (header === undefined) return false;
   const preference = encodingPreferences.get(header as string) ?? parseEncodingPreference(ctx, header as string);

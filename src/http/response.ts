@@ -11,6 +11,7 @@ import { answerRoomOf } from "./memory/answer-room.ts";
 import { ClientGoneError } from "./body/body.ts";
 import { STREAM_BYTES } from "./memory/memory-budget.ts";
 import type { Download, Stream } from "./operation.ts";
+import type { Departure } from "./execute.ts";
 import { parseRange } from "./range.ts";
 
 export const STATUS_BY_ERROR: Record<ErrorCode, number> = {
@@ -30,7 +31,7 @@ export const STATUS_BY_ERROR: Record<ErrorCode, number> = {
   http_version: 505,
 };
 
-const JSON_TYPE = "application/json; charset=utf-8";
+export const JSON_TYPE = "application/json; charset=utf-8";
 
 /** Writes a JSON body. */
 const sendJson = (ctx: Koa.Context, status: number, body: unknown): void => sendText(ctx, status, JSON.stringify(body));
@@ -146,18 +147,24 @@ export async function sendStream(ctx: Koa.Context, { contentType, filename, enco
 
 /** Opens a stream, unless its client disconnects first. */
 async function openWhileConnected(ctx: Koa.Context, open: Stream["open"]): Promise<Readable> {
-  const closed = new AbortController();
-  const onClose = (): void => closed.abort(new ClientGoneError());
-  ctx.res.once("close", onClose);
+  const { signal, end } = watchDeparture(ctx);
   try {
-    const stream = await open(closed.signal);
+    const stream = await open(signal);
     // No one else would ever end it.
-    if (closed.signal.aborted) stream.destroy();
-    closed.signal.throwIfAborted();
+    if (signal.aborted) stream.destroy();
+    signal.throwIfAborted();
     return stream;
   } finally {
-    ctx.res.off("close", onClose);
+    end();
   }
+}
+
+/** A signal that aborts with ClientGoneError when the client disconnects before `end` is called. */
+export function watchDeparture({ res }: Koa.Context): Departure {
+  const closed = new AbortController();
+  const onClose = (): void => closed.abort(new ClientGoneError());
+  res.once("close", onClose);
+  return { signal: closed.signal, end: () => void res.off("close", onClose) };
 }
 
 /** Whether an If-None-Match header contains the tag, by weak comparison (RFC 9110, 13.1.2). */

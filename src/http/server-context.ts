@@ -5,6 +5,7 @@ import type { AnswerWatch } from "./memory/answer-watch.ts";
 import type { RequestEntry } from "./request-entry.ts";
 import type { BodyLimits } from "./body/body.ts";
 import type { BodyBudget } from "./body/body-budget.ts";
+import type { AnswerReader } from "./answers/answer-reader.ts";
 import type { EvidenceStage, SmallFile } from "./body/evidence-stage.ts";
 import type { AnswerBudget } from "./memory/memory-budget.ts";
 import type { AnyOperation } from "./operation.ts";
@@ -85,8 +86,11 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   accessVersion(): number;
   /** As `findMembership`, but read anew, inside a write too. */
   readMembership(principal: Principal, organization: string): M | null;
-  /** What handlers of this request work with. */
-  createContext(request: RequestContext<M>): Context;
+  /**
+   * What handlers of this request work with.
+   * @param options.inlineBytes of an answer that may be made in this thread; more: LargeAnswerError
+   */
+  createContext(request: RequestContext<M>, options: { inlineBytes: number }): Context;
   /** The context of the same request after it was reauthorized; what its handlers noted so far is kept. */
   updateContext(context: Context, request: RequestContext<M>): Context;
   /** Runs a handler that only reads, in one read transaction. */
@@ -109,6 +113,10 @@ export type ServerContext<Context, M extends Membership = Membership> = {
       options: { chars: number; version: number; dependsOn: readonly (number | string)[] },
     ): void;
   };
+  /** Makes large answers in a thread; null over a database in memory, which a thread cannot open. */
+  answerReader: AnswerReader | null;
+  /** A number that is another one after any change of the database. */
+  databaseState(): number;
   evidence: EvidenceStage;
   /** Bounds the large bodies that are in memory at the same time. */
   bodyBudget: BodyBudget;

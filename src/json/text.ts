@@ -12,8 +12,8 @@ import { randomBytes } from "node:crypto";
 const PLACEHOLDER = `\u0000raw ${randomBytes(16).toString("hex")} `;
 const PLACEHOLDER_PATTERN = new RegExp(`${JSON.stringify(PLACEHOLDER).slice(0, -1).replaceAll("\\", "\\\\")}(\\d+)"`);
 
-/** The texts of the value that is being serialised, in order; null outside `jsonPieces`. */
-let texts: string[] | null = null;
+/** What stands for the placeholders of the value that is being serialised, in order; null outside `jsonPieces`. */
+let parts: (JsonText | JsonList)[] | null = null;
 
 /** One valid JSON value as text. Plain JSON.stringify parses it and writes it again, like any other value. */
 export class JsonText {
@@ -22,37 +22,69 @@ export class JsonText {
     this.text = text;
   }
   toJSON(): unknown {
-    if (texts === null) return JSON.parse(this.text);
-    return `${PLACEHOLDER}${texts.push(this.text) - 1}`;
+    return parts === null ? JSON.parse(this.text) : placeholderOf(parts, this);
   }
 }
 
 /**
- * Serialises a value to pieces of JSON text; the text of every JsonText in it is one piece, unchanged.
- * @throws RangeError if the rest is longer than a string can be
+ * A list whose items are made one after the other while they are written, so that a long list is never in memory as a
+ * whole. It can be written once.
  */
-export function jsonPieces(value: unknown): string[] {
-  const outer = texts;
-  const own: string[] = (texts = []);
-  try {
-    const written = JSON.stringify(value);
-    return own.length === 0
-      ? [written]
-      : written
-          .split(PLACEHOLDER_PATTERN)
-          .map((piece, index) => (index % 2 === 0 ? piece : (own[Number(piece)] as string)));
-  } finally {
-    texts = outer;
+export class JsonList<Item = unknown> {
+  readonly items: Iterable<Item>;
+  constructor(items: Iterable<Item>) {
+    this.items = items;
   }
+  toJSON(): unknown {
+    return parts === null ? [...this.items] : placeholderOf(parts, this);
+  }
+}
+
+const placeholderOf = (all: (JsonText | JsonList)[], part: JsonText | JsonList): string =>
+  `${PLACEHOLDER}${all.push(part) - 1}`;
+
+/**
+ * Serialises a value to pieces of JSON text, on demand; the text of every JsonText in it is one piece, unchanged, and
+ * the items of every JsonList are made when their pieces are asked for.
+ * @throws RangeError if a piece is longer than a string can be
+ */
+export function* jsonPieces(value: unknown): Generator<string, void, undefined> {
+  const outer = parts;
+  const own: (JsonText | JsonList)[] = (parts = []);
+  let written: string;
+  try {
+    written = JSON.stringify(value);
+  } finally {
+    parts = outer;
+  }
+  if (own.length === 0) yield written;
+  else
+    for (const [index, piece] of written.split(PLACEHOLDER_PATTERN).entries()) {
+      const part = index % 2 === 0 ? piece : (own[Number(piece)] as JsonText | JsonList);
+      if (typeof part === "string") yield part;
+      else if (part instanceof JsonText) yield part.text;
+      else yield* listPieces(part);
+    }
+}
+
+function* listPieces({ items }: JsonList): Generator<string, void, undefined> {
+  let before = "[";
+  for (const item of items) {
+    yield before;
+    yield* jsonPieces(item);
+    before = ",";
+  }
+  yield before === "[" ? "[]" : "]";
 }
 
 /** Serialises a value that is a JsonText, or may contain some. */
 export const stringifyJson = (value: unknown): string =>
-  value instanceof JsonText ? value.text : jsonPieces(value).join("");
+  value instanceof JsonText ? value.text : [...jsonPieces(value)].join("");
 
-/** The value with every JsonText in it parsed. Parts without one are not copied. */
+/** The value with every JsonText in it parsed, and every JsonList as an array. Parts without one are not copied. */
 export function withoutJsonText(value: unknown): unknown {
   if (value instanceof JsonText) return JSON.parse(value.text);
+  if (value instanceof JsonList) return Array.from(value.items, withoutJsonText);
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) {
     const items = value.map(withoutJsonText);

@@ -25,6 +25,7 @@ import { peerOf } from "../http/client-address.ts";
 import { createHealthProbes } from "../http/health.ts";
 import type { ReadinessReport } from "../http/health.ts";
 import { createMetricsPage } from "../http/metrics-page.ts";
+import type { AnswerReader } from "../http/answers/answer-reader.ts";
 import { openApiDocument } from "../http/openapi/document.ts";
 import { createCallers } from "../http/in-process.ts";
 import { limitByAddress, createRateLimits } from "../http/rate-limits.ts";
@@ -65,6 +66,8 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   packages: PackageMaker;
   /** Epoch seconds by which keys and sessions have ended; what the clock shows unless given. */
   endedBy?: () => number;
+  /** null over a database in memory. */
+  answerReader: AnswerReader | null;
   /** Whether the server can do its work. Never rejects. */
   readiness: () => Promise<ReadinessReport>;
   /** How people sign in, and for how long. */
@@ -123,6 +126,8 @@ export function createApp(dependencies: AppDependencies): App {
     responseCache: createReadCache(versions),
     ...createContextFactory(dependencies),
     ...transactionHooks(dependencies),
+    answerReader: dependencies.answerReader,
+    databaseState: versions.state,
     evidence: dependencies.evidence,
     bodyBudget: dependencies.memory.bodies,
     largeJson: dependencies.largeJson,

@@ -199,7 +199,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
   const { config, logger } = options;
   const { db, store } = storage;
   const { writer, recorder, runner, diskGuard, clock, metrics } = writePath;
-  const { evidenceStore, reader, customTypes, largeJson, documents, policyPreviews, packages } = workers;
+  const { evidenceStore, reader, customTypes, largeJson, documents, policyPreviews, packages, answerReader } = workers;
   return {
     db,
     store,
@@ -226,6 +226,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
     largeJson,
     documents,
     policyPreviews,
+    answerReader,
     packages,
     limits: {
       json: config.jsonLimit,

@@ -34,6 +34,7 @@ import { flushLastUsed } from "./scheduler.ts";
 import {
   createPreviewPool,
   createRecordingPool,
+  openAnswerReader,
   openCustomTypes,
   openDocuments,
   openHashing,
@@ -170,7 +171,7 @@ async function releaseInterruptedJobs({
  * Opens the evidence and the worker threads. From the end of this stage on, a stop completes running writes and jobs.
  */
 export const openWorkers = (
-  { directory, logger }: ServeOptions,
+  { directory, config, logger }: ServeOptions,
   { storage, writePath, live }: { storage: Storage; writePath: OpenedWritePath; live: LiveState },
 ) =>
   openStage(logger, async (onClose) => {
@@ -199,10 +200,14 @@ export const openWorkers = (
     const policyPreviews = createPolicyPreviewer({ store, pool: previewPool });
     const packages = createPackageMaker({ data: { directory, evidence, staging }, remote, start: startPackageWorker });
     onClose(() => packages.close());
+    const { diskReserve: reserveBytes } = config;
+    const answerReader = openAnswerReader({ directory, staging, reserveBytes });
+    onClose(() => answerReader.close());
     live.poolLoads.push(() => ({
       ...customTypes.load(),
       ...documents.load(),
       large_json: largeJson.load(),
+      large_answers: answerReader.load(),
       policy_previews: previewPool.load(),
     }));
 
@@ -215,7 +220,7 @@ export const openWorkers = (
       sender.close();
       return runner.close();
     });
-    return { evidenceStore, reader, customTypes, largeJson, documents, policyPreviews, packages };
+    return { evidenceStore, reader, customTypes, largeJson, documents, policyPreviews, packages, answerReader };
   });
 
 export type Workers = Awaited<ReturnType<typeof openWorkers>>;

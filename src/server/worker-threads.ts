@@ -2,6 +2,11 @@
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
 import { resolveWorkerEntry } from "../assets.ts";
+import type { AnswerWorkerData } from "./answer-worker.ts";
+import { newPublicId } from "../clock.ts";
+import { createAnswerReader } from "../http/answers/answer-reader.ts";
+import type { AnswerReader, SpoolPool } from "../http/answers/answer-reader.ts";
+import { createFreeBlocks } from "../http/answers/large-answers.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import type { RecordingPool } from "../jobs/large-reports.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
@@ -158,6 +163,41 @@ export const createPreviewPool = (directory: string): PreviewPool =>
         resourceLimits: { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 8 },
       }),
   });
+
+/**
+ * Makes large answers in a thread that starts on first use; the database must be open already. A single one leaves the
+ * other cores to requests.
+ * @param limits.reserveBytes free space that stays on the disk
+ * @param staging where its files are made
+ */
+export function openAnswerReader({
+  directory,
+  staging,
+  reserveBytes,
+}: {
+  directory: string;
+  staging: string;
+  reserveBytes: number;
+}): AnswerReader {
+  const freeBlocks = createFreeBlocks(MAX_ANSWER_FILES_BYTES);
+  const pool: SpoolPool = createPool({
+    name: "large answers",
+    size: 1,
+    queueLimit: 128,
+    laneLimit: 64,
+    idleTimeoutMs: 30_000,
+    start: () =>
+      startWorker("server/answer-worker", {
+        workerData: { directory, freeBlocks, reserveBytes } satisfies AnswerWorkerData,
+        // An answer is made piece by piece, so nearly all objects are short-lived.
+        resourceLimits: { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 192 },
+      }),
+  });
+  return createAnswerReader({ pool, directory: staging, newId: newPublicId, freeBlocks });
+}
+
+/** Files of answers that are made or sent, together: sixteen snapshots of 95,000 artifacts. */
+const MAX_ANSWER_FILES_BYTES = 4 * 1024 ** 3;
 
 /** A schema compiles to code that nests as deeply as its properties, and as its definitions reference each other. */
 const SCHEMA_STACK_MB = 16;

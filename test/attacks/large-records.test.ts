@@ -185,7 +185,7 @@ test("marks fields with too many values, and shows those of other records", asyn
       form: { json: { attestation_name, is_compliant: true } },
     });
   const plant = server.db.prepare("UPDATE attestations SET payload_json = ? WHERE name = ?");
-  const many = `{"facts":[${"{},".repeat(singleAllowance().values)}{}]}`;
+  const many = `{"facts":[${"{},".repeat(singleAllowance({}).values)}{}]}`;
   plant.run(many, "many");
   plant.run(JSON.stringify({ facts: "x".repeat(1_000_000) }), "few");
   const { body } = await server.call("GET", `/attestations/${other.org}?per_page=20`, { key: other.key });

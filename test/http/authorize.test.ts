@@ -112,6 +112,8 @@ const serverContext: ServerContext<Context> = {
   afterCommit: async () => undefined,
   read: (work) => work(),
   responseCache: { version: () => 1, get: () => undefined, set: () => undefined },
+  answerReader: null,
+  databaseState: () => 1,
   evidence: {
     async stage(source) {
       for await (const _chunk of source);

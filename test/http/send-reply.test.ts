@@ -70,6 +70,8 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
     get: (key) => cached.get(key)?.value,
     set: (key, value, { chars }) => void cached.set(key, { value, size: chars }),
   },
+  answerReader: null,
+  databaseState: () => 1,
   evidence: {
     stage: () => Promise.reject(new Error("not here")),
     stageBytes: () => Promise.reject(new Error("not here")),
@@ -152,7 +154,7 @@ test("checks the text against the declared shape, like any body", async () => {
     assert.ok(error instanceof AppError);
     assert.equal(
       { code: error.code, message: error.message, body: (error.internal as { body?: unknown }).body },
-      { code: "internal", message: "response does not match its declared shape", body: wrong },
+      { code: "internal", message: "response does not match its declared shape", body: JSON.parse(wrong) },
     );
   }
   texts = ['{"name":'];

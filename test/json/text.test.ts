@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import fc from "fast-check";
 import { isWithinBytes } from "../../src/json/bytes.ts";
-import { JsonText, jsonPieces } from "../../src/json/text.ts";
+import { JsonList, JsonText, jsonPieces } from "../../src/json/text.ts";
 
 const test = suite("json/text");
 
@@ -31,18 +31,58 @@ test("JsonText is serialised unchanged, wherever it occurs in the value", () => 
     list: [new JsonText("[ ]"), "text", { deep: new JsonText("null") }],
     end: 1,
   };
-  const pieces = jsonPieces(value);
+  const pieces = [...jsonPieces(value)];
   assert.is(pieces.join(""), '{"a":{"b": 1e2},"list":[[ ],"text",{"deep":null}],"end":1}');
   assert.ok(pieces.includes('{"b": 1e2}'));
 });
 
 test("a value without JsonText is one piece, and a JsonText alone is its text", () => {
-  assert.equal(jsonPieces({ a: ["\u0000raw 0 0", '"'] }), [JSON.stringify({ a: ["\u0000raw 0 0", '"'] })]);
-  assert.is(jsonPieces(new JsonText("[1, 2]")).join(""), "[1, 2]");
+  assert.equal([...jsonPieces({ a: ["\u0000raw 0 0", '"'] })], [JSON.stringify({ a: ["\u0000raw 0 0", '"'] })]);
+  assert.is([...jsonPieces(new JsonText("[1, 2]"))].join(""), "[1, 2]");
 });
 
 test("plain JSON.stringify writes a JsonText like any other value", () => {
   assert.is(JSON.stringify({ a: new JsonText('{ "b" : 1 }') }), '{"a":{"b":1}}');
+});
+
+test("the items of a JsonList are made one by one while it is written", () => {
+  const made: number[] = [];
+  function* items(): Generator<unknown> {
+    try {
+      for (const n of [1, 2, 3]) {
+        made.push(n);
+        yield { n, inner: new JsonList(n === 2 ? ["a", new JsonText("[ ]")] : []) };
+      }
+    } finally {
+      made.push(0);
+    }
+  }
+  const value = { before: 1, list: new JsonList(items()), after: [new JsonList([])] };
+  const pieces = jsonPieces(value);
+  let text = "";
+  for (let next = pieces.next(); !next.done; next = pieces.next()) {
+    text += next.value;
+    assert.ok(made.length <= 1 + text.split('"n":').length, "none ahead of the text");
+  }
+  assert.is(text, '{"before":1,"list":[{"n":1,"inner":[]},{"n":2,"inner":["a",[ ]]},{"n":3,"inner":[]}],"after":[[]]}');
+  assert.equal(made, [1, 2, 3, 0]);
+});
+
+test("a JsonList whose writing is given up is closed", () => {
+  let isClosed = false;
+  function* items(): Generator<number> {
+    try {
+      for (let n = 0; ; n += 1) yield n;
+    } finally {
+      isClosed = true;
+    }
+  }
+  for (const piece of jsonPieces([new JsonList(items())])) if (piece === "9") break;
+  assert.ok(isClosed);
+});
+
+test("plain JSON.stringify writes a JsonList as an array", () => {
+  assert.is(JSON.stringify({ a: new JsonList([1, new JsonText("{ }")]) }), '{"a":[1,{}]}');
 });
 
 test.run();

@@ -24,7 +24,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   [
     "server",
     "web api audit-packages contract auth notifications jobs http backup evidence log.ts config store " +
-      "workers domain errors.ts assets.ts clock.ts",
+      "workers archive domain errors.ts assets.ts clock.ts",
   ],
   ["web", "api auth http domain errors.ts assets.ts"],
   ["api", "changes audit-packages auth contract http store workers json domain errors.ts"],

@@ -291,7 +291,7 @@ export const getCustomAttestationTypes = operation({
   responses: { 200: { description: "The types", schema: Type.Array(CustomAttestationTypeResponse) } },
   example: { params: { org: "acme" } },
   handle(context, { query }) {
-    const allowance = listAllowance();
+    const allowance = listAllowance(context);
     const window = PAGING.optionalWindow(query) ?? undefined;
     const rows = context.store.customAttestationTypes.list(context.organization.id, window);
     return { status: 200, body: rows.map((row) => presentType(context, row, { ...query, allowance })) };
@@ -322,13 +322,13 @@ export const getCustomAttestationType = operation({
     const types = context.store.customAttestationTypes;
     const row = types.require(context.organization, params.custom_attestation_type_name);
     if (!/^[+-]?\d+$/.test(query.version ?? ""))
-      return { status: 200, body: presentType(context, row, { ...query, allowance: listAllowance() }) };
+      return { status: 200, body: presentType(context, row, { ...query, allowance: listAllowance(context) }) };
     const number = Number(query.version);
     const version = Number.isSafeInteger(number) ? types.findVersion(row.id, number) : null;
     if (!version) throw notFound(`version ${query.version} does not exist for custom attestation type '${row.name}'`);
     return {
       status: 200,
-      body: { ...presentHead(context, row), versions: presentVersions([version], singleAllowance()) },
+      body: { ...presentHead(context, row), versions: presentVersions([version], singleAllowance(context)) },
     };
   },
 });

@@ -15,8 +15,9 @@ import {
   Repeated,
   named,
 } from "../../http/schema.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { JsonList } from "../../json/text.ts";
+import { largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { listAllowance } from "../../contract/large-json.ts";
 import { definePaging, formatQuery, parseCursor, presentPagination, toCursor } from "../paging.ts";
 import { requireFingerprint } from "../flows/artifacts.ts";
@@ -49,7 +50,7 @@ function parseTypeFilter(words: readonly string[], parameter: string): string[] 
 const WORDS = [...KINDS.flatMap(({ word }) => (word === null || word === "custom" ? [] : [`'${word}'`])), "'override'"];
 const TYPE_WORDS = `${WORDS.join(", ")} or 'custom:<name>'`;
 
-export const getAttestations = operation({
+export const getAttestations = largeRead({
   id: "get_attestations",
   method: "GET",
   path: "/attestations/{org}",
@@ -109,7 +110,7 @@ export const getAttestations = operation({
     return {
       status: 200,
       body: {
-        data: presentAttestations(context, page),
+        data: new JsonList(presentAttestations(context, page)),
         _links: {
           self: { href: `${base}?${formatQuery(query, { after: query.after ?? null })}` },
           next: after === null ? null : { href: `${base}?${formatQuery(query, { after })}`, after },
@@ -129,7 +130,7 @@ const MAX_REGEX_STEPS = 40_000_000;
  * The attestation names that match an expression.
  * @throws AppError 400 on `name_regex` for an invalid expression, or one that would block the server
  */
-function findNames({ store, organization }: OperationContext, pattern: string): string[] {
+function findNames({ store, organization }: ReadContext, pattern: string): string[] {
   const refuse = (problem: string) =>
     invalid({ name_regex: `Input should be a valid RE2 expression: ${problem} [input: ${pattern}]` });
   const regex = compileRegex(pattern);
@@ -141,7 +142,7 @@ function findNames({ store, organization }: OperationContext, pattern: string): 
   return names.filter((name) => regex.find(name));
 }
 
-export const listForCriteria = operation({
+export const listForCriteria = largeRead({
   id: "list_attestations_for_criteria",
   method: "GET",
   path: "/attestations/{org}/list_attestations_for_criteria",
@@ -185,14 +186,14 @@ export const listForCriteria = operation({
     const flowId =
       query.flow_name === undefined ? null : (store.flows.find(organization.id, query.flow_name)?.id ?? -1);
     const body: Record<string, unknown> = {};
-    const allowance = listAllowance();
+    const allowance = listAllowance(context);
     for (const sha of new Set(query.commit_list)) {
       const rows = filterByCriteria(store.attestationLists.listByCommit(organization.id, sha), {
         flowId,
         name: query.attestation_name ?? null,
         types,
       });
-      body[sha] = presentAttestations(context, rows, { allowance });
+      body[sha] = new JsonList(presentAttestations(context, rows, { allowance }));
     }
     return { status: 200, body };
   },
@@ -224,7 +225,7 @@ const PAGING = definePaging({ perPage: 20, maxPerPage: null });
 
 const FlowPath = Closed({ org: Type.String(), flow_name: Type.String() });
 
-export const getFlowAttestations = operation({
+export const getFlowAttestations = largeRead({
   id: "get_flow_attestations",
   method: "GET",
   path: "/attestations/{org}/{flow_name}",
@@ -255,14 +256,14 @@ export const getFlowAttestations = operation({
     return {
       status: 200,
       body: {
-        data: presentAttestations(context, rows, { missingCommit: "branch" }),
+        data: new JsonList(presentAttestations(context, rows, { missingCommit: "branch" })),
         pagination: presentPagination(total, page, perPage),
       },
     };
   },
 });
 
-export const getTrailAttestation = operation({
+export const getTrailAttestation = largeRead({
   id: "get_trail_attestation",
   method: "GET",
   path: "/attestations/{org}/{flow_name}/trail/{trail_name}/{attestation_name}",
@@ -290,12 +291,14 @@ export const getTrailAttestation = operation({
     const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
     return {
       status: 200,
-      body: presentAttestations(context, store.attestationLists.listByTrail(trail.id, params.attestation_name)),
+      body: new JsonList(
+        presentAttestations(context, store.attestationLists.listByTrail(trail.id, params.attestation_name)),
+      ),
     };
   },
 });
 
-export const getArtifactAttestation = operation({
+export const getArtifactAttestation = largeRead({
   id: "get_artifact_attestation",
   method: "GET",
   path: "/attestations/{org}/{flow_name}/artifact/{fingerprint}/{attestation_name}",
@@ -325,9 +328,11 @@ export const getArtifactAttestation = operation({
     const fingerprint = requireFingerprint(context, { id: flow.id, name: params.flow_name }, params.fingerprint);
     return {
       status: 200,
-      body: presentAttestations(
-        context,
-        store.attestationLists.listByArtifact(flow.id, fingerprint, params.attestation_name),
+      body: new JsonList(
+        presentAttestations(
+          context,
+          store.attestationLists.listByArtifact(flow.id, fingerprint, params.attestation_name),
+        ),
       ),
     };
   },

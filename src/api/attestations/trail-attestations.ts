@@ -6,7 +6,8 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Repeated } from "../../http/schema.ts";
 import { presentAttestations, AttestationItem } from "../../contract/present-attestation.ts";
 import { Name } from "../../contract/shapes.ts";
-import { operation } from "../context.ts";
+import { JsonList } from "../../json/text.ts";
+import { largeRead } from "../context.ts";
 import { requireTrail } from "../flows/trails.ts";
 import { PageOf, definePaging, presentPagination } from "../paging.ts";
 import { FlowPath } from "../paths.ts";
@@ -14,7 +15,7 @@ import { FlowPath } from "../paths.ts";
 const MAX_IDS = 100;
 const PAGING = definePaging({ perPage: 20, maxPerPage: MAX_IDS });
 
-export const listTrailAttestations = operation({
+export const listTrailAttestations = largeRead({
   id: "list_trail_attestations",
   method: "GET",
   path: "/attestations/{org}/{flow_name}/trail/{trail_name}",
@@ -56,7 +57,7 @@ export const listTrailAttestations = operation({
     return {
       status: 200,
       body: {
-        data: presentAttestations(context, lists.listInTrail(trail.id, records, { limit, offset })),
+        data: new JsonList(presentAttestations(context, lists.listInTrail(trail.id, records, { limit, offset }))),
         pagination: presentPagination(lists.countInTrail(trail.id, records), page, perPage),
       },
     };

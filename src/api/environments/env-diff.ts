@@ -1,8 +1,8 @@
 /**
- * The difference between two snapshots, of the same environment or of two (semantics 6.9). Each may have thousands of
- * artifacts, so the server does other work between reading them: what ran in a snapshot never changes.
+ * The difference between two snapshots, of the same environment or of two (semantics 6.9). Each may have tens of
+ * thousands of artifacts: names and counts of all are compared in memory, and their details are read while the answer
+ * is written.
  */
-import { nextTurn } from "../../http/next-turn.ts";
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { Facts } from "../../domain/compliance/environment.ts";
@@ -15,9 +15,10 @@ import { CheckedByHandler, Closed, Message, Nullable, named } from "../../http/s
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { RunningDetailRow, RunningKeyRow } from "../../store/environments/snapshot-pages.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
-import { expressionProblem, requireSnapshot } from "./snapshots.ts";
+import { JsonList } from "../../json/text.ts";
+import { largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
+import { expressionProblem, momentOf, requireSnapshot } from "./snapshots.ts";
 import { OrgPath } from "../paths.ts";
 
 const ArtifactInfo = named(
@@ -65,7 +66,10 @@ const Expression = CheckedByHandler(
   Type.String({ description: "`ENV`, `ENV#N`, `ENV~N` or `ENV@{...}`; a bare name is the latest snapshot" }),
 );
 
-export const environmentDiff = operation({
+/** Artifacts of both sides together that are compared here: some milliseconds of work. */
+const MAX_INLINE_ARTIFACTS = 1_500;
+
+export const environmentDiff = largeRead({
   id: "environment_diff",
   method: "GET",
   path: "/env-diff/{org}",
@@ -101,17 +105,35 @@ export const environmentDiff = operation({
         ...(first ? {} : { snappish1: expressionProblem(query.snappish1) }),
         ...(second ? {} : { snappish2: expressionProblem(query.snappish2) }),
       });
-    const s1 = readSide(context, { label: query.snappish1, now }, first);
-    await nextTurn();
-    const s2 = readSide(context, { label: query.snappish2, now }, second);
-    await nextTurn();
-    return compare(s1, s2);
+    return [momentOfSide(query.snappish1, first, now), momentOfSide(query.snappish2, second, now)] as const;
   },
-  handle: (context, { query }, comparison) => ({
+  isLarge: (context, _input, [first, second]) =>
+    countArtifacts(context, first) + countArtifacts(context, second) > MAX_INLINE_ARTIFACTS,
+  handle: (context, { query }, [first, second]) => ({
     status: 200,
-    body: present(context, comparison, query.limit ?? null),
+    body: present(context, compare(readSide(context, first), readSide(context, second)), query.limit ?? null),
   }),
 });
+
+/** A side of the comparison as requested: `label` is the expression as sent, `name` that of its environment. */
+type RequestedSide = ReturnType<typeof momentOf> & { label: string; name: string };
+
+const momentOfSide = (
+  label: string,
+  { environment: name, position }: NonNullable<ReturnType<typeof parseSnapshotExpression>>,
+  now: number,
+): RequestedSide => ({ ...momentOf(position, now), label, name });
+
+/** @throws AppError not_found for an unknown environment or snapshot */
+function findSide(context: ReadContext, side: RequestedSide): { environment: EnvironmentRow; snapshot: SnapshotRow } {
+  const environment = context.store.environments.require(context.organization, side.name);
+  return { environment, snapshot: requireSnapshot(context, environment, side) };
+}
+
+function countArtifacts(context: ReadContext, side: RequestedSide): number {
+  const { compliant_count, non_compliant_count, unknown_count } = findSide(context, side).snapshot;
+  return compliant_count + non_compliant_count + unknown_count;
+}
 
 /**
  * An artifact in one snapshot: the row of the first of its names, with the instances of all its rows. The rows become
@@ -121,17 +143,9 @@ type RunningArtifact = RunningKeyRow & { otherIds?: number[] };
 const idsOf = ({ id, otherIds = [] }: RunningArtifact): number[] => [id, ...otherIds];
 type Side = { id: string; artifacts: Map<string, RunningArtifact> };
 
-/**
- * The artifacts of the snapshot that an expression refers to. `label`: the expression as sent.
- * @throws AppError not_found for an unknown environment or snapshot
- */
-function readSide(
-  context: OperationContext,
-  request: { label: string; now: number },
-  { environment: name, position }: NonNullable<ReturnType<typeof parseSnapshotExpression>>,
-): Side {
-  const environment = context.store.environments.require(context.organization, name);
-  const snapshot = requireSnapshot(context, environment, { ...request, position, name });
+/** The artifacts of the snapshot that an expression refers to. @throws AppError not_found */
+function readSide(context: ReadContext, side: RequestedSide): Side {
+  const { environment, snapshot } = findSide(context, side);
   const artifacts = new Map<string, RunningArtifact>();
   for (const row of readRunning(context, environment, snapshot)) {
     const key = keyOf(row);
@@ -151,7 +165,7 @@ function joinRows(artifact: RunningArtifact, row: RunningKeyRow): RunningArtifac
     : { ...row, now, otherIds: idsOf(artifact) };
 }
 
-function readRunning({ store }: OperationContext, environment: EnvironmentRow, { idx }: SnapshotRow): RunningKeyRow[] {
+function readRunning({ store }: ReadContext, environment: EnvironmentRow, { idx }: SnapshotRow): RunningKeyRow[] {
   if (environment.type !== "logical") return store.snapshotPages.listRunningKeys(environment.id, idx);
   return store.snapshots
     .listMembers(environment.id, idx)
@@ -176,34 +190,33 @@ function compare(s1: Side, s2: Side): Comparison {
 }
 
 type Info = Static<typeof ArtifactInfo>;
-type Shown = Omit<Static<typeof DiffItem>, "snapshot_id">;
+type Shown = { artifacts: JsonList<Info>; total?: number };
 
 const byName = (a: RunningArtifact, b: RunningArtifact): number =>
   a.name < b.name ? -1 : a.name > b.name ? 1 : a.id - b.id;
 
-/** @param limit artifacts of each list; null: all */
-function present(
-  context: OperationContext,
-  comparison: Comparison,
-  limit: number | null,
-): Static<typeof EnvironmentDiffResponse> {
+/** Artifacts whose details are read at a time. */
+const BATCH_SIZE = 200;
+
+/** An EnvironmentDifference, whose lists are made while it is written. @param limit artifacts of each; null: all */
+function present(context: ReadContext, comparison: Comparison, limit: number | null) {
   const { s1, s2, onlyFirst, onlySecond, changed, same } = comparison;
   const instancesIn = (side: Side, artifact: RunningArtifact): number => side.artifacts.get(keyOf(artifact))?.now ?? 0;
-  const groups = [onlyFirst, onlySecond, changed, same].map((all) => ({
-    total: all.length,
-    shown: all.sort(byName).slice(0, limit ?? undefined),
-  }));
-  const details = readDetails(
-    context,
-    groups.flatMap(({ shown }) => shown),
-  );
-  const [first, second, both, unchanged] = groups.map(({ total, shown }) => ({
-    artifacts: shown.map((artifact) => ({
-      ...toInfo(artifact, details(artifact)),
-      s1_instance_count: instancesIn(s1, artifact),
-      s2_instance_count: instancesIn(s2, artifact),
-    })),
-    ...(limit === null ? {} : { total }),
+  function* presentAll(artifacts: readonly RunningArtifact[]): Generator<Info> {
+    for (let start = 0; start < artifacts.length; start += BATCH_SIZE) {
+      const batch = artifacts.slice(start, start + BATCH_SIZE);
+      const details = readDetails(context, batch);
+      for (const artifact of batch)
+        yield {
+          ...toInfo(artifact, details(artifact)),
+          s1_instance_count: instancesIn(s1, artifact),
+          s2_instance_count: instancesIn(s2, artifact),
+        };
+    }
+  }
+  const [first, second, both, unchanged] = [onlyFirst, onlySecond, changed, same].map((all) => ({
+    artifacts: new JsonList(presentAll(all.sort(byName).slice(0, limit ?? undefined))),
+    ...(limit === null ? {} : { total: all.length }),
   })) as [Shown, Shown, Shown, Shown];
   return {
     snappish1: { snapshot_id: s1.id, ...first },
@@ -218,7 +231,7 @@ type Details = { latest: number; flow: string; commitUrl: string | null; pods: r
 
 /** The details of artifacts, read for all of them together. */
 function readDetails(
-  { store }: OperationContext,
+  { store }: ReadContext,
   artifacts: readonly RunningArtifact[],
 ): (artifact: RunningArtifact) => Details {
   const rows = store.snapshotPages.findRunningDetails(artifacts.flatMap(idsOf));

@@ -16,13 +16,12 @@ import { NO_BODY } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Message, OneOf, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { largeRead, operation } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { definePaging } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
-import { presentSnapshotPage } from "../../contract/present-snapshot.ts";
+import { presentSnapshot, presentSnapshotPage } from "../../contract/present-snapshot.ts";
 import type { SnapshotPlace } from "../../contract/present-snapshot.ts";
-import { answerSnapshot, makeSnapshot } from "../../contract/snapshot-answers.ts";
 import { SnapshotResponse } from "../../contract/snapshot-shapes.ts";
 
 /** The spellings of a position, for the API reference. */
@@ -34,7 +33,10 @@ export const EXPRESSIONS =
 const params = { org: Type.String(), env_name: Type.String() };
 const ARTIFACT_PAGES = definePaging({ perPage: 25, maxPerPage: 100, optional: true });
 
-export const getSnapshot = operation({
+/** Artifacts of a snapshot whose answer is made here: about a megabyte. */
+const MAX_INLINE_ARTIFACTS = 300;
+
+export const getSnapshot = largeRead({
   id: "get_snapshot",
   method: "GET",
   path: "/snapshots/{org}/{env_name}/{snapshot_expression}",
@@ -67,32 +69,46 @@ export const getSnapshot = operation({
     404: { description: "No such environment or snapshot, or the environment has been archived", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production", snapshot_expression: "-1" } },
-  async prepare(context, { params, query }) {
-    const now = context.now();
+  async prepare(context, { params: { snapshot_expression: expression }, query }) {
     const window = query.show === undefined ? ARTIFACT_PAGES.optionalWindow(query) : ARTIFACT_PAGES.window(query);
-    const selection = window && { ...window, show: query.show ?? "all" };
-    const made = selection ? null : await makeSnapshot(context, findPlace(context, params, now));
-    return { now, selection, made };
+    const selection = window && { ...window, show: query.show ?? ("all" as const) };
+    const now = context.now();
+    const position = parsePosition(expression, now);
+    if (!position) throw invalid({ snapshot_expression: expressionProblem(expression) });
+    return { ...momentOf(position, now), selection };
   },
-  handle(context, { params }, { now, selection, made }) {
-    const place = findPlace(context, params, now);
-    return selection
-      ? { status: 200, texts: presentSnapshotPage(context, place, selection) }
-      : { status: 200, representation: answerSnapshot(context, place, made) };
+  isLarge(context, { params }, { selection, ...moment }) {
+    if (selection) return false;
+    const { compliant_count, non_compliant_count, unknown_count } = findPlace(context, params, moment).snapshot;
+    return compliant_count + non_compliant_count + unknown_count > MAX_INLINE_ARTIFACTS;
+  },
+  handle(context, { params }, { selection, ...moment }) {
+    const place = findPlace(context, params, moment);
+    return {
+      status: 200,
+      body: selection ? presentSnapshotPage(context, place, selection) : presentSnapshot(context, place),
+    };
   },
 });
 
-/** @throws AppError 400 for a malformed expression, 404 */
+/** A position, and the time that it is resolved at: none for one that does not depend on the time. */
+export const momentOf = (position: Position, now: number): Moment => ({
+  position,
+  now: position.kind === "time" ? now : 0,
+});
+
+/** `now`: epoch seconds. */
+type Moment = { position: Position; now: number };
+
+/** @throws AppError 404 */
 function findPlace(
-  context: OperationContext,
+  context: ReadContext,
   { env_name: name, snapshot_expression: expression }: { env_name: string; snapshot_expression: string },
-  now: number,
+  moment: Moment,
 ): SnapshotPlace {
-  const position = parsePosition(expression, now);
-  if (!position) throw invalid({ snapshot_expression: expressionProblem(expression) });
   const environment = context.store.environments.require(context.organization, name);
   const label = formatSnapshotLabel(name, expression);
-  return { environment, snapshot: requireSnapshot(context, environment, { position, label, name, now }) };
+  return { environment, snapshot: requireSnapshot(context, environment, { ...moment, label, name }) };
 }
 
 /** The error text for a malformed expression. */
@@ -105,7 +121,7 @@ export const expressionProblem = (text: string): string =>
  * @throws AppError not_found with the text of messages 10
  */
 export function requireSnapshot(
-  { store, organization }: OperationContext,
+  { store, organization }: ReadContext,
   environment: EnvironmentRow,
   { position, label, name, now }: { position: Position; label: string; name: string; now: number },
 ): SnapshotRow {

@@ -9,8 +9,9 @@ import { notFound } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS, json } from "../../http/operation.ts";
 import { Closed, Matching, Message, Nullable, Ok, named } from "../../http/schema.ts";
 import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { JsonList } from "../../json/text.ts";
+import { largeRead, operation } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { definePaging } from "../paging.ts";
 import {
   ArtifactListItemResponse,
@@ -84,7 +85,7 @@ const FingerprintPath = Closed({
  * The key of the trail in a query; an empty text is no filter. @throws AppError 404 for an unknown one (messages 12)
  */
 const requireTrailId = (
-  context: OperationContext,
+  context: ReadContext,
   flow: { id: number; name: string },
   trail: string | undefined,
 ): number | null => (trail ? requireTrail(context, flow, trail).id : null);
@@ -96,7 +97,7 @@ const requireTrailId = (
  * @throws AppError 404 for an unknown or ambiguous one
  */
 export function requireFingerprint(
-  { store, organization }: OperationContext,
+  { store, organization }: ReadContext,
   flow: { id: number; name: string },
   prefix: string,
 ): string {
@@ -108,7 +109,7 @@ export function requireFingerprint(
 
 /** The latest record that matches every filter; null if there is none. */
 function findRecord(
-  { store }: OperationContext,
+  { store }: ReadContext,
   { flowId, fingerprint }: { flowId: number; fingerprint: string },
   filter: { trailId: number | null; artifact_id?: string; attestation_id?: string },
 ): PlacedArtifactRow | null {
@@ -120,7 +121,7 @@ function findRecord(
   return attestation === undefined || store.artifacts.isBound(row.id, attestation) ? row : null;
 }
 
-export const getArtifactByFingerprint = operation({
+export const getArtifactByFingerprint = largeRead({
   id: "get_artifact_by_fingerprint",
   method: "GET",
   path: "/artifacts/{org}/{flow_name}/fingerprint/{fingerprint}",
@@ -167,7 +168,7 @@ export const getArtifactByFingerprint = operation({
 /** A commit id or a prefix of it; shorter prefixes are too ambiguous (semantics 8.2). */
 const COMMIT_PREFIX = "^[a-f0-9]{5,40}$";
 
-export const getArtifactByCommit = operation({
+export const getArtifactByCommit = largeRead({
   id: "get_artifact_by_commit_sha",
   method: "GET",
   path: "/artifacts/{org}/{flow_name}/commit_sha/{commit_sha}",
@@ -199,7 +200,7 @@ export const getArtifactByCommit = operation({
         `Artifact with git commit '${params.commit_sha}' does not exist in flow '${params.flow_name}' belonging to ` +
           `organization '${organization.name}'`,
       );
-    return { status: 200, body: presentArtifacts(context, rows) };
+    return { status: 200, body: new JsonList(presentArtifacts(context, rows)) };
   },
 });
 
@@ -239,7 +240,7 @@ export const getLatestArtifactCommit = operation({
 const PAGING = definePaging({ perPage: 15, maxPerPage: null });
 const ArtifactList = Type.Array(ArtifactListItemResponse);
 
-export const listArtifacts = operation({
+export const listArtifacts = largeRead({
   id: "list_artifacts",
   method: "GET",
   path: "/artifacts/{org}",
@@ -267,7 +268,10 @@ export const listArtifacts = operation({
     const { limit, offset } = PAGING.window(query);
     if (query.flow_name) {
       const flow = store.flows.require(organization, query.flow_name);
-      return { status: 200, body: presentArtifactItems(context, store.artifacts.listByFlow(flow.id, limit, offset)) };
+      return {
+        status: 200,
+        body: new JsonList(presentArtifactItems(context, store.artifacts.listByFlow(flow.id, limit, offset))),
+      };
     }
     if (query.repo_name) {
       const repos = store.repos.requireByName(organization, query.repo_name);
@@ -276,16 +280,18 @@ export const listArtifacts = operation({
         limit,
         offset,
       );
-      return { status: 200, body: presentArtifactItems(context, rows) };
+      return { status: 200, body: new JsonList(presentArtifactItems(context, rows)) };
     }
     return {
       status: 200,
-      body: presentArtifactItems(context, store.artifacts.listByOrganization(organization.id, limit, offset)),
+      body: new JsonList(
+        presentArtifactItems(context, store.artifacts.listByOrganization(organization.id, limit, offset)),
+      ),
     };
   },
 });
 
-export const listArtifactsDeprecated = operation({
+export const listArtifactsDeprecated = largeRead({
   id: "list_artifacts_deprecated",
   method: "GET",
   path: "/artifacts/{org}/{flow_name}",
@@ -307,6 +313,9 @@ export const listArtifactsDeprecated = operation({
     const { store, organization } = context;
     const { limit, offset } = PAGING.window(query);
     const flow = store.flows.require(organization, params.flow_name);
-    return { status: 200, body: presentArtifactItems(context, store.artifacts.listByFlow(flow.id, limit, offset)) };
+    return {
+      status: 200,
+      body: new JsonList(presentArtifactItems(context, store.artifacts.listByFlow(flow.id, limit, offset))),
+    };
   },
 });

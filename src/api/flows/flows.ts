@@ -184,7 +184,7 @@ export const getFlows = operation({
     const isEmpty = hasSpaceFilter(query.space_id);
     const window = PAGING.optionalWindow(query);
     const rows = isEmpty ? [] : store.flows.list(organization.id, filter, { order, window });
-    const allowance = listAllowance();
+    const allowance = listAllowance(context);
     const data = presentEach(
       rows,
       (row) => presentListItem(context, row, allowance),

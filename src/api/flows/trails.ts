@@ -6,12 +6,12 @@ import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Message, Ok, OneOf } from "../../http/schema.ts";
 import type { TrailFilter, TrailRow } from "../../store/flows/trails.ts";
 import { documentLane } from "./flows.ts";
-import { jsonPieces } from "../../json/text.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { JsonList } from "../../json/text.ts";
+import { largeRead, operation } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { PageOf, definePaging, presentPagination } from "../paging.ts";
 import { presentTrailEvents, presentTrailOutline } from "../../contract/present-trail.ts";
-import { presentAllTrails, presentTrailPage, presentTrailText } from "../../contract/trail-texts.ts";
+import { listAllIds, writeTrail, writeTrails } from "../../contract/trail-texts.ts";
 import { TrailEvent, TrailResponse } from "../../contract/trail-shapes.ts";
 import { CreateTrail, beginOrUpdateTrail } from "./begin-trail.ts";
 import { FlowPath, OrgPath, NoQuery } from "../paths.ts";
@@ -79,7 +79,7 @@ export const createTrail = operation({
 
 const ReadPath = Closed({ ...FlowPath.properties, trail_name: Type.String({ description: "Name of the trail" }) });
 
-export const getTrail = operation({
+export const getTrail = largeRead({
   id: "get_trail",
   method: "GET",
   path: "/trails/{org}/{flow_name}/{trail_name}",
@@ -100,15 +100,15 @@ export const getTrail = operation({
     404: { description: "No such flow or trail", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments", trail_name: "release-1.4.0" } },
-  /** The JSON text of the trail: its history may be long, so other requests are served meanwhile. */
-  async prepare(context, { params, query }) {
+  handle(context, { params, query }) {
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const { id } = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    if (query.events === false) return jsonPieces(presentTrailOutline(context, store.trails.getListed(id)));
-    return context.finishSteps(presentTrailText(context, id));
+    const row = store.trails.getListed(id);
+    return query.events === false
+      ? { status: 200, body: presentTrailOutline(context, row) }
+      : { status: 200, texts: writeTrail(context, row) };
   },
-  handle: (_context, _input, texts) => ({ status: 200, texts }),
 });
 
 const EVENT_PAGING = definePaging({ perPage: 25, maxPerPage: 100 });
@@ -159,7 +159,7 @@ export const listTrailEvents = operation({
 
 /** The trail of that name. @param flow `name`: as the caller wrote it. @throws AppError 404 (messages 12) */
 export const requireTrail = (
-  { store, organization }: OperationContext,
+  { store, organization }: ReadContext,
   flow: { id: number; name: string },
   trailName: string,
 ): TrailRow => store.trails.require({ organization: organization.name, flow }, trailName);
@@ -167,7 +167,7 @@ export const requireTrail = (
 const PAGING = definePaging({ perPage: 20, maxPerPage: 100 });
 const OPTIONAL_PAGING = definePaging({ perPage: 20, maxPerPage: 100, optional: true });
 
-export const listTrails = operation({
+export const listTrails = largeRead({
   id: "list_trails",
   method: "GET",
   path: "/trails/{org}/{flow_name}",
@@ -191,7 +191,7 @@ export const listTrails = operation({
     404: { description: "No such flow", schema: Message },
   },
   example: { params: { org: "acme", flow_name: "payments" }, query: { page: "1", per_page: "20" } },
-  async prepare(context, { params, query }) {
+  handle(context, { params, query }) {
     const { store, organization } = context;
     const flow = store.flows.require(organization, params.flow_name);
     const filter: TrailFilter = {
@@ -203,13 +203,13 @@ export const listTrails = operation({
       search: query.search_by_name || null,
     };
     // `page` alone does not request an envelope (semantics 2.5).
-    if (query.per_page === undefined) return context.finishSteps(presentAllTrails(context, filter));
-    return presentPage(context, filter, OPTIONAL_PAGING.window(query));
+    if (query.per_page === undefined)
+      return { status: 200, body: new JsonList(writeTrails(context, listAllIds(context, filter))) };
+    return { status: 200, body: presentPage(context, filter, OPTIONAL_PAGING.window(query)) };
   },
-  handle: (_context, _input, texts) => ({ status: 200, texts }),
 });
 
-export const listTrailsForOrg = operation({
+export const listTrailsForOrg = largeRead({
   id: "list_trails_for_org",
   method: "GET",
   path: "/trails/{org}",
@@ -236,7 +236,7 @@ export const listTrailsForOrg = operation({
     params: { org: "acme" },
     query: { flow: "payments", flow_tag: "team=payments", page: "1", per_page: "20" },
   },
-  async prepare(context, { query }) {
+  handle(context, { query }) {
     const { store, organization } = context;
     const window = PAGING.window(query);
     const flowTag = query.flow_tag === undefined ? null : parseFlowTag(query.flow_tag);
@@ -244,14 +244,13 @@ export const listTrailsForOrg = operation({
     const fingerprint = query.fingerprint || null;
     const flow = query.flow ? store.flows.find(organization.id, query.flow) : null;
     if ((query.flow && !flow) || (fingerprint !== null && !matches(FINGERPRINT_PREFIX, fingerprint)))
-      return jsonPieces({ data: [], pagination: presentPagination(0, window.page, window.perPage) });
-    return presentPage(
-      context,
-      { organizationId: organization.id, flowId: flow?.id ?? null, flowTag, fingerprint },
-      window,
-    );
+      return {
+        status: 200,
+        body: { data: [], pagination: presentPagination(0, window.page, window.perPage) },
+      };
+    const filter: TrailFilter = { organizationId: organization.id, flowId: flow?.id ?? null, flowTag, fingerprint };
+    return { status: 200, body: presentPage(context, filter, window) };
   },
-  handle: (_context, _input, texts) => ({ status: 200, texts }),
 });
 
 /** Parses `key=value`; the value may contain further `=`. @throws AppError 400 on `flow_tag` */
@@ -261,14 +260,15 @@ function parseFlowTag(text: string): { key: string; value: string } {
   return { key: text.slice(0, at), value: text.slice(at + 1) };
 }
 
-/** The JSON text of one page in its envelope, in pieces. */
-async function presentPage(
-  context: OperationContext,
+/** One page in its envelope. */
+function presentPage(
+  context: ReadContext,
   filter: TrailFilter,
   { limit, offset, page, perPage }: ReturnType<typeof PAGING.window>,
-): Promise<string[]> {
+) {
   const { trails } = context.store;
-  const pagination = presentPagination(trails.count(filter), page, perPage);
-  const data = await context.finishSteps(presentTrailPage(context, trails.listIds(filter, { limit, offset })));
-  return ['{"data":', ...data, `,"pagination":${JSON.stringify(pagination)}}`];
+  return {
+    data: new JsonList(writeTrails(context, trails.listIds(filter, { limit, offset }))),
+    pagination: presentPagination(trails.count(filter), page, perPage),
+  };
 }

@@ -64,7 +64,7 @@ function presentDecision(
 ): Static<typeof ControlDecision> {
   const { controlDecisions, attestations, flows } = context.store;
   // Presented as a list of one, because lists mark damaged records.
-  const [item] = presentAttestations(context, [row], { allowance }) as [
+  const [item] = [...presentAttestations(context, [row], { allowance })] as [
     Static<typeof AttestationItem> & { attestation_data?: Record<string, unknown> },
   ];
   const artifact = controlDecisions.findArtifact(row);
@@ -131,7 +131,7 @@ export const listControlDecisions = operation({
       direction: query.sort_direction,
       ...slice,
     });
-    const allowance = listAllowance();
+    const allowance = listAllowance(context);
     const decisions = rows.map((row) => presentDecision(context, row, { control: identifier, allowance }));
     return {
       status: 200,
@@ -175,6 +175,9 @@ export const getControlDecision = operation({
         `Decision '${params.decision_id}' on control '${identifier}' does not exist ` +
           `in organization '${organization.name}'`,
       );
-    return { status: 200, body: presentDecision(context, row, { control: identifier, allowance: singleAllowance() }) };
+    return {
+      status: 200,
+      body: presentDecision(context, row, { control: identifier, allowance: singleAllowance(context) }),
+    };
   },
 });

@@ -64,16 +64,16 @@ export function attestationListStore(db: Db) {
     /** The history under a name on the trail itself, row by row: it has no pages and may exceed the memory. */
     listByTrail: (trailId: number, name: string): IterableIterator<PlacedAttestationRow> =>
       byTrail.iterate(trailId, name),
-    /** One page of the records of a trail and its artifacts. */
+    /** One page of the records of a trail and its artifacts, row by row. */
     listInTrail(
       trailId: number,
       records: TrailRecords,
       { limit, offset }: { limit: number; offset: number },
-    ): PlacedAttestationRow[] {
-      if (records === null) return inTrail.all(trailId, limit, offset);
+    ): IterableIterator<PlacedAttestationRow> {
+      if (records === null) return inTrail.iterate(trailId, limit, offset);
       return "name" in records
-        ? inTrailByName.all(trailId, records.name, limit, offset)
-        : inTrailByIds.all(JSON.stringify(records.ids), trailId, limit, offset);
+        ? inTrailByName.iterate(trailId, records.name, limit, offset)
+        : inTrailByIds.iterate(JSON.stringify(records.ids), trailId, limit, offset);
     },
     /** How many records `listInTrail` has on all pages. */
     countInTrail(trailId: number, records: TrailRecords): number {
@@ -87,12 +87,12 @@ export function attestationListStore(db: Db) {
     /** The history under a name on an artifact of a flow, in any trail; row by row. */
     listByArtifact: (flowId: number, fingerprint: string, name: string): IterableIterator<PlacedAttestationRow> =>
       byArtifact.iterate(name, flowId, fingerprint),
-    /** One page of a flow's records within a time span. */
+    /** One page of a flow's records within a time span, row by row. */
     listByFlow: (
       flowId: number,
       span: Span,
       { limit, offset }: { limit: number; offset: number },
-    ): PlacedAttestationRow[] => byFlow.all(flowId, ...bounds(span), limit, offset),
+    ): IterableIterator<PlacedAttestationRow> => byFlow.iterate(flowId, ...bounds(span), limit, offset),
     countByFlow(flowId: number, span: Span): number {
       const counted =
         span.from === null && span.to === null ? countAllByFlow.get(flowId) : countByFlow.get(flowId, ...bounds(span));

@@ -41,8 +41,12 @@ class LazyStatement implements Statement<unknown[]> {
     return this.#compiled().all(...values);
   }
 
-  iterate(...values: unknown[]): IterableIterator<unknown> {
-    return this.#compiled().iterate(...values);
+  /**
+   * The query begins with the first row that is asked for. SQLite would begin it at once, and the connection could not
+   * write until its last row was read: an iterator that is not used would never end.
+   */
+  *iterate(...values: unknown[]): IterableIterator<unknown> {
+    yield* this.#compiled().iterate(...values);
   }
 
   pluck(on = true): this {

@@ -41,7 +41,7 @@ export type RunningKeyRow = { id: number; fingerprint: string; name: string; now
 /** Its details, as a comparison shows them. */
 export type RunningDetailRow = { id: number; instances_json: string; facts_json: string };
 
-export type ChangeCounts = { own: number; others: number };
+type FailingRow = { name: string; fingerprint: string; verdicts_json: string };
 type SnapshotPoint = Pick<SnapshotOutlineRow, "idx" | "timestamp" | "compliant">;
 type Place = { environment: number; index: number };
 
@@ -91,9 +91,11 @@ export function snapshotPageStore(db: Db) {
        CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id
      ORDER BY wanted.key`,
   );
-  // As in the read cache (store/db/read-cache.ts).
-  const totalChanges = db.prepare<[], number>("SELECT total_changes()").pluck();
-  const dataVersion = db.prepare<[], number>("PRAGMA data_version").pluck();
+  const failing = db.prepare<[Place], FailingRow>(
+    `SELECT sa.name, sa.fingerprint, ev.verdicts_json
+     FROM snapshot_artifacts sa JOIN evaluations ev ON ev.id = sa.evaluation_id
+     WHERE ${IN_SNAPSHOT} AND ${SELECTED.failing} ORDER BY sa.name, sa.id`,
+  );
   const points = db.prepare<[number, number, number], SnapshotPoint>(
     "SELECT idx, timestamp, compliant FROM snapshots WHERE environment_id = ? AND idx BETWEEN ? AND ? ORDER BY idx",
   );
@@ -151,18 +153,16 @@ export function snapshotPageStore(db: Db) {
       const byId = new Map(rows.all(JSON.stringify(keys)).map((row) => [row.id, row]));
       return keys.flatMap((id) => byId.get(id) ?? []);
     },
-    /**
-     * Numbers that change with the database: `own` with every change by this connection, `others` with every commit of
-     * another one.
-     */
-    state: (): ChangeCounts => ({ own: totalChanges.get() as number, others: dataVersion.get() as number }),
+    /** The artifacts that run and fail, by name, row by row. */
+    iterateFailing: (environment: number, index: number): IterableIterator<FailingRow> =>
+      failing.iterate({ environment, index }),
     /**
      * The ids of all artifacts of a snapshot of a physical environment, by name.
      * @param withExited those that stopped
      */
     listKeys: (place: Place, { withExited }: { withExited: boolean }): number[] =>
       wholeKeys.all({ ...place, exited: withExited ? 1 : 0 }),
-    /** The artifacts with these ids, in their order. They never change: a snapshot may be read in several turns. */
+    /** The artifacts with these ids, in their order. */
     listByKeys: (ids: readonly number[]): EvaluatedArtifactRow[] => evaluatedByKey.all(JSON.stringify(ids)),
     /** When the snapshots between two indexes, both inclusive, were made, and their verdicts; oldest first. */
     listPoints: (environmentId: number, first: number, last: number): SnapshotPoint[] =>

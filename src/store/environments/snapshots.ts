@@ -104,7 +104,7 @@ export type ReplacedRow = {
   state: State;
 };
 
-export type ShownPolicyRow = { version_id: number; public_id: string; name: string; version: number };
+type ShownPolicyRow = { version_id: number; public_id: string; name: string; version: number };
 
 const SNAPSHOT_COLUMNS =
   "environment_id, idx, timestamp, cause, compliant, compliant_count, non_compliant_count, unknown_count, user_id, " +
@@ -208,11 +208,6 @@ export function snapshotStore(db: Db) {
     /** The evaluation of a row of `listEvaluated`. The value is shared: do not change it. @throws StoredJsonError */
     parseEvaluation: evaluations.parse,
     /**
-     * A text about an evaluation that `parseEvaluation` returned, cached along with it. The text must depend only on
-     * the evaluation and the values in `from`; other values make a new text. @throws what `make` throws.
-     */
-    getOrMakeText: evaluations.getOrMakeText,
-    /**
      * Index of the snapshot in force at a time; 0 before the first. From `now` on it is the latest, even if a clock
      * that ran ahead dated it later. Times in epoch seconds.
      */
@@ -243,49 +238,26 @@ export function snapshotStore(db: Db) {
 }
 
 /**
- * A cache of parsed evaluations, each with a text made from it: the latest snapshots are read again and again, and
- * parsing and presenting evaluations is most of the work. Entries are compared with the stored JSON, because SQLite
- * reuses the id of a row whose write was rolled back.
+ * A cache of parsed evaluations: pages of the latest snapshots are read again and again. Entries are compared with the
+ * stored JSON, because SQLite reuses the id of a row whose write was rolled back.
  */
 function evaluationCache() {
-  type Text = { from: readonly unknown[]; text: string };
-  type Entry = { facts: string; verdicts: string; value: ParsedEvaluation; shown: Text | null };
+  type Entry = { facts: string; verdicts: string; value: ParsedEvaluation };
   const cache = createLru<number, Entry>({ maxEntries: Number.POSITIVE_INFINITY, maxWeight: MAX_CACHED_BYTES });
-  const put = (id: number, entry: Entry): void =>
-    cache.set(
-      id,
-      entry,
-      (entry.facts.length + entry.verdicts.length) * BYTES_PER_CHAR + (entry.shown?.text.length ?? 0),
-    );
-
   return {
     parse({ evaluation_id: id, facts_json: facts, verdicts_json: verdicts }: EvaluationColumns): ParsedEvaluation {
       const entry = cache.get(id);
       if (entry?.facts === facts && entry.verdicts === verdicts) return entry.value;
       const value = parseEvaluation(facts, verdicts);
-      put(id, { facts, verdicts, value, shown: null });
+      cache.set(id, { facts, verdicts, value }, (facts.length + verdicts.length) * BYTES_PER_CHAR);
       return value;
-    },
-    getOrMakeText(
-      id: number,
-      value: ParsedEvaluation,
-      { from, make }: { from: readonly unknown[]; make: () => string },
-    ): string {
-      const entry = cache.get(id);
-      if (entry?.value !== value) return make();
-      const { shown } = entry;
-      if (shown?.from.length === from.length && shown.from.every((one, index) => one === from[index]))
-        return shown.text;
-      const text = make();
-      put(id, { ...entry, shown: { from, text } });
-      return text;
     },
   };
 }
 
 /** Enough for a snapshot of about 1,600 artifacts under three policies of four rules. */
 const MAX_CACHED_BYTES = 20 << 20;
-/** Memory per character of a stored evaluation at most, with the parsed value. A presented text takes one or two. */
+/** Memory per character of a stored evaluation at most, with the parsed value. */
 const BYTES_PER_CHAR = 4;
 
 /** @throws StoredJsonError when the texts do not have the shape of an evaluation. */
@@ -296,6 +268,6 @@ function parseEvaluation(factsJson: string, verdictsJson: string): ParsedEvaluat
 const isFacts = (value: unknown): value is Facts =>
   isObject(value) &&
   isListOf((flow): flow is Facts["flows"][number] => isObject(flow) && isNumber(flow["artifact_id"]))(value["flows"]);
-const isVerdicts: Guard<StoredVerdict[]> = isListOf(
+export const isVerdicts: Guard<StoredVerdict[]> = isListOf(
   (verdict): verdict is StoredVerdict => isObject(verdict) && isNumber(verdict["version_id"]),
 );

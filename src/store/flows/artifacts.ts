@@ -349,17 +349,17 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
       const commit = found[0].git_commit;
       return trailId === null ? byCommit.all(flowId, commit) : byCommitInTrail.all(flowId, commit, trailId);
     },
-    /** One page of an organization's records, newest first. */
-    listByOrganization: (organizationId: number, limit: number, offset: number): PlacedArtifactRow[] =>
-      byOrganization.all(organizationId, limit, offset),
-    listByFlow: (flowId: number, limit: number, offset: number): PlacedArtifactRow[] =>
-      byFlow.all(flowId, limit, offset),
-    /** One page of the records whose reports named one of these repositories, newest first. */
-    listByRepos(repoIds: readonly number[], limit: number, offset: number): PlacedArtifactRow[] {
+    /** One page of an organization's records, newest first, row by row. */
+    listByOrganization: (organizationId: number, limit: number, offset: number): IterableIterator<PlacedArtifactRow> =>
+      byOrganization.iterate(organizationId, limit, offset),
+    listByFlow: (flowId: number, limit: number, offset: number): IterableIterator<PlacedArtifactRow> =>
+      byFlow.iterate(flowId, limit, offset),
+    /** One page of the records whose reports named one of these repositories, newest first, row by row. */
+    listByRepos(repoIds: readonly number[], limit: number, offset: number): IterableIterator<PlacedArtifactRow> {
       const [only] = repoIds;
       return repoIds.length === 1 && only !== undefined
-        ? byRepo.all(only, limit, offset)
-        : bySeveralRepos.all(JSON.stringify(repoIds), limit, offset);
+        ? byRepo.iterate(only, limit, offset)
+        : bySeveralRepos.iterate(JSON.stringify(repoIds), limit, offset);
     },
     /** Every record of a fingerprint in an organization, oldest first. */
     listByFingerprint: (organizationId: number, fingerprint: string): PlacedArtifactRow[] =>

@@ -124,10 +124,9 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     `${EVENTS} WHERE te.trail_id = ? ORDER BY te.id LIMIT ? OFFSET ?`,
   );
   const eventCount = db.prepare<[number], number>("SELECT count(*) FROM trail_events WHERE trail_id = ?").pluck();
-  const eventSlice = db.prepare<[number, number, number, number], StoredEvent>(
-    `${EVENTS} WHERE te.trail_id = ? AND te.id > ? AND te.id <= ? ORDER BY te.id LIMIT ?`,
+  const eventSlice = db.prepare<[number, number, number], StoredEvent>(
+    `${EVENTS} WHERE te.trail_id = ? AND te.id > ? ORDER BY te.id LIMIT ?`,
   );
-  const lastEvent = db.prepare<[], number | null>("SELECT max(id) FROM trail_events").pluck();
   const insertRepo = db.prepare("INSERT INTO trail_repos (trail_id, repo_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const repos = db.prepare<[number], { public_id: string }>(
     `SELECT r.public_id FROM trail_repos tr JOIN repos r ON r.id = tr.repo_id WHERE tr.trail_id = ? ORDER BY r.id`,
@@ -249,15 +248,10 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       eventWindow.all(trailId, limit, offset).map(createEventReader()),
     /** How many events the history has. */
     countEvents: (trailId: number): number => eventCount.get(trailId) ?? 0,
-    /** The id of the newest event of all trails; 0 before the first. Later events have greater ids. */
-    findLastEventId: (): number => lastEvent.get() ?? 0,
-    /** Events of a trail as texts to pass on, oldest first: at most `limit` with ids above `after` and up to `upTo`. */
-    listEventTexts: (
-      trailId: number,
-      { after, upTo, limit }: { after: number; upTo: number; limit: number },
-    ): TrailEventText[] => {
+    /** Events of a trail as texts to pass on, oldest first: at most `limit` with ids above `after`. */
+    listEventTexts: (trailId: number, { after, limit }: { after: number; limit: number }): TrailEventText[] => {
       const read = createEventReader();
-      return eventSlice.all(trailId, after, upTo, limit).map((row) => {
+      return eventSlice.all(trailId, after, limit).map((row) => {
         const { id, type, timestamp, event_json } = read(row);
         const isValid = row.attestation_id === null ? isJson(event_json) : event_json !== DAMAGED_EVENT;
         return { id, type, timestamp, event_json: isValid ? event_json : null };

@@ -170,7 +170,7 @@ test("pages the records of one or several repositories, newest first", () => {
   const t = trail(f.id, "t");
   const records = [one, two, other, one, two].map((repo_id, n) => artifact(f.id, t.id, `${n}`.repeat(64), { repo_id }));
   const list = (repos: number[], limit = 9, offset = 0) =>
-    store.artifacts.listByRepos(repos, limit, offset).map(({ id }) => records.indexOf(id));
+    Array.from(store.artifacts.listByRepos(repos, limit, offset), ({ id }) => records.indexOf(id));
   assert.equal(
     {
       "list([one])": list([one]),
