@@ -38,6 +38,7 @@ import { openDatabase, openMemory } from "../src/store/db/database.ts";
 import { keyDigest } from "../src/store/accounts/api-keys.ts";
 import type { Sender } from "../src/notifications/sender.ts";
 import type { WebhookKind } from "../src/store/notifications/inbound-webhooks.ts";
+import { findWriteLockHolder } from "../src/store/db/wal.ts";
 import { openStore } from "../src/store/index.ts";
 import type { ClockReport } from "../src/server/clock-watch.ts";
 import { createReadiness } from "../src/server/readiness.ts";
@@ -185,6 +186,7 @@ export async function startServer(options: ServerOptions = {}) {
     pool: null,
     sender: options.sender ?? null,
     urls: () => urlsFor("http://assay.test"),
+    findLockHolder: () => findWriteLockHolder(directory),
   });
   const passwords = createPasswordHasher(CHEAP_SCRYPT);
   const memory = createMemoryBudget({ ...sizeMemoryBudget(1 << 30, LIMITS), ...options.memory });
@@ -201,6 +203,7 @@ export async function startServer(options: ServerOptions = {}) {
       db,
       storageProblem: async () => disk.problem,
       readOnlyReason: diskGuard.readOnlyReason,
+      lockReport: () => writer.lockReport(),
       clock: () => disk.clock,
     }),
     evidence: { ...evidenceStore, open: (file, range) => reader.open({ ...file, ...range }) },

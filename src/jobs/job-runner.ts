@@ -7,9 +7,10 @@
  * job is retried forever with growing backoff; a handler that gives up resolves. Handlers bound their own time.
  */
 import type { Timer } from "../domain/time.ts";
-import { AppError, unavailable } from "../errors.ts";
+import { type AppError, unavailable } from "../errors.ts";
 import { redact } from "../log.ts";
 import type { Logger } from "../log.ts";
+import { isLoggedRefusal } from "../store/db/group-commit.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { JobRow } from "../store/db/jobs.ts";
 import type { Store } from "../store/index.ts";
@@ -188,8 +189,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
 
   function logQueueError(error: unknown): void {
     pausedUntil = now() + ERROR_BACKOFF_S;
-    // Read-only mode is logged once by the disk guard.
-    if (error instanceof AppError && error.code === "no_space") return;
+    if (isLoggedRefusal(error)) return;
     logger.error(
       { err: error },
       `the job queue could not be read or written; the next try is in ${ERROR_BACKOFF_S} seconds`,

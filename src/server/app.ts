@@ -34,6 +34,7 @@ import { createRouter, mountOperations } from "../http/routing/router.ts";
 import type { ServerContext } from "../http/server-context.ts";
 import { createShortWay } from "../http/short-way.ts";
 import type { JobRunner } from "../jobs/job-runner.ts";
+import { neverWait } from "../store/db/connection.ts";
 import { schemaVersion } from "../store/db/database.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import { createReadCache } from "../store/db/read-cache.ts";
@@ -99,6 +100,7 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
 
 /** The Koa application over opened parts. */
 export function createApp(dependencies: AppDependencies): App {
+  neverWait(dependencies.db);
   const versions = watchVersions(dependencies.db, { rowCaches: dependencies.store.rowCaches });
   const { authenticateSession, ...authenticator } = createAuthenticator(
     dependencies.store,

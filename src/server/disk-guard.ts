@@ -16,6 +16,7 @@ import { AppError, readOnly, unavailable } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { lossReason } from "../store/db/commit-number.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
+import { isLockedOut, lockedError } from "../store/db/write-lock.ts";
 
 export type DiskGuard = {
   /** Why the server is in read-only mode, as the end of a sentence; null when it is not. */
@@ -147,10 +148,12 @@ export function createDiskGuard(dependencies: DiskGuardDependencies): DiskGuard 
 
 /**
  * Turns an error of the storage that no lower layer recognized into what the client gets: 507 when space ran out, 503
- * for a failing device and for errors that may pass. All other errors are returned unchanged.
+ * for a failing device, for a read that another process locked out, and for errors that may pass. All other errors are
+ * returned unchanged.
  */
 export function translateStorageError(error: unknown): unknown {
   if (error instanceof AppError) return error;
+  if (isLockedOut(error)) return lockedError(null, error);
   const code = storageErrorCode(error);
   if (code === null) return error;
   if (OUT_OF_SPACE_CODES.has(code)) {

@@ -214,6 +214,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
       db,
       storageProblem: storage.storageProbe.check,
       readOnlyReason: diskGuard.readOnlyReason,
+      lockReport: () => writer.lockReport(),
       clock: clock.report,
     }),
     endedBy: clock.endedBy,

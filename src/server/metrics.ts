@@ -41,6 +41,8 @@ export type MetricSources = {
   memory: { readonly total: number; load(): Readonly<Record<MemoryUse, MemoryLoad>> };
   /** Whether the server is in read-only mode. */
   readOnly?(): boolean;
+  /** How long another process has held the write lock, in milliseconds; 0 if none does. */
+  lockHeldMs?(): number;
   /** When the latest backup succeeded, in epoch seconds; null: none has. */
   lastBackupAt?(): number | null;
   /** When the server's certificate expires, in epoch seconds; null: it has none. */
@@ -304,7 +306,7 @@ function memoryReadings(registry: Registry, { memory }: MetricSources): () => vo
 /** Gauges that exist only where their source does. */
 function optionalReadings(
   registry: Registry,
-  { readOnly, lastBackupAt, certificateEndsAt }: MetricSources,
+  { readOnly, lockHeldMs, lastBackupAt, certificateEndsAt }: MetricSources,
 ): () => void {
   const optional = (name: string, help: string, read: (() => number | null) | undefined) =>
     read ? [{ gauge: addGauge(registry, { name, help }), read }] : [];
@@ -313,6 +315,11 @@ function optionalReadings(
       "assay_read_only",
       "Whether the server is in read-only mode: 1 or 0",
       readOnly && (() => Number(readOnly())),
+    ),
+    ...optional(
+      "assay_write_lock_held_seconds",
+      "How long another process has held the write lock of the database; 0: none does",
+      lockHeldMs && (() => lockHeldMs() / 1_000),
     ),
     ...optional(
       "assay_backup_last_success_timestamp_seconds",

@@ -9,6 +9,7 @@ import { isCommitFileUsable, openCommitNumbering } from "../store/db/commit-numb
 import type { CommitNumbering } from "../store/db/commit-number.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
 import { DamagedDatabaseError, openDatabase } from "../store/db/database.ts";
+import { waitAgain } from "../store/db/connection.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
 import { keepDamagedLog } from "../store/db/lost-commits.ts";
 import type { LostCommits } from "../store/db/lost-commits.ts";
@@ -175,6 +176,7 @@ function openNumbering({ db, directory, logger }: { db: Db; directory: string; l
 
 function closeDatabase(db: Db, { emptyWal, logger }: { emptyWal: boolean; logger: Logger }): void {
   try {
+    waitAgain(db);
     // Moves everything into the one file that is expected by people who copy the database of a stopped server.
     if (emptyWal) db.pragma("wal_checkpoint(TRUNCATE)");
   } catch (error) {

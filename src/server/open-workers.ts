@@ -3,6 +3,7 @@ import { getCACertificates } from "node:tls";
 import { readBuildInfo } from "../assets.ts";
 import { createPackageMaker } from "../audit-packages/package-maker.ts";
 import { openSetupToken, removeSetupToken } from "../auth/first-admin.ts";
+import type { SetupToken } from "../auth/first-admin.ts";
 import { newPublicId, systemSources, systemTimer } from "../clock.ts";
 import type { Config } from "../config/options.ts";
 import { urlsFor } from "../contract/urls.ts";
@@ -20,12 +21,15 @@ import type { MailSettings } from "../notifications/mail-client.ts";
 import { createResolver } from "../notifications/resolver.ts";
 import { createSender } from "../notifications/sender.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
+import { findWriteLockHolder } from "../store/db/wal.ts";
+import { isLoggedRefusal } from "../store/db/group-commit.ts";
 import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { PoolLoad } from "../workers/pool.ts";
 import { backupDirectory, lastBackupAt } from "./backup-schedule.ts";
 import { createClockWatch } from "./clock-watch.ts";
 import type { ClockWatch } from "./clock-watch.ts";
 import { createDiskGuard, probeWrite } from "./disk-guard.ts";
+import type { DiskGuard } from "./disk-guard.ts";
 import { createMetrics } from "./metrics.ts";
 import type { Metrics } from "./metrics.ts";
 import { openStage } from "./open-storage.ts";
@@ -66,7 +70,7 @@ export const trustedCertificates = ({ authorities }: Pick<ServeOptions, "authori
 export const openWritePath = (options: ServeOptions, storage: Storage, live: LiveState) =>
   openStage(options.logger, async (onClose) => {
     const { directory, config, logger } = options;
-    const { db, store, numbering, evidence, staging } = storage;
+    const { db, store, numbering } = storage;
     const pool = createRecordingPool(directory, config.checkpoints);
     onClose(() => pool.close());
     live.poolLoads.push(() => ({ recording: pool.load() }));
@@ -82,19 +86,13 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
     // Disk guard, writer and clock watch refer to each other; these are set as soon as each exists.
     let writePath: WritePath | null = null;
     let clock: ClockWatch | null = null;
-    const diskGuard = createDiskGuard({
-      reserveBytes: config.diskReserve,
-      logger,
-      measureFreeBytes: () => freeBytes(directory),
-      countMissingCommits: numbering.missing,
-      probeWrite: async () => {
-        for (const path of [staging, evidence]) await probeWrite(path);
-        await writePath?.writer.run(() => store.probeWrite(), { bypassGuard: true });
-      },
-      onWritable: () => writePath?.runner.wake(),
+    const diskGuard = await openDiskGuard(options, { storage, writePath: () => writePath });
+    const metrics = openMetrics(options, {
+      store,
+      live,
+      readOnly: () => diskGuard.readOnlyReason() !== null,
+      lockHeldMs: () => writePath?.writer.lockHeldMs() ?? 0,
     });
-    await diskGuard.check();
-    const metrics = openMetrics(options, { store, live, readOnly: () => diskGuard.readOnlyReason() !== null });
     const readingTurns = createConcurrencyLimit(1);
     writePath = createWritePath({
       db,
@@ -107,6 +105,7 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
       urls: () => urlsFor(live.baseUrl),
       guard: diskGuard,
       numbering,
+      findLockHolder: () => findWriteLockHolder(directory),
       checkpoints: config.checkpoints,
       readingTurns,
       trustedNow: () => clock?.trustedNow() ?? systemSources.now(),
@@ -118,18 +117,44 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
     clock = createClockWatch({ store, writer, logger, now: systemSources.now, monotonic });
     await releaseInterruptedJobs({ store, writer, logger, isReadOnly: () => diskGuard.readOnlyReason() !== null });
     await options.beforeListening?.({ db, store });
-    const hasUsers = store.users.count() > 0;
-    const setup = hasUsers ? null : openSetupToken(directory);
-    if (hasUsers) removeSetupToken(directory);
+    const setup = prepareSetup(store, directory);
     return { sender, diskGuard, metrics, readingTurns, writer, recorder, runner, clock, setup };
   });
+
+/** The guard, with a first measurement. `writePath` exists before the first test write. */
+async function openDiskGuard(
+  { directory, config, logger }: ServeOptions,
+  { storage, writePath }: { storage: Storage; writePath(): WritePath | null },
+): Promise<DiskGuard> {
+  const { store, numbering, staging, evidence } = storage;
+  const diskGuard = createDiskGuard({
+    reserveBytes: config.diskReserve,
+    logger,
+    measureFreeBytes: () => freeBytes(directory),
+    countMissingCommits: numbering.missing,
+    probeWrite: async () => {
+      for (const path of [staging, evidence]) await probeWrite(path);
+      await writePath()?.writer.run(() => store.probeWrite(), { bypassGuard: true });
+    },
+    onWritable: () => writePath()?.runner.wake(),
+  });
+  await diskGuard.check();
+  return diskGuard;
+}
+
+/** The one-time token for the first administrator; null, and no token is left, once there are users. */
+function prepareSetup(store: Storage["store"], directory: string): SetupToken | null {
+  if (store.users.count() === 0) return openSetupToken(directory);
+  removeSetupToken(directory);
+  return null;
+}
 
 export type OpenedWritePath = Awaited<ReturnType<typeof openWritePath>>;
 
 /** Metrics, where they are configured; else null. */
 function openMetrics(
   { directory, config }: ServeOptions,
-  { store, live, readOnly }: { store: Storage["store"]; live: LiveState; readOnly: () => boolean },
+  { store, live, ...state }: { store: Storage["store"]; live: LiveState; readOnly(): boolean; lockHeldMs(): number },
 ): Metrics | null {
   if (config.metricsKey === null && config.metricsListen === null) return null;
   return createMetrics({
@@ -139,7 +164,7 @@ function openMetrics(
     build: readBuildInfo(),
     jobKinds: () => live.jobKinds,
     memory: live.memory,
-    readOnly,
+    ...state,
     lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
     certificateEndsAt: () => live.certificateEndsAt,
     pools() {
@@ -213,7 +238,11 @@ export const openWorkers = (
 
     onClose(async () => {
       await writer.idle();
-      if (diskGuard.readOnlyReason() === null) await flushLastUsed({ store, writer });
+      if (diskGuard.readOnlyReason() !== null) return;
+      await flushLastUsed({ store, writer }).catch((error: unknown) => {
+        if (!isLoggedRefusal(error)) throw error;
+        logger.warn({ err: error }, "the last uses of keys and sessions in the latest minute could not be saved");
+      });
     });
     onClose(() => {
       // Sending a message may take a minute, so it is aborted, and sent again after the next start.

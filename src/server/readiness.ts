@@ -2,7 +2,10 @@
 import { readBuildInfo } from "../assets.ts";
 import type { ReadinessReport } from "../http/health.ts";
 import { schemaVersion } from "../store/db/database.ts";
+import { LOCK_TIMEOUT_MS } from "../store/db/connection.ts";
 import type { Db } from "../store/db/types.ts";
+import { lockText } from "../store/db/write-lock.ts";
+import type { LockReport } from "../store/db/write-lock.ts";
 import type { ClockReport } from "./clock-watch.ts";
 
 type ReadinessParts = {
@@ -11,10 +14,15 @@ type ReadinessParts = {
   storageProblem(): Promise<string | null>;
   /** Why the server is in read-only mode, as the end of a sentence; null when it is not. */
   readOnlyReason(): string | null;
+  /** How long another process has held the write lock; null when it was free at the latest attempt. */
+  lockReport(): LockReport | null;
   clock(): ClockReport;
 };
 
-/** Unavailable: reads fail. Read-only: reads are answered, changes are refused. */
+/**
+ * Unavailable: reads fail. Read-only: reads are answered, changes are refused, also those that have waited too long for
+ * another process.
+ */
 export function createReadiness(parts: ReadinessParts): () => Promise<ReadinessReport> {
   const { version, commit } = readBuildInfo();
   const build = { version, commit, schema: schemaVersion() };
@@ -32,8 +40,11 @@ export function createReadiness(parts: ReadinessParts): () => Promise<ReadinessR
     const storage = await parts.storageProblem();
     if (storage !== null) return { state: "unavailable", reason: `Storage failure: ${storage}`, ...build, clock };
     const readOnly = parts.readOnlyReason();
-    return readOnly === null
-      ? { state: "ready", reason: null, ...build, clock }
-      : { state: "read-only", reason: `The server is in read-only mode: ${readOnly}`, ...build, clock };
+    if (readOnly !== null)
+      return { state: "read-only", reason: `The server is in read-only mode: ${readOnly}`, ...build, clock };
+    const lock = parts.lockReport();
+    return lock && lock.heldMs >= LOCK_TIMEOUT_MS
+      ? { state: "read-only", reason: `Changes are refused: ${lockText(lock)}`, ...build, clock }
+      : { state: "ready", reason: null, ...build, clock };
   };
 }

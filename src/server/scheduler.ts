@@ -3,7 +3,6 @@
  * that a committed write asks for is a job instead (jobs/job-runner.ts).
  */
 import { systemSources } from "../clock.ts";
-import { AppError } from "../errors.ts";
 import type { EvidenceStore } from "../evidence/local-store.ts";
 import { closeExpiredKeys } from "../jobs/expire-keys.ts";
 import { createIncrementalVacuum } from "../jobs/incremental-vacuum.ts";
@@ -12,6 +11,7 @@ import type { Logger } from "../log.ts";
 import { warnOfExpiringKeys } from "../notifications/key-expiry-warnings.ts";
 import type { CommitNumbering } from "../store/db/commit-number.ts";
 import { lockEvidence } from "../store/db/data-directory-lock.ts";
+import { isLoggedRefusal } from "../store/db/group-commit.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { Db } from "../store/db/types.ts";
 import type { Store } from "../store/index.ts";
@@ -231,9 +231,9 @@ function runEvery({ name, intervalMs, run }: Task, logger: Logger): () => void {
     try {
       await run();
     } catch (error) {
-      // Parts that close under a running task end it, which is not a failure. Read-only mode has been logged already.
-      const isReadOnly = error instanceof AppError && error.code === "no_space";
-      if (!isStopped && !isReadOnly) logger.error({ err: error }, `${name} failed; it is retried at the next interval`);
+      // Parts that close under a running task end it, which is not a failure.
+      if (!isStopped && !isLoggedRefusal(error))
+        logger.error({ err: error }, `${name} failed; it is retried at the next interval`);
     } finally {
       isRunning = false;
     }

@@ -13,10 +13,12 @@ import { createEventNotifier } from "../notifications/compose-messages.ts";
 import { createDeliverer } from "../notifications/deliver.ts";
 import type { Sender } from "../notifications/sender.ts";
 import type { CommitNumbering } from "../store/db/commit-number.ts";
-import { delegateCheckpoints } from "../store/db/connection.ts";
+import { delegateCheckpoints, LOCK_TIMEOUT_MS } from "../store/db/connection.ts";
 import { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { WriteGuard } from "../store/db/group-commit.ts";
 import type { Db } from "../store/db/types.ts";
+import type { LockHolder } from "../store/db/wal.ts";
+import type { WriteLockOptions } from "../store/db/write-lock.ts";
 import type { Store } from "../store/index.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { jobHandlers, PARALLEL_BY_KIND } from "./job-handlers.ts";
@@ -38,6 +40,8 @@ type WritePathDependencies = {
   guard?: WriteGuard;
   /** Numbers the commits; without it they have no number. */
   numbering?: CommitNumbering;
+  /** Finds the process that holds the write lock, for the log and for refusals; none unless given. */
+  findLockHolder?(): LockHolder | null;
   /** Called after every batch of writes. */
   batchEnded?: Metrics["batchEnded"];
   /** "external": another program empties the write-ahead log. */
@@ -58,6 +62,7 @@ export function createWritePath(dependencies: WritePathDependencies) {
   const { db, store, now, timer, logger, pool, sender, checkpoints = "own", readingTurns } = dependencies;
   const writer: GroupCommitWriter = new GroupCommitWriter(db, {
     caches: store.rowCaches,
+    lock: lockOptions(dependencies),
     onBatch(writes, milliseconds, committed) {
       dependencies.batchEnded?.({ writes, milliseconds, committed });
       if (store.jobs.takeAddedFlag()) runner.wake();
@@ -95,3 +100,19 @@ export function createWritePath(dependencies: WritePathDependencies) {
   });
   return { writer, recorder, runner, jobKinds: Object.keys(handlers) };
 }
+
+/** Logs a write lock that another process holds for long, once when it is noticed and once when it is free again. */
+const lockOptions = ({
+  logger,
+  findLockHolder,
+}: Pick<WritePathDependencies, "logger" | "findLockHolder">): WriteLockOptions => ({
+  ...(findLockHolder ? { findHolder: findLockHolder } : {}),
+  onHeld: ({ heldMs, holder }) =>
+    logger.warn(
+      { held_ms: Math.round(heldMs), holder },
+      "another process holds the write lock of the database: changes wait and are refused after " +
+        `${LOCK_TIMEOUT_MS / 1_000} seconds, reads continue`,
+    ),
+  onFree: ({ heldMs, refused }) =>
+    logger.warn({ held_ms: Math.round(heldMs), refused }, "the write lock of the database is free again"),
+});

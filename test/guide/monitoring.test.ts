@@ -37,6 +37,7 @@ async function scrapeMetrics(): Promise<string> {
     pools: () => ({ recording: { waiting: 1, running: 2 } }),
     memory: createMemoryBudget({ total: 300, bodies: 100, answers: 100 }),
     readOnly: () => true,
+    lockHeldMs: () => 1_500,
     lastBackupAt: () => 900,
     certificateEndsAt: () => 2_000,
   });

@@ -33,6 +33,7 @@ const ALLOWED: Readonly<Record<string, string>> = {
   "src/store/flows/artifacts.ts ...FIELDS.map((field) => fields[field])": "one for each column",
   "src/store/attestations/attestation-lists.ts ...bounds(span)": "a pair",
   "src/store/attestations/attestations.ts ...FIELDS.map((field) => record[field])": "one for each column",
+  "src/store/db/group-commit.ts ...batch": "at most MAX_BATCH_JOBS",
   "src/store/db/jobs.ts ...times": "two times",
   "src/store/db/lazy-statement.ts ...values": "parameters of a statement, which its callers list",
   "src/store/flows/repos.ts ...values": "one for each column",

@@ -181,6 +181,17 @@ deciding("translates errors of the storage, and no others", () => {
     { code: "unavailable", headers: { "Retry-After": "5" } },
   );
   assert.is((broken.internal as Error).message, "EIO");
+  const locked = translateStorageError(coded("SQLITE_BUSY_RECOVERY")) as AppError;
+  assert.equal(
+    { code: locked.code, message: locked.message, headers: locked.headers },
+    {
+      code: "unavailable",
+      message:
+        "Another process has locked the database. Nothing was changed. Please try again; if it keeps failing, the " +
+        "operator can end that process (assay help database-files)",
+      headers: { "Retry-After": "5" },
+    },
+  );
   for (const other of [new Error("bug"), coded("ENOENT"), coded("SQLITE_CONSTRAINT"), unavailable("later", 1)])
     assert.is(translateStorageError(other), other);
 });

@@ -161,7 +161,7 @@ export function checkFreePages({ pages, freePages, pageSize, autoVacuum }: FileH
         name,
         found,
         "new records reuse them; to return the space to the disk, stop the server and compact the database: " +
-          "see assay help troubleshooting",
+          "see assay help space",
       )
     : ok(name, found);
 }

@@ -31,10 +31,22 @@ export const delegateCheckpoints = (db: Db, to: "own" | "external" = "own"): voi
 /** The options of each connection. `directory` is where the native addon may be unpacked, see native-addon.ts. */
 export const driverOptions = (directory: string | null): Database.Options =>
   // better-sqlite3 accepts the loaded addon; its types know only the path form.
-  ({ nativeBinding: loadAddon(directory) as unknown as string, timeout: BUSY_TIMEOUT_MS });
+  ({ nativeBinding: loadAddon(directory) as unknown as string, timeout: LOCK_TIMEOUT_MS });
 
-/** How long a connection waits for the write lock of a command line that writes beside a serving process. */
-const BUSY_TIMEOUT_MS = 5_000;
+/**
+ * How long a write waits for the write lock while another process has it: in commands and threads inside SQLite, in a
+ * server in the queue of the writer (write-lock.ts).
+ */
+export const LOCK_TIMEOUT_MS = 5_000;
+
+/**
+ * Makes SQLite return SQLITE_BUSY at once instead of waiting. For the connection of a thread that serves requests:
+ * while it waits, nothing is answered, not even a health probe.
+ */
+export const neverWait = (db: Db): void => void db.pragma("busy_timeout = 0");
+
+/** Undoes `neverWait`, when nothing is served any more. */
+export const waitAgain = (db: Db): void => void db.pragma(`busy_timeout = ${LOCK_TIMEOUT_MS}`);
 
 /**
  * Makes SQLite compile each statement once. SQLite's own switch is the query planner stability guarantee (QPSG,

@@ -26,7 +26,7 @@ const PROBE_TIMEOUT_MS = 100;
  * @throws DataDirectoryInUseError when another process holds the lock.
  */
 export function lockDirectory(directory: string): Lock {
-  const lock = tryLock(directory, "assay.lock");
+  const lock = tryLock(directory, "assay.lock", PROBE_TIMEOUT_MS);
   if (lock) return lock;
   throw new DataDirectoryInUseError(
     `the data directory ${directory} is in use by another Assay process. ` +
@@ -39,13 +39,13 @@ export function lockDirectory(directory: string): Lock {
  * copied database names before the backup has read it. Independent of the lock of a serving process.
  * @returns null while another process holds it.
  */
-export const lockEvidence = (directory: string): Lock | null => tryLock(directory, "evidence.lock");
+export const lockEvidence = (directory: string): Lock | null => tryLock(directory, "evidence.lock", 0);
 
-function tryLock(directory: string, name: string): Lock | null {
+function tryLock(directory: string, name: string, timeoutMs: number): Lock | null {
   const file = join(directory, name);
   const db = new Database(file, {
     nativeBinding: loadAddon(directory) as unknown as string,
-    timeout: PROBE_TIMEOUT_MS,
+    timeout: timeoutMs,
   });
   try {
     chmodSync(file, 0o600);

@@ -5,6 +5,8 @@
  * Invariants: a write that fails leaves the others alone; a promise resolves only after the commit that holds its
  * write; nothing but this class begins a transaction on its connection.
  *
+ * While another process holds the write lock, writes wait here and the thread goes on (write-lock.ts).
+ *
  * Repeatable writes at the front of the queue run without savepoints, for which SQLite would copy each page before its
  * first change. If one of them fails, all are rolled back and run again, each in a savepoint of its own.
  */
@@ -12,6 +14,8 @@ import { AppError, unavailable } from "../../errors.ts";
 import type { CommitNumbering } from "./commit-number.ts";
 import type { RowCaches } from "./row-caches.ts";
 import type { Db } from "./types.ts";
+import { createWriteLock, isLockedOut } from "./write-lock.ts";
+import type { LockReport, WriteLockOptions } from "./write-lock.ts";
 
 /**
  * A batch begins once a turn of the event loop brought no further write, or after this many milliseconds: writes that
@@ -45,6 +49,8 @@ type WriterOptions = {
   caches?: RowCaches | null;
   /** Numbers the commits of a database file. */
   numbering?: Pick<CommitNumbering, "advance" | "record"> | null;
+  /** What to do about a write lock that another process holds. */
+  lock?: WriteLockOptions;
 };
 
 /** `bypassGuard`: run even while the guard refuses writes, to probe whether writing works again. */
@@ -61,7 +67,12 @@ type Job = {
   isRepeatable: boolean;
   resolve: (value: unknown) => void;
   reject: (error: unknown) => void;
+  /** When it was queued, by the clock of the writer. */
+  queuedAt: number;
 };
+
+/** Exclusive work of another connection, which never rejects. */
+type Loan = Pick<Job, "reject" | "queuedAt"> & { work: () => Promise<void> };
 
 export class GroupCommitWriter {
   readonly #db: Db;
@@ -72,8 +83,11 @@ export class GroupCommitWriter {
   readonly #caches: RowCaches | null;
   readonly #numbering: Pick<CommitNumbering, "advance" | "record"> | null;
   readonly #sql: Record<"begin" | "commit" | "rollback" | "savepoint" | "release" | "undo", { run(): unknown }>;
-  readonly #loans: (() => Promise<void>)[] = [];
+  readonly #loans: Loan[] = [];
+  readonly #lock: ReturnType<typeof createWriteLock>;
   #scheduled = false;
+  /** The next attempt at a lock that another process holds. */
+  #retry: NodeJS.Timeout | null = null;
   #lent = false;
   #idle: (() => void)[] = [];
   /** How many batches still run each write in its own savepoint. */
@@ -87,9 +101,11 @@ export class GroupCommitWriter {
       guard = OPEN,
       caches = null,
       numbering = null,
+      lock = {},
     }: WriterOptions = {},
   ) {
     this.#db = db;
+    this.#lock = createWriteLock(lock);
     this.#caches = caches;
     this.#numbering = numbering;
     this.#guard = guard;
@@ -109,26 +125,39 @@ export class GroupCommitWriter {
    * Runs `work` in the next batch and resolves with its result once the batch is committed.
    *
    * Rejects with what `work` threw (its changes are rolled back), with AppError `unavailable` when the batch could not
-   * be committed (nothing of it was stored), or at once with the guard's error.
+   * be committed or another process held the write lock for too long (nothing was stored), or at once with the guard's
+   * error.
    */
   run<T>(work: () => T, { bypassGuard = false, isRepeatable = false }: RunOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (!bypassGuard) this.#guard.ensureWritable();
-      this.#queue.push({ work, isRepeatable, resolve: resolve as (value: unknown) => void, reject });
+      const queuedAt = this.#clock();
+      this.#queue.push({ work, isRepeatable, resolve: resolve as (value: unknown) => void, reject, queuedAt });
       this.#schedule();
     });
   }
 
   /**
    * Runs `work` while no batch does, so that another connection can write without waiting for the lock. Writes queue up
-   * meanwhile; reads go on. Resolves or rejects as `work` does, or rejects at once with the guard's error.
+   * meanwhile; reads go on. Resolves or rejects as `work` does, rejects with AppError `unavailable` when another
+   * process held the write lock for too long, or at once with the guard's error.
    */
   withExclusiveWrite<T>(work: () => Promise<T>, { bypassGuard = false }: WriteOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (!bypassGuard) this.#guard.ensureWritable();
-      this.#loans.push(() => work().then(resolve, reject));
+      this.#loans.push({ work: () => work().then(resolve, reject), reject, queuedAt: this.#clock() });
       this.#schedule();
     });
+  }
+
+  /** How long another process has held the write lock, and which one; null if it was free at the latest attempt. */
+  lockReport(): LockReport | null {
+    return this.#lock.report(this.#clock());
+  }
+
+  /** The same without looking for the process, in milliseconds; 0 if it was free. */
+  lockHeldMs(): number {
+    return this.#lock.heldMs(this.#clock());
   }
 
   /** Resolves when everything queued so far is committed and no exclusive write runs. */
@@ -138,6 +167,7 @@ export class GroupCommitWriter {
   }
 
   #schedule(): void {
+    this.#retry?.ref();
     if (this.#scheduled || this.#lent) return;
     this.#scheduled = true;
     const started = this.#clock();
@@ -154,11 +184,19 @@ export class GroupCommitWriter {
 
   #flush(): void {
     this.#scheduled = false;
-    if (this.#queue.length > 0) this.#batch();
+    this.#retry = null;
+    if (!this.#db.open) return;
+    const began = this.#clock();
+    const locked = this.#queue.length > 0 ? this.#batch() : this.#probeLock();
+    if (locked) {
+      this.#waitForLock(began, locked.error);
+      return;
+    }
+    this.#lock.acquired(this.#clock());
     const loan = this.#loans.shift();
     if (loan) {
       this.#lent = true;
-      void loan().then(() => {
+      void loan.work().then(() => {
         this.#lent = false;
         this.#next();
       });
@@ -170,7 +208,42 @@ export class GroupCommitWriter {
     else for (const done of this.#idle.splice(0)) done();
   }
 
-  #batch(): void {
+  /** Takes the write lock and returns it. @returns SQLite's error if another process holds it, else null */
+  #probeLock(): { error: unknown } | null {
+    try {
+      this.#sql.begin.run();
+      this.#sql.rollback.run();
+      return null;
+    } catch (error) {
+      // Whatever else is wrong shows when something is written.
+      return isLockedOut(error) ? { error } : null;
+    }
+  }
+
+  /**
+   * Refuses what has waited too long, and schedules the next attempt; also without anything to write, to know when the
+   * lock is free.
+   */
+  #waitForLock(began: number, error: unknown): void {
+    const now = this.#clock();
+    const pauseMs = this.#lock.failed(began, now);
+    let refused = 0;
+    for (const waiting of [this.#queue, this.#loans])
+      while (waiting[0] && this.#lock.isOverdue(waiting[0].queuedAt, now)) {
+        waiting.shift()?.reject(this.#lock.refusal(now, error));
+        refused += 1;
+      }
+    const committed = false;
+    if (refused > 0) this.#onBatch(refused, now - began, committed);
+    this.#scheduled = true;
+    this.#retry = setTimeout(() => this.#flush(), pauseMs);
+    if (this.#queue.length > 0 || this.#loans.length > 0) return;
+    this.#retry.unref();
+    for (const done of this.#idle.splice(0)) done();
+  }
+
+  /** Runs a batch. @returns SQLite's error if another process holds the lock: then the queue is as before; else null */
+  #batch(): { error: unknown } | null {
     const started = this.#clock();
     const settle: (() => void)[] = [];
     let batch: Job[] = [];
@@ -193,8 +266,15 @@ export class GroupCommitWriter {
       committed = true;
       if (this.#careful > 0) this.#careful -= 1;
     } catch (error) {
+      const isLocked = isLockedOut(error) && !this.#db.inTransaction;
       if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
       this.#caches?.clear();
+      if (isLocked) {
+        // Only BEGIN fails like this. Jobs were taken if it was the second one, for repeatable writes to run again.
+        this.#queue.unshift(...batch);
+        this.#caches?.end();
+        return { error };
+      }
       // BEGIN itself may have failed, before a job was taken from the queue: reject all of them instead of hanging.
       if (batch.length === 0) batch = this.#queue.splice(0);
       this.#guard.reportFailure(error);
@@ -205,6 +285,7 @@ export class GroupCommitWriter {
     this.#caches?.end();
     for (const done of settle) done();
     this.#onBatch(batch.length, this.#clock() - started, committed);
+    return null;
   }
 
   /**
@@ -262,6 +343,10 @@ export class GroupCommitWriter {
     }
   }
 }
+
+/** Whether a write was refused for a reason that the log has: read-only mode, or a lock of another process. */
+export const isLoggedRefusal = (error: unknown): boolean =>
+  error instanceof AppError && (error.code === "no_space" || isLockedOut(error.internal));
 
 /** Disk full, I/O error, read-only file system, busy: an infrastructure failure, not an error of the request. */
 export const isStorageFailure = (error: unknown): boolean =>

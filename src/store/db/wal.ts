@@ -1,4 +1,4 @@
-/** The write-ahead log as a file, and the processes that keep it from being truncated. */
+/** The write-ahead log as a file, and the processes that hold locks on it. */
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 
@@ -13,32 +13,59 @@ export const walBytes = (directory: string): number =>
  * The bytes of the WAL index that readers lock: WAL_READ_LOCK(1) to (4) in SQLite's wal.c. Readers with
  * WAL_READ_LOCK(0) do not use the log.
  */
-const [FIRST_LOCK, LAST_LOCK] = [124, 127];
+const READ_LOCKS = { mode: "READ", from: 124, to: 127 } as const;
+
+/** WAL_WRITE_LOCK, which one connection at a time holds. */
+const WRITE_LOCK = { mode: "WRITE", from: 120, to: 120 } as const;
+
+/** Locks of that mode that cover any of these bytes. */
+type LockRange = typeof READ_LOCKS | typeof WRITE_LOCK;
 
 /**
  * The processes that read from the log now, according to the kernel's lock table. Empty where it is not available (not
  * Linux, or a container with its own pid namespace), and for readers that have ended.
  */
-export function listWalReaders(
-  directory: string,
-  locks: () => string = () => readFileSync("/proc/locks", "utf8"),
-): WalReader[] {
+export const listWalReaders = (directory: string, locks: () => string = readLocks): WalReader[] =>
+  listHolders(directory, READ_LOCKS, locks).map((pid) => ({ pid, command: readCommand(pid) }));
+
+/** A process that holds the write lock. `name` is that of its program; `command` as in `WalReader`. */
+export type LockHolder = WalReader & { name: string };
+
+/** The process that holds the write lock now; null if it is free or the kernel does not tell (see listWalReaders). */
+export function findWriteLockHolder(directory: string, locks: () => string = readLocks): LockHolder | null {
+  const [pid] = listHolders(directory, WRITE_LOCK, locks);
+  return pid === undefined ? null : { pid, name: readName(pid), command: readCommand(pid) };
+}
+
+function readLocks(): string {
+  return readFileSync("/proc/locks", "utf8");
+}
+
+function listHolders(directory: string, range: LockRange, locks: () => string): number[] {
   const index = statSync(join(directory, "assay.db-shm"), { throwIfNoEntry: false });
   if (!index) return [];
   try {
-    return readerPids(locks(), index.ino).map((pid) => ({ pid, command: readCommand(pid) }));
+    return holderPids(locks(), index.ino, range);
   } catch {
     return [];
   }
 }
 
 /** Parses lines such as `1: POSIX  ADVISORY  READ 1234 08:02:131090 123 123`: pid, inode, first and last byte. */
-function readerPids(locks: string, inode: number): number[] {
-  const pids = [...locks.matchAll(/^\d+: POSIX +\S+ +READ +(\d+) +\S+:\S+:(\d+) +(\d+) +(\d+)$/gm)].flatMap(
-    ([, pid, ino, from, to]) =>
-      Number(ino) === inode && Number(to) >= FIRST_LOCK && Number(from) <= LAST_LOCK ? [Number(pid)] : [],
+function holderPids(locks: string, inode: number, { mode, from, to }: LockRange): number[] {
+  const pids = [...locks.matchAll(/^\d+: POSIX +\S+ +(READ|WRITE) +(\d+) +\S+:\S+:(\d+) +(\d+) +(\d+)$/gm)].flatMap(
+    ([, held, pid, ino, first, last]) =>
+      held === mode && Number(ino) === inode && Number(last) >= from && Number(first) <= to ? [Number(pid)] : [],
   );
   return [...new Set(pids)];
+}
+
+function readName(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
+  } catch {
+    return "unknown";
+  }
 }
 
 function readCommand(pid: number): string | null {
