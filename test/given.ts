@@ -35,6 +35,7 @@ import type { LoginDependencies } from "../src/auth/login-context.ts";
 import { createPasswordHasher } from "../src/auth/password-hashing.ts";
 import { createLogger } from "../src/log.ts";
 import { openDatabase, openMemory } from "../src/store/db/database.ts";
+import { openFileWatch } from "../src/store/db/file-watch.ts";
 import { keyDigest } from "../src/store/accounts/api-keys.ts";
 import type { Sender } from "../src/notifications/sender.ts";
 import type { WebhookKind } from "../src/store/notifications/inbound-webhooks.ts";
@@ -166,7 +167,9 @@ export async function startServer(options: ServerOptions = {}) {
   // expect.
   const right: ClockReport = { state: "right", problem: null };
   const disk = { free: Infinity, fails: false, missing: 0, problem: null as string | null, clock: right };
+  const watched = options.directory === undefined ? null : openFileWatch(db, directory);
   const diskGuard = createDiskGuard({
+    files: watched,
     reserveBytes: 1_000_000,
     logger,
     onWritable: () => runner.wake(),
@@ -537,6 +540,7 @@ export async function startServer(options: ServerOptions = {}) {
       await documents.close();
       await evidenceStore.close();
       db.close();
+      watched?.close();
       if (options.directory === undefined) rmSync(directory, { recursive: true, force: true });
     },
   };

@@ -15,7 +15,7 @@ import { openReadOnly } from "../store/db/connection.ts";
 import {
   openDatabase,
   readFileHeader,
-  refuseUnfinishedRestore,
+  refuseIncompleteData,
   refuseUnknownSchema,
   schemaVersion,
 } from "../store/db/database.ts";
@@ -24,23 +24,37 @@ import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
 import { DataDirectoryInUseError, isServed, lockDirectory } from "../store/db/data-directory-lock.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
+import type { CommandOption } from "./args.ts";
 import { CommandError } from "./framework.ts";
 import type { Db } from "../store/db/types.ts";
 import { newPublicId, systemSources } from "../clock.ts";
 import { refuseMissingTarget } from "../store/db/state-directory.ts";
 import { prepareDirectory } from "../server/prepare-directory.ts";
 
+/** The switch of commands that create a data directory. Not a setting: one that stays would defeat its purpose. */
+export const NEW_DATABASE = "new-database";
+export const NEW_DATABASE_OPTION: Readonly<Record<string, CommandOption>> = {
+  [NEW_DATABASE]: {
+    kind: "switch",
+    description: "Begin an empty database although the directory holds evidence or a log of one that is gone",
+  },
+};
+
 export type Data = { readonly db: Db; readonly store: Store };
 
 /**
  * Opens the data, runs `work` and closes the data again. With `create` a missing directory is created, and removed
- * again if `work` throws.
+ * again if `work` throws. With `mayBeginAnew` an empty database may begin where data of a lost one is.
  * @throws CommandError when the directory is missing or holds no data, NewerDatabaseError, ForeignDatabaseError,
  *   DataDirectoryInUseError when the schema needs an upgrade while a server runs
  */
-export function withData<T>(directory: string, work: (data: Data) => T, { create = false } = {}): T {
+export function withData<T>(
+  directory: string,
+  work: (data: Data) => T,
+  { create = false, mayBeginAnew = false } = {},
+): T {
   const before = create ? recordDirectoryState(directory) : null;
-  const data = openData(directory, { create });
+  const data = openData(directory, { create, mayBeginAnew });
   try {
     return work(data);
   } catch (error) {
@@ -73,8 +87,9 @@ function undoCreation({ db, store }: Data, directory: string, before: DirectoryS
  * Opens the data for longer work than `withData` fits. The caller closes `db`. `locked`: the caller holds the lock of
  * the directory.
  */
-export function openData(directory: string, { create = false, locked = false } = {}): Data {
+export function openData(directory: string, { create = false, mayBeginAnew = false, locked = false } = {}): Data {
   const file = join(directory, "assay.db");
+  refuseIncompleteData(directory, { mayBeginAnew });
   if (create) prepareDirectory(directory);
   else requireDataDirectory(directory);
   loadSqlite(directory);
@@ -82,7 +97,7 @@ export function openData(directory: string, { create = false, locked = false } =
   const lock = !locked && (stored === null || stored.schemaVersion < schemaVersion()) ? lockDirectory(directory) : null;
   let db: Db;
   try {
-    db = openDatabase(directory, systemSources.now());
+    db = openDatabase(directory, systemSources.now(), { mayBeginAnew });
   } finally {
     lock?.release();
   }
@@ -192,10 +207,13 @@ export function loadSqlite(directory: string | null): void {
   }
 }
 
-/** @throws CommandError when the path is not a data directory; DanglingLinkError, UnfinishedRestoreError */
+/**
+ * @throws CommandError when the path is not a data directory; DanglingLinkError, UnfinishedRestoreError,
+ *   LostDatabaseError
+ */
 export function requireDataDirectory(directory: string): void {
   refuseMissingTarget(directory);
-  refuseUnfinishedRestore(directory);
+  refuseIncompleteData(directory);
   const hint = "assay serve, assay dev, assay init and assay apply create one";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
     throw new CommandError(`there is no data directory ${directory}; ${hint}`);

@@ -16,6 +16,7 @@ import {
   UnfinishedRestoreError,
   isDamage,
 } from "../store/db/database.ts";
+import { LostDatabaseError } from "../store/db/lost-database.ts";
 import { DataDirectoryInUseError } from "../store/db/data-directory-lock.ts";
 import { EvidenceUnavailableError } from "../evidence/errors.ts";
 import { parseArguments } from "./args.ts";
@@ -191,6 +192,7 @@ function describeError(error: unknown): { problems: readonly string[]; exitCode:
   const known =
     error instanceof ForeignDatabaseError ||
     error instanceof UnfinishedRestoreError ||
+    error instanceof LostDatabaseError ||
     ("code" in error && typeof error.code === "string");
   return {
     problems: [known ? error.message : `unexpected failure: ${error.stack ?? error.message}`],

@@ -3,7 +3,7 @@
  * file is unused and stops at a tenth, so that a file in steady use keeps some pages for what comes next.
  */
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
-import { freePageStore } from "../store/db/incremental-vacuum.ts";
+import { freePageStore } from "../store/db/vacuum.ts";
 import type { Db } from "../store/db/types.ts";
 
 /** Unused fraction of the file above which pages are released. */

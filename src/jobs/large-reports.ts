@@ -59,6 +59,8 @@ type RecorderDependencies = {
   readingTurns?: ConcurrencyLimit;
   /** "external": another program empties the write-ahead log. */
   checkpoints?: "own" | "external";
+  /** Whether the log may be copied into the database now; always unless given. */
+  mayCheckpoint?(): boolean;
   maxQueuedArtifacts?: number;
   /** Called after the thread committed something that may have added jobs. */
   jobsAdded?(): void;
@@ -300,7 +302,10 @@ function readingError(error: unknown): unknown {
 }
 
 /** Checkpoints of the write-ahead log, which would block the main thread for as long as the disk takes. */
-function createCheckpoints({ writer, pool, checkpoints = "own" }: RecorderDependencies, queue: TaskQueue) {
+function createCheckpoints(
+  { writer, pool, checkpoints = "own", mayCheckpoint = () => true }: RecorderDependencies,
+  queue: TaskQueue,
+) {
   let writes = 0;
   let isQueued = false;
 
@@ -323,7 +328,7 @@ function createCheckpoints({ writer, pool, checkpoints = "own" }: RecorderDepend
    * where another program is responsible for that. Never rejects.
    */
   async function emptyWal(busyTimeoutMs: number): Promise<void> {
-    if (!pool || checkpoints === "external") return;
+    if (!pool || checkpoints === "external" || !mayCheckpoint()) return;
     [writes, isQueued] = [0, true];
     await queue
       .runAlways(() => checkpoint(pool, busyTimeoutMs))

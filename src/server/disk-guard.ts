@@ -1,9 +1,10 @@
 /**
  * Read-only mode. The server enters it when free space drops below the reserve, when a write fails on storage (a full
- * disk, a quota, an I/O error, a file system remounted read-only), and when it starts on a database that lacks commits
- * (store/db/commit-number.ts). Each change is then refused with 507 and the reason, before its body is read; reads
- * continue. The server checks every few seconds and leaves the mode once there is space again, once a test write is
- * durable, or once the operator has accepted the loss.
+ * disk, a quota, an I/O error, a file system remounted read-only), when it starts on a database that lacks commits
+ * (store/db/commit-number.ts), and when the files of the database were replaced or removed. Each change is then refused
+ * with 507 and the reason, before its body is read; reads continue. The server checks every few seconds and leaves the
+ * mode once there is space again, once a test write is durable, or once the operator has accepted the loss. Replaced
+ * files it accepts only if the original ones come back untouched (store/db/file-watch.ts): otherwise a restart decides.
  *
  * A refused change leaves nothing behind: the check comes first, and a write that fails later is undone by the part
  * that made it (group-commit.ts, local-store.ts).
@@ -16,6 +17,7 @@ import { AppError, readOnly, unavailable } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { lossReason } from "../store/db/commit-number.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
+import type { FileWatch } from "../store/db/file-watch.ts";
 import { isLockedOut, lockedError } from "../store/db/write-lock.ts";
 
 export type DiskGuard = {
@@ -25,7 +27,9 @@ export type DiskGuard = {
   ensureWritable(bytes?: number): void;
   /** Reports the error of a failed write. Errors that do not come from storage are ignored. */
   reportFailure(error: unknown): void;
-  /** Measures free space, retries writing after a failure, and updates the mode. Never rejects. */
+  /** Looks at the files of the database, and updates the mode. @returns what is wrong with them, as readOnlyReason */
+  checkFiles(): string | null;
+  /** Looks at the files, measures free space, retries writing after a failure, and updates the mode. Never rejects. */
   check(): Promise<void>;
 };
 
@@ -61,21 +65,27 @@ type DiskGuardDependencies = {
   countMissingCommits(): number;
   /** Makes a small durable write; rejects when that fails. */
   probeWrite(): Promise<void>;
+  /** The files of the database; null over a database in memory. */
+  files: Pick<FileWatch, "check" | "recheck" | "problem" | "saveLog"> | null;
   logger: Logger;
   /** Called when read-only mode ends. */
   onWritable(): void;
 };
 
 export function createDiskGuard(dependencies: DiskGuardDependencies): DiskGuard {
-  const { reserveBytes, logger, countMissingCommits } = dependencies;
+  const { reserveBytes, files, logger, countMissingCommits } = dependencies;
   let missingCommits = countMissingCommits();
   let freeBytes = Infinity;
   let isLow = false;
   let failure: string | null = null;
   /** The reason at the last transition, null outside of read-only mode. */
   let loggedReason: string | null = null;
+  /** Whether the log was saved, or that was tried, since the files were lost. */
+  let isLogHandled = false;
 
   function readOnlyReason(): string | null {
+    const lost = files?.problem() ?? null;
+    if (lost !== null) return lost;
     if (missingCommits > 0) return lossReason(missingCommits);
     if (failure !== null) return failure;
     if (!isLow) return null;
@@ -87,7 +97,8 @@ export function createDiskGuard(dependencies: DiskGuardDependencies): DiskGuard 
   function logTransition(): void {
     const reason = readOnlyReason();
     const facts = { free_bytes: Number.isFinite(freeBytes) ? freeBytes : null, reserve_bytes: reserveBytes };
-    if (reason !== null && loggedReason === null)
+    const isNewLoss = reason !== loggedReason && reason === (files?.problem() ?? null);
+    if (reason !== null && (loggedReason === null || isNewLoss))
       logger.error({ reason, ...facts }, "entered read-only mode: changes are refused, reads continue");
     if (reason === null && loggedReason !== null) {
       logger.info(facts, "left read-only mode: changes are accepted again");
@@ -105,6 +116,24 @@ export function createDiskGuard(dependencies: DiskGuardDependencies): DiskGuard 
       // Without a measurement, only the writes themselves can show whether there is space.
       logger.warn({ err: error }, "the free space of the data directory cannot be measured; keeping the last figure");
     }
+  }
+
+  /** Looks for the original files, and saves what only this process can still read. */
+  function recheckFiles(): string | null {
+    const problem = files?.recheck() ?? null;
+    if (problem === null) isLogHandled = false;
+    if (problem === null || isLogHandled) return problem;
+    isLogHandled = true;
+    logTransition();
+    try {
+      const saved = files?.saveLog() ?? null;
+      if (saved === true)
+        logger.warn("copied the lost write-ahead log into the database, which has every acknowledged write now");
+      if (saved === false) logger.error("the lost write-ahead log could not be copied into the database completely");
+    } catch (error) {
+      logger.error({ err: error }, "the lost write-ahead log could not be copied into the database");
+    }
+    return problem;
   }
 
   async function retryWriting(): Promise<void> {
@@ -136,11 +165,18 @@ export function createDiskGuard(dependencies: DiskGuardDependencies): DiskGuard 
       logTransition();
     },
 
+    checkFiles() {
+      const problem = files?.check() ?? null;
+      if (problem !== null) logTransition();
+      return problem;
+    },
+
     async check() {
+      const lost = recheckFiles();
       await measure();
       // Only a command of the operator ends a loss, and only a start begins one.
       if (missingCommits > 0) missingCommits = countMissingCommits();
-      if (failure !== null && !isLow) await retryWriting();
+      if (lost === null && failure !== null && !isLow) await retryWriting();
       logTransition();
     },
   };

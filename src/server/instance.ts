@@ -11,6 +11,7 @@ import { createOidcProvider } from "../auth/oidc-provider.ts";
 import type { OidcProvider } from "../auth/oidc-provider.ts";
 import { createPasswordHasher } from "../auth/password-hashing.ts";
 import { createBackupMaker } from "../backup/backup-maker.ts";
+import { BackupError } from "../backup/errors.ts";
 import { newPublicId, systemSources } from "../clock.ts";
 import { defaultBaseUrl, withBasePath } from "../config/resolve.ts";
 import { findExpiry } from "../config/tls-certificate.ts";
@@ -155,7 +156,7 @@ function startBackgroundWork(
   { storage, writePath, workers, live }: Opened,
 ): Promise<{ backups: ScheduledBackups } & Stage> {
   return openStage(logger, async (onClose) => {
-    const { recorder, runner } = writePath;
+    const { recorder, runner, diskGuard } = writePath;
     runner.wake();
     const maker = createBackupMaker({ start: startBackupWorker });
     const { home } = storage;
@@ -166,8 +167,18 @@ function startBackgroundWork(
       keepCount: config.backupKeep,
       now: systemSources.now,
       logger,
-      run: (order) =>
-        maker.make({ directory, evidence: home, reserve: config.diskReserve, program: readBuildInfo(), ...order }),
+      async run(order) {
+        // The thread would copy what is there under the name of the database, and old backups would go.
+        const lost = diskGuard.checkFiles();
+        if (lost !== null) throw new BackupError(lost);
+        return maker.make({
+          directory,
+          evidence: home,
+          reserve: config.diskReserve,
+          program: readBuildInfo(),
+          ...order,
+        });
+      },
     });
     onClose(() => {
       backups.close();

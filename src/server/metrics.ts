@@ -92,11 +92,20 @@ export function createMetrics(sources: MetricSources): Metrics {
     batchEnded,
     async collect() {
       setInFlight();
-      for (const read of readings) read();
+      for (const read of readings) readSafely(read);
       await readDisk();
       return registry.metrics();
     },
   };
+}
+
+/** Takes a reading. One that fails keeps its last values: that the database cannot be read must not hide the rest. */
+function readSafely(read: () => void): void {
+  try {
+    read();
+  } catch {
+    // Requests that need the database tell in the log.
+  }
 }
 
 const addGauge = (registry: Registry, gauge: { name: string; help: string; labelNames?: string[] }) =>

@@ -10,6 +10,8 @@ import type { CommitNumbering } from "../store/db/commit-number.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
 import { DamagedDatabaseError, openDatabase } from "../store/db/database.ts";
 import { waitAgain } from "../store/db/connection.ts";
+import { openFileWatch } from "../store/db/file-watch.ts";
+import type { FileWatch } from "../store/db/file-watch.ts";
 import { isStorageFailure } from "../store/db/group-commit.ts";
 import { keepDamagedLog } from "../store/db/lost-commits.ts";
 import type { LostCommits } from "../store/db/lost-commits.ts";
@@ -41,6 +43,8 @@ export type ServeOptions = {
   /** With a pair everything is served over TLS. */
   tls: CertificatePair | null;
   logger: Logger;
+  /** Whether an empty database may begin where data of a lost one is. */
+  mayBeginAnew?: boolean;
   /** Whether responses are checked against their declared shapes. */
   checkResponses: boolean;
   /** Restores the data directory as it was before this start. Called when the start fails, while the lock is held. */
@@ -100,11 +104,13 @@ const milliseconds = (): number => performance.now();
 
 /**
  * Locks the data directory and opens its database.
- * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, EvidencePlaceError, LostCommitsError where
- *   a database without some of its commits must be migrated, DamagedDatabaseError, the system's error
+ * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, LostDatabaseError, EvidencePlaceError,
+ *   LostCommitsError where a database without some of its commits must be migrated, DamagedDatabaseError, the system's
+ *   error
  */
-export const openStorage = ({ directory, config, logger, evidence: access, undoDirectory }: ServeOptions) =>
-  openStage(logger, async (onClose) => {
+export const openStorage = (options: ServeOptions) =>
+  openStage(options.logger, async (onClose) => {
+    const { directory, config, logger, evidence: access, undoDirectory, mayBeginAnew = false } = options;
     const { evidence, staging } = prepareDirectory(directory);
     const lock = lockDirectory(directory);
     onClose((reason) => {
@@ -120,8 +126,13 @@ export const openStorage = ({ directory, config, logger, evidence: access, undoD
     onClose(() => opened?.close());
     const lost = keepDamagedLog(directory);
     const onUpgrade = upgradeLogger(logger, milliseconds);
-    const db = openDatabase(directory, systemSources.now(), { onUpgrade, withLostCommits: true });
-    onClose(() => closeDatabase(db, { emptyWal: config.checkpoints === "own", logger }));
+    // Also closes after the database.
+    let watched: FileWatch | null = null;
+    onClose(() => watched?.close());
+    const db = openDatabase(directory, systemSources.now(), { onUpgrade, mayBeginAnew, withLostCommits: true });
+    onClose(() => closeDatabase(db, { emptyWal: config.checkpoints === "own", files: watched, logger }));
+    const files = openFileWatch(db, directory);
+    watched = files;
     if (lost) reportLostCommits(lost, db, logger);
     const numbering = openNumbering({ db, directory, logger });
     onClose(() => numbering.close());
@@ -130,7 +141,7 @@ export const openStorage = ({ directory, config, logger, evidence: access, undoD
     const store = openStore(db, systemSources);
     // Before anything is changed: a server configured for another place than that of the evidence is refused.
     const home = { location: bindEvidenceLocation(store, access.configured), paths: { evidence, staging }, access };
-    return { db, store, numbering, storageProbe, evidence, staging, home };
+    return { db, store, numbering, storageProbe, files, evidence, staging, home };
   });
 
 export type Storage = Awaited<ReturnType<typeof openStorage>>;
@@ -174,7 +185,18 @@ function openNumbering({ db, directory, logger }: { db: Db; directory: string; l
   });
 }
 
-function closeDatabase(db: Db, { emptyWal, logger }: { emptyWal: boolean; logger: Logger }): void {
+function closeDatabase(
+  db: Db,
+  { emptyWal, files, logger }: { emptyWal: boolean; files: FileWatch | null; logger: Logger },
+): void {
+  // SQLite would write the log into a file that it does not belong to. The end of the process closes the database.
+  if (files && !files.mayCheckpoint()) {
+    logger.error(
+      { reason: files.problem() },
+      "the write-ahead log is left as it is: it was not copied into the database",
+    );
+    return;
+  }
   try {
     waitAgain(db);
     // Moves everything into the one file that is expected by people who copy the database of a stopped server.

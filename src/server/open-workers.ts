@@ -2,13 +2,16 @@
 import { getCACertificates } from "node:tls";
 import { readBuildInfo } from "../assets.ts";
 import { createPackageMaker } from "../audit-packages/package-maker.ts";
+import type { PackageMaker } from "../audit-packages/package-maker.ts";
+import type { PolicyPreviewer } from "../api/context.ts";
 import { openSetupToken, removeSetupToken } from "../auth/first-admin.ts";
 import type { SetupToken } from "../auth/first-admin.ts";
 import { newPublicId, systemSources, systemTimer } from "../clock.ts";
 import type { Config } from "../config/options.ts";
 import { urlsFor } from "../contract/urls.ts";
 import { parseMailbox, parseMailServer } from "../domain/network/mail-address.ts";
-import { AppError } from "../errors.ts";
+import { AppError, unavailable } from "../errors.ts";
+import type { AnswerReader } from "../http/answers/answer-reader.ts";
 import { EvidenceUnavailableError } from "../evidence/errors.ts";
 import { openEvidenceStore } from "../evidence/location.ts";
 import { createEvidenceReader } from "../evidence/reader.ts";
@@ -105,6 +108,7 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
       urls: () => urlsFor(live.baseUrl),
       guard: diskGuard,
       numbering,
+      mayCheckpoint: storage.files.mayCheckpoint,
       findLockHolder: () => findWriteLockHolder(directory),
       checkpoints: config.checkpoints,
       readingTurns,
@@ -126,8 +130,9 @@ async function openDiskGuard(
   { directory, config, logger }: ServeOptions,
   { storage, writePath }: { storage: Storage; writePath(): WritePath | null },
 ): Promise<DiskGuard> {
-  const { store, numbering, staging, evidence } = storage;
+  const { store, numbering, staging, evidence, files } = storage;
   const diskGuard = createDiskGuard({
+    files,
     reserveBytes: config.diskReserve,
     logger,
     measureFreeBytes: () => freeBytes(directory),
@@ -249,8 +254,51 @@ export const openWorkers = (
       sender.close();
       return runner.close();
     });
-    return { evidenceStore, reader, customTypes, largeJson, documents, policyPreviews, packages, answerReader };
+    return {
+      evidenceStore,
+      reader,
+      customTypes,
+      largeJson,
+      documents,
+      ...readingOwnFiles({ policyPreviews, packages, answerReader }, diskGuard),
+    };
   });
+
+type FileReaders = { policyPreviews: PolicyPreviewer; packages: PackageMaker; answerReader: AnswerReader };
+
+/** What threads read that open the database by its name: refused while another file may be there. */
+function readingOwnFiles({ policyPreviews, packages, answerReader }: FileReaders, diskGuard: DiskGuard): FileReaders {
+  const ensureOwnFiles = (): void => {
+    const lost = diskGuard.checkFiles();
+    if (lost !== null) throw unavailable(`The server is in read-only mode: ${lost}`, 60);
+  };
+  return {
+    policyPreviews: {
+      async preview(lane, task) {
+        ensureOwnFiles();
+        return policyPreviews.preview(lane, task);
+      },
+    },
+    answerReader: {
+      ...answerReader,
+      async make(task, options) {
+        ensureOwnFiles();
+        return answerReader.make(task, options);
+      },
+    },
+    packages: {
+      ...packages,
+      async open(request, signal) {
+        ensureOwnFiles();
+        return packages.open(request, signal);
+      },
+      async report(request) {
+        ensureOwnFiles();
+        return packages.report(request);
+      },
+    },
+  };
+}
 
 export type Workers = Awaited<ReturnType<typeof openWorkers>>;
 

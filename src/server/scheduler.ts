@@ -134,7 +134,8 @@ function keyWarningTask({ store, writer, clock, logger, baseUrl }: SchedulerDepe
   };
 }
 
-function sweepTasks({ directory, store, numbering, writer, clock, evidence, logger }: SchedulerDependencies): Task[] {
+function sweepTasks(dependencies: SchedulerDependencies): Task[] {
+  const { directory, store, numbering, writer, clock, diskGuard, evidence, logger } = dependencies;
   const deleteInBatches = async (deleteBatch: () => number): Promise<void> => {
     while ((await writer.run(deleteBatch)) === SWEEP_BATCH_SIZE);
   };
@@ -145,6 +146,8 @@ function sweepTasks({ directory, store, numbering, writer, clock, evidence, logg
       async run() {
         // Attestations that are missing (store/db/commit-number.ts) may come back with a restore, and need their files.
         if (numbering.missing() > 0) return;
+        // The database that comes back may name files that this one does not.
+        if (diskGuard.checkFiles() !== null) return;
         // A running backup needs what its copy of the database references; the next turn deletes it.
         const lock = lockEvidence(directory);
         if (!lock) return;

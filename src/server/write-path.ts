@@ -40,6 +40,8 @@ type WritePathDependencies = {
   guard?: WriteGuard;
   /** Numbers the commits; without it they have no number. */
   numbering?: CommitNumbering;
+  /** Whether the write-ahead log may be copied into the database now; always unless given. */
+  mayCheckpoint?(): boolean;
   /** Finds the process that holds the write lock, for the log and for refusals; none unless given. */
   findLockHolder?(): LockHolder | null;
   /** Called after every batch of writes. */
@@ -77,6 +79,7 @@ export function createWritePath(dependencies: WritePathDependencies) {
     now,
     pool,
     checkpoints,
+    ...(dependencies.mayCheckpoint ? { mayCheckpoint: dependencies.mayCheckpoint } : {}),
     ...(readingTurns ? { readingTurns } : {}),
     jobsAdded: () => runner.wake(),
   });

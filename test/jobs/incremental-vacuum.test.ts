@@ -7,7 +7,7 @@ import * as assert from "uvu/assert";
 import { createIncrementalVacuum } from "../../src/jobs/incremental-vacuum.ts";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { openDatabase, openMemory } from "../../src/store/db/database.ts";
-import { freePageStore } from "../../src/store/db/incremental-vacuum.ts";
+import { freePageStore } from "../../src/store/db/vacuum.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import type { Db } from "../../src/store/db/types.ts";
 

@@ -21,6 +21,7 @@ const createGuard = ({ missing = 0 } = {}) => {
   const lines: { level: string; msg: string; reason?: string }[] = [];
   const reopened: number[] = [];
   const guard = createDiskGuard({
+    files: null,
     reserveBytes: 100 * MB,
     logger: createLogger({ level: "info", destination: { write: (line) => void lines.push(JSON.parse(line)) } }),
     measureFreeBytes: async () => {

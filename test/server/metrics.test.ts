@@ -299,28 +299,47 @@ test("reads queues, ages and evidence on collection", async () => {
   );
 });
 
+test("goes on when the database cannot be read", async () => {
+  const metrics = metricsOf({
+    figures: {
+      ...NO_FIGURES,
+      readSpace() {
+        throw new Error("disk I/O error");
+      },
+    },
+    readOnly: () => true,
+  });
+  assert.is((await collected(metrics)).get("assay_read_only"), 1);
+});
+
 test("omits metrics of what the server does not have", async () => {
   const bare = await metricsOf().collect();
-  for (const name of ["assay_read_only", "assay_backup_last_success", "assay_certificate_end"])
+  for (const name of ["assay_read_only", "assay_write_lock_held", "assay_backup_last_success", "assay_certificate_end"])
     assert.not.match(bare, name);
   let backup: number | null = null;
   let readOnly = false;
-  const metrics = metricsOf({ readOnly: () => readOnly, lastBackupAt: () => backup, certificateEndsAt: () => 2000 });
+  const metrics = metricsOf({
+    readOnly: () => readOnly,
+    lockHeldMs: () => 1_500,
+    lastBackupAt: () => backup,
+    certificateEndsAt: () => 2000,
+  });
   const names = [
     "assay_read_only",
+    "assay_write_lock_held_seconds",
     "assay_backup_last_success_timestamp_seconds",
     "assay_certificate_end_timestamp_seconds",
   ];
   const first = await collected(metrics);
   assert.equal(
     names.map((name) => first.get(name)),
-    [0, undefined, 2000],
+    [0, 1.5, undefined, 2000],
   );
   [backup, readOnly] = [900, true];
   const second = await collected(metrics);
   assert.equal(
     names.map((name) => second.get(name)),
-    [1, 900, 2000],
+    [1, 1.5, 900, 2000],
   );
 });
 

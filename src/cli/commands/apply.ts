@@ -1,7 +1,7 @@
 /** `assay apply`: creates organizations, users, members, service accounts and keys as a file declares them. */
 import { describeChanges } from "../apply/apply-plan.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { withData } from "../data-directory.ts";
+import { NEW_DATABASE, NEW_DATABASE_OPTION, withData } from "../data-directory.ts";
 import { EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
 import { applyPlanFile, readApplyFile } from "./serve.ts";
@@ -15,7 +15,7 @@ export const apply: Command = {
       "The file is applied as a whole or not at all, and a second run changes nothing. A key without a value is " +
       "generated and printed once. A missing data directory is created. Works while a server runs.",
   ],
-  options: DATA_OPTIONS,
+  options: { ...NEW_DATABASE_OPTION, ...DATA_OPTIONS },
   takesConfig: false,
   positionals: { min: 1, max: 1, names: ["FILE"] },
   async run(args, io) {
@@ -24,6 +24,7 @@ export const apply: Command = {
     const plan = await readApplyFile(io, file);
     const changes = withData(directory, (data) => applyPlanFile(data, { plan, name: file, operation: "apply" }), {
       create: true,
+      mayBeginAnew: args.switches.has(NEW_DATABASE),
     });
     io.stdout(args.switches.has("json") ? `${JSON.stringify({ changes })}\n` : describeChanges(changes));
     return EXIT.done;

@@ -9,7 +9,7 @@ import { readTokenFile } from "../../auth/first-admin.ts";
 import { createPasswordHasher } from "../../auth/password-hashing.ts";
 import type { Instance } from "../../server/instance.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
-import { runTransaction } from "../data-directory.ts";
+import { NEW_DATABASE_OPTION, runTransaction } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
 import { CommandError } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -37,7 +37,7 @@ export const dev: Command = {
       "pages, the settings of the Kosli CLI, and a shell script that records a first attestation and reports an " +
       "environment.",
   ],
-  options: {},
+  options: NEW_DATABASE_OPTION,
   takesConfig: true,
   configuration: { required: ["data"], defaults: { data: ".assay-dev", logLevel: "warn" }, complete: true },
   run(args, io) {

@@ -7,7 +7,7 @@ import { applyPlan } from "../apply/apply-plan.ts";
 import type { Change } from "../apply/apply-plan.ts";
 import type { Args } from "../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { runTransaction, withData } from "../data-directory.ts";
+import { NEW_DATABASE, NEW_DATABASE_OPTION, runTransaction, withData } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -30,6 +30,7 @@ export const init: Command = {
       placeholder: "TEXT",
       description: "Display name of the admin (default the login name)",
     },
+    ...NEW_DATABASE_OPTION,
     ...DATA_OPTIONS,
   },
   takesConfig: false,
@@ -39,6 +40,7 @@ export const init: Command = {
     const directory = await resolveDataDirectory(args, io);
     const changes = withData(directory, (data) => runTransaction(data, () => setUp(data, directory, admin)), {
       create: true,
+      mayBeginAnew: args.switches.has(NEW_DATABASE),
     });
     removeSetupToken(directory);
     const key = findMintedKey(changes);

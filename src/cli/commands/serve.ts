@@ -21,7 +21,7 @@ import type { Change } from "../apply/apply-plan.ts";
 import type { Args } from "../args.ts";
 import type { ConfigurationRules } from "../command.ts";
 import { loadConfig, evidenceAccessOf, readCaBundle, readText } from "../command-config.ts";
-import { runTransaction, loadSqlite } from "../data-directory.ts";
+import { runTransaction, loadSqlite, NEW_DATABASE, NEW_DATABASE_OPTION } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command, ExitCode, Io } from "../framework.ts";
@@ -29,6 +29,7 @@ import { explainListenError } from "../listen-failure.ts";
 import { reloadOnHangup, statusOf, logCertificate } from "../reload.ts";
 import { readKeyPair } from "../tls.ts";
 import { prepareDirectory } from "../../server/prepare-directory.ts";
+import { refuseIncompleteData } from "../../store/db/database.ts";
 import { systemSources } from "../../clock.ts";
 import { LostCommitsError } from "../../store/db/commit-number.ts";
 
@@ -47,7 +48,7 @@ export const serve: Command = {
     "A missing data directory is created. Only one server can use it at a time; assay apply, assay key and assay " +
       "deliveries work beside the server.",
   ],
-  options: {},
+  options: NEW_DATABASE_OPTION,
   takesConfig: true,
   configuration: { required: ["data"], complete: true },
   run: (args, io) => runServer(args, io, { configuration: serve.configuration, checkResponses: false }),
@@ -155,7 +156,8 @@ async function loadSettings(args: Args, io: Io, rules: ConfigurationRules | unde
   const { bootstrap: name } = config;
   const bootstrap = name === null ? null : { name, plan: await readApplyFile(io, name) };
   const directory = resolve(io.cwd, config.data ?? "");
-  return { config, sources, authorities, tls, bootstrap, directory, json: args.switches.has("json") };
+  const [json, mayBeginAnew] = [args.switches.has("json"), args.switches.has(NEW_DATABASE)];
+  return { config, sources, authorities, tls, bootstrap, directory, json, mayBeginAnew };
 }
 
 function warnOfSecretFlags(logger: Logger, sources: ConfigSources): void {
@@ -178,7 +180,8 @@ async function start(
   settings: ServerSettings,
   { io, logger, sockets, rules }: StartParts,
 ): Promise<{ instance: Instance; heldText: string }> {
-  const { config, sources, authorities, tls, directory } = settings;
+  const { config, sources, authorities, tls, directory, mayBeginAnew } = settings;
+  refuseIncompleteData(directory, { mayBeginAnew });
   const before = recordDirectoryState(directory);
   prepareData(directory, before);
   let heldText = "";
@@ -193,6 +196,7 @@ async function start(
       evidence: evidenceAccessOf(config, authorities, io),
       derivesBaseUrl: sources.baseUrl === "default",
       checkResponses: rules.checkResponses,
+      mayBeginAnew,
       undoDirectory: () => before.undo(),
       async beforeListening(data) {
         await rules.setUp?.(data, directory);

@@ -1,8 +1,13 @@
 /** `assay vacuum`: compacts the database of a stopped server, and removes unreferenced evidence. */
 import type { EvidenceAccess } from "../../evidence/location.ts";
 import { DataDirectoryInUseError, lockDirectory, lockEvidence } from "../../store/db/data-directory-lock.ts";
-import { freePageStore } from "../../store/db/incremental-vacuum.ts";
-import { findDamage, databaseBytes, NoSpaceForVacuumError, vacuumDatabase } from "../../store/db/vacuum.ts";
+import {
+  databaseBytes,
+  findDamage,
+  freePageStore,
+  NoSpaceForVacuumError,
+  vacuumDatabase,
+} from "../../store/db/vacuum.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import type { EvidenceStore } from "../../evidence/local-store.ts";
 import { EVIDENCE_OPTIONS, resolveEvidenceAccess } from "../command-config.ts";

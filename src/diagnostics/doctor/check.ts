@@ -1,5 +1,6 @@
 /** What the checks of `assay doctor` share: their results, and their view of the machine. */
-import { readFileSync, realpathSync, statfsSync } from "node:fs";
+import { readdirSync, readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
+import type { BigIntStats } from "node:fs";
 import { dirname } from "node:path";
 
 type Level = "ok" | "warn" | "fail";
@@ -19,6 +20,8 @@ export type Machine = {
   readText(path: string): string | null;
   /** The file system of a path; null where it cannot be determined. */
   fileSystemSpace(path: string): FileSystemSpace | null;
+  /** The open files of a process as `deviceAndInode`; null where they cannot be read. */
+  openFiles(pid: number): ReadonlySet<string> | null;
   /** The user of this process; null where the platform has no users. */
   uid: number | null;
 };
@@ -43,8 +46,22 @@ export const realMachine: Machine = {
       return null;
     }
   },
+  openFiles(pid) {
+    try {
+      const files = readdirSync(`/proc/${pid}/fd`).flatMap((descriptor) => {
+        const stats = statSync(`/proc/${pid}/fd/${descriptor}`, { bigint: true, throwIfNoEntry: false });
+        return stats ? [deviceAndInode(stats)] : [];
+      });
+      return new Set(files);
+    } catch {
+      return null;
+    }
+  },
   uid: process.getuid?.() ?? null,
 };
+
+/** What identifies a file, whatever its name. */
+export const deviceAndInode = ({ dev, ino }: BigIntStats): string => `${dev}:${ino}`;
 
 /** The real path of `path`, or of its nearest parent that exists. */
 export function nearestExisting(path: string): string {

@@ -9,9 +9,10 @@ import { clockStore } from "../../store/db/clock.ts";
 import { COMMIT_FILE } from "../../store/db/commit-file.ts";
 import { isCommitFileUsable } from "../../store/db/commit-number.ts";
 import { APPLICATION_ID, findSchemaProblems, readFileHeader, schemaVersion } from "../../store/db/database.ts";
-import type { FileHeader } from "../../store/db/database.ts";
+import type { FileHeader } from "../../store/db/file-header.ts";
 import { countMissingCommits } from "../../store/db/lost-commits.ts";
 import type { Db } from "../../store/db/types.ts";
+import { walBytes } from "../../store/db/wal.ts";
 import { findRequiredLocation } from "../../store/flows/evidence-location.ts";
 import type { Check, Machine } from "./check.ts";
 import { ageText, fail, fileSizeText, ok, warn } from "./check.ts";
@@ -51,6 +52,17 @@ export function checkDatabase(
   const [newer, known] = [version > schemaVersion(), isOurs && version > 0 && version <= schemaVersion()];
   const state = { header, newer, known, usable: known && version === schemaVersion() };
   if (!isOurs) return { check: fail(name, `${file} is not a database of Assay`, "correct --data"), state };
+  // While there is a log, the file may lack what the log has.
+  const { size } = statSync(file);
+  if (size < header.pages * header.pageSize && walBytes(directory) === 0)
+    return {
+      check: fail(
+        name,
+        `${file} was cut: it has ${size} bytes of ${header.pages * header.pageSize}`,
+        "restore the latest backup: see assay help verify",
+      ),
+      state: NO_DATABASE,
+    };
   return { check: checkSchemaVersion(header, fileSystemSpace(directory)?.free ?? Infinity), state };
 }
 

@@ -1,6 +1,7 @@
 /** Checks of the data directory in the file system: existence, permissions, disk space and backups. */
 import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { listRemains } from "../../store/db/lost-database.ts";
 import { findMissingTarget, findPrivateDirectory } from "../../store/db/state-directory.ts";
 import type { Check, Machine } from "./check.ts";
 import { ageText, fail, fileSizeText, nearestExisting, ok, warn } from "./check.ts";
@@ -37,6 +38,13 @@ export function checkDirectory(directory: string): Check {
   if (!statSync(directory).isDirectory()) return fail(name, `${directory} is not a directory`, "correct --data");
   if (!hasAccess(directory, constants.R_OK | constants.X_OK))
     return fail(name, `this user cannot read ${directory}`, "run this command as the user of the server");
+  const remains = listRemains(directory);
+  if (remains.length > 0)
+    return fail(
+      name,
+      `${directory} holds ${remains.join(" and ")}, but no database: assay.db is missing or empty`,
+      "move assay.db back or restore a backup: see assay help database-files",
+    );
   if (!existsSync(join(directory, "assay.db")))
     return fail(
       name,

@@ -23,7 +23,15 @@ import {
 import type { DatabaseContents, DatabaseState } from "./database.ts";
 import { checkBackups, checkCopies, checkDirectory, checkPermissions, checkSpace } from "./directory.ts";
 import { checkFileSystem } from "./file-system.ts";
-import { checkAddress, checkClock, checkMemory, checkOpenFiles, checkServer, findLockHolder } from "./process.ts";
+import {
+  checkAddress,
+  checkClock,
+  checkDatabaseFiles,
+  checkMemory,
+  checkOpenFiles,
+  checkServer,
+  findLockHolder,
+} from "./process.ts";
 import type { ServerProcess } from "./process.ts";
 
 type DoctorOptions = {
@@ -46,7 +54,7 @@ type Diagnosis = { checks: Check[]; newer: boolean };
 export async function diagnose(options: DoctorOptions): Promise<Diagnosis> {
   const { directory, config, certificate, machine = realMachine } = options;
   const present = checkDirectory(directory);
-  const data = present.level === "ok" ? await diagnoseData(options, machine) : NO_DATA;
+  const data = present.level === "ok" ? await diagnoseData(options, machine) : diagnoseWithoutData(directory, machine);
   const certified = certificate();
   const checks = [
     present,
@@ -64,7 +72,20 @@ export async function diagnose(options: DoctorOptions): Promise<Diagnosis> {
 
 type DataDiagnosis = Diagnosis & { server: ServerProcess | null };
 
-const NO_DATA: DataDiagnosis = { checks: [], newer: false, server: null };
+/** What can be said of a directory that holds no database: perhaps it was taken from a server that runs. */
+function diagnoseWithoutData(directory: string, machine: Machine): DataDiagnosis {
+  const server = findServerSafely(directory, machine);
+  const files = server && checkDatabaseFiles(directory, server, machine);
+  return { checks: server ? [checkServer(server), ...(files ? [files] : [])] : [], newer: false, server };
+}
+
+function findServerSafely(directory: string, machine: Machine): ServerProcess | null {
+  try {
+    return findServer(directory, machine);
+  } catch {
+    return null;
+  }
+}
 
 /** The checks of what is in the data directory. */
 async function diagnoseData({ directory, config, evidence }: DoctorOptions, machine: Machine): Promise<DataDiagnosis> {
@@ -76,12 +97,17 @@ async function diagnoseData({ directory, config, evidence }: DoctorOptions, mach
       server = findServer(directory, machine);
       return checkServer(server);
     }),
+  ];
+  const served = server as ServerProcess | null;
+  const files = served && checkDatabaseFiles(directory, served, machine);
+  if (files) checks.push(files);
+  checks.push(
     guard("database", () => {
       const database = checkDatabase(directory, machine);
       state = database.state;
       return database.check;
     }),
-  ];
+  );
   const { header, known, usable, newer } = state as DatabaseState;
   const hasServer = server !== null;
   checks.push(
@@ -90,7 +116,9 @@ async function diagnoseData({ directory, config, evidence }: DoctorOptions, mach
     ),
   );
   if (header) checks.push(checkFreePages(header));
-  const contents = known ? readContents(directory, { hasServer, usable }, machine) : NO_CONTENTS;
+  // A connection beside the server would create a log and an index in place of those that it has open.
+  const contents =
+    known && files?.level !== "fail" ? readContents(directory, { hasServer, usable }, machine) : NO_CONTENTS;
   const neededBytes = header && header.pages * header.pageSize + contents.evidence.files;
   const backups = {
     directory: config.backupDirectory ?? join(directory, "backups"),

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { classifyClock } from "../../domain/clock.ts";
 import type { Config } from "../../config/options.ts";
 import type { Check, Machine } from "./check.ts";
-import { ageText, fail, fileSizeText, ok, warn } from "./check.ts";
+import { ageText, deviceAndInode, fail, fileSizeText, ok, warn } from "./check.ts";
 import type { DatabaseContents } from "./database.ts";
 
 /** Tolerated lead of a time over the clock: timestamps of file systems and containers are coarse. */
@@ -82,6 +82,27 @@ export function checkServer(server: ServerProcess | null): Check {
   const process = server.pid === null ? "" : ` as process ${server.pid}`;
   const user = server.uid === null ? "" : ` of user ${server.uid}`;
   return ok(name, `runs${process}${user}`);
+}
+
+const DATABASE_FILES = ["assay.db", "assay.db-wal", "assay.db-shm"];
+
+/** Whether the files of the data directory are those that its server has open; null where that is unknown. */
+export function checkDatabaseFiles(
+  directory: string,
+  server: ServerProcess,
+  { openFiles }: Pick<Machine, "openFiles">,
+): Check | null {
+  const name = "database files";
+  const open = server.pid === null ? null : openFiles(server.pid);
+  if (open === null) return null;
+  const lost = DATABASE_FILES.flatMap((file) => {
+    const stats = statSync(join(directory, file), { bigint: true, throwIfNoEntry: false });
+    if (!stats) return [`${file} was removed or moved away`];
+    return open.has(deviceAndInode(stats)) ? [] : [`${file} was replaced by another file`];
+  });
+  return lost.length === 0
+    ? ok(name, "are those that the server has open")
+    : fail(name, `${lost.join(", ")} while the server was running`, "see assay help database-files before you stop it");
 }
 
 /** Every connection, file and thread of a server needs a descriptor; a busy server needs more than this. */

@@ -15,7 +15,7 @@ import type { Db } from "./types.ts";
  * write access (GroupCommitWriter.withExclusiveWrite).
  */
 export function openSecondWriter(directory: string): Db {
-  const db = connect(join(directory, "assay.db"), directory);
+  const db = connect(join(directory, "assay.db"), directory, { fileMustExist: true });
   db.pragma("cache_size = -2048"); // 2 MiB: it reads back what it writes and keeps nothing between two tasks
   return db;
 }
@@ -72,7 +72,7 @@ export function withOurStatements(db: Db): Db {
 const PARAMETER = /'[^']*'|"[^"]*"|([?@]\w*)/g;
 
 /**
- * Lets free pages be returned to the file system in small steps (store/db/incremental-vacuum.ts). Takes effect on an
+ * Lets free pages be returned to the file system in small steps (jobs/incremental-vacuum.ts). Takes effect on an
  * empty file only, before any other pragma writes to it; on an existing file it would be an extra write. An older file
  * stays as it is until `assay vacuum`.
  */

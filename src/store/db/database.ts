@@ -13,7 +13,10 @@ import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
 import { ensureCommitNumber } from "./commit-number.ts";
 import { connect, driverOptions, INCREMENTAL_AUTO_VACUUM, withOurStatements } from "./connection.ts";
+import { FILE_HEADER_BYTES, parseFileHeader } from "./file-header.ts";
+import type { FileHeader } from "./file-header.ts";
 import { refuseLostCommits } from "./lost-commits.ts";
+import { refuseLostDatabase } from "./lost-database.ts";
 import { backUpBeforeMigration } from "./pre-migration-backup.ts";
 import { compareSchemas, listSchemaObjects } from "./schema-comparison.ts";
 import type { SchemaProblem } from "./schema-comparison.ts";
@@ -87,6 +90,16 @@ export function refuseUnfinishedRestore(directory: string): void {
     throw new UnfinishedRestoreError(directory);
 }
 
+/**
+ * Refuses a directory whose database must not be created or opened: an unfinished restore, or what is left of data
+ * whose database is gone, unless `mayBeginAnew`.
+ * @throws UnfinishedRestoreError, LostDatabaseError
+ */
+export function refuseIncompleteData(directory: string, { mayBeginAnew = false } = {}): void {
+  refuseUnfinishedRestore(directory);
+  if (!mayBeginAnew) refuseLostDatabase(directory);
+}
+
 type Migration = { version: number; name: string; sql: string };
 
 /** All migrations in order; the N-th one leads to schema version N. */
@@ -112,6 +125,8 @@ export type UpgradeStep =
 type OpenOptions = {
   /** Every migration up to the current schema; tests pass others than those of this program. */
   steps?: readonly Migration[];
+  /** Whether an empty database may begin where data of a lost one is (lost-database.ts). */
+  mayBeginAnew?: boolean;
   /** Called for each step of an upgrade; never for a database that is new or current. */
   onUpgrade?(step: UpgradeStep): void;
   /**
@@ -126,12 +141,12 @@ type OpenOptions = {
  * @param directory the data directory; opens `assay.db` in it and writes copies before migrations to `backups/`.
  * @param now epoch seconds, for the name of the copy.
  * @throws NewerDatabaseError, ForeignDatabaseError, DamagedDatabaseError where the schema is not that of its version,
- *   UnfinishedRestoreError, NoSpaceForBackupError, LostCommitsError.
+ *   UnfinishedRestoreError, LostDatabaseError, LostCommitsError, NoSpaceForBackupError.
  */
 export function openDatabase(directory: string, now: number, options: OpenOptions = {}): Db {
-  const { steps = migrations(), onUpgrade = () => undefined, withLostCommits = false } = options;
+  const { steps = migrations(), onUpgrade = () => undefined, mayBeginAnew = false, withLostCommits = false } = options;
   const file = join(directory, "assay.db");
-  refuseUnfinishedRestore(directory);
+  refuseIncompleteData(directory, { mayBeginAnew });
   refuseUnknownSchema(file, steps.length);
   // A migration is a change.
   const isCurrent = readFileHeader(file)?.schemaVersion === steps.length;
@@ -170,46 +185,24 @@ export function openMemory(image: Buffer | null = null): Db {
 }
 
 /**
- * The fields of a database's first page (SQLite file format, section 1.3) that describe schema version and file layout.
- */
-export type FileHeader = {
-  schemaVersion: number;
-  applicationId: number;
-  pageSize: number;
-  pages: number;
-  freePages: number;
-  autoVacuum: "none" | "full" | "incremental";
-};
-
-/**
  * Reads the header without opening the database. Migrations end with a checkpoint, so the main file always has the
  * right version. null when the file is missing or empty (created by a process that died before its first write).
  * @throws ForeignDatabaseError when the file is not a SQLite database.
  */
 export function readFileHeader(file: string): FileHeader | null {
   if (!existsSync(file)) return null;
-  const header = Buffer.alloc(100);
+  const bytes = Buffer.alloc(FILE_HEADER_BYTES);
   const descriptor = openSync(file, "r");
   let size: number;
   try {
-    size = readSync(descriptor, header, 0, 100, 0);
+    size = readSync(descriptor, bytes, 0, FILE_HEADER_BYTES, 0);
   } finally {
     closeSync(descriptor);
   }
   if (size === 0) return null;
-  if (size < 100 || header.toString("latin1", 0, 15) !== "SQLite format 3")
-    throw new ForeignDatabaseError(file, "it is not an SQLite database");
-  const field = (at: number): number => header.readUInt32BE(at);
-  // The format encodes a page of 65,536 bytes as 1.
-  const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
-  return {
-    schemaVersion: field(60),
-    applicationId: field(68),
-    pageSize,
-    pages: field(28),
-    freePages: field(36),
-    autoVacuum: field(52) === 0 ? "none" : field(64) === 0 ? "full" : "incremental",
-  };
+  const header = size < FILE_HEADER_BYTES ? null : parseFileHeader(bytes);
+  if (!header) throw new ForeignDatabaseError(file, "it is not an SQLite database");
+  return header;
 }
 
 /** @throws NewerDatabaseError, ForeignDatabaseError. */

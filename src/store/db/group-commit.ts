@@ -10,7 +10,7 @@
  * Repeatable writes at the front of the queue run without savepoints, for which SQLite would copy each page before its
  * first change. If one of them fails, all are rolled back and run again, each in a savepoint of its own.
  */
-import { AppError, unavailable } from "../../errors.ts";
+import { AppError, readOnly, unavailable, unconfirmed } from "../../errors.ts";
 import type { CommitNumbering } from "./commit-number.ts";
 import type { RowCaches } from "./row-caches.ts";
 import type { Db } from "./types.ts";
@@ -35,9 +35,15 @@ export type WriteGuard = {
   /** @throws the error for the client when writes are refused. */
   ensureWritable(): void;
   reportFailure(error: unknown): void;
+  /** Looks at the files of the database. @returns why no commit may be acknowledged any more; null if it may */
+  checkFiles(): string | null;
 };
 
-const OPEN: WriteGuard = { ensureWritable: () => undefined, reportFailure: () => undefined };
+const OPEN: WriteGuard = {
+  ensureWritable: () => undefined,
+  reportFailure: () => undefined,
+  checkFiles: () => null,
+};
 
 type WriterOptions = {
   /** Called after every batch with its size and duration, and whether it was committed. */
@@ -145,7 +151,12 @@ export class GroupCommitWriter {
   withExclusiveWrite<T>(work: () => Promise<T>, { bypassGuard = false }: WriteOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (!bypassGuard) this.#guard.ensureWritable();
-      this.#loans.push({ work: () => work().then(resolve, reject), reject, queuedAt: this.#clock() });
+      const confirmed = async (): Promise<T> => {
+        const value = await work();
+        this.#confirmCommit();
+        return value;
+      };
+      this.#loans.push({ work: () => confirmed().then(resolve, reject), reject, queuedAt: this.#clock() });
       this.#schedule();
     });
   }
@@ -260,8 +271,12 @@ export class GroupCommitWriter {
       const together = this.#careful > 0 ? [] : this.#runTogether(() => (this.#queue[0]?.isRepeatable ? take() : null));
       for (const done of together) settle.push(done);
       for (let job = take(); job; job = take()) settle.push(this.#runOne(job));
+      // Before, so that nothing is left of what is refused; and after, because files may be replaced in between.
+      const problem = this.#guard.checkFiles();
+      if (problem !== null) throw readOnly(problem);
       this.#numbering?.advance();
       this.#sql.commit.run();
+      this.#confirmCommit();
       this.#numbering?.record();
       committed = true;
       if (this.#careful > 0) this.#careful -= 1;
@@ -278,7 +293,10 @@ export class GroupCommitWriter {
       // BEGIN itself may have failed, before a job was taken from the queue: reject all of them instead of hanging.
       if (batch.length === 0) batch = this.#queue.splice(0);
       this.#guard.reportFailure(error);
-      const failure = unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
+      const failure =
+        error instanceof AppError
+          ? error
+          : unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
       for (const job of batch) job.reject(failure);
       settle.length = 0;
     }
@@ -286,6 +304,12 @@ export class GroupCommitWriter {
     for (const done of settle) done();
     this.#onBatch(batch.length, this.#clock() - started, committed);
     return null;
+  }
+
+  /** @throws AppError no_space when what was committed may be in files that no later start opens */
+  #confirmCommit(): void {
+    const problem = this.#guard.checkFiles();
+    if (problem !== null) throw unconfirmed(problem);
   }
 
   /**

@@ -1,10 +1,37 @@
-/** Rewriting the whole database without free pages. The directory must be locked, so that no process serves it. */
+/**
+ * Free pages of the database file: their return to the file system in small steps (incremental vacuum), and rewriting
+ * the whole database without them. For that the directory must be locked, so that no process serves it.
+ */
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { freeBytesSync } from "./disk-space.ts";
-import { freePageStore } from "./incremental-vacuum.ts";
 import { walBytes } from "./wal.ts";
 import type { Db } from "./types.ts";
+
+/**
+ * Page counts of the database file. `bytes`: the size of one page. `isIncremental`: whether `reclaim` has an effect.
+ */
+type PageCounts = { total: number; free: number; bytes: number; isIncremental: boolean };
+
+/** Value of the pragma auto_vacuum for INCREMENTAL. */
+const INCREMENTAL = 2;
+
+export function freePageStore(db: Db) {
+  const number = (pragma: string): number => db.pragma(pragma, { simple: true }) as number;
+  return {
+    readPageCounts: (): PageCounts => ({
+      total: number("page_count"),
+      free: number("freelist_count"),
+      bytes: number("page_size"),
+      isIncremental: number("auto_vacuum") === INCREMENTAL,
+    }),
+    /**
+     * Returns at most `pages` free pages to the file system. Call it inside a write. The file shrinks with the next
+     * checkpoint.
+     */
+    reclaim: (pages: number): void => void db.pragma(`incremental_vacuum(${pages})`),
+  };
+}
 
 /** There is too little disk space for the second copy; nothing was changed. Sizes in bytes. */
 export class NoSpaceForVacuumError extends Error {
@@ -38,7 +65,7 @@ export const databaseBytes = (directory: string): number =>
 /**
  * Rewrites the database: first into a temporary file in `scratch`, then from there into the write-ahead log, then from
  * the log into the file. The database is consistent whenever the process dies: the old one until the log is complete,
- * the new one afterwards. The new file returns free pages in small steps (incremental-vacuum.ts).
+ * the new one afterwards. The new file returns free pages in small steps (jobs/incremental-vacuum.ts).
  * @param directory the data directory, locked by this process.
  * @param free the bytes that may be used; for tests.
  * @throws NoSpaceForVacuumError; SQLite's errors, also when a reader of another process holds the log.

@@ -365,7 +365,17 @@ test("warns of dead letters and of jobs that wait too long, with a remedy", () =
 
 test("checks the database: older and newer schema, foreign file, empty file, log left by a crash", async () => {
   await installed(async (data) => {
+    const pages = statSync(join(data, "assay.db")).size / 4096;
+    truncateSync(join(data, "assay.db"), (pages - 1) * 4096);
+    assert.match(describeCheck((await checksOf(data))["database"]), /^fail: .* was cut: it has \d+ bytes of \d+$/);
     truncateSync(join(data, "assay.db"), 0);
+    const lost = (await checksOf(data))["data directory"];
+    assert.match(
+      describeCheck(lost),
+      /^fail: \/.* holds evidence and backups, but no database: assay\.db is missing or empty$/,
+    );
+    assert.is(lost?.todo, "move assay.db back or restore a backup: see assay help database-files");
+    for (const name of ["evidence", "backups"]) rmSync(join(data, name), { recursive: true });
     assert.match(describeCheck((await checksOf(data))["database"]), /^warn: is empty/);
     writeFileSync(join(data, "assay.db"), "x".repeat(8192));
     assert.match(describeCheck((await checksOf(data))["database"]), /^fail: .* it is not an SQLite database$/);

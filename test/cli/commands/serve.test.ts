@@ -431,6 +431,7 @@ test("applies keys created and revoked beside it at once, and writes their last 
 
 test("removes leftovers at the start: staged files at once, unreferenced evidence after a day", () =>
   inDirectory(async (data) => {
+    assert.is((await cli(["init", "--org", "acme", "--user", "ops", "--data", data])).code, 0);
     const shard = join(data, "evidence", "aa");
     for (const directory of [join(data, "staging"), shard]) mkdirSync(directory, { recursive: true });
     writeFileSync(join(data, "staging", "leftover"), "x");
