@@ -122,8 +122,9 @@ export type ServerOptions = {
   allTheLongWay?: boolean;
   /** Sends messages of actions; without it they stay in the outbox. */
   sender?: Sender;
-  /** Timer of live updates; that of the system unless given. */
+  /** Timers of live updates and of the watchdog; those of the system unless given. */
   liveTimer?: Timer;
+  watchdogTimer?: Timer;
   /** Opens remote evidence storage in place of the local directory. */
   openRemoteEvidence?: (staging: string) => S3Store;
 };
@@ -238,6 +239,7 @@ export async function startServer(options: ServerOptions = {}) {
     rates: { address: null, key: null, now: () => 0, ...options.rates },
     metrics: options.metrics ?? null,
     ...(options.liveTimer ? { liveTimer: options.liveTimer } : {}),
+    ...(options.watchdogTimer ? { watchdogTimer: options.watchdogTimer } : {}),
   });
   const { server, url } = await listen(app, network.address ?? { host: "127.0.0.1", port: 0 }, {
     limits: network.limits ?? { headerTimeout: 5, requestTimeout: 30 },

@@ -8,7 +8,11 @@ import { LargeAnswerError, MAX_INLINE_ANSWER_BYTES, makeTexts } from "./answers/
 import type { LargeAnswer } from "./answers/large-answers.ts";
 import { isReading } from "./operation.ts";
 import type { AnyOperation, Input, Reply } from "./operation.ts";
+import type { RequestProgress } from "./watchdog/request-progress.ts";
 import type { Membership, RequestContext, ServerContext } from "./server-context.ts";
+
+/** What publishing evidence may take: a second for each of so many bytes, beyond what any phase may. */
+const PUBLISHED_BYTES_PER_S = 262_144;
 
 type Execution<M extends Membership> = {
   /** The request as it was authorized. */
@@ -20,6 +24,8 @@ type Execution<M extends Membership> = {
   input: Input<TObject, TObject, never>;
   /** Evidence to write to the database in the transaction of the row that names it. */
   small: SmallFile | null;
+  /** Of the request that asks for it. */
+  progress: RequestProgress;
   /** Evidence to publish before the row that names it, and to discard on failure. */
   staged: StagedFile | null;
   delivery: Delivery;
@@ -45,7 +51,7 @@ export type LargeReply = { status: 200; large: LargeAnswer | null };
 export async function execute<Context, M extends Membership>(
   server: ServerContext<Context, M>,
   operation: AnyOperation<Context>,
-  { request, confirm, confirmsFirst, input, small, staged, delivery }: Execution<M>,
+  { request, confirm, confirmsFirst, input, progress, small, staged, delivery }: Execution<M>,
 ): Promise<Reply | LargeReply> {
   let isPublished = false;
   try {
@@ -53,16 +59,20 @@ export async function execute<Context, M extends Membership>(
     const context = server.createContext(initial, {
       inlineBytes: operation.isLarge && server.answerReader ? MAX_INLINE_ANSWER_BYTES : Infinity,
     });
+    progress.enter("preparing");
     const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
     if (staged) {
+      progress.enter("publishing", { patienceS: staged.size / PUBLISHED_BYTES_PER_S });
       await server.evidence.publish([staged]);
       isPublished = true;
     }
     if (isReading(operation) && operation.isLarge)
       return await readLarge(server, operation, { context, request: initial, input, prepared, delivery });
     if (isReading(operation)) return server.read(() => operation.handle(context, input, prepared));
+    progress.enter("writing");
     const written = await server.write(
       () => {
+        progress.requireRunning();
         const confirmed = operation.alreadyStored?.(prepared) ? initial : confirm();
         const current = confirmed === initial ? context : server.updateContext(context, confirmed);
         if (small) server.insertEvidence(small);
@@ -72,6 +82,7 @@ export async function execute<Context, M extends Membership>(
       },
       { isRepeatable: operation.isRepeatable === true },
     );
+    progress.enter("finishing");
     await server.afterCommit(written.context);
     return written.reply;
   } finally {

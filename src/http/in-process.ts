@@ -15,6 +15,7 @@ import { withoutJsonText } from "../json/text.ts";
 import { checkParameters } from "./query-parameters.ts";
 import { isOrgPermission } from "../domain/access.ts";
 import { nextTurn } from "./next-turn.ts";
+import type { RequestProgress } from "./watchdog/request-progress.ts";
 import type { Membership, Principal, RequestContext, ServerContext } from "./server-context.ts";
 import { hash } from "node:crypto";
 
@@ -62,7 +63,7 @@ export type Caller = {
   membershipIn(org: string): Membership | null;
 };
 
-type Call = { principal: Principal; requestId: string; baseUrl: string };
+type Call = { principal: Principal; requestId: string; baseUrl: string; progress: RequestProgress };
 
 /** The longest answer that a page can work with. Pages ask for what they show, which is far less. */
 const MAX_CALL_BYTES = 16 << 20;
@@ -141,7 +142,7 @@ type Untyped = {
 
 async function run<Context, M extends Membership>(
   server: ServerContext<Context, M>,
-  { principal, requestId, baseUrl }: Call,
+  { principal, requestId, baseUrl, progress }: Call,
   { operation, input }: { operation: AnyOperation<Context>; input: Untyped },
 ) {
   const texts = Object.fromEntries(Object.entries(input.params ?? {}).map(([name, value]) => [name, String(value)]));
@@ -168,6 +169,7 @@ async function run<Context, M extends Membership>(
     confirm: () => reauthorize(server, operation, { request, organization }),
     confirmsFirst: false,
     input: { params, query, ...body.input },
+    progress,
     small: null,
     staged: null,
     delivery: IN_PROCESS,

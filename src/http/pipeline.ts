@@ -21,6 +21,7 @@ import { charactersOf, sendRepresentation, wantsGzip } from "./representation.ts
 import { watchDeparture } from "./response.ts";
 import type { Representation } from "./operation.ts";
 import { recordForLog } from "./request-log.ts";
+import { progressOf } from "./watchdog/request-progress.ts";
 import { sendReply } from "./send-reply.ts";
 import type { Exchange, Membership, RequestContext } from "./server-context.ts";
 
@@ -61,6 +62,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
         sentFields: body.sentFields,
         rawBody: body.rawBody,
       },
+      progress: progressOf(ctx),
       small: body.small,
       staged: body.staged,
       delivery: {

@@ -15,6 +15,8 @@ import type { RequestLogFields } from "./request-log.ts";
 import { sendError } from "./response.ts";
 import { setSecurityHeaders } from "./security-headers.ts";
 import type { ServerContext } from "./server-context.ts";
+import { createWatchdog } from "./watchdog/watchdog.ts";
+import type { Watched } from "./watchdog/watchdog.ts";
 
 /**
  * Seconds for which the rest of a body is read and dropped after an early answer, before the connection is closed:
@@ -27,7 +29,15 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,100}$/;
 
 type RequestHooks = Pick<
   ServerContext<unknown>,
-  "limits" | "newId" | "onRequest" | "logRequest" | "mapError" | "answerBudget" | "watchAnswer"
+  | "limits"
+  | "newId"
+  | "onRequest"
+  | "onHungRequest"
+  | "logRequest"
+  | "mapError"
+  | "answerBudget"
+  | "watchAnswer"
+  | "watchdogTimer"
 >;
 
 /** One request as the boundary sees it from start to end. */
@@ -42,13 +52,19 @@ type Passage = {
   /** Bytes that the connection had sent before a streamed answer; null for an answer of known size. */
   readonly bytesBeforeStream: number | null;
   readonly room: AnswerRoom;
+  readonly watched: Watched;
 };
 
 /**
  * The outermost middleware. Inside, `ctx.state` has `requestId`, `client` (the address that rate limits count), `log`
- * (request-log.ts) and `answerRoom` (answer-room.ts).
+ * (request-log.ts), `answerRoom` (answer-room.ts) and `progress` (watchdog/request-progress.ts).
  */
 export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
+  const watchdog = createWatchdog({
+    timer: hooks.watchdogTimer,
+    stallTimeoutS: hooks.limits.stallTimeoutS,
+    onHung: hooks.onHungRequest,
+  });
   return async function requestBoundary(ctx, next) {
     const startedMs = performance.now();
     hooks.onRequest();
@@ -56,7 +72,8 @@ export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
     const requestId = REQUEST_ID.test(sentId) ? sentId : hooks.newId();
     const client = clientAddress(ctx.req);
     const log = emptyLogFields();
-    ctx.state = { log, requestId, client };
+    const watched = watchdog.watch(ctx);
+    ctx.state = { log, requestId, client, progress: watched.progress };
     const room = createAnswerRoom(ctx, hooks.answerBudget);
     ctx.state["answerRoom"] = room;
     ctx.res.setHeader("X-Request-ID", requestId);
@@ -64,7 +81,7 @@ export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
     let failure: unknown = null;
     try {
       requireClearHead(ctx.req);
-      await next();
+      await watched.run(next);
       if (ctx.method !== "HEAD") room.take(bodyBytes(ctx.body) ?? 0, { isRead: ctx.method === "GET" });
     } catch (error) {
       const isChange = ctx.method !== "GET" && ctx.method !== "HEAD";
@@ -73,7 +90,8 @@ export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
       else sendError(ctx, failure, requestId);
     }
     const bytesBeforeStream = ctx.body instanceof Readable ? ctx.req.socket.bytesWritten : null;
-    const passage: Passage = { startedMs, requestId, client, log, failure, bytesBeforeStream, room };
+    watched.progress.enter("sending");
+    const passage: Passage = { startedMs, requestId, client, log, failure, bytesBeforeStream, room, watched };
     await endRequest(ctx, hooks, passage);
   };
 }
@@ -81,8 +99,10 @@ export function createRequestBoundary(hooks: RequestHooks): Koa.Middleware {
 /** Logs the request once its answer is sent, and drains an unread body. */
 async function endRequest(ctx: Koa.Context, hooks: RequestHooks, passage: Passage): Promise<void> {
   let unread = false;
-  const logEnd = (aborted: boolean): void =>
+  const logEnd = (aborted: boolean): void => {
+    passage.watched.end();
     hooks.logRequest(logEntry(ctx, passage, { aborted, unread }), passage.failure);
+  };
   if (isStillSending(ctx)) {
     // A small body usually arrived together with the head and is merely not parsed yet; that connection can be kept.
     ctx.req.resume();

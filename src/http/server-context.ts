@@ -11,6 +11,8 @@ import type { AnswerBudget } from "./memory/memory-budget.ts";
 import type { AnyOperation } from "./operation.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import type { LargeJsonReader } from "./body/read-json.ts";
+import type { Timer } from "../domain/time.ts";
+import type { HungRequest } from "./watchdog/watchdog.ts";
 
 /** The authenticated user or service account. The kit only passes it on; `name` and `publicId` go to log and audit. */
 export type Principal = {
@@ -138,6 +140,10 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   rateLimits: RateLimits;
   /** Called when a request arrives; `logRequest` follows when it is answered or its client disconnects. */
   onRequest(): void;
+  /** Called when a request that makes no progress is ended; `logRequest` follows. */
+  onHungRequest(hung: HungRequest): void;
+  /** Timer of the watchdog. */
+  watchdogTimer: Timer;
   /** The public URL of the server as this request reached it, without a trailing slash. */
   resolveBaseUrl(request: IncomingMessage): string;
   logRequest(line: RequestEntry, error: unknown): void;

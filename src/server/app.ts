@@ -31,6 +31,7 @@ import { createCallers } from "../http/in-process.ts";
 import { limitByAddress, createRateLimits } from "../http/rate-limits.ts";
 import { createRequestBoundary } from "../http/request-boundary.ts";
 import { createRouter, mountOperations } from "../http/routing/router.ts";
+import { progressOf } from "../http/watchdog/request-progress.ts";
 import type { ServerContext } from "../http/server-context.ts";
 import { createShortWay } from "../http/short-way.ts";
 import type { JobRunner } from "../jobs/job-runner.ts";
@@ -117,6 +118,7 @@ export function createApp(dependencies: AppDependencies): App {
         principal,
         requestId: ctx.state["requestId"] as string,
         baseUrl: context.resolveBaseUrl(ctx.req),
+        progress: progressOf(ctx),
       }),
   });
   const rates = createRateLimits(dependencies.rates);

@@ -6,6 +6,8 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
 import type { MemoryLoad, MemoryUse } from "../http/memory/memory-budget.ts";
 import type { RequestEntry } from "../http/request-entry.ts";
+import { PHASES } from "../http/watchdog/request-progress.ts";
+import type { Phase } from "../http/watchdog/request-progress.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
 import type { metricsStore } from "../store/db/metrics-queries.ts";
 import { walBytes } from "../store/db/wal.ts";
@@ -17,6 +19,8 @@ export type Metrics = {
   requestFinished(
     entry: Pick<RequestEntry, "route" | "status" | "duration_ms" | "bytes_in" | "bytes_out" | "unread">,
   ): void;
+  /** A request that made no progress was ended, while it was in that phase. */
+  requestHung(phase: Phase): void;
   /** Bytes arrived that are not an HTTP request, and were refused. */
   malformedRequest(status: number): void;
   /** The writer finished a batch of so many writes. */
@@ -141,6 +145,14 @@ function requestMetrics(registry: Registry) {
     help: "Connections closed because the client did not read its response",
     registers,
   });
+  const hung = new Counter({
+    name: "assay_http_requests_hung_total",
+    help: "Requests that were ended because they made no progress, by what they were doing",
+    labelNames: ["phase"],
+    registers,
+  });
+  // So that an alert sees the first one as an increase.
+  for (const phase of Object.keys(PHASES)) hung.inc({ phase }, 0);
   const inFlight = addGauge(registry, { name: "assay_http_requests_in_flight", help: "Requests not answered yet" });
 
   let inFlightCount = 0;
@@ -168,6 +180,7 @@ function requestMetrics(registry: Registry) {
       bytesIn.inc(bytes_in);
       bytesOut.inc(bytes_out);
     },
+    requestHung: (phase: Phase) => hung.inc({ phase }),
     malformedRequest: (status: number) => void count(NO_OPERATION, status),
   };
 }

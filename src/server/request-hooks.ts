@@ -9,7 +9,9 @@ import type { BodyLimits } from "../http/body/body.ts";
 import type { MalformedRequest } from "../http/malformed-request.ts";
 import type { MemoryBudget } from "../http/memory/memory-budget.ts";
 import type { RequestEntry } from "../http/request-entry.ts";
+import type { RequestLogFields } from "../http/request-log.ts";
 import type { ServerContext } from "../http/server-context.ts";
+import type { HungRequest } from "../http/watchdog/watchdog.ts";
 import type { Logger } from "../log.ts";
 import { translateStorageError } from "./disk-guard.ts";
 import type { DiskGuard } from "./disk-guard.ts";
@@ -27,13 +29,23 @@ export type RequestHookDependencies = {
   unreadTimer?: Timer;
   /** null: nothing is measured. */
   metrics: { metrics: Metrics } | null;
+  /** Of the watchdog; that of the system unless given. */
+  watchdogTimer?: Timer;
 };
 
 export type App = Koa & Bindable;
 
 type RequestHooks = Pick<
   ServerContext<OperationContext>,
-  "limits" | "newId" | "onRequest" | "logRequest" | "mapError" | "answerBudget" | "watchAnswer"
+  | "limits"
+  | "newId"
+  | "onRequest"
+  | "onHungRequest"
+  | "logRequest"
+  | "mapError"
+  | "answerBudget"
+  | "watchAnswer"
+  | "watchdogTimer"
 >;
 
 export function requestHooks({
@@ -43,6 +55,7 @@ export function requestHooks({
   memory,
   unreadTimer: timer = systemTimer,
   metrics: measured,
+  watchdogTimer = systemTimer,
 }: RequestHookDependencies): RequestHooks {
   const metrics = measured?.metrics;
   return {
@@ -55,11 +68,34 @@ export function requestHooks({
       return translateStorageError(error);
     },
     onRequest: () => metrics?.requestStarted(),
+    onHungRequest(hung) {
+      metrics?.requestHung(hung.phase);
+      logHungRequest(logger, hung);
+    },
+    watchdogTimer,
     logRequest(entry, error) {
       metrics?.requestFinished(entry);
       logOutcome(logger, entry, error);
     },
   };
+}
+
+/** The line of the request itself follows when it has ended. */
+function logHungRequest(logger: Logger, { ctx, phase, idleS }: HungRequest): void {
+  const { route, principal, organization } = ctx.state["log"] as RequestLogFields;
+  logger.error(
+    {
+      request_id: ctx.state["requestId"],
+      method: ctx.method,
+      route,
+      actor: principal?.name ?? null,
+      org: organization,
+      client: ctx.state["client"],
+      phase,
+      idle_s: idleS,
+    },
+    "the request makes no progress and is ended",
+  );
 }
 
 /** Writes the line of a request, and a second line with what the log alone may hold about its error. */

@@ -137,6 +137,8 @@ const serverContext: ServerContext<Context> = {
   newId: () => "id",
   rateLimits: { countAddress: () => undefined, countKey: () => undefined },
   onRequest: () => undefined,
+  onHungRequest: () => undefined,
+  watchdogTimer: () => () => undefined,
   logRequest: () => undefined,
   checkResponses: true,
 };

@@ -30,7 +30,8 @@ async function countTurns(ms: number, calls: number): Promise<number> {
   const server = { createContext: () => ({}), read: (work: () => unknown) => work() } as never;
   let clock = 0;
   const operation = operationOf(() => void (clock += ms));
-  const caller = createCallers(server, () => clock)({ principal: null as never, requestId: "", baseUrl: "" });
+  const progress = { enter: () => undefined, requireRunning: () => undefined, onOver: () => undefined };
+  const caller = createCallers(server, () => clock)({ principal: null as never, requestId: "", baseUrl: "", progress });
   let turns = 0;
   let isOver = false;
   const turn = (): void => {

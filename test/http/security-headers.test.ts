@@ -261,6 +261,8 @@ test("only TLS clients get Strict-Transport-Security, and a failure drops the he
       watchAnswer: () => () => undefined,
       newId: () => "id",
       onRequest: () => undefined,
+      onHungRequest: () => undefined,
+      watchdogTimer: () => () => undefined,
       mapError: (error) => error,
       logRequest: (entry) => void lines.push(entry.client),
     }),

@@ -88,6 +88,8 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   newId: () => "id",
   rateLimits: { countAddress: () => undefined, countKey: () => undefined },
   onRequest: () => undefined,
+  onHungRequest: () => undefined,
+  watchdogTimer: () => () => undefined,
   logRequest: (entry, error) => void lines.push({ entry, error }),
   checkResponses,
 });

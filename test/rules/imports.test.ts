@@ -35,7 +35,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   // The thread that records large reports loads their shapes, and nothing else of the contract.
   ["jobs", "contract/report-shapes.ts log.ts store workers domain errors.ts"],
   ["contract", "http store json domain errors.ts"],
-  ["http", "workers json domain/access.ts domain/lru.ts domain/network domain/text errors.ts"],
+  ["http", "workers json domain/access.ts domain/lru.ts domain/network domain/text domain/time.ts errors.ts"],
   ["backup", "evidence store workers archive domain"],
   ["evidence", "store workers domain/lru.ts errors.ts"],
   ["log.ts", "config"],

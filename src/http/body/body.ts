@@ -11,6 +11,7 @@ import type { AppError } from "../../errors.ts";
 import { SMALL_BODY_BYTES } from "./body-budget.ts";
 import type { BodyBudget, BodyLease } from "./body-budget.ts";
 import { JsonScan } from "../../json/scan.ts";
+import { progressOf } from "../watchdog/request-progress.ts";
 import { scanError } from "./read-json.ts";
 import type { ScannedShape } from "./read-json.ts";
 
@@ -77,6 +78,7 @@ export async function receiveJson(
   },
 ): Promise<ReceivedBody | null> {
   if (!hasBody(ctx.req)) return null;
+  progressOf(ctx).enter("reading");
   rejectEncodedBody(ctx.req);
   const declared = declaredLength(ctx.req);
   if ((declared ?? 0) > limits.json) throw tooLarge("Request body size", limits.json);
@@ -111,16 +113,20 @@ export async function receiveJson(
  * @throws AppError 429; ClientGoneError.
  */
 export async function acquireBodyLease(
-  { req }: Koa.Context,
+  ctx: Koa.Context,
   { budget, owner }: BodyIntake,
   bytes: number,
 ): Promise<BodyLease> {
+  const { req } = ctx;
   const gone = new AbortController();
   const leave = (): void => gone.abort(new ClientGoneError());
   if (req.destroyed) throw new ClientGoneError();
   req.once("close", leave);
   try {
-    return await budget.acquire({ bytes, owner, signal: gone.signal });
+    const lease = await budget.acquire({ bytes, owner, signal: gone.signal });
+    // The reader of the body releases it. If reading never ends, the request does: the watchdog sees to that.
+    progressOf(ctx).onOver(() => lease.release());
+    return lease;
   } finally {
     req.off("close", leave);
   }
@@ -135,6 +141,7 @@ export async function readSmallBody(
   limits: Pick<BodyLimits, "json" | "stallTimeoutS">,
 ): Promise<Buffer | null> {
   if (!hasBody(ctx.req)) return null;
+  progressOf(ctx).enter("reading");
   rejectEncodedBody(ctx.req);
   if ((declaredLength(ctx.req) ?? 0) > limits.json) throw tooLarge("Request body size", limits.json);
   sendContinue(ctx);
@@ -149,6 +156,7 @@ export async function readSmallBody(
  */
 export async function discardBody(ctx: Koa.Context, limits: BodyLimits): Promise<void> {
   if (!hasBody(ctx.req) || ctx.req.complete) return;
+  progressOf(ctx).enter("reading");
   if ((declaredLength(ctx.req) ?? 0) > limits.json) throw tooLarge("Request body size", limits.json);
   sendContinue(ctx);
   await collectBody(ctx.req, { limits, keep: false });

@@ -17,6 +17,7 @@ import type { BodyLimits, BodyIntake } from "./body.ts";
 import { SMALL_BODY_BYTES } from "./body-budget.ts";
 import type { BodyLease } from "./body-budget.ts";
 import type { FormBody } from "../operation.ts";
+import { progressOf } from "../watchdog/request-progress.ts";
 import type { EvidenceStage } from "./evidence-stage.ts";
 import { NO_BYTES, readParts } from "./form-parser.ts";
 import type { FormContent } from "./form-parser.ts";
@@ -53,6 +54,7 @@ export async function readForm(
     throw badRequest(`Content-Type should be multipart/form-data with the part '${form.part}'`);
   if ((ctx.req.headers["content-type"] ?? "").length > MAX_CONTENT_TYPE_CHARS)
     throw badRequest("The multipart form is broken: its boundary is longer than 70 characters");
+  progressOf(ctx).enter("reading");
   rejectEncodedBody(ctx.req);
   if ((declaredLength(ctx.req) ?? 0) > maxFormBytes(form, limits)) throw formTooLarge(form, limits);
   const size = declaredLength(ctx.req) ?? Infinity;

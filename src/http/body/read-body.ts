@@ -1,6 +1,8 @@
 /** Reads the body of a request as its operation declares it. */
 import { badRequest } from "../../errors.ts";
 import type { FormBody, JsonBody, UploadedFile } from "../operation.ts";
+import { progressOf } from "../watchdog/request-progress.ts";
+import type { RequestProgress } from "../watchdog/request-progress.ts";
 import type { Exchange, Membership, RequestContext } from "../server-context.ts";
 import { discardBody, receiveJson } from "./body.ts";
 import type { BodyIntake } from "./body.ts";
@@ -68,7 +70,8 @@ async function readJsonBody<Context, M extends Membership>(
   const { bytes = null, lease = null } = received ?? {};
   try {
     if (bytes && bytes.length > rawAbove) return { ...EMPTY, rawBody: bytes, lease };
-    const read = bytes && (await parseJsonBytes(server.largeJson, { bytes, shape, asText: bounds.asText }));
+    const read =
+      bytes && (await parseJsonBytes(server.largeJson, progressOf(ctx), { bytes, shape, asText: bounds.asText }));
     if (read === null || read.value === null) {
       if (!optional) throw badRequest("A JSON body is required: the request has none");
       lease?.release();
@@ -90,7 +93,11 @@ async function readFormBody<Context, M extends Membership>(
   const { json, file, small, staged, lease } = await readForm(ctx, body, { limits, evidence, intake });
   try {
     const shape = createPartShape(body.part, body.schema, body.bounds);
-    const read = await parseJsonBytes(server.largeJson, { bytes: json, shape, asText: body.bounds.asText });
+    const read = await parseJsonBytes(server.largeJson, progressOf(ctx), {
+      bytes: json,
+      shape,
+      asText: body.bounds.asText,
+    });
     // The evidence is on disk by now and needs no memory, and publishing it to remote storage may take long.
     if (staged && json.length <= SMALL_BODY_BYTES) lease?.release();
     return { value: read.value, sentFields: new Set(read.sentFields), rawBody: null, file, small, staged, lease };
@@ -102,8 +109,12 @@ async function readFormBody<Context, M extends Membership>(
 }
 
 /** Parses on the main thread, or in a worker thread above LARGE_JSON_BYTES. */
-const parseJsonBytes = async (
+async function parseJsonBytes(
   largeJson: LargeJsonReader,
+  progress: RequestProgress,
   { bytes, shape, asText }: { bytes: Buffer; shape: JsonShape; asText: readonly string[] },
-): Promise<ReadJson> =>
-  bytes.length > LARGE_JSON_BYTES ? largeJson.read(bytes, shape, asText) : readJson(bytes, shape);
+): Promise<ReadJson> {
+  if (bytes.length <= LARGE_JSON_BYTES) return readJson(bytes, shape);
+  progress.enter("parsing");
+  return largeJson.read(bytes, shape, asText);
+}

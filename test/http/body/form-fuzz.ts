@@ -318,10 +318,15 @@ async function outcomeOf({ contentType, body, form }: DrawnForm, pieces: readonl
     complete: true,
     setTimeout: () => undefined,
   });
-  const ctx = { req, res: new EventEmitter(), is: () => "multipart/form-data" } as unknown as Koa.Context;
+  const progress = { enter: () => undefined, onOver: () => undefined };
+  const ctx = { req, res: new EventEmitter(), is: () => "multipart/form-data", state: { progress } };
   const evidence = givenStage();
   try {
-    const { json, file, small, staged } = await readForm(ctx, form, { limits: LIMITS, evidence, intake: INTAKE });
+    const { json, file, small, staged } = await readForm(ctx as unknown as Koa.Context, form, {
+      limits: LIMITS,
+      evidence,
+      intake: INTAKE,
+    });
     return { json: json.toString("latin1"), file, small, staged };
   } catch (error) {
     assert.is(evidence.open.size, 0, "a refused form leaves nothing in staging");

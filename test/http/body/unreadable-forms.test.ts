@@ -170,7 +170,8 @@ function readHanging({ stallTimeoutS, stage }: { stallTimeoutS: number; stage: E
     discard: async (staged) => void discarded.push(...staged),
   };
   const limits = { json: 4_000, form: 120, document: 90, evidence: 100, smallEvidence: 0, stallTimeoutS };
-  const ctx = { req, res, is: () => "multipart/form-data" } as unknown as Koa.Context;
+  const state = { progress: { enter: () => undefined, onOver: () => undefined } };
+  const ctx = { req, res, is: () => "multipart/form-data", state } as unknown as Koa.Context;
   const reading = readForm(ctx, FORM, { limits, evidence, intake: { budget, owner: "a" } }).then(
     () => "read",
     (error: unknown) => error,

@@ -40,6 +40,8 @@ test.before.each(async () => {
       watchAnswer: createAnswerWatch({ limitS: 60, timer: (_, ring) => (passQuarter = ring) }),
       newId: () => "id",
       onRequest: () => undefined,
+      onHungRequest: () => undefined,
+      watchdogTimer: () => () => undefined,
       mapError: (error) => error,
       logRequest: (entry) => void lines.push(entry),
     }),
