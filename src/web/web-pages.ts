@@ -165,8 +165,8 @@ const askToSignIn: (page: PageContext, ...call: Parameters<PageServerDependencie
   async (page, ctx, fields) => {
     const next = parseNextPath(`${ctx.path}${ctx.search}`);
     if (fields !== null) {
-      ctx.path = "/login";
-      return sendLoginPage(page, ctx, { status: 401, next, form: formatKeptForm(fields) });
+      const form = formatKeptForm(fields);
+      return sendLoginPage(page, ctx, { status: 401, next, form, isTooLarge: form === null });
     }
     // A part of a page cannot be replaced by the login.
     const target = `${rootOf(ctx)}login${next === null ? "" : `?next=${encodeURIComponent(next)}`}`;

@@ -13,7 +13,8 @@ import { createRouteTable } from "../../http/routing/route-table.ts";
 import type { Principal } from "../../http/server-context.ts";
 import type { Cookies } from "../cookies.ts";
 import type { LiveSubject } from "../live.ts";
-import { rootOf } from "../html.ts";
+import { html, problemBox, rootOf } from "../html.ts";
+import type { Html } from "../html.ts";
 import { redirect, sendHtml, sendRaw } from "./answer.ts";
 import { isMaskedToken, maskToken } from "./csrf.ts";
 import { errorContent } from "./error-pages.ts";
@@ -240,8 +241,18 @@ async function showRefused(
   });
   const content = await contentOf(page, again);
   // A page that cannot be shown itself says why; its refusal is not overwritten.
-  const shown = "raw" in content ? content : { ...content, status: content.status ?? status };
+  const shown =
+    "raw" in content
+      ? content
+      : { ...content, main: withMessage(content, refusal.message), status: content.status ?? status };
   await sendContent(server, ctx, { visit: again, content: shown });
+}
+
+/** The page with the message about its form on top, unless the form itself shows it. */
+function withMessage({ main, drawer }: Content, message: string | null): Html {
+  if (message === null) return main;
+  const { text } = html`${message}`;
+  return main.text.includes(text) || drawer?.text.includes(text) ? main : html`${problemBox(message)}${main}`;
 }
 
 async function sendContent(

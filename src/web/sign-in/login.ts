@@ -18,7 +18,7 @@ import {
   startBrowserSession,
   visitorOf,
 } from "./page-context.ts";
-import { parseKeptForm } from "./kept-form.ts";
+import { MAX_KEPT_BYTES, parseKeptForm } from "./kept-form.ts";
 import type { PageContext, PageHandler } from "./page-context.ts";
 
 /** The page that the browser wants after the login; null when there is none. */
@@ -34,15 +34,21 @@ type LoginPage = {
   name?: string;
   /** What was submitted on another page when the session had ended; it is shown there after the login. */
   form?: string | null;
+  /** Whether it was too large to be kept. */
+  isTooLarge?: boolean;
 };
 
 const KEPT = html`<p class="done" role="status">Your session has ended. What you submitted is kept: it is shown again
 after you sign in here.</p>`;
 
+const TOO_LARGE =
+  "Your session has ended, and what you submitted is too large to be kept. Go back in your browser, copy it, and sign " +
+  "in in another tab.";
+
 export function sendLoginPage(
   page: PageContext,
   ctx: Koa.Context,
-  { status, next, problem, name = "", form = null }: LoginPage,
+  { status, next, problem, name = "", form = null, isTooLarge = false }: LoginPage,
 ): Promise<void> {
   const root = rootOf(ctx);
   const query = next === null ? "" : `?next=${encodeURIComponent(next)}`;
@@ -58,7 +64,7 @@ export function sendLoginPage(
   return sendPage(page, ctx, {
     status,
     title: "Sign in",
-    main: html`${setup}${problemBox(problem ?? null)}${form !== null && KEPT}${oidc}
+    main: html`${setup}${problemBox(isTooLarge ? TOO_LARGE : (problem ?? null))}${form !== null && KEPT}${oidc}
 <form method="post" action="${root}login">
   ${hidden("csrf", page.cookies.formToken(ctx))}${hidden("next", next ?? "")}${form !== null && hidden("form", form)}
   ${field({
@@ -84,8 +90,8 @@ export const showLogin: PageHandler = async (page, ctx) => {
   return sendLoginPage(page, ctx, { status: 200, next });
 };
 
-/** Bytes of the login form with a form of another page in it, each byte escaped as three characters. */
-const MAX_LOGIN_BYTES = 700_000;
+/** Bytes of the login form with a form of another page in it. */
+const MAX_LOGIN_BYTES = MAX_KEPT_BYTES + 32_768;
 
 export const login: PageHandler = async (page, ctx) => {
   const fields = await readFields(page, ctx, MAX_LOGIN_BYTES);
