@@ -206,7 +206,7 @@ export const openWorkers = (
 ) =>
   openStage(logger, async (onClose) => {
     const { store, evidence, staging, home } = storage;
-    const { writer, runner, sender, diskGuard } = writePath;
+    const { runner, sender, diskGuard } = writePath;
     const hashing = openHashing();
     onClose(() => hashing.close());
     const { store: evidenceStore, remote } = await openEvidenceStore(home, newPublicId, hashing);
@@ -240,15 +240,7 @@ export const openWorkers = (
       large_answers: answerReader.load(),
       policy_previews: previewPool.load(),
     }));
-
-    onClose(async () => {
-      await writer.idle();
-      if (diskGuard.readOnlyReason() !== null) return;
-      await flushLastUsed({ store, writer }).catch((error: unknown) => {
-        if (!isLoggedRefusal(error)) throw error;
-        logger.warn({ err: error }, "the last uses of keys and sessions in the latest minute could not be saved");
-      });
-    });
+    onClose(() => completeWrites(writePath, store, logger));
     onClose(() => {
       // Sending a message may take a minute, so it is aborted, and sent again after the next start.
       sender.close();
@@ -263,6 +255,20 @@ export const openWorkers = (
       ...readingOwnFiles({ policyPreviews, packages, answerReader }, diskGuard),
     };
   });
+
+/** Waits for running writes at a stop, and writes the last uses of keys and sessions. */
+async function completeWrites(
+  { writer, diskGuard }: OpenedWritePath,
+  store: Storage["store"],
+  logger: Logger,
+): Promise<void> {
+  await writer.idle();
+  if (diskGuard.readOnlyReason() !== null) return;
+  await flushLastUsed({ store, writer }).catch((error: unknown) => {
+    if (!isLoggedRefusal(error)) throw error;
+    logger.warn({ err: error }, "the last uses of keys and sessions in the latest minute could not be saved");
+  });
+}
 
 type FileReaders = { policyPreviews: PolicyPreviewer; packages: PackageMaker; answerReader: AnswerReader };
 

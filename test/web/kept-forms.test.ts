@@ -171,8 +171,10 @@ async function submitAndSignIn(at: URL, entries: readonly [string, string][]): P
 }
 
 /** What a link opens: its page, with the names of the parameters and the question that it asks. */
-const kindOf = ({ pathname, searchParams }: URL): string =>
-  `${patternOf(pathname)} ${[...searchParams].map(([name, value]) => `${name}${/^(?:ask|tab)$/.test(name) ? `=${value}` : ""}`).sort()}`;
+function kindOf({ pathname, searchParams }: URL): string {
+  const parameters = [...searchParams].map(([name, value]) => (/^(?:ask|tab)$/.test(name) ? `${name}=${value}` : name));
+  return `${patternOf(pathname)} ${parameters.sort()}`;
+}
 
 /** The pages of the story, and those behind their links that ask something or open a tab. */
 async function* pagesWithForms(): AsyncGenerator<{ address: string; page: Page }> {

@@ -42,8 +42,8 @@ const KEPT = html`<p class="done" role="status">Your session has ended. What you
 after you sign in here.</p>`;
 
 const TOO_LARGE =
-  "Your session has ended, and what you submitted is too large to be kept. Go back in your browser, copy it, and sign " +
-  "in in another tab.";
+  "Your session has ended, and what you submitted is too large to be kept. Go back in your browser, copy it, and " +
+  "sign in in another tab.";
 
 export function sendLoginPage(
   page: PageContext,
