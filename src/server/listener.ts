@@ -12,6 +12,7 @@ import { parseTrustedProxies, rememberPeer, resolvePeer } from "../http/client-a
 import type { TrustedProxies } from "../http/client-address.ts";
 import { answerMalformedRequest, pathOf } from "../http/malformed-request.ts";
 import type { MalformedRequest } from "../http/malformed-request.ts";
+import { serveOneByOne } from "./one-by-one.ts";
 import { allowGroup, removeStaleSocket } from "./unix-socket.ts";
 
 type Server = HttpServer | HttpsServer;
@@ -82,7 +83,7 @@ export async function listen(
 ): Promise<Listening> {
   const traffic: Traffic = { sockets: new Set(), responses: new Set(), isStopping: false };
   const latestResponse = new WeakMap<Duplex, ServerResponse>();
-  const handler = app.callback();
+  const serve = serveOneByOne(app.callback());
   let isUnixSocket = "path" in address;
   const handle: RequestListener = (request, response) => {
     latestResponse.set(request.socket, response);
@@ -91,7 +92,7 @@ export async function listen(
     traffic.responses.add(response);
     response.once("close", () => traffic.responses.delete(response));
     if (traffic.isStopping) response.setHeader("Connection", "close");
-    handler(request, response);
+    serve(request, response);
   };
   const server = createHttpServer({ tls, limits, handle });
   trafficOf.set(server, traffic);
