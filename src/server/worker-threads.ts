@@ -21,10 +21,20 @@ import type { DocumentResult, DocumentTask } from "../workers/document-worker.ts
 import { createDocumentReader } from "../workers/documents.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import { createPool } from "../workers/pool.ts";
+import type { PoolMemory } from "../workers/task-memory.ts";
 import type { PoolLoad } from "../workers/pool.ts";
 import type { RecordingWorkerData } from "../jobs/large-reports-thread.ts";
 import type { PreviewWorkerData } from "../jobs/policy-preview-thread.ts";
 import type { PreviewPool } from "../jobs/policy-previews.ts";
+
+const MB = 1 << 20;
+
+/** Where tasks of threads take memory. */
+type ThreadMemory = Pick<PoolMemory<unknown>, "take">;
+
+/** Each task of a pool takes the whole heap that its thread may have. */
+const takeEach = (memory: ThreadMemory | null, heapMb: number): PoolMemory<unknown> | null =>
+  memory && { ...memory, bytesOf: () => heapMb * MB };
 
 /** Starts the thread that reads evidence. */
 export const startEvidenceWorker = (options: WorkerOptions): Worker => startWorker("evidence/reader-worker", options);
@@ -49,9 +59,17 @@ export const startBackupWorker = (options: WorkerOptions): Worker =>
  * 150 MB of heap and its text up to 64 MB. The heap limit lies above that, because V8 aborts the whole process when a
  * single allocation exceeds it; it still makes the collector run before garbage has doubled the heap.
  */
-export const createRecordingPool = (directory: string, checkpoints: "own" | "external" = "own"): RecordingPool =>
+export const createRecordingPool = (
+  directory: string,
+  { checkpoints = "own", memory = null }: { checkpoints?: "own" | "external"; memory?: ThreadMemory | null } = {},
+): RecordingPool =>
   createPool({
     name: "recording",
+    // Its other tasks hold the writer, so they must not wait; their memory is that of the tasks before.
+    memory: memory && {
+      ...memory,
+      bytesOf: ({ type }) => (type === "read" || type === "plan" ? RECORDING_HEAP_MB * MB : 0),
+    },
     size: 1,
     queueLimit: 2,
     idleTimeoutMs: RECORDING_IDLE_MS,
@@ -65,6 +83,11 @@ export const createRecordingPool = (directory: string, checkpoints: "own" | "ext
   });
 
 const RECORDING_HEAP_MB = 256;
+const JSON_HEAP_MB = 160;
+const SANDBOX_HEAP_MB = 192;
+const DOCUMENT_HEAP_MB = 96;
+const PREVIEW_HEAP_MB = 192;
+const ANSWER_HEAP_MB = 192;
 /**
  * An idle thread never returns the memory that a large report left in its heap. Ending it does, and starting it again
  * takes a tenth of a second.
@@ -75,16 +98,20 @@ const RECORDING_IDLE_MS = 30_000;
  * The thread that reads large JSON. A single one: the largest valid body takes a tenth of a second, and two threads
  * would occupy both cores of a small machine. Its heap is twice what the limits of the operations allow.
  */
-export function openLargeJson(turns: ConcurrencyLimit): LargeJsonReader & { load(): PoolLoad; close(): Promise<void> } {
+export function openLargeJson(
+  turns: ConcurrencyLimit,
+  memory: ThreadMemory | null = null,
+): LargeJsonReader & { load(): PoolLoad; close(): Promise<void> } {
   const pool: JsonPool = createPool({
     name: "large JSON",
+    memory: takeEach(memory, JSON_HEAP_MB),
     size: 1,
     queueLimit: 256,
     idleTimeoutMs: 10_000,
     start: () =>
       startWorker("http/body/json-worker", {
         env: {},
-        resourceLimits: { maxOldGenerationSizeMb: 160, maxYoungGenerationSizeMb: 4 },
+        resourceLimits: { maxOldGenerationSizeMb: JSON_HEAP_MB, maxYoungGenerationSizeMb: 4 },
       }),
   });
   return { ...createLargeJsonReader(pool, turns), load: pool.load, close: pool.close };
@@ -95,13 +122,14 @@ export function openLargeJson(turns: ConcurrencyLimit): LargeJsonReader & { load
  * kind: while an endless rule occupies one for seconds, the other serves everyone else; more would take the server's
  * cores.
  */
-export function openCustomTypes(): AttestationTypes & {
+export function openCustomTypes(memory: ThreadMemory | null = null): AttestationTypes & {
   load(): { schemas: PoolLoad; expressions: PoolLoad };
   close(): Promise<void>;
 } {
   const pool = <Task>(name: string, stackSizeMb: number) =>
     createPool<Task, SandboxResult>({
       name,
+      memory: takeEach(memory, SANDBOX_HEAP_MB),
       size: 2,
       queueLimit: 256,
       laneLimit: 64,
@@ -110,7 +138,7 @@ export function openCustomTypes(): AttestationTypes & {
       start: () =>
         startWorker("workers/sandbox/sandbox-worker", {
           env: {},
-          resourceLimits: { maxOldGenerationSizeMb: 192, stackSizeMb },
+          resourceLimits: { maxOldGenerationSizeMb: SANDBOX_HEAP_MB, stackSizeMb },
         }),
     });
   const [schemas, expressions] = [
@@ -127,9 +155,12 @@ export function openCustomTypes(): AttestationTypes & {
 }
 
 /** The thread that reads large templates and policies, started on first use. One file at a time bounds its memory. */
-export function openDocuments(): DocumentReader & { load(): { documents: PoolLoad }; close(): Promise<void> } {
+export function openDocuments(
+  memory: ThreadMemory | null = null,
+): DocumentReader & { load(): { documents: PoolLoad }; close(): Promise<void> } {
   const pool = createPool<DocumentTask, DocumentResult>({
     name: "documents",
+    memory: takeEach(memory, DOCUMENT_HEAP_MB),
     size: 1,
     queueLimit: 64,
     laneLimit: 16,
@@ -139,7 +170,7 @@ export function openDocuments(): DocumentReader & { load(): { documents: PoolLoa
     start: () =>
       startWorker("workers/document-worker", {
         env: {},
-        resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 8 },
+        resourceLimits: { maxOldGenerationSizeMb: DOCUMENT_HEAP_MB, maxYoungGenerationSizeMb: 8 },
       }),
   });
   return { ...createDocumentReader(pool), load: () => ({ documents: pool.load() }), close: () => pool.close() };
@@ -149,9 +180,10 @@ export function openDocuments(): DocumentReader & { load(): { documents: PoolLoa
  * The thread that evaluates artifacts under a policy text that is not stored, started on first use; the database must
  * be open already. A single one leaves the other cores to requests.
  */
-export const createPreviewPool = (directory: string): PreviewPool =>
+export const createPreviewPool = (directory: string, memory: ThreadMemory | null = null): PreviewPool =>
   createPool({
     name: "policy previews",
+    memory: takeEach(memory, PREVIEW_HEAP_MB),
     size: 1,
     queueLimit: 64,
     laneLimit: 8,
@@ -160,7 +192,7 @@ export const createPreviewPool = (directory: string): PreviewPool =>
       startWorker("jobs/evaluation-worker", {
         workerData: { thread: "policy previews", directory } satisfies PreviewWorkerData,
         // Twice what the largest policy and the facts of one artifact take.
-        resourceLimits: { maxOldGenerationSizeMb: 192, maxYoungGenerationSizeMb: 8 },
+        resourceLimits: { maxOldGenerationSizeMb: PREVIEW_HEAP_MB, maxYoungGenerationSizeMb: 8 },
       }),
   });
 
@@ -174,14 +206,17 @@ export function openAnswerReader({
   directory,
   staging,
   reserveBytes,
+  memory = null,
 }: {
   directory: string;
   staging: string;
   reserveBytes: number;
+  memory?: ThreadMemory | null;
 }): AnswerReader {
   const freeBlocks = createFreeBlocks(MAX_ANSWER_FILES_BYTES);
   const pool: SpoolPool = createPool({
     name: "large answers",
+    memory: takeEach(memory, ANSWER_HEAP_MB),
     size: 1,
     queueLimit: 128,
     laneLimit: 64,
@@ -190,7 +225,7 @@ export function openAnswerReader({
       startWorker("server/answer-worker", {
         workerData: { directory, freeBlocks, reserveBytes } satisfies AnswerWorkerData,
         // An answer is made piece by piece, so nearly all objects are short-lived.
-        resourceLimits: { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 192 },
+        resourceLimits: { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: ANSWER_HEAP_MB },
       }),
   });
   return createAnswerReader({ pool, directory: staging, newId: newPublicId, freeBlocks });

@@ -5,6 +5,10 @@
 // dying one. A thread that died or was stopped is replaced only when there is work, so a broken entry file costs one
 // start per task and never a restart loop. The tasks of one lane cannot starve those of another.
 import type { Transferable, Worker } from "node:worker_threads";
+import { clearIdleTimer } from "./pool-thread.ts";
+import type { Task, Thread } from "./pool-thread.ts";
+import { createMemoryGate } from "./task-memory.ts";
+import type { MemoryGate, PoolMemory } from "./task-memory.ts";
 import type { TaskOrder, TaskReply, TaskReport } from "./task-protocol.ts";
 
 type TaskOptions = {
@@ -95,31 +99,7 @@ export class TaskError extends Error {
   }
 }
 
-type Task<Input, Output> = {
-  readonly input: Input;
-  readonly transfer: readonly Transferable[];
-  readonly resolve: (output: Output) => void;
-  readonly reject: (error: unknown) => void;
-  /** Releases timer and signal. */
-  readonly release: () => void;
-  readonly lane: string | null;
-  readonly allowanceMs: number | null;
-  timer: NodeJS.Timeout;
-  began: boolean;
-  settled: boolean;
-};
-
-type Thread<Input, Output> = {
-  readonly worker: Worker;
-  task: Task<Input, Output> | null;
-  /** Stopped or failed: gets no more tasks and leaves the pool with its "exit" event. */
-  leaving: boolean;
-  cause: unknown;
-  /** Stops an idle thread; null while it works, or if idle threads stay. */
-  idleTimer: NodeJS.Timeout | null;
-};
-
-type PoolOptions = {
+type PoolOptions<Input> = {
   /** Used in error texts. */
   name: string;
   /** Most threads; they start on demand. */
@@ -132,9 +112,11 @@ type PoolOptions = {
   idleTimeoutMs?: number | null;
   /** Starts a thread, whose entry file calls `serveTasks` (task-protocol.ts). */
   start: () => Worker;
+  /** Where tasks take memory, until their thread has done with them; a task without it waits. Unbounded if absent. */
+  memory?: PoolMemory<Input> | null;
 };
 
-export function createPool<Input, Output>(options: PoolOptions): Pool<Input, Output> {
+export function createPool<Input, Output>(options: PoolOptions<Input>): Pool<Input, Output> {
   const pool = new ThreadPool<Input, Output>(options);
   return {
     run: (input, taskOptions) => pool.run(input, taskOptions),
@@ -150,6 +132,7 @@ class ThreadPool<Input, Output> {
   readonly #laneLimit: number;
   readonly #idleTimeoutMs: number | null;
   readonly #start: () => Worker;
+  readonly #memory: MemoryGate<Input>;
   readonly #queue: Task<Input, Output>[] = [];
   readonly #threads = new Set<Thread<Input, Output>>();
   /** The turn in which each lane last began a task, an increasing number. Contains only lanes with tasks. */
@@ -158,13 +141,14 @@ class ThreadPool<Input, Output> {
   #closing: Promise<void> | null = null;
   #onDrained: () => void = () => {};
 
-  constructor({ name, size, queueLimit, laneLimit = queueLimit, idleTimeoutMs = null, start }: PoolOptions) {
-    this.#name = name;
-    this.#size = size;
-    this.#queueLimit = queueLimit;
-    this.#laneLimit = laneLimit;
-    this.#idleTimeoutMs = idleTimeoutMs;
-    this.#start = start;
+  constructor(options: PoolOptions<Input>) {
+    this.#name = options.name;
+    this.#size = options.size;
+    this.#queueLimit = options.queueLimit;
+    this.#laneLimit = options.laneLimit ?? options.queueLimit;
+    this.#idleTimeoutMs = options.idleTimeoutMs ?? null;
+    this.#start = options.start;
+    this.#memory = createMemoryGate(options.memory ?? null, () => this.#dispatch());
   }
 
   async run(input: Input, options: TaskOptions): Promise<Output> {
@@ -173,7 +157,7 @@ class ThreadPool<Input, Output> {
     const allowanceMs = options.allowanceMs ?? null;
     if (this.#closing !== null) throw new PoolClosedError(`${this.#name}: closed`);
     signal?.throwIfAborted();
-    this.#checkQueue(lane);
+    this.#checkQueue(lane, input);
     return new Promise<Output>((resolve, reject) => {
       // The timer outlives an abort while the task runs: it is what then frees the thread.
       const timer = setTimeout(() => this.#expire(task, deadlineMs), deadlineMs);
@@ -191,6 +175,7 @@ class ThreadPool<Input, Output> {
         lane,
         allowanceMs,
         timer,
+        memory: null,
         began: false,
         settled: false,
       };
@@ -211,8 +196,8 @@ class ThreadPool<Input, Output> {
   }
 
   /** @throws QueueFullError if the task would have to wait and the queue is full */
-  #checkQueue(lane: string | null): void {
-    if (this.#countIdle() > 0 && this.#mayRun(lane)) return;
+  #checkQueue(lane: string | null, input: Input): void {
+    if (this.#countIdle() > 0 && this.#mayRun(lane) && this.#memory.isOpenFor(input)) return;
     if (this.#queue.length >= this.#queueLimit) throw new QueueFullError(this.#name, this.#queueLimit);
     if (lane !== null && this.#countWaiting(lane) >= this.#laneLimit)
       throw new QueueFullError(this.#name, this.#laneLimit);
@@ -251,13 +236,16 @@ class ThreadPool<Input, Output> {
 
   /** Assigns waiting tasks to idle threads, then to new ones up to `size`. */
   #dispatch(): void {
-    while (this.#findNext() !== null) {
+    for (;;) {
+      const task = this.#countIdle() > 0 ? this.#findNext() : null;
+      const memory = task && this.#memory.take(task.input);
+      if (task === null || memory === null) break;
+      task.memory = memory;
       const thread = this.#findIdleThread();
-      // A failed start of a thread may have rejected the task that was next.
-      const task = thread === null ? null : this.#findNext();
-      if (thread === null || task === null) break;
-      this.#leaveQueue(task);
-      this.#assign(thread, task);
+      // A failed start of a thread may have rejected the task.
+      if (thread !== null && !task.settled) this.#assign(thread, task);
+      else memory.release();
+      if (thread === null) break;
     }
     for (const lane of this.#turns.keys())
       if (this.#countRunning(lane) === 0 && this.#countWaiting(lane) === 0) this.#turns.delete(lane);
@@ -268,7 +256,8 @@ class ThreadPool<Input, Output> {
   #findNext(): Task<Input, Output> | null {
     let next: Task<Input, Output> | null = null;
     for (const task of this.#queue)
-      if (this.#mayRun(task.lane) && (next === null || this.#turnOf(task.lane) < this.#turnOf(next.lane))) next = task;
+      if (this.#mayRun(task.lane) && this.#memory.isOpenFor(task.input))
+        next = next === null || this.#turnOf(task.lane) < this.#turnOf(next.lane) ? task : next;
     return next;
   }
 
@@ -306,18 +295,21 @@ class ThreadPool<Input, Output> {
     clearIdleTimer(thread);
     const { task, cause } = thread;
     thread.task = null;
+    task?.memory?.release();
     const text = `${this.#name}: the thread ended with code ${exitCode}`;
     if (task !== null) this.#settle(task, () => task.reject(new WorkerDiedError(text, { began: task.began, cause })));
     this.#dispatch();
   }
 
   #assign(thread: Thread<Input, Output>, task: Task<Input, Output>): void {
+    this.#leaveQueue(task);
     try {
       thread.worker.postMessage({ input: task.input } satisfies TaskOrder, task.transfer);
       thread.task = task;
       clearIdleTimer(thread);
       if (task.lane !== null) this.#turns.set(task.lane, (this.#turn += 1));
     } catch (error) {
+      task.memory?.release();
       this.#settle(task, () => task.reject(error));
     }
   }
@@ -334,6 +326,7 @@ class ThreadPool<Input, Output> {
   #finish(thread: Thread<Input, Output>, reply: TaskReply): void {
     const { task } = thread;
     thread.task = null;
+    task?.memory?.release();
     if (task !== null) {
       this.#settle(task, () => {
         if (reply.ok) task.resolve(reply.output as Output);
@@ -380,9 +373,4 @@ class ThreadPool<Input, Output> {
     });
     await Promise.all([...this.#threads].map(({ worker }) => worker.terminate()));
   }
-}
-
-function clearIdleTimer(thread: { idleTimer: NodeJS.Timeout | null }): void {
-  if (thread.idleTimer !== null) clearTimeout(thread.idleTimer);
-  thread.idleTimer = null;
 }

@@ -48,7 +48,7 @@ async function open(directory: string, checkpoints: "own" | "external") {
   delegateCheckpoints(db, checkpoints);
   db.exec("CREATE TABLE filler (id INTEGER PRIMARY KEY, text TEXT)");
   const store = openStore(db, { now: () => 5000, newId: () => "id" });
-  const pool = createRecordingPool(directory, checkpoints);
+  const pool = createRecordingPool(directory, { checkpoints });
   const writer: GroupCommitWriter = new GroupCommitWriter(db, { onBatch: (writes) => recorder.onCommit(writes) });
   const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool, checkpoints });
   const readers = [0, 1].map(

@@ -9,6 +9,7 @@ import {
   TaskError,
   WorkerDiedError,
 } from "../../src/workers/pool.ts";
+import type { PoolMemory } from "../../src/workers/task-memory.ts";
 import type { Input } from "./pool-worker.ts";
 import { rejection } from "../evidence/given.ts";
 
@@ -22,6 +23,7 @@ function givenPool({
   laneLimit = 10,
   idleTimeoutMs = null as number | null,
   start = () => new Worker(ENTRY),
+  memory = null as PoolMemory<Input> | null,
 } = {}) {
   const started: Worker[] = [];
   const pool = createPool<Input, unknown>({
@@ -30,6 +32,7 @@ function givenPool({
     queueLimit,
     laneLimit,
     idleTimeoutMs,
+    memory,
     start() {
       const worker = start();
       started.push(worker);
@@ -406,5 +409,76 @@ test("does not stop a working thread as idle", async () => {
 test("closes an unused pool", async () => {
   await givenPool().pool.close();
 });
+
+/** Memory for so many bytes; `held` says how much is taken. */
+function givenMemory(total: number) {
+  const waiting: (() => void)[] = [];
+  const memory = {
+    held: 0,
+    bytesOf: ({ kind }: Input) => (kind === "echo" ? 0 : 10),
+    take(bytes: number, onRoom: () => void) {
+      if (memory.held + bytes > total) {
+        waiting.push(onRoom);
+        return null;
+      }
+      memory.held += bytes;
+      return {
+        release() {
+          memory.held -= bytes;
+          waiting.shift()?.();
+        },
+      };
+    },
+  };
+  return memory;
+}
+
+test("a task takes memory until its thread has done with it, and the next one waits for it", async () => {
+  const memory = givenMemory(10);
+  const { pool, hold, echo } = givenPool({ size: 3, memory });
+  const first = await hold("first");
+  const second = pool.run({ kind: "hold", value: "second", flags: released() }, { deadlineMs: AMPLE });
+  assert.equal({ load: pool.load(), held: memory.held }, { load: { waiting: 1, running: 1 }, held: 10 });
+  assert.is(await echo("needs none"), "needs none");
+  first.release();
+  assert.equal([await first.result, await second], ["first", "second"]);
+  assert.is(memory.held, 0);
+  await pool.close();
+});
+
+test("memory comes back when a task has expired and its thread has ended", async () => {
+  const memory = givenMemory(10);
+  const { pool, hold } = givenPool({ memory });
+  const expiring = await hold("late", { deadlineMs: 50 });
+  const next = pool.run({ kind: "hold", value: "next", flags: released() }, { deadlineMs: AMPLE });
+  assert.instance(await rejection(expiring.result), DeadlineError);
+  assert.is(await next, "next");
+  assert.is(memory.held, 0);
+  await pool.close();
+});
+
+test("tasks that wait for memory count for the limit of the queue, and expire there", async () => {
+  const memory = givenMemory(10);
+  const { pool, hold } = givenPool({ size: 3, queueLimit: 1, memory });
+  const first = await hold("first");
+  const waiting = pool.run({ kind: "hold", value: 1, flags: released() }, { deadlineMs: 20 });
+  assert.instance(
+    await rejection(pool.run({ kind: "hold", value: 2, flags: released() }, { deadlineMs: AMPLE })),
+    QueueFullError,
+  );
+  const error = (await rejection(waiting)) as DeadlineError;
+  assert.equal({ name: error.name, started: error.started }, { name: "DeadlineError", started: false });
+  first.release();
+  await first.result;
+  assert.is(memory.held, 0);
+  await pool.close();
+});
+
+/** Flags of a task that does not wait. */
+const released = (): Int32Array<SharedArrayBuffer> => {
+  const flags = new Int32Array(new SharedArrayBuffer(8));
+  flags[1] = 1;
+  return flags;
+};
 
 test.run();

@@ -1,0 +1,157 @@
+/** Sends reads to the packaged executable as reads.ts says, and reports what went wrong. */
+import { request as send } from "node:http";
+import type { ClientRequest } from "node:http";
+import { MALLOC_SETTINGS } from "../../src/cli/malloc.ts";
+import { EXECUTABLE, start } from "../binary/executable.ts";
+import type { Running } from "../binary/executable.ts";
+import type { MemoryGroup } from "./cgroup.ts";
+import type { LargeWorld, Read } from "./large-world.ts";
+import { startProber } from "./prober.ts";
+
+/** How long one read may take, in parallel with others, and how long those that are not read may take to begin. */
+const READ_TIMEOUT_MS = 120_000;
+const BEGIN_TIMEOUT_MS = 5_000;
+/** How long the budget may take to be empty after all connections were closed. */
+const EMPTY_TIMEOUT_MS = 30_000;
+const MAX_READY_MS = 1_000;
+
+type Attacked = { data: string; keys: LargeWorld["keys"]; group: MemoryGroup };
+
+type Plan = {
+  reads: readonly Read[];
+  /** How often each is sent by a client that does not read, and in parallel by one that does. */
+  unread: number;
+  parallel: number;
+  print(line: string): void;
+};
+
+export async function attackReads(attacked: Attacked, plan: Plan): Promise<{ problems: string[]; summary: string }> {
+  const { group } = attacked;
+  const problems: string[] = [];
+  const counts = new Map<string, number>();
+  let server = await startLimited(attacked);
+  let prober = startProber(`${server.url}/readyz`);
+  let slowest = 0;
+  for (const read of plan.reads) {
+    const startedAt = performance.now();
+    const found = await attackWith(server, attacked, { read, plan });
+    for (const status of found.statuses) counts.set(status, (counts.get(status) ?? 0) + 1);
+    const ready = await prober.slowest();
+    slowest = Math.max(slowest, ready);
+    problems.push(...found.problems);
+    if (ready > MAX_READY_MS) problems.push(`${read.operation} ${read.path}: /readyz took ${ready.toFixed(0)} ms`);
+    const ended = await hasEnded(server);
+    plan.print(
+      `${read.operation} ${read.path}: ${countsText(found.statuses)}; ready ${ready.toFixed(0)} ms, at most ` +
+        `${mb(group.peak())} MB so far, ${(performance.now() - startedAt).toFixed(0)} ms${ended ? `; DIED: ${ended}` : ""}`,
+    );
+    if (!ended) continue;
+    problems.push(`${read.operation} ${read.path}: the server ended: ${ended}\n${server.output().slice(-600)}`);
+    await prober.stop();
+    server = await startLimited(attacked);
+    prober = startProber(`${server.url}/readyz`);
+  }
+  await prober.stop();
+  const held = await readHeldBytes(server);
+  if (held !== 0) problems.push(`afterwards ${held} bytes of the memory budget are still held`);
+  const peak = mb(group.peak());
+  await server.stop();
+  const answers = [...counts].map(([status, count]) => `${count} x ${status}`).join(", ");
+  return { problems, summary: `at most ${peak} MB, /readyz within ${slowest.toFixed(0)} ms, answers ${answers}` };
+}
+
+const mb = (bytes: number | null): string => (bytes === null ? "?" : (bytes / 1_048_576).toFixed(0));
+
+function countsText(statuses: readonly string[]): string {
+  const counts = new Map<string, number>();
+  for (const status of statuses) counts.set(status, (counts.get(status) ?? 0) + 1);
+  return [...counts].map(([status, count]) => `${count} x ${status}`).join(", ");
+}
+
+const METRICS_KEY = "attack-metrics-0123456789";
+
+/** The shell enters the group and then becomes the server, so that all of its memory is counted. */
+const startLimited = ({ data, group }: Attacked): Promise<Running> =>
+  start(
+    [
+      ...["-c", `echo $$ > "$0" && exec "$@"`, group.entry, EXECUTABLE, "serve", "--data", data],
+      ...["--listen", "127.0.0.1:0", "--log-level", "error"],
+    ],
+    { executable: "/bin/sh", env: { ...MALLOC_SETTINGS, ASSAY_METRICS_KEY: METRICS_KEY } },
+  );
+
+/** How the process ended; null while it runs. */
+async function hasEnded(server: Running): Promise<string | null> {
+  const running = new Promise<null>((resolve) => setTimeout(resolve, 20, null));
+  const exit = await Promise.race([server.exited, running]);
+  return exit && (exit.signal ?? `exit code ${exit.code}`);
+}
+
+async function attackWith(
+  server: Running,
+  { keys }: Attacked,
+  { read, plan }: { read: Read; plan: Plan },
+): Promise<{ problems: string[]; statuses: string[] }> {
+  const url = `${server.url}/api/v2${read.path}`;
+  const unread = Array.from({ length: plan.unread }, () => openUnread(url, keys.reader));
+  await Promise.race([
+    Promise.all(unread.map(({ began }) => began)),
+    new Promise((resolve) => setTimeout(resolve, BEGIN_TIMEOUT_MS)),
+  ]);
+  const answers = await Promise.all(Array.from({ length: plan.parallel }, () => readWhole(url, keys.admin)));
+  for (const { request } of unread) request.destroy();
+  const valid = new Set(["200", "429"]);
+  // What a read on its own gets, such as the 404 of something that does not exist here, it may get in a crowd, too.
+  if (answers.some((status) => !valid.has(status))) valid.add(await readWhole(url, keys.admin));
+  const wrong = answers.filter((status) => !valid.has(status) || status === "broken" || status === "500");
+  return {
+    problems: [...new Set(wrong)].map((status) => `${read.operation} ${read.path}: answered ${status}`),
+    statuses: answers,
+  };
+}
+
+/** Asks without reading more than one buffer. `began`: the first bytes arrived, or the connection ended. */
+function openUnread(url: string, key: string): { request: ClientRequest; began: Promise<void> } {
+  const request = send(url, { agent: false, headers: { Authorization: `Bearer ${key}` } });
+  const began = new Promise<void>((resolve) => {
+    request.once("response", () => resolve()).once("error", () => resolve());
+  });
+  request.on("error", () => undefined);
+  request.end();
+  return { request, began };
+}
+
+/** The status of an answer that is read to its end; `broken` if the connection ended before that, or too late. */
+function readWhole(url: string, key: string): Promise<string> {
+  return new Promise((resolve) => {
+    const request = send(url, { agent: false, headers: { Authorization: `Bearer ${key}` } });
+    const timer = setTimeout(() => request.destroy(), READ_TIMEOUT_MS);
+    const settle = (status: string): void => {
+      clearTimeout(timer);
+      resolve(status);
+    };
+    request.once("response", (response) => {
+      response.resume();
+      response.once("close", () => settle(response.complete ? String(response.statusCode) : "broken"));
+      response.on("error", () => undefined);
+    });
+    request.once("error", () => settle("broken"));
+    request.end();
+  });
+}
+
+/** Bytes of the budget in use, once it is empty, or after a while. */
+async function readHeldBytes(server: Running): Promise<number> {
+  const until = performance.now() + EMPTY_TIMEOUT_MS;
+  for (;;) {
+    const text = await fetch(`${server.url}/metrics`, { headers: { Authorization: `Bearer ${METRICS_KEY}` } }).then(
+      (answer) => answer.text(),
+    );
+    const values = [...text.matchAll(/^assay_memory_budget_held_bytes\{.*\} (\d+)$/gm)].map(([, value]) =>
+      Number(value),
+    );
+    const held = values.length === 3 ? values.reduce((sum, value) => sum + value, 0) : Number.NaN;
+    if (held === 0 || performance.now() > until) return held;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
