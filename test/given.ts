@@ -147,7 +147,9 @@ export async function startServer(options: ServerOptions = {}) {
   const db = options.wrapDatabase?.(opened) ?? opened;
   const store = openStore(db, sources);
   const remote = options.openRemoteEvidence?.(staging) ?? null;
-  const evidenceStore = remote ?? openLocalStore({ directory: evidenceRoot, staging, ids: newPublicId });
+  const repairs: string[] = [];
+  const onRepair = (digest: string): void => void repairs.push(digest);
+  const evidenceStore = remote ?? openLocalStore({ directory: evidenceRoot, staging, ids: newPublicId, onRepair });
   const files = remote ?? createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
   const reader = createCombinedReader(store.smallEvidence, files);
   const customTypes = openCustomTypes();
@@ -195,6 +197,7 @@ export async function startServer(options: ServerOptions = {}) {
   const passwords = createPasswordHasher(CHEAP_SCRYPT);
   const memory = createMemoryBudget({ ...sizeMemoryBudget(1 << 30, LIMITS), ...options.memory });
   const app = createApp({
+    onRepair,
     db,
     store,
     writer,
@@ -518,6 +521,8 @@ export async function startServer(options: ServerOptions = {}) {
     diskGuard,
     disk,
     evidenceStore: evidenceStore,
+    /** The digests of damaged evidence that uploads replaced. */
+    repairs,
     directory,
     clock,
     lines,

@@ -5,3 +5,9 @@ export function assertRange(start: number, end: number | undefined): void {
 }
 
 const isOffset = (value: number): boolean => Number.isSafeInteger(value) && value >= 0;
+
+/**
+ * A range of a file up to this size is sent only after the whole file was compared with its digest: a hundredth of a
+ * second, once while the file stays the same. Ranges of larger files are not checked.
+ */
+export const MAX_CHECKED_RANGE_BYTES = 4 * 1_048_576;

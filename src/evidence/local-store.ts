@@ -11,8 +11,12 @@
 // existing file renews its mtime before it releases the lock, while a sweep checks the age under the lock. What remains
 // is the time between the publish and the commit of the row, which the day of grace covers.
 // The locks live in this process: one evidence directory belongs to one process, as the database does.
+//
+// An existing file is kept only if its content is right: a publish compares it with what it received, once while the
+// file stays the same (device, inode, size, times), and replaces a damaged one.
 import { createHash } from "node:crypto";
 import { closeSync, constants, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
+import type { Stats } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 import type { Readable } from "node:stream";
 import { createLru } from "../domain/lru.ts";
@@ -22,6 +26,7 @@ import type { ShardDirectories } from "./directories.ts";
 import { disk as realDisk, errnoOf, removeIfPresent } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
+import { inlineHasher } from "./hashing.ts";
 import type { Hasher } from "./hashing.ts";
 import { digestAt, evidencePath, SHARD_PATTERN, splitDigest } from "./layout.ts";
 import { createIngest, verifyContent } from "./ingest.ts";
@@ -48,8 +53,8 @@ export type EvidenceStore = {
   stageBytes(bytes: Buffer): Promise<Staged>;
   /**
    * Gives content its permanent name; once this resolves, the content survives a power failure. Content that exists is
-   * kept and the staged copy dropped; a file of the wrong size under the name is replaced. Settles when all of `staged`
-   * are settled. Rejects with the first error (ErrnoException, or Error for a token that was published or discarded
+   * kept and the staged copy dropped; a damaged file under the name is replaced. Settles when all of `staged` are
+   * settled. Rejects with the first error (ErrnoException, or Error for a token that was published or discarded
    * before); the staged files that failed are removed then, the others are published, which is harmless.
    */
   publish(staged: readonly Staged[]): Promise<void>;
@@ -93,8 +98,17 @@ export type EvidenceStore = {
  */
 const CONFIRMATION_TTL_MS = 3_600_000;
 
-/** Names that are remembered as durable: about 2 MB. */
+/** Names that are remembered as durable: about 4 MB. */
 const MAX_CONFIRMED = 10_000;
+
+/**
+ * What this process knows about a file that it wrote or compared: which file that is (`identityOf`), and when it last
+ * made it durable and renewed its mtime, in monotonic milliseconds.
+ */
+type Confirmation = { identity: string; at: number };
+
+/** A damaged file was replaced by the content of an upload. */
+export type OnRepair = (digest: string) => void;
 
 /** Bytes per read: about 0.15 ms of hashing between two turns of the event loop. */
 const BLOCK_BYTES = 256 * 1024;
@@ -110,28 +124,33 @@ type LocalFiles = {
   readonly disk: Disk;
   readonly directories: ShardDirectories;
   readonly staging: Staging;
-  /** Digest -> when this process last made its file durable and renewed its mtime, in monotonic milliseconds. */
-  readonly confirmed: Lru<string, number>;
+  readonly hasher: Hasher;
+  readonly onRepair: OnRepair;
+  /** By digest. */
+  readonly confirmed: Lru<string, Confirmation>;
 };
 
 /**
  * Opens the store and creates its two directories (mode 0700) where they are missing. `directory` is the evidence root;
  * `staging` must be on the same file system (Error otherwise: a rename between them would not be atomic). `ids` returns
  * names that are unique across restarts and valid as file names. `disk` is for tests. `hasher` hashes received content,
- * in this thread by default. Throws an ErrnoException when a directory cannot be created.
+ * in this thread by default. `onRepair` is called after a damaged file was replaced. Throws an ErrnoException when a
+ * directory cannot be created.
  */
 export function openLocalStore({
   directory,
   staging: stagingDirectory,
   ids,
   disk = realDisk,
-  hasher,
+  hasher = inlineHasher,
+  onRepair = () => undefined,
 }: {
   directory: string;
   staging: string;
   ids: () => string;
   disk?: Disk;
   hasher?: Hasher | undefined;
+  onRepair?: OnRepair | undefined;
 }): EvidenceStore {
   createDirectoryDurably(directory);
   createDirectoryDurably(stagingDirectory);
@@ -139,9 +158,9 @@ export function openLocalStore({
     throw new Error(`the staging directory ${stagingDirectory} must be on the same file system as ${directory}`);
   }
   const directories = createShardDirectories({ root: directory, disk });
-  const staging = createStaging({ directory: stagingDirectory, ids, disk, ...(hasher ? { hasher } : {}) });
-  const confirmed = createLru<string, number>({ maxEntries: MAX_CONFIRMED });
-  const files: LocalFiles = { root: directory, disk, directories, staging, confirmed };
+  const staging = createStaging({ directory: stagingDirectory, ids, disk, hasher });
+  const confirmed = createLru<string, Confirmation>({ maxEntries: MAX_CONFIRMED });
+  const files: LocalFiles = { root: directory, disk, directories, staging, hasher, onRepair, confirmed };
   const ingest = createIngest(staging, (entry) => publishFile(files, entry));
   const read = (digest: string) => readFile(files, digest);
   return {
@@ -170,36 +189,50 @@ export function openLocalStore({
 }
 
 async function publishFile(files: LocalFiles, entry: StagedEntry): Promise<void> {
-  const { directories, staging, confirmed } = files;
-  const { shard } = splitDigest(entry.digest);
-  const path = evidencePath(files.root, entry.digest);
-  let keeps: boolean;
+  const { directories, staging } = files;
+  const { digest } = entry;
+  const { shard } = splitDigest(digest);
+  const path = evidencePath(files.root, digest);
+  let found: "kept" | "missing" | "damaged";
   try {
     await directories.prepare(shard);
-    keeps = await keepExisting(files, path, entry);
+    found = await keepExisting(files, path, entry);
   } catch (error) {
     await staging.drop(entry);
     throw error;
   }
-  if (keeps) {
-    await staging.drop(entry);
-  } else {
-    await staging.move(entry, path);
-    await directories.flush(shard);
-    confirmed.set(entry.digest, performance.now());
-  }
+  if (found === "kept") return staging.drop(entry);
+  await staging.move(entry, path);
+  await directories.flush(shard);
+  await confirm(files, path, digest);
+  if (found === "damaged") files.onRepair(digest);
+}
+
+/** Remembers the file at `path`, whose content is right and durable. */
+async function confirm({ disk, confirmed }: LocalFiles, path: string, digest: string): Promise<void> {
+  const stats = await statOrNull(disk, path);
+  if (stats !== null) confirmed.set(digest, { identity: identityOf(stats), at: performance.now() });
 }
 
 /**
- * Whether the complete content exists; if so, it is durable and its mtime is renewed when this resolves. The data is
- * synced even though this store only ever renames synced files into place: the file may come from a restored copy.
+ * Whether the complete content exists. If so ("kept"), it is durable and its mtime is renewed when this resolves. The
+ * data is synced even though this store only ever renames synced files into place: the file may come from a restored
+ * copy.
  */
-async function keepExisting(files: LocalFiles, path: string, { digest, size }: StagedEntry): Promise<boolean> {
+async function keepExisting(
+  files: LocalFiles,
+  path: string,
+  entry: StagedEntry,
+): Promise<"kept" | "missing" | "damaged"> {
   const { disk, directories, confirmed } = files;
+  const { digest, size } = entry;
   const stats = await statOrNull(disk, path);
-  if (stats === null || stats.size !== size) return false;
-  const confirmedAt = confirmed.get(digest);
-  if (confirmedAt !== undefined && performance.now() - confirmedAt < CONFIRMATION_TTL_MS) return true;
+  if (stats === null) return "missing";
+  if (stats.size !== size) return "damaged";
+  const known = confirmed.get(digest);
+  const isKnown = known?.identity === identityOf(stats);
+  if (!isKnown && !(await hasContent(files, path, entry))) return "damaged";
+  if (isKnown && performance.now() - known.at < CONFIRMATION_TTL_MS) return "kept";
   const fd = await disk.open(path, constants.O_RDONLY);
   try {
     const now = Date.now() / 1000;
@@ -209,11 +242,38 @@ async function keepExisting(files: LocalFiles, path: string, { digest, size }: S
     await disk.close(fd);
   }
   await directories.flush(splitDigest(digest).shard);
-  confirmed.set(digest, performance.now());
-  return true;
+  await confirm(files, path, digest);
+  return "kept";
 }
 
-async function statOrNull(disk: Disk, path: string): Promise<{ size: number; mtimeMs: number } | null> {
+/** Differs after every write to a file, and for every other file under its name. */
+const identityOf = ({ dev, ino, size, mtimeMs, ctimeMs }: Stats): string =>
+  `${dev} ${ino} ${size} ${mtimeMs} ${ctimeMs}`;
+
+/** Whether the file at `path` has the content of an entry. Larger content is hashed by the hasher. */
+async function hasContent({ disk, hasher }: LocalFiles, path: string, { content, digest }: StagedEntry) {
+  const fd = await disk.open(path, constants.O_RDONLY);
+  const hash = Buffer.isBuffer(content) ? null : hasher.begin();
+  try {
+    let block = Buffer.allocUnsafeSlow(Buffer.isBuffer(content) ? content.length + 1 : BLOCK_BYTES);
+    for (let filled = 0; ; ) {
+      const { bytesRead } = await disk.read(fd, block, filled, block.length - filled, null);
+      if (hash === null) {
+        filled += bytesRead;
+        if (bytesRead === 0) return block.subarray(0, filled).equals(content as Buffer);
+      } else if (bytesRead === 0) return (await hash.digest()) === digest;
+      else block = (await hash.update(block, bytesRead)) as typeof block;
+    }
+  } catch (error) {
+    if (errnoOf(error) === "EIO") return false;
+    throw error;
+  } finally {
+    hash?.abandon();
+    await disk.close(fd);
+  }
+}
+
+async function statOrNull(disk: Disk, path: string): Promise<Stats | null> {
   try {
     return await disk.stat(path);
   } catch (error) {

@@ -9,7 +9,7 @@ import { IN_DIRECTORY } from "../store/flows/evidence-location.ts";
 import type { Store } from "../store/index.ts";
 import type { Hasher } from "./hashing.ts";
 import { openLocalStore } from "./local-store.ts";
-import type { EvidenceStore } from "./local-store.ts";
+import type { EvidenceStore, OnRepair } from "./local-store.ts";
 import type { S3Store } from "./s3-store.ts";
 
 /** The options with which remote evidence is reached. */
@@ -44,16 +44,17 @@ export type EvidenceStoreConfig = {
 /**
  * Opens the evidence store at `location`. Sends no request to the storage.
  * @param ids returns names that are unique across restarts
- * @param hasher hashes received content; in this thread by default
+ * @param options `hasher` hashes received content, in this thread by default; `onRepair` is called after damaged
+ *   content was replaced
  * @throws EvidenceLocationError without credentials
  */
 export async function openEvidenceStore(
   { location, paths: { evidence, staging }, access }: EvidenceStoreConfig,
   ids: () => string,
-  hasher?: Hasher,
+  { hasher, onRepair }: { hasher?: Hasher; onRepair?: OnRepair } = {},
 ): Promise<OpenedEvidence> {
   if (location === IN_DIRECTORY)
-    return { store: openLocalStore({ directory: evidence, staging, ids, hasher }), remote: null };
+    return { store: openLocalStore({ directory: evidence, staging, ids, hasher, onRepair }), remote: null };
   const { accessKey, secretKey, caCertificates } = access;
   if (accessKey === null || secretKey === null) {
     throw new EvidenceLocationError(
@@ -79,6 +80,7 @@ export async function openEvidenceStore(
     staging,
     ids,
     hasher,
+    onRepair,
   });
   return { store: remote, remote };
 }

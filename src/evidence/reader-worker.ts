@@ -6,10 +6,14 @@
 // thread pool behind the syncs of the evidence store.
 //
 // A stream of a whole file is checked against its digest before its last chunk is sent: no client ever receives all
-// bytes of a damaged file, even if it knows their number from Content-Length and does not wait for the end.
+// bytes of a damaged file, even if it knows their number from Content-Length and does not wait for the end. Before a
+// range of a small file is sent, the whole file is checked.
 import { createHash } from "node:crypto";
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import type { Stats } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
+import { createLru } from "../domain/lru.ts";
+import { MAX_CHECKED_RANGE_BYTES } from "./byte-range.ts";
 import { evidencePath } from "./layout.ts";
 import type { StreamReport, StreamOrder } from "../workers/byte-streams.ts";
 
@@ -53,6 +57,9 @@ if (port === null) throw new Error("this file runs as a worker thread only");
 const { root } = workerData as ReaderWorkerData;
 const openReads = new Map<number, OpenRead>();
 
+/** Digest -> the identity of the file whose content was compared, see `checkContent`. */
+const compared = createLru<string, string>({ maxEntries: 10_000 });
+
 port.on("message", (message: StreamOrder<ReadRequest>) => {
   try {
     if (message.type === "open") {
@@ -80,7 +87,8 @@ function send(news: StreamReport<ReadFailure>): void {
 function open(id: number, { digest, start, end: lastByte, size: expected }: ReadRequest): OpenRead {
   const fd = openSync(evidencePath(root, digest), "r");
   try {
-    const { size } = fstatSync(fd);
+    const stats = fstatSync(fd);
+    const { size } = stats;
     if (expected !== null && size !== expected) {
       throw new ReadError("damaged", `it has ${size} bytes instead of ${expected}`);
     }
@@ -89,11 +97,29 @@ function open(id: number, { digest, start, end: lastByte, size: expected }: Read
       throw new ReadError("range", `bytes ${start} to ${end - 1} are not within a file of ${size} bytes`);
     }
     const whole = start === 0 && end === size;
+    if (!whole && size <= MAX_CHECKED_RANGE_BYTES) checkContent(fd, digest, stats);
     return { id, digest, fd, hash: whole ? createHash("sha256") : null, position: start, end };
   } catch (error) {
     closeSync(fd);
     throw error;
   }
+}
+
+/** Compares a file with its digest, once while it stays the same. @throws ReadError */
+function checkContent(fd: number, digest: string, { dev, ino, size, mtimeMs, ctimeMs }: Stats): void {
+  const identity = `${dev} ${ino} ${size} ${mtimeMs} ${ctimeMs}`;
+  if (compared.get(digest) === identity) return;
+  const content = createHash("sha256");
+  const block = new Uint8Array(CHUNK_BYTES);
+  for (let at = 0; at < size; ) {
+    const count = readSync(fd, block, 0, block.length, at);
+    if (count === 0) throw new ReadError("damaged", `it ends after ${at} bytes`);
+    content.update(block.subarray(0, count));
+    at += count;
+  }
+  const actual = content.digest("hex");
+  if (actual !== digest) throw new ReadError("damaged", `its content has the digest ${actual}`);
+  compared.set(digest, identity);
 }
 
 function sendChunk(read: OpenRead): void {

@@ -12,33 +12,32 @@
 // digests; both run under the lock of the digest. A process that dies forgets them, but its uncommitted writes died
 // with it. One process owns the storage, as it does the directory.
 //
-// Only the storage can say that an object is missing: every inconclusive response is EvidenceUnavailableError, a 503.
+// Existing content is kept only if the storage states the checksum that it computed, or, where it keeps none for the
+// whole object (older storage; objects that were sent in parts), after it was read back once and compared.
 //
-// A read that breaks off resumes where it stopped; its hash spans the whole content, and the last block is withheld
-// until the hash matches.
-import { createHash } from "node:crypto";
+// Only the storage can say that an object is missing: every inconclusive response is EvidenceUnavailableError, a 503.
 import { createReadStream } from "node:fs";
-import { Readable } from "node:stream";
+import type { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { createLru } from "../domain/lru.ts";
+import type { Lru } from "../domain/lru.ts";
 import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
-import { assertRange } from "./byte-range.ts";
+import { MAX_CHECKED_RANGE_BYTES } from "./byte-range.ts";
 import { disk } from "./disk.ts";
-import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } from "./errors.ts";
+import { DamagedEvidenceError, EvidenceUnavailableError } from "./errors.ts";
 import { inlineHasher } from "./hashing.ts";
 import type { Hasher } from "./hashing.ts";
 import { createIngest, verifyContent } from "./ingest.ts";
-import type { Ingest } from "./ingest.ts";
-import { digestAt, splitDigest } from "./layout.ts";
+import { digestAt } from "./layout.ts";
 import { createDirectoryDurably } from "./local-store.ts";
-import type { EvidenceStore, StoredFile, SweepRules } from "./local-store.ts";
+import type { EvidenceStore, OnRepair, StoredFile, SweepRules } from "./local-store.ts";
 import { openS3Client, PART_BYTES } from "./s3-client.ts";
-import type { S3Client, S3Settings, StoredObject } from "./s3-client.ts";
+import type { S3Settings, StoredObject } from "./s3-client.ts";
+import { keyOf, openObject, statObject } from "./s3-download.ts";
+import type { S3Objects, S3ReadRequest } from "./s3-download.ts";
 import { createStaging } from "./staging.ts";
 import type { StagedEntry, Staging } from "./staging.ts";
-
-/** Bytes `start` to `end`, both inclusive and from 0, the whole object by default; `size` is what the row promises. */
-export type S3ReadRequest = { digest: string; start?: number; end?: number; size?: number };
 
 export type S3Store = EvidenceStore & {
   /**
@@ -75,20 +74,20 @@ const BLOCK_BYTES = 1_048_576;
 /** How long a digest whose content existed is protected from the sweep; see `EvidenceStore.sweep` on times. */
 const CONFIRMATION_TTL_MS = 2 * 3_600_000;
 
-/** Consecutive resumptions of a read that bring no byte. */
-const MAX_RESUMES = 3;
+/** Digests whose object is remembered as compared: about 2 MB. */
+const MAX_COMPARED = 10_000;
 
 /** Objects per listing request: the limit of S3. */
 const LIST_PAGE_SIZE = 1000;
 
-type S3Files = {
-  readonly client: S3Client;
-  /** What all keys begin with: "" or "PREFIX/". */
-  readonly root: string;
+type S3Files = S3Objects & {
   readonly pageSize: number;
   readonly staging: Staging;
   readonly hasher: Hasher;
   readonly uploads: { single: ConcurrencyLimit; parts: ConcurrencyLimit };
+  readonly onRepair: OnRepair;
+  /** Digest -> the signature of the object whose content this process sent or read back. */
+  readonly compared: Lru<string, string>;
   /**
    * Digest -> when a publish last found its content, in monotonic milliseconds, oldest first. Bounded by age and not a
    * cache: evicting an entry early would let a sweep remove an object whose row is about to commit.
@@ -98,7 +97,8 @@ type S3Files = {
 
 /**
  * Opens the store; sends no request yet. `staging` is a local directory, created where it is missing; `ids` returns
- * names that are unique across restarts and valid as file names. `pageSize` is for tests.
+ * names that are unique across restarts and valid as file names. `onRepair` is called after a damaged object was
+ * replaced. `pageSize` is for tests.
  */
 export function openS3Store({
   settings,
@@ -107,6 +107,7 @@ export function openS3Store({
   ids,
   pageSize = LIST_PAGE_SIZE,
   hasher = inlineHasher,
+  onRepair = () => undefined,
 }: {
   settings: S3Settings;
   prefix: string;
@@ -114,6 +115,7 @@ export function openS3Store({
   ids: () => string;
   pageSize?: number;
   hasher?: Hasher | undefined;
+  onRepair?: OnRepair | undefined;
 }): S3Store {
   createDirectoryDurably(stagingDirectory);
   const client = openS3Client(settings);
@@ -121,11 +123,17 @@ export function openS3Store({
   const root = prefix === "" ? "" : `${prefix}/`;
   const { single, parts } = MAX_CONCURRENT_UPLOADS;
   const uploads = { single: createConcurrencyLimit(single), parts: createConcurrencyLimit(parts) };
-  const files: S3Files = { client, root, pageSize, staging, hasher, uploads, confirmed: new Map() };
-  const ingest = createIngest(staging, (entry) => publishObject(files, entry));
-  const open = (request: S3ReadRequest): Promise<Readable> => openObject(files, ingest, request);
+  const compared = createLru<string, string>({ maxEntries: MAX_COMPARED });
+  const files: S3Files = { client, root, pageSize, staging, hasher, uploads, onRepair, compared, confirmed: new Map() };
   const read = async function* (digest: string): AsyncGenerator<Buffer, void, undefined> {
-    yield* (await open({ digest })) as AsyncIterable<Buffer>;
+    yield* (await openObject(files, ingest, { digest })) as AsyncIterable<Buffer>;
+  };
+  const verify = (digest: string) => verifyContent(read(digest));
+  const ingest = createIngest(staging, (entry) => publishObject(files, entry, verify));
+  const open = async (request: S3ReadRequest): Promise<Readable> => {
+    if (isRange(request) && (request.size ?? 0) <= MAX_CHECKED_RANGE_BYTES)
+      await verifySmallObject(files, request.digest, verify);
+    return openObject(files, ingest, request);
   };
   return {
     stage: ingest.stage,
@@ -139,7 +147,7 @@ export function openS3Store({
     },
     async stat(digest) {
       const object = await statObject(files, keyOf(files, digest));
-      return object && { size: object.size, signature: `${object.etag} ${object.size} ${object.modifiedAt}` };
+      return object && { size: object.size, signature: signatureOf(object) };
     },
     async probe() {
       await client.isMissing(`${root}probe`);
@@ -149,7 +157,7 @@ export function openS3Store({
       if (!matches(object, { digest, size })) return false;
       return object?.checksum === digest || (await verifyContent(read(digest))) === "ok";
     },
-    verify: (digest) => verifyContent(read(digest)),
+    verify,
     read,
     open,
     list: () => listFiles(files),
@@ -164,11 +172,6 @@ export function openS3Store({
   };
 }
 
-function keyOf({ root }: S3Files, digest: string): string {
-  const { shard, name } = splitDigest(digest);
-  return `${root}${shard}/${name}`;
-}
-
 /** The digest of an object; null for a foreign key. */
 function digestOfKey({ root }: S3Files, key: string): string | null {
   const [shard = "", name = "", ...rest] = key.slice(root.length).split("/");
@@ -178,22 +181,66 @@ function digestOfKey({ root }: S3Files, key: string): string | null {
 const matches = (object: StoredObject | null, { digest, size }: { digest: string; size: number }): boolean =>
   object !== null && object.size === size && (object.checksum === null || object.checksum === digest);
 
-async function publishObject(files: S3Files, entry: StagedEntry): Promise<void> {
-  const { client, staging, confirmed } = files;
-  const key = keyOf(files, entry.digest);
+/** Differs for a later object under the same name. */
+const signatureOf = ({ etag, size, modifiedAt }: StoredObject): string => `${etag} ${size} ${modifiedAt}`;
+
+type Verify = EvidenceStore["verify"];
+
+async function publishObject(files: S3Files, entry: StagedEntry, verify: Verify): Promise<void> {
+  const { client, staging, confirmed, compared } = files;
+  const { digest } = entry;
+  const key = keyOf(files, digest);
   try {
     // A 404 that does not come from the storage only costs one more upload of existing content.
-    if (matches(await client.head(key), entry)) {
-      confirmed.delete(entry.digest);
-      confirmed.set(entry.digest, performance.now());
+    const existing = await client.head(key);
+    const found = await compareObject(files, { entry, object: existing }, verify);
+    if (found === "ok") {
+      confirmed.delete(digest);
+      confirmed.set(digest, performance.now());
       return;
     }
     await upload(files, entry, key);
-    if (!matches(await client.head(key), entry))
+    const stored = await client.head(key);
+    if (stored === null || !matches(stored, entry))
       throw new EvidenceUnavailableError(`PUT ${key}: it was accepted, but the stored object is another one`);
+    compared.set(digest, signatureOf(stored));
+    if (found === "damaged") files.onRepair(digest);
   } finally {
     await staging.drop(entry);
   }
+}
+
+/**
+ * Whether an object has the content of its digest. One whose checksum the storage does not state is read back, once
+ * while it stays the same: a size alone may come from a proxy, or from a damaged object.
+ * @param object what the storage said about it, null: that there is none
+ */
+async function compareObject(
+  { compared }: S3Files,
+  { entry, object }: { entry: { digest: string; size: number }; object: StoredObject | null },
+  verify: Verify,
+): Promise<"ok" | "missing" | "damaged"> {
+  if (object === null) return "missing";
+  if (!matches(object, entry)) return "damaged";
+  const { digest } = entry;
+  if (object.checksum === digest || compared.get(digest) === signatureOf(object)) return "ok";
+  const found = await verify(digest);
+  if (found === "ok") compared.set(digest, signatureOf(object));
+  return found;
+}
+
+const isRange = ({ start = 0, end, size }: S3ReadRequest): boolean =>
+  start !== 0 || (end !== undefined && end + 1 !== size);
+
+/**
+ * Compares the content of a small object before a range of it is sent. Of a larger one a range is sent unchecked.
+ * @throws DamagedEvidenceError, EvidenceUnavailableError; an object that is missing is left to the read
+ */
+async function verifySmallObject(files: S3Files, digest: string, verify: Verify): Promise<void> {
+  const object = await files.client.head(keyOf(files, digest));
+  if (object === null || object.size > MAX_CHECKED_RANGE_BYTES) return;
+  const found = await compareObject(files, { entry: { digest, size: object.size }, object }, verify);
+  if (found === "damaged") throw new DamagedEvidenceError(digest, "its content differs from its digest");
 }
 
 async function upload({ client, staging, hasher, uploads }: S3Files, entry: StagedEntry, key: string): Promise<void> {
@@ -202,96 +249,6 @@ async function upload({ client, staging, hasher, uploads }: S3Files, entry: Stag
   const file = (): AsyncIterable<Buffer> => readStagedFile(digest, staging.pathOf(entry), hasher);
   if (size <= PART_BYTES) await uploads.single.run(async () => client.put(key, await buffer(file()), digest));
   else await uploads.parts.run(() => client.putParts(key, file(), size));
-}
-
-/** The metadata of an object; null when the storage itself says that there is none. */
-async function statObject({ client }: S3Files, key: string): Promise<StoredObject | null> {
-  const object = await client.head(key);
-  if (object !== null || (await client.isMissing(key))) return object;
-  throw new EvidenceUnavailableError(`HEAD ${key}: 404, but the storage lists it`);
-}
-
-/** A download: `position` is the next byte to deliver, `end` the first byte behind the last one. */
-type Download = {
-  readonly key: string;
-  readonly digest: string;
-  body: Readable;
-  position: number;
-  readonly end: number;
-};
-
-async function openObject(
-  files: S3Files,
-  ingest: Ingest,
-  { digest, start = 0, end, size: expected }: S3ReadRequest,
-): Promise<Readable> {
-  ingest.assertOpen();
-  const key = keyOf(files, digest);
-  assertRange(start, end);
-  const needsSize = expected === undefined && (start !== 0 || end !== undefined);
-  const size = needsSize ? ((await statObject(files, key)) ?? missing(digest)).size : (expected ?? null);
-  const isWhole = start === 0 && (end === undefined || end + 1 === size);
-  const range = isWhole || size === null ? null : { start, end: lastByte(start, end, size) };
-  const first = await fetchObject(files, { key, digest }, range);
-  if (size !== null && first.total !== size) {
-    first.body.destroy();
-    throw new DamagedEvidenceError(digest, `it has ${first.total} bytes instead of ${size}`);
-  }
-  const download: Download = { key, digest, body: first.body, position: start, end: (end ?? first.total - 1) + 1 };
-  const blocks = readBlocks(files, ingest, download);
-  const stream = Readable.from(isWhole ? checkContent(digest, blocks) : blocks, {
-    objectMode: false,
-    highWaterMark: 1,
-  });
-  // Also for a stream that was never read.
-  stream.once("close", () => void download.body.destroy());
-  return stream;
-}
-
-function lastByte(start: number, end: number | undefined, size: number): number {
-  const last = end ?? size - 1;
-  if (start > last || last >= size)
-    throw new RangeError(`bytes ${start} to ${last} are not within a file of ${size} bytes`);
-  return last;
-}
-
-/** @throws MissingEvidenceError; DamagedEvidenceError where the object ends before the range */
-async function fetchObject(
-  { client }: S3Files,
-  { key, digest }: { key: string; digest: string },
-  range: { start: number; end: number } | null,
-): Promise<{ body: Readable; total: number }> {
-  const response = (await client.get(key, range)) ?? missing(digest);
-  if (response === "too short")
-    throw new DamagedEvidenceError(digest, `it has less than ${(range?.start ?? 0) + 1} bytes`);
-  return response;
-}
-
-/** The bytes of an opened object; resumes where a connection broke off. */
-async function* readBlocks(
-  files: S3Files,
-  ingest: Ingest,
-  download: Download,
-): AsyncGenerator<Buffer, void, undefined> {
-  const { key, end } = download;
-  for (let resumes = 0; ; ) {
-    try {
-      for await (const block of download.body as AsyncIterable<Buffer>) {
-        download.position += block.length;
-        if (download.position > end)
-          throw new EvidenceUnavailableError(`GET ${key}: the response has more than ${end} bytes`);
-        resumes = 0;
-        yield block;
-      }
-      if (download.position === end) return;
-      throw new EvidenceUnavailableError(`GET ${key}: it ended after ${download.position} of ${end} bytes`);
-    } catch (error) {
-      resumes += 1;
-      if (ingest.isClosed() || resumes > MAX_RESUMES || download.position >= end) throw toReadError(download, error);
-      download.body.destroy();
-      download.body = (await fetchObject(files, download, { start: download.position, end: end - 1 })).body;
-    }
-  }
 }
 
 async function* listFiles(files: S3Files): AsyncGenerator<StoredFile> {
@@ -331,15 +288,6 @@ function expireConfirmations({ confirmed }: S3Files): void {
   }
 }
 
-function missing(digest: string): never {
-  throw new MissingEvidenceError(digest);
-}
-
-function toReadError({ key }: Download, error: unknown): Error {
-  if (error instanceof EvidenceUnavailableError || error instanceof MissingEvidenceError) return error;
-  return new EvidenceUnavailableError(`GET ${key}: ${error instanceof Error ? error.message : String(error)}`);
-}
-
 /**
  * The blocks of a received file, hashed by `hasher`. The last block is withheld until the hash of the whole matches.
  * @throws DamagedEvidenceError
@@ -360,21 +308,4 @@ async function* readStagedFile(digest: string, path: string, hasher: Hasher): As
   } finally {
     hash.abandon();
   }
-}
-
-/**
- * Passes the blocks of whole content on. The last block is withheld until the hash of the whole matches.
- * @throws DamagedEvidenceError
- */
-async function* checkContent(digest: string, content: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
-  const hash = createHash("sha256");
-  let held: Buffer | null = null;
-  for await (const block of content) {
-    if (held) yield held;
-    hash.update(block);
-    held = block;
-  }
-  const actual = hash.digest("hex");
-  if (actual !== digest) throw new DamagedEvidenceError(digest, `its content has the digest ${actual}`);
-  if (held) yield held;
 }

@@ -61,6 +61,8 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   runner: JobRunner;
   sources: SchemaSources;
   evidence: EvidenceStage & EvidenceReader;
+  /** Reports that damaged evidence was replaced by an upload. */
+  onRepair(digest: string): void;
   customTypes: AttestationTypes;
   largeJson: LargeJsonReader;
   documents: DocumentReader;
@@ -253,6 +255,7 @@ function transactionHooks({
   db,
   store,
   writer,
+  onRepair,
 }: AppDependencies): Pick<
   ServerContext<OperationContext>,
   "read" | "write" | "insertEvidence" | "audit" | "afterCommit"
@@ -260,7 +263,9 @@ function transactionHooks({
   return {
     read: readTransaction(db),
     write: (work, options) => writer.run(work, options),
-    insertEvidence: ({ digest, content }) => store.smallEvidence.insert(digest, content),
+    insertEvidence({ digest, content }) {
+      if (store.smallEvidence.insert(digest, content)) onRepair(digest);
+    },
     audit: (context) => store.auditLog.append(context.auditEntry()),
     async afterCommit({ afterCommitTasks }) {
       for (const work of afterCommitTasks) await work();

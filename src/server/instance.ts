@@ -210,7 +210,8 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
   const { config, logger } = options;
   const { db, store } = storage;
   const { writer, recorder, runner, diskGuard, clock, metrics } = writePath;
-  const { evidenceStore, reader, customTypes, largeJson, documents, policyPreviews, packages, answerReader } = workers;
+  const { evidenceStore, onRepair, reader, customTypes, largeJson, documents, policyPreviews, packages, answerReader } =
+    workers;
   return {
     db,
     store,
@@ -233,6 +234,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
     basePath: config.basePath,
     sources: systemSources,
     targetProblem: (target) => findTargetProblem(target, config.webhookAllow ?? []),
+    onRepair,
     evidence: { ...evidenceStore, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     largeJson,

@@ -25,6 +25,8 @@ export type Metrics = {
   malformedRequest(status: number): void;
   /** The writer finished a batch of so many writes. */
   batchEnded(batch: { writes: number; milliseconds: number; committed: boolean }): void;
+  /** Damaged evidence was replaced by an upload of the same file. */
+  evidenceRepaired(): void;
   /** All metrics in Prometheus's text format. */
   collect(): Promise<string>;
   readonly contentType: string;
@@ -80,7 +82,7 @@ export function createMetrics(sources: MetricSources): Metrics {
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: EVENT_LOOP_SAMPLE_MS });
   for (const name of MISNAMED_DEFAULTS) registry.removeSingleMetric(name);
   const { setInFlight, ...requests } = requestMetrics(registry);
-  const { batchEnded } = writeMetrics(registry);
+  const { batchEnded, evidenceRepaired } = writeMetrics(registry);
   const readings = [databaseReadings, queueReadings, workerReadings, memoryReadings, optionalReadings].map((define) =>
     define(registry, sources),
   );
@@ -94,6 +96,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     contentType: registry.contentType,
     ...requests,
     batchEnded,
+    evidenceRepaired,
     async collect() {
       setInFlight();
       for (const read of readings) readSafely(read);
@@ -185,7 +188,7 @@ function requestMetrics(registry: Registry) {
   };
 }
 
-function writeMetrics(registry: Registry): Pick<Metrics, "batchEnded"> {
+function writeMetrics(registry: Registry): Pick<Metrics, "batchEnded" | "evidenceRepaired"> {
   const registers = [registry];
   const batchSize = new Histogram({
     name: "assay_commit_batch_size",
@@ -204,7 +207,13 @@ function writeMetrics(registry: Registry): Pick<Metrics, "batchEnded"> {
     help: "Batches of writes that could not be committed; their clients got an error",
     registers,
   });
+  const repairs = new Counter({
+    name: "assay_evidence_repairs_total",
+    help: "Damaged evidence that was replaced by an upload of the same file",
+    registers,
+  });
   return {
+    evidenceRepaired: () => repairs.inc(),
     batchEnded({ writes, milliseconds, committed }) {
       if (!committed) return failures.inc();
       batchSize.observe(writes);

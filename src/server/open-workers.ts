@@ -14,6 +14,7 @@ import { AppError, unavailable } from "../errors.ts";
 import type { AnswerReader } from "../http/answers/answer-reader.ts";
 import { EvidenceUnavailableError } from "../evidence/errors.ts";
 import { openEvidenceStore } from "../evidence/location.ts";
+import type { EvidenceStore } from "../evidence/local-store.ts";
 import { createEvidenceReader } from "../evidence/reader.ts";
 import { createCombinedReader } from "../evidence/small-evidence.ts";
 import type { S3Store } from "../evidence/s3-store.ts";
@@ -206,15 +207,14 @@ export const openWorkers = (
 ) =>
   openStage(logger, async (onClose) => {
     const { store, evidence, staging, home } = storage;
-    const { runner, sender, diskGuard } = writePath;
+    const { runner, sender, diskGuard, metrics } = writePath;
     const hashing = openHashing();
     onClose(() => hashing.close());
-    const { store: evidenceStore, remote } = await openEvidenceStore(home, newPublicId, hashing);
+    const onRepair = reportRepair(logger, metrics);
+    const { store: evidenceStore, remote } = await openEvidenceStore(home, newPublicId, { hasher: hashing, onRepair });
     onClose(() => evidenceStore.close());
     if (remote) void probeRemoteEvidence(remote, logger);
-    const leftovers = await evidenceStore.sweepStaging();
-    if (leftovers > 0)
-      logger.info({ files: leftovers }, "removed files that an earlier process left in the staging directory");
+    await sweepStaging(evidenceStore, logger);
 
     const files = remote ?? createEvidenceReader({ root: evidence, start: startEvidenceWorker });
     if (files !== remote) onClose(() => files.close());
@@ -248,6 +248,7 @@ export const openWorkers = (
     });
     return {
       evidenceStore,
+      onRepair,
       reader,
       customTypes,
       largeJson,
@@ -269,6 +270,20 @@ async function completeWrites(
     logger.warn({ err: error }, "the last uses of keys and sessions in the latest minute could not be saved");
   });
 }
+
+async function sweepStaging(evidence: EvidenceStore, logger: Logger): Promise<void> {
+  const leftovers = await evidence.sweepStaging();
+  if (leftovers > 0)
+    logger.info({ files: leftovers }, "removed files that an earlier process left in the staging directory");
+}
+
+/** Returns a function that tells the operator that damaged evidence was replaced by an upload. */
+const reportRepair =
+  (logger: Logger, metrics: Metrics | null) =>
+  (digest: string): void => {
+    logger.warn({ digest }, "stored evidence was damaged, and was replaced by the same file of an upload");
+    metrics?.evidenceRepaired();
+  };
 
 type FileReaders = { policyPreviews: PolicyPreviewer; packages: PackageMaker; answerReader: AnswerReader };
 

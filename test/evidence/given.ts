@@ -35,8 +35,12 @@ let lastId = 0;
 export function givenLocalStore({ root = givenRoot(), disk = realDisk }: { root?: string; disk?: Disk } = {}) {
   const directory = join(root, "evidence");
   const staging = join(root, "staging");
-  const store = openLocalStore({ directory, staging, ids: () => `upload-${++lastId}`, disk });
+  const repaired: string[] = [];
+  const onRepair = (digest: string): void => void repaired.push(digest);
+  const store = openLocalStore({ directory, staging, ids: () => `upload-${++lastId}`, disk, onRepair });
   return {
+    /** The digests of damaged files that were replaced. */
+    repaired,
     root,
     directory,
     staging,

@@ -1,4 +1,14 @@
-import { constants, statSync, unlinkSync, utimesSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  openSync,
+  readFileSync,
+  statSync,
+  unlinkSync,
+  utimesSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -56,6 +66,7 @@ publishing("content is durable before its name, and the name before publish reso
     `close staging/${small.token}`,
     `rename staging/${small.token} -> ${target}`,
     `fsync ${shard}`,
+    `stat ${target}`,
   ]);
 
   const large = await store.stage(chunks(contentOf(LARGE), 50_000), { limit: LARGE });
@@ -168,13 +179,17 @@ publishing(
     await put(content);
     const target = `evidence/${digest.slice(0, 2)}/${digest.slice(2)}`;
     const onTarget = calls.splice(0).filter((call) => call.includes(target) || call.startsWith("fsync evidence/"));
+    assert.equal(
+      [...new Set(onTarget.splice(0, onTarget.indexOf(`close ${target}`) + 1))],
+      [`stat ${target}`, `open ${target}`, `read ${target}`, `close ${target}`],
+    );
     assert.equal(onTarget, [
-      `stat ${target}`,
       `open ${target}`,
       `futimes ${target}`,
       `fdatasync ${target}`,
       `close ${target}`,
       `fsync evidence/${digest.slice(0, 2)}`,
+      `stat ${target}`,
     ]);
     assert.is(statSync(pathOf(digest)).ino, ino);
     assert.ok(statSync(pathOf(digest)).mtimeMs > 1_000_000);
@@ -188,6 +203,41 @@ publishing(
     await store.close();
   },
 );
+
+publishing("a file that changes in place while the process runs is compared again, and replaced", async () => {
+  const { store, put, pathOf, repaired } = givenLocalStore();
+  for (const size of [5000, LARGE]) {
+    const content = contentOf(size);
+    const digest = await put(content);
+    await put(content);
+    assert.equal(repaired.splice(0), []);
+    chmodSync(pathOf(digest), 0o600);
+    const fd = openSync(pathOf(digest), "r+");
+    writeSync(fd, "oops", 100);
+    closeSync(fd);
+    assert.is(await store.verify(digest), "damaged");
+    await put(content);
+    assert.equal(repaired.splice(0), [digest]);
+    assert.ok(readFileSync(pathOf(digest)).equals(content));
+  }
+  await store.close();
+});
+
+publishing("a file that cannot be read is replaced", async () => {
+  const root = givenRoot();
+  const before = givenLocalStore({ root });
+  const digest = await before.put(contentOf(5000));
+  await before.store.close();
+  const disk = interceptedDisk(root, (call) => {
+    if (call.startsWith("read evidence/")) throw Object.assign(new Error("input/output error"), { code: "EIO" });
+  });
+  const { ino } = statSync(before.pathOf(digest));
+  const { store, put, pathOf, repaired } = givenLocalStore({ root, disk });
+  await put(contentOf(5000));
+  assert.equal(repaired, [digest]);
+  assert.is.not(statSync(pathOf(digest)).ino, ino);
+  await store.close();
+});
 
 publishing("one failure among several leaves the others complete", async () => {
   const root = givenRoot();

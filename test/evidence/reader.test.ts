@@ -162,7 +162,34 @@ test("verifies a range that covers the whole file", async () => {
   const { reader, store } = shared;
   const digest = store(contentOf(1000), digestOf(Buffer.from("something else")));
   assert.instance((await failure(await reader.open({ digest, start: 0, end: 999 }))).error, DamagedEvidenceError);
-  assert.is((await buffer(await reader.open({ digest, start: 0, end: 998 }))).length, 999);
+});
+
+test("refuses every range of a small damaged file before its first byte", async () => {
+  const { reader, store, root } = shared;
+  const content = contentOf(100_000, 5);
+  const digest = store(content);
+  assert.equal(await buffer(await reader.open({ digest, start: 10, end: 19 })), content.subarray(10, 20));
+  // Another file under the name, and one that was changed in place.
+  for (const change of [
+    () => store(contentOf(100_000, 6), digest),
+    () => writeFileSync(evidencePath(root, digest), contentOf(100_000, 7)),
+  ]) {
+    change();
+    for (const range of [{ start: 0, end: 998 }, { start: 99_999 }]) {
+      const error = await rejection(reader.open({ digest, ...range }));
+      assert.instance(error, DamagedEvidenceError);
+      assert.match(error.message, "its content has the digest");
+    }
+  }
+  store(content, digest);
+  assert.equal(await buffer(await reader.open({ digest, start: 99_990 })), content.subarray(99_990));
+});
+
+test("sends ranges of a large file unchecked", async () => {
+  const { reader, store } = shared;
+  const content = contentOf(4 * 1024 * 1024 + 1, 8);
+  const digest = store(content, digestOf(Buffer.from("another large file")));
+  assert.equal(await buffer(await reader.open({ digest, start: 5, end: 14 })), content.subarray(5, 15));
 });
 
 test("fails when a file shrinks while it is read", async () => {
@@ -181,8 +208,8 @@ test("passes on the code of system errors", async () => {
   const { reader, root } = shared;
   const digest = digestOf(Buffer.from("a directory"));
   mkdirSync(evidencePath(root, digest), { recursive: true });
-  const error = await failure(await reader.open({ digest, start: 0, end: 5 }));
-  assert.is((error.error as NodeJS.ErrnoException).code, "EISDIR");
+  const error = await rejection(reader.open({ digest, start: 0, end: 5 }));
+  assert.is(error.code, "EISDIR");
 });
 
 test("a client that disconnects ends the read and closes the descriptor", async () => {

@@ -143,7 +143,9 @@ export function givenS3Store({
     caCertificates: null,
     ...changes,
   };
+  const repaired: string[] = [];
   const store = openS3Store({
+    onRepair: (digest) => void repaired.push(digest),
     settings,
     prefix,
     staging,
@@ -151,6 +153,8 @@ export function givenS3Store({
     ...(pageSize === undefined ? {} : { pageSize }),
   });
   return {
+    /** The digests of damaged objects that were replaced. */
+    repaired,
     store,
     prefix,
     staging,

@@ -217,6 +217,82 @@ test("an upload that the storage accepted and then lost or truncated is not publ
   await store.close();
 });
 
+test("existing content without a checksum is read back once, and kept", async () => {
+  const first = givenS3Store({ storage });
+  const content = contentOf(5000);
+  const digest = await first.put(content);
+  await first.store.close();
+  const { put, store, keyOf } = givenS3Store({ storage, prefix: first.prefix });
+  storage.requests();
+  await put(content);
+  await put(content);
+  assert.equal(
+    storage.requests(),
+    ["HEAD", "GET", "HEAD"].map((method) => `${method} /${keyOf(digest)}`),
+  );
+  await store.close();
+});
+
+test("a response of the right size alone is not believed: what is not there is uploaded", async () => {
+  const { put, store, keyOf, repaired } = givenS3Store({ storage });
+  const content = contentOf(5000);
+  const digest = digestOf(content);
+  const end = storage.inject(
+    firstRequests("HEAD", 1, (incoming, outgoing) => {
+      incoming.resume();
+      outgoing.writeHead(200, { "content-length": "5000", etag: '"of-a-proxy"' });
+      outgoing.end();
+    }),
+  );
+  await put(content);
+  end();
+  assert.ok(readFileSync(storage.fileOf(keyOf(digest))).equals(content));
+  assert.is(await store.verify(digest), "ok");
+  assert.equal(repaired, []);
+  await store.close();
+});
+
+test("content whose storage does not answer when it is read back is not published", async () => {
+  const first = givenS3Store({ storage });
+  const content = contentOf(5000);
+  await first.put(content);
+  await first.store.close();
+  const { put, store } = givenS3Store({ storage, prefix: first.prefix });
+  const end = storage.inject((incoming, outgoing, pass) => {
+    if (incoming.method === "GET") reset(incoming, outgoing, pass);
+    else pass();
+  });
+  await isUnavailable(put(content));
+  end();
+  await store.close();
+});
+
+test("refuses every range of a small damaged object, and sends those of a large one unchecked", async () => {
+  const { put, store, keyOf } = givenS3Store({ storage });
+  const content = contentOf(5000);
+  const digest = await put(content);
+  const reopened = givenS3Store({ storage, prefix: keyOf("").split("/")[0] ?? "" }).store;
+  const damaged = Buffer.from(content);
+  damaged.write("oops", 4000);
+  writeFileSync(storage.fileOf(keyOf(digest)), damaged);
+  for (const range of [{ start: 0, end: 9 }, { start: 4990 }, { start: 5, end: 4999, size: 5000 }])
+    assert.instance(await rejection(reopened.open({ digest, ...range })), DamagedEvidenceError);
+  writeFileSync(storage.fileOf(keyOf(digest)), content);
+  storage.requests();
+  for (let count = 0; count < 2; count += 1)
+    assert.equal(await buffer(await reopened.open({ digest, start: 5, end: 9 })), content.subarray(5, 10));
+  assert.equal(storage.requests().filter((line) => line.startsWith("GET")).length, 3, "it is compared once");
+  await reopened.close();
+  const large = contentOf(4 * 1_048_576 + 1, 3);
+  const largeDigest = await put(large);
+  const changed = Buffer.from(large);
+  changed.write("oops", 10);
+  writeFileSync(storage.fileOf(keyOf(largeDigest)), changed);
+  const sent = await buffer(await store.open({ digest: largeDigest, start: 10, end: 13, size: large.length }));
+  assert.is(sent.toString(), "oops");
+  await store.close();
+});
+
 test("trusts a checksum of the storage over the size", async () => {
   const { put, store, prefix } = givenS3Store({ storage });
   const digest = await put(contentOf(100));

@@ -13,6 +13,12 @@ export function smallEvidenceStore(db: Db) {
   const insert = db.prepare<[string, Buffer]>(
     "INSERT INTO small_evidence (digest, content) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING",
   );
+  // Without recursive triggers, REPLACE removes the damaged row without the triggers that guard it; the one that counts
+  // the new row counts it again.
+  const replace = db.prepare<[string, Buffer]>("INSERT OR REPLACE INTO small_evidence (digest, content) VALUES (?, ?)");
+  const uncount = db.prepare<[number]>(
+    "UPDATE evidence_totals SET in_database = in_database - 1, bytes_in_database = bytes_in_database - ?",
+  );
   const find = db.prepare<[string], Buffer>("SELECT content FROM small_evidence WHERE digest = ?").pluck();
   const size = db.prepare<[string], number>("SELECT length(content) FROM small_evidence WHERE digest = ?").pluck();
   const page = db.prepare<[string, number], SmallFile>(
@@ -20,11 +26,17 @@ export function smallEvidenceStore(db: Db) {
   );
   return {
     /**
-     * Keeps content of at most 65,536 bytes, unless its digest is there. Runs in the transaction that records the
-     * attestation.
+     * Keeps content of at most 65,536 bytes. If its digest is there with other content, which only damage of the
+     * database explains, that is replaced. Runs in the transaction that records the attestation.
      * @param digest SHA-256 of `content`, in hex
+     * @returns whether damaged content was replaced
      */
-    insert: (digest: string, content: Buffer): void => void insert.run(digest, content),
+    insert(digest: string, content: Buffer): boolean {
+      if (insert.run(digest, content).changes > 0 || find.get(digest)?.equals(content)) return false;
+      replace.run(digest, content);
+      uncount.run(content.length);
+      return true;
+    },
     /** The content with this digest; null where the database does not hold it. The caller compares its digest. */
     find: (digest: string): Buffer | null => find.get(digest) ?? null,
     /** The size in bytes of the content with this digest; null where the database does not hold it. */

@@ -3,7 +3,7 @@
  * the database, and with all of them on the disk.
  */
 import { createHash } from "node:crypto";
-import { readdirSync } from "node:fs";
+import { chmodSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -366,6 +366,36 @@ for (const [place, smallEvidence] of [
         evidence_archive_fingerprint: sha256(content),
       },
     );
+  });
+
+  test("damaged evidence is replaced by the next upload of the file; until then no range of it is sent", async () => {
+    const at = await givenPlace();
+    const content = bytes(40_000);
+    const id = await attest(at, file(content));
+    assert.is((await download(at, id, { Range: "bytes=0-9" })).status, 206);
+    const digest = sha256(content);
+    const damaged = Buffer.from(content);
+    damaged.write("oops", 30_000);
+    if (smallEvidence > 0) {
+      server.db.exec("DROP TRIGGER small_evidence_is_final");
+      server.db.prepare("UPDATE small_evidence SET content = ? WHERE digest = ?").run(damaged, digest);
+    } else {
+      const path = join(server.directory, "evidence", digest.slice(0, 2), digest.slice(2));
+      chmodSync(path, 0o600);
+      writeFileSync(path, damaged);
+    }
+    for (const range of ["bytes=0-9", "bytes=30000-30003", "bytes=-5"]) {
+      const refused = await server.call("GET", evidencePath(at, id), { key: at.key, headers: { Range: range } });
+      assert.is(refused.status, 500, range);
+      assert.match(refused.body.message, /^Internal server error/);
+      assert.match(server.lines.join("\n"), `evidence ${digest} is damaged`);
+    }
+    const again = await attest(at, file(content));
+    assert.equal(server.repairs.splice(0), [digest]);
+    for (const one of [id, again]) assert.ok((await download(at, one)).content.equals(content));
+    assert.equal((await download(at, id, { Range: "bytes=30000-30003" })).content, content.subarray(30_000, 30_004));
+    await attest(at, file(content));
+    assert.equal(server.repairs, []);
   });
 
   test.run();

@@ -32,6 +32,23 @@ test("content is kept once for each digest", () => {
   assert.is(db.prepare("SELECT count(*) FROM small_evidence").pluck().get(), 1);
 });
 
+test("damaged content is replaced by the same file, told, and counted as before", () => {
+  const { db, evidence } = named(2);
+  const totals = () => db.prepare("SELECT * FROM evidence_totals").get();
+  const before = totals();
+  for (const damage of ["x'6f6f707321'", "x'00'"]) {
+    db.exec("DROP TRIGGER small_evidence_is_final");
+    db.exec(`UPDATE small_evidence SET content = ${damage}`);
+    db.exec(
+      "CREATE TRIGGER small_evidence_is_final BEFORE UPDATE ON small_evidence BEGIN SELECT raise(ABORT, 'final'); END",
+    );
+    assert.is(evidence.insert(DIGEST, CONTENT), true);
+    assert.equal(evidence.find(DIGEST), CONTENT);
+    assert.equal(totals(), before);
+    assert.is(evidence.insert(DIGEST, CONTENT), false);
+  }
+});
+
 test("content of 65,536 bytes is kept, and one byte more is refused", () => {
   const { evidence } = named(0);
   evidence.insert("a".repeat(64), Buffer.alloc(65_536));
