@@ -6,19 +6,16 @@ import type { OperationContext } from "./context.ts";
 
 /**
  * Parses nested JSON. `field` names it in errors about the value as a whole, `what` is the subject of a 413's message.
- * With `asText`, a large object or list is returned as JsonText.
+ * @returns `value`, whose numbers are rounded, unless `asText` asks for a large object or list as JsonText; and the
+ * same as it was sent
  * @throws AppError as readJson and LargeJsonReader do
  */
 export async function readNestedJson(
   { largeJson }: Pick<OperationContext, "largeJson">,
   content: string | Buffer,
   { field, what, bounds, asText }: { field: string; what: string; bounds: ScanBounds; asText: boolean },
-): Promise<unknown> {
+): Promise<{ value: unknown; asSent: unknown }> {
   const bytes = Buffer.from(content as string);
-  const shape: JsonShape = { root: field, what, bounds, schema: null, acceptsNull: true };
-  const { value } =
-    bytes.length > LARGE_JSON_BYTES
-      ? await largeJson.read(bytes, shape, asText ? "whole" : [])
-      : readJson(bytes, shape);
-  return value;
+  const shape: JsonShape = { root: field, what, bounds, schema: null, acceptsNull: true, keeps: "whole" };
+  return bytes.length > LARGE_JSON_BYTES ? largeJson.read(bytes, shape, asText ? "whole" : []) : readJson(bytes, shape);
 }

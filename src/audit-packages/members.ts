@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { hasMembers, readStoredJson } from "../domain/stored-json.ts";
+import { indentJson } from "../json/text.ts";
 import { openSpool } from "./spool.ts";
 import type { Spool } from "./spool.ts";
 
@@ -69,7 +70,7 @@ export function createMembers(pathFor: (name: string) => string): Members {
 
   return {
     text: add,
-    json: (name, value) => add(name, [JSON.stringify(value, null, 2), "\n"]),
+    json: (name, value) => add(name, [indentJson(value), "\n"]),
     list: (name, items) => add(name, withNewline(stringifyList(items))),
     bytes: (name, bytes) => add(name, [bytes]),
     evidence: ({ name, digest, size, mtime }) => register({ name, size, sha256: digest, mtime, offset: null }),
@@ -106,7 +107,7 @@ export function* stringifyList(items: Iterable<unknown>): Generator<string> {
   let separator = "[\n";
   for (const item of items) {
     yield separator;
-    yield indent(JSON.stringify(item, null, 2));
+    yield indent(indentJson(item));
     separator = ",\n";
   }
   yield separator === "[\n" ? "[]" : "\n]";
@@ -114,7 +115,7 @@ export function* stringifyList(items: Iterable<unknown>): Generator<string> {
 
 /** The pieces of an indented JSON object whose last property `name` is a list. */
 export function* stringifyWithList(value: object, name: string, items: Iterable<unknown>): Generator<string> {
-  yield `${JSON.stringify(value, null, 2).slice(0, -"\n}".length)},\n  ${JSON.stringify(name)}: `;
+  yield `${indentJson(value).slice(0, -"\n}".length)},\n  ${JSON.stringify(name)}: `;
   yield* stringifyList(items);
   yield "\n}\n";
 }

@@ -2,7 +2,7 @@
 import { shownCommit } from "../domain/commit.ts";
 import { presentAttestations } from "../contract/present-attestation.ts";
 import { presentArtifacts } from "../contract/present-artifact.ts";
-import { unlimitedAllowance } from "../contract/large-json.ts";
+import { readNullableReported, unlimitedAllowance } from "../contract/large-json.ts";
 import { presentCommits } from "../contract/shapes.ts";
 import { hasMembers, isListOf, isText, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
@@ -28,8 +28,8 @@ const isAnyJson = (_value: unknown): _value is unknown => true;
 const isFacts = hasMembers<Facts>("flows");
 const isVerdictList = isListOf(hasMembers<StoredVerdict>("policy", "version_id", "version", "status", "rules"));
 
-/** A JSON column that is passed on without being interpreted; null where it is damaged. */
-const readAnyJson = (json: string | null): unknown => readStoredJsonOrNull(json, isAnyJson);
+/** A JSON column that is passed on as it was sent; null where it is damaged. */
+const readAnyJson = (json: string | null): unknown => orNull(() => readNullableReported(json, isAnyJson));
 /** A column with a list of texts; null where it is damaged. */
 export const readTexts = (json: string | null): string[] | null => readStoredJsonOrNull(json, isListOf(isText));
 

@@ -1,6 +1,8 @@
 /** An attestation as the readable report shows it: who reported what, and the facts of its kind in a few lines. */
+import { readReportedMembers } from "../contract/large-json.ts";
 import { truncate } from "../domain/text/excerpt.ts";
 import { isObject, readStoredJsonOrNull } from "../domain/stored-json.ts";
+import { stringifyJson } from "../json/text.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
 import type { EvidenceState } from "./evidence.ts";
 import { readTexts } from "./records.ts";
@@ -61,7 +63,7 @@ type Payload = {
 const isPayload = (value: unknown): value is Payload => isObject(value);
 
 /** The facts of an attestation in a few lines; attestations.json has all of them. */
-function describeFacts(payload: Payload, { control, control_version }: PlacedAttestationRow): string[] {
+function describeFacts(payload: Payload, { control, control_version, payload_json }: PlacedAttestationRow): string[] {
   // A damaged payload may have any shape.
   try {
     if (Array.isArray(payload.junit_results)) return payload.junit_results.map(describeSuite);
@@ -72,8 +74,8 @@ function describeFacts(payload: Payload, { control, control_version }: PlacedAtt
     if (payload.sonar_results) return [`Quality gate: ${payload.sonar_results.qualityGate?.status ?? "none"}`];
     if (control !== null)
       return [`Control ${control}${control_version === null ? "" : `, version ${control_version}`}`];
-    const data = payload.attestation_data;
-    return data === undefined ? [] : [`Data: ${JSON.stringify(data)}`];
+    if (payload.attestation_data === undefined) return [];
+    return [`Data: ${stringifyJson(readReportedMembers(payload_json)["attestation_data"])}`];
   } catch {
     return ["The facts of this record cannot be read"];
   }

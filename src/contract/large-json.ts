@@ -4,9 +4,10 @@
  * response should hold: such a field is replaced by a mark with the reason and the size, so that no record makes a list
  * unreadable or exhausts the server's memory.
  */
-import { readStoredJson } from "../domain/stored-json.ts";
+import { isObject, readStoredJson } from "../domain/stored-json.ts";
+import type { Guard } from "../domain/stored-json.ts";
 import { LargeAnswerError } from "../http/answers/large-answers.ts";
-import { JsonText } from "../json/text.ts";
+import { JsonText, isPlainJson, parseExact, toMembers } from "../json/text.ts";
 import { MAX_INLINE_JSON_BYTES, stubBytes } from "../store/db/large-json.ts";
 import type { LargeJsonTable } from "../store/db/large-json.ts";
 import { MAX_RESULTS_BYTES } from "./shapes.ts";
@@ -171,12 +172,28 @@ function findRefusal(bytes: number, { maxFieldBytes, largeBytes }: Allowance): s
 const isAnyJson = (value: unknown): value is unknown => value !== undefined;
 
 /**
+ * A value that was reported, as it was sent (json/text.ts).
+ * @throws StoredJsonError as readStoredJson
+ */
+export function readReported<T>(text: string, isShape: Guard<T>): T {
+  const value = readStoredJson(text, isShape);
+  return isPlainJson(text) ? value : (parseExact(text) as T);
+}
+
+/** As readReported, for a nullable column. */
+export const readNullableReported = <T>(text: string | null, isShape: Guard<T>): T | null =>
+  text === null ? null : readReported(text, isShape);
+
+/** As readReported, for an object that stays one, whatever the order of its own keys. */
+export const readReportedMembers = (text: string): Record<string, unknown> => toMembers(readReported(text, isObject));
+
+/**
  * A free-form value for a response; null for null. Text that `withLargeJson` verified to be JSON is passed on as
  * stored, everything else is parsed.
  * @throws StoredJsonError for a text that is not JSON
  */
 export function readFreeForm(stored: string | JsonText | null): unknown {
-  return stored === null || stored instanceof JsonText ? stored : readStoredJson(stored, isAnyJson);
+  return stored === null || stored instanceof JsonText ? stored : readReported(stored, isAnyJson);
 }
 
 /** As readFreeForm, for a column whose query verified that long texts are JSON. */

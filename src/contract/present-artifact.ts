@@ -22,7 +22,7 @@ import { readSelector } from "../store/flows/artifact-selector.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type { ArtifactLocations } from "../store/environments/artifact-locations.ts";
 import { presentAttestation } from "./present-attestation.ts";
-import { readFreeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
+import { listAllowance, readFreeForm, readNullableReported, singleAllowance, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { GitCommitInfo, RepoInfoResponse, presentCommit, presentRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
@@ -159,8 +159,8 @@ function presentShared(context: PresenterContext, listed: PlacedArtifactRow, all
     created_at: formatEpoch(row.created_at),
     last_modified_at: formatEpoch(row.last_modified_at),
     user_data: readFreeForm(row.user_data_json),
-    external_urls: readNullableStoredJson(row.external_urls_json, isUrlRecord),
-    annotations: readNullableStoredJson(row.annotations_json, isObject),
+    external_urls: readNullableReported(row.external_urls_json, isUrlRecord),
+    annotations: readNullableReported(row.annotations_json, isObject),
     state: row.state,
     deployments: [],
     evidence: presentEvidence(context, row, allowance),

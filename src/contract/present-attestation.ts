@@ -2,18 +2,20 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { Nullable, named } from "../http/schema.ts";
-import { readFreeForm, listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
-import type { Allowance } from "./large-json.ts";
 import {
-  isListOf,
-  isObject,
-  isRecordOf,
-  isText,
-  readNullableStoredJson,
-  readStoredJson,
-} from "../domain/stored-json.ts";
+  listAllowance,
+  readFreeForm,
+  readNullableReported,
+  readReported,
+  readReportedMembers,
+  singleAllowance,
+  withLargeJson,
+} from "./large-json.ts";
+import type { Allowance } from "./large-json.ts";
+import { isListOf, isObject, isRecordOf, isText, readNullableStoredJson } from "../domain/stored-json.ts";
 import { GitCommitInfo, presentCommit } from "./shapes.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
+import { toMembers } from "../json/text.ts";
 import { presentOneByOne } from "./placeholders.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 
@@ -86,7 +88,7 @@ export function presentAttestation(
   const address = { flow: row.flow_name, trail: row.trail_name, id: row.public_id };
   const commit = presentCommit(row.git_commit_info_json);
   return {
-    ...presentPayload(row.type, readStoredJson(row.payload_json, isObject)),
+    ...presentPayload(row.type, readReportedMembers(row.payload_json)),
     ...(row.control === null ? {} : { control: row.control, control_version: row.control_version }),
     schema_version: 2,
     attestation_type: row.type,
@@ -98,8 +100,8 @@ export function presentAttestation(
     artifact_fingerprint: row.artifact_fingerprint,
     target_artifacts: readNullableStoredJson(row.target_artifacts_json, isTextList),
     git_commit_info: commit ?? (missingCommit === "branch" ? { branch: "" } : null),
-    external_urls: readNullableStoredJson(row.external_urls_json, isObject),
-    annotations: readStoredJson(row.annotations_json, isTextRecord),
+    external_urls: readNullableReported(row.external_urls_json, isObject),
+    annotations: readReported(row.annotations_json, isTextRecord),
     user_data: readFreeForm(row.user_data_json),
     // A name in the terms of the API; only the evidence store knows where the bytes are.
     evidence_archive_path:
@@ -128,14 +130,17 @@ type PullRequest = { approvers?: readonly (string | object)[] | null; commits?: 
  */
 function presentPayload(type: string, facts: Record<string, unknown>): Record<string, unknown> {
   if (type !== "pull_request" || !Array.isArray(facts["pull_requests"])) return facts;
-  const pullRequests = (facts["pull_requests"] as PullRequest[]).map((found) => ({
-    ...found,
-    author: found.author ?? "",
-    approvers: (found.approvers ?? []).map((approver) =>
-      typeof approver === "string" ? { username: approver } : approver,
-    ),
-    commits: (found.commits ?? []).map((commit) => ({ author_username: null, ...commit })),
-  }));
+  const pullRequests = (facts["pull_requests"] as PullRequest[]).map((reported) => {
+    const found = toMembers(reported) as PullRequest;
+    return {
+      ...found,
+      author: found.author ?? "",
+      approvers: (found.approvers ?? []).map((approver) =>
+        typeof approver === "string" ? { username: approver } : approver,
+      ),
+      commits: (found.commits ?? []).map((commit) => ({ author_username: null, ...toMembers(commit) })),
+    };
+  });
   return { ...facts, pull_requests: pullRequests };
 }
 

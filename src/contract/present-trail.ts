@@ -3,19 +3,12 @@ import type { Static } from "typebox";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { EMPTY_TEMPLATE_TEXT } from "../domain/flow-template/template.ts";
 import type { Template } from "../domain/flow-template/template.ts";
-import {
-  StoredJsonError,
-  hasMembers,
-  isObject,
-  isRecordOf,
-  readNullableStoredJson,
-  readStoredJson,
-} from "../domain/stored-json.ts";
+import { StoredJsonError, hasMembers, isObject, isRecordOf, readStoredJson } from "../domain/stored-json.ts";
 import { mergeByTime, iterateByTime } from "../domain/time.ts";
 import type { FlowRow } from "../store/flows/flows.ts";
 import type { TrailTransitionRow } from "../store/environments/artifact-locations.ts";
 import type { TrailEventRow, TrailEventText, TrailRow } from "../store/flows/trails.ts";
-import { readFreeForm, singleAllowance, withLargeJson } from "./large-json.ts";
+import { readFreeForm, readNullableReported, singleAllowance, withLargeJson } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { presentCommit, presentEventRepoInfo, presentEventText, readRepoInfo } from "./shapes.ts";
 import { memoize } from "./memoize.ts";
@@ -160,7 +153,7 @@ function presentOutline(
     last_modified_at: row.last_modified_at,
     created_by: row.created_by,
     flow: { name: flow.name, tags },
-    external_urls: readNullableStoredJson(row.external_urls_json, isUrlRecord),
+    external_urls: readNullableReported(row.external_urls_json, isUrlRecord),
     html_url: urls.trailPage(organization.name, flow.name, row.name),
     template,
     compliance_status: readStoredJson(row.compliance_json, isTrailStatus),

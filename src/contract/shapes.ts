@@ -10,7 +10,7 @@ import { findRepoUrlProblem } from "../domain/network/urls.ts";
 import { hasMembers, isListOf, readNullableStoredJson, readStoredJson } from "../domain/stored-json.ts";
 import { invalid, tooLarge } from "../errors.ts";
 import { isWithinBytes } from "../json/bytes.ts";
-import { JsonText, stringifyJson } from "../json/text.ts";
+import { stringifyJson, toMembers } from "../json/text.ts";
 import { Closed, Maybe, Matching, OneOf, WithinBytes, named } from "../http/schema.ts";
 import type { RepoFacts } from "../store/flows/repos.ts";
 
@@ -243,7 +243,8 @@ export function presentEventText(json: string): string {
  * The repository that a report names; null unless id, name and url are all present (semantics 3.1).
  * @throws AppError 400 when the URL has no scheme or no host
  */
-export function parseRepoInfo(info: RepoInfoInput | null | undefined): RepoFacts | null {
+export function parseRepoInfo(reported: RepoInfoInput | null | undefined): RepoFacts | null {
+  const info = reported && repoMembers(reported);
   if (!info?.id || !info.name || !info.url) return null;
   const problem = findRepoUrlProblem(info.url);
   if (problem) throw invalid({ "repo_info.url": problem });
@@ -254,9 +255,12 @@ export function parseRepoInfo(info: RepoInfoInput | null | undefined): RepoFacts
     url: info.url,
     description: info.description ?? "",
     namespacePath: info.namespace_path ?? null,
-    additionalInfo: info.additional_info ?? null,
+    additionalInfoJson: toStoredJson(info.additional_info),
   };
 }
+
+/** Unknown keys of a report may have any order. */
+const repoMembers = (info: RepoInfoInput): RepoInfoInput => toMembers(info) as RepoInfoInput;
 
 const isRepoInfo = hasMembers<RepoInfoInput>("name", "url");
 
@@ -276,7 +280,7 @@ export function presentRepoInfo(json: string | null): Static<typeof RepoInfoResp
 export function presentEventRepoInfo(
   info: RepoInfoInput | null | undefined,
 ): (Static<typeof RepoInfoResponse> & { provider: string | null }) | null {
-  return info ? describeEventRepo(info) : null;
+  return info ? describeEventRepo(repoMembers(info)) : null;
 }
 
 const presentReportedRepo = ({ name, url, id, description }: RepoInfoInput): Static<typeof RepoInfoResponse> => ({
@@ -299,9 +303,7 @@ export const linksTo = (self: string, html: string): Static<typeof PageLinks> =>
  * @throws AppError 413 that names the field
  */
 export function requireWithinBytes(field: string, value: unknown, maxBytes: number): void {
-  const isWithin =
-    value instanceof JsonText ? Buffer.byteLength(value.text) <= maxBytes : isWithinBytes(value, maxBytes);
-  if (!isWithin) throw tooLarge(`Field '${field}'`, maxBytes);
+  if (!isWithinBytes(value, maxBytes)) throw tooLarge(`Field '${field}'`, maxBytes);
 }
 
 /** The JSON text of a value (or of a JsonText) for a `..._json` column; null for null and undefined. */

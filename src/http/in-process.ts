@@ -11,7 +11,7 @@ import type { Delivery } from "./execute.ts";
 import type { LargeAnswer } from "./answers/large-answers.ts";
 import { isReading } from "./operation.ts";
 import type { AnyOperation, Download, Input, ResponseShape, Stream, UploadedFile } from "./operation.ts";
-import { withoutJsonText } from "../json/text.ts";
+import { parseExact, stringifyJson, withParsedTexts } from "../json/text.ts";
 import { checkParameters } from "./query-parameters.ts";
 import { isOrgPermission } from "../domain/access.ts";
 import { nextTurn } from "./next-turn.ts";
@@ -51,7 +51,7 @@ export type CallInput<O extends Callable> = {
 /** Calls operations as one principal. */
 export type Caller = {
   /**
-   * Calls the operation, and resolves to its JSON.
+   * Calls the operation, and resolves to its JSON. In reported data, JsonText stands for what JavaScript would round.
    * @throws AppError for every refusal, as over HTTP.
    */
   call<O extends Callable>(operation: O, input?: CallInput<O>): Promise<AnswerOf<O>>;
@@ -99,9 +99,9 @@ export function createCallers<Context, M extends Membership>(
       async call(operation, input = {}) {
         await letOthersIn();
         const reply = await run(server, call, { operation: operation as never, input: input as never });
-        if ("body" in reply) return withoutJsonText(reply.body) as never;
-        if ("texts" in reply) return JSON.parse([...reply.texts].join("")) as never;
-        if ("large" in reply) return JSON.parse(await readShort(reply.large)) as never;
+        if ("body" in reply) return withParsedTexts(reply.body) as never;
+        if ("texts" in reply) return parseExact([...reply.texts].join("")) as never;
+        if ("large" in reply) return parseExact(await readShort(reply.large)) as never;
         throw new Error(`${operation.id} answers with a file: use open`);
       },
       async open(operation, input = {}) {
@@ -194,7 +194,13 @@ async function readInput<Context, M extends Membership>(
   { id, body }: AnyOperation<Context>,
   input: Untyped,
 ): Promise<{ bytes: number; input: Omit<Input<TObject, TObject, never>, "params" | "query"> }> {
-  const empty = { body: null as never, file: null, sentFields: new Set<string>(), rawBody: null };
+  const empty = {
+    body: null as never,
+    asSent: null as never,
+    file: null,
+    sentFields: new Set<string>(),
+    rawBody: null,
+  };
   if (body.kind === "none") return { bytes: 0, input: empty };
   if (input.body === undefined) {
     if (body.kind === "json" && body.optional) return { bytes: 0, input: empty };
@@ -204,14 +210,20 @@ async function readInput<Context, M extends Membership>(
     body.kind === "json"
       ? createBodyShape(body.schema, body.bounds)
       : createPartShape(body.part, body.schema, body.bounds);
-  const bytes = Buffer.from(JSON.stringify(input.body));
+  const bytes = Buffer.from(stringifyJson(input.body));
   const { length } = bytes;
-  const { value, sentFields } =
+  const { value, asSent, sentFields } =
     length > LARGE_JSON_BYTES ? await server.largeJson.read(bytes, shape, body.bounds.asText) : readJson(bytes, shape);
   const file = input.file && uploadedFile(id, body.kind === "form" ? body.file : null, input.file);
   return {
     bytes: length + (file?.size ?? 0),
-    input: { ...empty, body: value as never, sentFields: new Set(sentFields), file: file ?? null },
+    input: {
+      ...empty,
+      body: value as never,
+      asSent: asSent as never,
+      sentFields: new Set(sentFields),
+      file: file ?? null,
+    },
   };
 }
 

@@ -135,6 +135,11 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   query: Static<Q>;
   /** The JSON value with defaults filled in; null without a body, and when `rawBody` has it. */
   body: BodyValue<B>;
+  /**
+   * The body as it was sent, for what its bounds keep (`JsonBounds.keeps`): JsonText stands for what JavaScript would
+   * round or reorder. `body` itself unless that makes a difference.
+   */
+  asSent: BodyValue<B>;
   /** The file part of a form, null when absent. */
   file: UploadedFile | null;
   /** Top-level properties that the JSON body contained, before defaults were applied. */

@@ -58,6 +58,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
         params,
         query,
         body: body.value as never,
+        asSent: body.asSent as never,
         file: body.file,
         sentFields: body.sentFields,
         rawBody: body.rawBody,

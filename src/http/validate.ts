@@ -14,6 +14,7 @@ import { isLinkable, isGitRemote } from "../domain/network/urls.ts";
 import { tooLarge } from "../errors.ts";
 import type { FieldErrors } from "../errors.ts";
 import { isWithinBytes } from "../json/bytes.ts";
+import { MAX_NUMBER_CHARS } from "../json/numbers.ts";
 import { MAX_JSON_DEPTH, MAX_PATH_KEYS } from "../json/scan.ts";
 
 /** Text formats, with the words for what is expected. */
@@ -190,12 +191,18 @@ function resolveUnions(errors: readonly ErrorObject[]): ErrorObject[] {
   return left;
 }
 
+const NUMBER_BOUNDS = `${MAX_NUMBER_CHARS} characters, its exponent of at most nine digits`;
+/** About a number that 64 bits do not hold; read-json.ts puts a symbol in its place, which no shape accepts. */
+export const UNHELD_NUMBER = "Input should be a number that double precision holds without rounding";
+export const TOO_LONG_NUMBER = `Input should be a number of at most ${NUMBER_BOUNDS}`;
+
 function describe(error: ErrorObject): [path: string[], text: string] {
   const path = error.instancePath
     .split("/")
     .slice(1)
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
   const input = `[input: ${show(error.data)}]`;
+  if (typeof error.data === "symbol") return [path, `${UNHELD_NUMBER} ${input}`];
   const limit = (error.params as { limit?: number }).limit ?? 0;
   switch (error.keyword) {
     case "required":
@@ -248,7 +255,8 @@ const MAX_SHOWN_PARTS = 50;
 
 /** The value as it was sent, on one line. */
 function show(value: unknown): string {
-  const text = typeof value === "string" ? value : value === undefined ? "" : preview(value);
+  const text =
+    typeof value === "string" ? value : typeof value === "symbol" ? (value.description ?? "") : preview(value);
   // Control characters would break the line; everything else is shown as sent.
   return truncate(text, MAX_SHOWN_CHARS).replace(
     /[\u0000-\u001f\u007f\u2028\u2029]/g,
@@ -261,7 +269,7 @@ function preview(value: unknown): string {
   if (isSmall(value, MAX_SHOWN_PARTS))
     return (
       JSON.stringify(value, (_key, item: unknown) =>
-        typeof item === "string" ? truncate(item, MAX_SHOWN_CHARS) : item,
+        typeof item === "string" ? truncate(item, MAX_SHOWN_CHARS) : typeof item === "symbol" ? show(item) : item,
       ) ?? ""
     );
   return Array.isArray(value) ? `list of ${count(value.length, "item")}` : "object";
@@ -295,8 +303,8 @@ function branchTypes(schema: unknown): string[] {
 }
 
 /**
- * Checks what no schema states but storage demands: Unicode text without NUL, numbers that JSON can represent, nesting
- * that a serialiser survives. Recursion ends at MAX_JSON_DEPTH; memory is proportional to the depth, not to the value.
+ * Checks what no schema states but storage demands: Unicode text without NUL, nesting that a serialiser survives.
+ * Recursion ends at MAX_JSON_DEPTH; memory is proportional to the depth, not to the value.
  * @returns the first problem as [dotted path, text], or null; without one, the number of keys in all objects
  */
 export function inspectParsed(value: unknown): { problem: [path: string, text: string] | null; keys: number } {
@@ -304,7 +312,6 @@ export function inspectParsed(value: unknown): { problem: [path: string, text: s
   let keys = 0;
   const problemOf = (item: unknown): string | null => {
     if (typeof item === "string") return findTextProblem(item);
-    if (typeof item === "number") return Number.isFinite(item) ? null : "Input should be a finite number";
     if (typeof item !== "object" || item === null) return null;
     if (path.length >= MAX_JSON_DEPTH) return `Input should not be nested deeper than ${MAX_JSON_DEPTH} levels`;
     return Array.isArray(item) ? problemIn(item) : problemInObject(item as Record<string, unknown>);

@@ -1,4 +1,5 @@
 /** Measures the JSON text of a value without writing it. */
+import { JsonText } from "./text.ts";
 
 /** Of one UTF-16 code unit in JSON: `\u0001`. */
 const MAX_CHARACTER_BYTES = 6;
@@ -8,7 +9,7 @@ const MAX_NUMBER_BYTES = 25;
 /**
  * Whether the JSON text of `value` has at most `maxBytes` bytes in UTF-8. Stops at the bound, so its cost depends on
  * the bound and not on the value.
- * @param value a result of JSON.parse, nested at most as deeply as bodies may be
+ * @param value a result of JSON.parse or parseExact, nested at most as deeply as bodies may be
  */
 export const isWithinBytes = (value: unknown, maxBytes: number): boolean =>
   // The cheap upper bound decides for nearly all values; only the others are measured exactly.
@@ -31,6 +32,7 @@ function countBytes(value: unknown, maxBytes: number, { ofText, ofNumber }: Meas
     if (typeof item === "string") bytes += ofText(item, maxBytes - bytes);
     else if (typeof item === "number") bytes += ofNumber(item);
     else if (typeof item !== "object" || item === null) bytes += item === false ? 5 : 4;
+    else if (item instanceof JsonText) bytes += Buffer.byteLength(item.text);
     else if (Array.isArray(item)) {
       bytes += 2 + Math.max(0, item.length - 1);
       for (let i = 0; i < item.length && bytes <= maxBytes; i += 1) add(item[i]);

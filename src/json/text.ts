@@ -1,9 +1,13 @@
 /**
- * JSON that stays text on its way from a body to the database, and from the database into an answer. The data that
- * reporters attach may be megabytes that the server never looks into: parsing them only to serialise them again costs
- * memory (ten times the text for many small values) and time on the main thread.
+ * JSON that is kept as it was sent. A value of JavaScript cannot hold every JSON: numbers are rounded to 64 bits (and
+ * 1.0 becomes 1), and keys such as "10" and "2" are reordered. What it cannot hold stays text, in the smallest part
+ * that needs it: one number, or one object. JsonText also stands for megabytes that the server never looks into:
+ * parsing them only to serialise them again would take memory (ten times the text for many small values) and time.
  */
 import { randomBytes } from "node:crypto";
+import { isCanonical } from "./numbers.ts";
+import { buildJson, indentText } from "./walk.ts";
+import type { Entries } from "./walk.ts";
 
 /**
  * Placeholder for a text while the value around it is serialised. Cannot occur in data: NUL is never accepted or
@@ -15,16 +19,28 @@ const PLACEHOLDER_PATTERN = new RegExp(`${JSON.stringify(PLACEHOLDER).slice(0, -
 /** What stands for the placeholders of the value that is being serialised, in order; null outside `jsonPieces`. */
 let parts: (JsonText | JsonList)[] | null = null;
 
-/** One valid JSON value as text. Plain JSON.stringify parses it and writes it again, like any other value. */
+const isNumber = (text: string): boolean => /^-?\d/.test(text);
+
+/** One valid JSON value as text, without blanks between its parts. */
 export class JsonText {
   readonly text: string;
   constructor(text: string) {
     this.text = text;
   }
+  /** Plain JSON.stringify writes numbers as they are; only the order of keys that are numbers needs `stringifyJson`. */
   toJSON(): unknown {
-    return parts === null ? JSON.parse(this.text) : placeholderOf(parts, this);
+    if (parts !== null) return placeholderOf(parts, this);
+    if (isNumber(this.text)) return rawJson(this.text);
+    const value = parseExact(this.text);
+    return value instanceof JsonText ? toMembers(value) : value;
+  }
+  toString(): string {
+    return this.text;
   }
 }
+
+/** ECMAScript's own way to write a number as it is; TypeScript does not declare it. */
+const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
 
 /**
  * A list whose items are made one after the other while they are written, so that a long list is never in memory as a
@@ -81,18 +97,101 @@ function* listPieces({ items }: JsonList): Generator<string, void, undefined> {
 export const stringifyJson = (value: unknown): string =>
   value instanceof JsonText ? value.text : [...jsonPieces(value)].join("");
 
-/** The value with every JsonText in it parsed, and every JsonList as an array. Parts without one are not copied. */
-export function withoutJsonText(value: unknown): unknown {
-  if (value instanceof JsonText) return JSON.parse(value.text);
-  if (value instanceof JsonList) return Array.from(value.items, withoutJsonText);
+/** As stringifyJson, indented by two spaces. */
+export const indentJson = (value: unknown): string => indentText(stringifyJson(value ?? null));
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+const MINUS = 0x2d;
+const ZERO = 0x30;
+const NINE = 0x39;
+const isDigit = (code: number): boolean => code >= ZERO && code <= NINE;
+/** An integer of this length is held and written by JavaScript as it is. */
+const MAX_PLAIN_DIGITS = 15;
+
+/** Whether valid JSON text keeps its digits and the order of its keys when JavaScript parses and serialises it. */
+export function isPlainJson(text: string): boolean {
+  const { length } = text;
+  for (let at = 0; at < length; at += 1) {
+    const code = text.charCodeAt(at);
+    const start = at;
+    if (code === QUOTE) {
+      for (at += 1; text.charCodeAt(at) !== QUOTE; at += 1) if (text.charCodeAt(at) === BACKSLASH) at += 1;
+      const first = text.charCodeAt(start + 1);
+      // An escape may stand for a digit.
+      if ((isDigit(first) || first === BACKSLASH) && isKey(text, at + 1)) return false;
+    } else if (isDigit(code) || code === MINUS) {
+      let isInteger = true;
+      for (at += 1; isInNumber(text.charCodeAt(at)); at += 1) isInteger &&= isDigit(text.charCodeAt(at));
+      const isShort = isInteger && at - start <= MAX_PLAIN_DIGITS && code !== MINUS;
+      if (!isShort && !isCanonical(text.slice(start, at))) return false;
+      at -= 1;
+    }
+  }
+  return true;
+}
+
+/** Digits, and the signs `+ - . E e`. */
+const isInNumber = (code: number): boolean =>
+  isDigit(code) || code === 0x2b || code === MINUS || code === 0x2e || code === 0x45 || code === 0x65;
+
+/** Whether the string that ends before the position is a key. */
+function isKey(text: string, end: number): boolean {
+  let at = end;
+  while (text.charCodeAt(at) <= 0x20) at += 1;
+  return text.charCodeAt(at) === COLON;
+}
+
+/**
+ * Parses valid JSON text without a change to what it says: numbers that JavaScript would write with other characters,
+ * and objects whose keys it would reorder, are JsonTexts. The text has no blanks between its parts (`compactJson`).
+ */
+export const parseExact = (text: string): unknown => (isPlainJson(text) ? JSON.parse(text) : buildJson(text, EXACT));
+
+/** An object of parseExact with its members, whatever their order. */
+export const toMembers = (value: unknown): Record<string, unknown> =>
+  value instanceof JsonText ? Object.fromEntries(membersOf(value)) : (value as Record<string, unknown>);
+
+/** The keys and values of an object of parseExact, in the order in which they were sent; none for any other value. */
+export function membersOf(value: unknown): Entries {
+  if (!(value instanceof JsonText))
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
+  let own: Entries = [];
+  buildJson(value.text, {
+    number: EXACT.number,
+    object(entries, text) {
+      // The outermost object comes last.
+      own = entries;
+      return EXACT.object(entries, text);
+    },
+  });
+  return own;
+}
+
+const EXACT = {
+  number: (text: string): unknown => (isCanonical(text) ? Number(text) : new JsonText(text)),
+  object(entries: Entries, text: string): unknown {
+    const object = Object.fromEntries(entries);
+    return Object.keys(object).every((key, index) => key === entries[index]?.[0]) ? object : new JsonText(text);
+  },
+};
+
+/**
+ * The value with every JsonText in it parsed, as far as JavaScript can hold it, and every JsonList as an array. Parts
+ * without one are not copied.
+ */
+export function withParsedTexts(value: unknown): unknown {
+  if (value instanceof JsonText) return isNumber(value.text) ? value : parseExact(value.text);
+  if (value instanceof JsonList) return Array.from(value.items, withParsedTexts);
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) {
-    const items = value.map(withoutJsonText);
+    const items = value.map(withParsedTexts);
     return items.some((item, index) => item !== value[index]) ? items : value;
   }
   let copy: Record<string, unknown> | null = null;
   for (const [name, part] of Object.entries(value)) {
-    const plain = withoutJsonText(part);
+    const plain = withParsedTexts(part);
     if (plain !== part) (copy ??= { ...value })[name] = plain;
   }
   return copy ?? value;

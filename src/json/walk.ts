@@ -5,15 +5,19 @@
  */
 
 /** The way to a value: keys of objects and indices of lists. */
-type JsonPath = readonly (string | number)[];
+export type JsonPath = readonly (string | number)[];
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
+const COLON = 0x3a;
 const OPEN_LIST = 0x5b;
 const CLOSE_LIST = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
+
+/** What stands between values. */
+const SIGNS: ReadonlySet<number> = new Set([COMMA, COLON, CLOSE_LIST, CLOSE_OBJECT]);
 
 const isBlank = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 /** Whether a value that is not a string, an object or a list ends here; also at the end of the text. */
@@ -80,6 +84,10 @@ class JsonCursor {
     this.at += 1;
   }
 
+  isList(): boolean {
+    return this.text.charCodeAt(this.at) === OPEN_LIST;
+  }
+
   /** What stands at the position. */
   kind(): "text" | "members" | "scalar" {
     const code = this.next();
@@ -87,16 +95,94 @@ class JsonCursor {
   }
 }
 
+/** Deeper levels are not indented further: spaces would be most of the text. */
+const MAX_INDENT = 128;
+
+/** Valid JSON text with line breaks and two spaces for each level, as JSON.stringify indents; nothing else changes. */
+export function indentText(text: string): string {
+  const pieces: string[] = [];
+  const cursor = new JsonCursor(text);
+  let depth = 0;
+  let isEmpty = false;
+  const line = (): string => `\n${"  ".repeat(Math.min(depth, MAX_INDENT))}`;
+  for (let code = cursor.next(); !Number.isNaN(code); code = cursor.next()) {
+    const start = cursor.at;
+    if (code === QUOTE) cursor.string();
+    else if (cursor.kind() === "scalar" && !SIGNS.has(code)) cursor.scalar();
+    else cursor.at += 1;
+    const token = text.slice(start, cursor.at);
+    if (code === OPEN_LIST || code === OPEN_OBJECT) {
+      depth += 1;
+      const close = cursor.next();
+      isEmpty = close === CLOSE_LIST || close === CLOSE_OBJECT;
+      pieces.push(token, isEmpty ? "" : line());
+    } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
+      depth -= 1;
+      pieces.push(isEmpty ? "" : line(), token);
+      isEmpty = false;
+    } else pieces.push(token, code === COMMA ? line() : code === COLON ? " " : "");
+  }
+  return pieces.join("");
+}
+
+/** What reading JSON text makes of its numbers, and of its objects: they may have keys that JavaScript reorders. */
+type Builder = {
+  number(text: string): unknown;
+  /** @param text of the object */
+  object(entries: Entries, text: string): unknown;
+  /** The list itself unless given. */
+  list?(items: unknown[]): unknown;
+};
+export type Entries = readonly (readonly [string, unknown])[];
+
+/** The value of valid JSON text, made by a builder. */
+export function buildJson(text: string, { number, object, list = (items) => items }: Builder): unknown {
+  const cursor = new JsonCursor(text);
+  const read = (): unknown => {
+    const kind = cursor.kind();
+    if (kind === "text") return cursor.string();
+    if (kind === "scalar") {
+      const scalar = cursor.scalar();
+      return WORDS.has(scalar) ? WORDS.get(scalar) : number(scalar);
+    }
+    const isList = cursor.isList();
+    const start = cursor.at;
+    const entries: [string, unknown][] = [];
+    cursor.members((key) => void entries.push([String(key), read()]));
+    return isList ? list(entries.map(([, value]) => value)) : object(entries, text.slice(start, cursor.at));
+  };
+  return read();
+}
+
+const WORDS: ReadonlyMap<string, unknown> = new Map<string, unknown>([
+  ["true", true],
+  ["false", false],
+  ["null", null],
+]);
+
+/** JSON text without blanks between its parts, and with strings in their shortest form; numbers stay as they are. */
+export function compactJson(text: string): string {
+  const pieces: string[] = [];
+  const cursor = new JsonCursor(text);
+  for (let start = 0; start < text.length; start = cursor.at) {
+    const quote = text.indexOf('"', start);
+    const end = quote === -1 ? text.length : quote;
+    pieces.push(text.slice(start, end).replace(/[ \t\r\n]+/g, ""));
+    cursor.at = end;
+    if (quote !== -1) pieces.push(JSON.stringify(cursor.string()));
+  }
+  return pieces.join("");
+}
+
 /** `path` leads to the value, and is reused: what keeps it copies it. */
 type Visitor = {
   /** A key that its object had before; the last step of the path. */
   repeatedKey?(path: JsonPath): void;
-  /** A number, `true`, `false` or `null`. */
-  scalar?(text: string, path: JsonPath): void;
+  number?(text: string, path: JsonPath): void;
 };
 
-/** Visits the scalars and the repeated keys of valid JSON text in their order. */
-function walkJson(text: string, visitor: Visitor): void {
+/** Visits the numbers and the repeated keys of valid JSON text in their order. */
+export function walkJson(text: string, visitor: Visitor): void {
   const cursor = new JsonCursor(text);
   const path: (string | number)[] = [];
   const walk = (): void => {
@@ -104,7 +190,7 @@ function walkJson(text: string, visitor: Visitor): void {
     if (kind === "text") cursor.string();
     else if (kind === "scalar") {
       const scalar = cursor.scalar();
-      visitor.scalar?.(scalar, path);
+      if (!WORDS.has(scalar)) visitor.number?.(scalar, path);
     } else {
       const seen = visitor.repeatedKey ? new Set<string | number>() : null;
       cursor.members((key) => {

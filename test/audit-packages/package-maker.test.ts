@@ -92,6 +92,15 @@ test("a package has the records of the moment it was started, however slowly it 
   );
 });
 
+test("a package has the digits that were sent", async () => {
+  const { at, flow, name, request } = await trail(0);
+  const json = '{"attestation_name":"a","is_compliant":true,"user_data":{"n":[9007199254740993,1.0],"10":1,"2":2}}';
+  await server.call("POST", `/attestations/${at.org}/${flow}/trail/${name}/generic`, { key: at.key, form: { json } });
+  const members = await unpack(await buffer(await maker.open(request)));
+  const text = members.text("attestations.json").replace(/\s/g, "");
+  assert.ok(text.includes('"user_data":{"n":[9007199254740993,1.0],"10":1,"2":2}'), text);
+});
+
 test("an abandoned package leaves no open files and nothing in the directories", async () => {
   const { request } = await trail(3);
   const stream = await maker.open(request);

@@ -339,6 +339,7 @@ function caller(store: Store, now: () => number) {
       params: { org: ORG, ...params },
       query: {},
       body,
+      asSent: body,
       rawBody: null,
       sentFields: new Set(Object.keys(body)),
       file: bytes && {

@@ -26,10 +26,10 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
     "web api audit-packages contract auth notifications jobs http backup evidence log.ts config store " +
       "workers archive domain errors.ts assets.ts clock.ts",
   ],
-  ["web", "api auth http domain errors.ts assets.ts"],
+  ["web", "api auth http json domain errors.ts assets.ts"],
   ["api", "changes audit-packages auth contract http store workers json domain errors.ts"],
   ["changes", "auth store domain"],
-  ["audit-packages", "contract evidence store workers archive domain assets.ts"],
+  ["audit-packages", "contract evidence store workers json archive domain assets.ts"],
   ["auth", "store domain errors.ts"],
   ["notifications", "jobs log.ts store domain"],
   // The thread that records large reports loads their shapes, and nothing else of the contract.

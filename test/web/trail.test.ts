@@ -364,10 +364,52 @@ test("of a long text the first part is shown", async () => {
   assert.not.ok(shown.text.includes("�"));
 });
 
+test("a preview of JSON shows what is in the file: all digits, repeated keys, their order", async () => {
+  const { at, flow, trail, browser, path } = await given();
+  const content = '{"10":9007199254740993,"2":1.0,"a":1,"a":2}';
+  const file = { name: "attachment_file", filename: "e.json", content };
+  const id = await server.given.attestation(at, { flow, trail, file });
+  const { text } = await browser.get(`${path}/evidence?attestation_id=${id}`);
+  assert.match(visibleText({ text }).replace(/\s+/g, " "), '{ "10": 9007199254740993, "2": 1.0, "a": 1, "a": 2 }');
+});
+
 test("the raw JSON of a record is shown as text", async () => {
   const { drawer, scan } = await given();
   const text = drawerText(await drawer(scan, "&view=json"));
   assert.ok(text.includes('"attestation_type": "snyk"') && text.includes("Summary"), text);
+});
+
+test("what was reported is shown with the digits and in the order in which it was sent", async () => {
+  const { at, flow, trail, browser, path } = await given();
+  const { org, key } = at;
+  const data = '{"n":9007199254740993,"10":1.0,"2":{"b":1e400}}';
+  await server.call("POST", `/custom-attestation-types/${org}`, {
+    key,
+    form: { json: { name: "any", summary: [{ name: "Summary of n", expression: ".n" }] } },
+  });
+  const fields = `"user_data":${data},"annotations":{"10":"ten","2":"two"},"attestation_data":${data}`;
+  const json = `{"attestation_name":"exact","type_name":"any",${fields}}`;
+  await server.call("POST", `/attestations/${org}/${flow}/trail/${trail}/custom`, { key, form: { json } });
+  await server.call("POST", `/attestations/${org}/${flow}/trail/${trail}/system`, {
+    key,
+    form: {
+      json:
+        `{"attestation_name":"decided","type_name":"decision","control":"C",` +
+        `"attestation_data":{"is_compliant":true,"n":9007199254740993}}`,
+    },
+  });
+  const { data: found } = (await server.call("GET", `/attestations/${org}?per_page=2`, { key })).body;
+  const idOf = (name: string): string =>
+    found.find((one: { attestation_name: string }) => one.attestation_name === name).attestation_id;
+  const indented = '{ "n": 9007199254740993, "10": 1.0, "2": { "b": 1e400 } }';
+  const squeezed = (page: Page): string => drawerText(page).replace(/\s+/g, " ");
+  const shown = squeezed(await browser.get(`${path}?attestation_id=${idOf("exact")}`));
+  assert.is(shown.split(indented).length, 3, shown);
+  assert.match(shown, /Summary of n ?9007199254740993/);
+  assert.match(shown, /10 ?ten ?2 ?two/);
+  const raw = squeezed(await browser.get(`${path}?attestation_id=${idOf("exact")}&view=json`));
+  assert.is(raw.split(indented).length, 3, raw);
+  assert.match(squeezed(await browser.get(`${path}?attestation_id=${idOf("decided")}`)), /n ?9007199254740993/);
 });
 
 test.run();

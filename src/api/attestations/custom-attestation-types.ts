@@ -207,12 +207,8 @@ export async function readSchema(
 ): Promise<string> {
   let schema: unknown;
   try {
-    schema = await readNestedJson(context, bytes, {
-      field: "type_schema",
-      what,
-      bounds: RECORD_BOUNDS,
-      asText: true,
-    });
+    const file = { field: "type_schema", what, bounds: RECORD_BOUNDS, asText: true };
+    schema = (await readNestedJson(context, bytes, file)).asSent;
   } catch (error) {
     if (!(error instanceof AppError) || error.fields === null) throw error;
     const [[path, problem]] = Object.entries(error.fields) as [[string, string]];

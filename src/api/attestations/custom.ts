@@ -23,7 +23,7 @@ type EvaluatedData = { data: unknown; version: number; verdict: Exclude<TypeEval
 async function parseData(context: OperationContext, value: unknown): Promise<unknown> {
   if (typeof value !== "string" || !/^[ \t\r\n]*[[{]/.test(value)) return value;
   try {
-    const data = await readNestedJson(context, value, {
+    const { asSent: data } = await readNestedJson(context, value, {
       field: FIELD,
       what: `The JSON in '${FIELD}'`,
       bounds: RECORD_BOUNDS,

@@ -62,7 +62,7 @@ export type AttestationKind<P extends Record<string, TSchema>, Prepared> = {
    */
   prepare?(context: OperationContext, payload: Static<TObject<P>>): Promise<Prepared>;
   evaluate(payload: Static<TObject<P>>, prepared: Prepared): AttestationVerdict;
-  /** The fields of the record in addition to the common ones. */
+  /** The fields of the record in addition to the common ones. @param payload as it was sent (`Input.asSent`) */
   facts(payload: Static<TObject<P>>, prepared: Prepared): Record<string, unknown>;
   /** The stored label, if it differs from the segment. */
   label?(payload: Static<TObject<P>>): string;

@@ -106,6 +106,8 @@ type AttestationReport<P, Prepared> = {
   trail: HotTrail;
   common: CommonFields;
   payload: P;
+  /** The payload as it was sent, for the record. */
+  asSent: P;
   /** The result of the kind's own `prepare`, null without one. */
   prepared: Prepared;
   file: UploadedFile | null;
@@ -124,7 +126,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   report: AttestationReport<Static<TObject<P>>, Prepared>,
 ): void {
   const { store } = context;
-  const { params, trail, common, payload, prepared, file } = report;
+  const { params, trail, common, payload, asSent, prepared, file } = report;
   const name = common.attestation_name;
   const at = context.now();
   const target = bindReport(context, params, { artifacts: trail.artifacts, common });
@@ -144,7 +146,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     scope: target.binding.kind === "trail" ? "trail" : "artifact",
     type,
     is_compliant: isCompliant ? 1 : 0,
-    payload_json: stringifyJson(kind.facts(payload, prepared)),
+    payload_json: stringifyJson(kind.facts(asSent, prepared)),
     reasons_json: JSON.stringify(reasons),
     type_version: null,
     created_at: at,
@@ -209,7 +211,7 @@ const reportedColumns = (
   repo_info_json: toStoredJson(common.repo_info),
   origin_url: common.origin_url ?? null,
   description: common.description ?? null,
-  annotations_json: JSON.stringify(common.annotations ?? {}),
+  annotations_json: stringifyJson(common.annotations ?? {}),
   external_urls_json: toStoredJson(common.external_urls),
   user_data_json: toStoredJson(common.user_data),
   evidence_digest: file?.digest ?? null,

@@ -77,7 +77,7 @@ export function attestationOperation<P extends Record<string, TSchema>, Prepared
       parseRepoInfo(common.repo_info);
       return kind.prepare ? await kind.prepare(context, body as unknown as Static<TObject<P>>) : null;
     },
-    handle(context, { params, body, file }, prepared: Prepared | null) {
+    handle(context, { params, body, asSent, file }, prepared: Prepared | null) {
       const { flows, trailEvaluation } = context.store;
       const flow = flows.requireReported(context.organization, params.flow_name);
       const trail =
@@ -89,6 +89,7 @@ export function attestationOperation<P extends Record<string, TSchema>, Prepared
         trail,
         common: body as CommonFields,
         payload: body as unknown as Static<TObject<P>>,
+        asSent: asSent as unknown as Static<TObject<P>>,
         prepared: prepared as Prepared,
         file,
       });

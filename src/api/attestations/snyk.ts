@@ -38,7 +38,9 @@ export const postSnyk = attestationOperation({
   description: "Counts of findings for each scanned project. Compliant if there are no findings of any severity.",
   payload: { snyk_results: WithinBytes(MAX_RESULTS_BYTES, SnykResultsSummary) },
   evaluate: (payload) => evaluateSnyk(payload as Parameters<typeof evaluateSnyk>[0]),
-  facts: ({ snyk_results }) => ({ processed_snyk_results: snyk_results }),
+  facts: ({ snyk_results: { schema_version = 1, ...results } }) => ({
+    processed_snyk_results: { ...results, schema_version },
+  }),
   example: {
     snyk_results: {
       schema_version: 1,

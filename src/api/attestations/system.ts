@@ -4,6 +4,7 @@ import type { Static } from "typebox";
 import { evaluateDecision } from "../../domain/attestation/decision.ts";
 import { storedLabelOf } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
+import type { Kept } from "../../http/body/read-json.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import { Closed, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
@@ -45,18 +46,22 @@ const PAYLOAD = {
   ),
 };
 
+/** The data of a decision; `fromText`: as it was sent, if that was in a text. */
+type ReadDecision = { data: Static<typeof DecisionData>; fromText: { asSent: unknown } | null };
+
 /**
  * Parses the data of a decision, sent as a value or as text.
  * @throws AppError 400 with the path below `attestation_data` (operations, System)
  */
-async function parseDecisionData(context: OperationContext, given: unknown): Promise<Static<typeof DecisionData>> {
+async function parseDecisionData(context: OperationContext, given: unknown): Promise<ReadDecision> {
   try {
     const nested = { field: "", what: "The JSON in 'attestation_data'", bounds: RECORD_BOUNDS, asText: false };
-    const data = typeof given === "string" ? await readNestedJson(context, given, nested) : given;
+    const read = typeof given === "string" ? await readNestedJson(context, given, nested) : null;
+    const data = read === null ? given : read.value;
     const problems = validate(DecisionData, data, { mode: "plain", root: "" });
     if (problems) throw invalid(problems);
     requireWithinBytes("attestation_data", data, MAX_FREE_FORM_BYTES);
-    return data as Static<typeof DecisionData>;
+    return { data: data as Static<typeof DecisionData>, fromText: read };
   } catch (error) {
     if (!(error instanceof AppError) || !error.fields) throw error;
     // A problem of the data as a whole has an empty path.
@@ -64,6 +69,12 @@ async function parseDecisionData(context: OperationContext, given: unknown): Pro
     throw invalid(Object.fromEntries(Object.entries(error.fields).map(([path, text]) => [below(path), text])));
   }
 }
+
+const DECISION_KEEPS: Kept = {
+  exact: ["user_data", "annotations", "external_urls", "repo_info"],
+  counted: ["attestation_data"],
+  others: true,
+};
 
 export const postSystem = attestationOperation({
   segment: "system",
@@ -77,17 +88,17 @@ export const postSystem = attestationOperation({
   payload: PAYLOAD,
   isOpen: true,
   // The data is needed as a value, because its members are evaluated.
-  bounds: { ...RECORD_BOUNDS, asText: ["user_data"] },
+  bounds: { ...RECORD_BOUNDS, asText: ["user_data"], keeps: DECISION_KEEPS },
   prepare: (context, { attestation_data: data }) => parseDecisionData(context, data),
-  evaluate: ({ type_name, control }, data) => evaluateDecision({ type_name, control, attestation_data: data }),
+  evaluate: ({ type_name, control }, { data }) => evaluateDecision({ type_name, control, attestation_data: data }),
   label: ({ type_name }) => storedLabelOf(type_name),
   columns: ({ store, organization }, { control }) => ({
     control,
     control_version: store.controls.find(organization.id, control)?.version ?? null,
   }),
-  facts({ attestation_data: _given, control: _column, ...rest }, data) {
+  facts({ attestation_data: given, control: _column, ...rest }, { fromText }) {
     const own = Object.entries(rest).filter(([name]) => !Object.hasOwn(COMMON_FIELDS, name));
-    return { ...Object.fromEntries(own), attestation_data: data };
+    return { ...Object.fromEntries(own), attestation_data: fromText === null ? given : fromText.asSent };
   },
   example: {
     attestation_name: "review-board",

@@ -63,10 +63,10 @@ const TryResponse = named(
 );
 
 /** The pasted JSON. @throws AppError invalid on `attestation_data`, with the place of the mistake */
-function readData(context: OperationContext, text: string): Promise<unknown> {
+async function readData(context: OperationContext, text: string): Promise<unknown> {
   const field = "attestation_data";
   const what = `The JSON in '${field}'`;
-  return readNestedJson(context, text, { field, what, bounds: RECORD_BOUNDS, asText: true });
+  return (await readNestedJson(context, text, { field, what, bounds: RECORD_BOUNDS, asText: true })).asSent;
 }
 
 const isBlank = (text: string | null | undefined): text is null | undefined | "" => (text ?? "").trim() === "";

@@ -14,6 +14,7 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { RepoFacets, RepoView } from "../../store/flows/repo-lists.ts";
 import type { RepoRow } from "../../store/flows/repos.ts";
+import { readNullableReported } from "../../contract/large-json.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
@@ -74,7 +75,7 @@ function presentRepo(
     namespace_path:
       readNullableStoredJson(row.namespace_path_json, isListOf(isText)) ??
       row.namespace.split("/").filter((level) => level !== ""),
-    additional_info: readNullableStoredJson(row.additional_info_json, isObject),
+    additional_info: readNullableReported(row.additional_info_json, isObject),
     tags: readStoredJson(row.tags_json, isRecordOf(isText)),
     created_at: row.created_at,
     last_modified_at: row.last_modified_at,

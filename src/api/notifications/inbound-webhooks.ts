@@ -11,6 +11,7 @@ import type { SonarFlowNames } from "../../domain/inbound-webhook/sonar.ts";
 import { isObject, readStoredJson } from "../../domain/stored-json.ts";
 import { invalid, notFound } from "../../errors.ts";
 import { createBodyShape, readJson } from "../../http/body/read-json.ts";
+import { toMembers } from "../../json/text.ts";
 import { CONFIGURATION_BOUNDS, optionalJson } from "../../http/operation.ts";
 import type { JsonBody } from "../../http/operation.ts";
 import { Closed, Maybe, Message, Ok, named } from "../../http/schema.ts";
@@ -32,10 +33,14 @@ const HookPath = Closed({
 /** The signature covers the bytes of the body, so `readCall` parses it after the signature was verified. */
 const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ ...optionalJson(schema), rawAbove: 0 });
 
+/** A call, and the same as it was sent, for the record. */
+type Call<T extends TSchema> = { call: Static<T>; asSent: Static<T> };
+
 /** @throws AppError 400 for a body that is not JSON or does not match the schema */
-function readCall<T extends TSchema>(schema: T, bytes: Buffer | null): Static<T> {
-  const shape = { ...createBodyShape(schema, CONFIGURATION_BOUNDS), acceptsNull: false };
-  return readJson(bytes ?? "", shape).value as Static<T>;
+function readCall<T extends TSchema>(schema: T, bytes: Buffer | null): Call<T> {
+  const shape = { ...createBodyShape(schema, CONFIGURATION_BOUNDS), acceptsNull: false, keeps: "whole" as const };
+  const { value, asSent } = readJson(bytes ?? "", shape);
+  return { call: value as Static<T>, asSent: asSent as Static<T> };
 }
 
 /** The webhook. @throws AppError 404 when it was disabled after the signature was verified */
@@ -73,10 +78,10 @@ const SonarWebhook = named(
 const isSonarFlowNames = (value: unknown): value is SonarFlowNames => isObject(value);
 
 /** @throws AppError 400 as readCall, and for a finished task without the time of its analysis */
-function readScan(bytes: Buffer | null): Static<typeof SonarWebhook> {
-  const call = readCall(SonarWebhook, bytes);
-  if (!call.analysedAt && !isUnfinished(call.status)) throw invalid({ analysedAt: "Field required" });
-  return call;
+function readScan(bytes: Buffer | null): Call<typeof SonarWebhook> {
+  const read = readCall(SonarWebhook, bytes);
+  if (!read.call.analysedAt && !isUnfinished(read.call.status)) throw invalid({ analysedAt: "Field required" });
+  return read;
 }
 
 export const sonarWebhook = operation({
@@ -113,7 +118,7 @@ export const sonarWebhook = operation({
     },
   },
   prepare: async (_context, { rawBody }) => readScan(rawBody),
-  handle(context, { params, rawBody }, call) {
+  handle(context, { params, rawBody }, { call, asSent }) {
     const { store, organization, note } = context;
     const webhook = requireWebhook(context, "sonar", params.hook_uid);
     const { location: place, problems } = locateScan(call, readStoredJson(webhook.settings_json, isSonarFlowNames));
@@ -134,8 +139,9 @@ export const sonarWebhook = operation({
         git_commit_info: place.commit === null ? null : { sha1: place.commit },
         origin_url: call.project.url ?? null,
       },
+      payload: { sonar_results: call as Static<typeof SonarResults> },
       // Recorded as received: an unfinished task has no time of analysis.
-      payload: { sonar_results: { ...call, revision: call.revision ?? "" } as Static<typeof SonarResults> },
+      asSent: { sonar_results: { ...toMembers(asSent), revision: call.revision ?? "" } as Static<typeof SonarResults> },
       prepared: null,
       file: null,
     });
@@ -204,7 +210,7 @@ export const launchDarklyWebhook = operation({
     },
   },
   prepare: async (_context, { rawBody }) => readCall(LaunchDarklyWebhook, rawBody),
-  handle(context, { params, rawBody }, call) {
+  handle(context, { params, rawBody }, { call, asSent }) {
     const { store, organization, note } = context;
     const webhook = requireWebhook(context, "launch-darkly", params.hook_uid);
     const places = locateFlagChange(call);
@@ -226,9 +232,10 @@ export const launchDarklyWebhook = operation({
           attestation_name: FLAG_ATTESTATION,
           description: [describeFlagChange(call, flag), call.comment].filter(Boolean).join(": "),
           annotations: { project, environment, flag },
-          user_data: call,
+          user_data: asSent as Record<string, unknown>,
         },
         payload: { is_compliant: true },
+        asSent: { is_compliant: true },
         prepared: null,
         file: null,
       });

@@ -82,12 +82,8 @@ export const buildSummaryProgram = (expression: string): string =>
 /** A summary gives a quick view of a record; whole reports belong in evidence. */
 const MAX_VALUE_CHARS = 2_000;
 
-/**
- * Parses a line that the summary program printed.
- * @param missing the error to show when there is no line
- */
-export function parseSummaryRow(name: string, line: string | undefined, missing: string): SummaryRow {
-  const result: unknown = line === undefined ? missing : JSON.parse(line);
+/** The row of a summary. @param result what the summary program printed: a list of outputs, or an error */
+export function toSummaryRow(name: string, result: unknown): SummaryRow {
   if (!Array.isArray(result)) return { name, value: null, error: excerpt(String(result), MAX_MESSAGE_CHARS) };
   if (result.length !== 1)
     return { name, value: null, error: result.length === 0 ? "gives no output" : "gives several outputs" };

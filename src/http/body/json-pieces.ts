@@ -4,7 +4,7 @@
  * small pieces, which the main thread parses one by one, yielding to other requests in between.
  */
 import { nextTurn } from "../next-turn.ts";
-import { JsonText } from "../../json/text.ts";
+import { JsonText, stringifyJson } from "../../json/text.ts";
 
 /** The JSON text of a small value, or the parts of a large one; runs of small elements or properties are one piece. */
 export type Pieces =
@@ -27,8 +27,10 @@ const TURN_MS = 5;
  * @param asText top-level properties whose objects and lists stay JSON text; "whole" if the value itself does
  */
 export function splitJson(value: unknown, asText: readonly string[] | "whole" = []): Pieces {
+  // Stands for a number that 64 bits do not hold: `asSent` has it.
+  if (typeof value === "symbol") return "null";
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  if (asText === "whole") return { kind: "text", text: JSON.stringify(value) };
+  if (value instanceof JsonText || asText === "whole") return { kind: "text", text: stringifyJson(value) };
   return Array.isArray(value) ? splitList(value) : splitObject(value as Record<string, unknown>, asText);
 }
 

@@ -16,8 +16,9 @@ export type JsonTask = {
   shape: Omit<JsonShape, "schema"> & { schema: string | null };
   asText: readonly string[] | "whole";
 };
+/** `asSent`: null if it is the value. */
 export type JsonResult =
-  | { pieces: Pieces; sentFields: readonly string[] }
+  | { pieces: Pieces; asSent: Pieces | null; sentFields: readonly string[] }
   | { refusal: { code: ErrorCode; message: string; fields: FieldErrors | null } };
 
 /**
@@ -35,11 +36,15 @@ function parseSchema(text: string): TSchema {
 function readTask({ bytes, shape, asText }: JsonTask): JsonResult {
   try {
     const schema = shape.schema === null ? null : parseSchema(shape.schema);
-    const { value, sentFields } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {
+    const { value, asSent, sentFields } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {
       ...shape,
       schema,
     });
-    return { pieces: splitJson(value, asText), sentFields };
+    return {
+      pieces: splitJson(value, asText),
+      asSent: asSent === value ? null : splitJson(asSent, asText),
+      sentFields,
+    };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return { refusal: { code: error.code, message: error.message, fields: error.fields } };

@@ -45,7 +45,9 @@ export function createLargeJsonReader(pool: JsonPool, turns: ConcurrencyLimit): 
         const { code, message, fields } = result.refusal;
         throw new AppError(code, message, fields ? { fields } : {});
       }
-      return { value: await assembleJson(result.pieces), sentFields: result.sentFields };
+      const value = await assembleJson(result.pieces);
+      const asSent = result.asSent === null ? value : await assembleJson(result.asSent);
+      return { value, asSent, sentFields: result.sentFields };
     },
   };
 }

@@ -17,6 +17,7 @@ import type { JsonShape, LargeJsonReader, ReadJson } from "./read-json.ts";
 export type OperationBody = {
   /** The parsed JSON. */
   value: unknown;
+  asSent: unknown;
   sentFields: ReadonlySet<string>;
   rawBody: Buffer | null;
   file: UploadedFile | null;
@@ -31,6 +32,7 @@ export type OperationBody = {
 const NO_FIELDS: ReadonlySet<string> = new Set();
 const EMPTY: OperationBody = {
   value: null,
+  asSent: null,
   sentFields: NO_FIELDS,
   rawBody: null,
   file: null,
@@ -77,7 +79,8 @@ async function readJsonBody<Context, M extends Membership>(
       lease?.release();
       return EMPTY;
     }
-    return { ...EMPTY, value: read.value, sentFields: new Set(read.sentFields), lease };
+    const { value, asSent, sentFields } = read;
+    return { ...EMPTY, value, asSent, sentFields: new Set(sentFields), lease };
   } catch (error) {
     lease?.release();
     throw error;
@@ -98,9 +101,10 @@ async function readFormBody<Context, M extends Membership>(
       shape,
       asText: body.bounds.asText,
     });
+    const { value, asSent } = read;
     // The evidence is on disk by now and needs no memory, and publishing it to remote storage may take long.
     if (staged && json.length <= SMALL_BODY_BYTES) lease?.release();
-    return { value: read.value, sentFields: new Set(read.sentFields), rawBody: null, file, small, staged, lease };
+    return { value, asSent, sentFields: new Set(read.sentFields), rawBody: null, file, small, staged, lease };
   } catch (error) {
     lease?.release();
     if (staged) await evidence.discard([staged]);

@@ -3,11 +3,15 @@
  * same code runs on the main thread for small bodies and in a worker thread for large ones.
  */
 import type { TSchema } from "typebox";
-import { type AppError, invalid, tooManyValues } from "../../errors.ts";
-import { findRepeatedKey } from "../../json/walk.ts";
+import { type AppError, invalid, tooLarge, tooManyValues } from "../../errors.ts";
+import { isBeyondBounds, isHeld } from "../../json/numbers.ts";
 import { MAX_JSON_DEPTH, scanWhole } from "../../json/scan.ts";
 import type { ScanBounds, ScanProblem } from "../../json/scan.ts";
-import { formatPath, inspectParsed, validate } from "../validate.ts";
+import { isWithinBytes } from "../../json/bytes.ts";
+import { isPlainJson, parseExact, toMembers } from "../../json/text.ts";
+import { buildJson, compactJson, findRepeatedKey, walkJson } from "../../json/walk.ts";
+import type { JsonPath } from "../../json/walk.ts";
+import { TOO_LONG_NUMBER, UNHELD_NUMBER, formatPath, inspectParsed, validate } from "../validate.ts";
 
 /** How large and how complex the JSON of an operation may be. */
 export type JsonBounds = ScanBounds & {
@@ -18,7 +22,22 @@ export type JsonBounds = ScanBounds & {
   bytes: number | "form" | "json";
   /** Top-level properties that a handler gets as JsonText if they are objects or lists in a large body. */
   asText: readonly string[];
+  keeps: Kept;
 };
+
+/**
+ * What is kept as it was sent, with all digits of its numbers and the order of its keys. Everywhere else, a number that
+ * 64 bits do not hold is refused.
+ */
+export type Kept = {
+  /** Top-level properties that nothing computes with: handlers get them as `parseExact` reads them. */
+  exact: readonly string[];
+  /** Top-level properties whose numbers count. Handlers get them rounded, and as they were sent in `asSent`. */
+  counted: readonly string[];
+  /** Whether undeclared properties are kept; if so, they are in `asSent`. */
+  others?: true;
+};
+const NOTHING: Kept = { exact: [], counted: [] };
 
 /** For what people and their tools configure: two hundred times what any of it needs. */
 export const CONFIGURATION_BOUNDS: JsonBounds = {
@@ -29,6 +48,7 @@ export const CONFIGURATION_BOUNDS: JsonBounds = {
   keys: 50_000,
   names: 50_000,
   asText: [],
+  keeps: NOTHING,
 };
 /** For what pipelines report: attestations, artifacts, trails. */
 export const RECORD_BOUNDS: JsonBounds = {
@@ -39,6 +59,10 @@ export const RECORD_BOUNDS: JsonBounds = {
   keys: 100_000,
   names: 100_000,
   asText: ["user_data", "attestation_data"],
+  keeps: {
+    exact: ["user_data", "attestation_data", "annotations", "external_urls", "repo_info"],
+    counted: ["jira_results", "junit_results", "pull_requests", "snyk_results", "sonar_results"],
+  },
 };
 /**
  * For reports of what runs in an environment. A pod takes up to thirty values, four or five of them objects and lists,
@@ -53,6 +77,7 @@ export const REPORT_BOUNDS: JsonBounds = {
   keys: 10_000,
   names: 150_000,
   asText: [],
+  keeps: NOTHING,
 };
 
 /**
@@ -75,6 +100,8 @@ export type JsonShape = {
   schema: TSchema | null;
   /** Whether `null` is accepted, whatever the schema says; the caller decides about it. */
   acceptsNull: boolean;
+  /** "whole": everything, and `asSent` is the value as parseExact reads it. */
+  keeps: Kept | "whole";
 };
 
 /** The part of a shape that a scan needs. */
@@ -83,24 +110,28 @@ export type ScannedShape = Pick<JsonShape, "root" | "what" | "bounds">;
 /** The shape of a whole JSON body. */
 export const createBodyShape = (
   schema: TSchema,
-  { bytes: _bytes, asText: _asText, ...bounds }: JsonBounds,
+  { bytes: _bytes, asText: _asText, keeps, ...bounds }: JsonBounds,
 ): JsonShape => ({
   root: "body",
   what: "The request body",
   bounds,
   schema,
   acceptsNull: true,
+  keeps,
 });
 
 /** The shape of the JSON part of a form. */
 export const createPartShape = (
   part: string,
   schema: TSchema,
-  { bytes: _bytes, asText: _asText, ...bounds }: JsonBounds,
-): JsonShape => ({ root: part, what: `Part '${part}'`, bounds, schema, acceptsNull: false });
+  { bytes: _bytes, asText: _asText, keeps, ...bounds }: JsonBounds,
+): JsonShape => ({ root: part, what: `Part '${part}'`, bounds, schema, acceptsNull: false, keeps });
 
-/** A valid value, with the names of the top-level properties that were sent (defaults fill in others). */
-export type ReadJson = { value: unknown; sentFields: readonly string[] };
+/**
+ * A valid value, with the names of the top-level properties that were sent (defaults fill in others). `asSent`: the
+ * value without any rounding; the same object unless that makes a difference. Only what is kept may be taken from it.
+ */
+export type ReadJson = { value: unknown; asSent: unknown; sentFields: readonly string[] };
 
 /** Reads JSON that would take too much time or memory on the main thread. */
 export type LargeJsonReader = {
@@ -126,15 +157,72 @@ export const LARGE_JSON_BYTES = 262_144;
  */
 export function readJson(bytes: Buffer | string, shape: JsonShape): ReadJson {
   const { keys } = scanJson(typeof bytes === "string" ? Buffer.from(bytes) : bytes, shape);
-  const value = parseJson(bytes, { root: shape.root, keys });
-  const sent = typeof value === "object" && value !== null ? Object.keys(value) : [];
-  const problems =
-    (value === null && shape.acceptsNull) || shape.schema === null
-      ? null
-      : validate(shape.schema, value, { mode: "plain", root: shape.root });
-  if (problems) throw invalid(problems);
-  return { value, sentFields: sent };
+  const { text, value } = parseJson(bytes, { root: shape.root, keys });
+  const sentFields = typeof value === "object" && value !== null ? Object.keys(value) : [];
+  if (!isPlainJson(text)) return { ...readExactly(text, shape), sentFields };
+  requireValid(value, shape);
+  return { value, asSent: value, sentFields };
 }
+
+function requireValid(value: unknown, { schema, acceptsNull, root }: JsonShape): void {
+  const problems =
+    (value === null && acceptsNull) || schema === null ? null : validate(schema, value, { mode: "plain", root });
+  if (problems) throw invalid(problems);
+}
+
+/** Reads valid JSON text that a value of JavaScript does not hold as it is. @throws AppError as readJson does */
+function readExactly(text: string, shape: JsonShape): Omit<ReadJson, "sentFields"> {
+  requireHeld(text, shape);
+  // No shape of a number accepts a symbol, so nothing that counts was rounded.
+  const value = buildJson(text, {
+    number: (written) => (isHeld(written) ? Number(written) : Symbol(written)),
+    object: Object.fromEntries,
+  });
+  requireValid(value, shape);
+  const exact = parseExact(compactJson(text));
+  if (shape.keeps === "whole" || !isObject(value)) return { value, asSent: exact };
+  const asSent = toMembers(exact);
+  // Validation measured rounded numbers, which are shorter.
+  for (const [name, part] of Object.entries(propertiesOf(shape))) {
+    const maxBytes = maxBytesOf(part);
+    if (!isWithinBytes(asSent[name], maxBytes)) throw tooLarge(`Field '${name}'`, maxBytes);
+  }
+  for (const name of shape.keeps.exact) if (Object.hasOwn(asSent, name)) value[name] = asSent[name];
+  return { value, asSent };
+}
+
+type Property = { "x-max-bytes"?: number; anyOf?: readonly Property[] };
+const propertiesOf = ({ schema }: Pick<JsonShape, "schema">): Record<string, Property> =>
+  (schema as { properties?: Record<string, Property> } | null)?.properties ?? {};
+/** The bound on the bytes of a property. */
+const maxBytesOf = ({ "x-max-bytes": own, anyOf = [] }: Property): number =>
+  anyOf.map(maxBytesOf).reduce((least, bytes) => Math.min(least, bytes), own ?? Infinity);
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** @throws AppError 400 for a number outside what is kept that 64 bits do not hold, and for one that is too long */
+function requireHeld(text: string, shape: JsonShape): void {
+  const { root, keeps } = shape;
+  const declared = propertiesOf(shape);
+  const isKept = (name: string | number | undefined): boolean =>
+    keeps === "whole" ||
+    (typeof name === "string" &&
+      (keeps.exact.includes(name) ||
+        keeps.counted.includes(name) ||
+        (keeps.others === true && !Object.hasOwn(declared, name))));
+  const refuse = (path: JsonPath, problem: string, written: string): never => {
+    const input = written.length > MAX_SHOWN_DIGITS ? `${written.slice(0, MAX_SHOWN_DIGITS)}…` : written;
+    throw invalid({ [formatPath(path.map(String)) || root]: `${problem} [input: ${input}]` });
+  };
+  walkJson(text, {
+    number(written, path) {
+      if (isBeyondBounds(written)) refuse(path, TOO_LONG_NUMBER, written);
+      if (!isKept(path[0]) && !isHeld(written)) refuse(path, UNHELD_NUMBER, written);
+    },
+  });
+}
+const MAX_SHOWN_DIGITS = 100;
 
 /**
  * @returns the number of keys, for `parseJson`
@@ -188,7 +276,10 @@ const REPEATED_KEY = "Key is given more than once";
  * @param options.keys how many keys `scanJson` counted
  * @throws AppError 400, also for a key that is given twice: nothing says which of its values counts
  */
-function parseJson(bytes: Buffer | string, { root, keys }: { root: string; keys: number }): unknown {
+function parseJson(
+  bytes: Buffer | string,
+  { root, keys }: { root: string; keys: number },
+): { text: string; value: unknown } {
   let text: string;
   let value: unknown;
   try {
@@ -203,7 +294,7 @@ function parseJson(bytes: Buffer | string, { root, keys }: { root: string; keys:
   // JSON.parse keeps the last of two equal keys, so the value has fewer keys than the text.
   if (parsed.keys !== keys)
     throw invalid({ [formatPath((findRepeatedKey(text) ?? []).map(String)) || root]: REPEATED_KEY });
-  return value;
+  return { text, value };
 }
 
 /** The parser's reason, without the excerpt of the input that V8 includes in some messages. */

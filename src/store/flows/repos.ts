@@ -44,7 +44,8 @@ export type RepoFacts = {
   url: string;
   description: string;
   namespacePath: readonly string[] | null;
-  additionalInfo: Readonly<Record<string, unknown>> | null;
+  /** As JSON text. */
+  additionalInfoJson: string | null;
 };
 
 /** The columns that reports change, and those derived from them. */
@@ -161,8 +162,7 @@ function fieldsOf(facts: RepoFacts, known: RepoRow | undefined): Changeable {
     url,
     description: facts.description || (known?.description ?? ""),
     namespace_path_json: path,
-    additional_info_json:
-      facts.additionalInfo === null ? (known?.additional_info_json ?? null) : JSON.stringify(facts.additionalInfo),
+    additional_info_json: facts.additionalInfoJson ?? known?.additional_info_json ?? null,
     search_name: foldCase(name),
     vcs_instance: vcsInstanceOf(url),
     // A damaged path counts as none, so that no report is refused because of it.

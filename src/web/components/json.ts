@@ -1,4 +1,5 @@
 /** JSON as indented text. */
+import { indentJson } from "../../json/text.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
 
@@ -6,7 +7,7 @@ const MAX_CHARS = 40_000;
 
 /** @param label names the text for screen readers */
 export function jsonText(value: unknown, label: string): Html {
-  const text = JSON.stringify(value, null, 2) ?? "null";
+  const text = indentJson(value);
   const rest = text.length - MAX_CHARS;
   const shown = text.slice(0, MAX_CHARS);
   return html`<div class="json" tabindex="0" role="group" aria-label="${label}"><pre>${shown}</pre></div>

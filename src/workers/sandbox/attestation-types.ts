@@ -11,12 +11,12 @@ import {
   extractJqMessage,
   explainRuleFailure,
   buildSummaryProgram,
-  parseSummaryRow,
+  toSummaryRow,
   explainRunFailure,
 } from "../../domain/attestation/custom.ts";
 import type { ExpressionRun, RuleOutcome, Summary } from "../../domain/attestation/custom.ts";
 import { unavailable } from "../../errors.ts";
-import { JsonText, stringifyJson } from "../../json/text.ts";
+import { JsonText, parseExact, stringifyJson } from "../../json/text.ts";
 import { readFirstElements } from "./json-elements.ts";
 import type { SandboxResult, JqTask, SchemaResult, SchemaTask } from "./sandbox-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../pool.ts";
@@ -39,7 +39,7 @@ export type TypeDefinition = {
 /** The result of evaluating data: one line if it does not fit the schema, else the outcome of each rule. */
 export type TypeEvaluation = { mismatch: string } | { outcomes: RuleOutcome[]; summary: Summary | null };
 
-/** The data of a report, a value or a JsonText, and the time that expressions see, in epoch seconds. */
+/** The data of a report as it was sent, a value or a JsonText, and the time that expressions see, in epoch seconds. */
 type ReportedData = { data: unknown; now: number };
 
 export type AttestationTypes = {
@@ -213,7 +213,10 @@ async function summarize(lane: Lane, entries: readonly SummaryEntry[], { data, n
         missing = outcome.output.status === 0 ? "ended jq" : explainRunFailure(outcome.output);
       } else if (outcome.failed === "memory") missing = OUT_OF_MEMORY_REASON;
     }
-    for (const [index, rows] of groups.entries()) rows.push(parseSummaryRow(name, lines[index], missing));
+    for (const [index, rows] of groups.entries()) {
+      const line = lines[index];
+      rows.push(toSummaryRow(name, line === undefined ? missing : parseExact(line)));
+    }
   }
   return { groups, left_out: count - elements.length };
 }
@@ -223,7 +226,7 @@ function elementsOf(data: unknown): { elements: string[]; count: number } {
   if (data instanceof JsonText)
     return data.text.startsWith("[") ? readFirstElements(data.text, MAX_GROUPS) : { elements: [data.text], count: 1 };
   const elements: readonly unknown[] = Array.isArray(data) ? data : [data];
-  return { elements: elements.slice(0, MAX_GROUPS).map((element) => JSON.stringify(element)), count: elements.length };
+  return { elements: elements.slice(0, MAX_GROUPS).map(stringifyJson), count: elements.length };
 }
 
 const EMPTY_INPUT = new Uint8Array(0);

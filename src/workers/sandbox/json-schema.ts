@@ -9,6 +9,15 @@ import type { ErrorObject, Options, ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { truncate, excerpt } from "../../domain/text/excerpt.ts";
+import {
+  SIGNS,
+  addExactKeywords,
+  findRepeatedItem,
+  parseForCheck,
+  withoutKey,
+  writtenNumber,
+} from "./exact-keywords.ts";
+import type { Held } from "./exact-keywords.ts";
 
 /** The schema of a large report has hundreds of parts; this many compile in about half the time limit of a check. */
 const MAX_PARTS = 10_000;
@@ -22,13 +31,15 @@ const DEFAULT_DIALECT = "json-schema.org/draft/2020-12/schema";
 const CHOICE =
   "draft-07 (http://json-schema.org/draft-07/schema#) or 2020-12 (https://json-schema.org/draft/2020-12/schema)";
 
-/** A compiled check, which returns null or one line with the problem of the data; or the problem of the schema. */
-export type SchemaCheck = { check: (data: unknown) => string | null } | { problem: string };
+/** A compiled check of JSON text: null, or one line with the problem of the data; or the problem of the schema. */
+export type SchemaCheck = { check: (data: string) => string | null } | { problem: string };
 
-/** Compiles a schema. No content of a schema makes it throw. */
-export function compileTypeSchema(schema: Record<string, unknown>): SchemaCheck {
+/** Compiles a schema, the JSON text of an object. No content of a schema makes it throw. */
+export function compileTypeSchema(text: string): SchemaCheck {
+  const schema = parseForCheck(text).value as Record<string, unknown>;
   if (countParts(schema) > MAX_PARTS) return { problem: `the schema has more than ${MAX_PARTS} parts` };
-  const { $schema: dialect = `https://${DEFAULT_DIALECT}`, ...rest } = schema;
+  const { $schema: dialect = `https://${DEFAULT_DIALECT}` } = schema;
+  const rest = withoutKey(schema, "$schema");
   const named = typeof dialect === "string" ? /^https?:\/\/(.*?)#?$/.exec(dialect)?.[1] : undefined;
   const Engine = named === undefined ? undefined : DIALECTS[named];
   if (Engine === undefined)
@@ -38,12 +49,13 @@ export function compileTypeSchema(schema: Record<string, unknown>): SchemaCheck 
     // ownProperties: every JavaScript object inherits a `toString`, which is not a property of the data.
     const engine = new Engine({ strict: false, ownProperties: true, logger: false, verbose: true });
     addFormats.default(engine, { mode: "full" });
+    addExactKeywords(engine);
     if (engine.validateSchema(rest) !== true) return { problem: line(describe(engine.errors ?? [], "type_schema")) };
     const validate = engine.compile(rest);
     // V8 compiles the code of the check on its first run, which may exhaust the stack; such a check would later refuse
     // all data.
-    for (const value of [null, 0, "", [], {}]) fits(validate, value);
-    return { check: (data) => checkData(validate, data) };
+    for (const value of [null, 0, "", [], {}]) fits(validate, { value });
+    return { check: (data) => checkData(validate, parseForCheck(data)) };
   } catch (error) {
     if (error instanceof RangeError) return { problem: ENDLESS };
     // ajv throws for unresolved references, duplicate names and regular expressions that do not compile.
@@ -53,7 +65,7 @@ export function compileTypeSchema(schema: Record<string, unknown>): SchemaCheck 
 
 const ENDLESS = "the schema is too large, nests too deeply or refers to itself without end";
 
-function checkData(validate: ValidateFunction, data: unknown): string | null {
+function checkData(validate: ValidateFunction, data: Held): string | null {
   try {
     return fits(validate, data) ? null : line(describe(validate.errors ?? [], "attestation_data"));
   } catch (error) {
@@ -63,7 +75,14 @@ function checkData(validate: ValidateFunction, data: unknown): string | null {
 }
 
 /** Only the value true passes: an asynchronous check would return a promise, which is truthy. */
-const fits = (validate: ValidateFunction, data: unknown): boolean => (validate(data) as unknown) === true;
+const fits = (validate: ValidateFunction, held: Held): boolean =>
+  (validate(held.value, {
+    instancePath: "",
+    parentData: held,
+    parentDataProperty: "value",
+    rootData: held.value as object,
+    dynamicAnchors: {},
+  }) as unknown) === true;
 
 /** Whether ajv's own keyword makes a check asynchronous. In `properties`, it is the name of a property. */
 function hasAsync(value: unknown): boolean {
@@ -100,15 +119,22 @@ const formatPath = ({ instancePath }: ErrorObject, root: string): string =>
       .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")),
   ].join(".");
 
-function formatProblem({ keyword, message = "does not fit", params }: ErrorObject): string {
+function formatProblem({ keyword, message = "does not fit", params, parentSchema, data }: ErrorObject): string {
   const property = (params["additionalProperty"] ?? params["unevaluatedProperty"] ?? params["propertyName"]) as
     | string
     | undefined;
   if (property !== undefined) return `${message} (${show(property)})`;
-  if (keyword === "enum")
-    return `${message}: ${(params["allowedValues"] as unknown[]).slice(0, 20).map(show).join(", ")}`;
-  if (keyword === "const") return `${message} ${show(params["allowedValue"])}`;
-  return message;
+  const repeated = keyword === "uniqueItems" ? findRepeatedItem(data as unknown[]) : null;
+  if (repeated) return `${message} (items ## ${repeated.index} and ${repeated.earlier} are identical)`;
+  const written = writtenNumber(parentSchema, keyword);
+  if (keyword === "enum") {
+    const allowed = params["allowedValues"] as unknown[];
+    const texts = allowed.slice(0, 20).map((value, index) => writtenNumber(allowed, index) ?? show(value));
+    return `${message}: ${texts.join(", ")}`;
+  }
+  if (keyword === "const") return `${message} ${written ?? show(params["allowedValue"])}`;
+  if (written !== null && keyword === "multipleOf") return `must be multiple of ${written}`;
+  return written !== null && keyword in SIGNS ? `must be ${SIGNS[keyword]} ${written}` : message;
 }
 
 const show = (value: unknown): string =>

@@ -26,7 +26,7 @@ const MAX_CACHED_SCHEMA_CHARS = 65_536;
 function compileCached(text: string): SchemaCheck {
   const cached = compiledSchemas.get(text);
   if (cached) return cached;
-  const check = compileTypeSchema(JSON.parse(text) as Record<string, unknown>);
+  const check = compileTypeSchema(text);
   if (text.length <= MAX_CACHED_SCHEMA_CHARS) compiledSchemas.set(text, check);
   return check;
 }
@@ -34,7 +34,7 @@ function compileCached(text: string): SchemaCheck {
 function checkSchema({ schema, data }: SchemaTask): SchemaResult {
   const compiled = compileCached(schema);
   if ("problem" in compiled) return { problem: compiled.problem, mismatch: null };
-  return { problem: null, mismatch: data === null ? null : compiled.check(JSON.parse(new TextDecoder().decode(data))) };
+  return { problem: null, mismatch: data === null ? null : compiled.check(new TextDecoder().decode(data)) };
 }
 
 async function runTask(task: SandboxTask): Promise<SandboxResult> {

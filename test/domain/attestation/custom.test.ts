@@ -4,7 +4,7 @@ import {
   extractJqMessage,
   evaluateCustom,
   explainRuleFailure,
-  parseSummaryRow,
+  toSummaryRow,
   explainRunFailure,
 } from "../../../src/domain/attestation/custom.ts";
 
@@ -71,12 +71,12 @@ test("reduces jq's message to one line", () => {
 });
 
 test("parses a summary line as a value or an error", () => {
-  assert.equal(parseSummaryRow("n", '[{"a":1}]', ""), { name: "n", value: { a: 1 }, error: null });
-  assert.equal(parseSummaryRow("n", "[null]", ""), { name: "n", value: null, error: null });
-  assert.equal(parseSummaryRow("n", "[]", ""), { name: "n", value: null, error: "gives no output" });
-  assert.equal(parseSummaryRow("n", "[1,2]", ""), { name: "n", value: null, error: "gives several outputs" });
-  assert.equal(parseSummaryRow("n", '"no way"', ""), { name: "n", value: null, error: "no way" });
-  assert.equal(parseSummaryRow("n", undefined, "took too long"), { name: "n", value: null, error: "took too long" });
+  assert.equal(toSummaryRow("n", [{ a: 1 }]), { name: "n", value: { a: 1 }, error: null });
+  assert.equal(toSummaryRow("n", [null]), { name: "n", value: null, error: null });
+  assert.equal(toSummaryRow("n", []), { name: "n", value: null, error: "gives no output" });
+  assert.equal(toSummaryRow("n", [1, 2]), { name: "n", value: null, error: "gives several outputs" });
+  assert.equal(toSummaryRow("n", "no way"), { name: "n", value: null, error: "no way" });
+  assert.equal(toSummaryRow("n", "took too long"), { name: "n", value: null, error: "took too long" });
 });
 
 test.run();

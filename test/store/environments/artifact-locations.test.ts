@@ -289,7 +289,7 @@ test("lists what runs of a repository, once for each name in each active environ
       url: "https://git.test/x",
       description: "",
       namespacePath: null,
-      additionalInfo: null,
+      additionalInfoJson: null,
     });
   const [shop, other] = [repo("shop"), repo("other")];
   const f = flow("f");

@@ -62,7 +62,7 @@ test("lists a time window newest first, by environment and repository", () => {
       url: "https://git.test/x",
       description: "",
       namespacePath: null,
-      additionalInfo: null,
+      additionalInfoJson: null,
     });
   const [r, s] = [repo("r"), repo("s")];
   const first = deployed(prod, 100, OLD, { repoId: r });
@@ -254,7 +254,7 @@ test("lists chart points oldest first, with their lead times", () => {
     url: "https://git.test/x",
     description: "",
     namespacePath: null,
-    additionalInfo: null,
+    additionalInfoJson: null,
   });
   const built = artifact(flow.id, null, OLD);
   const builtAt = clock.at;

@@ -184,7 +184,7 @@ test("a repository filter uses the provenance of that time", () => {
       url: "https://x",
       description: "",
       namespacePath: null,
-      additionalInfo: null,
+      additionalInfoJson: null,
     });
   const [first, second] = [repo("first"), repo("second")];
   const [f, g] = [flow("f"), flow("g")];

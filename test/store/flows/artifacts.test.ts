@@ -163,7 +163,7 @@ test("pages the records of one or several repositories, newest first", () => {
       url: "https://git.test/x",
       description: "",
       namespacePath: null,
-      additionalInfo: null,
+      additionalInfoJson: null,
     });
   const [one, two, other] = [repo("github"), repo("gitlab"), repo("")];
   const f = flow("f");

@@ -18,7 +18,7 @@ function world() {
       url: "https://git.test/x",
       description: "",
       namespacePath: null,
-      additionalInfo: null,
+      additionalInfoJson: null,
     });
   const flow = setup.flow("f");
   const trail = setup.trail(flow.id, "t");

@@ -13,7 +13,7 @@ const FACTS: RepoFacts = {
   url: "https://github.com/acme/shop",
   description: "",
   namespacePath: null,
-  additionalInfo: null,
+  additionalInfoJson: null,
 };
 const ALL: RepoFilter = { provider: null, vcsInstance: null, namespace: null, tags: [], only: null, search: null };
 
@@ -57,7 +57,11 @@ test("id and provider identify a repository in its organization", () => {
 
 test("a further report replaces what it names and keeps what it leaves out", () => {
   const { capture, row, clock } = world();
-  const id = capture({ description: "A shop", namespacePath: ["acme", "web"], additionalInfo: { project_key: "S" } });
+  const id = capture({
+    description: "A shop",
+    namespacePath: ["acme", "web"],
+    additionalInfoJson: '{"project_key":"S"}',
+  });
   const first = row(id);
   assert.equal(
     {
@@ -74,7 +78,7 @@ test("a further report replaces what it names and keeps what it leaves out", () 
 
   capture();
   assert.equal(row(id), { ...first, latest_activity_at: clock.at }, "nothing new but that it was heard of");
-  capture({ url: "https://git.test/shop", description: "The shop", additionalInfo: {} });
+  capture({ url: "https://git.test/shop", description: "The shop", additionalInfoJson: "{}" });
   assert.equal(row(id), {
     ...first,
     url: "https://git.test/shop",

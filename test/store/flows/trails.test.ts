@@ -89,7 +89,7 @@ test("links a repository to a trail once", () => {
     url: "https://x",
     description: "",
     namespacePath: null,
-    additionalInfo: null,
+    additionalInfoJson: null,
   });
   assert.is(store.trails.addRepo(id, repo), true);
   assert.is(store.trails.addRepo(id, repo), false);

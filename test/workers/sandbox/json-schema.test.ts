@@ -8,13 +8,16 @@ const DRAFT_07 = "http://json-schema.org/draft-07/schema#";
 const DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema";
 type Json = Record<string, unknown>;
 
-function says(schema: Json, data: unknown): string | null {
+const textOf = (value: unknown): string => JSON.stringify(value);
+/** What the check of a schema says about data, both as JSON text. */
+function saysOf(schema: string, data: string): string | null {
   const compiled = compileTypeSchema(schema);
   if ("problem" in compiled) throw new Error(compiled.problem);
   return compiled.check(data);
 }
+const says = (schema: Json, data: unknown): string | null => saysOf(textOf(schema), textOf(data));
 function problem(schema: Json): string | null {
-  const compiled = compileTypeSchema(schema);
+  const compiled = compileTypeSchema(textOf(schema));
   return "problem" in compiled ? compiled.problem : null;
 }
 
@@ -144,6 +147,98 @@ test("resolves references inside a schema and to the published meta-schema", () 
   assert.is(says(tree, { next: { next: {} } }), null);
   assert.is(says(tree, { next: { last: 1 } }), "attestation_data.next: must NOT have additional properties ('last')");
   assert.is(says({ $ref: DRAFT_2020 }, { minimum: "x" }), "attestation_data.minimum: must be number");
+});
+
+test("compares numbers without rounding, those of the data and those of the schema", () => {
+  const OVER = "9007199254740993";
+  const at = (text: string): string => `attestation_data: ${text}`;
+  for (const [schema, data, expected] of [
+    ['{"maximum":9007199254740992}', OVER, at("must be <= 9007199254740992")],
+    ['{"maximum":9007199254740993}', OVER, null],
+    ['{"maximum":9007199254740993}', "9007199254740994", at("must be <= 9007199254740993")],
+    ['{"exclusiveMinimum":9007199254740993}', OVER, at("must be > 9007199254740993")],
+    ['{"minimum":18446744073709551615}', "18446744073709551614", at("must be >= 18446744073709551615")],
+    ['{"minimum":18446744073709551615}', "18446744073709551615.0", null],
+    ['{"exclusiveMaximum":-9007199254740992}', "-9007199254740993", null],
+    ['{"maximum":0}', "1e-400", at("must be <= 0")],
+    ['{"exclusiveMinimum":0}', "1e-400", null],
+    ['{"exclusiveMinimum":0}', "-0", at("must be > 0")],
+    ['{"maximum":1e308}', "1e400", at("must be <= 1e+308")],
+    ['{"maximum":1e400}', "10e399", null],
+    ['{"maximum":0.1}', "0.1000000000000000055511151231257827", at("must be <= 0.1")],
+    ['{"type":"integer"}', "1e400", null],
+    ['{"type":"integer"}', "9007199254740993.5", at("must be integer")],
+    ['{"type":"integer"}', "1e-400", at("must be integer")],
+    ['{"type":"string"}', OVER, at("must be string")],
+    ['{"const":9007199254740993}', OVER, null],
+    ['{"const":9007199254740993}', "9007199254740993.0", null],
+    ['{"const":9007199254740992}', OVER, at("must be equal to constant 9007199254740992")],
+    ['{"const":{"a":[9007199254740993]}}', '{"a":[9007199254740993]}', null],
+    ['{"const":1}', "1.0", null],
+    ['{"const":0}', "-0", null],
+    ['{"enum":[1,9007199254740993]}', OVER, null],
+    [
+      '{"enum":[9007199254740993]}',
+      "9007199254740992",
+      at("must be equal to one of the allowed values: 9007199254740993"),
+    ],
+    ['{"uniqueItems":true}', "[9007199254740993,9007199254740992]", null],
+    ['{"uniqueItems":true}', "[1e400,10e399]", at("must NOT have duplicate items (items ## 1 and 0 are identical)")],
+    [
+      '{"uniqueItems":true}',
+      '[{"a":1,"b":2},{"b":2,"a":1.0}]',
+      at("must NOT have duplicate items (items ## 1 and 0 are identical)"),
+    ],
+    ['{"uniqueItems":true}', '["1",1,[1],{"1":1},true,"true",null,"null"]', null],
+    ['{"uniqueItems":false}', "[1,1]", null],
+    ['{"format":"int32"}', OVER, at('must match format "int32"')],
+    ['{"maxLength":9007199254740993}', '"a"', null],
+    [
+      '{"items":{"maximum":9007199254740992}}',
+      "[1,9007199254740993]",
+      "attestation_data.1: must be <= 9007199254740992",
+    ],
+    ['{"$defs":{"n":{"maximum":9007199254740992}},"$ref":"#/$defs/n"}', OVER, at("must be <= 9007199254740992")],
+    [
+      '{"patternProperties":{"^n":{"not":{"maximum":9007199254740992}}}}',
+      '{"n":9007199254740992}',
+      "attestation_data.n: must NOT be valid",
+    ],
+  ] as const)
+    assert.is(saysOf(schema, data), expected, `${data} by ${schema}`);
+});
+
+test("multipleOf counts in decimals", () => {
+  for (const [divisor, data, isMultiple] of [
+    ["0.01", "19.99", true],
+    ["0.01", "19.999", false],
+    ["0.1", "0.3", true],
+    ["0.0001", "0.0075", true],
+    ["3", "9007199254740993", true],
+    ["3", "9007199254740992", false],
+    ["1e-400", "1e400", true],
+    ["3", "1e400", false],
+    ["9", "9e999999999", true],
+    ["2.5", "1e1", true],
+    ["1e1", "5", false],
+    ["5", "0", true],
+    ["0.5", "-1.5", true],
+  ] as const)
+    assert.is(
+      saysOf(`{"multipleOf":${divisor}}`, data),
+      isMultiple ? null : `attestation_data: must be multiple of ${divisor.replace("1e1", "10")}`,
+      `${data} by ${divisor}`,
+    );
+});
+
+test("refuses a schema whose bounds are no bounds, whatever their digits", () => {
+  const problemOf = (schema: string): string | null => {
+    const compiled = compileTypeSchema(schema);
+    return "problem" in compiled ? compiled.problem : null;
+  };
+  assert.match(String(problemOf('{"minLength":2.00000000000000000001}')), "type_schema.minLength: must be integer");
+  assert.match(String(problemOf('{"multipleOf":-1e-400}')), "type_schema.multipleOf: must be > 0");
+  assert.is(problemOf('{"multipleOf":1e-400}'), null);
 });
 
 test.run();

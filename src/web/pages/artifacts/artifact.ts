@@ -24,6 +24,8 @@ import {
   stateWord,
 } from "../../components/state.ts";
 import { formatSpan, formatUtc, time } from "../../components/time.ts";
+import { membersOf } from "../../../json/text.ts";
+import { inlineText, objectOf, textOf } from "../../components/loose-json.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import { page } from "../../page/page.ts";
@@ -261,10 +263,11 @@ function buildCard({ to }: Visit, artifact: Artifact): Html {
         : html`<a href="${to.trail(artifact.flow_name, artifact.trail_name)}"><bdi>${artifact.trail_name}</bdi></a>`,
     ],
     ["Name", artifact.template_reference_name],
-    ...Object.entries(artifact.external_urls ?? {}).map(
-      ([name, { href }]) => [name, reportedLink(href, href)] as const,
-    ),
-    ...annotationFacts(artifact.annotations ?? {}),
+    ...membersOf(artifact.external_urls).map(([name, link]) => {
+      const href = textOf(objectOf(link)["href"]);
+      return [name, reportedLink(href, href)] as const;
+    }),
+    ...annotationFacts(artifact.annotations),
   ]);
   const data = artifact.user_data;
   return html`${card({ id: "h-build", title: "Build", body: padded(list) })}${
@@ -275,10 +278,10 @@ function buildCard({ to }: Visit, artifact: Artifact): Html {
 }
 
 /** Annotations by key; their values may be any JSON. */
-function annotationFacts(annotations: Readonly<Record<string, unknown>>): [string, Value][] {
-  const entries = Object.entries(annotations);
+function annotationFacts(annotations: unknown): [string, Value][] {
+  const entries = membersOf(annotations);
   const shown = entries.slice(0, MAX_ANNOTATIONS).map(([key, value]): [string, Value] => {
-    const text = typeof value === "string" ? value : JSON.stringify(value);
+    const text = inlineText(value);
     return [key, text.length > MAX_ANNOTATION_CHARS ? `${text.slice(0, MAX_ANNOTATION_CHARS)}…` : text];
   });
   const rest = entries.length - shown.length;

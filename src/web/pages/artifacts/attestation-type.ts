@@ -5,6 +5,7 @@ import {
   postCustomAttestationType,
 } from "../../../api/attestations/custom-attestation-types.ts";
 import { AppError } from "../../../errors.ts";
+import { indentJson } from "../../../json/text.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { sourceCode } from "../../components/code.ts";
 import { formOf } from "../../components/forms.ts";
@@ -80,7 +81,7 @@ const rulesOf = (version: Version | undefined): readonly string[] =>
   version && "rules" in version.evaluator ? version.evaluator.rules : [];
 
 const schemaText = ({ type_schema: schema }: Pick<Version, "type_schema">): string =>
-  schema === undefined ? "" : JSON.stringify(schema, null, 2);
+  schema === undefined ? "" : indentJson(schema);
 
 const crumbsOf = ({ to }: Visit) => [
   { text: "Attestations", href: to.attestations() },

@@ -1,6 +1,7 @@
 /** The tab with the decisions on a control, and the drawer with one of them (`decision=`). */
 import { getControlDecision, listControlDecisions } from "../../../api/policies/control-decisions.ts";
 import { AppError } from "../../../errors.ts";
+import { indentJson } from "../../../json/text.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, fingerprint, reportedLink } from "../../components/identifier.ts";
@@ -212,7 +213,7 @@ function jsonSection(title: string, value: unknown): Html | null {
   const isEmpty =
     value === null || value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
   if (isEmpty) return null;
-  const text = JSON.stringify(value, null, 2);
+  const text = indentJson(value);
   const rest = text.length - MAX_JSON_CHARS;
   return html`<section><h3>${title}</h3>${snippet(text.slice(0, MAX_JSON_CHARS))}${
     rest > 0 && html`<p class="sub">${formatNumber(rest)} more characters are not shown.</p>`

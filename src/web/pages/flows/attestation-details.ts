@@ -6,6 +6,7 @@ import { facts } from "../../components/layout.ts";
 import { inlineText, listOf, numberOf, objectOf, textOf } from "../../components/loose-json.ts";
 import { formatNumber, plainState } from "../../components/state.ts";
 import { formatSpan, time } from "../../components/time.ts";
+import { membersOf } from "../../../json/text.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import { jsonText } from "../../components/json.ts";
@@ -221,8 +222,8 @@ function jiraDetails(record: TrailAttestation): Details {
 }
 
 function decisionDetails(record: TrailAttestation): Details {
-  const { is_compliant: _verdict, ...data } = objectOf(record["attestation_data"]);
-  const entries = Object.entries(data).slice(0, MAX_ROWS);
+  const data = membersOf(record["attestation_data"]).filter(([name]) => name !== "is_compliant");
+  const entries = data.slice(0, MAX_ROWS);
   return {
     rule: "The reporter of a decision states whether the control is satisfied.",
     figures: facts([

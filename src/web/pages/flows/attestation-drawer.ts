@@ -4,6 +4,7 @@ import { postOverride } from "../../../api/attestations/override.ts";
 import { getAttestations } from "../../../api/attestations/reads.ts";
 import { listTrailAttestations } from "../../../api/attestations/trail-attestations.ts";
 import { AppError } from "../../../errors.ts";
+import { membersOf } from "../../../json/text.ts";
 import { resultOf, typeWord } from "../../components/attestation-result.ts";
 import { formOf, selectField, textArea } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
@@ -190,11 +191,11 @@ function recordSection(record: TrailAttestation): Html {
     ["Description", record.description && html`<span class="prose">${record.description}</span>`],
     ["Commit", sha !== "" && html`${commit(sha, textOf(info["url"]))} ${message}`],
     ["Run", record.origin_url && reportedLink(record.origin_url, runName(record.origin_url))],
-    ...Object.entries(record.external_urls ?? {}).map(
+    ...membersOf(record.external_urls).map(
       ([name, link]) =>
         [name, reportedLink(textOf(objectOf(link)["href"]), shortAddress(textOf(objectOf(link)["href"])))] as const,
     ),
-    ...Object.entries(record.annotations).map(([name, value]) => [name, html`${value}`] as const),
+    ...membersOf(record.annotations).map(([name, value]) => [name, html`${textOf(value)}`] as const),
   ])}</section>`;
 }
 

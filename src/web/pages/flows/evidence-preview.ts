@@ -5,6 +5,7 @@
 import { hash } from "node:crypto";
 import type { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { indentText } from "../../../json/walk.ts";
 import type { Download } from "../../../http/operation.ts";
 import { formatNumber } from "../../components/state.ts";
 import { Html, html } from "../../html.ts";
@@ -99,14 +100,15 @@ function decode(bytes: Buffer): string | null {
   }
 }
 
-/** JSON with indentation; any other text as it is. */
+/** JSON with indentation, and with everything else as it is in the file; any other text unchanged. */
 function indented(text: string): string {
   if (!/^\s*[[{]/.test(text)) return text;
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    JSON.parse(text);
   } catch {
     return text;
   }
+  return indentText(text);
 }
 
 async function archivePreview(download: Download, kind: "gzip" | "tar"): Promise<RawAnswer> {

@@ -5,12 +5,13 @@ import { downloadTrailAuditPackage, downloadTrailAuditPdf } from "../../../api/f
 import { getFlow } from "../../../api/flows/flows.ts";
 import { getTrail, listTrailEvents } from "../../../api/flows/trails.ts";
 import { AppError, notFound } from "../../../errors.ts";
+import { membersOf } from "../../../json/text.ts";
 import { pullRequestName } from "../../components/attestation-result.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, isWebAddress, reportedLink } from "../../components/identifier.ts";
 import { jsonText } from "../../components/json.ts";
 import { card, downloadButton, linkButton, pageHead, padded } from "../../components/layout.ts";
-import { listOf, textOf } from "../../components/loose-json.ts";
+import { listOf, objectOf, textOf } from "../../components/loose-json.ts";
 import { badge, stateOf, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -124,8 +125,8 @@ function trailHead({ to, org, now, may }: Visit, trail: Trail, records: Records)
       info && html`${icon("git-commit")}${commit(info.sha1, info.url)} ${commitText(info)}`,
       ...pullRequests(records),
       trail.origin_url && html`${icon("play")}${reportedLink(trail.origin_url, runName(trail.origin_url))}`,
-      ...Object.entries(trail.external_urls ?? {}).map(
-        ([label, { href }]) => html`${icon("link")}${reportedLink(href, label)}`,
+      ...membersOf(trail.external_urls).map(
+        ([label, link]) => html`${icon("link")}${reportedLink(textOf(objectOf(link)["href"]), label)}`,
       ),
       ...trail.repo_ids.slice(0, 1).map((id) => html`${icon("repo")}<a href="${to.repository(id)}">Repository</a>`),
       html`${icon("clock")}begun ${time(trail.created_at, now)}`,
