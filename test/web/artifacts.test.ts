@@ -192,7 +192,10 @@ test("a type is created, shown with its versions, and listed", async () => {
     ],
   );
   const page = await browser.get(`${types}/coverage`);
-  assert.match(visibleText(page), /coverage v1 latest .* Rules \.percent >= 80 \.percent <= 100 JSON Schema/);
+  assert.match(
+    visibleText(page),
+    /coverage v1 latest .* Rules \.percent >= 80 \.percent <= 100 jq 1\.7\.1 runs them\. JSON Schema/,
+  );
   assert.equal(namesOf(await browser.get(types)), ["coverage"]);
   const again = await browser.submitForm(`${types}?ask=create`, DEFINITION);
   assert.is(again.status, 400);

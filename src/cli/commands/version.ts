@@ -1,5 +1,6 @@
 /** `assay version`: the versions of the program and its main components. */
 import { readBuildInfo } from "../../assets.ts";
+import { JQ_VERSION } from "../../domain/attestation/custom.ts";
 import { openMemory, schemaVersion } from "../../store/db/database.ts";
 import { loadSqlite } from "../data-directory.ts";
 import { EXIT } from "../framework.ts";
@@ -21,13 +22,15 @@ export const version: Command = {
       commit: readBuildInfo().commit,
       node: process.version,
       sqlite,
+      jq: JQ_VERSION,
       schema: schemaVersion(),
     };
     if (args.switches.has("json")) io.stdout(`${JSON.stringify(facts)}\n`);
     else {
-      const { commit, node, schema } = facts;
+      const { commit, node, jq, schema } = facts;
       io.stdout(
-        `assay ${facts.version}\ncommit ${commit ?? "unknown"}\nnode ${node}\nsqlite ${sqlite}\nschema ${schema}\n`,
+        `assay ${facts.version}\ncommit ${commit ?? "unknown"}\nnode ${node}\nsqlite ${sqlite}\njq ${jq}\n` +
+          `schema ${schema}\n`,
       );
     }
     return EXIT.done;

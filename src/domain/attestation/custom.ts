@@ -7,6 +7,9 @@ import { truncate, excerpt } from "../text/excerpt.ts";
 import { verdictFromReasons } from "./verdict.ts";
 import type { AttestationVerdict } from "./verdict.ts";
 
+/** The jq that runs expressions, for people who test theirs elsewhere. */
+export const JQ_VERSION = "1.7.1";
+
 /** A run of a jq expression that ended by itself or was aborted by its sandbox. */
 export type ExpressionRun = {
   /** The outputs, one JSON text each. */

@@ -91,7 +91,8 @@ export async function runJq(order: JqOrder): Promise<ExpressionRun> {
   const exitCode = process.exitCode;
   let status: number | null = null;
   try {
-    status = glue.callMain(["-c", "-M", "--", order.expression]);
+    // jq takes the CR of Windows for a character that no expression may have.
+    status = glue.callMain(["-c", "-M", "--", order.expression.replaceAll("\r\n", "\n")]);
   } catch {
     // Aborted above, out of stack, or a trap of the engine: in all cases the run has no result.
   } finally {

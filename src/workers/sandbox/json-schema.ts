@@ -18,6 +18,7 @@ import {
   writtenNumber,
 } from "./exact-keywords.ts";
 import type { Held } from "./exact-keywords.ts";
+import { patternEngine } from "./patterns.ts";
 
 /** The schema of a large report has hundreds of parts; this many compile in about half the time limit of a check. */
 const MAX_PARTS = 10_000;
@@ -47,7 +48,13 @@ export function compileTypeSchema(text: string): SchemaCheck {
   try {
     if (hasAsync(schema)) return { problem: "$async is not a keyword of JSON Schema" };
     // ownProperties: every JavaScript object inherits a `toString`, which is not a property of the data.
-    const engine = new Engine({ strict: false, ownProperties: true, logger: false, verbose: true });
+    const engine = new Engine({
+      strict: false,
+      ownProperties: true,
+      logger: false,
+      verbose: true,
+      code: { regExp: patternEngine },
+    });
     addFormats.default(engine, { mode: "full" });
     addExactKeywords(engine);
     if (engine.validateSchema(rest) !== true) return { problem: line(describe(engine.errors ?? [], "type_schema")) };

@@ -1,5 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { JQ_VERSION } from "../../../src/domain/attestation/custom.ts";
 import { readBuildInfo } from "../../../src/assets.ts";
 import { schemaVersion } from "../../../src/store/db/database.ts";
 import { cli } from "../in-process.ts";
@@ -32,14 +33,21 @@ test("version prints the versions of the program and its components", async () =
   const { version, commit } = readBuildInfo();
   const facts = JSON.parse((await cli(["version", "--json"])).out);
   assert.match(facts.sqlite, /^3\.\d+\.\d+$/);
-  assert.equal(facts, { version, commit, node: process.version, sqlite: facts.sqlite, schema: schemaVersion() });
+  assert.equal(facts, {
+    version,
+    commit,
+    node: process.version,
+    sqlite: facts.sqlite,
+    jq: JQ_VERSION,
+    schema: schemaVersion(),
+  });
   const plain = await cli(["--version"]);
   assert.equal(plain, {
     code: 0,
     err: "",
     out:
       `assay ${version}\ncommit ${commit ?? "unknown"}\nnode ${process.version}\nsqlite ${facts.sqlite}\n` +
-      `schema ${schemaVersion()}\n`,
+      `jq ${JQ_VERSION}\nschema ${schemaVersion()}\n`,
   });
 });
 

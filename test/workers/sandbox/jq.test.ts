@@ -1,6 +1,8 @@
 /** jq as rules and summaries use it: the real language in a sandbox. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { raw } from "jq-wasm";
+import { JQ_VERSION } from "../../../src/domain/attestation/custom.ts";
 import { runJq } from "../../../src/workers/sandbox/jq.ts";
 
 const test = suite("workers/sandbox/jq");
@@ -40,6 +42,19 @@ for (const [expression, expected] of [
 ] as const)
   test(`\`${expression}\` gives ${expected.join(" and ") || "nothing"}`, async () =>
     assert.equal(await outputs(expression), expected));
+
+test("is the version of jq that the program tells", async () => {
+  assert.is(String(await raw("1", ".", ["--version"])).trim(), `jq-${JQ_VERSION}-dirty`);
+});
+
+test("takes sources with the line ends of Windows", async () => {
+  for (const [expression, expected] of [
+    ["if .a == 1 then\r\n  true # fits\r\nelse false end\r\n", ["true"]],
+    [".b\r\n| length\r\n", ["3"]],
+    ["# a comment\r\n.a", ["1"]],
+  ] as const)
+    assert.equal(await outputs(expression), expected, expression);
+});
 
 test("hides environment, files, other inputs and the clock from an expression, except the given time", async () => {
   for (const [expression, expected] of [

@@ -54,7 +54,7 @@ test("refuses other dialects, invalid schemas and external references, in one li
       "can't resolve reference https://schemas.example.com/other.json from id #",
     ],
     [{ $id: DRAFT_2020 }, `schema with key or id "${DRAFT_2020}" already exists`],
-    [{ pattern: "(" }, "Invalid regular expression: /(/u: Unterminated group"],
+    [{ pattern: "(" }, "the pattern '(' does not compile: Unterminated group"],
     [{ $async: true }, "$async is not a keyword of JSON Schema"],
     [{ properties: { a: { $async: true } } }, "$async is not a keyword of JSON Schema"],
     [{ enum: Array.from({ length: 10_001 }, (_, i) => i) }, "the schema has more than 10000 parts"],
@@ -239,6 +239,46 @@ test("refuses a schema whose bounds are no bounds, whatever their digits", () =>
   assert.match(String(problemOf('{"minLength":2.00000000000000000001}')), "type_schema.minLength: must be integer");
   assert.match(String(problemOf('{"multipleOf":-1e-400}')), "type_schema.multipleOf: must be > 0");
   assert.is(problemOf('{"multipleOf":1e-400}'), null);
+});
+
+test("takes patterns that compile only without the flag u, and gives all others their meaning with it", () => {
+  const pattern = (source: string): Json => ({ pattern: source });
+  for (const [source, matching, other] of [
+    [String.raw`^\d{4}\-\d{2}\-\d{2}$`, "2026-01-31", "2026:01:31"],
+    [String.raw`^https\:\/\/`, "https://x", "http://x"],
+    [String.raw`^[A-Za-z0-9\-\_]+$`, "a-b_c", "a b"],
+    [String.raw`^\$\{\{.*}}$`, "${{ x }}", "{{ x }}"],
+    [String.raw`^\p{Lu}$`, "É", "p{Lu}"],
+    [String.raw`^\-\*+$`, "-**", "-"],
+    ["^.$", "😀", "ab"],
+    [String.raw`^\\A$`, String.raw`\A`, "A"],
+  ] as const) {
+    assert.is(says(pattern(source), matching), null, source);
+    assert.match(String(says(pattern(source), other)), "must match pattern", source);
+  }
+  const properties = { patternProperties: { [String.raw`^a\-b$`]: { type: "string" } } };
+  assert.is(says(properties, { "a-b": 1 }), "attestation_data.a-b: must be string");
+});
+
+test("says so where a pattern has the syntax of Python or needs the flag u", () => {
+  const python = (source: string, found: string, instead: string): void =>
+    assert.is(
+      problem({ pattern: source }),
+      `the pattern '${source}' has ${found}, which JSON Schema does not know (Python's re does): use ${instead}`,
+    );
+  python("^(?P<day>x)$", "(?P<day>", "(?<name>...)");
+  python("(?P<a>x)(?P=a)", "(?P<a>", "(?<name>...)");
+  python("(?i)abc", "(?i)", "[Aa] for letters of both cases");
+  python(String.raw`\Aabc`, String.raw`\A`, "^");
+  python(String.raw`abc\Z`, String.raw`\Z`, "$");
+  python("^a{,3}$", "{,3}", "{0,N}");
+  python("a(?#b)", "(?#b)", "$comment beside the pattern");
+  python("a++b", "++", "the repetition without its last +");
+  assert.is(problem({ pattern: "(" }), "the pattern '(' does not compile: Unterminated group");
+  assert.is(
+    problem({ pattern: String.raw`^\p{L}\-$` }),
+    String.raw`the pattern '^\p{L}\-$' does not compile: Invalid escape`,
+  );
 });
 
 test.run();

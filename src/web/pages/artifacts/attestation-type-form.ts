@@ -1,4 +1,5 @@
 /** The form of an attestation type: its definition, data to try it on, and what the definition says about the data. */
+import { JQ_VERSION } from "../../../domain/attestation/custom.ts";
 import { postCustomAttestationType } from "../../../api/attestations/custom-attestation-types.ts";
 import { inlineText } from "../../components/loose-json.ts";
 import { formOf, textArea, textField } from "../../components/forms.ts";
@@ -78,8 +79,9 @@ export function definitionForm(visit: Visit, { form, submit, cancel, initial, tr
     value: joinRules(initial.rules),
     rows: 4,
     isMono: true,
-    hint: html`One jq expression a line; an indented line continues the one above. Data is compliant if each rule gives
-      exactly one output, the value true. Without rules, all data that matches the schema is compliant.`,
+    hint: html`One expression of jq ${JQ_VERSION} a line; an indented line continues the one above. Data is compliant if
+      each rule gives exactly one output, the value true. Without rules, all data that matches the schema is
+      compliant.`,
   })}${summaryFields(visit, form, initial)}`;
   const fields = html`${definition}${tryFields(visit, form, tried)}`;
   return card({

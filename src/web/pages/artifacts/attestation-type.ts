@@ -4,6 +4,7 @@ import {
   getCustomAttestationType,
   postCustomAttestationType,
 } from "../../../api/attestations/custom-attestation-types.ts";
+import { JQ_VERSION } from "../../../domain/attestation/custom.ts";
 import { AppError } from "../../../errors.ts";
 import { indentJson } from "../../../json/text.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
@@ -149,7 +150,8 @@ function definition({ to, org, params }: Visit, version: Version): Html {
     body:
       rules.length === 0
         ? padded(html`<p class="muted">No rules: all data that matches the schema is compliant.</p>`)
-        : html`<ol class="rules">${rules.map((rule) => html`<li><code>${rule.trim()}</code></li>`)}</ol>`,
+        : html`<ol class="rules">${rules.map((rule) => html`<li><code>${rule.trim()}</code></li>`)}</ol>
+${padded(html`<p class="sub">jq ${JQ_VERSION} runs them.</p>`)}`,
   })}${card({ id: "h-schema", title: "JSON Schema", more: moreLink(whole, "As JSON"), body: schema })}${
     version.summary &&
     version.summary.length > 0 &&
