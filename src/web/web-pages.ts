@@ -22,7 +22,7 @@ import type { PageServerDependencies, Session } from "./page/serve.ts";
 import { pages, sections } from "./pages/index.ts";
 import { sendFile } from "./served-file.ts";
 import { changePassword, createAccountPage, endOtherSessions, endSession } from "./sign-in/account.ts";
-import { formatKeptForm } from "./sign-in/kept-form.ts";
+import { createWaitingForms, formatKeptForm } from "./sign-in/kept-form.ts";
 import { beginOidc, finishOidc, login, logout, sendLoginPage, showLogin } from "./sign-in/login.ts";
 import type { PageContext, PageHandler } from "./sign-in/page-context.ts";
 import { isOwnForm, readFields, redirectTo, requestIdOf, sendMessage } from "./sign-in/page-context.ts";
@@ -116,6 +116,7 @@ export function createWebPages(dependencies: WebPageDependencies) {
     ...dependencies,
     cookies,
     files,
+    waitingForms: createWaitingForms(dependencies.now),
     holderOf: (ctx) => sessionOf(ctx)?.holder ?? null,
     themeOf: pageServer.themeOf,
     async homeOf(ctx, cookie) {

@@ -181,6 +181,35 @@ inBrowser("an administrator revokes a leaked key with one search and three click
   }),
 );
 
+inBrowser(
+  "a form that is filled in when the session ends comes back after the sign-in, and waits to be submitted",
+  () =>
+    as(
+      ADMIN,
+      async ({ page, click }) => {
+        await page.getByLabel("Name", { exact: true }).fill("kept-flow");
+        await page.getByLabel("Description").fill('Builds "<of>" the kept');
+        await page.context().clearCookies();
+        await click("button", "Create flow");
+        assert.match(await page.getByRole("main").innerText(), /What you submitted is kept/);
+        await page.getByLabel("Login name").fill(ADMIN);
+        await page.getByLabel("Password").fill(PASSWORD);
+        await click("button", "Sign in");
+        const read = async () =>
+          (await told.server.call("GET", "/flows/acme/kept-flow", { key: told.story.keys.get(ADMIN) ?? null })).status;
+        assert.match(await page.getByRole("main").innerText(), /Nothing was stored yet/);
+        assert.is(await page.getByLabel("Name", { exact: true }).inputValue(), "kept-flow");
+        assert.is(await page.getByLabel("Description").inputValue(), 'Builds "<of>" the kept');
+        assert.is(await read(), 404, "it is not submitted by itself");
+        await click("button", "Create flow");
+        await page.waitForURL(/kept-flow/);
+        assert.is(await read(), 200);
+        cookies.delete(ADMIN);
+      },
+      { path: "/acme/flows?ask=create" },
+    ),
+);
+
 inBrowser("by keyboard alone: skip link, navigation, tabs, search results and forms", () =>
   as(ADMIN, async ({ page }) => {
     await page.keyboard.press("Tab");

@@ -571,4 +571,46 @@ test("a server without a provider says so", async () => {
   }
 });
 
+test("a form that was submitted when the session had ended comes back after a sign-in at the provider", () =>
+  given({}, async (world) => {
+    const { server, oidc, browser, login } = world;
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
+    const path = "/acme/flows?ask=create";
+    const next = `?next=${encodeURIComponent(path)}`;
+    const ann = browser();
+    const asked = await ann.post(path, { form: "create", name: "typed-before" }, { Origin: "http://assay.test" });
+    assert.is(asked.status, 401);
+    assert.match(asked.text, `href="../login/oidc${next}"`);
+    // Another browser that goes the same way does not get it.
+    const other = browser();
+    await other.get("/login");
+    assert.is((await login(other, next)).status, 303);
+    const page = await login(ann, next);
+    assert.is(page.status, 200);
+    assert.match(page.text, 'value="typed-before"');
+    assert.match(visibleText(page), /Your session had ended\. Nothing was stored yet/);
+    assert.match(page.text, 'action="../../acme/flows?ask=create"');
+    assert.is(server.db.prepare("SELECT count(*) FROM flows").pluck().get(), 0);
+    // It waited once.
+    await ann.submitForm("/logout", {}, "/account");
+    assert.is((await login(ann, next)).status, 303);
+  }));
+
+test("a form that was brought back by a password does not come again after a sign-in at the provider", () =>
+  given({}, async ({ server, oidc, browser, login }) => {
+    oidc.state.person = { sub: "42", preferred_username: "ann", groups: ["platform"] };
+    await setPassword(server, "acme-admin");
+    const path = "/acme/flows?ask=create";
+    const one = browser();
+    const headers = { Origin: "http://assay.test" };
+    await one.post(path, { form: "create", name: "typed-before" }, headers);
+    const token = one.cookies.get("assay-form") ?? "";
+    const csrf = await one.readCsrfToken("/login");
+    const fields = { csrf, name: "acme-admin", password: PASSWORD, next: path, form: '[["form","create"]]' };
+    assert.is((await one.post("/login", fields, headers)).status, 200);
+    one.cookies.clear();
+    one.cookies.set("assay-form", token);
+    assert.is((await login(one, `?next=${encodeURIComponent(path)}`)).status, 303);
+  }));
+
 test.run();

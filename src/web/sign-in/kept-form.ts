@@ -1,4 +1,9 @@
-/** A form that was submitted when the session had ended, on its way through the login page. */
+/**
+ * A form that was submitted when the session had ended, on its way through the login page. A browser carries it to the
+ * sign-in with a password in a hidden field; to that at the OpenID provider it takes nothing along, so the server keeps
+ * it meanwhile.
+ */
+import { createLru } from "../../domain/lru.ts";
 import type { Fields } from "../page/fields.ts";
 
 /**
@@ -28,4 +33,35 @@ export function parseKeptForm(text: string): [string, string][] | null {
   } catch {
     return null;
   }
+}
+
+/** Forms that wait for a sign-in at the provider, in memory: a few large ones, or many as they usually are. */
+const MAX_WAITING_FORMS = 500;
+const MAX_WAITING_CHARS = 8 << 20;
+/** How long a form waits, in seconds. */
+const MAX_WAIT_S = 3600;
+
+export type WaitingForms = ReturnType<typeof createWaitingForms>;
+
+/** @param now epoch seconds */
+export function createWaitingForms(now: () => number) {
+  const forms = createLru<string, { text: string; until: number }>({
+    maxEntries: MAX_WAITING_FORMS,
+    maxWeight: MAX_WAITING_CHARS,
+  });
+  // By the token of the browser, which no other site can set: what that filled in is not shown as the person's.
+  const keyOf = (token: string, next: string | null): string => `${token} ${next ?? ""}`;
+  return {
+    /** Keeps a form for the page at `next`. `token`: the CSRF token of the browser without a session. */
+    keep(form: string, { token, next }: { token: string; next: string | null }): void {
+      forms.set(keyOf(token, next), { text: form, until: now() + MAX_WAIT_S }, form.length);
+    },
+    /** The form that waits for the browser to come to that page, once; null for none. */
+    take({ token, next }: { token: string | null; next: string | null }): string | null {
+      if (token === null) return null;
+      const found = forms.get(keyOf(token, next));
+      forms.delete(keyOf(token, next));
+      return found && now() <= found.until ? found.text : null;
+    },
+  };
 }

@@ -51,6 +51,8 @@ export function sendLoginPage(
   { status, next, problem, name = "", form = null, isTooLarge = false }: LoginPage,
 ): Promise<void> {
   const root = rootOf(ctx);
+  const token = page.cookies.formToken(ctx);
+  if (form !== null && page.logins.hasProvider) page.waitingForms.keep(form, { token, next });
   const query = next === null ? "" : `?next=${encodeURIComponent(next)}`;
   const setup = page.logins.isSetupOpen()
     ? html`<p class="done" role="status">This server has no users yet.
@@ -66,7 +68,7 @@ export function sendLoginPage(
     title: "Sign in",
     main: html`${setup}${problemBox(isTooLarge ? TOO_LARGE : (problem ?? null))}${form !== null && KEPT}${oidc}
 <form method="post" action="${root}login">
-  ${hidden("csrf", page.cookies.formToken(ctx))}${hidden("next", next ?? "")}${form !== null && hidden("form", form)}
+  ${hidden("csrf", token)}${hidden("next", next ?? "")}${form !== null && hidden("form", form)}
   ${field({
     label: "Login name",
     name: "name",
@@ -120,6 +122,7 @@ async function finishLogin(
   { started, next, form }: { started: StartedSession; next: string | null; form: string | null },
 ): Promise<void> {
   const path = next ?? (await page.homeOf(ctx, started.cookie));
+  page.waitingForms.take({ token: page.cookies.get(ctx, "form"), next });
   await startBrowserSession(page, ctx, { started, path });
   const entries = form === null ? null : parseKeptForm(form);
   if (entries !== null) await page.resumeForm(ctx, { path, cookie: started.cookie, entries });
@@ -182,8 +185,9 @@ export const finishOidc: PageHandler = async (page, ctx) => {
     const person = await provider.finish(returned, pending);
     const started = await page.logins.signInWithProvider(person, visitorOf(ctx));
     if (started) {
-      const path = parseNextPath(pending.next) ?? (await page.homeOf(ctx, started.cookie));
-      return await startBrowserSession(page, ctx, { started, path });
+      const next = parseNextPath(pending.next);
+      const form = page.waitingForms.take({ token: page.cookies.get(ctx, "form"), next });
+      return await finishLogin(page, ctx, { started, next, form });
     }
     page.warn(
       { issuer: person.issuer, subject: person.subject, groups: person.groups, request_id: requestIdOf(ctx) },

@@ -16,6 +16,7 @@ import type { PageFiles } from "../page/files.ts";
 import { plain } from "../page/frame.ts";
 import type { Theme } from "../page/frame.ts";
 import { linksFor } from "../page/links.ts";
+import type { WaitingForms } from "./kept-form.ts";
 
 export type PageContext = {
   logins: Logins;
@@ -28,6 +29,8 @@ export type PageContext = {
   holderOf(ctx: Koa.Context): SessionHolder | null;
   /** The path that a person is led to without another destination: the overview of their organization. */
   homeOf(ctx: Koa.Context, cookie: string | null): Promise<string>;
+  /** Forms that wait for a sign-in at the OpenID provider. */
+  waitingForms: WaitingForms;
   warn(facts: Readonly<Record<string, unknown>>, text: string): void;
   /** Shows the form of a page again, in place of a redirect to the page. `cookie`: of the session that just began. */
   resumeForm(
