@@ -180,7 +180,10 @@ test("a database that was cut: changes are refused, and doctor says so after the
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
     const started = await run(["serve", "--data", data, "--listen", "127.0.0.1:0"]);
     assert.is(started.code, 1);
-    assert.match(started.stderr, "holds a write-ahead log, but its database assay.db is empty");
+    assert.match(
+      started.stderr,
+      "holds a write-ahead log and the number of its latest commit (assay.commits), but its database assay.db is empty",
+    );
   }));
 
 test("an older copy over the database: changes are refused, and the log is not written into it", () =>
