@@ -22,6 +22,10 @@ test: dist/assay ## run the whole suite; PATTERN=regexp selects files by their p
 integration: dist/assay ## test the executable with Chromium, S3, systemd, failing disks, attacks and without a network
 	@$(NODE) test/run.ts '^(integration|attacks)/'
 
+# Needs root, debootstrap and systemd-nspawn. The first run downloads a Debian into .build/guide, later ones boot that.
+guide-run: dist/assay ## follow the pages of the guide line by line in a Debian with systemd
+	@$(NODE) test/run.ts '^integration/(guide-run|service-restore)'
+
 check: | $(INSTALLED) ## check types, format, lint and the rules of the code
 	node_modules/.bin/tsc --noEmit
 	node_modules/.bin/tsc --noEmit -p src/web/client
@@ -122,5 +126,5 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 always:
 
 .PHONY: help run test check format build golden bench bench-cores bench-upgrades bench-data openapi-check fixture fuzz fuzz-forms crash soak litestream
-.PHONY: integration screenshots smoke dist image clean always
+.PHONY: integration guide-run screenshots smoke dist image clean always
 .DEFAULT_GOAL := help

@@ -109,7 +109,6 @@ async function failover(kind: "s3" | "file"): Promise<void> {
   const { mode } = statSync(join(b.data, "assay.db"));
   if ((mode & 0o077) !== 0)
     throw new Error(`other users can read the restored database: mode ${(mode & 0o777).toString(8)}`);
-  await b.run(findCodeBlock("standby", "assay vault status"));
   const verified = await b.run(findCodeBlock("standby", "assay verify --quick"));
   if (!verified.includes("All 10 checks passed")) throw new Error(verified);
   await b.run("assay verify --config /etc/assay/assay.yaml");
@@ -195,7 +194,7 @@ function litestreamConfig(kind: "s3" | "file", { home }: Pick<Machine, "home">, 
 
 /** Lines of the page with the paths of a machine. */
 function withPaths(text: string, home: string): string {
-  return text.replaceAll("/var/lib/assay", `${home}/var/lib/assay`).replaceAll("/etc/", `${home}/etc/`);
+  return text.replace(/\/var\/lib\/(?:private\/)?assay/g, `${home}/var/lib/assay`).replaceAll("/etc/", `${home}/etc/`);
 }
 
 /** The seconds that the configuration allows between a write and its upload. */

@@ -104,14 +104,15 @@ export function withPart(text: string, part: string, inner: string): string {
 export const linksOf = (text: string): string[] =>
   [...text.matchAll(/\]\((?!\w+:)([^)#\s]+)[^)]*\)/g)].map((match) => match[1] as string);
 
-/** The command lines of a text: `assay ...` between backticks, and indented lines that begin with it. */
+/** The command lines of a text: `assay ...` between backticks, and lines of blocks that begin with it. */
 export function commandLinesOf(text: string): string[] {
-  const quoted = [...text.matchAll(/`(assay [^`]+)`/g)].map((match) => (match[1] as string).replace(/\s+/g, " "));
-  const indented = text
+  const prose = text.replace(/```[^]*?```/g, "");
+  const quoted = [...prose.matchAll(/`(assay [^`]+)`/g)].map((match) => (match[1] as string).replace(/\s+/g, " "));
+  const printed = text
     .replace(/\\\n\s*/g, "")
     .split("\n")
-    .flatMap((line) => /^ {4,}(?:\$ )?(assay .+)$/.exec(line)?.[1] ?? []);
-  return [...quoted, ...indented];
+    .flatMap((line) => /^ *(?:\$ )?(assay [a-z].+)$/.exec(line)?.[1] ?? []);
+  return [...quoted, ...printed];
 }
 
 /** The code of folders as one text, in which a text that is written in parts (`"a " + "b"`) stands in one piece. */

@@ -6,6 +6,8 @@ import * as assert from "uvu/assert";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { commandOptions } from "../../src/cli/framework.ts";
 import { OPTION_ROWS } from "../../src/config/options.ts";
+import { NEEDS, RUN_PAGES, findUnprinted, readInstruction } from "../guide/instructions.ts";
+import { readBlocks } from "../guide/page.ts";
 import {
   codeOf,
   commandLinesOf,
@@ -94,7 +96,11 @@ test("every page of the guide begins with its topic and is no longer than somebo
   for (const path of guide) {
     const topic = path.replace(/^.*\/|\.md$/g, "");
     assert.match(readDocument(path), new RegExp(`^# ${topic.replaceAll("-", "[- ]")}: \\S.*\n`, "i"), path);
-    assert.ok(readDocument(path).split("\n").length <= 121, `${path} has more than 120 lines`);
+    // A fence is nothing to read.
+    const lines = readDocument(path)
+      .split("\n")
+      .filter((line) => !/^ *```/.test(line));
+    assert.ok(lines.length <= 121, `${path} has more than 120 lines`);
   }
 });
 
@@ -106,6 +112,38 @@ test("every message that the guide quotes is one that the program prints", () =>
       .map((message) => `${path}: ${message}`),
   );
   assert.equal(unknown, []);
+});
+
+test("every block of a page that make guide-run follows says whether it is run", () => {
+  const used = new Set<string>();
+  for (const topic of RUN_PAGES) {
+    const blocks = readBlocks(topic);
+    assert.ok(blocks.length > 0, topic);
+    for (const block of blocks) {
+      const instruction = readInstruction(block);
+      if ("needs" in instruction && instruction.needs !== null) used.add(instruction.needs);
+      if (instruction.kind === "text") assert.equal(commandLinesOf(block.text), [], `${topic}, line ${block.line}`);
+    }
+  }
+  assert.equal([...used].sort(), Object.keys(NEEDS).sort());
+});
+
+test("a block without an info string, or with an unknown one, is refused", () => {
+  const read = (info: string | null) => readInstruction({ info, text: "assay version\n", line: 7 });
+  for (const info of [null, "", "bash", "sh later", "sh needs=luck", "sh file=/etc/x", "yaml", "console", "output now"])
+    assert.throws(() => read(info), /^line 7: a block with the info string '.*' says not what it is$/, String(info));
+  assert.equal(read("sh"), { kind: "run", needs: null });
+  assert.equal(read("sh serves"), { kind: "serve", needs: null });
+  assert.equal(read("sh needs=docker"), { kind: "run", needs: "docker" });
+  assert.equal(read("yaml file=/etc/a.yaml mode=0600"), { kind: "file", path: "/etc/a.yaml", mode: 0o600 });
+});
+
+test("the output of a page may differ in numbers, times and hashes, and in nothing else", () => {
+  const page = "backup of /d at 2026-01-02T03:04:05Z: /b.tar\n1204.9 MB in 6.1 s, SHA-256 3f5a...\n";
+  const printed = "first\nbackup of /d at 2027-11-12T13:14:15Z: /b.tar\nmore\n0.9 MB in 12.0 s, SHA-256 00ff17\n";
+  assert.is(findUnprinted(page, printed), null);
+  assert.is(findUnprinted(page, printed.replace("/b.tar", "/c.tar")), page.split("\n")[0]);
+  assert.is(findUnprinted(page, printed.split("\n").reverse().join("\n")), page.split("\n")[1]);
 });
 
 test("links between documents lead somewhere", () => {

@@ -1,20 +1,10 @@
 /** `assay verify`: checks that all stored data is intact and that every verdict still follows from it. Read-only. */
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import type { CheckResult } from "../../diagnostics/verify/verify.ts";
-import { isDamagedFile } from "../../diagnostics/verify/check.ts";
-import { verifyInstallation } from "../../diagnostics/verify/verify.ts";
-import { IN_DIRECTORY, findRecordedLocation } from "../../store/flows/evidence-location.ts";
-import { ForeignDatabaseError } from "../../store/db/database.ts";
-import { countMissingCommits } from "../../store/db/lost-commits.ts";
-import type { EvidenceStore } from "../../evidence/local-store.ts";
-import { listStaged } from "../../evidence/staging.ts";
 import { EVIDENCE_OPTIONS, resolveEvidenceAccess } from "../command-config.ts";
-import { openEvidence, resolveEvidencePlace, withDataReadOnly } from "../data-directory.ts";
 import { EXIT, escapeLine } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
 import { showProgress } from "../progress.ts";
-import { systemSources } from "../../clock.ts";
+import { verifyData } from "../verify-data.ts";
 
 export const verify: Command = {
   name: "verify",
@@ -38,54 +28,12 @@ export const verify: Command = {
     const json = args.switches.has("json");
     const quick = args.switches.has("quick");
     const progress = showProgress(io, { quiet: json });
-    const results = await withDataReadOnly(directory, async (db) => {
-      const recorded = findRecordedLocation(db);
-      const elsewhere = resolveEvidencePlace(recorded, access) !== IN_DIRECTORY;
-      const evidence =
-        elsewhere || existsSync(join(directory, "evidence"))
-          ? (await openEvidence(directory, access, recorded)).store
-          : null;
-      try {
-        return await verifyInstallation({
-          db,
-          store: evidence ?? NO_EVIDENCE,
-          staged: listStaged(join(directory, "staging")),
-          quick,
-          missingCommits: countMissingCommits(directory),
-          now: systemSources.now(),
-          progress,
-        });
-      } finally {
-        progress.end();
-        await evidence?.close();
-      }
-    }).catch(reportUnreadableDatabase);
+    const results = await verifyData(directory, access, { quick, progress });
     const damage = results.reduce((sum, result) => sum + result.damageCount, 0);
     if (json) io.stdout(`${JSON.stringify({ data: directory, quick, damage, checks: results.map(presentResult) })}\n`);
     else writeText(io, results, { quick });
     return damage > 0 ? EXIT.damaged : EXIT.done;
   },
-};
-
-/** Reports a database that cannot be opened, because its first pages or its end are lost or the file was replaced. */
-function reportUnreadableDatabase(error: unknown): CheckResult[] {
-  if (!(error instanceof ForeignDatabaseError) && !(error instanceof Error && isDamagedFile(error))) throw error;
-  return [
-    {
-      name: "integrity",
-      counts: {},
-      findings: [{ about: "assay.db", problem: error.message }],
-      damageCount: 1,
-      notes: [],
-      noteCount: 0,
-    },
-  ];
-}
-
-const NO_EVIDENCE: Pick<EvidenceStore, "list" | "read" | "describe"> = {
-  async *list() {},
-  async *read() {},
-  describe: async () => null,
 };
 
 const presentResult = ({
