@@ -42,9 +42,9 @@ export function serveOneByOne(
       return;
     }
     waiting -= 1;
-    const [{ socket }] = next;
-    if (lane.waiting.length === 0) socket.resume();
-    serve(lane, ...next);
+    const [request, response] = next;
+    if (lane.waiting.length === 0) request.socket.resume();
+    serve(lane, request, response);
   }
 
   function forget(lane: Lane): void {
