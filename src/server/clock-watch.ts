@@ -96,7 +96,7 @@ export function createClockWatch({ store: { clock }, writer, logger, now, monoto
     if (at - loggedAt < REPEAT_LOG_S && records === hasRecords) return;
     [loggedAt, hasRecords] = [at, records];
     const facts = { now: iso(wall), last_known_good: iso(expected), off_by_s: Math.round(wall - expected) };
-    const text = `${problemOf(state, wall, expected)}; see assay help troubleshooting`;
+    const text = `${problemOf(state, wall, expected)}; see assay help clock`;
     if (records) logger.error(facts, `changes are being recorded under an untrusted clock: ${text}`);
     else if (state === "behind") logger.error(facts, text);
     else logger.warn(facts, text);
@@ -154,7 +154,7 @@ function initialReading({
         newest_record: iso(newest),
         behind_by_s: Math.round(newest - reading.wall),
       },
-      "the clock is behind the newest record: one of them is wrong, see assay help troubleshooting",
+      "the clock is behind the newest record: one of them is wrong, see assay help clock",
     );
   return reference !== null && classifyClock(reading.wall, reference) !== "right"
     ? { wall: reference, at: reading.at }

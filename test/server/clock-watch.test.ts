@@ -93,7 +93,7 @@ test("logs an error about a change under a clock two years ahead, every hour unt
     logged().join("\n"),
     new RegExp(
       "^warn: the clock shows 2025-\\S+, 730 days past the last known good time " +
-        "\\(2023-11-14T22:13:20\\.000Z\\); see assay help troubleshooting$",
+        "\\(2023-11-14T22:13:20\\.000Z\\); see assay help clock$",
     ),
   );
   assert.equal(watch.trustedNow(), T);
@@ -172,7 +172,7 @@ test("logs an error with both times when the clock is behind the newest record a
       behind_by_s: 60,
     },
   );
-  assert.is(msg, "the clock is behind the newest record: one of them is wrong, see assay help troubleshooting");
+  assert.is(msg, "the clock is behind the newest record: one of them is wrong, see assay help clock");
 });
 
 test("after a stop of several days the clock is trusted only after a day without a jump", async () => {
@@ -232,7 +232,7 @@ test("logs and reports an error for a clock that falls behind a good time", asyn
   await watch.check();
   assert.match(
     logged().join("\n"),
-    /^error: the clock shows \S+, 9 days before the last known good time \(\S+\); see assay help troubleshooting$/,
+    /^error: the clock shows \S+, 9 days before the last known good time \(\S+\); see assay help clock$/,
   );
   pass(600);
   await watch.check();
