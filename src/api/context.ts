@@ -1,4 +1,6 @@
 /** The context that every operation of Assay works with, and the declaration of operations. */
+import type { TSchema } from "typebox";
+import { noteIgnoredKeys, refuseSlips } from "../http/body/unknown-keys.ts";
 import { largeReadFor, operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
@@ -48,6 +50,11 @@ export type OperationContext = {
   readonly principal: Principal;
   /** The principal's role in the organization of the path; null for a reader of a public one without membership. */
   readonly role: Role | null;
+  /**
+   * Counts top-level keys of an open body that the operation read itself and ignored.
+   * @throws AppError 400 for one that looks like a slip
+   */
+  ignoreKeys(schema: TSchema, keys: readonly string[]): void;
   /** Creates the text of an API key. */
   newSecret(): string;
   /** The problem of a URL as a notification target, null for a valid one; does not resolve host names. */
@@ -92,13 +99,15 @@ export type LargeReportRecorder = {
   /**
    * Parses the text of a report and records it. The buffer is transferred to the thread. `touch` runs inside a write
    * and returns whether the report repeats the latest one, so that its digest is enough. If `digest` is known already,
-   * such a report is not parsed.
+   * such a report is not parsed. `accept` gets the top-level keys that the shape of the report does not know, and
+   * throws to refuse it.
    */
   recordRaw(task: {
     environmentId: number;
     report: PhysicalType;
     bytes: Buffer;
     digest?: string | null;
+    accept: (ignored: readonly string[]) => void;
     touch: (digest: string) => boolean;
     actor: Actor;
     entry: (artifacts: number) => AuditEntry;
@@ -193,6 +202,10 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
       };
     },
     note: (detail) => void Object.assign(notes, detail),
+    ignoreKeys(schema, keys) {
+      refuseSlips(schema, keys, request.userAgent);
+      noteIgnoredKeys(parts.store.unknownInputs.note, request, keys);
+    },
     get organization() {
       return requirePresent(request.membership, "organization").organization;
     },

@@ -10,6 +10,7 @@ import * as accountsOwnApiKeys from "./accounts/own-api-keys.ts";
 import * as accountsPrincipal from "./accounts/principal.ts";
 import * as accountsRetention from "./accounts/retention.ts";
 import * as accountsServiceAccounts from "./accounts/service-accounts.ts";
+import * as accountsUnknownInputs from "./accounts/unknown-inputs.ts";
 import * as accountsUsers from "./accounts/users.ts";
 import * as attestationsCustomAttestationTypes from "./attestations/custom-attestation-types.ts";
 import * as attestationsCustom from "./attestations/custom.ts";
@@ -78,6 +79,7 @@ const resources: readonly object[] = [
   accountsPrincipal,
   accountsRetention,
   accountsServiceAccounts,
+  accountsUnknownInputs,
   accountsUsers,
   attestationsCustomAttestationTypes,
   attestationsCustom,

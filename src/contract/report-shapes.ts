@@ -15,7 +15,7 @@ import {
 import type { Item, ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import { tooLarge } from "../errors.ts";
 import { REPORT_BOUNDS, createBodyShape, readJson } from "../http/body/read-json.ts";
-import { Closed, Matching, Maybe, OneOf, WithinBytes, named } from "../http/schema.ts";
+import { Closed, Matching, Maybe, OneOf, Open, WithinBytes, named } from "../http/schema.ts";
 import type { PhysicalType } from "../store/environments/environments.ts";
 import { MAX_LIST_ITEMS, MAX_DETAIL_BYTES, MAX_PATH_CHARS } from "./shapes.ts";
 
@@ -77,7 +77,7 @@ function report<I extends TSchema>({ type, component, item, normalize }: ReportS
   return {
     schema: named(
       `${component}Report`,
-      Closed({
+      Open({
         type: Type.Optional(Type.Literal(type)),
         artifacts: Type.Array(named(`${component}Artifact`, item), {
           maxItems: MAX_ITEMS,
@@ -193,8 +193,12 @@ export const REPORTS: Readonly<Record<PhysicalType, Report>> = {
   }),
 };
 
+/** `ignored`: the top-level keys that the shape does not know. */
+export type ReadReport = { artifacts: ReportedArtifact[]; ignored: readonly string[] };
+
 /** Parses and normalizes the text of a report. @throws AppError as for any JSON body */
-export function readReport(type: PhysicalType, bytes: Buffer): ReportedArtifact[] {
+export function readReport(type: PhysicalType, bytes: Buffer): ReadReport {
   const { schema, normalizeBody } = REPORTS[type];
-  return normalizeBody(readJson(bytes, { ...createBodyShape(schema, REPORT_BOUNDS), acceptsNull: false }).value);
+  const { value, ignored } = readJson(bytes, { ...createBodyShape(schema, REPORT_BOUNDS), acceptsNull: false });
+  return { artifacts: normalizeBody(value), ignored };
 }

@@ -25,6 +25,7 @@ export function authorize<Context, M extends Membership>(exchange: Exchange<Cont
     operationId: operation.id,
     event: operation.audit,
     path: operation.signature ? operation.path : ctx.path,
+    userAgent: ctx.req.headers["user-agent"],
     baseUrl: server.resolveBaseUrl(ctx.req),
   };
   if (permission === "public" || permission === "signed") return anonymous;

@@ -10,6 +10,7 @@ import { authenticateSignature, authorize, findSignedEndpoint, organizationOf, r
 import { declaredLength, hasBody } from "./body/body.ts";
 import { readOperationBody } from "./body/read-body.ts";
 import type { OperationBody } from "./body/read-body.ts";
+import { noteIgnoredKeys } from "./body/unknown-keys.ts";
 import { announceDeprecation } from "./deprecation.ts";
 import { execute } from "./execute.ts";
 import { isReading } from "./operation.ts";
@@ -49,6 +50,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
   const body = await readOperationBody(exchange, request);
   try {
     announceDeprecation(exchange, request.baseUrl, { body: body.value });
+    noteIgnoredKeys(server.noteUnknown, request, body.ignored);
     const reply = await execute(server, operation, {
       request,
       confirm: () => confirm(exchange, request, body),

@@ -64,6 +64,22 @@ export const Matching = (pattern: string, options: Record<string, unknown> = {})
 export const Closed = <T extends Record<string, TSchema>>(properties: T, options: Record<string, unknown> = {}) =>
   Type.Object(properties, { additionalProperties: false, ...options });
 
+/** The keyword of `Open`. */
+export const IGNORES_UNKNOWN = "x-ignores-unknown-keys";
+/** Of one body. A release of a client adds a key or two. */
+export const MAX_UNKNOWN_KEYS = 100;
+
+/**
+ * The body of a report: a top-level key that is not listed is ignored and counted (body/unknown-keys.ts). Only the
+ * shape of a whole body may be open.
+ */
+export const Open = <T extends Record<string, TSchema>>(properties: T, options: Record<string, unknown> = {}) =>
+  Type.Object(properties, {
+    [IGNORES_UNKNOWN]: true,
+    maxProperties: Object.keys(properties).length + MAX_UNKNOWN_KEYS,
+    ...options,
+  });
+
 /** A repeatable query parameter: `a=1&a=2` and `a=1,2` are the same (wire-contract 1.1). */
 export const Repeated = <T extends TSchema>(item: T, options: Record<string, unknown> = {}) =>
   Type.Optional(Type.Array(item, { "x-repeated": true, ...options }));

@@ -1,6 +1,7 @@
 import type Koa from "koa";
 import type { IncomingMessage } from "node:http";
 import type { Feature, Role } from "../domain/access.ts";
+import type { UnknownInput } from "../domain/network/client.ts";
 import type { AnswerWatch } from "./memory/answer-watch.ts";
 import type { RequestEntry } from "./request-entry.ts";
 import type { BodyLimits } from "./body/body.ts";
@@ -56,6 +57,8 @@ export type RequestContext<M extends Membership = Membership> = {
    * the id of the endpoint in the path is half of a credential.
    */
   readonly path: string;
+  /** As the client sent it; absent for calls of our own pages. */
+  readonly userAgent?: string | undefined;
   /** Public URL of the server as this client reaches it, without a trailing slash; addresses in answers use it. */
   readonly baseUrl: string;
 };
@@ -147,6 +150,10 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   /** The public URL of the server as this request reached it, without a trailing slash. */
   resolveBaseUrl(request: IncomingMessage): string;
   logRequest(line: RequestEntry, error: unknown): void;
+  /** Counts what a client sent that this server does not know. */
+  noteUnknown(input: UnknownInput): void;
+  /** Counts a request that no operation answers. */
+  noteUnknownRoute(ctx: Koa.Context): void;
   /** Whether every answer is checked against its declared shape (in tests and development). */
   checkResponses: boolean;
 };

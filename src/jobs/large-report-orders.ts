@@ -35,7 +35,10 @@ export type RecordingOrder =
  * when none was made.
  */
 export type RecordingResult = { planned: boolean; index: number | null };
-/** Of `read`: the number of artifacts and their digest, or why the text is not a valid report. */
+/**
+ * Of `read`: the number of artifacts, their digest and the top-level keys that were ignored, or why the text is not a
+ * valid report.
+ */
 export type ReadResult =
-  | { count: number; digest: string }
+  | { count: number; digest: string; ignored: readonly string[] }
   | { refusal: { code: ErrorCode; message: string; fields: FieldErrors | null } };

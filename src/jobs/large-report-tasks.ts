@@ -54,9 +54,9 @@ export function createRecordingTasks(db: Db) {
     // Loaded on first use: the shapes and their validators take ten megabytes.
     const { readReport } = await import("../contract/report-shapes.ts");
     try {
-      const artifacts = readReport(report, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+      const { artifacts, ignored } = readReport(report, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
       lastRead = { sequence, artifacts };
-      return { count: artifacts.length, digest: digestOf(artifacts) };
+      return { count: artifacts.length, digest: digestOf(artifacts), ignored };
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       return { refusal: { code: error.code, message: error.message, fields: error.fields } };

@@ -81,6 +81,8 @@ type RawReport = {
   bytes: Buffer;
   /** The digest of the report, if the same bytes were read before. */
   digest?: string | null;
+  /** Called with the top-level keys that the shape of the report does not know; throws to refuse the report. */
+  accept: (ignored: readonly string[]) => void;
   /** Called with the report's digest inside a write; returns whether nothing else has to be recorded. */
   touch: (digest: string) => boolean;
   actor: Actor;
@@ -137,6 +139,7 @@ export function createLargeReportRecorder(dependencies: RecorderDependencies) {
       report,
       bytes,
       digest = null,
+      accept,
       touch,
       actor,
       entry,
@@ -147,6 +150,7 @@ export function createLargeReportRecorder(dependencies: RecorderDependencies) {
         const number = (sequence += 1);
         const order: RecordingOrder = { type: "read", sequence: number, report, bytes };
         const read = await readingTurns.run(() => readInThread(pool, order, bytes));
+        accept(read.ignored);
         if (await writer.run(() => touch(read.digest))) return { planned: true, index: null };
         return record(pool, number, {
           environmentId,

@@ -52,6 +52,7 @@ import type { Metrics } from "./metrics.ts";
 import { createAuthenticator, inboundWebhookEndpoint } from "./principals.ts";
 import { emptyApp, requestHooks } from "./request-hooks.ts";
 import type { App, RequestHookDependencies } from "./request-hooks.ts";
+import { noteUnknownRoute } from "./unknown-routes.ts";
 
 export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   db: Db;
@@ -124,6 +125,7 @@ export function createApp(dependencies: AppDependencies): App {
       }),
   });
   const rates = createRateLimits(dependencies.rates);
+  const { note: noteUnknown } = dependencies.store.unknownInputs;
   const context: ServerContext<OperationContext, OrgMembership> = {
     operations,
     ...authenticator,
@@ -141,6 +143,8 @@ export function createApp(dependencies: AppDependencies): App {
     ...requestHooks(dependencies),
     resolveBaseUrl: baseUrlResolver(dependencies),
     rateLimits: rates,
+    noteUnknown,
+    noteUnknownRoute: (ctx) => noteUnknownRoute(authenticator, noteUnknown, ctx),
     checkResponses: dependencies.checkResponses,
   };
   const callers = createCallers(context);

@@ -1,7 +1,7 @@
 /**
  * Metrics for Prometheus. Counters and histograms are fed where things happen; values that can be read (sizes, queue
- * lengths) are read on collection, which costs about a millisecond. Label values come from fixed sets of the server, so
- * clients cannot create new series.
+ * lengths) are read on collection, which costs about a millisecond. Label values come from fixed sets of the server, or
+ * from a table with a bound (unknown inputs), so clients cannot create series without end.
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
 import type { MemoryLoad, MemoryUse } from "../http/memory/memory-budget.ts";
@@ -83,9 +83,15 @@ export function createMetrics(sources: MetricSources): Metrics {
   for (const name of MISNAMED_DEFAULTS) registry.removeSingleMetric(name);
   const { setInFlight, ...requests } = requestMetrics(registry);
   const { batchEnded, evidenceRepaired } = writeMetrics(registry);
-  const readings = [databaseReadings, queueReadings, workerReadings, memoryReadings, optionalReadings].map((define) =>
-    define(registry, sources),
-  );
+  const definitions = [
+    databaseReadings,
+    queueReadings,
+    workerReadings,
+    memoryReadings,
+    unknownReadings,
+    optionalReadings,
+  ];
+  const readings = definitions.map((define) => define(registry, sources));
   const readDisk = diskReadings(registry, sources);
   addGauge(registry, {
     name: "assay_build_info",
@@ -331,6 +337,19 @@ function memoryReadings(registry: Registry, { memory }: MetricSources): () => vo
       waiting.set({ use }, load.waiting);
       refusals.inc({ use }, load.refused);
     }
+  };
+}
+
+function unknownReadings(registry: Registry, { figures }: MetricSources): () => void {
+  const inputs = addGauge(registry, {
+    name: "assay_unknown_inputs",
+    help: "What clients sent that this server does not know: ignored keys, routes, kinds of attestations",
+    labelNames: ["client", "kind", "operation", "name"],
+  });
+  return () => {
+    inputs.reset();
+    for (const { client, kind, operation, name, count } of figures.summarizeUnknownInputs())
+      inputs.set({ client, kind, operation, name }, count);
   };
 }
 

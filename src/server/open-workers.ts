@@ -38,7 +38,7 @@ import { createMetrics } from "./metrics.ts";
 import type { Metrics } from "./metrics.ts";
 import { openStage } from "./open-storage.ts";
 import type { ServeOptions, Storage } from "./open-storage.ts";
-import { flushLastUsed } from "./scheduler.ts";
+import { saveCounts } from "./scheduler.ts";
 import {
   createPreviewPool,
   createRecordingPool,
@@ -265,7 +265,7 @@ async function completeWrites(
 ): Promise<void> {
   await writer.idle();
   if (diskGuard.readOnlyReason() !== null) return;
-  await flushLastUsed({ store, writer }).catch((error: unknown) => {
+  await saveCounts({ store, writer }).catch((error: unknown) => {
     if (!isLoggedRefusal(error)) throw error;
     logger.warn({ err: error }, "the last uses of keys and sessions in the latest minute could not be saved");
   });

@@ -14,13 +14,14 @@ import { lockEvidence } from "../store/db/data-directory-lock.ts";
 import { isLoggedRefusal } from "../store/db/group-commit.ts";
 import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { Db } from "../store/db/types.ts";
+import type { UnknownInputRow } from "../store/accounts/unknown-inputs.ts";
 import type { Store } from "../store/index.ts";
 import type { ScheduledBackups } from "./backup-schedule.ts";
 import type { ClockWatch } from "./clock-watch.ts";
 import type { DiskGuard } from "./disk-guard.ts";
 
-/** Last uses of keys are written this often: at most a minute of them is lost with a loss of power. */
-const LAST_USED_INTERVAL_MS = 60_000;
+/** What is counted in memory is written this often: at most a minute of it is lost with a loss of power. */
+const COUNTS_INTERVAL_MS = 60_000;
 
 const SWEEP_INTERVAL_MS = 3_600_000;
 
@@ -98,9 +99,12 @@ export function startScheduler(dependencies: SchedulerDependencies): () => void 
     ...sweepTasks(dependencies),
     keyWarningTask(dependencies),
     {
-      name: "saving the last uses of keys and sessions",
-      intervalMs: LAST_USED_INTERVAL_MS,
-      run: () => flushLastUsed({ store, writer }),
+      name: "saving the last uses of keys and sessions, and what clients sent that is unknown",
+      intervalMs: COUNTS_INTERVAL_MS,
+      async run() {
+        for (const { client, kind, operation, name } of await saveCounts({ store, writer }))
+          logger.info({ client, kind, operation, name }, "a client sent something that this server does not know");
+      },
     },
     foreignWritesTask(dependencies),
   ];
@@ -206,18 +210,19 @@ function foreignWritesTask({ db, runner }: SchedulerDependencies): Task {
   };
 }
 
-/** Writes the last uses of keys and sessions, if there are any. */
-export async function flushLastUsed({
-  store: { apiKeys, sessions },
+/**
+ * Writes the last uses of keys and sessions, and what clients sent that is unknown, if there are any.
+ * @returns what no client sent before
+ */
+export async function saveCounts({
+  store: { apiKeys, sessions, unknownInputs },
   writer,
-}: {
-  store: Store;
-  writer: GroupCommitWriter;
-}): Promise<void> {
-  if (!apiKeys.hasUnwrittenUses() && !sessions.hasUnwrittenUses()) return;
-  await writer.run(() => {
+}: Pick<SchedulerDependencies, "store" | "writer">): Promise<UnknownInputRow[]> {
+  if (!apiKeys.hasUnwrittenUses() && !sessions.hasUnwrittenUses() && !unknownInputs.hasUnwritten()) return [];
+  return writer.run(() => {
     apiKeys.flushUses();
     sessions.flushUses();
+    return unknownInputs.hasUnwritten() ? unknownInputs.flush(systemSources.now()) : [];
   });
 }
 

@@ -64,6 +64,7 @@ import { policySubjectStore } from "./flows/policy-subjects.ts";
 import { templateStore } from "./flows/templates.ts";
 import { trailStore } from "./flows/trails.ts";
 import { triggerStore } from "./notifications/triggers.ts";
+import { unknownInputStore } from "./accounts/unknown-inputs.ts";
 import { userStore } from "./accounts/users.ts";
 import type { Db, SchemaSources } from "./db/types.ts";
 
@@ -105,6 +106,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     /** For the writer of the connection (group-commit.ts). */
     rowCaches,
     organizations: organizationStore(db, sources),
+    unknownInputs: unknownInputStore(db),
     users: userStore(db, sources),
     serviceAccounts: serviceAccountStore(db, sources),
     passwords: passwordStore(db, sources),

@@ -129,7 +129,7 @@ test("accepts 200 annotations and 100 external URLs on a record", async () => {
   const external_urls = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, index) => [`u${index}`, { href: "https://example.com" }]));
   await refuses(
-    () => artifact(at, flow, { annotations: annotations(201) }),
+    () => attest(at, flow, "generic", { is_compliant: true, annotations: annotations(201) }),
     400,
     invalid({ annotations: "Object should have at most 200 keys" }),
   );
@@ -139,7 +139,7 @@ test("accepts 200 annotations and 100 external URLs on a record", async () => {
     invalid({ external_urls: "Object should have at most 100 keys" }),
   );
   await refuses(
-    () => artifact(at, flow, { annotations: { a: "x".repeat(65_537) } }),
+    () => attest(at, flow, "generic", { is_compliant: true, annotations: { a: "x".repeat(65_537) } }),
     400,
     invalid({ "annotations.a": `String should have at most 65536 characters [input: ${"x".repeat(500)}…]` }),
   );

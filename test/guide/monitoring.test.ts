@@ -28,6 +28,7 @@ async function scrapeMetrics(): Promise<string> {
       listJobs: () => [{ kind: "notify", count: 1, due_at: 1 }],
       countFailingJobs: () => 0,
       summarizeDeliveries: () => ({ waiting: 1, dead: 1, oldest: 5 }),
+      summarizeUnknownInputs: () => [],
       summarizeEvidence: () => ({ files: 1, bytes: 2, inDatabase: 1, bytesInDatabase: 2 }),
     },
     directory: tmpdir(),

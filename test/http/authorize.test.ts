@@ -132,6 +132,8 @@ const serverContext: ServerContext<Context> = {
   watchAnswer: () => () => undefined,
   largeJson: { read: () => Promise.reject(new Error("not here")) },
   ensureWritable: () => undefined,
+  noteUnknown: () => undefined,
+  noteUnknownRoute: () => undefined,
   mapError: (error) => error,
   resolveBaseUrl: () => "http://assay.test",
   newId: () => "id",

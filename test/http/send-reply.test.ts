@@ -83,6 +83,8 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   watchAnswer: () => () => undefined,
   largeJson: { read: () => Promise.reject(new Error("not here")) },
   ensureWritable: () => undefined,
+  noteUnknown: () => undefined,
+  noteUnknownRoute: () => undefined,
   mapError: (error) => error,
   resolveBaseUrl: () => "http://assay.test",
   newId: () => "id",

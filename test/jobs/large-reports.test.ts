@@ -442,6 +442,7 @@ test("the thread reads the text of a report; without changes only the time of th
         report: "K8S",
         bytes,
         actor: ADA,
+        accept: () => undefined,
         touch: (digest) => {
           const unchanged = store.snapshotRecorder.isUnchanged(store.environments.get(environmentId), digest);
           calls.push(unchanged ? "unchanged" : "changed");
@@ -477,6 +478,7 @@ test("a text whose digest is known is read only if the report changes something"
         bytes,
         digest,
         actor: ADA,
+        accept: () => undefined,
         touch: (read) => {
           digests.push(read);
           return store.snapshotRecorder.isUnchanged(store.environments.get(environmentId), read);
@@ -502,6 +504,7 @@ test("refuses an invalid report like any invalid body, and leaves nothing behind
           report: "K8S",
           bytes: Buffer.from(text),
           actor: ADA,
+          accept: () => undefined,
           touch: () => {
             assert.unreachable();
             return false;
@@ -519,8 +522,11 @@ test("refuses an invalid report like any invalid body, and leaves nothing behind
     );
     assert.equal(await refusal("{}"), invalid({ artifacts: "Field required" }));
     assert.equal(
-      await refusal('{"artifacts": [], "more": 1}'),
-      invalid({ more: "Extra inputs are not permitted [input: 1]" }),
+      await refusal('{"artefacts": [], "more": 1}'),
+      invalid({
+        artifacts: "Field required",
+        artefacts: "Extra inputs are not permitted. Did you mean 'artifacts'?",
+      }),
     );
     assert.equal(await refusal("null"), invalid({ body: "Input should be a valid object [input: null]" }));
     assert.is(db.prepare("SELECT count(*) FROM snapshots").pluck().get(), 0);
@@ -622,6 +628,7 @@ test("a thread that was replaced between two orders of a task is an infrastructu
           report: "K8S",
           bytes: textOf(MANY),
           actor: ADA,
+          accept: () => undefined,
           touch: () => false,
           entry: () => entry,
         })

@@ -26,6 +26,7 @@ const NO_FIGURES: MetricSources["figures"] = {
   listJobs: () => [],
   countFailingJobs: () => 0,
   summarizeDeliveries: () => ({ waiting: 0, dead: 0, oldest: null }),
+  summarizeUnknownInputs: () => [],
   summarizeEvidence: () => ({ files: 0, bytes: 0, inDatabase: 0, bytesInDatabase: 0 }),
 };
 const metricsOf = (more: Partial<MetricSources> = {}): Metrics =>
@@ -252,6 +253,17 @@ test("reads queues, ages and evidence on collection", async () => {
   const figures = {
     ...NO_FIGURES,
     readSpace: () => ({ bytes: 81_920, free: 8192 }),
+    summarizeUnknownInputs: () => [
+      {
+        client: "Kosli/v2.60.1",
+        kind: "key" as const,
+        operation: "create_artifact",
+        name: 'a"b',
+        count: 3,
+        first_at: 1,
+        last_at: 2,
+      },
+    ],
     summarizeEvidence: () => ({ files: 12, bytes: 3400, inDatabase: 5, bytesInDatabase: 900 }),
     listJobs: () => [
       { kind: "notify", count: 4, due_at: 940 },
@@ -283,6 +295,7 @@ test("reads queues, ages and evidence on collection", async () => {
     assay_deliveries_oldest_seconds: 900,
     'assay_worker_tasks{pool="recording",state="waiting"}': 1,
     'assay_worker_tasks{pool="recording",state="running"}': 2,
+    'assay_unknown_inputs{client="Kosli/v2.60.1",kind="key",operation="create_artifact",name="a\\"b"}': 3,
   };
   for (const [name, value] of Object.entries(expected)) assert.is(series.get(name), value, name);
   figures.listJobs = () => [];

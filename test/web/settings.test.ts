@@ -46,7 +46,7 @@ const read = async (at: { key: string }, path: string): Promise<any> =>
 test("the navigation shows a role what it may read", async () => {
   const { org } = await given();
   for (const [role, entries] of [
-    ["admin", "Organization Members Service accounts Webhooks Retention Audit log"],
+    ["admin", "Organization Members Service accounts Webhooks Retention Clients Audit log"],
     ["member", "Organization Service accounts Webhooks"],
     ["snapshotter", "Organization Service accounts Webhooks"],
     ["reader", "Organization Webhooks"],
@@ -56,7 +56,7 @@ test("the navigation shows a role what it may read", async () => {
     const nav = /<nav class="nav" aria-label="Settings">([\s\S]*?)<\/nav>/.exec(text)?.[1] ?? "";
     assert.equal([status, visibleText({ text: nav })], [200, entries], role);
     const expected = role === "admin" ? 200 : 403;
-    for (const path of ["members", "retention", "audit-log"])
+    for (const path of ["members", "retention", "clients", "audit-log"])
       assert.is((await browser.get(`/${org}/settings/${path}`)).status, expected, `${role} ${path}`);
     assert.is((await browser.get(`/${org}/settings/service-accounts`)).status, role === "reader" ? 403 : 200);
   }

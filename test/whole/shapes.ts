@@ -27,6 +27,7 @@ export type Shape = {
   not?: Shape;
   "x-published"?: Shape;
   "x-published-as"?: Shape;
+  "x-ignores-unknown-keys"?: boolean;
 };
 
 /** The arbitrary of a named value, or null to derive it from its shape. */
@@ -62,6 +63,7 @@ const KNOWN_KEYWORDS = new Set([
   "examples",
   "contentMediaType",
   "uniqueItems",
+  "x-ignores-unknown-keys",
   "x-max-bytes",
   "x-component",
   "x-repeated",
@@ -174,7 +176,14 @@ export function arbitraryOf(declared: Shape, named: Named = () => null): fc.Arbi
 }
 
 function objectOf(
-  { properties = {}, required = [], additionalProperties, patternProperties, propertyNames }: Shape,
+  {
+    properties = {},
+    required = [],
+    additionalProperties,
+    patternProperties,
+    propertyNames,
+    "x-ignores-unknown-keys": ignores,
+  }: Shape,
   named: Named,
 ): fc.Arbitrary<unknown> {
   const fields = Object.fromEntries(
@@ -185,6 +194,14 @@ function objectOf(
     undefined,
     typeof additionalProperties === "object" ? additionalProperties : {},
   ];
+  // Keys that are ignored, none of which looks like a slip.
+  if (ignores)
+    return fc
+      .tuple(
+        known,
+        fc.dictionary(fc.stringMatching(/^unheard_of_[a-z]{0,4}$/), fc.jsonValue({ maxDepth: 1 }), { maxKeys: 1 }),
+      )
+      .map(([one, more]) => ({ ...more, ...one }));
   const open = additionalProperties !== false || pattern !== undefined;
   if (!open) return known;
   // A record with arbitrary keys whose handler knows some of them has both.

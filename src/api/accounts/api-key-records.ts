@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { toWholeSeconds, MAX_EXPIRY_S } from "../../domain/time.ts";
 import { badRequest, invalid } from "../../errors.ts";
-import { CheckedByHandler, Closed, Maybe, named } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, Maybe, Open, named } from "../../http/schema.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
 import type { ApiKeyRow, KeyOwner } from "../../store/accounts/api-keys.ts";
 import type { OperationContext } from "../context.ts";
@@ -21,7 +21,7 @@ const expiresAt = (absent: string) =>
 
 export const ApiKeyPostInput = named(
   "ApiKeyPostInput",
-  Closed({
+  Open({
     description: Type.String({ minLength: 1, maxLength: 256, description: "Purpose of the key" }),
     expires_at: expiresAt("By default the key never expires"),
   }),

@@ -8,7 +8,7 @@ import type { Role } from "../../domain/access.ts";
 import { SERVICE_ACCOUNT_NAME } from "../../domain/names.ts";
 import { badRequest, forbidden, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
-import { Closed, Matching, Maybe, Message, Nullable, Ok, OneOf, named } from "../../http/schema.ts";
+import { Closed, Matching, Maybe, Message, Nullable, Ok, OneOf, Open, named } from "../../http/schema.ts";
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
@@ -27,7 +27,7 @@ const ServiceAccountPrivilege = named("ServiceAccountPrivilege", OneOf(ROLES));
 
 const ServiceAccountPostInput = named(
   "ServiceAccountPostInput",
-  Closed({
+  Open({
     name: AccountName,
     description: Maybe(Description),
     privilege: Type.Optional(OneOf(ROLES, { default: "reader", description: "At most the caller's own role" })),

@@ -6,7 +6,7 @@ import { Type } from "typebox";
 import type { Static, TObject, TSchema } from "typebox";
 import { RECORD_BOUNDS, json } from "../../http/operation.ts";
 import type { Example, FormBody } from "../../http/operation.ts";
-import { Closed, Message, Ok, named } from "../../http/schema.ts";
+import { Closed, Message, Ok, Open, named } from "../../http/schema.ts";
 import { operation } from "../context.ts";
 import { MAX_FREE_FORM_BYTES, parseRepoInfo } from "../../contract/shapes.ts";
 import { findOrBeginTrail } from "../flows/begin-trail.ts";
@@ -26,7 +26,7 @@ function declareBody<P extends Record<string, TSchema>, Prepared>(kind: Attestat
     kind.input,
     kind.isOpen
       ? Type.Object(fields, { additionalProperties: true, "x-max-bytes": MAX_OPEN_REPORT_BYTES })
-      : Closed(fields),
+      : Open(fields),
   ) as unknown as TObject<typeof COMMON_FIELDS & P>;
   const form: FormBody<typeof schema> = {
     kind: "form",

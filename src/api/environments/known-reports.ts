@@ -16,7 +16,10 @@ const MAX_KNOWN_REPORTS = 4_096;
 /** Bytes that are hashed without a break: a millisecond on a slow machine. */
 const HASHED_AT_ONCE = 524_288;
 
-const digests = createLru<string, string>({ maxEntries: MAX_KNOWN_REPORTS });
+/** `digest` of its artifacts (`digestOf`); `ignored`: its top-level keys that the shape does not know. */
+type KnownReport = { digest: string; ignored: readonly string[] };
+
+const reports = createLru<string, KnownReport>({ maxEntries: MAX_KNOWN_REPORTS });
 
 /** The key of a report. The same bytes are another report under another type. */
 export async function keyOfReport(type: PhysicalType, bytes: Buffer): Promise<string> {
@@ -32,8 +35,8 @@ async function hashInTurns(bytes: Buffer): Promise<string> {
   return sum.digest("base64");
 }
 
-/** The digest (`digestOf`) of the report with that key; null when no valid report with it was kept. */
-export const findReportDigest = (key: string): string | null => digests.get(key) ?? null;
+/** What is known of the report with that key; null when no valid report with it was kept. */
+export const findReport = (key: string): KnownReport | null => reports.get(key) ?? null;
 
-/** Keeps the digest of a valid report. */
-export const keepReportDigest = (key: string, digest: string): void => digests.set(key, digest);
+/** Keeps what is known of a valid report. */
+export const keepReport = (key: string, known: KnownReport): void => reports.set(key, known);

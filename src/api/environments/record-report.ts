@@ -10,8 +10,9 @@ import { digestOf } from "../../store/environments/snapshot-survey.ts";
 import type { Survey } from "../../store/environments/snapshot-survey.ts";
 import type { OperationContext } from "../context.ts";
 import { REPORTS, readReport } from "../../contract/report-shapes.ts";
+import type { ReadReport } from "../../contract/report-shapes.ts";
 import type { Actor } from "../../store/actor.ts";
-import { findReportDigest, keepReportDigest, keyOfReport } from "./known-reports.ts";
+import { findReport, keepReport, keyOfReport } from "./known-reports.ts";
 
 /** A report to an environment: its name, and the type in the path of the operation. */
 type ReportTarget = { name: string; type: PhysicalType };
@@ -96,28 +97,33 @@ export async function prepareUnreadReport(
   const key = await keyOfReport(target.type, bytes);
   if (bytes.length > LARGE_JSON_BYTES && context.recorder.canRecordRaw)
     return recordLargeReport(context, target, { bytes, key });
-  const read = (): readonly ReportedArtifact[] => readNoted(context, target.type, bytes);
-  const digest = findReportDigest(key);
-  if (digest !== null && context.store.snapshotRecorder.isUnchanged(requireReportable(context, target), digest))
-    return { read, digest, survey: null, done: null };
-  const artifacts = read();
-  keepReportDigest(key, digest ?? digestOf(artifacts));
+  const { schema } = REPORTS[target.type];
+  const known = findReport(key);
+  if (known) {
+    context.ignoreKeys(schema, known.ignored);
+    const read = (): readonly ReportedArtifact[] => readNoted(context, target.type, bytes).artifacts;
+    if (context.store.snapshotRecorder.isUnchanged(requireReportable(context, target), known.digest))
+      return { read, digest: known.digest, survey: null, done: null };
+  }
+  const { artifacts, ignored } = readNoted(context, target.type, bytes);
+  if (!known) context.ignoreKeys(schema, ignored);
+  keepReport(key, { digest: known?.digest ?? digestOf(artifacts), ignored });
   return prepareReport(context, target, artifacts);
 }
 
 /** Parses and normalizes a body on this thread, for the report and its audit entry. @throws AppError */
-function readNoted({ note }: OperationContext, type: PhysicalType, bytes: Buffer): readonly ReportedArtifact[] {
-  const artifacts = bytes.length > LARGE_JSON_BYTES ? readReport(type, bytes) : readSmallReport(type, bytes);
-  note({ artifacts: artifacts.length });
-  return artifacts;
+function readNoted({ note }: OperationContext, type: PhysicalType, bytes: Buffer): ReadReport {
+  const report = bytes.length > LARGE_JSON_BYTES ? readReport(type, bytes) : readSmallReport(type, bytes);
+  note({ artifacts: report.artifacts.length });
+  return report;
 }
 
 /** As the kit reads a body that it parses itself. @throws AppError */
-function readSmallReport(type: PhysicalType, bytes: Buffer): ReportedArtifact[] {
+function readSmallReport(type: PhysicalType, bytes: Buffer): ReadReport {
   const { schema, normalizeBody } = REPORTS[type];
-  const { value } = readJson(bytes, createBodyShape(schema, REPORT_BOUNDS));
+  const { value, ignored } = readJson(bytes, createBodyShape(schema, REPORT_BOUNDS));
   if (value === null) throw badRequest("A JSON body is required: the request has none");
-  return normalizeBody(value);
+  return { artifacts: normalizeBody(value), ignored };
 }
 
 /** Has the recording thread parse and record a report. @throws AppError */
@@ -127,18 +133,25 @@ async function recordLargeReport(
   { bytes, key }: { bytes: Buffer; key: string },
 ): Promise<PreparedReport> {
   const { store, recorder, note } = context;
-  const digest = findReportDigest(key);
+  const { schema } = REPORTS[target.type];
+  const known = findReport(key);
+  let ignored: readonly string[] = known?.ignored ?? [];
+  if (known) context.ignoreKeys(schema, ignored);
   const { id } = requireReportable(context, target);
   const { planned, index } = await recorder.recordRaw({
     environmentId: id,
     report: target.type,
     bytes,
-    digest,
+    digest: known?.digest ?? null,
     actor: actorOf(context),
-    touch(read) {
-      keepReportDigest(key, read);
+    accept(keys) {
+      if (!known) context.ignoreKeys(schema, keys);
+      ignored = keys;
+    },
+    touch(digest) {
+      keepReport(key, { digest, ignored });
       const environment = store.environments.get(id);
-      const isUnchanged = environment.archived_at === null && store.snapshotRecorder.isUnchanged(environment, read);
+      const isUnchanged = environment.archived_at === null && store.snapshotRecorder.isUnchanged(environment, digest);
       if (isUnchanged) store.snapshotRecorder.recordUnchanged(id);
       return isUnchanged;
     },

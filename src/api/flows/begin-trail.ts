@@ -8,7 +8,7 @@ import { TRAIL_NAME } from "../../domain/names.ts";
 import { inheritTemplate } from "../../domain/flow-template/inherit.ts";
 import type { Inheritance } from "../../domain/flow-template/inherit.ts";
 import { invalid } from "../../errors.ts";
-import { Closed, Maybe, named } from "../../http/schema.ts";
+import { Closed, Maybe, Open, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
 import type { FlowRow, ReportedFlow } from "../../store/flows/flows.ts";
 import type { TrailFields, TrailRow } from "../../store/flows/trails.ts";
@@ -31,7 +31,7 @@ import {
 
 export const CreateTrail = named(
   "CreateTrail",
-  Closed({
+  Open({
     name: Name(TRAIL_NAME, { description: "Name of the trail, unique in its flow; often a commit id or a release" }),
     description: Maybe(Text),
     git_commit_info: Maybe(GitCommit),

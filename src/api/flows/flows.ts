@@ -9,7 +9,7 @@ import { repairRepoUrl } from "../../domain/network/urls.ts";
 import { isRecordOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
-import { Closed, Maybe, Message, Nullable, Ok, OneOf, Repeated, named } from "../../http/schema.ts";
+import { Closed, Maybe, Message, Nullable, Ok, OneOf, Open, Repeated, named } from "../../http/schema.ts";
 import type { FlowListRow, FlowRow } from "../../store/flows/flows.ts";
 import { listAllowance, spendText } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
@@ -44,7 +44,7 @@ const LegacyTemplate = Maybe(
 
 const CreateFlow = named(
   "CreateFlow",
-  Closed({
+  Open({
     name: FlowName,
     description: Type.Optional(Type.String({ default: "", maxLength: MAX_TEXT_CHARS })),
     visibility: NewVisibility,
@@ -54,7 +54,7 @@ const CreateFlow = named(
 
 const LegacyCreateFlow = named(
   "LegacyCreateFlow",
-  Closed({
+  Open({
     name: FlowName,
     description: Text,
     visibility: NewVisibility,

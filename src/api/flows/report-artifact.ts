@@ -6,7 +6,7 @@ import { findPendingAttestations } from "../../domain/attestation/binding.ts";
 import { ANY_TYPE } from "../../domain/attestation/kinds.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
 import { ATTESTATION_NAME, COMMIT_SHA, REFERENCE_NAME, TRAIL_NAME } from "../../domain/names.ts";
-import { Closed, Matching, Maybe, WithinBytes, named } from "../../http/schema.ts";
+import { Matching, Maybe, Open, WithinBytes, named } from "../../http/schema.ts";
 import { toSqlBoolean } from "../../store/db/database.ts";
 import type { ArtifactFields } from "../../store/flows/artifacts.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
@@ -36,7 +36,7 @@ const TemplateName = Name(ATTESTATION_NAME);
 
 export const CreateArtifact = named(
   "CreateArtifact",
-  Closed({
+  Open({
     fingerprint: Fingerprint,
     filename: Type.String({
       minLength: 1,

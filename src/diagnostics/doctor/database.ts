@@ -5,6 +5,9 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { ClockRecord } from "../../domain/clock.ts";
+import { OTHER_CLIENT } from "../../domain/network/client.ts";
+import { summarizeUnknownInputs } from "../../store/accounts/unknown-inputs.ts";
+import type { UnknownInputRow } from "../../store/accounts/unknown-inputs.ts";
 import { clockStore } from "../../store/db/clock.ts";
 import { COMMIT_FILE } from "../../store/db/commit-file.ts";
 import { isCommitFileUsable } from "../../store/db/commit-number.ts";
@@ -217,7 +220,7 @@ export function checkContents(db: Db, { isServed, now }: { isServed: boolean; no
     newest: latest?.newest ?? null,
     clock: clockStore(db, NO_QUEUES).read(),
     backwards: latest?.backwards ?? 0,
-    checks: [checkDeliveries(db), checkJobs(db, { isServed, now })],
+    checks: [checkDeliveries(db), checkJobs(db, { isServed, now }), checkClients(db, now)],
   };
 }
 
@@ -236,6 +239,35 @@ function checkDeliveries(db: Db): Check {
         "assay deliveries list shows why; assay deliveries retry sends them again, assay deliveries purge deletes them",
       )
     : ok(name, `${waiting} waiting, none dead`);
+}
+
+/** What was not seen for so long no longer matters: the client was replaced, or this server knows the input by now. */
+const RECENT_S = 30 * 86_400;
+const MAX_SHOWN_INPUTS = 3;
+
+/** What clients sent lately that this program does not know. */
+function checkClients(db: Db, now: number): Check {
+  const name = "clients";
+  const recent = summarizeUnknownInputs(db).filter(({ last_at }) => last_at >= now - RECENT_S);
+  const newer = recent.filter(({ client }) => client !== OTHER_CLIENT);
+  if (recent.length === 0) return ok(name, "sent nothing unknown in the last 30 days");
+  const shown = recent.slice(0, MAX_SHOWN_INPUTS).map(describeInput);
+  const rest = recent.length - shown.length;
+  const found = `${shown.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}`;
+  if (newer.length === 0) return ok(name, found);
+  return warn(
+    name,
+    found,
+    "these releases of the Kosli CLI know more than this program, which ignored the keys and refused the rest: " +
+      "look for a newer Assay, and see assay help clients",
+  );
+}
+
+function describeInput({ client, kind, operation, name, count }: UnknownInputRow): string {
+  const times = `${count} ${count === 1 ? "time" : "times"}`;
+  if (kind === "key") return `${client} sent the unknown key '${name}' to ${operation} (${times})`;
+  const what = kind === "route" ? operation : `the attestation kind '${name}'`;
+  return `${client} asked for ${what} (${times})`;
 }
 
 /** The delay of a job that deserves attention: retries are up to hours apart. */

@@ -19,6 +19,20 @@ export function findNearestNames(word: string, names: readonly string[]): string
     .map(({ name }) => name);
 }
 
+/** Letters by which a mistyped name differs from the one that was meant. */
+const MAX_SLIPS = 2;
+
+/** The name that differs from the word by one or two letters or by case alone, the nearest one; null for none. */
+export function findMistypedName(word: string, names: readonly string[]): string | null {
+  let nearest: { name: string; distance: number } | null = null;
+  for (const name of names) {
+    if (Math.abs(name.length - word.length) > MAX_SLIPS) continue;
+    const distance = editDistance(word.toLowerCase(), name.toLowerCase());
+    if (distance <= MAX_SLIPS && distance < (nearest?.distance ?? Infinity)) nearest = { name, distance };
+  }
+  return nearest?.name ?? null;
+}
+
 // Insertions, deletions, replacements and swaps of adjacent letters count one each.
 function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];

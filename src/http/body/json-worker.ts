@@ -18,7 +18,7 @@ export type JsonTask = {
 };
 /** `asSent`: null if it is the value. */
 export type JsonResult =
-  | { pieces: Pieces; asSent: Pieces | null; sentFields: readonly string[] }
+  | { pieces: Pieces; asSent: Pieces | null; sentFields: readonly string[]; ignored: readonly string[] }
   | { refusal: { code: ErrorCode; message: string; fields: FieldErrors | null } };
 
 /**
@@ -36,14 +36,14 @@ function parseSchema(text: string): TSchema {
 function readTask({ bytes, shape, asText }: JsonTask): JsonResult {
   try {
     const schema = shape.schema === null ? null : parseSchema(shape.schema);
-    const { value, asSent, sentFields } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {
+    const { value, asSent, ...keys } = readJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), {
       ...shape,
       schema,
     });
     return {
       pieces: splitJson(value, asText),
       asSent: asSent === value ? null : splitJson(asSent, asText),
-      sentFields,
+      ...keys,
     };
   } catch (error) {
     if (!(error instanceof AppError)) throw error;

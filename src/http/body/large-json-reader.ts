@@ -45,9 +45,9 @@ export function createLargeJsonReader(pool: JsonPool, turns: ConcurrencyLimit): 
         const { code, message, fields } = result.refusal;
         throw new AppError(code, message, fields ? { fields } : {});
       }
-      const value = await assembleJson(result.pieces);
-      const asSent = result.asSent === null ? value : await assembleJson(result.asSent);
-      return { value, asSent, sentFields: result.sentFields };
+      const { pieces, asSent, sentFields, ignored } = result;
+      const value = await assembleJson(pieces);
+      return { value, asSent: asSent === null ? value : await assembleJson(asSent), sentFields, ignored };
     },
   };
 }

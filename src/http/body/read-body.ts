@@ -9,6 +9,7 @@ import type { BodyIntake } from "./body.ts";
 import { SMALL_BODY_BYTES } from "./body-budget.ts";
 import type { BodyLease } from "./body-budget.ts";
 import { readForm } from "./multipart.ts";
+import { refuseSlips } from "./unknown-keys.ts";
 import type { SmallFile, StagedFile } from "./evidence-stage.ts";
 import { LARGE_JSON_BYTES, createBodyShape, createPartShape, maxBodyBytes, readJson } from "./read-json.ts";
 import type { JsonShape, LargeJsonReader, ReadJson } from "./read-json.ts";
@@ -19,6 +20,8 @@ export type OperationBody = {
   value: unknown;
   asSent: unknown;
   sentFields: ReadonlySet<string>;
+  /** Top-level keys of an open body that were ignored. */
+  ignored: readonly string[];
   rawBody: Buffer | null;
   file: UploadedFile | null;
   /** Small evidence; the caller writes it to the database. */
@@ -34,6 +37,7 @@ const EMPTY: OperationBody = {
   value: null,
   asSent: null,
   sentFields: NO_FIELDS,
+  ignored: [],
   rawBody: null,
   file: null,
   small: null,
@@ -79,8 +83,9 @@ async function readJsonBody<Context, M extends Membership>(
       lease?.release();
       return EMPTY;
     }
-    const { value, asSent, sentFields } = read;
-    return { ...EMPTY, value, asSent, sentFields: new Set(sentFields), lease };
+    const { value, asSent, sentFields, ignored } = read;
+    refuseSlips(schema, ignored, ctx.req.headers["user-agent"]);
+    return { ...EMPTY, value, asSent, sentFields: new Set(sentFields), ignored, lease };
   } catch (error) {
     lease?.release();
     throw error;
@@ -101,10 +106,12 @@ async function readFormBody<Context, M extends Membership>(
       shape,
       asText: body.bounds.asText,
     });
-    const { value, asSent } = read;
+    const { value, asSent, ignored } = read;
+    refuseSlips(body.schema, ignored, ctx.req.headers["user-agent"]);
     // The evidence is on disk by now and needs no memory, and publishing it to remote storage may take long.
     if (staged && json.length <= SMALL_BODY_BYTES) lease?.release();
-    return { value, asSent, sentFields: new Set(read.sentFields), rawBody: null, file, small, staged, lease };
+    const sentFields = new Set(read.sentFields);
+    return { value, asSent, sentFields, ignored, rawBody: null, file, small, staged, lease };
   } catch (error) {
     lease?.release();
     if (staged) await evidence.discard([staged]);

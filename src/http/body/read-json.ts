@@ -12,6 +12,8 @@ import { isPlainJson, parseExact, toMembers } from "../../json/text.ts";
 import { buildJson, compactJson, findRepeatedKey, walkJson } from "../../json/walk.ts";
 import type { JsonPath } from "../../json/walk.ts";
 import { TOO_LONG_NUMBER, UNHELD_NUMBER, formatPath, inspectParsed, validate } from "../validate.ts";
+import { IGNORES_UNKNOWN } from "../schema.ts";
+import { dropUnknownKeys, findSlips } from "./unknown-keys.ts";
 
 /** How large and how complex the JSON of an operation may be. */
 export type JsonBounds = ScanBounds & {
@@ -128,10 +130,17 @@ export const createPartShape = (
 ): JsonShape => ({ root: part, what: `Part '${part}'`, bounds, schema, acceptsNull: false, keeps });
 
 /**
- * A valid value, with the names of the top-level properties that were sent (defaults fill in others). `asSent`: the
- * value without any rounding; the same object unless that makes a difference. Only what is kept may be taken from it.
+/**
+ * A valid value, with the names of the top-level properties that were sent (defaults fill in others), and those of the
+ * keys that were ignored because the shape is open and does not know them. `asSent`: the value without any rounding; the
+ * same object unless that makes a difference. Only what is kept may be taken from it.
  */
-export type ReadJson = { value: unknown; asSent: unknown; sentFields: readonly string[] };
+export type ReadJson = {
+  value: unknown;
+  asSent: unknown;
+  sentFields: readonly string[];
+  ignored: readonly string[];
+};
 
 /** Reads JSON that would take too much time or memory on the main thread. */
 export type LargeJsonReader = {
@@ -160,14 +169,18 @@ export function readJson(bytes: Buffer | string, shape: JsonShape): ReadJson {
   const { text, value } = parseJson(bytes, { root: shape.root, keys });
   const sentFields = typeof value === "object" && value !== null ? Object.keys(value) : [];
   if (!isPlainJson(text)) return { ...readExactly(text, shape), sentFields };
-  requireValid(value, shape);
-  return { value, asSent: value, sentFields };
+  const ignored = requireValid(value, shape);
+  return { value, asSent: value, sentFields, ignored };
 }
 
-function requireValid(value: unknown, { schema, acceptsNull, root }: JsonShape): void {
-  const problems =
-    (value === null && acceptsNull) || schema === null ? null : validate(schema, value, { mode: "plain", root });
-  if (problems) throw invalid(problems);
+/** Validates a value without the keys that its shape ignores. @returns their names. @throws AppError 400, 413 */
+function requireValid(value: unknown, { schema, acceptsNull, root }: JsonShape): string[] {
+  if (schema === null || (value === null && acceptsNull)) return [];
+  const ignored = dropUnknownKeys(schema, value, root);
+  const problems = validate(schema, value, { mode: "plain", root });
+  // A key that was ignored may be why another one is missing.
+  if (problems) throw invalid({ ...problems, ...findSlips(schema, ignored) });
+  return ignored;
 }
 
 /** Reads valid JSON text that a value of JavaScript does not hold as it is. @throws AppError as readJson does */
@@ -178,9 +191,9 @@ function readExactly(text: string, shape: JsonShape): Omit<ReadJson, "sentFields
     number: (written) => (isHeld(written) ? Number(written) : Symbol(written)),
     object: Object.fromEntries,
   });
-  requireValid(value, shape);
+  const ignored = requireValid(value, shape);
   const exact = parseExact(compactJson(text));
-  if (shape.keeps === "whole" || !isObject(value)) return { value, asSent: exact };
+  if (shape.keeps === "whole" || !isObject(value)) return { value, asSent: exact, ignored };
   const asSent = toMembers(exact);
   // Validation measured rounded numbers, which are shorter.
   for (const [name, part] of Object.entries(propertiesOf(shape))) {
@@ -188,7 +201,7 @@ function readExactly(text: string, shape: JsonShape): Omit<ReadJson, "sentFields
     if (!isWithinBytes(asSent[name], maxBytes)) throw tooLarge(`Field '${name}'`, maxBytes);
   }
   for (const name of shape.keeps.exact) if (Object.hasOwn(asSent, name)) value[name] = asSent[name];
-  return { value, asSent };
+  return { value, asSent, ignored };
 }
 
 type Property = { "x-max-bytes"?: number; anyOf?: readonly Property[] };
@@ -205,12 +218,13 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 function requireHeld(text: string, shape: JsonShape): void {
   const { root, keeps } = shape;
   const declared = propertiesOf(shape);
+  const ignoresOthers = (shape.schema as { [IGNORES_UNKNOWN]?: boolean } | null)?.[IGNORES_UNKNOWN] === true;
   const isKept = (name: string | number | undefined): boolean =>
     keeps === "whole" ||
     (typeof name === "string" &&
       (keeps.exact.includes(name) ||
         keeps.counted.includes(name) ||
-        (keeps.others === true && !Object.hasOwn(declared, name))));
+        ((keeps.others === true || ignoresOthers) && !Object.hasOwn(declared, name))));
   const refuse = (path: JsonPath, problem: string, written: string): never => {
     const input = written.length > MAX_SHOWN_DIGITS ? `${written.slice(0, MAX_SHOWN_DIGITS)}…` : written;
     throw invalid({ [formatPath(path.map(String)) || root]: `${problem} [input: ${input}]` });

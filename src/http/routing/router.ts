@@ -63,6 +63,7 @@ export function mountOperations<Context, M extends Membership>(
     if (found && "operation" in found)
       return serveOperation({ server, operation: found.operation, ctx: Object.assign(ctx, { params: found.params }) });
     if (found) {
+      server.noteUnknownRoute(ctx);
       const path = ctx.path.replace(API_PREFIX, "");
       const hint = describeAlternatives(server.operations, ctx.method, path);
       throw found.allowed.length === 0 ? routeNotFound(hint ?? undefined) : methodNotAllowed([...found.allowed], hint);

@@ -1,4 +1,6 @@
 /** Sizes and queue lengths for the metrics endpoint: each query is cheap enough to run on every scrape. */
+import { summarizeUnknownInputs } from "../accounts/unknown-inputs.ts";
+import type { UnknownInputRow } from "../accounts/unknown-inputs.ts";
 import type { Db } from "./types.ts";
 
 type JobMetrics = {
@@ -49,6 +51,7 @@ export function metricsStore(db: Db) {
       dead: inState.get("dead") as number,
       oldest: oldest.get() ?? null,
     }),
+    summarizeUnknownInputs: (): UnknownInputRow[] => summarizeUnknownInputs(db),
     summarizeEvidence: (): EvidenceMetrics => evidence.get() ?? NO_EVIDENCE,
   };
 }

@@ -102,6 +102,7 @@ const TABLES: Readonly<Record<string, Watch>> = {
       "templates",
       "trail_events",
       "trail_repos",
+      "unknown_inputs",
     ].map((table) => [table, UNREAD]),
   ),
 };

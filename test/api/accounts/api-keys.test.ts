@@ -243,7 +243,10 @@ test("refused bodies leave nothing behind", async () => {
     ],
     [{ description: "d", expires_at: past }, inPast(past)],
     [{ description: "d", expires_at: -1 }, inPast(-1)],
-    [{ description: "d", key: "mine" }, { key: "Extra inputs are not permitted [input: mine]" }],
+    [
+      { description: "d", expires: 0, expiresat: 0 },
+      { expiresat: "Extra inputs are not permitted. Did you mean 'expires_at'?" },
+    ],
   ];
   const rotations: [unknown, Record<string, string>][] = [
     [{ grace_period_hours: 0 }, { grace_period_hours: "Input should be greater than or equal to 1 [input: 0]" }],

@@ -205,7 +205,7 @@ test("validates bodies and names, reporting all mistakes at once", async () => {
       { name: "b", description: long },
       { description: `String should have at most 512 characters [input: ${"x".repeat(500)}…]` },
     ],
-    [{ name: "b", key: "k" }, { key: "Extra inputs are not permitted [input: k]" }],
+    [{ name: "b", priviledge: "admin" }, { priviledge: "Extra inputs are not permitted. Did you mean 'privilege'?" }],
     [{ name: "bot" }, { name: "A service account with this name already exists [input: bot]" }],
   ];
   const changes: [unknown, Record<string, string>][] = [

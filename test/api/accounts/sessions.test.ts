@@ -2,7 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { operations } from "../../../src/api/index.ts";
-import { flushLastUsed } from "../../../src/server/scheduler.ts";
+import { saveCounts } from "../../../src/server/scheduler.ts";
 import { ROLES, allows, isOrgPermission } from "../../../src/domain/access.ts";
 import type { Role } from "../../../src/domain/access.ts";
 import { cookieDigest } from "../../../src/store/accounts/sessions.ts";
@@ -272,7 +272,7 @@ test("writes the last use of sessions together with that of keys", async () => {
   server.clock.at += 100;
   await by(admin, "GET", `/flows/${org}`);
   assert.is(used(), before, "a read writes nothing");
-  await flushLastUsed(server);
+  await saveCounts(server);
   assert.ok(used() >= before + 100);
 });
 

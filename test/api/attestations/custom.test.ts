@@ -360,12 +360,12 @@ test("refuses before anything is stored, evidence included", async () => {
       body: { message: VALIDATION, errors: { type_name: "Field required", attestation_data: "Field required" } },
     },
   );
-  const extra = await attest(at, "strict", { n: 1 }, { json: { is_compliant: true } });
+  const extra = await attest(at, "strict", { n: 1 }, { json: { typename: "other" } });
   assert.equal(
     { status: extra.status, body: extra.body },
     {
       status: 400,
-      body: { message: VALIDATION, errors: { is_compliant: "Extra inputs are not permitted [input: true]" } },
+      body: { message: VALIDATION, errors: { typename: "Extra inputs are not permitted. Did you mean 'type_name'?" } },
     },
   );
   assert.equal([counts(), evidenceFiles()], before);

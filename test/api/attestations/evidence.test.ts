@@ -295,7 +295,7 @@ for (const [place, smallEvidence] of [
       );
     const before = [onDisk(), rows()];
     const cases: [what: string, status: number, json: unknown, path?: string][] = [
-      ["a field that does not fit", 400, { ...good, colour: "red" }],
+      ["a field that does not fit", 400, { ...good, description: 7 }],
       ["JSON that is none", 400, "{"],
       ["an unknown fingerprint", 404, { ...good, artifact_fingerprint: freshFingerprint() }],
       ["a target that nothing identifies", 400, { ...good, target_artifacts: ["app"] }],

@@ -242,7 +242,10 @@ for (const [kind, payload] of Object.entries(PAYLOADS)) {
       [{ user_data: "text" }, { user_data: "Input should be a valid object or array [input: text]" }],
       [{ user_data: { a: "\u0000" } }, { "user_data.a": "String should not contain a NUL character" }],
       [{ repo_info: { id: "1", name: "n", url: "nowhere" } }, { "repo_info.url": "" }],
-      [{ colour: "red" }, { colour: "Extra inputs are not permitted [input: red]" }],
+      [
+        { artefact_fingerprint: "x" },
+        { artefact_fingerprint: "Extra inputs are not permitted. Did you mean 'artifact_fingerprint'?" },
+      ],
     ];
     for (const [wrong, errors] of fields) {
       if (errors["repo_info.url"] === "") {

@@ -181,9 +181,13 @@ for (const type of PHYSICAL) {
       () => put(at, name, type, { artifacts: [{ ...FULL[type], extra: 1 }], more: 2 }),
       400,
       validationError({
-        more: "Extra inputs are not permitted [input: 2]",
         "artifacts.0.extra": "Extra inputs are not permitted [input: 1]",
       }),
+    );
+    await assertRefused(
+      () => put(at, name, type, { artifact: [], artifacts: [], more: 2 }),
+      400,
+      validationError({ artifact: "Extra inputs are not permitted. Did you mean 'artifacts'?" }),
     );
     await assertRefused(() => put(at, name, type, {}), 400, validationError({ artifacts: "Field required" }));
     await assertRefused(

@@ -389,7 +389,7 @@ test("refusals name the field and leave nothing behind", async () => {
       { "external_urls.sbom.fingerprint": "String should match pattern '^[a-f0-9]{64}$' [input: no-hex]" },
     ],
     [{ annotations: [1] }, { annotations: "Input should be a valid object [input: [1]]" }],
-    [{ colour: "red" }, { colour: "Extra inputs are not permitted [input: red]" }],
+    [{ trail: "t", trail_nam: "t" }, { trail_nam: "Extra inputs are not permitted. Did you mean 'trail_name'?" }],
     [
       { trail_name: "t", repo_info: { id: "1", name: "n", url: "nowhere" } },
       { "repo_info.url": "Input should be a valid URL with scheme and host [input: nowhere]" },

@@ -145,7 +145,7 @@ test("names all invalid fields, and stores nothing", async () => {
     [{ name: "a", visibility: "secret" }, { visibility: "Input should be 'public' or 'private' [input: secret]" }],
     [{ name: "a", description: null }, { description: "Input should be a valid string [input: null]" }],
     [{ name: "a".repeat(257) }, { name: `String should have at most 256 characters [input: ${"a".repeat(257)}]` }],
-    [{ name: "a", repo_url: "x" }, { repo_url: "Extra inputs are not permitted [input: x]" }],
+    [{ name: "a", visability: "public" }, { visability: "Extra inputs are not permitted. Did you mean 'visibility'?" }],
     [{ name: "a", template: ["artifact", ""] }, { "template.1": "String should have at least 1 character [input: ]" }],
     [
       { name: "a", template: ["a b"] },
@@ -153,8 +153,11 @@ test("names all invalid fields, and stores nothing", async () => {
     ],
     [{ name: "a", template: "unit" }, { template: "Input should be a valid array [input: unit]" }],
     [
-      { name: 7, colour: "red" },
-      { name: "Input should be a valid string [input: 7]", colour: "Extra inputs are not permitted [input: red]" },
+      { name: 7, colour: "red", Template: [] },
+      {
+        name: "Input should be a valid string [input: 7]",
+        Template: "Extra inputs are not permitted. Did you mean 'template'?",
+      },
     ],
     [["a"], { data_json: 'Input should be a valid object [input: ["a"]]' }],
   ];
@@ -165,7 +168,10 @@ test("names all invalid fields, and stores nothing", async () => {
       { name: "a", description: "", template: [""] },
       { "template.0": "String should have at least 1 character [input: ]" },
     ],
-    [{ name: "a", description: "", labels: {} }, { labels: "Extra inputs are not permitted [input: {}]" }],
+    [
+      { name: "a", description: "", repourl: "" },
+      { repourl: "Extra inputs are not permitted. Did you mean 'repo_url'?" },
+    ],
     [{ name: "a/b", description: "" }, { name: `String should match pattern ${PATTERN} [input: a/b]` }],
   ];
   for (const [body, errors] of legacy)

@@ -417,7 +417,7 @@ test("refusals name the field and leave nothing behind", async () => {
     [{ name: "a b" }, { name: `String should match pattern '${pattern}' [input: a b]` }],
     [{ name: "n".repeat(257) }, { name: `String should have at most 256 characters [input: ${"n".repeat(257)}]` }],
     [{ name: 7 }, { name: "Input should be a valid string [input: 7]" }],
-    [{ name: "t", colour: "red" }, { colour: "Extra inputs are not permitted [input: red]" }],
+    [{ name: "t", userdata: {} }, { userdata: "Extra inputs are not permitted. Did you mean 'user_data'?" }],
     [{ name: "t", user_data: "text" }, { user_data: "Input should be a valid object or array [input: text]" }],
     [{ name: "t", git_commit_info: {} }, { "git_commit_info.sha1": "Field required" }],
     [

@@ -121,6 +121,7 @@ test("prints a line for each check of a healthy installation, exits with 0 and c
       "commits",
       "deliveries",
       "jobs",
+      "clients",
       "clock",
       "backup",
       "copies before upgrades",
@@ -138,14 +139,38 @@ test("prints a line for each check of a healthy installation, exits with 0 and c
     const { code, out, err } = await cli(["doctor", "--data", data, "--listen", "127.0.0.1:0"]);
     assert.equal({ code, err }, { code: 0, err: "" }, out);
     assert.match(out, /^ok {4}data directory +\//);
-    assert.match(out, /(All 20 checks passed|20 checks: 0 failed, \d with a warning)\.\n$/);
+    assert.match(out, /(All 21 checks passed|21 checks: 0 failed, \d with a warning)\.\n$/);
     const json = JSON.parse((await cli(["doctor", "--data", data, "--listen", "127.0.0.1:0", "--json"])).out);
     assert.equal(
       { data: json.data, failures: json.failures, "checks.length": json.checks.length },
-      { data, failures: 0, "checks.length": 20 },
+      { data, failures: 0, "checks.length": 21 },
     );
     assert.equal(json.checks[0], { check: "data directory", level: "ok", found: data, todo: null });
     assert.equal(state(data), before);
+  }));
+
+test("names what newer releases of the CLI sent lately, and does not warn of other clients", () =>
+  installed(async (data) => {
+    const clients = async () => describeCheck((await checksOf(data))["clients"]);
+    assert.is(await clients(), "ok: sent nothing unknown in the last 30 days");
+    const add = (client: string, kind: string, operation: string, name: string, last: number, count = 1) =>
+      change(
+        data,
+        `INSERT INTO unknown_inputs (client, kind, operation, name, count, first_at, last_at)
+         VALUES ('${client}', '${kind}', '${operation}', '${name}', ${count}, 0, ${last})`,
+      );
+    add("other", "key", "create_artifact", "colour", NOW - 10);
+    add("Kosli/v2.60.1", "key", "create_trail", "old", NOW - 31 * 86_400);
+    assert.is(await clients(), "ok: other sent the unknown key 'colour' to create_artifact (1 time)");
+    add("Kosli/v2.60.1", "key", "create_trail", "stage", NOW - 5, 7);
+    add("Kosli/v2.60.1", "route", "PUT /seals/*/*", "", NOW - 5);
+    add("Kosli/v2.61.0", "attestation_kind", "POST /attestations/*/*/trail/*/*", "provenance", NOW - 5, 2);
+    assert.is(
+      await clients(),
+      "warn: Kosli/v2.61.0 asked for the attestation kind 'provenance' (2 times); " +
+        "Kosli/v2.60.1 sent the unknown key 'stage' to create_trail (7 times); " +
+        "Kosli/v2.60.1 asked for PUT /seals/*/* (1 time); and 1 more",
+    );
   }));
 
 test("says how much evidence the database holds", () =>

@@ -649,14 +649,14 @@ for (const transfer of TRANSFERS)
         refused({ data_json: "Input should be valid JSON: the text is not UTF-8" }),
       ],
       [
-        "an unknown property",
+        "a mistyped property",
         [
-          field("data_json", '{"attestation_name":"a","is_compliant":true,"x":1}'),
+          field("data_json", '{"attestation_name":"a","is_compliant":true,"is_complaint":true}'),
           file("attachment_file", "a", "x".repeat(150_000)),
           CLOSING,
         ],
         400,
-        refused({ x: "Extra inputs are not permitted [input: 1]" }),
+        refused({ is_complaint: "Extra inputs are not permitted. Did you mean 'is_compliant'?" }),
       ],
       [
         "a compressed form",

@@ -282,6 +282,7 @@ const metricsOf = (): Metrics =>
       listJobs: () => [],
       countFailingJobs: () => 0,
       summarizeDeliveries: () => ({ waiting: 0, dead: 0, oldest: null }),
+      summarizeUnknownInputs: () => [],
       summarizeEvidence: () => ({ files: 0, bytes: 0, inDatabase: 0, bytesInDatabase: 0 }),
     },
     directory: null,

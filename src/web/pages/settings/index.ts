@@ -3,6 +3,7 @@ import type { Page } from "../../page/page.ts";
 import { actionPage } from "./action.ts";
 import { actionsPage } from "./actions.ts";
 import { auditLogPage } from "./audit-log.ts";
+import { clientsPage } from "./clients.ts";
 import { generalPage } from "./general.ts";
 import { membersPage } from "./members.ts";
 import { retentionPage } from "./retention.ts";
@@ -21,5 +22,6 @@ export const settingsPages: readonly Page[] = [
   serviceAccountPage,
   webhooksPage,
   retentionPage,
+  clientsPage,
   auditLogPage,
 ];

@@ -4,6 +4,7 @@ import { listMembers } from "../../../api/accounts/members.ts";
 import { getOrganization } from "../../../api/accounts/organizations.ts";
 import { listRetentionRules } from "../../../api/accounts/retention.ts";
 import { listServiceAccounts } from "../../../api/accounts/service-accounts.ts";
+import { listUnknownInputs } from "../../../api/accounts/unknown-inputs.ts";
 import { getNotificationConfig } from "../../../api/notifications/notification-config.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
@@ -22,6 +23,7 @@ const ENTRIES = [
   { key: "service-accounts", text: "Service accounts", icon: "hubot", operation: listServiceAccounts },
   { key: "webhooks", text: "Webhooks", icon: "webhook", operation: getNotificationConfig },
   { key: "retention", text: "Retention", icon: "history", operation: listRetentionRules },
+  { key: "clients", text: "Clients", icon: "code", operation: listUnknownInputs },
   { key: "audit-log", text: "Audit log", icon: "log", operation: listAuditLogEntries },
 ] as const satisfies readonly Entry[];
 type SettingsKey = (typeof ENTRIES)[number]["key"];
