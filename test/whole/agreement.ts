@@ -40,6 +40,10 @@ const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }
     reason: "how the number is written in the query: schemas speak of values",
   },
   { text: /Did you mean '/, reason: "a key that looks like a slip, in a body whose unknown keys are ignored" },
+  {
+    text: /the type of the attestation that is overridden|which the template expects/,
+    reason: "state: the type of what is overridden",
+  },
   { text: /token of a previous page/, reason: "opaque: only what an answer gave is one" },
   { text: /valid RE2 expression/, reason: "a grammar of its own" },
   { text: /valid URL with scheme and host/, reason: "checked only where the repository has an id and a name too" },

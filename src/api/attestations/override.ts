@@ -12,7 +12,8 @@ export const postOverride = attestationOperation({
   summary: "Override the verdict of an attestation",
   description:
     "Appends a record that supersedes the latest one of that name, in either direction, and states the reason. A " +
-    "later ordinary report of that name supersedes the override.",
+    "later ordinary report of that name supersedes the override. The override names the type of what it overrides; " +
+    "where nothing was reported, that which the template expects.",
   payload: {
     reason: Type.String({ minLength: 1, maxLength: MAX_TEXT_CHARS }),
     new_compliance_status: Type.Boolean(),

@@ -17,6 +17,7 @@ import type { NewAttestation, AttestationRow } from "../../store/attestations/at
 import type { TrailPath } from "../paths.ts";
 
 import type { AttestationKind, CommonFields } from "./kind.ts";
+import { requireOriginalType } from "./original-type.ts";
 
 type TrailParams = Static<typeof TrailPath>;
 type Bound = Exclude<Binding, { kind: "unknown_fingerprint" } | { kind: "needs_commit_or_fingerprint" }>;
@@ -132,10 +133,13 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   const target = bindReport(context, params, { artifacts: trail.artifacts, common });
   // Only an override takes columns from its predecessor.
   const previous = kind.originalType ? findPrevious(context, target, { trail, name }) : null;
+  const originalType = kind.originalType?.(payload) ?? null;
+  if (originalType !== null)
+    requireOriginalType(originalType, { trail, name, targets: targetsOf(target), previous, ...waitsFor(target) });
   const isReattestation = previous !== null || (!kind.originalType && isRepeated(context, target, { trail, name }));
   const commit = common.git_commit_info ? toStoredCommit(common.git_commit_info) : null;
   const verdict = kind.evaluate(payload, prepared);
-  const override = overrideColumns(previous, kind.originalType ? storedLabelOf(kind.originalType(payload)) : null);
+  const override = overrideColumns(previous, originalType && storedLabelOf(originalType));
   const type = override.overridden_type === null ? (kind.label?.(payload) ?? kind.segment) : "override";
 
   const { isCompliant, reasons } = verdict;
@@ -171,6 +175,11 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     ...(file ? { evidence: file.digest } : {}),
   });
 }
+
+/** The names of artifacts that a report waits for. */
+const waitsFor = ({ binding }: Target): { referenceNames: readonly string[] } => ({
+  referenceNames: binding.kind === "pending" ? binding.referenceNames : [],
+});
 
 /** @param originalType the stored label of the overridden type that the client sent; null for other kinds */
 function overrideColumns(previous: AttestationRow | null, originalType: string | null): OverrideColumns {

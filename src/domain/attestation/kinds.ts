@@ -1,7 +1,8 @@
 // The kinds of attestations and their names. A kind has up to three spellings, which must not be mixed: the path
 // segment to which reports are posted, the word in templates, policies and filters, and the label that is stored and
 // returned as `attestation_type`. They differ for decisions (`system`, `decision`, `system:decision`) and for custom
-// types (`custom`, `custom:<name>`, `custom:<name>`).
+// types (`custom`, `custom:<name>`, `custom:<name>`). Wherever a word is asked for, the label is accepted too, because
+// clients send back what they read.
 import { CUSTOM_TYPE_NAME, matches } from "../names.ts";
 
 type Kind = {
@@ -31,6 +32,16 @@ const BUILT_IN_WORDS: readonly string[] = KINDS.flatMap((kind) =>
   kind.word === null || kind.word === "custom" ? [] : [kind.word],
 );
 
+/** The labels that differ from the words of their kinds. */
+const LABELS: readonly { word: string; label: string }[] = KINDS.flatMap(({ word, label }) =>
+  word === null || label === null || label === word ? [] : [{ word, label }],
+);
+/** As LABELS, without the words. */
+export const SYSTEM_LABELS: readonly string[] = LABELS.map(({ label }) => label);
+
+/** What templates, policies and filters accept besides custom types. */
+const ACCEPTED_WORDS = [...BUILT_IN_WORDS, ...SYSTEM_LABELS];
+
 /** The word that accepts any type, in templates and policies (semantics 2.1, 5.1). */
 export const ANY_TYPE = "*";
 
@@ -41,10 +52,10 @@ export const DECISION_LABEL = "system:decision";
 const CUSTOM_TYPE_WORD = CUSTOM_TYPE_NAME.replace("^", "^custom:");
 
 /** Pattern of every type word that a template or policy may use, including `*` (semantics 2.1). */
-export const TYPE_WORD = String.raw`^(?:${BUILT_IN_WORDS.join("|")}|\*|${CUSTOM_TYPE_WORD.slice(1, -1)})$`;
+export const TYPE_WORD = String.raw`^(?:${ACCEPTED_WORDS.join("|")}|\*|${CUSTOM_TYPE_WORD.slice(1, -1)})$`;
 
 /** Pattern of the type words in filters: those of types without `*`, and `override`. */
-export const FILTER_WORD = `^(?:${BUILT_IN_WORDS.join("|")}|override|${CUSTOM_TYPE_WORD.slice(1, -1)})$`;
+export const FILTER_WORD = `^(?:${ACCEPTED_WORDS.join("|")}|override|${CUSTOM_TYPE_WORD.slice(1, -1)})$`;
 
 const QUOTED_WORDS = [...BUILT_IN_WORDS, "custom:<type-name>"].map((word) => `'${word}'`);
 /** TYPE_WORD for people: `'generic', ... or '*'`, as a refusal lists the words (messages 2). */
@@ -71,12 +82,25 @@ export const ORIGINAL_TYPE = `^(${BUILT_IN_WORDS.join("|")}|custom|custom:.*|sys
  * that an override gives its original passes through here too, so that status entries show one spelling.
  */
 export function storedLabelOf(word: string): string {
-  return word === "decision" ? DECISION_LABEL : word;
+  return LABELS.find((kind) => kind.word === word)?.label ?? word;
 }
 
 /** The inverse of storedLabelOf: the word of a stored label in templates, policies and filters. */
 export function typeWordOf(label: string): string {
-  return label === DECISION_LABEL ? "decision" : label;
+  return LABELS.find((kind) => kind.label === label)?.word ?? label;
+}
+
+/** The family of a stored label: overrides may name it in place of the label (semantics 3.6). */
+const familyOf = (label: string): string | null => /^(?:custom|system)(?=:|$)/.exec(label)?.[0] ?? null;
+const isFamily = (label: string): boolean => /^(?:custom|custom:\*|system:\*)$/.test(label);
+
+/**
+ * Whether an override may call the type of its original `named` (newer-clients 2): the type itself, or its family. Both
+ * are stored labels; the original may itself be known by its family alone, and `*` is any type.
+ */
+export function isOriginalType(named: string, original: string): boolean {
+  if (original === ANY_TYPE || named === original) return true;
+  return (isFamily(named) || isFamily(original)) && familyOf(named) !== null && familyOf(named) === familyOf(original);
 }
 
 /** The stored label of an attestation of the custom type `name`. */

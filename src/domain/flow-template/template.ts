@@ -3,7 +3,7 @@
 // The walk visits only the known shape of a template, so cyclic aliases cannot loop, and counts what it reads, so
 // multiplying aliases end too. Every problem is one short line. No text makes these functions throw.
 import { isMap, isScalar, isSeq, stringify } from "yaml";
-import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT } from "../attestation/kinds.ts";
+import { isTypeWord, TYPE_WORD, TYPE_WORDS_TEXT, typeWordOf } from "../attestation/kinds.ts";
 import type { FileProblem } from "../policy/diagnostics.ts";
 import { excerpt } from "../text/excerpt.ts";
 import { ATTESTATION_NAME, matches, MAX_NAME_CHARS, REFERENCE_NAME } from "../names.ts";
@@ -313,7 +313,7 @@ function readAttestation(walk: Walk, at: Located): TemplateAttestation | null {
     findTypeProblem,
   );
   // A valid name takes part in the search for duplicates even if its type is invalid; the template is refused anyway.
-  return name === null ? null : { name, type: type ?? "" };
+  return name === null ? null : { name, type: typeWordOf(type ?? "") };
 }
 
 function readArtifact(walk: Walk, at: Located): TemplateArtifact | null {

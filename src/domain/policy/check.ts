@@ -5,6 +5,7 @@
  */
 import { isAlias, isMap, isScalar, isSeq } from "yaml";
 import type { Node, Scalar, YAMLMap } from "yaml";
+import { SYSTEM_LABELS, typeWordOf } from "../attestation/kinds.ts";
 import { excerpt } from "../text/excerpt.ts";
 import { MAX_NAME_CHARS } from "../names.ts";
 import { isNullNode, describeKey, describeNode, describeUnknownKey } from "../text/yaml.ts";
@@ -168,6 +169,7 @@ function readBooleanRule(walk: Walk, value: Value | undefined): BooleanRule {
 function readAttestationType(walk: Walk, value: Value): string | null {
   const type = readText(walk, value, MAX_TYPE_CHARS);
   if (type === null || (ATTESTATION_TYPES as readonly string[]).includes(type) || CUSTOM_TYPE.test(type)) return type;
+  if (SYSTEM_LABELS.includes(type)) return typeWordOf(type);
   const problem = type.startsWith("custom:")
     ? `String should match pattern '${CUSTOM_TYPE_PATTERN}' [input: ${excerpt(type)}]`
     : `Input should be ${TYPE_LIST} [input: ${excerpt(type)}]`;

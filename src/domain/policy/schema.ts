@@ -3,6 +3,7 @@
  * parsed YAML. Only `parsePolicy` checks what JSON Schema cannot express (the expression language, RE2, duplicate
  * keys), so the server may refuse a file that this schema accepts, but never the reverse.
  */
+import { DECISION_LABEL, SYSTEM_LABELS } from "../attestation/kinds.ts";
 import { MAX_NAME_CHARS } from "../names.ts";
 
 /** Types that a rule may name, in addition to `custom:<name>` (semantics 5.1). */
@@ -87,7 +88,9 @@ export const POLICY_SCHEMA = {
       properties: {
         if: { $ref: "#/$defs/condition", default: null },
         name: { type: "string", minLength: 1, maxLength: MAX_NAME_CHARS, default: "*" },
-        type: { anyOf: [{ enum: ATTESTATION_TYPES }, { type: "string", pattern: CUSTOM_TYPE_PATTERN }] },
+        type: {
+          anyOf: [{ enum: [...ATTESTATION_TYPES, ...SYSTEM_LABELS] }, { type: "string", pattern: CUSTOM_TYPE_PATTERN }],
+        },
         must_be_compliant: { type: "boolean", default: true },
         for_control: { anyOf: [{ type: "string", minLength: 1 }, { type: "null" }], default: null },
       },
@@ -100,7 +103,7 @@ export const POLICY_SCHEMA = {
         {
           description: "for_control goes with decisions only",
           if: { required: ["for_control"], properties: { for_control: { type: "string" } } },
-          then: { properties: { type: { const: "decision" } } },
+          then: { properties: { type: { enum: ["decision", DECISION_LABEL] } } },
         },
       ],
     },

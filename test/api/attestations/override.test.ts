@@ -117,25 +117,75 @@ test("a later report ends an override, and a later override applies to that repo
 });
 
 test("an override of an unreported name is recorded and fills the slot if the type fits (decision 12)", async () => {
-  for (const [word, label, fits] of [
-    ["snyk", "snyk", true],
-    ["junit", "junit", false],
-    ["decision", "system:decision", false],
-  ] as const) {
-    const at = await place();
-    const id = await override(at, "review", true, { original_attestation_type: word });
-    const missing = { ...entry("review", "snyk", null, null, true), status: "MISSING", is_compliant: null };
-    assert.equal(
-      await onTrail(at),
-      fits ? [entry("review", label, null, id, true)] : [missing, entry("review", label, null, id, true, true)],
+  const at = await place();
+  const id = await override(at, "review", true, { original_attestation_type: "snyk" });
+  assert.equal(await onTrail(at), [entry("review", "snyk", null, id, true)]);
+  const again = await override(at, "review", false, { original_attestation_type: "snyk" });
+  assert.equal(await onTrail(at), [entry("review", "snyk", null, again, false)]);
+  const other = await override(at, "unexpected", true, { original_attestation_type: "decision" });
+  assert.equal((await onTrail(at)).at(-1), entry("unexpected", "system:decision", null, other, true, true));
+});
+
+test("the label that the server returns for a decision is a type wherever one is asked for", async () => {
+  const at = await place("version: 1\ntrail:\n  attestations:\n    - {name: board, type: 'system:decision'}\n");
+  const decision = { kind: "system", type_name: "decision", control: "c", attestation_data: { is_compliant: true } };
+  const id = await attest(at, "board", decision);
+  assert.equal(await onTrail(at), [entry("board", "system:decision", id, null, true)]);
+  const listed = await server.call("GET", `/attestations/${at.org}?type=system:decision`, { key: at.key });
+  assert.equal(
+    listed.body.data.map((one: Json) => one["attestation_id"]),
+    [id],
+  );
+  const fingerprint = await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app" });
+  await server.given.control(at, { identifier: "c" });
+  const policy = await server.given.policy(at, {
+    yaml: "artifacts:\n  attestations:\n    - {type: 'system:decision', name: board, for_control: c}\n",
+  });
+  const verdict = await server.call("GET", `/asserts/${at.org}/fingerprint/${fingerprint}?policy_name=${policy}`, {
+    key: at.key,
+  });
+  assert.equal([verdict.status, verdict.body.compliant], [200, true], verdict.text);
+});
+
+test("an override names the type of what it overrides, or is refused and leaves nothing", async () => {
+  const at = await place();
+  const refuse = async (name: string, word: string, text: string) => {
+    const count = () =>
+      ["trails", "attestations", "trail_events", "audit_log"].map((table) =>
+        server.db.prepare(`SELECT count(*) FROM ${table}`).pluck().get(),
+      );
+    const before = count();
+    const { status, body } = await server.call(
+      "POST",
+      `/attestations/${at.org}/${at.flow}/trail/${at.trail}/override`,
+      {
+        key: at.key,
+        body: { attestation_name: name, reason: "r", new_compliance_status: true, original_attestation_type: word },
+      },
     );
-    const again = await override(at, "review", false, { original_attestation_type: "generic" });
     assert.equal(
-      (await onTrail(at)).at(-1),
-      entry("review", label, null, again, false, !fits),
-      "the type stays that of the first",
+      { status, errors: body.errors },
+      { status: 400, errors: { original_attestation_type: `${text} [input: ${word}]` } },
     );
-  }
+    assert.equal(count(), before);
+  };
+  await refuse("review", "junit", "Input should be 'snyk', which the template expects");
+  const OF_RECORD = "the type of the attestation that is overridden";
+  await attest(at, "review", snyk(1));
+  for (const word of ["junit", "custom", "decision", "system:*"])
+    await refuse("review", word, `Input should be 'snyk', ${OF_RECORD}`);
+  await override(at, "review", true, { original_attestation_type: "snyk" });
+  await refuse("review", "generic", `Input should be 'snyk', ${OF_RECORD}`);
+  await attest(at, "board", {
+    kind: "system",
+    type_name: "decision",
+    control: "c",
+    attestation_data: { is_compliant: false },
+  });
+  for (const word of ["system:sbom", "generic", "custom:decision"])
+    await refuse("board", word, `Input should be 'decision', ${OF_RECORD}`);
+  for (const word of ["decision", "system:decision", "system:*"])
+    await override(at, "board", true, { original_attestation_type: word });
 });
 
 test("an override of a type family fills the slots of the family", async () => {
@@ -159,14 +209,6 @@ test("an override of a type family fills the slots of the family", async () => {
       entry(name, shown, null, id, true),
     );
   }
-});
-
-test("the original's own type counts, whatever type the override names", async () => {
-  const at = await place();
-  const original = await attest(at, "review", snyk(1));
-  const id = await override(at, "review", true, { original_attestation_type: "custom:other" });
-  assert.equal(await onTrail(at), [entry("review", "snyk", original, id, true)]);
-  assert.is((await record(at, id)).original_attestation_type, "custom:other");
 });
 
 test("overrides an artifact's record by fingerprint, commit or target, and leaves the trail's record", async () => {
@@ -214,10 +256,10 @@ test("an override before the artifact takes effect when the artifact arrives", a
   const at = await place();
   const commit = freshCommit();
   const original = await attest(at, "scan", { ...snyk(1), target: "app", commit });
-  const id = await override(at, "scan", true, { target: "app", commit, original_attestation_type: "junit" });
+  const id = await override(at, "scan", true, { target: "app", commit, original_attestation_type: "snyk" });
   await server.given.artifact(at, { flow: at.flow, trail: at.trail, name: "app", commit });
   assert.equal(await onArtifact(at), [entry("scan", "snyk", original, id, true)]);
-  const again = await override(at, "scan", false, { target: "app", commit, original_attestation_type: "junit" });
+  const again = await override(at, "scan", false, { target: "app", commit, original_attestation_type: "snyk" });
   assert.equal(await onArtifact(at), [entry("scan", "snyk", original, again, false)]);
 });
 
@@ -283,7 +325,7 @@ test("an override without a commit takes the commit of the overridden record", a
 test("both API roots accept an override as plain JSON", async () => {
   const at = await place();
   const body = {
-    attestation_name: "review",
+    attestation_name: "four-eyes",
     reason: "r",
     new_compliance_status: true,
     original_attestation_type: "pull_request",

@@ -318,7 +318,7 @@ test("of an organization: refuses invalid parameters by name", async () => {
     { status: both.status, body: both.body },
     { status: 400, body: { message: "Only one of 'name' and 'name_regex' can be given" } },
   );
-  for (const word of ["nothing", "*", "custom", "system:decision", "pull-request", ""])
+  for (const word of ["nothing", "*", "custom", "system:nothing", "pull-request", ""])
     await refuses(at, `?type=generic&type=${word}`, { type: `Input should be ${TYPES} [input: ${word}]` });
   await refuses(at, "?per_page=101", { per_page: "Input should be less than or equal to 100 [input: 101]" });
   await refuses(at, "?per_page=0", { per_page: "Input should be greater than or equal to 1 [input: 0]" });

@@ -611,7 +611,7 @@ test("the latest record of a name counts, and an override counts for the overrid
     kind: "override",
     reason: "r",
     new_compliance_status: true,
-    original_attestation_type: "generic",
+    original_attestation_type: "junit",
   });
   assert.equal(await attestationRule(at, fingerprint, rule), [true, ["rule_satisfied"]]);
   assert.equal(await attestationRule(at, fingerprint, "{name: unit, type: generic}"), [false, ["missing_attestation"]]);

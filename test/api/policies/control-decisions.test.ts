@@ -29,7 +29,12 @@ const decide = (at: At, is_compliant: boolean, fields: Json = {}): Promise<strin
     attestation_data: { is_compliant },
     ...fields,
   });
-const overrideDecision = (at: At, name: string, new_compliance_status: boolean): Promise<string> =>
+const overrideDecision = (
+  at: At,
+  name: string,
+  new_compliance_status: boolean,
+  original_attestation_type = "decision",
+): Promise<string> =>
   server.given.attestation(at, {
     kind: "override",
     flow: at.flow,
@@ -37,7 +42,7 @@ const overrideDecision = (at: At, name: string, new_compliance_status: boolean):
     name,
     reason: "the board said so",
     new_compliance_status,
-    original_attestation_type: "decision",
+    original_attestation_type,
   });
 const get = (at: At, path = ""): Promise<Answer> =>
   server.call("GET", `/controls/${at.org}/C-1/decisions${path}`, { key: at.key });
@@ -262,7 +267,7 @@ test("lists overrides of decisions, but no other overrides", async () => {
   const second = await overrideDecision(at, "go", false);
   const again = await decide(at, true);
   await server.given.attestation(at, { flow: at.flow, trail: at.trail, name: "scan", is_compliant: false });
-  await overrideDecision(at, "scan", true);
+  await overrideDecision(at, "scan", true, "generic");
   await overrideDecision(at, "never-reported", true);
   const { decisions } = (await get(at)).body;
   assert.equal(

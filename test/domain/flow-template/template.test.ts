@@ -181,8 +181,8 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
     refusal(`trail.attestations.0.type\n  ${TYPES} [input: custom:-x] (line 1, column 40)`),
   ],
   [
-    "trail: {attestations: [{name: a, type: 'system:decision'}]}",
-    refusal(`trail.attestations.0.type\n  ${TYPES} [input: system:decision] (line 1, column 40)`),
+    "trail: {attestations: [{name: a, type: 'system:nothing'}]}",
+    refusal(`trail.attestations.0.type\n  ${TYPES} [input: system:nothing] (line 1, column 40)`),
   ],
   [
     "trail: {attestations: [{name: a, type: snyk, x: 1}]}",

@@ -287,7 +287,7 @@ artifacts:
     - {type: "custom:"}
     - {type: "custom:-x"}
     - {type: "custom:a b"}
-    - {type: "system:decision"}
+    - {type: "system:nothing"}
     - {type: artifact}
     - {type: Generic}
     - {type: junit, name: null}
@@ -310,7 +310,7 @@ artifacts:
       "9:14 artifacts.attestations.5.type: String should match pattern " +
         "'^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:a b]",
       ...[
-        ["10:14", 6, "system:decision"],
+        ["10:14", 6, "system:nothing"],
         ["11:14", 7, "artifact"],
         ["12:14", 8, "Generic"],
       ].map(
