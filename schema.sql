@@ -1131,3 +1131,10 @@ CREATE TABLE unknown_inputs (
 CREATE UNIQUE INDEX unknown_inputs_identity
   ON unknown_inputs (coalesce(organization_id, 0), client, kind, operation, name);
 CREATE INDEX unknown_inputs_by_organization ON unknown_inputs (organization_id);
+
+-- The SonarQube project that a flow named after a project records, so that two projects never share one. Written with the
+-- first scan since; other flows have no row.
+CREATE TABLE sonar_flows (
+  flow_id     INTEGER PRIMARY KEY REFERENCES flows (id),
+  project_key TEXT NOT NULL
+) STRICT;

@@ -4,7 +4,12 @@
  */
 import { Type } from "typebox";
 import type { Static, TSchema } from "typebox";
-import { FLAG_ATTESTATION, describeFlagChange, locateFlagChange } from "../../domain/inbound-webhook/launch-darkly.ts";
+import {
+  FLAG_ATTESTATION,
+  FLOW_PREFIX,
+  describeFlagChange,
+  locateFlagChange,
+} from "../../domain/inbound-webhook/launch-darkly.ts";
 import { isUnfinished } from "../../domain/attestation/sonar.ts";
 import { locateScan } from "../../domain/inbound-webhook/sonar.ts";
 import type { SonarFlowNames } from "../../domain/inbound-webhook/sonar.ts";
@@ -84,6 +89,14 @@ function readScan(bytes: Buffer | null): Call<typeof SonarWebhook> {
   return read;
 }
 
+/** Verdicts of two projects in one flow would replace each other. */
+const sharedFlow = (flow: string, owner: string, key: string) =>
+  invalid({
+    "project.key":
+      `The flow '${flow}' records the project '${owner}'. Set the analysis property sonar.analysis.kosli_flow of one ` +
+      `of the two projects [input: ${key}]`,
+  });
+
 export const sonarWebhook = operation({
   id: "sonar_qube_webhook",
   method: "POST",
@@ -126,6 +139,10 @@ export const sonarWebhook = operation({
     if (!store.inboundWebhooks.recordReceipt(webhook.id, rawBody ?? Buffer.alloc(0)))
       return { status: 200, body: "OK", unaudited: true };
     const flow = findOrCreateFlow(context, place.flow, place.flowDescription);
+    if (place.isNamedAfterProject) {
+      const owner = store.inboundWebhooks.claimFlow(flow.id, call.project.key);
+      if (owner !== call.project.key) throw sharedFlow(place.flow, owner, call.project.key);
+    }
     recordAttestation(context, SONAR, {
       params: { org: organization.name, flow_name: place.flow, trail_name: place.trail },
       flow,
@@ -173,6 +190,20 @@ const NOTHING_RECORDED = { message: "Nothing was recorded: the change names no f
 /** Flags and environments in one call. A change of a flag names the environments it affects, which are far fewer. */
 const MAX_CHANGES = 100;
 
+const tooManyChanges = (count: number) =>
+  invalid({ target: `A change may touch at most ${MAX_CHANGES} flags and environments [input: ${count}]` });
+
+/** Finds the environments whose flow has a trail of a flag. @throws AppError 400 when asked for too many flags */
+function environmentsOfFlags({ store, organization }: OperationContext): (flag: string) => string[] {
+  let flags = 0;
+  return (flag) => {
+    if ((flags += 1) > MAX_CHANGES) throw tooManyChanges(flags);
+    return store.flows
+      .listWithTrail(organization.id, { prefix: FLOW_PREFIX, trail: flag, limit: MAX_CHANGES + 1 })
+      .map((flow) => flow.slice(FLOW_PREFIX.length));
+  };
+}
+
 export const launchDarklyWebhook = operation({
   id: "launch_darkly_webhook",
   method: "POST",
@@ -182,6 +213,7 @@ export const launchDarklyWebhook = operation({
   description:
     "Records a `generic` attestation named `flag-change` for each environment E in which the flag changed, in the " +
     "flow `launch-darkly-E` and the trail named after the key of the flag. Missing flows and trails are created. A " +
+    "change of the flag in all environments, such as its removal, is recorded wherever the flag has a trail. A " +
     "change without an environment is accepted but not recorded, and the response says so.",
   status: "unlisted",
   permission: "signed",
@@ -213,11 +245,8 @@ export const launchDarklyWebhook = operation({
   handle(context, { params, rawBody }, { call, asSent }) {
     const { store, organization, note } = context;
     const webhook = requireWebhook(context, "launch-darkly", params.hook_uid);
-    const places = locateFlagChange(call);
-    if (places.length > MAX_CHANGES)
-      throw invalid({
-        target: `A change may touch at most ${MAX_CHANGES} flags and environments [input: ${places.length}]`,
-      });
+    const places = locateFlagChange(call, environmentsOfFlags(context));
+    if (places.length > MAX_CHANGES) throw tooManyChanges(places.length);
     if (!store.inboundWebhooks.recordReceipt(webhook.id, rawBody ?? Buffer.alloc(0)))
       return { status: 200, body: "OK", unaudited: true };
     for (const { project, environment, flag, flow: flowName, trail: trailName } of places) {

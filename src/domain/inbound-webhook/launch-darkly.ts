@@ -19,28 +19,38 @@ type FlagWebhook = {
 type FlagLocation = { project: string; environment: string; flag: string; flow: string; trail: string };
 
 /** Each environment has one flow of flags, named after it. */
-const FLOW_PREFIX = "launch-darkly-";
+export const FLOW_PREFIX = "launch-darkly-";
 
 /** Name of the attestations that record changes in the trail of a flag. */
 export const FLAG_ATTESTATION = "flag-change";
 
+/** What a specifier says of an environment that is all of them. */
+const ALL_ENVIRONMENTS = "*";
+
 /**
  * Where a change is recorded: one location per environment and flag, in the order in which the webhook names them. None
- * for a change outside all environments (a new member, or a new flag, which every environment has).
+ * for a change outside all environments (a new member). A change of all environments, such as the removal of a flag, is
+ * recorded in those that know the flag.
+ * @param environmentsOf the environments whose flow has a trail of the flag
  */
-export function locateFlagChange(webhook: FlagWebhook): FlagLocation[] {
-  const specifiers = [
+export function locateFlagChange(
+  webhook: FlagWebhook,
+  environmentsOf: (flag: string) => readonly string[],
+): FlagLocation[] {
+  const specifiers = new Set([
     ...(webhook.target?.resources ?? []),
     ...(webhook.accesses ?? []).map(({ resource }) => resource ?? ""),
-  ];
+  ]);
   const locations = new Map<string, FlagLocation>();
   for (const specifier of specifiers) {
     const keys = parseSpecifier(specifier);
-    const [project = "", environment = "", flag = ""] = ["proj", "env", "flag"].map((kind) => keys.get(kind));
-    const location: FlagLocation = { project, environment, flag, flow: FLOW_PREFIX + environment, trail: flag };
+    const [project = "", named = "", flag = ""] = ["proj", "env", "flag"].map((kind) => keys.get(kind));
     // The wildcard `*` is not a name and so does not match.
-    if (environment && matches(FLOW_NAME, location.flow) && matches(TRAIL_NAME, location.trail))
-      locations.set(specifierOf(location), location);
+    if (!matches(TRAIL_NAME, flag)) continue;
+    for (const environment of named === ALL_ENVIRONMENTS ? environmentsOf(flag) : [named]) {
+      const location: FlagLocation = { project, environment, flag, flow: FLOW_PREFIX + environment, trail: flag };
+      if (environment && matches(FLOW_NAME, location.flow)) locations.set(specifierOf(location), location);
+    }
   }
   return [...locations.values()];
 }

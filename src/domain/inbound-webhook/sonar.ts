@@ -37,6 +37,8 @@ export type SonarWebhook = {
 /** Where a scan is recorded. The descriptions are for a flow or trail that has to be created. */
 type ScanLocation = {
   flow: string;
+  /** Whether no property names the flow. Different projects may then have the same flow name. */
+  isNamedAfterProject: boolean;
   flowDescription: string;
   trail: string;
   trailDescription: string | null;
@@ -60,6 +62,7 @@ export function locateScan(
   const revision = webhook.revision ?? "";
   const location: ScanLocation = {
     flow: readFlow(properties, webhook, names),
+    isNamedAfterProject: properties.find("flow") === null,
     flowDescription: properties.find("flow_description") ?? "",
     trail: readTrail(properties, webhook),
     trailDescription: properties.find("trail_description"),

@@ -98,6 +98,7 @@ const TABLES: Readonly<Record<string, Watch>> = {
       "pending_bindings",
       "repos",
       "small_evidence",
+      "sonar_flows",
       "stale_artifacts",
       "templates",
       "trail_events",

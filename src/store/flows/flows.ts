@@ -137,6 +137,14 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, { staleness, ro
   const namesByIds = db.prepare<[string], { id: number; name: string }>(
     "SELECT f.id, f.name FROM json_each(?) wanted CROSS JOIN flows f ON f.id = wanted.value",
   );
+  const withTrail = db
+    .prepare<{ organization: number; prefix: string; end: string; trail: string; limit: number }, string>(
+      `SELECT f.name FROM flows f
+       WHERE f.organization_id = @organization AND f.name >= @prefix AND f.name < @end AND f.archived_at IS NULL
+         AND EXISTS (SELECT 1 FROM trails t WHERE t.flow_id = f.id AND t.name = @trail)
+       ORDER BY f.name LIMIT @limit`,
+    )
+    .pluck();
   const tags = tagTable(db, "flow_tags", "flow_id");
 
   const parameters = (organization: number, { search, caseSensitive, tags }: FlowFilter): ListParameters => ({
@@ -166,6 +174,11 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, { staleness, ro
     require: named.require,
     requireWritable: named.requireWritable,
     findHolder: named.findHolder,
+    /** Names, in order, of at most `limit` flows whose name begins with `prefix` and that have a trail of that name. */
+    listWithTrail: (
+      organization: number,
+      { prefix, trail, limit }: { prefix: string; trail: string; limit: number },
+    ): string[] => withTrail.all({ organization, prefix, end: `${prefix}\u{10ffff}`, trail, limit }),
     /** As `requireWritable`, for a report. @throws AppError not_found. */
     requireReported(organization: { id: number; name: string }, name: string): ReportedFlow {
       const key = `${organization.id} ${name}`;

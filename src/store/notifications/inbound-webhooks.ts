@@ -51,6 +51,8 @@ export function inboundWebhookStore(db: Db, { now }: Pick<SchemaSources, "now">)
   const insertReceipt = db.prepare(
     `INSERT INTO inbound_webhook_receipts (webhook_id, digest, received_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
   );
+  const claim = db.prepare("INSERT INTO sonar_flows (flow_id, project_key) VALUES (?, ?) ON CONFLICT DO NOTHING");
+  const owner = db.prepare<[number], string>("SELECT project_key FROM sonar_flows WHERE flow_id = ?").pluck();
   const touch = db.prepare("UPDATE inbound_webhooks SET last_received_at = ? WHERE id = ?");
 
   return {
@@ -88,6 +90,14 @@ export function inboundWebhookStore(db: Db, { now }: Pick<SchemaSources, "now">)
     /** Replaces the secret; signatures with the old one are refused from now on. */
     setSecret: (id: number, secret: string): void => void setSecret.run(secret, id),
     updateSettings: (id: number, settings: object): void => void setSettings.run(JSON.stringify(settings), id),
+    /**
+     * Keeps a flow that is named after a SonarQube project for that project. Call it in the write that records a scan.
+     * @returns the key of the project whose scans the flow records
+     */
+    claimFlow(flowId: number, projectKey: string): string {
+      claim.run(flowId, projectKey);
+      return owner.get(flowId) as string;
+    },
     /** Records that a body was received. Call it in the write that records its content. @returns false for a replay. */
     recordReceipt(id: number, body: Buffer): boolean {
       const at = now();

@@ -455,6 +455,64 @@ test("records a flag change in the trail of the flag, in the flow of the environ
   }
 });
 
+test("records a change of all environments in each that knows the flag", async () => {
+  const { at, hook } = givenWebhook("launch-darkly");
+  for (const environment of ["production", "staging"])
+    await send(hook, { _id: environment, target: { resources: [`proj/web:env/${environment}:flag/old`] } });
+  await send(hook, { target: { resources: ["proj/web:env/test:flag/other"] } });
+  await server.given.trail(at, { flow: await server.given.flow(at, { name: "backend" }), name: "old" });
+  const removal = {
+    kind: "flag",
+    name: "Old checkout",
+    titleVerb: "deleted the flag",
+    member: { email: "ann@example.com" },
+    accesses: [{ action: "deleteFlag", resource: "proj/web:env/*:flag/old" }],
+    target: { resources: ["proj/web:env/*:flag/old"] },
+  };
+  assert.equal((await send(hook, removal)).body, "OK");
+  for (const environment of ["production", "staging"]) {
+    const records = await read(at, `/attestations/${at.org}/launch-darkly-${environment}/trail/old/flag-change`);
+    assert.equal(
+      records.map(({ description }: Json) => description),
+      ["ann@example.com deleted the flag Old checkout", "Someone changed the flag old"],
+    );
+    assert.equal(records[0].annotations, { project: "web", environment, flag: "old" });
+  }
+  assert.equal((await read(at, `/trails/${at.org}?per_page=50`)).data.map(({ name }: Json) => name).sort(), [
+    "old",
+    "old",
+    "old",
+    "other",
+  ]);
+  const accesses = Array.from({ length: 101 }, (_, number) => ({ resource: `proj/web:env/*:flag/f${number}` }));
+  await assertRefused(() => send(hook, { accesses }), 400, {
+    message: "Input payload validation failed",
+    errors: { target: "A change may touch at most 100 flags and environments [input: 101]" },
+  });
+});
+
+test("refuses a project whose flow would be that of another, unless a property names the flow", async () => {
+  const { at, hook } = givenWebhook("sonar");
+  const of = (key: string, status: string, properties: Json = {}) =>
+    scan(properties, {
+      project: { key, name: key, url: "https://sonar.test" },
+      qualityGate: { status, conditions: [] },
+    });
+  assert.is((await send(hook, of("my:key", "OK"))).status, 200);
+  await assertRefused(() => send(hook, of("my-key", "ERROR")), 400, {
+    message: "Input payload validation failed",
+    errors: {
+      "project.key":
+        "The flow 'my-key' records the project 'my:key'. Set the analysis property sonar.analysis.kosli_flow of one " +
+        "of the two projects [input: my-key]",
+    },
+  });
+  assert.is((await read(at, `/trails/${at.org}/my-key/${SHA}`)).compliance_state, "COMPLIANT");
+  assert.is((await send(hook, of("my:key", "OK"))).status, 200, "its own scans go on");
+  assert.is((await send(hook, of("my-key", "ERROR", { flow: "my-key-2" }))).status, 200);
+  assert.is((await send(hook, of("third", "OK", { flow: "my-key" }))).status, 200, "who names a flow may share it");
+});
+
 test("accepts a change without an environment, but does not record it", async () => {
   const { at, hook } = givenWebhook("launch-darkly");
   const answer = await send(hook, {

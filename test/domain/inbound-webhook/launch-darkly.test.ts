@@ -1,7 +1,13 @@
 /** Where changes of flags are recorded (semantics 8.6). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { describeFlagChange, locateFlagChange } from "../../../src/domain/inbound-webhook/launch-darkly.ts";
+import * as launchDarkly from "../../../src/domain/inbound-webhook/launch-darkly.ts";
+
+const { describeFlagChange } = launchDarkly;
+const locateFlagChange = (
+  call: Parameters<typeof launchDarkly.locateFlagChange>[0],
+  environmentsOf: (flag: string) => readonly string[] = () => [],
+) => launchDarkly.locateFlagChange(call, environmentsOf);
 
 const test = suite("domain/inbound-webhook/launch-darkly");
 const place = (project: string, environment: string, flag: string) => ({
@@ -34,6 +40,20 @@ test("locates a change once per environment and flag", () => {
     }),
     [place("web", "production", "a"), place("app", "production", "a")],
   );
+});
+
+test("locates a change of all environments in those that know the flag", () => {
+  const asked: string[] = [];
+  const known = (flag: string): string[] => {
+    asked.push(flag);
+    return flag === "old" ? ["production", "test"] : [];
+  };
+  const removal = {
+    accesses: [{ resource: "proj/web:env/*:flag/old" }, { resource: "proj/web:env/*;critical:flag/unheard-of" }],
+    target: { resources: ["proj/web:env/*:flag/old", "proj/web:env/test:flag/old"] },
+  };
+  assert.equal(locateFlagChange(removal, known), [place("web", "production", "old"), place("web", "test", "old")]);
+  assert.equal(asked, ["old", "unheard-of"]);
 });
 
 test("locates a change outside all environments nowhere", () => {

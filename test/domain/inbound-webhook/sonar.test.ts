@@ -22,6 +22,7 @@ const placed = (given: SonarWebhook, names = NAMES) => {
 };
 const DEFAULTS = {
   flow: "web",
+  isNamedAfterProject: true,
   flowDescription: "",
   trail: SHA,
   trailDescription: null,
@@ -50,6 +51,7 @@ test("prefers properties, and ignores empty ones", () => {
   };
   assert.equal(placed(call(given)), {
     flow: "backend",
+    isNamedAfterProject: false,
     flowDescription: "The back end",
     trail: "release-7",
     trailDescription: "Release 7",

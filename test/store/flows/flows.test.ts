@@ -249,6 +249,7 @@ test("no statement scans a table or sorts", () => {
     "SEARCH f USING INDEX sqlite_autoindex_flows_2 (organization_id=?)",
     "SEARCH f USING INDEX flows_by_activity (organization_id=?)",
     "SEARCH f USING INDEX flows_by_activity (organization_id=?)",
+    "SEARCH f USING INDEX sqlite_autoindex_flows_2 (organization_id=? AND name>? AND name<?)",
   ]);
 });
 
