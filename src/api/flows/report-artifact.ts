@@ -90,17 +90,30 @@ const findExpectedNames = (template: Template, referenceName: string | null): st
   template.trail.artifacts.find(({ name }) => name === referenceName)?.attestations.map(({ name }) => name) ?? [];
 
 /**
- * The attestations expected of an artifact without trail and reference name: the reported list, else every name in the
- * flow's template, so that omitting the trail never makes an artifact look better than its flow requires. Each name
- * occurs once, with the first type that the flow's template gives it; a name that is not in the template may have any
- * type (semantics 2.1).
+ * The attestations expected of an artifact without a trail (semantics 2.4): the reported list, else the entries of the
+ * trail in the flow's template and those of the artifact that the report names. For a report that names none, or one
+ * that the template does not have, the entries of all artifacts are expected: omitting the trail or the name never makes an
+ * artifact look better than its flow requires. Each name occurs once, with the first type that the template gives it; a
+ * name that is not in the template may have any type (semantics 2.1).
  */
-function findExpectedWithoutTrail({ trail }: Template, given: Report["template"]): TemplateAttestation[] {
-  const types = new Map<string, string>();
-  for (const { name, type } of [trail, ...trail.artifacts].flatMap(({ attestations }) => attestations))
-    if (!types.has(name)) types.set(name, type);
+function findExpectedWithoutTrail(
+  { trail }: Template,
+  { template: given, template_reference_name: referenceName }: Report,
+): TemplateAttestation[] {
+  const own = trail.artifacts.filter(({ name }) => name === referenceName);
+  const levels = [trail, ...(own.length > 0 ? own : trail.artifacts)];
+  const expected = firstTypes(levels);
+  const types = new Map([...firstTypes([trail, ...trail.artifacts]), ...expected]);
   const names = typeof given === "string" ? splitNames(given) : given;
-  return [...new Set(names ?? types.keys())].map((name) => ({ name, type: types.get(name) ?? ANY_TYPE }));
+  return [...new Set(names ?? expected.keys())].map((name) => ({ name, type: types.get(name) ?? ANY_TYPE }));
+}
+
+/** The first type of each name. */
+function firstTypes(levels: readonly { attestations: readonly TemplateAttestation[] }[]): Map<string, string> {
+  const types = new Map<string, string>();
+  for (const { name, type } of levels.flatMap(({ attestations }) => attestations))
+    if (!types.has(name)) types.set(name, type);
+  return types;
 }
 
 const splitNames = (text: string): string[] =>
@@ -223,12 +236,14 @@ function bindWaitingAttestations(
 function recordInFlow(context: OperationContext, flow: FlowRow, report: Report): void {
   const { store, note } = context;
   const at = context.now();
-  const expected = findExpectedWithoutTrail(store.templates.getParsed(flow.template_id), report.template);
+  const expected = findExpectedWithoutTrail(store.templates.getParsed(flow.template_id), report);
   const isCompliant = report.is_compliant ?? null;
   const template = expected.map(({ name }) => name);
   const fields = { ...toFields(context, report, template), legacy_is_compliant: toSqlBoolean(isCompliant) };
-  const identity = { flowId: flow.id, trailId: null, fingerprint: report.fingerprint, referenceName: null };
+  const referenceName = report.template_reference_name ?? null;
+  const identity = { flowId: flow.id, trailId: null, fingerprint: report.fingerprint, referenceName };
   const { id, isNew } = upsertArtifact(context, identity, { fields, at });
+  store.artifacts.setReferenceName(id, referenceName);
   const state = store.trailEvaluation.evaluateLegacy(
     { artifactId: id, flowId: flow.id },
     { expected, isCompliant },

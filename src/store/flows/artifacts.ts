@@ -167,6 +167,9 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
                         WHERE same.flow_id = artifacts.flow_id AND same.fingerprint = artifacts.fingerprint)
      WHERE id = ?`,
   );
+  const setReferenceName = db.prepare(
+    "UPDATE artifacts SET reference_name = ? WHERE id = ? AND trail_id IS NULL AND reference_name IS NOT ?",
+  );
   const setReasons = db.prepare(
     "UPDATE artifacts SET reasons_json = ?, attestations_json = ?, last_modified_at = ? WHERE id = ?",
   );
@@ -299,6 +302,8 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
       update.run(...FIELDS.map((field) => fields[field]), at, id);
       builds.setRepo(id, fields.repo_id);
     },
+    /** Sets the name of the latest report of a record without a trail; that of others is part of their identity. */
+    setReferenceName: (id: number, name: string | null): void => void setReferenceName.run(name, id, name),
     /**
      * Stores the reasons of a verdict and the artifact-level statuses, for trail-evaluation.ts. @param at epoch seconds
      * of the change.

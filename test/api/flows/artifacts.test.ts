@@ -359,6 +359,40 @@ test("a report without a trail belongs to the flow alone", async () => {
   assert.is(flows[0].latest_state, "NON-COMPLIANT");
 });
 
+test("a report without a trail that names an artifact of the template has to meet its entries", async () => {
+  const at = await place(TEMPLATE);
+  const body = minimal({ trail_name: null });
+  const shown = async (template_reference_name: string | null, more: Fields = {}) => {
+    assert.is((await post(at, { ...body, template_reference_name, ...more })).status, 201);
+    const {
+      id,
+      template,
+      template_reference_name: name,
+      state,
+      state_info,
+      history,
+    } = await read(at, body.fingerprint);
+    return { id, template, name, state, missing: (state_info ?? "").split("\n").length, event: history[0].event };
+  };
+  const first = await shown("client");
+  const { id, ...rest } = first;
+  assert.equal(rest, {
+    template: ["review", "tests"],
+    name: "client",
+    state: "INCOMPLETE",
+    missing: 2,
+    event: "client reported",
+  });
+  assert.equal((await shown("server")).template, ["review", "tests", "scan"], "the name of the latest report counts");
+  const all = { template: ["review", "tests", "scan"], missing: 3 };
+  for (const name of [null, "unheard-of"]) {
+    const { template, missing, name: kept } = await shown(name);
+    assert.equal({ template, missing, kept }, { ...all, kept: name }, "no name looks better than the template");
+  }
+  assert.equal(await shown("client", { template: ["tests"] }), { ...first, template: ["tests"], missing: 1 });
+  assert.is((await shown("client")).id, id, "one record for the fingerprint");
+});
+
 test("refusals name the field and leave nothing behind", async () => {
   const at = await place();
   const before = ["artifacts", "trails", "trail_events", "repos", "audit_log"].map(rows);
