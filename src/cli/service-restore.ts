@@ -21,7 +21,7 @@ import { walBytes } from "../store/db/wal.ts";
 import { IN_DIRECTORY, findRecordedLocation } from "../store/flows/evidence-location.ts";
 import type { Db } from "../store/db/types.ts";
 import { CommandError, EXIT } from "./framework.ts";
-import { readService, startService, stopService } from "./systemd-service.ts";
+import { readService, resumeService, startService, stopService } from "./systemd-service.ts";
 import type { Service } from "./systemd-service.ts";
 
 /**
@@ -183,26 +183,41 @@ async function exchange(
     let loss: Loss;
     try {
       loss = measureLoss(directory, restored);
-      if (hadDirectory) renameSync(directory, aside);
-      isExchanged = true;
-      renameSync(restored, directory);
     } finally {
+      // Before the rename, because it removes its journal by the name that it knows.
       lock?.release();
     }
+    isExchanged = true;
+    if (hadDirectory) renameSync(directory, aside);
+    renameSync(restored, directory);
     await syncPath(dirname(directory));
     await startService(service);
     await requireServing(service, directory);
     return { aside: hadDirectory ? aside : null, loss, downSeconds: (performance.now() - stoppedAt) / 1000 };
   } catch (error) {
-    if (isExchanged) await takeBack(service, { directory, restored, aside });
-    if (service.isActive) await startService(service);
-    const reason = error instanceof Error ? error.message : String(error);
+    const outcome = await goBack(service, { directory, restored, aside, isExchanged });
     throw new CommandError(
-      `${reason}; the earlier directory is in place again` +
-        `${service.isActive ? `, and ${service.name} runs on it` : ""} (journalctl -u ${service.name} has more)`,
+      `${messageOf(error)}; ${outcome} (journalctl -u ${service.name} has more)`,
       error instanceof DataDirectoryInUseError ? EXIT.dataInUse : EXIT.failed,
     );
   }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** Makes everything as it was before the service was stopped, as far as possible; returns what came of it, in words. */
+async function goBack(service: Service, { isExchanged, ...paths }: Paths & { isExchanged: boolean }): Promise<string> {
+  try {
+    if (isExchanged) await takeBack(service, paths);
+  } catch (error) {
+    return `the earlier directory is ${paths.aside} and could not be moved back: ${messageOf(error)}`;
+  }
+  try {
+    await resumeService(service);
+  } catch (error) {
+    return `the earlier directory is in place again, and ${service.name} does not start on it: ${messageOf(error)}`;
+  }
+  return `the earlier directory is in place again${service.isActive ? `, and ${service.name} runs on it` : ""}`;
 }
 
 async function takeBack(service: Service, { directory, restored, aside }: Paths): Promise<void> {

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { CommandError, EXIT } from "./framework.ts";
 
-/** `name` ends in ".service". `sockets` are units that start the service when a client connects. */
+/** `name` ends in ".service". `sockets` are active units that start the service when a client connects. */
 export type Service = {
   name: string;
   /** Whether it runs, or systemd is about to start it again. */
@@ -43,10 +43,21 @@ export async function readService(name: string): Promise<Service> {
     hasDynamicUser: stateOf("DynamicUser") === "yes",
     user: stateOf("User") || null,
     mainPid: Number(stateOf("MainPID")) || null,
-    sockets: stateOf("TriggeredBy")
-      .split(" ")
-      .filter((one) => one.endsWith(".socket")),
+    sockets: await listActive(
+      stateOf("TriggeredBy")
+        .split(" ")
+        .filter((one) => one.endsWith(".socket")),
+    ),
   };
+}
+
+async function listActive(units: readonly string[]): Promise<string[]> {
+  const active: string[] = [];
+  for (const unit of units) {
+    const state = await runSystemctl(["show", "--property=ActiveState", "--value", unit]);
+    if (state.trim() === "active") active.push(unit);
+  }
+  return active;
 }
 
 /** Stops the service, and before it the sockets that would start it again. @throws CommandError */
@@ -58,6 +69,12 @@ export async function startService({ name, sockets }: Service): Promise<void> {
   // A service that failed a few times in a row is not started before this.
   await runSystemctl(["reset-failed", name]).catch(() => undefined);
   await runSystemctl(["start"].concat(sockets, name));
+}
+
+/** Starts what was active when the service was read. @throws CommandError */
+export async function resumeService(service: Service): Promise<void> {
+  if (service.isActive) await startService(service);
+  else if (service.sockets.length > 0) await runSystemctl(["start"].concat(service.sockets));
 }
 
 /** @returns what it prints @throws CommandError with what it says */

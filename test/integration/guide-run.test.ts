@@ -75,6 +75,16 @@ const GIVEN: Partial<Record<PageName, readonly { before: string; lines: string }
   ],
 };
 
+/** What a reader's other programs do with what the page made, as lines that run after it. */
+const AFTERWARDS: Partial<Record<PageName, string>> = {
+  // certbot calls the hook with the directory of the renewed certificate.
+  tls: `mkdir renewed; openssl req -x509 -newkey rsa:2048 -nodes -days 80 -subj /CN=renewed.example.com \\
+      -keyout renewed/privkey.pem -out renewed/fullchain.pem 2>/dev/null
+    RENEWED_LINEAGE=/root/renewed /etc/letsencrypt/renewal-hooks/deploy/assay
+    until openssl s_client -connect assay.example.com:8443 </dev/null 2>/dev/null | grep -q renewed.example.com
+    do sleep 0.1; done`,
+};
+
 /** Runs a block whose last command serves until it is stopped: stops it once it listens. */
 const serving = (lines: string): string => `
   setsid bash -ec ${quote(lines)} >/tmp/served 2>&1 & served=$!
@@ -134,6 +144,7 @@ async function followPage(page: PageName, { put, openShell }: Container): Promis
       assert.is(findUnprinted(text, printed), null, `${about}: not in\n${printed}`);
     else printed = await run(instruction.kind === "serve" ? serving(text) : text, about);
   }
+  await run(AFTERWARDS[page] ?? "true", `what follows src/guide/${page}.md`);
   shell.close();
   const unused = [...(GIVEN[page] ?? []).map(({ before }) => before), ...Object.keys(PLACEHOLDERS[page] ?? {})].filter(
     (word) => !used.has(word),

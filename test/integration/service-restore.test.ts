@@ -197,6 +197,24 @@ testService("a service that does not start on the restored data gets the earlier
   await run("rm -r /etc/systemd/system/assay.service.d; systemctl daemon-reload");
 });
 
+testService(
+  "a directory that another process uses after the stop is not exchanged, and the service is as it was",
+  async () => {
+    // With this the server survives the stop of its unit.
+    await run(`rm -rf ${REAL}.*; mkdir -p /etc/systemd/system/assay.service.d
+    printf '[Service]\\nKillMode=none\\nExecStop=true\\n' >/etc/systemd/system/assay.service.d/stays.conf
+    systemctl daemon-reload`);
+    const { code, output } = await attempt(RESTORE);
+    assert.is(code, 4, output);
+    assert.match(output, "is in use by another Assay process");
+    assert.match(output, /the earlier directory is in place again/);
+    assert.is(await run("ls /var/lib/private"), "assay");
+    await run(`rm -r /etc/systemd/system/assay.service.d; systemctl daemon-reload
+    systemctl stop assay || true; fuser -k -TERM ${REAL}/assay.db || true
+    until ! fuser -s ${REAL}/assay.db; do sleep 0.1; done; systemctl reset-failed assay || true; systemctl start assay`);
+  },
+);
+
 testService("a server that runs without systemd is not stopped, and nothing is restored", async () => {
   await run(`systemctl stop assay; assay serve --data ${REAL} --listen 127.0.0.1:8001 >/root/served 2>&1 & 
     until grep -q 'listening on' /root/served; do sleep 0.1; done`);

@@ -143,6 +143,20 @@ test("refuses contradictory arguments as wrong usage", async () => {
   }
 });
 
+test("--service names a unit, needs systemd, and touches nothing where either is missing", async () => {
+  const { root, file } = await saved();
+  const wrong = await restore(file, join(root, "t"), "--service", "assay; reboot");
+  assert.is(wrong.code, 2);
+  assert.match(wrong.err, '--service: "assay; reboot" is not the name of a unit\n');
+  const unknown = await restore(file, join(root, "t"), "--service", "assay-of-no-machine");
+  assert.is(unknown.code, 1);
+  assert.match(
+    unknown.err,
+    /^assay: (there is no systemctl|systemctl show .* failed|there is no unit assay-of-no-machine|--service needs root)/,
+  );
+  assert.equal(readdirSync(root), ["b.tar"]);
+});
+
 test("keeps an existing file unless --overwrite is given", async () => {
   const { root, file } = await saved();
   writeFileSync(file, "precious");
