@@ -12,6 +12,7 @@ import { freeBytes } from "../store/db/disk-space.ts";
 import type { metricsStore } from "../store/db/metrics-queries.ts";
 import { walBytes } from "../store/db/wal.ts";
 import type { PoolLoad } from "../workers/pool.ts";
+import { unknownReadings } from "./unknown-metrics.ts";
 
 export type Metrics = {
   requestStarted(): void;
@@ -337,19 +338,6 @@ function memoryReadings(registry: Registry, { memory }: MetricSources): () => vo
       waiting.set({ use }, load.waiting);
       refusals.inc({ use }, load.refused);
     }
-  };
-}
-
-function unknownReadings(registry: Registry, { figures }: MetricSources): () => void {
-  const inputs = addGauge(registry, {
-    name: "assay_unknown_inputs",
-    help: "What clients sent that this server does not know: ignored keys, routes, kinds of attestations",
-    labelNames: ["client", "kind", "operation", "name"],
-  });
-  return () => {
-    inputs.reset();
-    for (const { client, kind, operation, name, count } of figures.summarizeUnknownInputs())
-      inputs.set({ client, kind, operation, name }, count);
   };
 }
 

@@ -92,9 +92,9 @@ const findExpectedNames = (template: Template, referenceName: string | null): st
 /**
  * The attestations expected of an artifact without a trail (semantics 2.4): the reported list, else the entries of the
  * trail in the flow's template and those of the artifact that the report names. For a report that names none, or one
- * that the template does not have, the entries of all artifacts are expected: omitting the trail or the name never makes an
- * artifact look better than its flow requires. Each name occurs once, with the first type that the template gives it; a
- * name that is not in the template may have any type (semantics 2.1).
+ * that the template does not have, the entries of all artifacts are expected: omitting the trail or the name never
+ * makes an artifact look better than its flow requires. Each name occurs once, with the first type that the template
+ * gives it; a name that is not in the template may have any type (semantics 2.1).
  */
 function findExpectedWithoutTrail(
   { trail }: Template,

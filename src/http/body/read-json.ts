@@ -132,8 +132,8 @@ export const createPartShape = (
 /**
 /**
  * A valid value, with the names of the top-level properties that were sent (defaults fill in others), and those of the
- * keys that were ignored because the shape is open and does not know them. `asSent`: the value without any rounding; the
- * same object unless that makes a difference. Only what is kept may be taken from it.
+ * keys that were ignored because the shape is open and does not know them. `asSent`: the value without any rounding;
+ * the same object unless that makes a difference. Only what is kept may be taken from it.
  */
 export type ReadJson = {
   value: unknown;
