@@ -87,7 +87,7 @@ async function reports(at: At) {
         results: [{ high_count: 0, medium_count: 0, low_count: 0 }],
       },
     }),
-    attestation("override", { reason: "r", new_compliance_status: true, original_attestation_type: "generic" }, false),
+    attestation("override", { reason: "r", new_compliance_status: true, original_attestation_type: "snyk" }, false),
     json("k8s_report", ["PUT", await environment("K8S")], { artifacts: [] }),
     json("docker_report", ["PUT", await environment("docker")], { artifacts: [] }),
   ];
