@@ -173,8 +173,8 @@ function collectKeys(rows: readonly Row[]): SharedKeys {
   return { artifactIds: [...artifactIds], deploymentIds: [...deploymentIds], flowIds: [...flowIds] };
 }
 
-/** null for a damaged record. */
-const listPolicyVersions = ({ snapshot }: Part): number[] | null =>
+/** The versions in force; null for a damaged record. */
+export const listPolicyVersions = ({ snapshot }: Part): number[] | null =>
   readStoredJsonOrNull(snapshot.policy_versions_json, isNumberList);
 
 /** Reads what artifacts share. All of it can change, unlike the artifacts themselves. */

@@ -9,12 +9,3 @@ export async function nextTurn(): Promise<void> {
   await setImmediate();
   await setImmediate();
 }
-
-/** Finishes the steps of a task, with other work between them. @returns what the task returns; it may throw */
-export async function inTurns<T>(steps: Generator<undefined, T>): Promise<T> {
-  for (;;) {
-    const step = steps.next();
-    if (step.done) return step.value;
-    await nextTurn();
-  }
-}

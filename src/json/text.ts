@@ -51,9 +51,17 @@ export class JsonList<Item = unknown> {
   constructor(items: Iterable<Item>) {
     this.items = items;
   }
+  /** The list of what `present` makes of each row. */
+  static from<Row, Item>(rows: Iterable<Row>, present: (row: Row) => Item): JsonList<Item> {
+    return new JsonList(mapEach(rows, present));
+  }
   toJSON(): unknown {
     return parts === null ? [...this.items] : placeholderOf(parts, this);
   }
+}
+
+function* mapEach<Row, Item>(rows: Iterable<Row>, present: (row: Row) => Item): Generator<Item, void, undefined> {
+  for (const row of rows) yield present(row);
 }
 
 const placeholderOf = (all: (JsonText | JsonList)[], part: JsonText | JsonList): string =>

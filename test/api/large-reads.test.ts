@@ -105,6 +105,7 @@ const paths = (): string[] => {
     path("trails", at.org, flow),
     `${path("trails", at.org, flow)}?per_page=20`,
     path("trails", at.org),
+    `${path("explanations", at.org, "environments", environment, "-1")}?per_page=50`,
   ];
 };
 
@@ -130,7 +131,7 @@ test("each is the answer that the main thread makes, with its length and without
     assert.is(answer.status, 200, path);
     const length = Number(answer.headers.get("Content-Length"));
     assert.is(length, Buffer.byteLength(answer.text), path);
-    if (!path.startsWith("/env-diff")) assert.ok(length > MAX_INLINE_ANSWER_BYTES, `${path}: ${length}`);
+    if (!/^.(env-diff|explanations)/.test(path)) assert.ok(length > MAX_INLINE_ANSWER_BYTES, `${path}: ${length}`);
     assert.equal(
       ["ETag", "Cache-Control", "Content-Type", "Vary"].map((name) => answer.headers.get(name)),
       [null, "private, no-cache", "application/json; charset=utf-8", "Accept-Encoding"],

@@ -10,14 +10,15 @@ import { stringifyJson } from "../../json/text.ts";
 import { Closed, Maybe, Message, Nullable, Ok, named } from "../../http/schema.ts";
 import type { CustomTypeRow, CustomTypeVersionRow } from "../../store/attestations/custom-attestation-types.ts";
 import type { SummaryEntry as SummaryExpression, TypeDefinition } from "../../workers/sandbox/attestation-types.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { JsonList } from "../../json/text.ts";
+import { largeRead, operation } from "../context.ts";
+import type { OperationContext, ReadContext } from "../context.ts";
 import { listAllowance, singleAllowance, readVerifiedJson, spendText } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { readNestedJson } from "../nested-json.ts";
 import { Name, Text } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
-import { presentEach } from "../../contract/placeholders.ts";
+import { presentOneByOne } from "../../contract/placeholders.ts";
 import { definePaging } from "../paging.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { configurationForm, versionFields } from "../uploads.ts";
@@ -116,7 +117,6 @@ const CustomAttestationTypeResponse = named(
     versions: Type.Array(CustomAttestationTypeVersion, { description: "Newest first" }),
   }),
 );
-type TypeView = Static<typeof CustomAttestationTypeResponse>;
 
 const isRules = isListOf(isText);
 const isSummary = isListOf(hasMembers<SummaryExpression>("name", "expression"));
@@ -158,10 +158,10 @@ const presentPlaceholder = (
 const presentVersions = (
   rows: Iterable<CustomTypeVersionRow>,
   allowance: Allowance,
-): Static<typeof CustomAttestationTypeVersion>[] =>
-  presentEach(rows, (row) => presentVersion(row, allowance), presentPlaceholder);
+): JsonList<Static<typeof CustomAttestationTypeVersion>> =>
+  new JsonList(presentOneByOne(rows, (row) => presentVersion(row, allowance), presentPlaceholder));
 
-const presentHead = ({ organization }: OperationContext, row: CustomTypeRow) => ({
+const presentHead = ({ organization }: ReadContext, row: CustomTypeRow) => ({
   name: row.name,
   ...(row.description === null ? {} : { description: row.description }),
   org: organization.name,
@@ -178,10 +178,10 @@ const SHORTER = {
 type Shorter = { max_versions?: number; schemas: boolean };
 
 function presentType(
-  context: OperationContext,
+  context: ReadContext,
   row: CustomTypeRow,
   { allowance, max_versions, schemas: hasSchemas }: { allowance: Allowance } & Shorter,
-): TypeView {
+) {
   const limit = max_versions ?? null;
   const rows = context.store.customAttestationTypes.listVersions(row.id, { limit, hasSchemas });
   return {
@@ -271,7 +271,7 @@ export const postCustomAttestationType = operation({
   },
 });
 
-export const getCustomAttestationTypes = operation({
+export const getCustomAttestationTypes = largeRead({
   id: "get_custom_attestation_types",
   method: "GET",
   path: "/custom-attestation-types/{org}",
@@ -290,11 +290,11 @@ export const getCustomAttestationTypes = operation({
     const allowance = listAllowance(context);
     const window = PAGING.optionalWindow(query) ?? undefined;
     const rows = context.store.customAttestationTypes.list(context.organization.id, window);
-    return { status: 200, body: rows.map((row) => presentType(context, row, { ...query, allowance })) };
+    return { status: 200, body: JsonList.from(rows, (row) => presentType(context, row, { ...query, allowance })) };
   },
 });
 
-export const getCustomAttestationType = operation({
+export const getCustomAttestationType = largeRead({
   id: "get_custom_attestation_type",
   method: "GET",
   path: "/custom-attestation-types/{org}/{custom_attestation_type_name}",

@@ -8,7 +8,8 @@ import { badRequest, invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Maybe, Message, named } from "../../http/schema.ts";
 import type { AllowlistRow } from "../../store/environments/allowlists.ts";
-import { operation } from "../context.ts";
+import { JsonList } from "../../json/text.ts";
+import { largeRead, operation } from "../context.ts";
 import { reevaluateForAllowlist } from "./record-report.ts";
 import { Fingerprint, MAX_PATH_CHARS, Text } from "../../contract/shapes.ts";
 import { definePaging } from "../paging.ts";
@@ -118,7 +119,7 @@ export const allowArtifact = operation({
   },
 });
 
-export const listAllowlist = operation({
+export const listAllowlist = largeRead({
   id: "list_allowlist",
   method: "GET",
   path: "/allowlists/{org}",
@@ -152,7 +153,7 @@ export const listAllowlist = operation({
       filter,
       PAGES.optionalWindow(query) ?? { limit: -1, offset: 0 },
     );
-    return { status: 200, body: rows.map(presentEntry) };
+    return { status: 200, body: JsonList.from(rows, presentEntry) };
   },
 });
 

@@ -1,24 +1,27 @@
 /**
  * Why a snapshot of an environment has its verdict. An artifact of a snapshot takes up to some milliseconds to explain,
- * so they come in pages, and the server does other work between two of them.
+ * so they come in pages, and the reader thread explains all but the smallest.
  */
-import { inTurns, nextTurn } from "../../http/next-turn.ts";
 import { Type } from "typebox";
 import { memoize } from "../../contract/memoize.ts";
 import { SnapshotExplanation } from "../../contract/explanation-shapes.ts";
 import { writeExplanation } from "../../contract/present-explanation.ts";
+import { listPolicyVersions } from "../../contract/present-snapshot.ts";
+import { listParts } from "../../contract/snapshot-rows.ts";
 import { FINGERPRINT } from "../../domain/names.ts";
+import type { PolicyLines } from "../../domain/policy/lines.ts";
 import { POSITION_PATTERN, formatSnapshotLabel, parsePosition } from "../../domain/snapshot/expression.ts";
 import { invalid, notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Matching, Message } from "../../http/schema.ts";
-import type { Explanation } from "../../store/environments/explanation-types.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { EnvironmentRow } from "../../store/environments/environments.ts";
+import type { SnapshotRow } from "../../store/environments/snapshots.ts";
+import { largeRead } from "../context.ts";
+import type { OperationContext, ReadContext } from "../context.ts";
 import { documentLane } from "../flows/flows.ts";
 import { definePaging, presentPagination } from "../paging.ts";
 import { EnvironmentPath } from "../paths.ts";
-import { EXPRESSIONS, expressionProblem, requireSnapshot } from "./snapshots.ts";
+import { EXPRESSIONS, expressionProblem, momentOf, requireSnapshot } from "./snapshots.ts";
 
 const PAGES = definePaging({ perPage: 20, maxPerPage: 50 });
 
@@ -28,7 +31,12 @@ const MAX_SHOWN_CHARS = 4 * 1_048_576;
 /** Bytes of policy texts in one response. */
 const MAX_SHOWN_BYTES = 2 * 1_048_576;
 
-export const explainSnapshot = operation({
+/** Artifacts that are explained here: some milliseconds each at most. */
+const MAX_INLINE_ARTIFACTS = 4;
+/** Artifacts of the snapshot whose names are read here, to find those of a page. */
+const MAX_INLINE_NAMES = 2_000;
+
+export const explainSnapshot = largeRead({
   id: "explain_snapshot",
   method: "GET",
   path: "/explanations/{org}/environments/{env_name}/{snapshot_expression}",
@@ -64,72 +72,89 @@ export const explainSnapshot = operation({
     params: { org: "acme", env_name: "production", snapshot_expression: "-1" },
     query: { fingerprint: "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd" },
   },
-  async prepare(context, { params: { env_name: name, snapshot_expression: expression }, query }) {
-    const { store, organization } = context;
+  async prepare(context, { params: { env_name: name, snapshot_expression: expression } }) {
     const now = context.now();
     const position = parsePosition(expression, now);
     if (!position) throw invalid({ snapshot_expression: expressionProblem(expression) });
-    const environment = store.environments.require(organization, name);
-    const label = formatSnapshotLabel(name, expression);
-    const snapshot = requireSnapshot(context, environment, { position, label, name, now });
+    const place = { ...momentOf(position, now), label: formatSnapshotLabel(name, expression), name };
+    return { place, lines: await locateRules(context, findSnapshot(context, place)) };
+  },
+  isLarge(context, { query: { fingerprint, ...query } }, { place }) {
+    const { compliant_count, non_compliant_count, unknown_count } = findSnapshot(context, place).snapshot;
+    const artifacts = compliant_count + non_compliant_count + unknown_count;
+    const isOne = fingerprint !== undefined;
+    return (
+      artifacts > MAX_INLINE_NAMES || (!isOne && Math.min(artifacts, PAGES.window(query).limit) > MAX_INLINE_ARTIFACTS)
+    );
+  },
+  handle(context, { query }, { place, lines }) {
+    const { store, organization } = context;
+    const { environment, snapshot } = findSnapshot(context, place);
     const { fingerprint = null } = query;
     const { page, perPage, limit, offset } = PAGES.window(query);
-    const { explanation, total } = await inTurns(
-      store.explanations.explainInSteps(environment, snapshot.idx, { fingerprint, offset, limit }),
-    );
+    const { explanation, total } = store.explanations.explainSome(environment, snapshot.idx, {
+      fingerprint,
+      offset,
+      limit,
+    });
     if (fingerprint !== null && total === 0)
       throw notFound(
-        `Org: '${organization.name}'. Snapshot '${name}#${snapshot.idx}' has no artifact with fingerprint ` +
+        `Org: '${organization.name}'. Snapshot '${place.name}#${snapshot.idx}' has no artifact with fingerprint ` +
           `'${fingerprint}'`,
       );
-    const shown = store.explanations.withPresentFlowNames(explanation);
-    await locateRules(context, shown);
-    return write(context, shown, {
+    const request = {
       organization: organization.name,
-      expression: label,
+      expression: place.label,
       fingerprint,
       selection: presentPagination(total, page, perPage),
-    });
+    };
+    const shown = store.explanations.withPresentFlowNames(explanation);
+    return { status: 200, texts: writeExplanation(shown, request, sourcesOf(context, lines)) };
   },
-  handle: (_context, _input, texts) => ({ status: 200, texts }),
 });
 
-/** The policy versions that an explanation names. */
-const listVersions = ({ policies, artifacts, members }: Explanation): number[] => [
-  ...policies.map(({ versionId }) => versionId),
-  ...artifacts.flatMap(({ verdicts }) => verdicts.map(({ version }) => version.versionId)),
-  ...members.flatMap(listVersions),
-];
+/** A snapshot as requested: `label` is the expression as sent, `name` that of its environment. */
+type RequestedSnapshot = ReturnType<typeof momentOf> & { label: string; name: string };
 
-/** Locates the rules of policies that are too long for this thread. @throws AppError unavailable */
-async function locateRules(context: OperationContext, explanation: Explanation): Promise<void> {
-  const { policies } = context.store;
-  for (const id of new Set(listVersions(explanation))) {
-    if (policies.findLines(id)) continue;
-    const lines = await context.documents.locateRules(documentLane(context), policies.getText(id));
-    if (lines) policies.keepLines(id, lines);
-  }
+/** @throws AppError not_found */
+function findSnapshot(
+  context: ReadContext,
+  place: RequestedSnapshot,
+): { environment: EnvironmentRow; snapshot: SnapshotRow } {
+  const environment = context.store.environments.require(context.organization, place.name);
+  return { environment, snapshot: requireSnapshot(context, environment, place) };
 }
 
-/** The JSON text of the response, in pieces. */
-async function write(
-  { store: { policies } }: OperationContext,
-  explanation: Explanation,
-  request: Parameters<typeof writeExplanation>[1],
-): Promise<string[]> {
-  let room = MAX_SHOWN_BYTES;
+type LocatedRules = Readonly<Record<number, PolicyLines>>;
+
+/** Where the rules of the policies in force stand; a thread finds those of long ones. @throws AppError unavailable */
+async function locateRules(
+  context: OperationContext,
+  { environment, snapshot }: { environment: EnvironmentRow; snapshot: SnapshotRow },
+): Promise<LocatedRules> {
+  const { policies } = context.store;
+  const located: Record<number, PolicyLines> = {};
+  const versions = listParts(context, environment, snapshot).flatMap((part) => listPolicyVersions(part) ?? []);
+  for (const id of new Set(versions)) {
+    const known = policies.findLines(id);
+    const lines = known ?? (await context.documents.locateRules(documentLane(context), policies.getText(id)));
+    if (!lines) continue;
+    if (!known) policies.keepLines(id, lines);
+    located[id] = lines;
+  }
+  return located;
+}
+
+/** What the explanation shows besides itself. */
+function sourcesOf({ store: { policies } }: ReadContext, lines: LocatedRules): Parameters<typeof writeExplanation>[2] {
+  let left = MAX_SHOWN_BYTES;
   const getText = (versionId: number): string | null => {
     const text = policies.getText(versionId);
     const bytes = Buffer.byteLength(text);
-    if (bytes > room) return null;
-    room -= bytes;
+    if (bytes > left) return null;
+    left -= bytes;
     return text;
   };
-  const texts: string[] = [];
-  const sources = { getText, getLines: memoize(policies.findLines), maxChars: MAX_SHOWN_CHARS };
-  for (const text of writeExplanation(explanation, request, sources)) {
-    texts.push(text);
-    await nextTurn();
-  }
-  return texts;
+  const getLines = memoize((versionId: number) => lines[versionId] ?? policies.findLines(versionId));
+  return { getText, getLines, maxChars: MAX_SHOWN_CHARS };
 }

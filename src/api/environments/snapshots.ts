@@ -16,7 +16,8 @@ import { NO_BODY } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Message, OneOf, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
-import { largeRead, operation } from "../context.ts";
+import { largeRead } from "../context.ts";
+import { JsonList } from "../../json/text.ts";
 import type { ReadContext } from "../context.ts";
 import { definePaging } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
@@ -150,7 +151,7 @@ const SnapshotListItem = named(
 const PAGES = definePaging({ perPage: 15, maxPerPage: null });
 const EVERYTHING = "1..NOW";
 
-export const listSnapshots = operation({
+export const listSnapshots = largeRead({
   id: "list_snapshots",
   method: "GET",
   path: "/snapshots/{org}/{env_name}",
@@ -181,9 +182,10 @@ export const listSnapshots = operation({
     404: { description: "No such environment, or it has been archived", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production" } },
-  handle(context, { params: { env_name: name }, query }) {
+  // The duration of the latest snapshot.
+  prepare: async ({ now }) => now(),
+  handle(context, { params: { env_name: name }, query }, now) {
     const { store } = context;
-    const now = context.now();
     const interval = query.interval || EVERYTHING;
     const bounds = parseInterval(interval, now);
     if (!bounds) throw invalid({ interval: `Input should be a valid interval [input: ${interval}]` });
@@ -193,20 +195,37 @@ export const listSnapshots = operation({
     const order = query.reverse ? "oldest-first" : "newest-first";
     const page = range && findPage(range, PAGES.window(query), order);
     if (!page) return { status: 200, body: [] };
-    // Includes the snapshot after the page: its time is the end of the last one on the page.
-    const rows = store.snapshots.listBetween(id, page.first, page.last + 1);
-    const items = rows
-      .filter(({ idx }) => idx <= page.last)
-      .map((row, index) => presentItem(row, rows[index + 1] ?? null, now));
-    return { status: 200, body: query.reverse ? items : items.reverse() };
+    return { status: 200, body: new JsonList(presentItems(context, id, { ...page, order, now })) };
   },
 });
+
+type Order = "oldest-first" | "newest-first";
+
+/** Snapshots that are read at a time. */
+const BATCH_SIZE = 1_000;
+
+function* presentItems(
+  { store }: ReadContext,
+  environmentId: number,
+  { first, last, order, now }: { first: number; last: number; order: Order; now: number },
+): Generator<Static<typeof SnapshotListItem>> {
+  for (let done = 0; done <= last - first; done += BATCH_SIZE) {
+    const start = order === "oldest-first" ? first + done : Math.max(first, last - done - BATCH_SIZE + 1);
+    const end = order === "oldest-first" ? Math.min(last, start + BATCH_SIZE - 1) : last - done;
+    // Includes the snapshot after the batch: its time is the end of the last one.
+    const rows = store.snapshots.listBetween(environmentId, start, end + 1);
+    const items = rows
+      .filter(({ idx }) => idx <= end)
+      .map((row, index) => presentItem(row, rows[index + 1] ?? null, now));
+    yield* order === "oldest-first" ? items : items.reverse();
+  }
+}
 
 /** The snapshot indexes on a page of a range, which has no gaps; null for a page beyond the end. */
 function findPage(
   { first, last }: { first: number; last: number },
   { offset, limit }: PageWindow,
-  order: "oldest-first" | "newest-first",
+  order: Order,
 ): { first: number; last: number } | null {
   if (offset > last - first) return null;
   return order === "oldest-first"

@@ -14,11 +14,12 @@ import type { FlowListRow, FlowRow } from "../../store/flows/flows.ts";
 import { listAllowance, spendText } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { stubBytes } from "../../store/db/large-json.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { JsonList } from "../../json/text.ts";
+import { largeRead, operation } from "../context.ts";
+import type { OperationContext, ReadContext } from "../context.ts";
 import { PageOf, definePaging, presentPagination } from "../paging.ts";
 import { CONTRACT_DEPRECATION_DATE, Name, RemoteUrl, MAX_TEXT_CHARS, Text } from "../../contract/shapes.ts";
-import { presentEach } from "../../contract/placeholders.ts";
+import { presentOneByOne } from "../../contract/placeholders.ts";
 import { Tags } from "../../contract/tags.ts";
 import { parseTagFilters, hasSpaceFilter, archivedActionsDetail } from "../filters.ts";
 import { FlowPath, OrgPath, NoQuery } from "../paths.ts";
@@ -111,7 +112,7 @@ const presentFlow = (
 const isTags = isRecordOf(isText);
 
 /** @throws StoredJsonError or Error for a damaged record; ResponseFullError */
-function presentListItem({ store, organization }: OperationContext, row: FlowListRow, allowance: Allowance) {
+function presentListItem({ store, organization }: ReadContext, row: FlowListRow, allowance: Allowance) {
   if (row.template === null) throw new Error(`template ${row.template_id} is gone`);
   const template = stubBytes(row.template) === null ? row.template : store.templates.get(row.template_id).content;
   spendText(allowance, template);
@@ -136,7 +137,7 @@ const presentPlaceholder = (row: FlowListRow, org: string, reason: string): Retu
 
 const PAGING = definePaging({ perPage: 20, maxPerPage: 100, optional: true });
 
-export const getFlows = operation({
+export const getFlows = largeRead({
   id: "get_flows",
   method: "GET",
   path: "/flows/{org}",
@@ -185,10 +186,12 @@ export const getFlows = operation({
     const window = PAGING.optionalWindow(query);
     const rows = isEmpty ? [] : store.flows.list(organization.id, filter, { order, window });
     const allowance = listAllowance(context);
-    const data = presentEach(
-      rows,
-      (row) => presentListItem(context, row, allowance),
-      (row, reason) => presentPlaceholder(row, organization.name, reason),
+    const data = new JsonList(
+      presentOneByOne(
+        rows,
+        (row) => presentListItem(context, row, allowance),
+        (row, reason) => presentPlaceholder(row, organization.name, reason),
+      ),
     );
     if (!window) return { status: 200, body: data };
     const total = isEmpty ? 0 : store.flows.count(organization.id, filter);

@@ -113,7 +113,7 @@ export const getTrail = largeRead({
 
 const EVENT_PAGING = definePaging({ perPage: 25, maxPerPage: 100 });
 
-export const listTrailEvents = operation({
+export const listTrailEvents = largeRead({
   id: "list_trail_events",
   method: "GET",
   path: "/trails/{org}/{flow_name}/{trail_name}/events",
@@ -150,7 +150,7 @@ export const listTrailEvents = operation({
     return {
       status: 200,
       body: {
-        data: isOldestFirst ? events : events.reverse(),
+        data: new JsonList(isOldestFirst ? events : events.reverse()),
         pagination: presentPagination(total, page, perPage),
       },
     };

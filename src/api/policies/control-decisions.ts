@@ -11,8 +11,9 @@ import { AttestationItem, presentAttestations } from "../../contract/present-att
 import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES, SortDirection } from "./controls.ts";
 import { listAllowance, singleAllowance } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { JsonList } from "../../json/text.ts";
+import { largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { PageCounts, pageCounts } from "../paging.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
 import { ControlPath, NoQuery } from "../paths.ts";
@@ -58,7 +59,7 @@ const ControlDecisionListPage = named(
 );
 
 function presentDecision(
-  context: OperationContext,
+  context: ReadContext,
   row: PlacedAttestationRow,
   { control, allowance }: { control: string; allowance: Allowance },
 ): Static<typeof ControlDecision> {
@@ -87,7 +88,7 @@ const TimeBound = (description: string) =>
 
 /** The ids of the flows whose decisions match; null for all. */
 function flowsAsked(
-  { store, organization }: OperationContext,
+  { store, organization }: ReadContext,
   { flow_id: ids, flow_name: name }: { flow_id?: string[]; flow_name?: string },
 ): string[] | null {
   if (name === undefined) return ids ?? null;
@@ -95,7 +96,7 @@ function flowsAsked(
   return id === undefined || ids?.includes(id) === false ? [] : [id];
 }
 
-export const listControlDecisions = operation({
+export const listControlDecisions = largeRead({
   ...CONTROL_OPERATION,
   id: "list_control_decisions",
   method: "GET",
@@ -132,7 +133,7 @@ export const listControlDecisions = operation({
       ...slice,
     });
     const allowance = listAllowance(context);
-    const decisions = rows.map((row) => presentDecision(context, row, { control: identifier, allowance }));
+    const decisions = JsonList.from(rows, (row) => presentDecision(context, row, { control: identifier, allowance }));
     return {
       status: 200,
       body: {
@@ -147,7 +148,7 @@ export const listControlDecisions = operation({
   },
 });
 
-export const getControlDecision = operation({
+export const getControlDecision = largeRead({
   ...CONTROL_OPERATION,
   id: "get_control_decision",
   method: "GET",

@@ -16,7 +16,8 @@ import type { Store } from "../../store/index.ts";
 import type { PolicyEventRow, PolicyRow } from "../../store/policies/policies.ts";
 import type { StoredPolicyFile } from "../../workers/documents.ts";
 import { documentLane } from "../flows/flows.ts";
-import { operation } from "../context.ts";
+import { JsonList } from "../../json/text.ts";
+import { largeRead, operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { MAX_TEXT_CHARS } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
@@ -240,7 +241,7 @@ export const putPolicy = operation({
 
 const PAGES = definePaging({ perPage: 25, maxPerPage: 100, optional: true });
 
-export const listPolicies = operation({
+export const listPolicies = largeRead({
   id: "list_policies",
   method: "GET",
   path: "/policies/{org}",
@@ -275,9 +276,8 @@ export const listPolicies = operation({
     const allowance: Allowance = { bytes: MAX_SHOWN_BYTES, isSingle: false, files };
     const window = PAGES.optionalWindow(query);
     const search = query.name ?? "";
-    const policies = store.policies
-      .list(organization.id, { search, window })
-      .map((row) => presentPolicy(store, row, allowance));
+    const rows = store.policies.list(organization.id, { search, window });
+    const policies = JsonList.from(rows, (row) => presentPolicy(store, row, allowance));
     if (!window) return { status: 200, body: policies };
     const total = store.policies.count(organization.id, search);
     return { status: 200, body: { ...pageCounts(total, window.page, window.perPage), policies } };

@@ -126,7 +126,8 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, st
       return ends.isOpen(entry.id) && entry.expires_at > at() ? entry : null;
     },
     /**
-     * Entries of an organization, newest first, with the current names of their environments; all with limit -1.
+     * Entries of an organization, newest first, with the current names of their environments, row by row; all with
+     * limit -1.
      * @param filter `environmentId`, `fingerprint`: null for all; `inForce`: only those that count, until their end is
      * recorded
      */
@@ -138,8 +139,8 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, st
         inForce,
       }: { environmentId: number | null; fingerprint: string | null; inForce: boolean },
       { limit, offset }: { limit: number; offset: number },
-    ): (AllowlistRow & { environment_name: string })[] =>
-      ofEnvironment.all({
+    ): IterableIterator<AllowlistRow & { environment_name: string }> =>
+      ofEnvironment.iterate({
         organization: organizationId,
         environment: environmentId,
         fingerprint,

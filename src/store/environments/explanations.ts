@@ -72,23 +72,19 @@ export function explanationStore(db: Db, parts: ExplanationParts) {
      * evaluation. Reads many rows: call it in one transaction.
      */
     explain: (environment: EnvironmentRow, index: number): Explanation | null =>
-      finish(
-        explain(context, environment, { index, chosen: null, outlines: readOutlines(context, environment, index) }),
-      ),
+      explain(context, environment, { index, chosen: null, outlines: readOutlines(context, environment, index) }),
     /**
-     * As `explain`, for some artifacts of a snapshot, which must exist. The steps are short (an artifact each, or the
-     * names of all), so that a server does other work in between: what they read never changes, except by retention.
+     * As `explain`, for some artifacts of a snapshot, which must exist.
      * @returns `total`: how many artifacts the selection would have without its limit
      */
-    *explainInSteps(
+    explainSome(
       environment: EnvironmentRow,
       index: number,
       selection: ArtifactSelection,
-    ): Generator<undefined, { explanation: Explanation; total: number }> {
+    ): { explanation: Explanation; total: number } {
       const outlines = readOutlines(context, environment, index);
-      yield;
       const { chosen, total } = choose([...outlines.values()].flat(), selection);
-      const explanation = yield* explain(context, environment, { index, chosen, outlines });
+      const explanation = explain(context, environment, { index, chosen, outlines });
       if (!explanation) throw new Error(`snapshot ${index} of environment ${environment.id} is gone`);
       return { explanation, total };
     },
@@ -110,13 +106,6 @@ export function explanationStore(db: Db, parts: ExplanationParts) {
 type Outlines = ReadonlyMap<number, readonly ArtifactOutlineRow[]>;
 /** A snapshot, and the artifacts in it to explain by the ids of their rows; null for all. */
 type Place = { index: number; chosen: ReadonlySet<number> | null; outlines: Outlines };
-
-function finish<T>(steps: Generator<undefined, T>): T {
-  for (;;) {
-    const step = steps.next();
-    if (step.done) return step.value;
-  }
-}
 
 const isExited = ({ annotation }: Pick<ArtifactOutlineRow, "annotation">): boolean => annotation === "exited";
 
@@ -142,11 +131,7 @@ function readOutlines({ snapshots }: Context, environment: EnvironmentRow, index
   return new Map(parts.map((part) => [part.id, snapshots.listOutlines(part.id, part.index)]));
 }
 
-function* explain(
-  context: Context,
-  environment: EnvironmentRow,
-  place: Place,
-): Generator<undefined, Explanation | null> {
+function explain(context: Context, environment: EnvironmentRow, place: Place): Explanation | null {
   const snapshot = context.snapshots.find(environment.id, place.index);
   if (!snapshot) return null;
   const explanation: Explanation = {
@@ -158,12 +143,12 @@ function* explain(
     causedBy: null,
     problems: [],
   };
-  if (environment.type === "logical") yield* explainMembers(context, explanation, place);
-  else yield* explainArtifacts(context, explanation, place);
+  if (environment.type === "logical") explainMembers(context, explanation, place);
+  else explainArtifacts(context, explanation, place);
   return explanation;
 }
 
-function* explainArtifacts(context: Context, explanation: Explanation, place: Place): Generator<undefined, void> {
+function explainArtifacts(context: Context, explanation: Explanation, place: Place): void {
   const { environment, snapshot, problems } = explanation;
   const getVersion = context.versions.createReader();
   let versionIds: number[] = [];
@@ -184,7 +169,6 @@ function* explainArtifacts(context: Context, explanation: Explanation, place: Pl
     const artifact = explainArtifact(context, row, { environment, getVersion });
     explanation.artifacts.push(artifact);
     evaluatedUnder.set(id, evaluatedVersions(artifact));
-    yield;
   }
   if (place.chosen !== null) explanation.artifacts.sort((a, b) => rankArtifact(a) - rankArtifact(b));
   const differences = checkSnapshot(
@@ -206,12 +190,12 @@ function* explainArtifacts(context: Context, explanation: Explanation, place: Pl
 const evaluatedVersions = ({ verdicts, problems }: ExplainedArtifact): number[] | null =>
   problems.length > 0 && verdicts.length === 0 ? null : verdicts.map(({ version: { versionId } }) => versionId);
 
-function* explainMembers(context: Context, explanation: Explanation, place: Place): Generator<undefined, void> {
+function explainMembers(context: Context, explanation: Explanation, place: Place): void {
   const { environments, snapshots } = context;
   const { environment, snapshot, problems } = explanation;
   for (const { member_id, member_index } of snapshots.listMembers(environment.id, snapshot.idx)) {
     const member = environments.get(member_id);
-    const shown = yield* explain(context, member, { ...place, index: member_index });
+    const shown = explain(context, member, { ...place, index: member_index });
     if (shown) explanation.members.push(shown);
     else problems.push(`snapshot ${member_index} of the member '${member.name}' is gone`);
   }

@@ -63,11 +63,14 @@ test("the latest entry of a fingerprint counts, in its environment only", () => 
   assert.equal(store.allowlists.findLatest(prod.id, NEVER), latest);
   assert.is(store.allowlists.findLatest(staging.id, NEVER), null);
   assert.is(store.allowlists.findLatest(prod.id, GONE), null);
-  assert.equal(store.allowlists.list(organizationId, ALL, EVERYTHING), [
-    { ...latest, environment_name: "prod" },
-    { ...entry, id: 1, public_id: first, description: "one", timestamp: at - 1, environment_name: "prod" },
-  ]);
-  assert.equal(store.allowlists.list(99, ALL, EVERYTHING), []);
+  assert.equal(
+    [...store.allowlists.list(organizationId, ALL, EVERYTHING)],
+    [
+      { ...latest, environment_name: "prod" },
+      { ...entry, id: 1, public_id: first, description: "one", timestamp: at - 1, environment_name: "prod" },
+    ],
+  );
+  assert.equal([...store.allowlists.list(99, ALL, EVERYTHING)], []);
 });
 
 test("an entry raises the revision, and marks the artifact only where it runs", () => {
