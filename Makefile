@@ -75,6 +75,7 @@ crash: dist/assay ## kill the executable under load, simulate power cuts, run th
 	$(NODE) test/crash/main.ts
 	$(NODE) test/attacks/loop-delay.ts
 	$(NODE) test/attacks/memory.ts
+	$(NODE) test/attacks/reads.ts
 
 # A backup and a restore every minute, kill -9 every 20 s.
 soak: dist/assay ## run ten minutes of mixed load with backups, restores and kill -9

@@ -13,8 +13,9 @@ import { formRequest, jsonRequest } from "./attack.ts";
 import type { AttackRequest } from "./attack.ts";
 
 export type LargeSizes = {
-  /** Artifacts of each physical environment. */
+  /** Artifacts of each physical environment without a policy, and of one with a policy that they fail. */
   artifacts: readonly number[];
+  judged: number;
   /** Attestations of one trail, and the bytes of the user data of each. */
   attestations: number;
   attestationBytes: number;
@@ -48,6 +49,9 @@ export async function prepareLargeWorld(data: string, sizes: LargeSizes): Promis
   try {
     await addEnvironments(client, admin, sizes);
     await addTrails(client, admin, sizes);
+  } catch (error) {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    throw new Error(`the world could not be made; the server wrote:\n${server.output()}`, { cause: error });
   } finally {
     client.close();
     await server.stop();
@@ -81,6 +85,7 @@ function createClient(url: string) {
   return { send: once, close: (): void => agent.destroy() };
 }
 
+const JUDGED = "large-judged";
 const environmentName = (index: number): string => `large-${index}`;
 
 /** A report of so many pods; with another `version`, a fifth of them runs something else. */
@@ -100,22 +105,20 @@ export const podReport = (environment: number, count: number, version: number): 
     }),
   });
 
-async function addEnvironments(client: Client, key: string, { artifacts }: LargeSizes): Promise<void> {
+async function addEnvironments(client: Client, key: string, { artifacts, judged }: LargeSizes): Promise<void> {
   const create = (body: object) => client.send(jsonRequest("PUT", `/environments/${ORG}`, key, JSON.stringify(body)));
   const names = artifacts.map((_, index) => environmentName(index));
   for (const name of names) await create({ name, type: "K8S", description: "" });
   await create({ name: "large-all", type: "logical", description: "", included_environments: names });
-  for (const [index, count] of artifacts.entries()) {
-    const name = environmentName(index);
-    if (index === 0)
-      await client.send(
-        jsonRequest("POST", `/environments/${ORG}/${name}/policies`, key, JSON.stringify({ policy_names: ["tested"] })),
-      );
+  await create({ name: JUDGED, type: "K8S", description: "" });
+  const policies = JSON.stringify({ policy_names: ["tested"] });
+  await client.send(jsonRequest("POST", `/environments/${ORG}/${JUDGED}/policies`, key, policies));
+  const report = (name: string, body: string) =>
+    client.send(jsonRequest("PUT", `/environments/${ORG}/${name}/report/K8S`, key, body));
+  for (const [index, count] of artifacts.entries())
     for (const version of index === 0 ? [1, 2] : [1])
-      await client.send(
-        jsonRequest("PUT", `/environments/${ORG}/${name}/report/K8S`, key, podReport(index, count, version)),
-      );
-  }
+      await report(environmentName(index), podReport(index, count, version));
+  await report(JUDGED, podReport(artifacts.length, judged, 1));
 }
 
 async function addTrails(client: Client, key: string, sizes: LargeSizes): Promise<void> {
@@ -152,10 +155,11 @@ async function addTrails(client: Client, key: string, sizes: LargeSizes): Promis
     await Promise.all(numbers.splice(0, 4).map((n) => attest("long", `long-${n % 50}`, { n })));
 }
 
-/** What stands in the place of the path parameters: everything large; the first of its kind, and the second. */
+/** What stands in the place of the path parameters: everything large. */
 const TARGETS: readonly Readonly<Record<string, string>>[] = [
   { env_name: environmentName(0), trail_name: "wide", attestation_name: "wide-0" },
   { env_name: "large-all", trail_name: "long", attestation_name: "long-0" },
+  { env_name: JUDGED, trail_name: "wide", attestation_name: "wide-0" },
 ].map((target) => ({
   ...target,
   flow_name: FLOW,

@@ -13,7 +13,6 @@ const READ_TIMEOUT_MS = 120_000;
 const BEGIN_TIMEOUT_MS = 5_000;
 /** How long the budget may take to be empty after all connections were closed. */
 const EMPTY_TIMEOUT_MS = 30_000;
-const MAX_READY_MS = 1_000;
 
 type Attacked = { data: string; keys: LargeWorld["keys"]; group: MemoryGroup };
 
@@ -22,6 +21,8 @@ type Plan = {
   /** How often each is sent by a client that does not read, and in parallel by one that does. */
   unread: number;
   parallel: number;
+  /** How long `/readyz` may take, in milliseconds. */
+  maxReadyMs: number;
   print(line: string): void;
 };
 
@@ -30,7 +31,7 @@ export async function attackReads(attacked: Attacked, plan: Plan): Promise<{ pro
   const problems: string[] = [];
   const counts = new Map<string, number>();
   let server = await startLimited(attacked);
-  let prober = startProber(`${server.url}/readyz`);
+  let prober = startProber({ url: `${server.url}/readyz`, pid: server.pid });
   let slowest = 0;
   for (const read of plan.reads) {
     const startedAt = performance.now();
@@ -39,17 +40,18 @@ export async function attackReads(attacked: Attacked, plan: Plan): Promise<{ pro
     const ready = await prober.slowest();
     slowest = Math.max(slowest, ready);
     problems.push(...found.problems);
-    if (ready > MAX_READY_MS) problems.push(`${read.operation} ${read.path}: /readyz took ${ready.toFixed(0)} ms`);
+    if (ready > plan.maxReadyMs) problems.push(`${read.operation} ${read.path}: /readyz took ${ready.toFixed(0)} ms`);
     const ended = await hasEnded(server);
+    const took = performance.now() - startedAt;
     plan.print(
       `${read.operation} ${read.path}: ${countsText(found.statuses)}; ready ${ready.toFixed(0)} ms, at most ` +
-        `${mb(group.peak())} MB so far, ${(performance.now() - startedAt).toFixed(0)} ms${ended ? `; DIED: ${ended}` : ""}`,
+        `${mb(group.peak())} MB so far, ${took.toFixed(0)} ms${ended ? `; DIED: ${ended}` : ""}`,
     );
     if (!ended) continue;
     problems.push(`${read.operation} ${read.path}: the server ended: ${ended}\n${server.output().slice(-600)}`);
     await prober.stop();
     server = await startLimited(attacked);
-    prober = startProber(`${server.url}/readyz`);
+    prober = startProber({ url: `${server.url}/readyz`, pid: server.pid });
   }
   await prober.stop();
   const held = await readHeldBytes(server);
