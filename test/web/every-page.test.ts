@@ -1,4 +1,6 @@
 /** All pages of the web interface on the story: every link leads somewhere, and no role gets more than from the API. */
+import { readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -10,8 +12,9 @@ import { htmlUrls } from "../story/html-urls.ts";
 import { startStoryServer } from "../story/server.ts";
 import type { StoryServer } from "../story/server.ts";
 import { ADMIN, EDGE, FRESH } from "../story/story.ts";
-import { createBrowser, PASSWORD, setPassword, visibleText } from "./browser.ts";
+import { createBrowser, PASSWORD, setPassword, signInWithRole, visibleText } from "./browser.ts";
 import type { Browser, Page } from "./browser.ts";
+import { addRetention, pagesWithForms, patternOf } from "./crawl.ts";
 
 const test = suite("web/every-page");
 
@@ -191,5 +194,50 @@ test("a form is refused to every role whose permission it lacks, and nothing cha
   assert.ok(refused > 0);
   assert.equal(rows(), before);
 });
+
+/** No question of an address, but the name of a form that was refused. */
+const NO_QUESTIONS: readonly string[] = ["put"];
+
+test("no address that asks something shows a form to a role that must not submit it", async () => {
+  const browsers: [Role, Browser][] = [];
+  for (const role of ROLES.filter((one) => one !== "admin"))
+    browsers.push([role, await signInWithRole(told.server, ACME, role)]);
+  await addRetention(admin);
+  const problems: string[] = [];
+  const asked = new Set<string>();
+  let shown = 0;
+  for await (const { address } of pagesWithForms(told, admin)) {
+    const { pathname, searchParams } = new URL(address, told.server.url);
+    const page = pages.find(({ path }) => path === patternOf(pathname));
+    if (!page?.forms || !pathname.startsWith(`/${ACME}`)) continue;
+    const question = searchParams.get("ask");
+    if (question !== null) asked.add(question);
+    for (const [role, browser] of browsers) {
+      const { text } = await browser.get(address);
+      for (const [, form = ""] of text.matchAll(/name="form" value="([^"]*)"/g)) {
+        const { permission } = page.forms[form]?.operation ?? { permission: "authenticated" };
+        shown++;
+        if (isOrgPermission(permission) && !allows(permission, { role, isPublic: false }))
+          problems.push(`${role} is shown ${form} at ${address}`);
+      }
+    }
+  }
+  assert.equal(problems, []);
+  assert.ok(shown > 20, `${shown} forms are shown to members and below`);
+  assert.equal(
+    questionsInCode().filter((question) => !asked.has(question) && !NO_QUESTIONS.includes(question)),
+    [],
+    "questions that no address above asks",
+  );
+});
+
+/** What pages compare the parameter `ask` with, and what their links ask. */
+function questionsInCode(): string[] {
+  const folder = join(import.meta.dirname, "../../src/web");
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".ts"));
+  const texts = files.map((path) => readFileSync(join(folder, path), "utf8"));
+  const pattern = /(?:get\("ask"\)|\bask|\basked) === "([\w-]+)"|\bask: "([\w-]+)"|[?&]ask=([\w-]+)/g;
+  return [...new Set(texts.flatMap((text) => [...text.matchAll(pattern)].map(([, a, b, c]) => a ?? b ?? c ?? "")))];
+}
 
 test.run();

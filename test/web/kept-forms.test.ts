@@ -6,11 +6,11 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { pages } from "../../src/web/pages/index.ts";
 import { createAccountPage } from "../../src/web/sign-in/account.ts";
-import { PAGES } from "../screenshots/pages.ts";
 import { startStoryServer } from "../story/server.ts";
 import type { StoryServer } from "../story/server.ts";
 import { ADMIN } from "../story/story.ts";
 import { PASSWORD, createBrowser, visibleText } from "./browser.ts";
+import { addRetention, decode, pagesWithForms, patternOf } from "./crawl.ts";
 import type { Browser, Page } from "./browser.ts";
 
 const test = suite("web/kept-forms");
@@ -21,14 +21,7 @@ test.before(async () => {
   told = await startStoryServer();
   admin = createBrowser(told.server.url);
   await admin.login(ADMIN, PASSWORD);
-  // What the story does not have, and forms are about.
-  const retention = "/acme/settings/retention";
-  for (const fields of [
-    { form: "rule", flow: "", trails_after_days: "4000", evidence_after_days: "" },
-    { form: "rule", flow: "backend-api", trails_after_days: "4000", evidence_after_days: "" },
-    { form: "hold", flow: "backend-api", trail: "", reason: "an audit" },
-  ])
-    assert.is((await admin.submitForm(retention, fields)).status, 303);
+  await addRetention(admin);
   const key = { form: "create_key", description: "a key", expires_at: "30" };
   assert.is((await admin.submitForm("/account", key)).status, 200);
 });
@@ -36,9 +29,6 @@ test.after(() => told.server.stop());
 
 type Control = { name: string; value: string; kind: string; isChecked: boolean };
 type ShownForm = { action: string; controls: Control[] };
-
-const decode = (text: string): string =>
-  text.replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)));
 
 const attribute = (tag: string, name: string): string | null => {
   const found = new RegExp(`\\s${name}(?:="([^"]*)")?(?=[\\s>/])`).exec(tag);
@@ -138,17 +128,8 @@ const rows = (): unknown =>
     .filter(({ name }) => !/^(?:sessions|audit_log|sqlite_)/.test(name))
     .map(({ name }) => [name, told.server.db.prepare(`SELECT count(*) FROM "${name}"`).pluck().get()]);
 
-const read = async (path: string): Promise<unknown> =>
-  (await told.server.call("GET", path, { key: told.story.keys.get(ADMIN) ?? null })).body;
-
 /** The forms that pages of this server answer themselves, without those of the frame. */
 const isOfPage = (form: ShownForm): boolean => nameOf(form) !== "";
-
-/** The page that serves an address. */
-const patternOf = (pathname: string): string =>
-  ["/account", ...pages.map(({ path }) => path)].find((path) =>
-    new RegExp(`^${path.replace(/\{\w+\}/g, "[^/]+").replace(/\{\w+\*\}/g, ".+")}$`).test(pathname),
-  ) ?? pathname;
 
 /** Submits a form without a session, signs in on the page that comes, and returns what follows. */
 async function submitAndSignIn(at: URL, entries: readonly [string, string][]): Promise<Page & { path: string }> {
@@ -170,36 +151,11 @@ async function submitAndSignIn(at: URL, entries: readonly [string, string][]): P
   return { ...page, path: `${to.pathname}${to.search}` };
 }
 
-/** What a link opens: its page, with the names of the parameters and the question that it asks. */
-function kindOf({ pathname, searchParams }: URL): string {
-  const parameters = [...searchParams].map(([name, value]) => (/^(?:ask|tab)$/.test(name) ? `${name}=${value}` : name));
-  return `${patternOf(pathname)} ${parameters.sort()}`;
-}
-
-/** The pages of the story, and those behind their links that ask something or open a tab. */
-async function* pagesWithForms(): AsyncGenerator<{ address: string; page: Page }> {
-  const known = PAGES.filter(({ isLarge = false, as = ADMIN }) => !isLarge && as === ADMIN);
-  const addresses = ["/account", "/acme/settings/retention", "/acme/environments/production?tab=settings"];
-  for (const { path } of known) addresses.push(typeof path === "string" ? path : await path(read as never));
-  const kinds = new Set<string>();
-  for (let address = addresses.shift(); address !== undefined; address = addresses.shift()) {
-    const page = await admin.get(address);
-    yield { address, page };
-    const base = new URL(address, told.server.url);
-    for (const [, href = ""] of page.text.matchAll(/<a [^>]*href="([^"]*)"/g)) {
-      const link = new URL(decode(href), base);
-      if (link.origin !== base.origin || !/[?&](?:ask|tab)=/.test(link.search) || kinds.has(kindOf(link))) continue;
-      kinds.add(kindOf(link));
-      addresses.push(`${link.pathname}${link.search}`);
-    }
-  }
-}
-
 test("every form of every page comes back as it was left", async () => {
   const before = rows();
   const problems: string[] = [];
   const seen = new Set<string>();
-  for await (const { address, page: shown } of pagesWithForms()) {
+  for await (const { address, page: shown } of pagesWithForms(told, admin)) {
     for (const form of formsOf(shown).filter(isOfPage)) {
       const at = new URL(form.action, new URL(address, told.server.url));
       const kind = `${nameOf(form)} at ${patternOf(at.pathname)}`;
@@ -249,7 +205,7 @@ test("every form of every page comes back as it was left", async () => {
 
 test("no form of a page has a secret to type, which would be sent back", async () => {
   const secrets: string[] = [];
-  for await (const { address, page } of pagesWithForms())
+  for await (const { address, page } of pagesWithForms(told, admin))
     for (const form of formsOf(page).filter(isOfPage))
       for (const { name, kind } of form.controls)
         if (kind === "password" || /password|secret/i.test(name)) secrets.push(`${name} at ${address}`);

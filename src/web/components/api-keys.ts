@@ -132,12 +132,19 @@ export const afterQuestion = (visit: Visit): Visit =>
     here: { value: (changes: Parameters<Visit["here"]>[0]) => visit.here({ ask: null, key: null, ...changes }) },
   }) as Visit;
 
-/** What `?ask=rotate` and `?ask=revoke` ask about the key in the address; null without such a question. */
-export function keyQuestion(visit: Visit, keys: readonly ShownKeyRow[]): Html | null {
+/**
+ * What `?ask=rotate` and `?ask=revoke` ask about the key in the address; null without such a question.
+ * @param options as for `keyTable`
+ */
+export function keyQuestion(
+  visit: Visit,
+  keys: readonly ShownKeyRow[],
+  { mayRotate }: { mayRotate: boolean },
+): Html | null {
   const { query, refused } = visit;
   const asked = refused?.form === "rotate_key" || refused?.form === "revoke_key" ? refused.form : null;
   const question = asked?.replace("_key", "") ?? query.get("ask");
-  if (question !== "rotate" && question !== "revoke") return null;
+  if (question !== "revoke" && !(question === "rotate" && mayRotate)) return null;
   const key = keys.find(({ id }) => id === query.get("key"));
   const back = visit.here({ ask: null, key: null });
   if (!key)

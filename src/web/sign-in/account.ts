@@ -93,7 +93,7 @@ async function showAccount(
   const { call, query } = visit;
   const keys = await call(listOwnApiKeys);
   const content = (main: Html): Content => ({ title: "Account", section: null, crumbs: [], main });
-  const question = created === null ? keyQuestion(visit, keys) : null;
+  const question = created === null ? keyQuestion(visit, keys, { mayRotate: true }) : null;
   if (question !== null) return content(html`${head(visit, account)}<div class="stack">${question}</div>`);
   const organizations = await call(listOwnOrganizations, {
     query: { page: pageOf(query), per_page: ORGANIZATIONS_PER_PAGE },

@@ -25,7 +25,10 @@ type Sort = (typeof SORTS)[number];
 
 export const environmentsPage = page({
   path: "/{org}/environments",
-  show: (visit) => (visit.query.get("ask") === "create" || visit.refused ? showCreation(visit) : showList(visit)),
+  show(visit) {
+    const isCreation = visit.query.get("ask") === "create" || visit.refused !== null;
+    return visit.may(createEnv) && isCreation ? showCreation(visit) : showList(visit);
+  },
   forms: {
     create: form(createEnv, async ({ call, to }, fields) => {
       const name = fields.text("name").trim();
@@ -147,7 +150,6 @@ async function showList(visit: Visit): Promise<Content> {
       sub: "What runs, and whether it may.",
       actions: isEmpty ? [] : [create],
     })}${body}`,
-    status: 200,
   };
 }
 

@@ -27,7 +27,8 @@ const FIRST_COMMAND = "kosli create flow backend-api --template-file template.ym
 
 export const flowsPage = page({
   path: "/{org}/flows",
-  show: (visit) => (visit.query.get("ask") === "create" ? showCreation(visit) : showList(visit)),
+  show: (visit) =>
+    visit.may(createFlowWithTemplate) && visit.query.get("ask") === "create" ? showCreation(visit) : showList(visit),
   forms: {
     create: form(createFlowWithTemplate, async (visit, fields) => {
       if (asksForPreview(fields)) return { show: await showCreation(await checkTemplate(visit, fields, "create")) };

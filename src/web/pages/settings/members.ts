@@ -23,12 +23,12 @@ const PER_PAGE = 25;
 export const membersPage = page({
   path: "/{org}/settings/members",
   async show(visit) {
-    const { query, refused } = visit;
+    const { query, refused, may } = visit;
     const ask = refused ? QUESTION_OF[refused.form] : query.get("ask");
     const user = refused ? refused.fields.text("user") : (query.get("user") ?? "");
-    if (ask === "add") return framed(visit, "Add a member", addition(visit));
-    if (ask === "role" && user !== "") return framed(visit, user, askRole(visit, user));
-    if (ask === "remove" && user !== "") return framed(visit, user, askRemove(visit, user));
+    if (ask === "add" && may(createMember) && may(putMember)) return framed(visit, "Add a member", addition(visit));
+    if (ask === "role" && user !== "" && may(putMember)) return framed(visit, user, askRole(visit, user));
+    if (ask === "remove" && user !== "" && may(removeMember)) return framed(visit, user, askRemove(visit, user));
     return framed(visit, undefined, await memberList(visit));
   },
   forms: {

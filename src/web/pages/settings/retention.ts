@@ -89,18 +89,19 @@ async function asScopeError<T>(answer: Promise<T>): Promise<T> {
 }
 
 async function showRetention(visit: Visit): Promise<Content> {
-  const { query, refused, call } = visit;
+  const { query, refused, call, may } = visit;
   const rules = await call(listRetentionRules);
   const ask = refused ? QUESTION_OF[refused.form] : query.get("ask");
   const flow = (refused ? refused.fields.text("flow") : (query.get("flow") ?? "")) || null;
-  const question = {
-    rule: () => ruleForm(visit, rules.find((rule) => rule.flow === flow) ?? null),
-    "new-rule": () => ruleForm(visit, null),
-    "remove-rule": () => askRemoveRule(visit, flow),
-    hold: () => holdForm(visit),
-    release: () => askRelease(visit, refused ? refused.fields.text("hold") : (query.get("hold") ?? "")),
-  }[ask ?? ""];
-  const main = question?.() ?? html`${ruleCard(visit, rules)}${await holdCard(visit)}`;
+  const questions: Readonly<Record<string, () => Html | false>> = {
+    rule: () => may(putRetentionRule) && ruleForm(visit, rules.find((rule) => rule.flow === flow) ?? null),
+    "new-rule": () => may(putRetentionRule) && ruleForm(visit, null),
+    "remove-rule": () => may(deleteRetentionRule) && askRemoveRule(visit, flow),
+    hold: () => may(placeLegalHold) && holdForm(visit),
+    release: () =>
+      may(releaseLegalHold) && askRelease(visit, refused ? refused.fields.text("hold") : (query.get("hold") ?? "")),
+  };
+  const main = questions[ask ?? ""]?.() || html`${ruleCard(visit, rules)}${await holdCard(visit)}`;
   return settingsContent(visit, "retention", { main });
 }
 

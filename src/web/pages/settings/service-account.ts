@@ -88,7 +88,7 @@ async function showAccount(visit: Visit, created: string | null): Promise<Conten
   const asks = created === null && rights.manages;
   if (asks && (query.get("ask") === "delete" || refused?.form === "delete"))
     return frame(askDelete(visit, account, keys));
-  const question = asks ? keyQuestion(visit, keys) : null;
+  const question = asks ? keyQuestion(visit, keys, { mayRotate: rights.issues }) : null;
   if (question !== null) return frame(question);
   const shown = created === null ? null : shownKey(visit, { key: created, org, note: "Give it to one client only." });
   return frame(
