@@ -5,6 +5,7 @@
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { resolveEvidenceLocation, openEvidenceStore, readOnlyPaths } from "../evidence/location.ts";
 import type { EvidenceAccess, OpenedEvidence } from "../evidence/location.ts";
 import { recordDirectoryState } from "./fresh-directory.ts";
@@ -193,6 +194,21 @@ export function runTransaction<T>({ db }: Data, work: () => T): T {
     if (!String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")) throw error;
     throw new CommandError("the database is busy with writes of another process; nothing was changed, try again");
   }
+}
+
+/**
+ * `runTransaction`, and then a pause for as long as it held the write lock: for one of many transactions of a command,
+ * so that a server beside it can write between them.
+ */
+export async function runOneOfMany<T>(data: Data, work: () => T): Promise<T> {
+  // Measured inside the transaction: waiting for the write lock blocks no other process.
+  let startedAt = 0;
+  const result = runTransaction(data, () => {
+    startedAt = performance.now();
+    return work();
+  });
+  await sleep(performance.now() - startedAt);
+  return result;
 }
 
 /**

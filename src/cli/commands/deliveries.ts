@@ -9,7 +9,8 @@ import type { Store } from "../../store/index.ts";
 import { joinAlternatives } from "../args.ts";
 import type { Args, CommandOption } from "../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { runTransaction, withData } from "../data-directory.ts";
+import { openData, runOneOfMany, runTransaction, withData } from "../data-directory.ts";
+import type { Data } from "../data-directory.ts";
 import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
@@ -159,41 +160,64 @@ type SelectionChange = {
   refusal(row: DeliveryRow): string;
 };
 
-/** Changes the selected messages: all of them or, if one cannot be changed, none. */
-async function changeSelected(
-  args: Args,
-  io: Io,
-  { command, done, change: apply, refusal }: SelectionChange,
-): Promise<number> {
+/** Changes the selected messages. */
+async function changeSelected(args: Args, io: Io, order: SelectionChange): Promise<number> {
+  const { command, done } = order;
   const ids = [...new Set(args.positionals)];
   const within = parseFilter(args);
-  const directory = await resolveDataDirectory(args, io);
-  const changed = withData(directory, (data) =>
-    runTransaction(data, () => {
-      const operator = createOperatorChanges(data.store, command);
-      const rows =
-        ids.length > 0 ? ids.map((id) => requireDelivery(data.store, id)) : listDead(data.store, within(data.store));
-      const names: string[] = [];
-      for (const row of rows) {
-        if (!apply(operator, row)) throw new CommandError(`${refusal(row)}; nothing was changed`);
-        names.push(row.public_id);
-      }
-      return names;
-    }),
-  );
+  const data = openData(await resolveDataDirectory(args, io));
+  const changed: string[] = [];
+  try {
+    const operator = createOperatorChanges(data.store, command);
+    if (ids.length > 0) changeListed(data, operator, { ids, order, changed });
+    else await changeAllDead(data, operator, { within: within(data.store), order, changed });
+  } catch (error) {
+    if (changed.length === 0 || !(error instanceof CommandError)) throw error;
+    const before = `${done} ${changed.length} messages before that; run the same command again for the others`;
+    throw new CommandError([...error.problems, before], error.exitCode);
+  } finally {
+    data.db.close();
+  }
   if (args.switches.has("json")) io.stdout(`${JSON.stringify({ [done]: changed })}\n`);
   else io.stdout(changed.length > 0 ? changed.map((id) => `${done} ${id}\n`).join("") : "there are no dead messages\n");
   return EXIT.done;
 }
 
+type Selection = { order: SelectionChange; changed: string[] };
+
+/** Changes all of these messages or, if one cannot be changed, none. */
+function changeListed(
+  data: Data,
+  operator: OperatorChanges,
+  { ids, order, changed }: Selection & { ids: readonly string[] },
+): void {
+  const names = runTransaction(data, () =>
+    ids.map((id) => {
+      const row = requireDelivery(data.store, id);
+      if (!order.change(operator, row)) throw new CommandError(`${order.refusal(row)}; nothing was changed`);
+      return row.public_id;
+    }),
+  );
+  for (const name of names) changed.push(name);
+}
+
 type DeliveryFilter = { organizationId: number | null; action: string | null };
 
-/** Reads page by page: there may be very many messages, each with its body. */
-function* listDead(store: Store, within: DeliveryFilter): Generator<DeliveryRow> {
+/** Changes all dead letters, a page in each transaction: there may be very many, and the server waits for each. */
+async function changeAllDead(
+  data: Data,
+  operator: OperatorChanges,
+  { within, order, changed }: Selection & { within: DeliveryFilter },
+): Promise<void> {
   let rows: DeliveryRow[] = [];
   do {
-    rows = store.deliveryLog.list({ ...within, state: "dead", before: rows.at(-1)?.id ?? null }, PAGE_SIZE);
-    yield* rows;
+    const before = rows.at(-1)?.id ?? null;
+    rows = await runOneOfMany(data, () => {
+      const page = data.store.deliveryLog.list({ ...within, state: "dead", before }, PAGE_SIZE);
+      for (const row of page) order.change(operator, row);
+      return page;
+    });
+    for (const { public_id } of rows) changed.push(public_id);
   } while (rows.length === PAGE_SIZE);
 }
 

@@ -2,7 +2,6 @@
  * `assay retention plan|run|deleted`: plans deletions, carries out exactly that plan, and lists past deletions. A run
  * works beside a server: it writes in short transactions and pauses as long after each, so that the server can write.
  */
-import { setTimeout as sleep } from "node:timers/promises";
 import type { FlowPlan, RetentionPlan } from "../../store/retention/retention-plan.ts";
 import { retentionRuleText } from "../../store/retention/retention-plan.ts";
 import { RetentionChangedError } from "../../store/retention/retention.ts";
@@ -10,7 +9,7 @@ import { isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import type { RetentionStep, TombstoneRow } from "../../store/retention/retention.ts";
 import type { Args } from "../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { runTransaction, openData, withData } from "../data-directory.ts";
+import { openData, runOneOfMany, runTransaction, withData } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
 import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -159,7 +158,8 @@ async function runSteps(
   { limit, result, reportProgress }: { limit: number; result: RunResult; reportProgress: (text: string) => void },
 ): Promise<void> {
   for (let next = 0; next < steps.length && countDone(result) < limit; ) {
-    const batch = runBatch(data, steps, { next, limit: limit - countDone(result) });
+    const from = { next, limit: limit - countDone(result) };
+    const batch = await runOneOfMany(data, () => runBatch(steps, from));
     const before = Math.floor(countDone(result) / PROGRESS_INTERVAL_TRAILS);
     result.trails += batch.trails;
     result.stripped += batch.stripped;
@@ -168,33 +168,24 @@ async function runSteps(
     result.finished = next === steps.length;
     if (Math.floor(countDone(result) / PROGRESS_INTERVAL_TRAILS) > before)
       reportProgress(`${countDone(result)} of ${steps.length} trails`);
-    if (!result.finished) await sleep(performance.now() - batch.startedAt);
   }
   result.finished ||= steps.length === 0;
 }
 
-/** Runs steps from `next` on in one write transaction, until MAX_WRITE_MS have passed or `limit` trails are done. */
+/** Runs steps from `next` on until MAX_WRITE_MS have passed or `limit` trails are done. Call it in a transaction. */
 function runBatch(
-  data: Data,
   steps: readonly DeletionStep[],
   { next, limit }: { next: number; limit: number },
-): RetentionStep & { next: number; startedAt: number } {
-  const batch = { trails: 0, stripped: 0, kept: 0, next, startedAt: 0 };
-  runTransaction(data, () => {
-    // Measured inside the transaction: waiting for the write lock blocks no other process.
-    batch.startedAt = performance.now();
-    do {
-      const { trails, stripped, kept } = (steps[batch.next] as DeletionStep)();
-      batch.trails += trails;
-      batch.stripped += stripped;
-      batch.kept += kept;
-      batch.next += 1;
-    } while (
-      batch.next < steps.length &&
-      countDone(batch) < limit &&
-      performance.now() - batch.startedAt < MAX_WRITE_MS
-    );
-  });
+): RetentionStep & { next: number } {
+  const batch = { trails: 0, stripped: 0, kept: 0, next };
+  const startedAt = performance.now();
+  do {
+    const { trails, stripped, kept } = (steps[batch.next] as DeletionStep)();
+    batch.trails += trails;
+    batch.stripped += stripped;
+    batch.kept += kept;
+    batch.next += 1;
+  } while (batch.next < steps.length && countDone(batch) < limit && performance.now() - startedAt < MAX_WRITE_MS);
   return batch;
 }
 

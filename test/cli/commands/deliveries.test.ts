@@ -242,6 +242,35 @@ test("retry queues dead letters again, single ones or all of an action", () =>
     });
   }));
 
+test("retries and purges many dead letters in several short transactions", () =>
+  given(async (data, make) => {
+    make({ org: "acme", n: "a", fate: "dead", action: 1 });
+    const columns =
+      "organization_id, queue, target_id, has_target, subject, type, target_json, message_json, state, attempts, " +
+      "created_at, waiting_since, due_at, finished_at, last_error";
+    look(data, (_, db) =>
+      db.exec(
+        `WITH RECURSIVE counter (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counter WHERE n < 250)
+         INSERT INTO deliveries (public_id, ${columns}) SELECT 'copy-' || n, ${columns} FROM deliveries, counter`,
+      ),
+    );
+    const commits = (): number =>
+      look(data, (_, db) => db.prepare("SELECT number FROM commit_number").pluck().get()) as number;
+    const count = (state: string): unknown =>
+      look(data, (_, db) => db.prepare("SELECT count(*) FROM deliveries WHERE state = ?").pluck().get(state));
+    let before = commits();
+    const retried = await cli(["deliveries", "retry", "--org", "acme", "--json", "--data", data]);
+    assert.is(JSON.parse(retried.out).retried.length, 251);
+    assert.is(count("waiting"), 251);
+    assert.is(commits() - before, 3);
+    look(data, (_, db) => db.exec("UPDATE deliveries SET state = 'dead', finished_at = 1"));
+    before = commits();
+    const purged = await cli(["deliveries", "purge", "--org", "acme", "--json", "--data", data]);
+    assert.is(JSON.parse(purged.out).purged.length, 251);
+    assert.is(count("dead"), 0);
+    assert.is(commits() - before, 3);
+  }));
+
 test("purge deletes dead letters with their attempts", () =>
   given(async (data, make) => {
     const a = make({ org: "acme", n: "a", fate: "dead", action: 1 });
