@@ -104,8 +104,8 @@ async function copyOne(
   if (!(await target.isIntact(digest, size)))
     throw Object.assign(
       new Error(
-        `evidence ${digest} exists at the target with different content of the same size; ` +
-          "remove it there and run this again",
+        `evidence ${digest} was copied, but the target has other content for it; ` +
+          "look for what writes there, and run this again",
       ),
       { code: "OTHER_CONTENT" },
     );

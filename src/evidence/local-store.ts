@@ -15,12 +15,13 @@
 // An existing file is kept only if its content is right: a publish compares it with what it received, once while the
 // file stays the same (device, inode, size, times), and replaces a damaged one.
 import { createHash } from "node:crypto";
-import { closeSync, constants, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
+import { constants, mkdirSync, statSync } from "node:fs";
 import type { Stats } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 import type { Readable } from "node:stream";
 import { createLru } from "../domain/lru.ts";
 import type { Lru } from "../domain/lru.ts";
+import { syncToDisk } from "../store/db/sync-to-disk.ts";
 import { createShardDirectories } from "./directories.ts";
 import type { ShardDirectories } from "./directories.ts";
 import { disk as realDisk, errnoOf, removeIfPresent } from "./disk.ts";
@@ -354,15 +355,5 @@ export function createDirectoryDurably(path: string): void {
   const topmost = mkdirSync(path, { recursive: true, mode: 0o700 });
   if (topmost === undefined) return;
   const levels = relative(dirname(topmost), path).split(sep).length;
-  for (let made = path, left = levels; left > 0; made = dirname(made), left -= 1) syncDirectory(dirname(made));
-}
-
-/** Makes the entries of a directory durable. @throws ErrnoException */
-export function syncDirectory(path: string): void {
-  const descriptor = openSync(path, "r");
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
+  for (let made = path, left = levels; left > 0; made = dirname(made), left -= 1) syncToDisk(dirname(made));
 }

@@ -1,9 +1,10 @@
 /** Creates a data directory, durably. */
 import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { createDirectoryDurably, syncDirectory } from "../evidence/local-store.ts";
+import { createDirectoryDurably } from "../evidence/local-store.ts";
 import { refuseUnfinishedRestore } from "../store/db/database.ts";
 import { refuseMissingTarget } from "../store/db/state-directory.ts";
+import { syncToDisk } from "../store/db/sync-to-disk.ts";
 
 /**
  * Creates the data directory and its subdirectories, readable by their owner only. Their directory entries are synced
@@ -19,7 +20,7 @@ export function prepareDirectory(directory: string): { evidence: string; staging
   const created = [evidence, staging].filter((path) => mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined);
   // Without a database, the process that created these directories may have died before it synced them.
   const hasNoDatabase = !existsSync(join(directory, "assay.db"));
-  if (created.length > 0 || hasNoDatabase) syncDirectory(directory);
+  if (created.length > 0 || hasNoDatabase) syncToDisk(directory);
   if (hasNoDatabase) syncParent(directory);
   return { evidence, staging };
 }
@@ -27,7 +28,7 @@ export function prepareDirectory(directory: string): { evidence: string; staging
 /** Syncs the parent directory, unless this user may not open it: another user may own it. */
 function syncParent(directory: string): void {
   try {
-    syncDirectory(dirname(directory));
+    syncToDisk(dirname(directory));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error;
   }

@@ -71,7 +71,7 @@ export function openCommitNumbering(
   const changes = db.prepare<[], number>("SELECT total_changes()").pluck();
   const raise = db.prepare<[], number>("UPDATE commit_number SET number = number + 1 RETURNING number").pluck();
   const read = db.prepare<[], number>("SELECT number FROM commit_number").pluck();
-  const set = db.prepare<[number]>("UPDATE commit_number SET number = ?");
+  const set = db.prepare<[number]>("UPDATE commit_number SET number = max(number, ?)");
 
   const contents = readCommitFile(directory);
   /** The latest commit that was acknowledged when the connection was opened. */
