@@ -29,8 +29,10 @@ const MAX_LABEL_CHARS = 4_096;
 const MB = 1_048_576;
 /** `user_data` and `attestation_data` as JSON: ten times the pretty-printed reports of hundreds of KB that occur. */
 export const MAX_FREE_FORM_BYTES = 4 * MB;
-/** The results of one tool (pull requests, scans, tests): ten thousand findings with their texts. */
+/** The results of one tool (pull requests, scans, tests): forty thousand findings with their texts. */
 export const MAX_RESULTS_BYTES = 8 * MB;
+/** Findings of one tool: more than fit into the bound on bytes, with their texts. */
+export const MAX_FINDINGS = 100_000;
 /** A commit with a message of the maximum length and all other fields. */
 const MAX_COMMIT_BYTES = MB / 2;
 /** Free-form parts that describe something: a repository, a notification target. */

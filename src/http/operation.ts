@@ -394,4 +394,4 @@ export const optionalJson = <T extends TSchema>(schema: T, bounds: JsonBounds = 
   optional: true,
   bounds,
 });
-export { CONFIGURATION_BOUNDS, LARGE_JSON_BYTES, RECORD_BOUNDS, REPORT_BOUNDS } from "./body/read-json.ts";
+export { CONFIGURATION_BOUNDS, DATA_BOUNDS, LARGE_JSON_BYTES, RECORD_BOUNDS, REPORT_BOUNDS } from "./body/read-json.ts";

@@ -47,23 +47,73 @@ test("JSON of a flow has at most 1 MB and 50,000 values, whatever they are", asy
   assert.equal({ status, body }, { status: 413, body: { message: "Request body size exceeds the 1MB limit" } });
 });
 
-test("the JSON part of an attestation has at most 200,000 values, and its user data is stored as sent", async () => {
+test("the JSON part of a generic attestation has at most 700,000 scalars, and user data is stored as sent", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const report = (json: string) =>
     server.call("POST", `/attestations/${at.org}/${flow}/trail/t/generic`, { key: at.key, form: { json } });
   const json = (userData: string): string => `{"attestation_name":"a","is_compliant":true,"user_data": ${userData}}`;
-  const refused = await report(json(list(200_000)));
+  const refused = await report(json(list(700_000)));
   assert.equal(
     { status: refused.status, body: refused.body },
     {
       status: 413,
-      body: { message: "Part 'data_json' has more than 200000 values, which is the most that this operation takes" },
+      body: {
+        message:
+          "Part 'data_json' has more than 700000 texts, numbers and words, which is the most that this operation takes",
+      },
     },
   );
   assert.is((await report(json(`[{"x" : "é"}, ${list(190_000)}]`))).status, 201);
   const stored = server.db.prepare("SELECT user_data_json FROM attestations").pluck().get();
   assert.is(stored, `[{"x":"é"},${list(190_000)}]`);
+});
+
+test("the promised sizes are reached: 4 MB of a bill of materials, 8 MB of unit tests and of issues", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const report = (kind: string, json: string) =>
+    server.call("POST", `/attestations/${at.org}/${flow}/trail/t/${kind}`, { key: at.key, form: { json } });
+  /** A list of as many items as fit into that many megabytes. */
+  const fill = (megabytes: number, item: (n: number) => string): string => {
+    const length = Math.floor((megabytes * 1_048_576) / (item(99_999).length + 1));
+    return `[${Array.from({ length }, (_, n) => item(n)).join(",")}]`;
+  };
+  const component = (n: number): string =>
+    JSON.stringify({
+      type: "library",
+      "bom-ref": `ref-${n}`,
+      name: `name-${n}`,
+      version: `1.${n}.0`,
+      purl: `pkg:npm/name-${n}@1.${n}.0`,
+      scope: "required",
+      licenses: [{ license: { id: "MIT" } }],
+      hashes: [{ alg: "SHA-256", content: String(n).padStart(64, "0") }],
+      properties: [{ name: "p", value: "q" }],
+    });
+  await server.call("POST", `/custom-attestation-types/${at.org}`, { key: at.key, form: { json: { name: "sbom" } } });
+  const suite = (n: number): string =>
+    `{"name":"suite ${n}","failures":0,"errors":0,"skipped":0,"total":1,"duration":0.5}`;
+  const issue = (n: number): string =>
+    `{"issue_id":"A-${n}","issue_url":"https://jira.example.com/A-${n}","issue_exists":true,"issue_fields":` +
+    `{"summary":"${"x".repeat(120)}"}}`;
+  for (const [kind, fields] of [
+    ["custom", `"type_name":"sbom","attestation_data":{"components":${fill(3.99, component)}}`],
+    ["junit", `"junit_results":${fill(7.99, suite)}`],
+    ["jira", `"jira_results":${fill(7.99, issue)}`],
+  ] as const) {
+    const { status, text } = await report(kind, `{"attestation_name":"a",${fields}}`);
+    assert.is(status, 201, `${kind}: ${text}`);
+  }
+  assert.equal(
+    server.db
+      .prepare(
+        "SELECT DISTINCT is_compliant FROM attestations WHERE organization_id = (SELECT id FROM organizations WHERE name = ?)",
+      )
+      .pluck()
+      .all(at.org),
+    [1],
+  );
 });
 
 test("a large body is refused with the same text as a small one", async () => {

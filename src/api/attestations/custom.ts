@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { evaluateCustom } from "../../domain/attestation/custom.ts";
 import { customLabelOf } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
-import { RECORD_BOUNDS } from "../../http/operation.ts";
+import { DATA_BOUNDS } from "../../http/operation.ts";
 import { NOT_JSON } from "../../http/body/read-json.ts";
 import type { TypeEvaluation } from "../../workers/sandbox/attestation-types.ts";
 import { readDefinition } from "./custom-attestation-types.ts";
@@ -26,7 +26,7 @@ async function parseData(context: OperationContext, value: unknown): Promise<unk
     const { asSent: data } = await readNestedJson(context, value, {
       field: FIELD,
       what: `The JSON in '${FIELD}'`,
-      bounds: RECORD_BOUNDS,
+      bounds: DATA_BOUNDS,
       asText: true,
     });
     requireWithinBytes(FIELD, data, MAX_FREE_FORM_BYTES);
@@ -61,6 +61,7 @@ export const postCustom = attestationOperation({
       description: "Any JSON value; a text that contains the JSON of an object or array counts as that value",
     }),
   },
+  bounds: DATA_BOUNDS,
   label: ({ type_name }) => customLabelOf(type_name),
   async prepare(context, { type_name, attestation_data }): Promise<EvaluatedData> {
     const { store, organization, customTypes, now } = context;

@@ -1,6 +1,7 @@
 /** Generic attestations: the reporter states the verdict. */
 import { Type } from "typebox";
 import { evaluateGeneric } from "../../domain/attestation/generic.ts";
+import { DATA_BOUNDS } from "../../http/operation.ts";
 import { defineKind } from "./kind.ts";
 import { attestationOperation } from "./report.ts";
 
@@ -11,6 +12,7 @@ export const GENERIC = defineKind({
   summary: "Report the result of any check",
   description: "For checks without a kind of their own: the reporter states whether the check passed.",
   payload: { is_compliant: Type.Boolean() },
+  bounds: DATA_BOUNDS,
   evaluate: evaluateGeneric,
   facts: () => ({}),
   example: { is_compliant: true },

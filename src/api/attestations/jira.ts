@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { evaluateJira } from "../../domain/attestation/jira.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
-import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
+import { MAX_FINDINGS, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";
 
 const JiraItem = named(
@@ -21,7 +21,7 @@ export const postJira = attestationOperation({
   form: "JiraAttestationForm",
   summary: "Report the issues that a change refers to",
   description: "Compliant if there is at least one reference and all of them exist in the issue tracker.",
-  payload: { jira_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JiraItem, { maxItems: MAX_LIST_ITEMS })) },
+  payload: { jira_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JiraItem, { maxItems: MAX_FINDINGS })) },
   evaluate: (payload) => evaluateJira(payload as Parameters<typeof evaluateJira>[0]),
   facts: ({ jira_results }) => ({ jira_results }),
   example: {

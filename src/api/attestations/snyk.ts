@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { evaluateSnyk } from "../../domain/attestation/snyk.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
-import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, Url } from "../../contract/shapes.ts";
+import { MAX_FINDINGS, MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, Url } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";
 
 const Count = Type.Integer({ minimum: 0 });
@@ -16,7 +16,7 @@ const FoundIssue = named(
     priority_score: Maybe(Type.Number()),
   }),
 );
-const Findings = Maybe(Type.Array(FoundIssue, { maxItems: MAX_LIST_ITEMS }));
+const Findings = Maybe(Type.Array(FoundIssue, { maxItems: MAX_FINDINGS }));
 const ProjectScanResult = named(
   "ProjectScanResult",
   Closed({ low_count: Count, medium_count: Count, high_count: Count, low: Findings, medium: Findings, high: Findings }),
@@ -26,7 +26,7 @@ const SnykResultsSummary = named(
   Closed({
     schema_version: Type.Optional(Type.Integer({ default: 1 })),
     tool: named("SnykTool", Closed({ name: Text, version: Text })),
-    results: Type.Array(ProjectScanResult, { maxItems: MAX_LIST_ITEMS }),
+    results: Type.Array(ProjectScanResult, { maxItems: MAX_FINDINGS }),
   }),
 );
 
