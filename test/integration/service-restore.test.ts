@@ -211,7 +211,8 @@ testService(
     assert.is(await run("ls /var/lib/private"), "assay");
     await run(`rm -r /etc/systemd/system/assay.service.d; systemctl daemon-reload
     systemctl stop assay || true; fuser -k -TERM ${REAL}/assay.db || true
-    until ! fuser -s ${REAL}/assay.db; do sleep 0.1; done; systemctl reset-failed assay || true; systemctl start assay`);
+    until ! fuser -s ${REAL}/assay.db; do sleep 0.1; done
+    systemctl reset-failed assay || true; systemctl start assay`);
   },
 );
 

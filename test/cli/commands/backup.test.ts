@@ -152,7 +152,7 @@ test("--service names a unit, needs systemd, and touches nothing where either is
   assert.is(unknown.code, 1);
   assert.match(
     unknown.err,
-    /^assay: (there is no systemctl|systemctl show .* failed|there is no unit assay-of-no-machine|--service needs root)/,
+    /^assay: (there is no (systemctl|unit assay-of-no-machine)|systemctl show .* failed|--service needs root)/,
   );
   assert.equal(readdirSync(root), ["b.tar"]);
 });
