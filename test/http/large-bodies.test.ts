@@ -47,7 +47,7 @@ test("JSON of a flow has at most 1 MB and 50,000 values, whatever they are", asy
   assert.equal({ status, body }, { status: 413, body: { message: "Request body size exceeds the 1MB limit" } });
 });
 
-test("the JSON part of a generic attestation has at most 700,000 scalars, and user data is stored as sent", async () => {
+test("the JSON part of a generic attestation has at most 700,000 scalars, and is stored as sent", async () => {
   const at = server.given.org();
   const flow = await server.given.flow(at);
   const report = (json: string) =>
@@ -108,7 +108,8 @@ test("the promised sizes are reached: 4 MB of a bill of materials, 8 MB of unit 
   assert.equal(
     server.db
       .prepare(
-        "SELECT DISTINCT is_compliant FROM attestations WHERE organization_id = (SELECT id FROM organizations WHERE name = ?)",
+        "SELECT DISTINCT is_compliant FROM attestations " +
+          "WHERE organization_id = (SELECT id FROM organizations WHERE name = ?)",
       )
       .pluck()
       .all(at.org),

@@ -98,7 +98,7 @@ test("the guide names the bounds that hold", () => {
   const row = (what: string): string => guide.split("\n").find((line) => line.startsWith(`| ${what}`)) ?? "";
   assert.match(row("`user_data`, `attestation_data`"), `| ${MAX_FREE_FORM_BYTES / 1_048_576}MB of JSON each |`);
   assert.match(row("pull requests"), `| ${MAX_RESULTS_BYTES / 1_048_576}MB of JSON`);
-  assert.match(row("annotations"), `| ${MAX_ANNOTATIONS}, together`);
+  assert.match(row("annotations"), `| ${MAX_ANNOTATIONS} of an attestation, together`);
   assert.match(row("external URLs"), `| ${MAX_EXTERNAL_URLS}, together`);
   assert.match(row("tags"), `| ${MAX_TAGS}, each value ${MAX_URL_CHARS} characters |`);
   assert.match(row("texts"), `| ${MAX_TEXT_CHARS} characters |`);
