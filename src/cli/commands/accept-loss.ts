@@ -1,7 +1,7 @@
 /** `assay accept-loss`: ends the read-only mode of a server whose database lacks acknowledged commits. */
 import { basename } from "node:path";
 import { isServed, lockDirectory } from "../../store/db/data-directory-lock.ts";
-import { openCommitNumbering, runNumbered } from "../../store/db/commit-number.ts";
+import { describeLoss, openCommitNumbering, runNumbered } from "../../store/db/commit-number.ts";
 import type { Db } from "../../store/db/types.ts";
 import { openUnmigrated } from "../../store/db/database.ts";
 import { findLogCopy, keepDamagedLog } from "../../store/db/lost-commits.ts";
@@ -40,7 +40,7 @@ export const acceptLoss: Command = {
       else if (missing === 0) io.stdout("no commit is missing; nothing was changed\n");
       else {
         const kept = copy === null ? "there was no log to keep" : `the copy of the log is ${copy}`;
-        io.stdout(`accepted the loss of ${missing} commits; ${kept}\n`);
+        io.stdout(`accepted the loss: ${describeLoss(missing)}; ${kept}\n`);
       }
       return EXIT.done;
     } finally {

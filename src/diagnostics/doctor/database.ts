@@ -10,7 +10,7 @@ import { summarizeUnknownInputs } from "../../store/accounts/unknown-inputs.ts";
 import type { UnknownInputRow } from "../../store/accounts/unknown-inputs.ts";
 import { clockStore } from "../../store/db/clock.ts";
 import { COMMIT_FILE } from "../../store/db/commit-file.ts";
-import { isCommitFileUsable } from "../../store/db/commit-number.ts";
+import { describeLoss, isCommitFileUsable } from "../../store/db/commit-number.ts";
 import { APPLICATION_ID, findSchemaProblems, readFileHeader, schemaVersion } from "../../store/db/database.ts";
 import type { FileHeader } from "../../store/db/file-header.ts";
 import { countMissingCommits } from "../../store/db/lost-commits.ts";
@@ -152,8 +152,7 @@ export function checkCommits(directory: string, db: Db): Check {
   if (missing > 0)
     return fail(
       name,
-      `${missing} commits that were acknowledged are missing: the write-ahead log was damaged or removed, or an ` +
-        "older database was put in its place",
+      `${describeLoss(missing)}: the write-ahead log was damaged or removed, or an older database was put in its place`,
       "restore a backup, or go on without them: see assay help accept-loss",
     );
   if (!isCommitFileUsable(directory, db))

@@ -8,6 +8,7 @@
  */
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import type { EvidenceStore } from "../../evidence/local-store.ts";
+import { describeLoss } from "../../store/db/commit-number.ts";
 import type { Db } from "../../store/db/types.ts";
 import { errorMessage, isDamagedFile } from "./check.ts";
 import type { Finding, Findings } from "./check.ts";
@@ -152,8 +153,7 @@ function listChecks({
 
 function checkDatabaseFile({ db, missingCommits }: { db: Db; missingCommits: number }, findings: Findings): void {
   checkIntegrity(db, findings);
-  if (missingCommits > 0)
-    findings.damage("assay.db", `lacks ${missingCommits} commits that were acknowledged; see assay help accept-loss`);
+  if (missingCommits > 0) findings.damage("assay.db", `${describeLoss(missingCommits)}; see assay help accept-loss`);
 }
 
 function collectInto(result: CheckResult): Findings {

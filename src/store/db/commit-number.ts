@@ -26,7 +26,8 @@ export class LostCommitsError extends Error {
 const REMEDY =
   "The operator can restore a backup (assay help restore), or go on without them: assay accept-loss --data DIRECTORY";
 
-const describeLoss = (missing: number): string =>
+/** The loss as a clause. */
+export const describeLoss = (missing: number): string =>
   missing === 1
     ? "the database lacks 1 commit that was acknowledged"
     : `the database lacks ${missing} commits that were acknowledged`;
