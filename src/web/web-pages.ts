@@ -77,9 +77,15 @@ const PAGES: ReadonlyMap<string, Readonly<Partial<Record<"GET" | "POST", PageHan
   ["/theme", { POST: chooseTheme }],
 ]);
 
-/** Clients that are not browsers get the errors of the API for a path that is a page. */
-const acceptsHtml = (ctx: Koa.Context): boolean =>
-  ctx.get("Accept").includes("text/html") || ctx.get("HX-Request") === "true";
+/**
+ * Whether a page may be the answer: also for clients that take anything, such as curl and link checkers, unless they
+ * bring a key. Those that ask for something else get the errors of the API for a path that is a page.
+ */
+function acceptsHtml(ctx: Koa.Context): boolean {
+  if (ctx.get("HX-Request") === "true") return true;
+  const namesHtml = ctx.get("Accept").toLowerCase().includes("text/html");
+  return ctx.accepts("html") !== false && (namesHtml || ctx.get("Authorization") === "");
+}
 
 type WebPageDependencies = Pick<PageContext, "logins" | "limits" | "baseUrl" | "warn"> & {
   /** The session of a cookie; null when there is none. */

@@ -87,7 +87,7 @@ test("every kind of answer has the headers, and one log line with its id and the
     ["an organization of others", 403, "GET", `/flows/${fresh("org")}`, authorization()],
     ["an unknown flow", 404, "GET", `/flows/${at.org}/none`, authorization()],
     ["an unknown path", 404, "GET", "/nothing", {}],
-    ["an unknown path outside the API", 404, "GET", "//nothing", {}],
+    ["an unknown path outside the API", 404, "GET", "//nothing", { Accept: "application/json" }],
     ["a wrong method", 405, "PATCH", `/flows/${at.org}`, authorization()],
     [
       "a body that is too large",

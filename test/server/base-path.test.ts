@@ -74,8 +74,9 @@ test("answers 404 in JSON outside the path, with the usual log line", async () =
     );
     await until(`the line of ${path}`, () => server.lines.some((line) => JSON.parse(line).path === path));
   }
+  // With a key: a browser is led from the root to the sign-in.
   for (const path of [BASE, `${BASE}/`, `${BASE}?x`, `${BASE}/nothing`, `${BASE}${BASE}/ready`, `${BASE}//ready`])
-    assert.is((await get(path)).status, 404, path);
+    assert.is((await get(path, key)).status, 404, path);
 });
 
 test("logs the whole path, and audits the path of the API", async () => {

@@ -68,7 +68,8 @@ async function withServer(
 test("counts requests by operation and status, and clients cannot create series", () =>
   withServer(metricsOf(), TOKEN, async (server) => {
     const at = server.given.org();
-    for (const path of ["/flows", "/flows/x", "/users"]) await server.call("GET", `//unknown${path}`);
+    for (const path of ["/flows", "/flows/x", "/users"])
+      await server.call("GET", `//unknown${path}`, { headers: { Accept: "application/json" } });
     for (const path of ["/none", `/${"x".repeat(500)}`, "/flows%00"]) await server.call("GET", path);
     await server.call("GET", `/flows/${at.org}`, { key: at.key });
     await fetch(`${server.url}/api/v2/flows/${at.org}`, {

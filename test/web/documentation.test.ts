@@ -249,7 +249,8 @@ test("neighboring paths belong to the API", async () => {
     assert.is(status, 404, path);
     assert.equal(JSON.parse(body.toString("utf8")), NOT_FOUND);
   }
-  for (const path of ["/docs", "/doc/x", "/DOC"]) assert.is((await raw(path)).status, 404, path);
+  for (const path of ["/docs", "/doc/x", "/DOC"])
+    assert.is((await raw(path, { headers: { Accept: "application/json" } })).status, 404, path);
 });
 
 test.run();

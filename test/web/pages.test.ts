@@ -65,6 +65,30 @@ test("a path that is no page, and a page for a client that is no browser, answer
   }
 });
 
+test("a page is the answer for every Accept that admits HTML", async () => {
+  const { at } = await given();
+  const path = `/${at.org}/flows`;
+  for (const [accept, status] of [
+    ["text/html", 303],
+    ["TEXT/HTML", 303],
+    ["text/*", 303],
+    ["*/*", 303],
+    ["", 303],
+    ["application/json;q=0.9, */*;q=0.1", 303],
+    ["application/json", 404],
+    ["text/html;q=0, application/json", 404],
+    ["text/plain", 404],
+  ] as const) {
+    const answer = await createBrowser(server.url).get(path, { Accept: accept });
+    assert.is(answer.status, status, accept);
+    if (status === 303) assert.is(answer.location, `../login?next=${encodeURIComponent(path)}`, accept);
+  }
+  // A client with a key is no browser, unless it says so.
+  const authorization = { Authorization: `Bearer ${at.key}` };
+  assert.is((await createBrowser(server.url).get(path, { Accept: "*/*", ...authorization })).status, 404);
+  assert.is((await createBrowser(server.url).get(path, { Accept: "text/html", ...authorization })).status, 303);
+});
+
 test("pages have a strict policy and no inline script or style, and stay with the person", async () => {
   const { at, browser } = await given();
   await server.given.flow(at, { name: "payments" });
