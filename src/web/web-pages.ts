@@ -78,13 +78,15 @@ const PAGES: ReadonlyMap<string, Readonly<Partial<Record<"GET" | "POST", PageHan
 ]);
 
 /**
- * Whether a page may be the answer: also for clients that take anything, such as curl and link checkers, unless they
- * bring a key. Those that ask for something else get the errors of the API for a path that is a page.
+ * Whether a page may be the answer: also for clients that read and take anything, such as curl and link checkers,
+ * unless they bring a key. Those that ask for something else get the errors of the API for a path that is a page.
  */
 function acceptsHtml(ctx: Koa.Context): boolean {
   if (ctx.get("HX-Request") === "true") return true;
   const namesHtml = ctx.get("Accept").toLowerCase().includes("text/html");
-  return ctx.accepts("html") !== false && (namesHtml || ctx.get("Authorization") === "");
+  const isReading = ctx.method === "GET" || ctx.method === "HEAD";
+  const mayBeBrowser = isReading && ctx.get("Authorization") === "";
+  return ctx.accepts("html") !== false && (namesHtml || mayBeBrowser);
 }
 
 type WebPageDependencies = Pick<PageContext, "logins" | "limits" | "baseUrl" | "warn"> & {

@@ -90,7 +90,7 @@ test("the body of a request with a refused host does not become the next request
 for (const target of ["*", "/nothing"])
   for (const method of ["OPTIONS", "GET", "DELETE"])
     test(`${method} ${target} is answered with JSON`, async () => {
-      const answer = await exchangeBytes(`${method} ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      const answer = await exchangeBytes(`${method} ${target} HTTP/1.1\r\nHost: a\r\nAccept: application/json\r\n\r\n`);
       assertRefusal(answer, {
         status: 404,
         message: "The requested URL was not found on the server: the API is described at /api/v2/doc/ of this server",
