@@ -2,6 +2,7 @@
  * The program: runs the commands of cli/ in the real process. Streams, environment, signals and exit of the process are
  * accessed here and nowhere else.
  */
+import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { isatty } from "node:tty";
@@ -11,6 +12,14 @@ import type { Io } from "./cli/framework.ts";
 
 // Everything that the program writes (database, evidence, backups, keys) is for its own user only.
 process.umask(0o077);
+
+// Node calls its main thread MainThread, which is what ps, top and the journal would show. Setting `process.title`
+// instead would overwrite the command line.
+try {
+  writeFileSync("/proc/self/comm", "assay");
+} catch {
+  // Elsewhere there is no such file, and the name does not matter.
+}
 
 // Overrides Node's default for the signal, which opens the debugger. Commands that use it add their own listener.
 process.on("SIGUSR1", () => undefined);

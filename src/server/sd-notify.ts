@@ -58,11 +58,15 @@ export function createSdNotifier({ socket, pid, logger, programs = NOTIFY_PROGRA
     );
   let last = Promise.resolve();
   let isStopping = false;
+  // At a stop, systemd ends systemd-notify together with the server, and knows of the stop without it.
+  const onFailure = (error: Error): void => {
+    if (!isStopping) logger.warn({ err: error }, "systemd could not be notified; the server continues");
+  };
   // One after another, and none after STOPPING=1: a reload may still be running when the server stops.
   const notify = (...assignments: string[]): void => {
     if (!socket || !program || isStopping) return;
     const args = [`--pid=${pid}`, ...assignments];
-    last = last.then(() => runNotify({ program, socket, args, logger }));
+    last = last.then(() => runNotify({ program, socket, args, onFailure }));
   };
   return {
     ready: (status) => notify("READY=1", `STATUS=${status}`),
@@ -80,16 +84,16 @@ function runNotify({
   program,
   socket,
   args,
-  logger,
+  onFailure,
 }: {
   program: string;
   socket: string;
   args: readonly string[];
-  logger: Logger;
+  onFailure: (error: Error) => void;
 }): Promise<void> {
   return new Promise((resolve) => {
     execFile(program, args, { env: { NOTIFY_SOCKET: socket }, timeout: NOTIFY_TIMEOUT_MS }, (error) => {
-      if (error) logger.warn({ err: error }, "systemd could not be notified; the server continues");
+      if (error) onFailure(error);
       resolve();
     });
   });

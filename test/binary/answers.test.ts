@@ -169,7 +169,7 @@ test("reads are compressed for clients that accept gzip, and have entity tags an
         plain,
         packed,
         again,
-        await get(`${url}/nothing`),
+        await get(`${url}/nothing`, { Accept: "application/json" }),
         await get(`${url}/ready`),
         await get(`${url}/api/v2/doc/`),
       ])

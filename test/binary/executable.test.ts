@@ -1,6 +1,6 @@
 // The executable by itself, as an operator copies it to a machine that has nothing else of Assay.
 
-import { copyFileSync, mkdirSync, readdirSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -29,6 +29,14 @@ test("starts, serves and stops alone in an empty directory, without an environme
     assert.is(await readReadiness(server.url), 200);
     assert.equal(await server.stop(), { code: 0, signal: null }, server.output());
     assert.equal(readdirSync(directory).sort(), ["assay", "data"], "nothing is left beside the data");
+  }));
+
+test("ps shows its name and its command line", () =>
+  inDirectory(async (directory) => {
+    const server = await start(serve(directory));
+    assert.is(readFileSync(`/proc/${server.pid}/comm`, "utf8"), "assay\n");
+    assert.match(readFileSync(`/proc/${server.pid}/cmdline`, "utf8"), `\0serve\0--data\0${directory}\0`);
+    await server.stop();
   }));
 
 test("SIGINT stops it cleanly, like SIGTERM", () =>

@@ -112,6 +112,11 @@ test("logs a missing or failing program, and the server continues", () =>
     failing.ready("x");
     await failing.flushed();
     assert.match(lines.at(-1) ?? "", "systemd could not be notified; the server continues");
+    const before = lines.length;
+    failing.reloading();
+    failing.stopping();
+    await failing.flushed();
+    assert.is(lines.length, before, "systemd ends systemd-notify together with a server that it stops");
     const silent = createSdNotifier({
       socket: undefined,
       pid: 42,

@@ -124,6 +124,12 @@ export const systemd: Command = {
           `copy it to ${DEFAULT_EXECUTABLE} and give --executable ${DEFAULT_EXECUTABLE}\n`,
       );
 
+    if (writable[0] !== undefined && group === null)
+      io.stderr(
+        `assay: the service has a user of its own, which may not write to ${writable[0]}: give --group NAME, and let ` +
+          `that group write there (chgrp NAME ${writable[0]}; chmod g+rwx ${writable[0]})\n`,
+      );
+
     const units: Record<string, string> = {
       "assay.service": renderServiceUnit({
         executable,

@@ -109,7 +109,16 @@ test("passes files as credentials, also those of the configuration file; a group
       "tls_cert: /etc/assay/cert.pem\ntls_key: /etc/assay/my key.pem\nbackup_every: 24h\n" +
         "backup_directory: /srv/backups\n",
     );
-    const made = await unit("--config", config);
+    const { code, out: made, err } = await cli(["systemd", "--config", config]);
+    assert.equal(
+      { code, err },
+      {
+        code: 0,
+        err:
+          "assay: the service has a user of its own, which may not write to /srv/backups: give --group NAME, and let " +
+          "that group write there (chgrp NAME /srv/backups; chmod g+rwx /srv/backups)\n",
+      },
+    );
     assert.equal(settings(made, "LoadCredential"), [
       `config:${config}`,
       "tls-cert:/etc/assay/cert.pem",
