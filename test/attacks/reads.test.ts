@@ -28,7 +28,7 @@ test.after(() => {
     assert.ok(typeof made !== "string");
     const data = join(directory, "data");
     const sizes = {
-      artifacts: [8_000, 8_000],
+      artifacts: [5_000, 5_000],
       judged: 1_000,
       attestations: 4,
       attestationBytes: 3_900_000,
@@ -36,7 +36,7 @@ test.after(() => {
     };
     const { keys, reads } = await prepareLargeWorld(data, sizes);
     assert.ok(new Set(reads.map(({ operation }) => operation)).size > 80, "the reads of all operations");
-    const plan = { reads, unread: 20, parallel: 4, maxReadyMs: Number.POSITIVE_INFINITY, print: () => undefined };
+    const plan = { reads, unread: 12, parallel: 3, maxReadyMs: Number.POSITIVE_INFINITY, print: () => undefined };
     const { problems } = await attackReads({ data, keys, group: made }, plan);
     assert.equal(problems, []);
   },
