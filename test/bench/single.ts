@@ -18,6 +18,8 @@ import type { Target } from "./targets.ts";
 import { ENVIRONMENT_POLICIES, ORG, SMALL_FLOWS, TRAILS, fingerprintOf, spreadAttestation } from "./world.ts";
 
 const CLUSTER = "cluster";
+const LARGE_CLUSTER = "large-cluster";
+const LARGE_ARTIFACTS = 10_000;
 const TIMES = 40;
 const PER_PAGE = 50;
 /** What the server still does after a response, such as its log line, belongs to the request. */
@@ -128,6 +130,22 @@ async function environment({ server, ask }: Measured, db: Database.Database): Pr
     `latest snapshot of ${TRAILS}, just changed`,
     { ...options, target: limit(20, 10) },
     { ...reading, before: change },
+  );
+  await largeEnvironment({ server, ask });
+}
+
+/** A snapshot that is made in the reader thread: the main thread only sends it. */
+async function largeEnvironment({ server, ask }: Measured): Promise<void> {
+  await createCluster(ask, LARGE_CLUSTER);
+  const artifacts = Array.from({ length: LARGE_ARTIFACTS }, (_, n) => ({
+    image: `registry.example.com/acme/backend-${n}:1.4.0`,
+    fingerprint: fingerprintOf(n),
+  }));
+  await ask("PUT", reportPath(LARGE_CLUSTER), reportOf(artifacts), [200, 201]);
+  await each(
+    `latest snapshot of ${LARGE_ARTIFACTS}, unchanged`,
+    { server, times: 10, target: limit(150, 75) },
+    { request: () => ask("GET", snapshotPath(LARGE_CLUSTER)) },
   );
 }
 

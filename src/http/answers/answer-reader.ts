@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { AppError, tooManyRequests, unavailable } from "../../errors.ts";
+import { countReleasedBytes } from "../../workers/memory-reclaim.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../../workers/pool.ts";
 import type { Pool, PoolLoad } from "../../workers/pool.ts";
 import { SPOOL_BLOCK_BYTES, UNWANTED, returnBlocks } from "./large-answers.ts";
@@ -127,6 +128,7 @@ function readSpool(fd: number, end: number): Readable {
         if (stream.destroyed) return;
         if (error || bytes === 0) return void stream.destroy(error ?? new Error("the file of an answer is too short"));
         position += bytes;
+        countReleasedBytes(block.length);
         stream.push(block.subarray(0, bytes));
         if (position === end) stream.push(null);
       });
