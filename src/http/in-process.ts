@@ -8,6 +8,7 @@ import { readJson, createBodyShape, createPartShape, LARGE_JSON_BYTES } from "./
 import { permits, reauthorize, requirePermission } from "./authorize.ts";
 import { execute } from "./execute.ts";
 import type { Delivery } from "./execute.ts";
+import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { LargeAnswer } from "./answers/large-answers.ts";
 import { isReading } from "./operation.ts";
 import type { AnyOperation, Download, Input, ResponseShape, Stream, UploadedFile } from "./operation.ts";
@@ -65,8 +66,10 @@ export type Caller = {
 
 type Call = { principal: Principal; requestId: string; baseUrl: string; progress: RequestProgress };
 
-/** The longest answer that a page can work with. Pages ask for what they show, which is far less. */
-const MAX_CALL_BYTES = 16 << 20;
+/** The longest answer that a page can work with: a list whose long fields take all that one response may show. */
+const MAX_CALL_BYTES = 72 << 20;
+/** A large answer is in memory as a whole while a page reads it, so there is one at a time. */
+const readingTurns = createConcurrencyLimit(1);
 
 /** How long the calls of a page may keep other requests waiting, in milliseconds; a single call may take longer. */
 const TURN_MS = 5;
@@ -120,7 +123,7 @@ async function readShort(answer: LargeAnswer | null): Promise<string> {
   if (!answer) throw new Error("a call always has an answer");
   try {
     if (answer.bytes > MAX_CALL_BYTES) throw tooLarge("What this page would show", MAX_CALL_BYTES);
-    return (await answer.read()).toString();
+    return await readingTurns.run(async () => (await answer.read()).toString());
   } finally {
     answer.close();
   }

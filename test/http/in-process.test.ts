@@ -1,6 +1,9 @@
 /** Calls of operations by pages: what they do to the other requests of the server. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { Readable } from "node:stream";
+import { Type } from "typebox";
+import type { LargeAnswer } from "../../src/http/answers/large-answers.ts";
 import { createCallers } from "../../src/http/in-process.ts";
 import { NO_BODY } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
@@ -50,6 +53,49 @@ test("other requests get their turn between the calls of a page that takes long"
 
 test("a page that is quick is made in one turn", async () => {
   assert.is(await countTurns(1, 4), 0);
+});
+
+/** What a page gets of an operation whose answer is in a file of so many bytes. `open` tells whether the file is. */
+async function callLarge(bytes: number) {
+  const file = { isOpen: true };
+  const answer: LargeAnswer = {
+    bytes,
+    gzipped: false,
+    open: () => Readable.from([]),
+    read: async () => Buffer.from('{"n":1}'),
+    close: () => void (file.isOpen = false),
+  };
+  const server = {
+    createContext: () => ({}),
+    readMembership: () => ({ organizationId: 1, role: "admin", isPublic: false, features: [] }),
+    read: (work: () => unknown) => work(),
+    databaseState: () => 1,
+    answerReader: { make: async () => answer },
+  } as never;
+  const operation = {
+    ...(operationOf(() => assert.unreachable()) as object),
+    permission: "flow:read",
+    path: "/slow/{org}",
+    params: Closed({ org: Type.String() }),
+    isLarge: () => true,
+  } as never;
+  const progress = { enter: () => undefined, requireRunning: () => undefined, onOver: () => undefined };
+  const caller = createCallers(server)({ principal: null as never, requestId: "", baseUrl: "", progress });
+  const outcome = await caller
+    .call(operation, { params: { org: "acme" } } as never)
+    .catch(({ code, message }: { code: string; message: string }) => ({ code, message }));
+  return { outcome, ...file };
+}
+
+test("a page reads a large answer from its file, and gives the file up", async () => {
+  assert.equal(await callLarge(7), { outcome: { n: 1 }, isOpen: false });
+});
+
+test("an answer that is too long for a page is refused before it is read, and its file is given up", async () => {
+  assert.equal(await callLarge((72 << 20) + 1), {
+    outcome: { code: "too_large", message: "What this page would show exceeds the 72MB limit" },
+    isOpen: false,
+  });
 });
 
 test.run();
