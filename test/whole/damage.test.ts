@@ -123,6 +123,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_system_attestation_types: [],
   list_trails: TRAIL,
   list_user_api_keys: [],
+  list_unknown_inputs: [],
   list_user_organizations: [],
   list_trails_for_org: TRAIL,
 };

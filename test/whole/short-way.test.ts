@@ -68,7 +68,9 @@ const linesOf = (server: TestServer, id: string): unknown[] =>
   server.lines
     .map((line) => JSON.parse(line) as Record<string, unknown>)
     .filter((line) => line["request_id"] === id)
-    .map(({ time: _time, duration_ms: _duration, ...line }) => line);
+    .map(({ time: _time, duration_ms: _duration, ...line }) => line)
+    // On a busy machine one of the two may be slow.
+    .map((line) => (line["msg"] === "slow request" ? { ...line, level: "info", msg: "request" } : line));
 
 /** Parts of answers that differ between two runs of one server: random ids, secrets and what is made of them. */
 const NEVER_THE_SAME = new Set(["get_audit_package", "download_trail_audit_package", "download_trail_audit_pdf"]);

@@ -165,6 +165,9 @@ export async function createWorld(): Promise<World> {
   const [{ id: sent }] = (await made(server, "POST", `/actions/${org}/3/test`, { key })).deliveries;
   const { id: ownKey } = await made(server, "POST", "/user/api-keys", { key, body: { description: "laptop" } });
   const organizationId = (server.store.organizations.find(org) as { id: number }).id;
+  const unknown = { organizationId, client: "Kosli/v9.0.0", kind: "key", operation: "create_artifact" } as const;
+  for (const name of ["later", "even_later"]) server.store.unknownInputs.note({ ...unknown, name });
+  await server.writer.run(() => server.store.unknownInputs.flush(server.clock.at));
   const values = Object.fromEntries(
     Object.entries(VALUES).map(([name, source]) => [
       name,
