@@ -8,6 +8,7 @@ import { MessageChannel } from "node:worker_threads";
 import type { MessagePort, Worker } from "node:worker_threads";
 import { DamagedEvidenceError, EvidenceUnavailableError } from "../evidence/errors.ts";
 import { createByteStreams } from "../workers/byte-streams.ts";
+import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { createDamagedFiles } from "./evidence.ts";
 import type { PackageFailure, PackageRequest, PackageWorkerData } from "./package-worker.ts";
 import { serveEvidence } from "./remote-evidence-reader.ts";
@@ -82,6 +83,8 @@ export function createPackageMaker({
     toThreadError: (why, options) => new PackageWorkerError(`no package can be made: ${why}`, options),
   });
   const admission = createAdmission(MAX_ACTIVE, MAX_QUEUED);
+  // A report is composed from all records of its trail in memory: the memory of two would add up.
+  const reportTurns = createConcurrencyLimit(1);
 
   async function open(request: PackageRequest, signal?: AbortSignal): Promise<Readable> {
     const leave = await admission.enter(signal);
@@ -97,7 +100,7 @@ export function createPackageMaker({
 
   return {
     open: (request, signal) => open({ ...request, what: "package" }, signal),
-    report: async (request) => buffer(await open({ ...request, what: "report" })),
+    report: (request) => reportTurns.run(async () => buffer(await open({ ...request, what: "report" }))),
     close: streams.close,
   };
 }
