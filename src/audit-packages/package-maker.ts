@@ -8,7 +8,6 @@ import { MessageChannel } from "node:worker_threads";
 import type { MessagePort, Worker } from "node:worker_threads";
 import { DamagedEvidenceError, EvidenceUnavailableError } from "../evidence/errors.ts";
 import { createByteStreams } from "../workers/byte-streams.ts";
-import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { createDamagedFiles } from "./evidence.ts";
 import type { PackageFailure, PackageRequest, PackageWorkerData } from "./package-worker.ts";
 import { serveEvidence } from "./remote-evidence-reader.ts";
@@ -42,6 +41,8 @@ export class PackageWorkerError extends Error {
 const MAX_ACTIVE = 64;
 /** Requests that may wait for a place. */
 const MAX_QUEUED = 256;
+/** Requests that may wait for the report before theirs: a second of work each, for a trail with a long history. */
+const MAX_QUEUED_REPORTS = 64;
 /** Chunks in transit to one stream. */
 const MAX_CHUNKS_AHEAD = 3;
 /** A stream without progress for this long ends, whether the client stopped reading or the thread stopped producing. */
@@ -84,7 +85,7 @@ export function createPackageMaker({
   });
   const admission = createAdmission(MAX_ACTIVE, MAX_QUEUED);
   // A report is composed from all records of its trail in memory: the memory of two would add up.
-  const reportTurns = createConcurrencyLimit(1);
+  const reportTurns = createAdmission(1, MAX_QUEUED_REPORTS);
 
   async function open(request: PackageRequest, signal?: AbortSignal): Promise<Readable> {
     const leave = await admission.enter(signal);
@@ -100,7 +101,14 @@ export function createPackageMaker({
 
   return {
     open: (request, signal) => open({ ...request, what: "package" }, signal),
-    report: (request) => reportTurns.run(async () => buffer(await open({ ...request, what: "report" }))),
+    async report(request) {
+      const leave = await reportTurns.enter();
+      try {
+        return await buffer(await open({ ...request, what: "report" }));
+      } finally {
+        leave();
+      }
+    },
     close: streams.close,
   };
 }

@@ -140,6 +140,17 @@ test("ends the stream of a client that stops reading, and frees its place", asyn
   }
 });
 
+test("composes one report after the other, and refuses those beyond the queue", async () => {
+  const { request } = await trail(0);
+  const reports = Array.from({ length: 66 }, () =>
+    maker.report(request).then(
+      (pdf) => pdf.subarray(0, 5).toString(),
+      (error: Error) => error.name,
+    ),
+  );
+  assert.equal(await Promise.all(reports), [...Array.from({ length: 65 }, () => "%PDF-"), "PackagesBusyError"]);
+});
+
 test("queues requests beyond the concurrency limit, and refuses those beyond the queue", async () => {
   const { request } = await trail(3);
   const streams = await Promise.all(Array.from({ length: 64 }, () => maker.open(request)));
