@@ -33,7 +33,7 @@ export const explain: Command = {
       "or cannot be read. Changes nothing, and works while the server runs.",
   ],
   options: {
-    org: { kind: "text", placeholder: "NAME", description: "Organization; optional if there is only one" },
+    org: { kind: "text", placeholder: "NAME", description: "Organization; optional if only one has the environment" },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
@@ -58,7 +58,7 @@ export const explain: Command = {
     const { text, damage } = withData(directory, ({ db, store }) =>
       // One transaction, for a consistent snapshot while a server writes.
       db.transaction(() => {
-        const organization = selectOrganization(store, args.texts.get("org")?.[0] ?? null);
+        const organization = selectOrganization(store, args.texts.get("org")?.[0] ?? null, [place.environment]);
         const environment = requireEnvironment(store, organization, place.environment);
         const index = resolvePosition(place.position, environment.snapshot_count, (at) =>
           store.snapshots.findIndexAt(environment, at, now),
@@ -114,13 +114,21 @@ const MAX_SHOWN_PROBLEMS = 20;
 
 const quote = (word: string): string => JSON.stringify(word.slice(0, 100));
 
-/** The organization with this name; for null, the only one. @throws CommandError */
-export function selectOrganization(store: Store, name: string | null): OrganizationRow {
+/**
+ * The organization with this name; for null, the only one, or the only one that has all of these environments.
+ * @throws CommandError
+ */
+export function selectOrganization(
+  store: Store,
+  name: string | null,
+  environments: readonly string[],
+): OrganizationRow {
   const all = store.organizations.list();
   const names = all.map((organization) => organization.name);
   if (name === null) {
-    const [only] = all;
-    if (only && all.length === 1) return only;
+    const having = all.filter(({ id }) => environments.every((one) => store.environments.find(id, one) !== null));
+    const [only] = all.length === 1 ? all : having;
+    if (only && (all.length === 1 || having.length === 1)) return only;
     throw new CommandError(
       all.length === 0
         ? "there is no organization yet; see assay help init"

@@ -62,7 +62,7 @@ export const policyPreview: Command = {
       description: "Environment whose running artifacts to evaluate",
     },
     policy: { kind: "text", placeholder: "NAME", description: "The stored policy that FILE would replace" },
-    org: { kind: "text", placeholder: "NAME", description: "Organization; optional if there is only one" },
+    org: { kind: "text", placeholder: "NAME", description: "Organization; optional if only one has the environments" },
     ...DATA_OPTIONS,
   },
   takesConfig: false,
@@ -112,9 +112,10 @@ function previewFile(
   store: Store,
   { args: { texts }, text, document }: { args: Args; text: string; document: PolicyDocument },
 ): PolicyPreview | { problems: Diagnostic[] } {
-  const organization = selectOrganization(store, texts.get("org")?.[0] ?? null);
+  const names = texts.get("environment") ?? [];
+  const organization = selectOrganization(store, texts.get("org")?.[0] ?? null, names);
   const policy = findPolicy(store, organization, texts.get("policy")?.[0] ?? null);
-  const environmentIds = (texts.get("environment") ?? []).map((name) => requirePhysicalId(store, organization, name));
+  const environmentIds = names.map((name) => requirePhysicalId(store, organization, name));
   const problems = findMissingControls(
     controlReferencesOf(document),
     organization.name,

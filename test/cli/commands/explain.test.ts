@@ -713,11 +713,12 @@ test("refuses an environment without reports, several organizations, no organiza
   w.report(w.prod);
   w.store.organizations.create({ name: "zeta", kind: "shared", isPublic: false, controlsEnabled: true });
   await asDirectory(w.db, async (data) => {
-    assert.equal(await explain(data, "prod"), {
+    assert.equal(await explain(data, "staging"), {
       code: 2,
       out: "",
       err: "assay: there are several organizations: give --org acme or zeta\n",
     });
+    assert.is((await explain(data, "prod")).code, 0, "only one of them has the environment");
     assert.equal(await explain(data, "prod", "--org", "zeta"), {
       code: 1,
       out: "",
