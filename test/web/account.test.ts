@@ -328,8 +328,9 @@ test("/session returns the user who is signed in, and null otherwise", async () 
   });
 });
 
-test("the root is a 404 for clients that are not browsers", async () => {
-  assert.equal(await server.call("GET", "//").then(({ status, body }) => [status, body]), [
+test("the root is a 404 for clients that accept JSON only", async () => {
+  const headers = { Accept: "application/json" };
+  assert.equal(await server.call("GET", "//", { headers }).then(({ status, body }) => [status, body]), [
     404,
     { message: "The requested URL was not found on the server: the API is described at /api/v2/doc/ of this server" },
   ]);

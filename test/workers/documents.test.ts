@@ -115,7 +115,12 @@ test("a refusal has its mistakes one by one, from the main thread and from the o
   for (const size of [100, MAX_INLINE_DOCUMENT_BYTES + 1]) {
     assert.equal(await problemsOf(documents.readTemplate("a", padded("version: 2\nx: 1", size))), [
       { line: 1, column: 10, path: "version", message: "Input should be 1 [input: 2]" },
-      { line: 2, column: 1, path: "x", message: "Extra inputs are not permitted [input: 1]" },
+      {
+        line: 2,
+        column: 1,
+        path: "x",
+        message: "Extra inputs are not permitted [input: 1]; possible keys: version, trail",
+      },
     ]);
     assert.equal(await problemsOf(documents.readPolicy("a", padded("_schema: /v2\nx: 1", size))), [
       {
@@ -124,7 +129,12 @@ test("a refusal has its mistakes one by one, from the main thread and from the o
         path: "_schema",
         message: "the schema is not supported; its path must end in /v1 [input: /v2]",
       },
-      { line: 2, column: 1, path: "x", message: "Extra inputs are not permitted [input: 1]" },
+      {
+        line: 2,
+        column: 1,
+        path: "x",
+        message: "Extra inputs are not permitted [input: 1]; possible keys: _schema, artifacts",
+      },
     ]);
     const broken = Buffer.concat([padded("_schema: /v1\n", size), Buffer.from([0xff])]);
     assert.equal(
