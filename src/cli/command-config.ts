@@ -8,12 +8,17 @@ import type { Option } from "../config/options.ts";
 import type { ConfigSources } from "../config/resolve.ts";
 import type { EvidenceAccess } from "../evidence/location.ts";
 import type { Config } from "../config/options.ts";
+import { MB } from "../domain/text/units.ts";
 import type { Args, CommandOption } from "./args.ts";
 import { CommandError, EXIT } from "./command.ts";
 import type { Command, ConfigurationRules, Io } from "./command.ts";
 
-/** The YAML reader refuses more than a million characters; UTF-8 never takes more than 4 bytes for one. */
-const MAX_TEXT_BYTES = 4 * 1_048_576;
+/**
+ * The only limit on the size of an operator's file: 50,000 users, members, accounts and keys with all their fields.
+ * An apply file takes some 150 MB of memory for each of its MB.
+ */
+const MAX_TEXT_MB = 8;
+const MAX_TEXT_BYTES = MAX_TEXT_MB * MB;
 
 /**
  * Resolves the configuration of a command that takes all options.
@@ -185,7 +190,7 @@ export async function readCaBundle({ caFile: name }: Config, io: Io): Promise<re
 }
 
 /**
- * Reads a UTF-8 text file of at most 4 MB, relative to the working directory; `-` is standard input.
+ * Reads a UTF-8 text file of at most MAX_TEXT_MB, relative to the working directory; `-` is standard input.
  * @throws CommandError that names the file
  */
 export async function readText(io: Io, name: string): Promise<string> {
@@ -196,7 +201,8 @@ export async function readText(io: Io, name: string): Promise<string> {
   } catch (error) {
     throw new CommandError(`cannot read ${shown}: ${error instanceof Error ? error.message : String(error)}`);
   }
-  if (bytes.length > MAX_TEXT_BYTES) throw new CommandError(`cannot read ${shown}: it is larger than 4 MB`);
+  if (bytes.length > MAX_TEXT_BYTES)
+    throw new CommandError(`cannot read ${shown}: it is larger than ${MAX_TEXT_MB} MB`);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {

@@ -4,9 +4,9 @@
  * Applying a plan is declarative and idempotent: it creates missing objects and updates those that differ, and applying
  * the same file again changes nothing. Objects that the file does not name stay unchanged, and nothing is ever deleted.
  * Organizations and users are identified by name, members by their user, service accounts by name within their
- * organization, and keys by description within their owner. A key without `key` is generated and shown once; if the
- * owner already has a key with that description, nothing is generated. A key without a description, or with an empty
- * one, gets the description "from an apply file".
+ * organization, and keys by description within their owner. An entry may give its key (`key`). Otherwise the key is
+ * generated and shown once; if the owner already has a key with that description, nothing is generated. A key without a
+ * description, or with an empty one, gets the description "from an apply file".
  *
  *     organizations:
  *       - name: acme
@@ -15,12 +15,12 @@
  *         features: { controls: true }      # default true
  *         members: [ { user: ops, role: admin } ]
  *         service_accounts:
- *           - { name: ci-bot, privilege: member, api_keys: [ { description: ci, key: "..." } ] }
+ *           - { name: ci-bot, privilege: member, api_keys: [ { description: ci } ] }
  *     users:
  *       - name: ops
  *         display_name: Operations          # default ""
  *         email: ops@example.com            # default none
- *         api_keys: [ { description: laptop, key: "...", expires_at: 0 } ]
+ *         api_keys: [ { description: laptop, expires_at: 0 } ]
  *
  * A personal organization has the name of its user, and only that user can be its member (semantics 1.2). Whether an
  * undeclared member exists, and whether an expiry is in the past, is checked when the plan is applied; the plan carries

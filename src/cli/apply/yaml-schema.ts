@@ -33,7 +33,6 @@ export function unlessEmpty(reader: Reader<string>, value: string): Reader<strin
   };
 }
 
-/** A field that may be absent and then has `value`. */
 /** A field that may be absent, and then has this value. */
 export function optional<T>(reader: Reader<T>, absent: { value: NoInfer<T> }): Reader<T> {
   return { ...reader, absent };
@@ -71,7 +70,7 @@ export function scalar<T>({ accept, accepts, blank, isSecret = false }: ScalarRu
       const accepted = value === null ? null : accept(value);
       if (accepted !== null) return accepted;
       const problem =
-        value === null ? "there is no value" : `${isSecret ? "this value" : quote(value)} is not accepted`;
+        value === null ? "there is no value" : `${isSecret ? "this value" : describeValue(node)} is not accepted`;
       reading.refuse(place, `${where}: ${problem}, give ${accepts}`);
       return blank;
     },
@@ -159,6 +158,12 @@ export function record<T extends object, R = T>(
   };
 }
 
-export function quote(value: unknown): string {
-  return truncate(JSON.stringify(value) ?? String(value), 100);
+export function quote(text: string): string {
+  return truncate(JSON.stringify(text), 100);
+}
+
+/** A text in quotes; a number or a word as it was typed: 1e400 is not infinite, and 010 is not 10. */
+function describeValue(node: unknown): string {
+  if (!isScalar(node) || typeof node.value === "string") return quote(isScalar(node) ? String(node.value) : "");
+  return truncate(node.source ?? String(node.value), 100);
 }

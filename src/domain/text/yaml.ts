@@ -30,8 +30,6 @@ export type YamlLimits = {
   tokens: number;
   /** Nested collections. */
   nesting: number;
-  /** Length of the whole text; unlimited by default. */
-  chars?: number;
   /** Problems of one kind that are reported. */
   problems: number;
   /** A token counts once per started `charsPerToken`; by default every token counts once. */
@@ -49,10 +47,13 @@ export type YamlLimits = {
  */
 type YamlOptions = { limits: YamlLimits; plain?: boolean };
 
-/** The options for operators' files, which have pages, not megabytes, and nest five levels deep. */
+/**
+ * The options for operators' files, which nest five levels deep. Their size is limited where they are read from disk
+ * (cli/command-config.ts): an operator sees the size of a file, but no count of tokens.
+ */
 export const OPERATOR_FILE: YamlOptions = {
   plain: true,
-  limits: { tokens: 200_000, nesting: 64, chars: 1_048_576, problems: 20 },
+  limits: { tokens: Infinity, blanks: Infinity, nesting: 64, problems: 20 },
 };
 
 /**
@@ -107,11 +108,6 @@ export function readYaml(text: string, { limits, plain = false }: YamlOptions): 
     resolve: (node) => node,
   };
 
-  const { chars: maxChars = Infinity } = limits;
-  if (text.length > maxChars) {
-    report("size", -start, `the file is longer than ${maxChars.toLocaleString("en-US")} characters`);
-    return source;
-  }
   refuseUnprintable(text, start, reading);
   // The library creates an Error for every problem. Their stacks are not used, and recording them takes most of the
   // time for a text full of mistakes.

@@ -153,6 +153,13 @@ good("accepts the longest and shortest valid values", () => {
   for (const text of accept) assert.is(parseApplyFile(text).problems, null, text);
 });
 
+good("reads 50,000 service accounts", () => {
+  const accounts = Array.from({ length: 50_000 }, (_, index) => `      - { name: ci-${index} }\n`).join("");
+  const { plan, problems } = parseApplyFile(`organizations:\n  - name: acme\n    service_accounts:\n${accounts}`);
+  assert.is(problems, null);
+  assert.is(plan?.organizations[0]?.serviceAccounts.length, 50_000);
+});
+
 good.run();
 
 const bad = suite("cli/apply/apply-file: mistakes");
@@ -339,7 +346,12 @@ const TABLE: [string, string[]][] = [
     key("expires_at: 4102444801"),
     [`line 1 column 59: users[0].api_keys[0].expires_at: 4102444801 is not accepted, ${EXPIRY}`],
   ],
-  [key("expires_at: .inf"), [`line 1 column 59: users[0].api_keys[0].expires_at: null is not accepted, ${EXPIRY}`]],
+  ...[".inf", "1e400", "-1e400", "0x1ffffffff", "4102444800.50", "12345678901234567890", ".nan", "True"].map(
+    (typed): [string, string[]] => [
+      key(`expires_at: ${typed}`),
+      [`line 1 column 59: users[0].api_keys[0].expires_at: ${typed} is not accepted, ${EXPIRY}`],
+    ],
+  ),
   [key("expires_at: '0'"), [`line 1 column 59: users[0].api_keys[0].expires_at: "0" is not accepted, ${EXPIRY}`]],
   [key("id: 7"), ["line 1 column 47: users[0].api_keys[0].id: unknown key, known are description, key, expires_at"]],
   [

@@ -3,6 +3,7 @@ import { userInfo } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { readTextAsset } from "../../../src/assets.ts";
 import { keyDigest } from "../../../src/store/accounts/api-keys.ts";
 import { auditOf, cli, countRows, inDirectory, look } from "../in-process.ts";
 import type { Outcome } from "../in-process.ts";
@@ -339,20 +340,31 @@ test("reads a file and names it in its mistakes", () =>
 
     writeFileSync(file, Buffer.from([0x61, 0xff]));
     assert.equal(await apply(), { code: 1, out: "", err: "assay: cannot read apply.yml: it is not UTF-8 text\n" });
-    writeFileSync(file, Buffer.alloc(4 * 1_048_576 + 1));
-    assert.equal(await apply(), { code: 1, out: "", err: "assay: cannot read apply.yml: it is larger than 4 MB\n" });
+    writeFileSync(file, Buffer.alloc(8 * 1_048_576 + 1));
+    assert.equal(await apply(), { code: 1, out: "", err: "assay: cannot read apply.yml: it is larger than 8 MB\n" });
     assert.match(
       (await cli(["apply", "/dev/zero", "--data", data])).err,
-      /^assay: cannot read \/dev\/zero: it is larger than 4 MB\n$/,
+      /^assay: cannot read \/dev\/zero: it is larger than 8 MB\n$/,
     );
     assert.match((await cli(["apply", data, "--data", data])).err, /^assay: cannot read .*: EISDIR/);
     assert.match((await cli(["apply", "none.yml", "--data", data])).err, /^assay: cannot read none\.yml: ENOENT/);
     assert.is((await cli(["apply", "--data", data])).code, 2);
     assert.is((await cli(["apply", "-"], { stdin: "x".repeat(10) })).code, 2);
     assert.is(
-      (await cli(["apply", "-", "--data", data], { stdin: "x".repeat(4 * 1_048_576 + 1) })).err,
-      "assay: cannot read standard input: it is larger than 4 MB\n",
+      (await cli(["apply", "-", "--data", data], { stdin: "x".repeat(8 * 1_048_576 + 1) })).err,
+      "assay: cannot read standard input: it is larger than 8 MB\n",
     );
+  }));
+
+test("applies the example of the guide as it is printed", () =>
+  given(async (_, apply) => {
+    const lines = readTextAsset("guide/apply.md").split("\n");
+    const example = lines.slice(lines.indexOf("    organizations:")).filter((line) => line.startsWith("    "));
+    const { code, out, err } = await apply(example.join("\n"));
+    assert.is(code, 0, err);
+    assert.is(out.match(/^ {11}[\w-]{43}$/gm)?.length, 2);
+    for (const change of ["user ops", "organization acme", "member acme/ops: admin", "API key of acme/ci-bot: ci"])
+      assert.match(out, `created    ${change}\n`);
   }));
 
 test("applies a large file in linear time", () =>
