@@ -6,6 +6,7 @@ import { formatVerdict } from "../domain/compliance/replay.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
 import { listCauses, listRemedies } from "../domain/compliance/remedies.ts";
+import { SAME_NAME_MEANING, describeSameName } from "../domain/compliance/same-name.ts";
 import { commandFor } from "../domain/compliance/remedy-commands.ts";
 import { describeOutcome, describeRule } from "../domain/policy/reasons.ts";
 import { problemsOf } from "../store/environments/explanation-types.ts";
@@ -193,7 +194,7 @@ function fullLines(artifact: ExplainedArtifact): string[] {
     titleOf(artifact),
     `  running since snapshot ${row.started_index}; ${state}`,
     ...(facts.flows.length === 0
-      ? ["  no provenance: it was not reported to any flow"]
+      ? ["  no provenance: it was not reported to any flow", ...sameNameLines(artifact)]
       : facts.flows.flatMap((flow) => flowLines(flow, artifact.attestations))),
     ...verdicts.flatMap(({ version, verdict }) => [
       `  ${versionNameOf(version)}: ${verdict.status}`,
@@ -212,6 +213,9 @@ function fullLines(artifact: ExplainedArtifact): string[] {
     ...problems.map((problem) => `    ${problem}`),
   ];
 }
+
+const sameNameLines = ({ sameName }: ExplainedArtifact): string[] =>
+  sameName === null ? [] : [`    ${describeSameName(sameName)}`, `    ${SAME_NAME_MEANING}`];
 
 /** Why the policies refuse it: each cause once, however many rules fail because of it. */
 function causeLines({ verdicts, facts }: ExplainedArtifact): string[] {

@@ -20,7 +20,8 @@
  *   `exited`, `compliant`, `annotation` and `first_index` (the last change, and the snapshot that made it),
  *   `started_index`, `instances_before`, `instances`, `evaluation_id`, `allowlist` {`id`, `artifact_name`,
  *   `description`, `user_id`, `user_name`, `timestamp`, and `expires_at` if it ends} or null, `flows`, `policies`,
- *   `reasons`, `causes`, `same`, `problems`}
+ *   `reasons`, `causes`, `same`, `problems`, and `same_name` if no flow knows it but one got another fingerprint under
+ *   its name: {`flow`, `trail`, `fingerprint`, `artifact_id`, `words`}}
  * - `artifacts[].flows`: {`flow_id`, `flow` (its present name), `evaluated_as` (its name at the evaluation), `tags`,
  *   `trail_id`, `trail`, `artifact_id`, `reference_name`, `filename`, `git_commit`, `commit_url`, `committed_at`,
  *   `state`, `reasons`, `deployment_id`, `attestations`: every attestation that was considered}
@@ -43,6 +44,7 @@ import { shownCommit } from "../domain/commit.ts";
 import type { Static } from "typebox";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import { listCauses, listRemedies } from "../domain/compliance/remedies.ts";
+import { SAME_NAME_MEANING, describeSameName } from "../domain/compliance/same-name.ts";
 import type { ConditionOutcome } from "../domain/policy/conditions.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
 import type { PolicyLines, RuleLines } from "../domain/policy/lines.ts";
@@ -144,6 +146,7 @@ function presentArtifact(
   { withRules }: { withRules: boolean },
 ): Static<typeof ExplainedArtifactShape> {
   const { row, exited, compliant, allowlist, facts, verdicts, attestations, reasons, problems } = artifact;
+  const { sameName } = artifact;
   return {
     name: row.name,
     fingerprint: row.fingerprint,
@@ -165,6 +168,15 @@ function presentArtifact(
       ...(allowlist.expiresAt === null ? {} : { expires_at: allowlist.expiresAt }),
     },
     flows: facts.flows.map((flow) => presentFlow(flow, attestations)),
+    ...(sameName && {
+      same_name: {
+        flow: sameName.flow,
+        trail: sameName.trail,
+        fingerprint: sameName.fingerprint,
+        artifact_id: sameName.artifactId,
+        words: `${describeSameName(sameName)}. ${SAME_NAME_MEANING}`,
+      },
+    }),
     policies: verdicts.map(({ version, verdict, conditions }) => {
       const lines = sources.getLines(version.versionId);
       return {

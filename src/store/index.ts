@@ -52,6 +52,7 @@ import { reevaluationQueue } from "./environments/reevaluation-queue.ts";
 import { repoListStore } from "./flows/repo-lists.ts";
 import { repoStore } from "./flows/repos.ts";
 import { retentionRuleStore } from "./retention/retention-rules.ts";
+import { sameNameStore } from "./flows/same-name.ts";
 import { searchStore } from "./flows/search.ts";
 import { serviceAccountStore } from "./accounts/service-accounts.ts";
 import { sessionStore } from "./accounts/sessions.ts";
@@ -98,6 +99,7 @@ export function openStore(db: Db, sources: SchemaSources) {
   const snapshots = snapshotStore(db);
   const records = explainedAttestationStore(db);
   const versions = explainedVersionStore(db, policies);
+  const sameNames = sameNameStore(db);
   const facts = complianceFactStore(db, { attestations, flows });
   const notificationTargets = notificationTargetStore(db);
   return {
@@ -147,7 +149,8 @@ export function openStore(db: Db, sources: SchemaSources) {
     overview: overviewStore(db),
     snapshotPages: snapshotPageStore(db),
     snapshots,
-    explanations: explanationStore(db, { environments, flows, policies, versions, records, snapshots }),
+    explanations: explanationStore(db, { environments, flows, policies, versions, records, snapshots, sameNames }),
+    sameNames,
     allowlists,
     allowlistEnds,
     smallEvidence: smallEvidenceStore(db),

@@ -345,4 +345,23 @@ test("an address that names nothing, or what does not exist, says what to do", a
   assert.is((await createBrowser(server.url).get(whyOf(at, environment, fingerprint))).status, 303);
 });
 
+test("an artifact that no flow knows shows the record of its name, and what two digests usually mean", async () => {
+  const { at, environment, browser } = await demanding();
+  const flow = await server.given.flow(at);
+  const trail = await server.given.trail(at, { flow });
+  const index = await server.given.artifact(at, { flow, trail, filename: "shop/web:1.4" });
+  const [platform, unknown] = [freshFingerprint(), freshFingerprint()];
+  world.report(at, environment, [running("shop/web:1.4", platform), running("other", unknown)]);
+  const page = await browser.get(whyOf(at, environment, platform));
+  const words = [
+    `An artifact of this name was reported to trail ${trail} of flow ${flow} with another fingerprint`,
+    "which has two digests: that of its index and that of the manifest of one platform",
+  ];
+  assertShows(page, ["Its name is known, not its fingerprint", ...words]);
+  const link = /href="([^"]*)">another fingerprint</.exec(page.text)?.[1] ?? "";
+  assertShows(await browser.get(link), ["shop/web:1.4", index.slice(0, 7)]);
+  assertShows(await browser.get(`/${at.org}/why?environment=${environment}`), words);
+  assert.not.match(visibleText(await browser.get(whyOf(at, environment, unknown))), "with another fingerprint");
+});
+
 test.run();

@@ -6,10 +6,12 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
+import { SAME_NAME_MEANING, describeSameName } from "../../domain/compliance/same-name.ts";
 import { evaluatePolicy, presentRuleVerdicts } from "../../domain/policy/evaluate.ts";
 import type { Subject } from "../../domain/policy/evaluate.ts";
 import { hasMembers, isListOf, readStoredJson } from "../../domain/stored-json.ts";
 import { badRequest, notFound } from "../../errors.ts";
+import type { AppError } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { AllowlistRow } from "../../store/environments/allowlists.ts";
@@ -135,7 +137,7 @@ export const assertArtifact = operation({
     if (!first)
       throw flow
         ? store.artifacts.notFoundError(fingerprint, query.flow_name as string, organization.name)
-        : notFound(`Artifact with fingerprint '${fingerprint}' does not exist in organization '${organization.name}'`);
+        : unknownError(context, fingerprint);
 
     const scope = environment ? "environment" : policyNames.length > 0 ? "policy" : "flow";
     const policies = environment
@@ -171,6 +173,22 @@ export const assertArtifact = operation({
     };
   },
 });
+
+/** The 404 for an artifact that no flow knows (messages 4). Of one that runs it says whether its name is known. */
+function unknownError({ store, organization, urls }: OperationContext, fingerprint: string): AppError {
+  const text = `Artifact with fingerprint '${fingerprint}' does not exist in organization '${organization.name}'`;
+  const found = store.sameNames.findOfRunning(organization.id, fingerprint);
+  if (!found) return notFound(text);
+  const { name, environment, record } = found;
+  const link = urls.artifactPage(organization.name, record.flow, {
+    fingerprint: record.fingerprint,
+    id: record.artifactId,
+  });
+  return notFound(
+    `${text}. It runs in environment '${environment}' as '${name}'. ${describeSameName(record)} (${link}). ` +
+      SAME_NAME_MEANING,
+  );
+}
 
 /** What the records of an artifact were read from, for the response cache. */
 const subjectsOf = (fingerprint: string, records: readonly PlacedArtifactRow[]): (number | string)[] => [

@@ -1,5 +1,6 @@
 /** What an explanation of a snapshot consists of (explanations.ts). All times are epoch seconds. */
 import type { Facts } from "../../domain/compliance/environment.ts";
+import type { SameNameRecord } from "../../domain/compliance/same-name.ts";
 import type { ConditionOutcome } from "../../domain/policy/conditions.ts";
 import type { PolicyVerdict } from "../../domain/policy/evaluate.ts";
 import type { ExplainedAttestation } from "../attestations/explained-attestations.ts";
@@ -34,6 +35,8 @@ export type ExplainedArtifact = {
   /** By public id: every record that the facts name. */
   attestations: ReadonlyMap<string, ExplainedAttestation>;
   reasons: readonly string[];
+  /** Of an artifact that no flow knows: the latest record of its name, with another fingerprint; as of today. */
+  sameName: SameNameRecord | null;
   /** Empty when everything is readable and a re-evaluation gave the same result. */
   problems: string[];
 };

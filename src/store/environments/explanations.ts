@@ -23,6 +23,7 @@ import { fromSqlBoolean } from "../db/database.ts";
 import type { Db } from "../db/types.ts";
 import type { ExplainedAttestation, explainedAttestationStore } from "../attestations/explained-attestations.ts";
 import type { flowStore } from "../flows/flows.ts";
+import type { sameNameStore } from "../flows/same-name.ts";
 import type { policyStore } from "../policies/policies.ts";
 import type { GetVersion, explainedVersionStore } from "../policies/explained-versions.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";
@@ -37,6 +38,7 @@ type ExplanationParts = {
   versions: ReturnType<typeof explainedVersionStore>;
   records: ReturnType<typeof explainedAttestationStore>;
   snapshots: ReturnType<typeof snapshotStore>;
+  sameNames: ReturnType<typeof sameNameStore>;
 };
 
 type EntryRow = {
@@ -223,6 +225,7 @@ function explainArtifact(
     verdicts: [],
     attestations: new Map(),
     reasons: [],
+    sameName: null,
     problems,
   };
   // Damaged JSON can be wrong in any way, and an evaluation that cannot be read has no better description than the
@@ -248,6 +251,7 @@ function explainArtifact(
     if (!hasShownParts(explained.facts)) explained.facts = { flows: [] };
     if (!isListOf(isText)(explained.reasons)) explained.reasons = [];
   }
+  if (explained.facts.flows.length === 0) explained.sameName = context.sameNames.find(environment.organization_id, row);
   return explained;
 }
 

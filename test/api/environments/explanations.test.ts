@@ -491,4 +491,43 @@ test("needs the right to read the environment", async () => {
   );
 });
 
+test("an artifact that no flow knows comes with the latest record of its name", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const trail = await server.given.trail(at, { flow });
+  const name = "registry.example.com/shop/web:1.4";
+  await server.given.artifact(at, { flow, trail, filename: name });
+  const index = await server.given.artifact(at, { flow, trail, filename: name });
+  await server.given.artifact(at, { flow, trail, filename: name.toUpperCase() });
+  await server.given.artifact(at, { flow, trail, filename: "registry.example.com/shop/web:1.5" });
+  const other = server.given.org();
+  const elsewhere = await server.given.flow(other);
+  await server.given.artifact(other, { flow: elsewhere, trail: null, filename: "unknown:1" });
+  const environment = world.environment(at, { type: "K8S" });
+  const platform = freshFingerprint();
+  world.report(at, environment, [
+    running(name, platform),
+    running("unknown:1", freshFingerprint()),
+    running(name, index),
+  ]);
+  const artifacts: any[] = (await explain(at, environment)).body.snapshot.artifacts;
+  const shown = artifacts.flatMap(({ fingerprint, same_name: found }) =>
+    found ? [{ of: fingerprint, ...found }] : [],
+  );
+  const { artifact_id: id, words } = shown[0] ?? {};
+  assert.equal(shown, [{ of: platform, flow, trail, fingerprint: index, artifact_id: id, words }]);
+  assert.is(
+    words,
+    `An artifact of this name was reported to trail '${trail}' of flow '${flow}' with another fingerprint: ${index}. ` +
+      "Either another build of it runs, or it is an image for several platforms, which has two digests: that of its " +
+      "index and that of the manifest of one platform. Report the fingerprint that the environment reports.",
+  );
+  const record = await server.call("GET", `/artifacts/${at.org}/${flow}/fingerprint/${index}`, { key: at.key });
+  assert.match(record.body.html_url, `artifact_id=${id}`);
+  // Once the flow knows the fingerprint too, old snapshots no longer ask to report it.
+  await server.given.artifact(at, { flow, trail, filename: name, fingerprint: platform });
+  const { body } = await explain(at, environment, "1", `?fingerprint=${platform}`);
+  assert.equal([body.snapshot.artifacts[0].flows, body.snapshot.artifacts[0].same_name], [[], undefined]);
+});
+
 test.run();

@@ -6,6 +6,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";
 import type { Answer, TestServer } from "../../given.ts";
+import { running, runningIn } from "../environments/given.ts";
 
 const test = suite("api/policies/asserts");
 let server: TestServer;
@@ -1056,6 +1057,37 @@ test("a repeated request reflects new evidence, and the present permissions of t
     ],
     [true, true, 401, 401],
   );
+});
+
+test("the 404 of an artifact that runs says that its name was reported with another fingerprint", async () => {
+  const at = server.given.org();
+  const place = await flow(at);
+  const name = fresh("registry.example.com/web:");
+  const index = await artifact(at, place, { filename: name });
+  const [platform, unknown] = [freshFingerprint(), freshFingerprint()];
+  const where = await environment(at, { type: "K8S" });
+  runningIn(server).report(at, where, [running(name, platform), running("unknown", unknown)]);
+  const inOrg = (what: string) => `Artifact with fingerprint '${what}' does not exist in organization '${at.org}'`;
+  const record = await server.call("GET", `/artifacts/${at.org}/${place}/fingerprint/${index}`, { key: at.key });
+  const hint =
+    `It runs in environment '${where}' as '${name}'. An artifact of this name was reported to trail ` +
+    `'${record.body.trail_name}' of flow '${place}' with another fingerprint: ${index} (${record.body.html_url}). ` +
+    "Either another build of it runs, or it is an image for several platforms, which has two digests: that of its " +
+    "index and that of the manifest of one platform. Report the fingerprint that the environment reports.";
+  for (const [what, query, message] of [
+    [platform, "", `${inOrg(platform)}. ${hint}`],
+    [platform, `?environment_name=${where}`, `${inOrg(platform)}. ${hint}`],
+    [unknown, "", inOrg(unknown)],
+    // The text of an assert in one flow is fixed.
+    [
+      platform,
+      `?flow_name=${place}`,
+      `Artifact with fingerprint '${platform}' does not exist in flow '${place}' belonging to organization '${at.org}'`,
+    ],
+  ] as const) {
+    const answer = await requestAssert(at, what, query);
+    assert.equal({ status: answer.status, body: answer.body }, { status: 404, body: { message } }, query);
+  }
 });
 
 test.run();

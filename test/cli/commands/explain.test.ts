@@ -927,4 +927,32 @@ test("names a custom attestation type in its rule and its attestation", () => {
   });
 });
 
+test("says that the name of an artifact without provenance was reported with another fingerprint", () => {
+  const w = world();
+  const { id } = w.build(A, "t-a");
+  w.db.prepare("UPDATE artifacts SET filename = 'shop/web:1.4' WHERE id = ?").run(id);
+  w.attach(w.prod, w.policy("release", NEEDS_TESTS));
+  w.report(w.prod, ["shop/web:1.4", B], ["ext", C]);
+  const said = `An artifact of this name was reported to trail 't-a' of flow 'backend' with another fingerprint: ${A}`;
+  const meaning =
+    "Either another build of it runs, or it is an image for several platforms, which has two digests: that of its " +
+    "index and that of the manifest of one platform. Report the fingerprint that the environment reports.";
+  return asDirectory(w.db, async (data) => {
+    const { out } = await explain(data, "prod");
+    assert.match(out, `  no provenance: it was not reported to any flow\n    ${said}\n    ${meaning}\n`);
+    assert.is(out.split("An artifact of this name").length, 2);
+    const { snapshot } = JSON.parse((await explain(data, "prod", "--json")).out);
+    const [, web] = snapshot.artifacts;
+    const publicId = w.db.prepare("SELECT public_id FROM artifacts WHERE id = ?").pluck().get(id);
+    assert.equal(web.same_name, {
+      flow: "backend",
+      trail: "t-a",
+      fingerprint: A,
+      artifact_id: publicId,
+      words: `${said}. ${meaning}`,
+    });
+    assert.is("same_name" in snapshot.artifacts[0], false);
+  });
+});
+
 test.run();

@@ -1,12 +1,13 @@
 /** Causes and records in sentences, with links to the records. */
 import { postOverride } from "../../../api/attestations/override.ts";
+import { SAME_NAME_MEANING } from "../../../domain/compliance/same-name.ts";
 import type { TreeNode } from "../../components/tree.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { article, capitalized } from "./explained.ts";
-import type { Attestation, ShownCause } from "./explained.ts";
+import type { Artifact, Attestation, ShownCause } from "./explained.ts";
 
 /** An attestation, as far as sentences about it need it. */
 type Record = Pick<Attestation, "id" | "name"> & {
@@ -112,6 +113,15 @@ function named({ name, control, type }: ShownCause): Value {
   if (name !== null) return html`<bdi>${name}</bdi>`;
   if (control !== null) return html`A decision for control <bdi>${control}</bdi>`;
   return type === null || type === "*" ? "An attestation" : html`${capitalized(article(type))} ${type} attestation`;
+}
+
+/** The record of the same name with another fingerprint, and what that usually means; nothing without one. */
+export function sameNameSentences({ to }: Visit, { same_name: record }: Artifact): Value[] {
+  if (record === undefined) return [];
+  const { flow, trail, fingerprint, artifact_id: id } = record;
+  const link = html`<a href="${to.artifact(flow, fingerprint, id)}">another fingerprint</a>`;
+  const place = html`${trail !== null && html`trail <bdi>${trail}</bdi> of `}flow <bdi>${flow}</bdi>`;
+  return [html`An artifact of this name was reported to ${place} with ${link}`, SAME_NAME_MEANING];
 }
 
 /** A cause as an item of the box at the top. */

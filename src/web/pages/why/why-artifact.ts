@@ -9,7 +9,7 @@ import { formatUtc, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import { causeSentence } from "./causes.ts";
+import { causeSentence, sameNameSentences } from "./causes.ts";
 import { counted, rulesOf, subjectsOf } from "./explained.ts";
 import type { Artifact, SnapshotAnswer, ShownArtifact } from "./explained.ts";
 import { headActions, isAllOpen, openSwitch, problemsBox, replayResult } from "./parts.ts";
@@ -109,7 +109,14 @@ function verdictBox(visit: Visit, subject: ShownArtifact): Html {
         : compliant
           ? reasonsBox({ state: "ok", title: acceptedTitle(artifact), reasons: [] })
           : refusedBox(visit, artifact);
-  return html`${stopped}${box}`;
+  return html`${stopped}${box}${sameNameBox(visit, artifact)}`;
+}
+
+function sameNameBox(visit: Visit, artifact: Artifact): Html | null {
+  const reasons = sameNameSentences(visit, artifact);
+  return reasons.length === 0
+    ? null
+    : reasonsBox({ state: "none", title: "Its name is known, not its fingerprint", reasons });
 }
 
 function refusedBox(visit: Visit, artifact: Artifact): Html {

@@ -8,7 +8,7 @@ import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import { causeSentence } from "./causes.ts";
+import { causeSentence, sameNameSentences } from "./causes.ts";
 import { subjectsOf } from "./explained.ts";
 import type { Artifact, SnapshotAnswer, ShownArtifact } from "./explained.ts";
 import { headActions, problemsBox, replayResult } from "./parts.ts";
@@ -140,5 +140,5 @@ function reasonsOf(visit: Visit, artifact: Artifact): Value[] {
   const shown = causes.slice(0, MAX_CAUSES).map((cause) => causeSentence(visit, cause, find));
   const rest = causes.length - shown.length;
   const title = policies.length === 0 ? [] : [refusal(artifact)];
-  return [...title, ...shown, ...(rest > 0 ? [`${rest} more`] : [])];
+  return [...title, ...shown, ...(rest > 0 ? [`${rest} more`] : []), ...sameNameSentences(visit, artifact)];
 }
