@@ -218,10 +218,12 @@ function nextChunk(chunks: Chunks): Uint8Array<ArrayBuffer> | null {
 
 function toFailure(error: unknown): PackageFailure {
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  const isUnreachable = error instanceof UnreachableEvidenceError;
   return {
-    text,
+    // What the storage answered says more than where that was noticed.
+    text: isUnreachable ? error.message : text,
     damaged: error instanceof DamagedMemberError ? { digest: error.digest, signature: error.signature } : null,
-    isUnreachable: error instanceof UnreachableEvidenceError,
+    isUnreachable,
     code: (error as NodeJS.ErrnoException).code ?? null,
   };
 }

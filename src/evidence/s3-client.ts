@@ -24,6 +24,7 @@ import { Upload } from "@aws-sdk/lib-storage";
 import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { EvidenceUnavailableError } from "./errors.ts";
+import { isRefusedWithoutCode, NOT_S3, toUnavailable } from "./s3-errors.ts";
 
 export type S3Settings = {
   bucket: string;
@@ -115,7 +116,10 @@ export function openS3Client(settings: S3Settings): S3Client {
     head: (key) => headObject(connection, key),
     async isMissing(key) {
       const { objects } = await listPage(connection, { Prefix: key, MaxKeys: 1 });
-      return objects.every((object) => object.key !== key);
+      // A listing of something else, from a cache for example, says nothing about this object.
+      const foreign = objects.find((object) => !object.key.startsWith(key));
+      if (foreign) throw new EvidenceUnavailableError(`listing ${key}: the storage lists ${foreign.key} instead`);
+      return objects[0]?.key !== key;
     },
     get: (key, range) => getObject(connection, key, range),
     put: (key, content, digest) => putObject(connection, key, { content, digest }),
@@ -190,7 +194,22 @@ async function headObject(connection: Connection, key: string): Promise<StoredOb
     };
   } catch (error) {
     if (error instanceof S3ServiceException && error.$metadata.httpStatusCode === 404) return null;
+    if (isRefusedWithoutCode(error)) await askForReason(connection, key);
     throw toUnavailable(`HEAD ${key}`, error);
+  }
+}
+
+/**
+ * Asks for the listing of a key whose HEAD was refused, because the response to a listing says why.
+ * @throws EvidenceUnavailableError if the listing is refused too
+ */
+async function askForReason(connection: Connection, key: string): Promise<void> {
+  try {
+    await listPage(connection, { Prefix: key, MaxKeys: 1 });
+  } catch (error) {
+    if (error instanceof EvidenceUnavailableError)
+      throw new EvidenceUnavailableError(`HEAD ${key} was refused; ${error.why}`);
+    throw error;
   }
 }
 
@@ -300,9 +319,6 @@ async function listPage(
   return { objects, more: IsTruncated === true };
 }
 
-/** A success status without the fields that every S3 store sends with it: a proxy's page, for example. */
-const NOT_S3 = "the response is not from an S3 store";
-
 /** Keeps the library from writing to the console. */
 const silentLogger = { debug() {}, info() {}, warn() {}, error() {}, trace() {} };
 
@@ -311,11 +327,3 @@ const toSeconds = (date: Date | undefined): number => (date?.getTime() ?? 0) / 1
 /** The checksum of a whole object in hex; null for none, and for a checksum of the parts' checksums ("...-7"). */
 const checksumOf = (base64: string | undefined): string | null =>
   base64 === undefined || base64.includes("-") ? null : Buffer.from(base64, "base64").toString("hex");
-
-function toUnavailable(what: string, error: unknown): EvidenceUnavailableError {
-  if (error instanceof EvidenceUnavailableError) return error;
-  const { name, message, code } = error as Error & { code?: string };
-  const status = error instanceof S3ServiceException ? ` (status ${error.$metadata.httpStatusCode ?? "unknown"})` : "";
-  const reason = [code ?? name, message].filter((text) => text !== undefined && text !== "").join(": ");
-  return new EvidenceUnavailableError(`${what}: ${reason}${status}`);
-}

@@ -24,6 +24,8 @@ export type RequestEntry = {
   /** The client did not read, so the connection was closed. */
   unread?: boolean;
   error_code?: string;
+  /** Why a request failed with 5xx, in words that only the log may have. */
+  reason?: string;
   /** The id that the client got with a 500. */
   error_id?: string;
 };

@@ -98,15 +98,26 @@ function logHungRequest(logger: Logger, { ctx, phase, idleS }: HungRequest): voi
   );
 }
 
-/** Writes the line of a request, and a second line with what the log alone may hold about its error. */
+/**
+ * Writes the line of a request. The line of a failure has its reason. A bug (with its stack) and what the log alone may
+ * hold about a refusal get a second line.
+ */
 function logOutcome(logger: Logger, entry: RequestEntry, error: unknown): void {
   const known = error instanceof AppError ? error : null;
   const isServerError = error !== null && (known === null || known.code === "internal") && entry.status >= 500;
-  if (known) logRequest(logger, { ...entry, error_code: known.code });
+  const reason = known && entry.status >= 500 && !isServerError ? reasonOf(known) : null;
+  if (known) logRequest(logger, { ...entry, error_code: known.code, ...(reason === null ? {} : { reason }) });
   else logRequest(logger, isServerError ? { ...entry, error_id: entry.request_id } : entry);
   const request_id = entry.request_id;
   if (isServerError) logger.error({ request_id, err: error, internal: known?.internal ?? null }, "unexpected error");
-  else if (known?.internal) logger.info({ request_id, internal: known.internal }, "request refused");
+  else if (known?.internal && reason === null) logger.info({ request_id, internal: known.internal }, "request refused");
+}
+
+/** Why a request failed: what the log alone may know, or else what the client reads. */
+function reasonOf({ internal, message }: AppError): string {
+  if (typeof internal === "string") return internal;
+  if (internal instanceof AppError) return reasonOf(internal);
+  return internal instanceof Error ? internal.message : message;
 }
 
 /** A connection that the client closed, or an answer that it does not read, is not a failure of the server. */

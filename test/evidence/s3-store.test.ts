@@ -454,6 +454,70 @@ for (const [what, fault] of Object.entries(INCONCLUSIVE)) {
   });
 }
 
+for (const [code, meaning] of [
+  ["SignatureDoesNotMatch", "the secret key is wrong"],
+  ["InvalidAccessKeyId", "the storage does not know the access key"],
+  ["AccessDenied", "the access key does not have the permission for this request"],
+  ["RequestTimeTooSkewed", "the clocks of this server and of the storage differ by too much"],
+] as const) {
+  test(`a refused HEAD is explained by a listing: ${code}`, async () => {
+    const { store } = givenS3Store({ storage });
+    const end = storage.inject((incoming, outgoing) => {
+      incoming.resume();
+      if (incoming.method !== "HEAD") return respondWithError(outgoing, 403, code);
+      outgoing.writeHead(403);
+      outgoing.end();
+    });
+    const { why } = await isUnavailable(store.stat(digestOf(Buffer.from("any"))));
+    end();
+    assert.match(why, new RegExp(`^HEAD .* was refused; listing .*: ${code}: ${code} \\(status 403\\); ${meaning}$`));
+    await store.close();
+  });
+}
+
+test("a HEAD that is refused although listings are allowed says its status", async () => {
+  const { store } = givenS3Store({ storage });
+  const end = storage.inject((incoming, outgoing, pass) => {
+    if (incoming.method !== "HEAD") return pass();
+    outgoing.writeHead(403);
+    outgoing.end();
+  });
+  assert.match((await isUnavailable(store.stat(digestOf(Buffer.from("any"))))).why, /^HEAD .*\(status 403\)$/);
+  end();
+  await store.close();
+});
+
+test("a page of a proxy is named as such, not in the words of the library", async () => {
+  const { store } = givenS3Store({ storage });
+  const end = storage.inject((incoming, outgoing) => {
+    incoming.resume();
+    outgoing.writeHead(403, { "content-type": "text/html" });
+    outgoing.end("<html><body>Please <b>log in</body></html>");
+  });
+  const { why } = await isUnavailable(store.probe());
+  end();
+  assert.match(why, /^listing .*: the response is not from an S3 store \(status 403\)$/);
+  await store.close();
+});
+
+test("a listing of other objects never means that one is missing", async () => {
+  const { store } = givenS3Store({ storage });
+  const end = storage.inject((incoming, outgoing) => {
+    incoming.resume();
+    outgoing.writeHead(incoming.method === "HEAD" ? 404 : 200, { "content-type": "application/xml" });
+    outgoing.end(
+      incoming.method === "HEAD"
+        ? undefined
+        : "<ListBucketResult><Name>evidence</Name><KeyCount>1</KeyCount>" +
+            "<Contents><Key>other/key</Key><Size>1</Size></Contents></ListBucketResult>",
+    );
+  });
+  const { why } = await isUnavailable(store.stat(digestOf(Buffer.from("any"))));
+  end();
+  assert.match(why, /the storage lists other\/key instead$/);
+  await store.close();
+});
+
 test("an object is missing when the storage says so", async () => {
   const { store } = givenS3Store({ storage });
   const digest = digestOf(Buffer.from("never stored"));

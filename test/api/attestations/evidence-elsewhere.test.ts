@@ -163,9 +163,18 @@ test("an unreachable storage is 503 with Retry-After, and the report is not reco
   end();
   assert.equal(readdirSync(join(directory, "staging")), []);
   assert.is((await fetch(url, { headers })).status, 200);
-  assert.ok(
-    server.lines.some((line) => line.includes("AccessDenied")),
-    "the log says why",
+  const failures = server.lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === "request failed");
+  assert.is(failures.length, 4);
+  for (const { level, reason } of failures) {
+    assert.is(level, "error");
+    assert.match(
+      reason,
+      /^(HEAD|GET) server[^\n]*: AccessDenied: AccessDenied \(status 403\); the access key does not have [^\n]*$/,
+    );
+  }
+  assert.not.ok(
+    server.lines.some((line) => line.includes("request refused")),
+    "one line says it all",
   );
   assert.not.ok(server.lines.some((line) => line.includes("unexpected error")));
 });
