@@ -18,6 +18,9 @@ const COMPLETE_NAME = /^assay-backup-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.ta
 /** Matches backups without the evidence that was missing or damaged. They never count as good ones. */
 const INCOMPLETE_NAME = /^assay-backup-\d{8}T\d{6}Z\.incomplete\.tar$/;
 
+/** The name of a scheduled backup until it is complete. */
+export const SCHEDULED_PARTIAL = "assay-backup.partial";
+
 const completeName = (time: number): string => `assay-backup-${timestamp(time)}.tar`;
 const incompleteName = (time: number): string => `assay-backup-${timestamp(time)}.incomplete.tar`;
 
@@ -170,7 +173,7 @@ async function makeAndPrune(options: ScheduleOptions, reason: string): Promise<{
   let named = Math.floor(at);
   while (existsSync(join(directory, completeName(named)))) named += 1;
   if (isInDataDirectory) await mkdir(directory, { recursive: true, mode: 0o700 });
-  const partial = join(directory, "assay-backup.partial");
+  const partial = join(directory, SCHEDULED_PARTIAL);
   try {
     const file = join(directory, completeName(named));
     const made = await run({ file, partial, allowMissing: false, at });

@@ -24,6 +24,7 @@ import { createFetch } from "../notifications/fetch.ts";
 import { walBytes, listWalReaders } from "../store/db/wal.ts";
 import { createApp, createMetricsApp } from "./app.ts";
 import type { AppDependencies } from "./app.ts";
+import { removeBackupRemains } from "./backup-remains.ts";
 import { backupDirectory, createScheduledBackups } from "./backup-schedule.ts";
 import type { ScheduledBackups } from "./backup-schedule.ts";
 import { maxConnections } from "./connection-limit.ts";
@@ -160,8 +161,10 @@ function startBackgroundWork(
     runner.wake();
     const maker = createBackupMaker({ start: startBackupWorker });
     const { home } = storage;
+    const backupsIn = backupDirectory(config, directory);
+    removeBackupRemains({ dataDirectory: directory, backupDirectory: backupsIn, now: systemSources.now() }, logger);
     const backups = createScheduledBackups({
-      directory: backupDirectory(config, directory),
+      directory: backupsIn,
       isInDataDirectory: config.backupDirectory === null,
       intervalS: config.backupEvery,
       keepCount: config.backupKeep,

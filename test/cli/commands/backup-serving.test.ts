@@ -24,6 +24,18 @@ const serve = (data: string, ...words: string[]): Started =>
 const backupsIn = (directory: string): string[] =>
   readdirSync(directory).filter((name) => !name.startsWith("assay-schema"));
 
+test("a start removes what a killed backup left, and leaves the backups", async () => {
+  const { root, data } = await initialized();
+  const target = join(root, "target");
+  mkdirSync(target);
+  for (const name of ["assay-backup.partial", "assay-backup.partial-db", "assay-backup-20260101T000000Z.tar", "other"])
+    writeFileSync(join(target, name), "left");
+  const server = serve(data, "--backup-directory", target);
+  await server.wrote(/"msg":"removed what killed backups had left"/);
+  assert.is((await server.stop()).code, 0);
+  assert.equal(readdirSync(target).sort(), ["assay-backup-20260101T000000Z.tar", "other"]);
+});
+
 test("makes a backup on SIGUSR1 that assay restore accepts", async () => {
   const { root, data } = await initialized();
   const server = serve(data, "--metrics-key", "metrics-key-0123456789");
