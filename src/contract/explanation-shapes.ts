@@ -4,6 +4,7 @@ import { CAUSE_KINDS, REMEDY_KINDS } from "../domain/compliance/remedies.ts";
 import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments/environments.ts";
 import { PolicyRuleDefinition } from "./policy-evaluation.ts";
+import { SameName } from "./same-name.ts";
 import { Tags } from "./tags.ts";
 
 const Count = Type.Integer({ minimum: 0 });
@@ -190,22 +191,7 @@ export const ExplainedArtifactShape = named(
       }),
     ),
     flows: Type.Array(ExplainedFlow, { description: "Empty without provenance" }),
-    same_name: Type.Optional(
-      Closed(
-        {
-          flow: Type.String(),
-          trail: Nullable(Type.String({ description: "null if it was reported without a trail" })),
-          fingerprint: Type.String(),
-          artifact_id: Type.String(),
-          words: Type.String({ description: "What was reported, and what that usually means" }),
-        },
-        {
-          description:
-            "Only of an artifact that is known to no flow, if an artifact of the same name was reported with another " +
-            "fingerprint: the latest record of it, now and not at the evaluation",
-        },
-      ),
-    ),
+    same_name: Type.Optional(SameName),
     policies: Type.Array(ExplainedVerdict),
     reasons: Type.Array(Type.String()),
     causes: Type.Array(ExplainedCause, {

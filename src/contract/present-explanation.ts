@@ -44,7 +44,6 @@ import { shownCommit } from "../domain/commit.ts";
 import type { Static } from "typebox";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import { listCauses, listRemedies } from "../domain/compliance/remedies.ts";
-import { SAME_NAME_MEANING, describeSameName } from "../domain/compliance/same-name.ts";
 import type { ConditionOutcome } from "../domain/policy/conditions.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
 import type { PolicyLines, RuleLines } from "../domain/policy/lines.ts";
@@ -53,6 +52,7 @@ import type { ExplainedAttestation } from "../store/attestations/explained-attes
 import { problemsOf } from "../store/environments/explanation-types.ts";
 import type { ExplainedArtifact, Explanation } from "../store/environments/explanation-types.ts";
 import type { ExplainedVersion } from "../store/policies/explained-versions.ts";
+import { presentSameName } from "./same-name.ts";
 import type { ExplainedArtifactShape, ExplainedPolicy, SnapshotExplanation } from "./explanation-shapes.ts";
 
 type SnapshotExplanationValue = Static<typeof SnapshotExplanation>;
@@ -146,7 +146,6 @@ function presentArtifact(
   { withRules }: { withRules: boolean },
 ): Static<typeof ExplainedArtifactShape> {
   const { row, exited, compliant, allowlist, facts, verdicts, attestations, reasons, problems } = artifact;
-  const { sameName } = artifact;
   return {
     name: row.name,
     fingerprint: row.fingerprint,
@@ -168,15 +167,7 @@ function presentArtifact(
       ...(allowlist.expiresAt === null ? {} : { expires_at: allowlist.expiresAt }),
     },
     flows: facts.flows.map((flow) => presentFlow(flow, attestations)),
-    ...(sameName && {
-      same_name: {
-        flow: sameName.flow,
-        trail: sameName.trail,
-        fingerprint: sameName.fingerprint,
-        artifact_id: sameName.artifactId,
-        words: `${describeSameName(sameName)}. ${SAME_NAME_MEANING}`,
-      },
-    }),
+    ...presentSameName(artifact.sameName),
     policies: verdicts.map(({ version, verdict, conditions }) => {
       const lines = sources.getLines(version.versionId);
       return {

@@ -24,6 +24,7 @@ import type { PaginationValue } from "../http/schema.ts";
 import { JsonList } from "../json/text.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 import { memoize } from "./memoize.ts";
+import { presentSameName } from "./same-name.ts";
 import { replacementUrl } from "./present-deployment.ts";
 import { presentCommit } from "./shapes.ts";
 import type {
@@ -97,7 +98,13 @@ export function presentSnapshotPage(
   const failingOf = (versionId: number): Iterable<FailingArtifact> => selectFailing(rows, versionId);
   return {
     ...presentHead(context, place, { parts, failingOf, pagination }),
-    artifacts: new JsonList(presentArtifacts(context, rows)),
+    artifacts: new JsonList(
+      presentArtifacts(context, rows).map((artifact) =>
+        artifact.flows.length > 0
+          ? artifact
+          : { ...artifact, ...presentSameName(context.store.sameNames.find(context.organization.id, artifact)) },
+      ),
+    ),
   };
 }
 

@@ -3,6 +3,7 @@ import { Type } from "typebox";
 import { Closed, Nullable, OneOf, Pagination, named } from "../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments/environments.ts";
 import { K8SOwner } from "./report-shapes.ts";
+import { SameName } from "./same-name.ts";
 import { GitCommitInfo } from "./shapes.ts";
 import { PolicyExpression, PolicyEvaluation } from "./policy-evaluation.ts";
 
@@ -103,6 +104,7 @@ export const SnapshotArtifact = named(
     flows: Type.Array(SnapshotArtifactFlow, {
       description: "Every flow that the artifact was reported to, the first one first; empty without provenance",
     }),
+    same_name: Type.Optional(SameName),
     allowed: Type.Optional(
       Nullable(
         Closed(

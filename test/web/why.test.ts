@@ -361,6 +361,9 @@ test("an artifact that no flow knows shows the record of its name, and what two 
   const link = /href="([^"]*)">another fingerprint</.exec(page.text)?.[1] ?? "";
   assertShows(await browser.get(link), ["shop/web:1.4", index.slice(0, 7)]);
   assertShows(await browser.get(`/${at.org}/why?environment=${environment}`), words);
+  const snapshot = await browser.get(`/${at.org}/environments/${environment}/1`);
+  assertShows(snapshot, [`its name has another fingerprint in ${flow}`, words[1] as string]);
+  assert.match(snapshot.text, `${link.replace(/^[./]*/, "/")}">another fingerprint<`);
   assert.not.match(visibleText(await browser.get(whyOf(at, environment, unknown))), "with another fingerprint");
 });
 

@@ -522,6 +522,13 @@ test("an artifact that no flow knows comes with the latest record of its name", 
       "Either another build of it runs, or it is an image for several platforms, which has two digests: that of its " +
       "index and that of the manifest of one platform. Report the fingerprint that the environment reports.",
   );
+  const snapshot = async (query: string): Promise<unknown[]> =>
+    (
+      await server.call("GET", `/snapshots/${at.org}/${environment}/-1${query}`, { key: at.key })
+    ).body.artifacts.flatMap(({ fingerprint, same_name: found }: any) =>
+      found ? [{ of: fingerprint, ...found }] : [],
+    );
+  assert.equal([await snapshot("?per_page=10"), await snapshot("")], [shown, []]);
   const record = await server.call("GET", `/artifacts/${at.org}/${flow}/fingerprint/${index}`, { key: at.key });
   assert.match(record.body.html_url, `artifact_id=${id}`);
   // Once the flow knows the fingerprint too, old snapshots no longer ask to report it.

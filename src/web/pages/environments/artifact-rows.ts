@@ -107,9 +107,15 @@ function decisions({ policy_decisions: all, annotation }: ListedArtifact, why: s
   return html`<div class="sub">${why === null ? text : html`<a href="${why}"><span>${text}</span></a>`}</div>`;
 }
 
-function provenance({ to }: Visit, { flows }: ListedArtifact): Html {
+function provenance({ to }: Visit, { flows, same_name: other }: ListedArtifact): Html {
   const [first, ...more] = flows;
-  if (!first) return html`<span class="muted nowrap">No provenance</span>`;
+  if (!first) {
+    const none = html`<span class="muted nowrap">No provenance</span>`;
+    if (!other) return none;
+    const href = to.artifact(other.flow, other.fingerprint, other.artifact_id);
+    const link = html`<a href="${href}">another fingerprint</a>`;
+    return html`${none}<div class="sub"><span>its name has ${link} in <bdi>${other.flow}</bdi></span></div>`;
+  }
   const trail =
     first.trail_name &&
     html`<a href="${to.trail(first.flow_name, first.trail_name)}"><bdi class="cut">${first.trail_name}</bdi></a>`;
@@ -147,8 +153,9 @@ function detailsOf(
     may(allowArtifact) &&
     value !== "" &&
     html`<a href="${to.environment(place.owner, { tab: "settings", allow: value, name: artifact.name })}">Allow it</a>`;
+  const { same_name: other } = artifact;
   const links = html`${why !== null && html`<a href="${why}">Why?</a>`} ${allow}`;
   return html`<ul class="reasons">${shown}${
     rest > 0 && html`<li class="muted">and ${formatNumber(rest)} more ${rest === 1 ? "reason" : "reasons"}</li>`
-  }<li class="reason-links">${links}</li></ul>`;
+  }${other && html`<li>${other.words}</li>`}<li class="reason-links">${links}</li></ul>`;
 }
