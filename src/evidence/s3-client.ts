@@ -24,7 +24,9 @@ import { Upload } from "@aws-sdk/lib-storage";
 import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { EvidenceUnavailableError } from "./errors.ts";
-import { isRefusedWithoutCode, NOT_S3, toUnavailable } from "./s3-errors.ts";
+import { isRefusedWithoutCode, NOT_S3, StorageTimeoutError, toUnavailable } from "./s3-errors.ts";
+import { createSilenceGuard } from "./s3-silence.ts";
+import type { SilenceGuard } from "./s3-silence.ts";
 
 export type S3Settings = {
   bucket: string;
@@ -73,8 +75,12 @@ export type S3Client = {
 
 type ByteRange = { start: number; end: number };
 
-/** How long to wait for a connection, and for the next byte on one. */
-const TIMEOUTS_MS = { connect: 5_000, idle: 30_000 };
+/**
+ * How long to wait for a connection and for the next byte on one, in each attempt; and, over all attempts, for the
+ * response to a request without a body. The library adds 3 s to `idle`, and a request has three attempts: clients wait
+ * less than a minute.
+ */
+const TIMEOUTS_MS = { connect: 5_000, idle: 15_000, response: 25_000 };
 
 const MAX_ATTEMPTS = 3;
 
@@ -101,7 +107,13 @@ type Connection = {
   readonly requests: AwsS3Client;
   readonly downloads: AwsS3Client;
   readonly limit: ConcurrencyLimit;
+  /** One for each pool: a download that waits for a connection says nothing about other requests. */
+  readonly silence: { readonly requests: SilenceGuard; readonly downloads: SilenceGuard };
+  /** See TIMEOUTS_MS. */
+  readonly responseMs: number;
 };
+
+const milliseconds = (): number => performance.now();
 
 /** Opens a client. Sends no request yet. Every method rejects with EvidenceUnavailableError when a request fails. */
 export function openS3Client(settings: S3Settings): S3Client {
@@ -110,6 +122,8 @@ export function openS3Client(settings: S3Settings): S3Client {
     requests: createClient(settings, MAX_CONNECTIONS.requests),
     downloads: createClient(settings, MAX_CONNECTIONS.downloads),
     limit: createConcurrencyLimit(MAX_CONCURRENT_REQUESTS),
+    silence: { requests: createSilenceGuard(milliseconds), downloads: createSilenceGuard(milliseconds) },
+    responseMs: (settings.timeoutsMs ?? TIMEOUTS_MS).response,
   };
   const { requests, downloads } = connection;
   return {
@@ -126,7 +140,10 @@ export function openS3Client(settings: S3Settings): S3Client {
     putParts: (key, content, size) => putObjectInParts(connection, key, { content, size }),
     list: (prefix, pageSize) => listObjects(connection, prefix, pageSize),
     async remove(key) {
-      await send(connection, `DELETE ${key}`, () => requests.send(new DeleteObjectCommand(at(connection, key))));
+      const command = new DeleteObjectCommand(at(connection, key));
+      await send(connection, `DELETE ${key}`, () =>
+        beforeDeadline(connection, (abortSignal) => requests.send(command, { abortSignal })),
+      );
     },
     close() {
       requests.destroy();
@@ -171,19 +188,35 @@ function createClient(settings: S3Settings, maxSockets: number): AwsS3Client {
 const at = ({ bucket }: Connection, key: string) => ({ Bucket: bucket, Key: key });
 
 /** Sends a request within the concurrency limit. @throws EvidenceUnavailableError for any failure */
-async function send<T>({ limit }: Connection, what: string, request: () => Promise<T>): Promise<T> {
+async function send<T>({ limit, silence }: Connection, what: string, request: () => Promise<T>): Promise<T> {
   try {
-    return await limit.run(request);
+    return await limit.run(() => silence.requests.run(request));
   } catch (error) {
     throw toUnavailable(what, error);
   }
 }
 
+/** Sends a request without a body, and ends it if its response does not begin in time, whatever its attempts. */
+async function beforeDeadline<T>({ responseMs }: Connection, request: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const deadline = new AbortController();
+  const timer = setTimeout(() => deadline.abort(), responseMs);
+  try {
+    return await request(deadline.signal);
+  } catch (error) {
+    throw deadline.signal.aborted ? new StorageTimeoutError(responseMs) : error;
+  } finally {
+    // The body of a download may take longer.
+    clearTimeout(timer);
+  }
+}
+
 async function headObject(connection: Connection, key: string): Promise<StoredObject | null> {
-  const { requests, limit } = connection;
+  const { requests, limit, silence } = connection;
   try {
     const command = new HeadObjectCommand({ ...at(connection, key), ChecksumMode: "ENABLED" });
-    const response = await limit.run(() => requests.send(command));
+    const response = await limit.run(() =>
+      silence.requests.run(() => beforeDeadline(connection, (abortSignal) => requests.send(command, { abortSignal }))),
+    );
     const { ContentLength: size, ETag: etag } = response;
     if (size === undefined || etag === undefined) throw new Error(NOT_S3);
     return {
@@ -220,7 +253,10 @@ async function getObject(
 ): Promise<{ body: Readable; total: number } | "too short" | null> {
   const rangeHeader = range ? { Range: `bytes=${range.start}-${range.end}` } : {};
   try {
-    const response = await connection.downloads.send(new GetObjectCommand({ ...at(connection, key), ...rangeHeader }));
+    const command = new GetObjectCommand({ ...at(connection, key), ...rangeHeader });
+    const response = await connection.silence.downloads.run(() =>
+      beforeDeadline(connection, (abortSignal) => connection.downloads.send(command, { abortSignal })),
+    );
     const total = range ? totalOf(response) : response.ContentLength;
     const { Body: body } = response;
     if (!(body instanceof Readable) || response.ETag === undefined || !Number.isSafeInteger(total)) {
@@ -306,7 +342,9 @@ async function listPage(
 ): Promise<{ objects: ListedObject[]; more: boolean }> {
   const { bucket, requests } = connection;
   const command = new ListObjectsV2Command({ Bucket: bucket, ...query });
-  const response = await send(connection, `listing ${query.Prefix}`, () => requests.send(command));
+  const response = await send(connection, `listing ${query.Prefix}`, () =>
+    beforeDeadline(connection, (abortSignal) => requests.send(command, { abortSignal })),
+  );
   const { Name, KeyCount, Contents = [], IsTruncated } = response;
   // A response that is not a listing has no objects either, and must not read as an empty store.
   if (Name === undefined && KeyCount === undefined)

@@ -5,6 +5,15 @@ import { EvidenceUnavailableError } from "./errors.ts";
 /** A success status without the fields that every S3 store sends with it: a proxy's page, for example. */
 export const NOT_S3 = "the response is not from an S3 store";
 
+/** The response to a request did not begin in time. */
+export class StorageTimeoutError extends Error {
+  override readonly name = "TimeoutError";
+
+  constructor(milliseconds: number) {
+    super(`no response within ${milliseconds / 1_000} s`);
+  }
+}
+
 /** What the codes of refused requests usually mean. */
 const MEANINGS: Readonly<Record<string, string>> = {
   AccessDenied: "the access key does not have the permission for this request",

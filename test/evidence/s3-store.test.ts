@@ -542,11 +542,37 @@ test("a store that is down when the store opens is used when it is up", async ()
 });
 
 test("gives up on storage that does not respond", async () => {
-  const { store, put } = givenS3Store({ storage, timeoutsMs: { connect: 1000, idle: 100 } });
+  const { store, put } = givenS3Store({ storage, timeoutsMs: { connect: 1000, idle: 100, response: 60_000 } });
   const digest = await put(contentOf(100));
   const end = storage.inject((incoming) => void incoming.resume());
   await isUnavailable(store.open({ digest, size: 100 }));
   await isUnavailable(put(contentOf(50)));
+  end();
+  await store.close();
+});
+
+test("one deadline ends all attempts, and a storage that stays silent is asked no more", async () => {
+  const { store, put } = givenS3Store({ storage, timeoutsMs: { connect: 60_000, idle: 60_000, response: 300 } });
+  const digest = await put(contentOf(100));
+  const end = storage.inject((incoming) => void incoming.resume());
+  storage.requests();
+  for (const [request, method] of [
+    [() => store.stat(digest), "HEAD"],
+    [() => store.probe(), "listing"],
+    [() => store.open({ digest, size: 100 }), "GET"],
+    [() => store.stat(digest), "HEAD"],
+  ] as const)
+    assert.match(
+      (await isUnavailable(request() as Promise<unknown>)).why,
+      new RegExp(`^${method} .*: TimeoutError: no response within 0.3 s$`),
+    );
+  assert.is(storage.requests().length, 4);
+  assert.match(
+    (await isUnavailable(store.stat(digest))).why,
+    /did not answer the latest 3 requests; the next attempt is in \d+ s$/,
+  );
+  await isUnavailable(put(contentOf(60)));
+  assert.equal(storage.requests(), []);
   end();
   await store.close();
 });
@@ -574,7 +600,7 @@ test("a client that disconnects releases its connection, even if it never read",
 });
 
 test("a hundred concurrent uploads all complete", async () => {
-  const { store, files } = givenS3Store({ storage, timeoutsMs: { connect: 1000, idle: 5000 } });
+  const { store, files } = givenS3Store({ storage, timeoutsMs: { connect: 1000, idle: 5000, response: 60_000 } });
   const staged = await Promise.all(
     Array.from({ length: 100 }, (_, n) => store.stage(chunks(contentOf(50, n)), { limit: 50 })),
   );
