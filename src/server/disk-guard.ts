@@ -183,16 +183,18 @@ export function createDiskGuard(dependencies: DiskGuardDependencies): DiskGuard 
 }
 
 /**
- * Turns an error of the storage that no lower layer recognized into what the client gets: 507 when space ran out, 503
- * for a failing device, for a read that another process locked out, and for errors that may pass. All other errors are
- * returned unchanged.
+ * Turns an error of the storage into what the client gets: 507 when space ran out, as in read-only mode, which begins
+ * with that error; 503 for a failing device, for a read that another process locked out, and for errors that may pass.
+ * All other errors are returned unchanged, also the 503 of a read that had no space for its temporary files.
  */
-export function translateStorageError(error: unknown): unknown {
-  if (error instanceof AppError) return error;
-  if (isLockedOut(error)) return lockedError(null, error);
+export function translateStorageError(error: unknown, { isChange }: { isChange: boolean }): unknown {
   const code = storageErrorCode(error);
+  const isFull = code !== null && OUT_OF_SPACE_CODES.has(code);
+  // The writer and the recorder say that nothing was changed, but not why.
+  if (error instanceof AppError && !(isFull && isChange && error.code === "unavailable")) return error;
+  if (isLockedOut(error)) return lockedError(null, error);
   if (code === null) return error;
-  if (OUT_OF_SPACE_CODES.has(code)) {
+  if (isFull) {
     const { message } = readOnly(`the disk of the data directory has no space left (${code})`);
     return new AppError("no_space", message, { internal: error, headers: { "Retry-After": "60" } });
   }

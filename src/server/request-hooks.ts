@@ -65,7 +65,7 @@ export function requestHooks({
     newId: newPublicId,
     mapError(error, { isChange }) {
       if (isChange) diskGuard.reportFailure(error);
-      return translateStorageError(error);
+      return translateStorageError(error, { isChange });
     },
     onRequest: () => metrics?.requestStarted(),
     onHungRequest(hung) {
