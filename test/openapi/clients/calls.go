@@ -97,7 +97,7 @@ func main() {
 		fail("user_data", err)
 	}
 	artifact := must(client.CreateArtifactWithResponse(ctx, org, flow, api.CreateArtifact{
-		Fingerprint: fingerprint, Filename: "app", GitCommit: commit, BuildUrl: "https://ci.example.com/1", CommitUrl: "https://example.com/c",
+		Fingerprint: fingerprint, Filename: "app", GitCommit: &commit, BuildUrl: "https://ci.example.com/1", CommitUrl: "https://example.com/c",
 		TrailName: ptr(trail), UserData: &data,
 		ExternalUrls: &map[string]api.ExternalAttachmentUrl{"docs": {Href: "https://example.com/docs"}},
 		Annotations:  &map[string]string{"team": "payments"},
