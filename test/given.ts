@@ -169,7 +169,14 @@ export async function startServer(options: ServerOptions = {}) {
   // The runner reads the clock without advancing it, so that background work does not change the times that tests
   // expect.
   const right: ClockReport = { state: "right", problem: null };
-  const disk = { free: Infinity, fails: false, missing: 0, problem: null as string | null, clock: right };
+  const disk = {
+    free: Infinity,
+    fails: false,
+    missing: 0,
+    problem: null as string | null,
+    clock: right,
+    isEvidenceReachable: null as boolean | null,
+  };
   const watched = options.directory === undefined ? null : openFileWatch(db, directory);
   const diskGuard = createDiskGuard({
     files: watched,
@@ -212,6 +219,7 @@ export async function startServer(options: ServerOptions = {}) {
       readOnlyReason: diskGuard.readOnlyReason,
       lockReport: () => writer.lockReport(),
       clock: () => disk.clock,
+      isEvidenceReachable: () => disk.isEvidenceReachable,
     }),
     evidence: { ...evidenceStore, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,

@@ -16,6 +16,8 @@ export type ReadinessReport = {
   /** Version of the database schema. */
   schema: number;
   clock: { state: "right" | "ahead" | "behind"; problem: string | null };
+  /** Whether evidence storage elsewhere answers; null: not known yet, or the evidence is in the data directory. */
+  evidence_reachable: boolean | null;
 };
 
 const ROUTES: ReadonlyMap<string, string> = new Map([

@@ -85,6 +85,7 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     baseUrl: config.baseUrl,
     certificateEndsAt: tls && findExpiry(tls.certificate),
     jobKinds: [],
+    isEvidenceReachable: () => null,
     poolLoads: [],
   };
   const stages = createClosers();
@@ -231,6 +232,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
       readOnlyReason: diskGuard.readOnlyReason,
       lockReport: () => writer.lockReport(),
       clock: clock.report,
+      isEvidenceReachable: live.isEvidenceReachable,
     }),
     endedBy: clock.endedBy,
     followsProxies: options.derivesBaseUrl,

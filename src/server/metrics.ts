@@ -54,6 +54,8 @@ export type MetricSources = {
   lastBackupAt?(): number | null;
   /** When the server's certificate expires, in epoch seconds; null: it has none. */
   certificateEndsAt?(): number | null;
+  /** 1 while evidence storage elsewhere answers, else 0; null: not known, or there is none. */
+  evidenceUp?(): number | null;
 };
 
 /** Seconds. Reads take a few milliseconds, uploads of gigabytes take minutes. */
@@ -344,7 +346,7 @@ function memoryReadings(registry: Registry, { memory }: MetricSources): () => vo
 /** Gauges that exist only where their source does. */
 function optionalReadings(
   registry: Registry,
-  { readOnly, lockHeldMs, lastBackupAt, certificateEndsAt }: MetricSources,
+  { readOnly, lockHeldMs, lastBackupAt, certificateEndsAt, evidenceUp }: MetricSources,
 ): () => void {
   const optional = (name: string, help: string, read: (() => number | null) | undefined) =>
     read ? [{ gauge: addGauge(registry, { name, help }), read }] : [];
@@ -369,6 +371,7 @@ function optionalReadings(
       "When the server's certificate expires; absent without a certificate",
       certificateEndsAt,
     ),
+    ...optional("assay_evidence_storage_up", "Whether evidence storage elsewhere answers: 1 or 0", evidenceUp),
   ];
   return () => {
     for (const { gauge, read } of gauges) {

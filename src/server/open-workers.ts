@@ -34,6 +34,7 @@ import { createClockWatch } from "./clock-watch.ts";
 import type { ClockWatch } from "./clock-watch.ts";
 import { createDiskGuard, probeWrite } from "./disk-guard.ts";
 import type { DiskGuard } from "./disk-guard.ts";
+import { createEvidenceProbe } from "./evidence-probe.ts";
 import { createMetrics } from "./metrics.ts";
 import type { Metrics } from "./metrics.ts";
 import { openStage } from "./open-storage.ts";
@@ -60,6 +61,8 @@ export type LiveState = {
   /** When the certificate expires, in epoch seconds; null without one. */
   certificateEndsAt: number | null;
   jobKinds: readonly string[];
+  /** Whether evidence storage elsewhere answers; null: not known yet, or the evidence is in the data directory. */
+  isEvidenceReachable: () => boolean | null;
   /** The load of each worker pool. */
   poolLoads: (() => Readonly<Record<string, PoolLoad>>)[];
 };
@@ -173,6 +176,10 @@ function openMetrics(
     ...state,
     lastBackupAt: () => lastBackupAt(backupDirectory(config, directory)),
     certificateEndsAt: () => live.certificateEndsAt,
+    evidenceUp() {
+      const isReachable = live.isEvidenceReachable();
+      return isReachable === null ? null : Number(isReachable);
+    },
     pools() {
       const loads: Record<string, PoolLoad> = {};
       for (const read of live.poolLoads) Object.assign(loads, read());
@@ -213,7 +220,10 @@ export const openWorkers = (
     const onRepair = reportRepair(logger, metrics);
     const { store: evidenceStore, remote } = await openEvidenceStore(home, newPublicId, { hasher: hashing, onRepair });
     onClose(() => evidenceStore.close());
-    if (remote) void probeRemoteEvidence(remote, logger);
+    if (remote) {
+      live.isEvidenceReachable = createEvidenceProbe(remote, () => performance.now());
+      void probeRemoteEvidence(remote, logger);
+    }
     await sweepStaging(evidenceStore, logger);
 
     const files = remote ?? createEvidenceReader({ root: evidence, start: startEvidenceWorker });

@@ -17,6 +17,8 @@ type ReadinessParts = {
   /** How long another process has held the write lock; null when it was free at the latest attempt. */
   lockReport(): LockReport | null;
   clock(): ClockReport;
+  /** Whether evidence storage elsewhere answers; null: not known yet, or there is none. */
+  isEvidenceReachable(): boolean | null;
 };
 
 /**
@@ -35,16 +37,16 @@ export function createReadiness(parts: ReadinessParts): () => Promise<ReadinessR
     }
   };
   return async () => {
-    const clock = parts.clock();
-    if (!databaseAnswers()) return { state: "unavailable", reason: "The database does not answer", ...build, clock };
+    const facts = { ...build, clock: parts.clock(), evidence_reachable: parts.isEvidenceReachable() };
+    if (!databaseAnswers()) return { state: "unavailable", reason: "The database does not answer", ...facts };
     const storage = await parts.storageProblem();
-    if (storage !== null) return { state: "unavailable", reason: `Storage failure: ${storage}`, ...build, clock };
+    if (storage !== null) return { state: "unavailable", reason: `Storage failure: ${storage}`, ...facts };
     const readOnly = parts.readOnlyReason();
     if (readOnly !== null)
-      return { state: "read-only", reason: `The server is in read-only mode: ${readOnly}`, ...build, clock };
+      return { state: "read-only", reason: `The server is in read-only mode: ${readOnly}`, ...facts };
     const lock = parts.lockReport();
     return lock && lock.heldMs >= LOCK_TIMEOUT_MS
-      ? { state: "read-only", reason: `Changes are refused: ${lockText(lock)}`, ...build, clock }
-      : { state: "ready", reason: null, ...build, clock };
+      ? { state: "read-only", reason: `Changes are refused: ${lockText(lock)}`, ...facts }
+      : { state: "ready", reason: null, ...facts };
   };
 }

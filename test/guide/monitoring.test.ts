@@ -41,6 +41,7 @@ async function scrapeMetrics(): Promise<string> {
     lockHeldMs: () => 1_500,
     lastBackupAt: () => 900,
     certificateEndsAt: () => 2_000,
+    evidenceUp: () => 0,
   });
   const server = await startServer({ metrics: { metrics, key: "metrics-token-0123456789" } });
   try {

@@ -25,6 +25,7 @@ const READY = {
   commit,
   schema: schemaVersion(),
   clock: { state: "right", problem: null },
+  evidence_reachable: null,
 };
 
 test("/ready answers the bare text OK without a key, and with a bogus one", () =>
@@ -45,6 +46,13 @@ test("/readyz answers JSON with version, schema and state, without a key", () =>
     assert.match(answer.headers.get("Content-Type") ?? "", /^application\/json/);
     assert.is(answer.headers.get("Cache-Control"), "no-store");
     assert.equal(answer.body, READY);
+  }));
+
+test("/readyz says that evidence storage does not answer, and the server stays ready", () =>
+  withServer(async (server) => {
+    server.disk.isEvidenceReachable = false;
+    const answer = await server.call("GET", "//readyz", { key: null });
+    assert.equal([answer.status, answer.body], [200, { ...READY, evidence_reachable: false }]);
   }));
 
 test("/ready and /readyz are 503 if the database fails; /healthz says that the process is alive", () =>

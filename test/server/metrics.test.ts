@@ -337,6 +337,7 @@ test("omits metrics of what the server does not have", async () => {
     lockHeldMs: () => 1_500,
     lastBackupAt: () => backup,
     certificateEndsAt: () => 2000,
+    evidenceUp: () => 0,
   });
   const names = [
     "assay_read_only",
@@ -345,6 +346,7 @@ test("omits metrics of what the server does not have", async () => {
     "assay_certificate_end_timestamp_seconds",
   ];
   const first = await collected(metrics);
+  assert.is(first.get("assay_evidence_storage_up"), 0);
   assert.equal(
     names.map((name) => first.get(name)),
     [0, 1.5, undefined, 2000],
