@@ -30,7 +30,10 @@ export function sameNameStore(db: Db) {
        CROSS JOIN environments env ON env.id = sa.environment_id
      WHERE sa.organization_id = ? AND sa.fingerprint = ? AND sa.last_index = ${OPEN} LIMIT ${MAX_RUNNING}`,
   );
-  /** null if the fingerprint is known, or empty because the reporter could not resolve it, or the name is not known. */
+  /**
+   * null if the fingerprint is known, or empty because the reporter could not resolve it, or the name is not known.
+   * Compares with the records of now, also for an old snapshot: it is advice, not a part of what a snapshot records.
+   */
   const find = (
     organizationId: number,
     { name, fingerprint }: Omit<Question, "organization">,

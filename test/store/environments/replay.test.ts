@@ -23,10 +23,15 @@ const STEPS = 300;
 const booleanOf = (value: 0 | 1 | null): boolean | null => (value === null ? null : value === 1);
 const identity = ({ name, fingerprint }: { name: string; fingerprint: string }): string => `${name}:${fingerprint}`;
 
-/** Everything that a snapshot shows, as a text, without the ends of intervals and later changes of the environment. */
+const TODAY = ["environment", "last_index", "sameName"];
+
+/**
+ * Everything that a snapshot records, as a text. The ends of intervals, the environment and the advice about another
+ * artifact of the same name are those of today, and so may change.
+ */
 const picture = (explanation: Explanation | null): string =>
   JSON.stringify(explanation, (key, value: unknown) =>
-    key === "environment" || key === "last_index" ? undefined : value instanceof Map ? [...value] : value,
+    TODAY.includes(key) ? undefined : value instanceof Map ? [...value] : value,
   );
 
 /** The current verdicts, computed without any stored verdict. */
