@@ -100,7 +100,7 @@ func main() {
 		Fingerprint: fingerprint, Filename: "app", GitCommit: &commit, BuildUrl: "https://ci.example.com/1", CommitUrl: "https://example.com/c",
 		TrailName: ptr(trail), UserData: &data,
 		ExternalUrls: &map[string]api.ExternalAttachmentUrl{"docs": {Href: "https://example.com/docs"}},
-		Annotations:  &map[string]string{"team": "payments"},
+		Annotations:  &map[string]any{"team": "payments"},
 	}))
 	same("create_artifact: JSON with maps and a list", artifact.StatusCode(), 201)
 
