@@ -71,7 +71,7 @@ const LARGE: Readonly<Record<string, Path>> = {
   search: "/edge/search?q=service-99",
 };
 
-const SETTINGS = ["general", "members", "service-accounts", "webhooks", "retention", "audit-log"];
+const SETTINGS = ["general", "members", "service-accounts", "webhooks", "retention", "clients", "audit-log"];
 /** Forms and questions of the settings, by what follows `/acme/settings/`. */
 const SETTINGS_FORMS: Readonly<Record<string, string>> = {
   "members-add": "members?ask=add",
