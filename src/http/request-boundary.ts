@@ -27,7 +27,8 @@ const LINGER_S = 5;
 /** Sent by clients and proxies to correlate logs; anything else is replaced by an id of our own. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,100}$/;
 
-type RequestHooks = Pick<
+/** What the boundary needs of the server. */
+export type RequestHooks = Pick<
   ServerContext<unknown>,
   | "limits"
   | "newId"

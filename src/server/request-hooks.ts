@@ -1,6 +1,5 @@
 /** What happens around every request, whatever it asks for: its id, its log line, its metrics, and error mapping. */
 import Koa from "koa";
-import type { OperationContext } from "../api/context.ts";
 import { newPublicId, systemTimer } from "../clock.ts";
 import type { Timer } from "../domain/time.ts";
 import { AppError } from "../errors.ts";
@@ -8,9 +7,9 @@ import { createAnswerWatch } from "../http/memory/answer-watch.ts";
 import type { BodyLimits } from "../http/body/body.ts";
 import type { MalformedRequest } from "../http/malformed-request.ts";
 import type { MemoryBudget } from "../http/memory/memory-budget.ts";
+import type { RequestHooks } from "../http/request-boundary.ts";
 import type { RequestEntry } from "../http/request-entry.ts";
 import type { RequestLogFields } from "../http/request-log.ts";
-import type { ServerContext } from "../http/server-context.ts";
 import type { HungRequest } from "../http/watchdog/watchdog.ts";
 import type { Logger } from "../log.ts";
 import { translateStorageError } from "./disk-guard.ts";
@@ -34,19 +33,6 @@ export type RequestHookDependencies = {
 };
 
 export type App = Koa & Bindable;
-
-type RequestHooks = Pick<
-  ServerContext<OperationContext>,
-  | "limits"
-  | "newId"
-  | "onRequest"
-  | "onHungRequest"
-  | "logRequest"
-  | "mapError"
-  | "answerBudget"
-  | "watchAnswer"
-  | "watchdogTimer"
->;
 
 export function requestHooks({
   limits,

@@ -1,5 +1,5 @@
 /** The main thread's side of large answers: it orders them from the reader thread, and sends their files. */
-import { closeSync, openSync, read, unlinkSync } from "node:fs";
+import { closeSync, openSync, read, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
@@ -68,7 +68,8 @@ export function createAnswerReader({ pool, directory, newId, freeBlocks }: Optio
       )
       .then(bytesOf)
       .catch((error: unknown) => {
-        removeIfPresent(path);
+        // The thread unlinks the file; without a thread it is still there.
+        rmSync(path, { force: true });
         throw toAnswerError(error);
       });
     made.catch(() => undefined);
@@ -156,15 +157,6 @@ function once(work: () => void): () => void {
     isDone = true;
     work();
   };
-}
-
-/** The thread unlinks the file; without a thread it is still there. */
-function removeIfPresent(path: string): void {
-  try {
-    unlinkSync(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-  }
 }
 
 /** @throws AppError */

@@ -3,9 +3,7 @@
  * meanwhile does not count, nor does an answer that is still being made.
  */
 import type { ServerResponse } from "node:http";
-
-/** Calls `ring` once after so many seconds. */
-type Timer = (seconds: number, ring: () => void) => unknown;
+import type { Timer } from "../../domain/time.ts";
 
 /**
  * Watches an answer. `onUnread` is called once when none of its bytes left for the time limit.
