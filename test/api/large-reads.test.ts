@@ -125,6 +125,24 @@ function ask(path: string, { method = "GET", headers = {} } = {}): Promise<Incom
   });
 }
 
+test("a page of a snapshot is made there when it is chosen from more than 10,000 artifacts", async () => {
+  const world = runningIn(server);
+  const environment = world.environment(at);
+  const strays = Array.from({ length: 10_001 }, (_, n) => running(`many-${n}`, n.toString(16).padStart(64, "e")));
+  for (const [count, hasValidator] of [
+    [10_000, true],
+    [10_001, false],
+  ] as const) {
+    world.report(at, environment, strays.slice(0, count));
+    const page = await get(`/snapshots/${at.org}/${environment}/-1?per_page=2`);
+    assert.is(page.status, 200);
+    const { artifacts, pagination } = page.body as { artifacts: { name: string }[]; pagination: { total: number } };
+    assert.is(artifacts.length, 2);
+    assert.is(pagination.total, count);
+    assert.is(page.headers.has("ETag"), hasValidator, `${count} artifacts`);
+  }
+});
+
 test("each is the answer that the main thread makes, with its length and without a validator", async () => {
   for (const path of paths()) {
     const answer = await get(path, { "If-None-Match": "*" });
