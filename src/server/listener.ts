@@ -90,7 +90,11 @@ export async function listen(
     request.url = pathOf(request.url ?? "");
     rememberPeer(request, resolvePeer(request, { trust, unix: isUnixSocket }));
     traffic.responses.add(response);
-    response.once("close", () => traffic.responses.delete(response));
+    response.once("close", () => {
+      traffic.responses.delete(response);
+      // Its headers may have promised to keep the connection open; by the next turn it is an idle one.
+      if (traffic.isStopping) setImmediate(() => server.closeIdleConnections());
+    });
     if (traffic.isStopping) response.setHeader("Connection", "close");
     serve(request, response);
   };
@@ -202,9 +206,7 @@ export async function closeListener(server: Server, timeoutS: number): Promise<v
     traffic.isStopping = true;
     for (const response of traffic.responses) {
       if (!response.headersSent) response.setHeader("Connection", "close");
-      // Its headers promised to keep the connection open; by the next turn it is an idle one.
-      else response.once("close", () => setImmediate(() => server.closeIdleConnections()));
-      if (response.headersSent && isEventStream(response)) endEventStream(response);
+      else if (isEventStream(response)) endEventStream(response);
     }
     // Node counts a connection as busy until its first request arrives.
     for (const socket of traffic.sockets) if (socket.bytesRead === 0) socket.destroy();

@@ -1,4 +1,5 @@
 /** Time limits and the stop of a server, on the level of connections. */
+import type { RequestListener, ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -55,6 +56,27 @@ for (const [scheme, network] of MANNERS) {
     await server.stop();
   });
 }
+
+test("a stop waits for an answer that is being sent, adds no listener to it, and closes its connection", async () => {
+  const sending = Promise.withResolvers<ServerResponse>();
+  const handle: RequestListener = (_, response) => {
+    response.writeHead(200, { "Content-Length": 10 }).write("begun");
+    sending.resolve(response);
+  };
+  const { server, url } = await listen({ callback: () => handle, recordMalformedRequest: () => "id" }, LOOPBACK, {
+    limits: { headerTimeout: 600, requestTimeout: 600 },
+  });
+  const socket = await dialPlain(url);
+  const answer = allOf(socket);
+  socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  const response = await sending.promise;
+  const listeners = response.listenerCount("close");
+  const stopping = closeListener(server, 600);
+  assert.is(response.listenerCount("close"), listeners);
+  response.end("ended");
+  assert.match(await answer, /^HTTP\/1\.1 200 OK\r\n[^]*\r\nConnection: keep-alive\r\n[^]*begunended$/);
+  await stopping;
+});
 
 test("a handshake that never ends is cut at the time limit of the stop", async () => {
   const server = await startServer({
