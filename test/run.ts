@@ -9,11 +9,13 @@
 // passed one.
 
 import { type ChildProcess, fork } from "node:child_process";
-import { globSync, readFileSync } from "node:fs";
+import { globSync } from "node:fs";
 import { join, sep } from "node:path";
 import { performance } from "node:perf_hooks";
 import { pathToFileURL } from "node:url";
 import { buildClient } from "../bin/client.ts";
+import { readProcessorSeconds } from "./patience.ts";
+import { watchGroup } from "./group-watch.ts";
 
 interface Counts {
   passed: number;
@@ -21,14 +23,14 @@ interface Counts {
   skipped: number;
 }
 
+/** What a group tells of itself: its counts after each file, at its end, and which test it runs. */
+type Report = { counts: Counts; finished: boolean } | { running: string };
+
 /** What uvu leaves for every `suite.run()`: failure texts (true when there are none), passed, skipped, all. */
 type QueuedSuite = () => Promise<[string | true, number, number, number]>;
 
 /** One more than the machine of the measurements has cores: most tests wait for a disk, a child process or a timer. */
 const GROUPS_AT_ONCE = 3;
-
-/** A group that hangs is killed, and counts as failed. */
-const GROUP_TIMEOUT_S = 600;
 
 /** Directories whose tests take long: the Makefile chooses them for `make integration`. */
 const SLOW = "(integration|attacks)/";
@@ -123,18 +125,25 @@ async function startGroup(name: string, files: readonly string[]): Promise<Count
   const output = collectOutput(child);
   let counts: Counts = { passed: 0, failed: 0, skipped: 0 };
   let finished = false;
-  child.on("message", (message: { counts: Counts; finished: boolean }) => ({ counts, finished } = message));
-
-  const deadline = setTimeout(() => child.kill("SIGKILL"), GROUP_TIMEOUT_S * 1000);
+  let running = "no test";
+  let why: string | null = null;
+  const watch = watchGroup(child, { onKilled: (problem) => (why = problem) });
+  child.stdout?.on("data", watch.noteLife);
+  child.stderr?.on("data", watch.noteLife);
+  child.on("message", (report: Report) => {
+    watch.noteLife();
+    if ("running" in report) running = report.running;
+    else ({ counts, finished } = report);
+  });
   const ending = await new Promise<string>((resolve) => {
     child.on("close", (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`));
   });
-  clearTimeout(deadline);
+  watch.stop();
 
   let text = output();
   if (!finished) {
     counts = { ...counts, failed: counts.failed + 1 };
-    text += `\n  FAIL  the group ended before its tests did (${ending})\n`;
+    text += `\n  FAIL  ${running}\n    ${why ?? `the group ended before its tests did (${ending})`}\n`;
   }
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`${text.trimEnd()}\n-- ${name}: ${counts.passed} passed, ${counts.failed} failed (${seconds} s)\n`);
@@ -163,8 +172,9 @@ async function runGroup(files: readonly string[]): Promise<void> {
     const queue: QueuedSuite[] = [];
     shared.UVU_QUEUE = [queue];
     console.log(file);
+    tellTests(file);
     const started = performance.now();
-    const cpuBefore = processorSeconds();
+    const cpuBefore = readProcessorSeconds(process.pid);
     try {
       await import(pathToFileURL(join(directory, file)).href);
       if (queue.length === 0) fail(`${file} runs no suite`, "every suite needs its .run()");
@@ -185,31 +195,25 @@ async function runGroup(files: readonly string[]): Promise<void> {
       }
     }
     const seconds = (performance.now() - started) / 1000;
-    if (seconds >= SLOW_S)
-      console.log(`   ${file}: ${seconds.toFixed(1)} s, processor ${(processorSeconds() - cpuBefore).toFixed(1)} s`);
-    await report(counts, false);
+    const cpu = readProcessorSeconds(process.pid) - cpuBefore;
+    if (seconds >= SLOW_S) console.log(`   ${file}: ${seconds.toFixed(1)} s, processor ${cpu.toFixed(1)} s`);
+    await tell({ counts, finished: false });
   }
-  await report(counts, true);
+  await tell({ counts, finished: true });
   // Not by running dry: a server or a timer that a failed test left behind would hold the process.
   process.exit(0);
 }
 
-/**
- * Processor time of this process and of the child processes that ended, in seconds; 0 where the system does not say.
- */
-function processorSeconds(): number {
-  try {
-    // proc(5): utime, stime, cutime and cstime are fields 14 to 17, in ticks of 10 ms; the name in field 2 may hold
-    // spaces.
-    const fields = readFileSync("/proc/self/stat", "utf8")
-      .replace(/^.*\) /s, "")
-      .split(" ");
-    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / 100;
-  } catch {
-    return 0;
-  }
+/** Tells the parent which test runs: uvu writes its name into the state of its suite, and tells nobody else. */
+function tellTests(file: string): void {
+  const outside = `${file}, outside of its tests`;
+  void tell({ running: outside });
+  Object.defineProperty(Object.prototype, "__test__", {
+    configurable: true,
+    set: (test: string) => void tell({ running: test === "" ? outside : `${file}, "${test}"` }),
+  });
 }
 
-function report(counts: Counts, finished: boolean): Promise<void> {
-  return new Promise((resolve) => process.send?.({ counts, finished }, () => resolve()));
+function tell(report: Report): Promise<void> {
+  return new Promise((resolve) => process.send?.(report, () => resolve()));
 }

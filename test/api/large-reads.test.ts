@@ -16,7 +16,7 @@ import { openSecondWriter } from "../../src/store/db/connection.ts";
 import { openStore } from "../../src/store/index.ts";
 import { freshCommit, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
-import { until } from "../http/socket.ts";
+import { until } from "../patience.ts";
 import { running, runningIn } from "./environments/given.ts";
 
 const test = suite("api/large-reads");

@@ -3,16 +3,17 @@ import { request as send } from "node:http";
 import type { ClientRequest } from "node:http";
 import { MALLOC_SETTINGS } from "../../src/cli/malloc.ts";
 import { EXECUTABLE, start } from "../binary/executable.ts";
+import { giveUpAfter } from "../patience.ts";
 import type { Running } from "../binary/executable.ts";
 import type { MemoryGroup } from "./cgroup.ts";
 import type { LargeWorld, Read } from "./large-world.ts";
 import { startProber } from "./prober.ts";
 
 /** How long one read may take, in parallel with others, and how long those that are not read may take to begin. */
-const READ_TIMEOUT_MS = 120_000;
-const BEGIN_TIMEOUT_MS = 5_000;
+const MAX_READ_S = 120;
+const MAX_BEGIN_S = 5;
 /** How long the budget may take to be empty after all connections were closed. */
-const EMPTY_TIMEOUT_MS = 30_000;
+const MAX_RELEASE_S = 30;
 
 type Attacked = { data: string; keys: LargeWorld["keys"]; group: MemoryGroup };
 
@@ -98,7 +99,7 @@ async function attackWith(
   const unread = Array.from({ length: plan.unread }, () => openUnread(url, keys.reader));
   await Promise.race([
     Promise.all(unread.map(({ began }) => began)),
-    new Promise((resolve) => setTimeout(resolve, BEGIN_TIMEOUT_MS)),
+    new Promise<void>((resolve) => void giveUpAfter(MAX_BEGIN_S, () => resolve())),
   ]);
   const answers = await Promise.all(Array.from({ length: plan.parallel }, () => readWhole(url, keys.admin)));
   for (const { request } of unread) request.destroy();
@@ -127,9 +128,9 @@ function openUnread(url: string, key: string): { request: ClientRequest; began: 
 function readWhole(url: string, key: string): Promise<string> {
   return new Promise((resolve) => {
     const request = send(url, { agent: false, headers: { Authorization: `Bearer ${key}` } });
-    const timer = setTimeout(() => request.destroy(), READ_TIMEOUT_MS);
+    const stopWaiting = giveUpAfter(MAX_READ_S, () => request.destroy());
     const settle = (status: string): void => {
-      clearTimeout(timer);
+      stopWaiting();
       resolve(status);
     };
     request.once("response", (response) => {
@@ -144,7 +145,8 @@ function readWhole(url: string, key: string): Promise<string> {
 
 /** Bytes of the budget in use, once it is empty, or after a while. */
 async function readHeldBytes(server: Running): Promise<number> {
-  const until = performance.now() + EMPTY_TIMEOUT_MS;
+  let isOver = false;
+  const stopWaiting = giveUpAfter(MAX_RELEASE_S, () => (isOver = true));
   for (;;) {
     const text = await fetch(`${server.url}/metrics`, { headers: { Authorization: `Bearer ${METRICS_KEY}` } }).then(
       (answer) => answer.text(),
@@ -153,7 +155,10 @@ async function readHeldBytes(server: Running): Promise<number> {
       Number(value),
     );
     const held = values.length === 3 ? values.reduce((sum, value) => sum + value, 0) : Number.NaN;
-    if (held === 0 || performance.now() > until) return held;
+    if (held === 0 || isOver) {
+      stopWaiting();
+      return held;
+    }
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

@@ -7,6 +7,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { giveUpAfter } from "../patience.ts";
 
 export interface Options {
   /** The whole environment of the process; default: empty. */
@@ -49,14 +50,14 @@ export const EXECUTABLE = process.env["ASSAY_EXECUTABLE"] ?? join(import.meta.di
 
 const CHECKOUT = join(import.meta.dirname, "..", "..");
 
-// A start takes well under a second, and a few seconds when eight start at once on two cores.
-const START_TIMEOUT_MS = 30_000;
+/** A start takes well under a second. */
+const MAX_START_S = 60;
 
-// The server gives up on open requests sooner than this, so a process that still runs then hangs.
-const STOP_TIMEOUT_MS = 30_000;
+/** The server gives up on open requests sooner than this, so a process that still runs then hangs. */
+const MAX_STOP_S = 60;
 
 /** A line that a test waits for comes within seconds; a text that was reworded never comes. */
-const WRITE_TIMEOUT_MS = 90_000;
+const MAX_WRITE_S = 90;
 
 const LISTENING = /listening on ((?:https?:\/\/|unix:|fd:)[^\s"]+)/;
 
@@ -67,48 +68,49 @@ process.on("exit", () => {
 
 /**
  * Starts the executable and waits for its line "listening on ...".
- * Throws an Error with all its output when it ends, or 30 seconds pass, before that line.
+ * Throws an Error with all its output when it ends, or MAX_START_S pass, before that line.
  */
 export function start(args: readonly string[], options: Options = {}): Promise<Running> {
   const { child, output, exited } = launch(args, options);
   const stop = (signal: NodeJS.Signals = "SIGTERM"): Promise<Exit> => {
     child.kill(signal);
-    const deadline = setTimeout(() => child.kill("SIGKILL"), STOP_TIMEOUT_MS);
-    return exited.finally(() => clearTimeout(deadline));
+    return exited.finally(giveUpAfter(MAX_STOP_S, () => child.kill("SIGKILL")));
   };
   const wrote = (pattern: RegExp): Promise<string> =>
     new Promise((resolve, reject) => {
+      const fail = (reason: string): void =>
+        reject(new Error(`assay ${args.join(" ")} ${reason}; its output:\n${output.all()}`));
+      const stopWaiting = giveUpAfter(MAX_WRITE_S, (how) => fail(`did not write ${pattern} within ${how}`));
       const check = (): void => {
-        if (pattern.test(output.all())) resolve(output.all());
+        if (!pattern.test(output.all())) return;
+        stopWaiting();
+        resolve(output.all());
       };
       output.onChange(check);
       check();
-      setTimeout(
-        () => reject(new Error(`assay ${args.join(" ")} did not write ${pattern}; its output:\n${output.all()}`)),
-        WRITE_TIMEOUT_MS,
-      ).unref();
-      void exited.then(() =>
-        reject(new Error(`assay ${args.join(" ")} ended without writing ${pattern}; its output:\n${output.all()}`)),
-      );
+      void exited.then(() => {
+        stopWaiting();
+        fail(`ended without writing ${pattern}`);
+      });
     });
 
   return new Promise((resolve, reject) => {
     const fail = (reason: string): void =>
       reject(new Error(`assay ${args.join(" ")} ${reason}; its output:\n${output.all()}`));
-    const deadline = setTimeout(() => {
-      fail(`did not listen within ${START_TIMEOUT_MS / 1000} s`);
+    const stopWaiting = giveUpAfter(MAX_START_S, (how) => {
+      fail(`did not listen within ${how}`);
       child.kill("SIGKILL");
-    }, START_TIMEOUT_MS);
+    });
     child.once("error", (error) => fail(`cannot be started (${error.message})`));
     void exited.then((exit) => {
-      clearTimeout(deadline);
+      stopWaiting();
       fail(`ended with ${exit.signal ?? `exit code ${exit.code}`} before it listened`);
     });
     const unsubscribe = output.onChange(() => {
       const url = LISTENING.exec(output.all())?.[1];
       if (url === undefined || child.pid === undefined) return;
       unsubscribe();
-      clearTimeout(deadline);
+      stopWaiting();
       resolve({ url, pid: child.pid, exited, stop, output: output.all, wrote });
     });
   });

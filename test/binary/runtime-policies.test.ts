@@ -3,6 +3,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { expectStatus } from "./client.ts";
+import { until } from "../patience.ts";
 import type { Json } from "./client.ts";
 import {
   MEMBER,
@@ -252,7 +253,7 @@ test("an environment with two policies fails when one of them fails", async () =
     [1],
   );
   await server.putPolicy("two-scan", scan(" []"), 200);
-  await server.waitUntil(async () => (await server.readState("two-prod")) === true);
+  await until("it was re-evaluated", async () => (await server.readState("two-prod")) === true);
   const flipped = await server.readSnapshot("two-prod");
   assert.equal(
     {

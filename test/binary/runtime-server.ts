@@ -231,14 +231,6 @@ export async function startRuntimeServer() {
         json("PUT", `/environments/acme/${name}/report/server`, { artifacts: reportItems(labels, started) }),
         status,
       ),
-    /**
-     * Polls until the condition holds or the job queue has had more than enough time; the assertions that follow then
-     * find out that it does not hold.
-     */
-    async waitUntil(condition: () => Promise<boolean>): Promise<void> {
-      const deadline = Date.now() + 20_000;
-      while (!(await condition()) && Date.now() < deadline);
-    },
     archive: (path: string): Promise<void> => expectDone(json("PUT", `${path}/archive`, null), 200),
     expectOk: (method: Method, path: string, body?: unknown): Promise<void> =>
       expectDone(json(method, path, body), 200),

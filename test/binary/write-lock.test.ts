@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
+import { until } from "../patience.ts";
 import { createClient, expectStatus } from "./client.ts";
 import type { Client } from "./client.ts";
 import { inDirectory, run, start } from "./executable.ts";
@@ -55,7 +56,7 @@ test("answers probes and reads while another process holds the lock, and stores 
       return answer.status;
     });
     // The gauge is above zero once the server has found the lock held.
-    while (!((await metric(server, "assay_write_lock_held_seconds")) > 0));
+    await until("the lock was found", async () => (await metric(server, "assay_write_lock_held_seconds")) > 0);
     assert.is((await fetch(`${server.url}/healthz`)).status, 200);
     const ready = await fetch(`${server.url}/readyz`);
     assert.is(((await ready.json()) as { state: string }).state, "ready");

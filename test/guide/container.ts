@@ -9,6 +9,7 @@ import { once } from "node:events";
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { giveUpAfter } from "../patience.ts";
 import { findTool } from "../tools.ts";
 
 const SUITE = "bookworm";
@@ -27,8 +28,12 @@ const PACKAGES = [
 const BUILD = join(import.meta.dirname, "..", "..", ".build", "guide");
 const ROOT = join(BUILD, `${SUITE}-${createHash("sha256").update(PACKAGES.join()).digest("hex").slice(0, 12)}`);
 
-const BOOT_TIMEOUT_MS = 60_000;
-const DEBOOTSTRAP_TIMEOUT_MS = 300_000;
+/** Of a boot, which takes seconds. */
+const MAX_BOOT_S = 120;
+/** Of one look at a container. */
+const MAX_LOOK_MS = 60_000;
+/** Of a download; the runner ends a group that is silent for longer (group-watch.ts). */
+const DEBOOTSTRAP_TIMEOUT_MS = 240_000;
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 export type Container = {
@@ -107,12 +112,16 @@ function linkRoot(): string {
 
 /** The process id of the container's first process once it has booted; null where that takes too long or fails. */
 async function waitForBoot(child: ChildProcess): Promise<number | null> {
-  const end = performance.now() + BOOT_TIMEOUT_MS;
-  while (performance.now() < end && child.exitCode === null && child.signalCode === null) {
+  let isOver = false;
+  const stopWaiting = giveUpAfter(MAX_BOOT_S, () => (isOver = true));
+  while (!isOver && child.exitCode === null && child.signalCode === null) {
     // setpriv becomes systemd-nspawn, whose only child is the first process of the container.
     const leader = childrenOf(child.pid ?? 0)[0];
     const state = leader === undefined ? "" : readInside(leader, ["systemctl", "is-system-running", "--wait"]);
-    if (leader !== undefined && /^(running|degraded)$/.test(state)) return leader;
+    if (leader !== undefined && /^(running|degraded)$/.test(state)) {
+      stopWaiting();
+      return leader;
+    }
     await sleep(100);
   }
   return null;
@@ -132,7 +141,7 @@ const inside = (leader: number, words: readonly string[]): string[] => ["-t", St
 const readInside = (leader: number, words: readonly string[]): string =>
   spawnSync("nsenter", inside(leader, words), {
     encoding: "utf8",
-    timeout: BOOT_TIMEOUT_MS,
+    timeout: MAX_LOOK_MS,
     env: { PATH },
   }).stdout?.trim() ?? "";
 

@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { TestServer } from "../given.ts";
+import { until } from "../patience.ts";
 
 export type RawAnswer = { status: number; headers: Record<string, string>; text: string; body: any };
 
@@ -150,17 +151,6 @@ export function holdings(server: TestServer) {
       )
       .sort();
   return { ...holdingsWithoutEvidence(server), evidence: files("evidence") };
-}
-
-/** Polls in every turn of the event loop until `look` returns something; fails after ten seconds. */
-export async function until<T>(what: string, look: () => T | null | undefined | false): Promise<T> {
-  const deadline = performance.now() + 10_000;
-  for (;;) {
-    const found = look();
-    if (found) return found;
-    if (performance.now() > deadline) throw new Error(`never happened: ${what}`);
-    await new Promise((resolve) => setImmediate(resolve));
-  }
 }
 
 /** The log line of a request that carried this X-Request-ID. */

@@ -10,6 +10,7 @@ import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "../crash/ledger
 import type { Entry } from "../crash/ledger.ts";
 import { prepare, writeUntilGone, writers } from "../crash/load.ts";
 import { look } from "../cli/in-process.ts";
+import { until } from "../patience.ts";
 import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
 import type { Running } from "../binary/executable.ts";
 
@@ -38,9 +39,8 @@ async function serveNew(
 }
 
 /** Resolves when there are `count` entries. */
-async function waitForCount(entries: readonly unknown[], count: number): Promise<void> {
-  while (entries.length < count) await new Promise((resolve) => setImmediate(resolve));
-}
+const waitForCount = (entries: readonly unknown[], count: number): Promise<boolean> =>
+  until(`${count} entries were written`, () => entries.length >= count);
 
 /** Describes every entry that the server has lost. */
 async function findLost({ url }: Running, entries: readonly Entry[]): Promise<string[]> {

@@ -25,6 +25,7 @@ import * as assert from "uvu/assert";
 import { loadAddon } from "../../src/store/db/native-addon.ts";
 import { createClient, expectStatus } from "../binary/client.ts";
 import type { Client } from "../binary/client.ts";
+import { until } from "../patience.ts";
 import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
 import type { Running } from "../binary/executable.ts";
 
@@ -423,11 +424,11 @@ testFaults(
       };
       /** Polls /ready until it has this status, and returns its text: the server checks the disk once a second. */
       const waitForStatus = async (status: number): Promise<string> => {
-        for (let tries = 0; tries < 100_000; tries += 1) {
-          const answer = await probe("/ready");
-          if (answer.status === status) return answer.text;
-        }
-        throw new Error(`/ready never answered ${status}`);
+        const answer = await until(`/ready answered ${status}`, async () => {
+          const got = await probe("/ready");
+          return got.status === status && got;
+        });
+        return answer.text;
       };
       assert.equal(await probe("/ready"), { status: 200, text: "OK" });
       for (const file of ["/assay.db$", "/assay.db-wal"]) {

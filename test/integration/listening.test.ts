@@ -11,6 +11,7 @@ import * as assert from "uvu/assert";
 import { FIRST, SECOND } from "../server/certificates.ts";
 import { allOf, ask, dialPlain, dialTls, fingerprintAt, fingerprintOf, slowRequest } from "../server/client.ts";
 import { canReceive, startReceiver } from "../server/receiver.ts";
+import { until } from "../patience.ts";
 import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
 
 const test = suite("integration/listening");
@@ -235,7 +236,7 @@ testActivation("systemd-socket-activate starts it on the first connection, which
     });
     const ended = new Promise((resolve) => child.once("close", resolve));
     try {
-      while (!existsSync(path)) await new Promise((resolve) => setImmediate(resolve));
+      await until("it listens", () => existsSync(path));
       const answer = await ask(`unix:${path}`, { path: "/ready" });
       assert.is(answer.text, "OK");
     } finally {

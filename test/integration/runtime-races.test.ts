@@ -3,6 +3,7 @@
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { until } from "../patience.ts";
 import type { ApiResponse, Json } from "../binary/client.ts";
 import {
   TRAIL_POLICY,
@@ -141,7 +142,7 @@ test("renames, policy changes and allowlisting take effect while reports arrive"
     artifacts: reportItems({ unknown: "race-unknown" }),
   });
   const expected = !latest.policy_yaml.includes("true");
-  await server.waitUntil(async () => (await server.readState("busy")) === expected);
+  await until("it was re-evaluated", async () => (await server.readState("busy")) === expected);
   assert.equal({ version: latest.version, state: await server.readState("busy") }, { version: 5, state: expected });
 });
 
@@ -311,7 +312,7 @@ test("a new policy version is applied to its environments even after a kill", as
   await server.putPolicy("queued-policy", policyYaml("  provenance: {required: false}\n"), 200);
   await server.restart("SIGKILL");
   const states = () => Promise.all(names.map((name) => server.readState(name)));
-  await server.waitUntil(async () => !(await states()).includes(false));
+  await until("all were re-evaluated", async () => !(await states()).includes(false));
   assert.equal(
     { states: await states(), counts: await Promise.all(names.map((name) => server.countSnapshots(name))) },
     { states: [true, true, true], counts: [2, 2, 2] },
@@ -333,7 +334,7 @@ test("keeps everything acknowledged before a kill", async () => {
       // The connection broke: whether this report was recorded is unknown.
     }
   });
-  await server.waitUntil(async () => (await server.countSnapshots("killed")) >= 20);
+  await until("20 reports were recorded", async () => (await server.countSnapshots("killed")) >= 20);
   const killing = server.restart("SIGKILL");
   await sending;
   await killing;

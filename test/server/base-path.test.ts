@@ -1,7 +1,7 @@
 /** A server with a base path: everything is below it, and nothing but the probes outside. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { until } from "../http/socket.ts";
+import { until } from "../patience.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { ask } from "./client.ts";

@@ -6,6 +6,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { serveOneByOne } from "../../src/server/one-by-one.ts";
+import { until } from "../patience.ts";
 
 const test = suite("server/one-by-one");
 const servers: Server[] = [];
@@ -17,9 +18,6 @@ test.after.each(() => {
 });
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await turn();
-}
 
 /** Opens a connection to a server with that listener. */
 async function dialServer(handle: RequestListener, maxWaiting?: number) {
@@ -59,7 +57,7 @@ test("answers thousands in order, and lets others in between", async () => {
       .map((n) => get(`/${n}`))
       .join(""),
   );
-  await until(() => received.endsWith(`[/${COUNT - 1}]`));
+  await until("the last answer came", () => received.endsWith(`[/${COUNT - 1}]`));
   isOver = true;
   assert.equal(
     [...received.matchAll(/\[\/(\d+)\]/g)].map(([, n]) => Number(n)),
@@ -107,7 +105,7 @@ test("serves a body that was sent ahead", async () => {
     `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${size}\r\n\r\n${"x".repeat(size)}`;
   const sizes = [10, 300_000, 0, 1_000_000, 7];
   socket.write(sizes.map(post).join(""));
-  await until(() => received.includes("[7]"));
+  await until("the last answer came", () => received.includes("[7]"));
   assert.equal(
     [...received.matchAll(/\[(\d+)\]/g)].map(([, size]) => Number(size)),
     sizes,
@@ -124,14 +122,14 @@ test("closes a connection that sends more than may wait, and keeps the others", 
   let received = "";
   other.on("data", (bytes: Buffer) => (received += bytes.toString()));
   other.write(get("/"));
-  await until(() => held.length === 1);
+  await until("one request is served", () => held.length === 1);
   socket.write(get("/").repeat(12));
-  await until(() => isClosed);
+  await until("the connection was closed", () => isClosed);
   other.write(get("/"));
   held[0]?.();
-  await until(() => held.length === 3);
+  await until("three requests are served", () => held.length === 3);
   held[2]?.();
-  await until(() => received.split("done").length === 3);
+  await until("both answers came", () => received.split("done").length === 3);
   other.destroy();
 });
 

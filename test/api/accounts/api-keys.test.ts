@@ -7,7 +7,8 @@ import { closeExpiredKeys, createKeyExpiry } from "../../../src/jobs/expire-keys
 import { keyDigest } from "../../../src/store/accounts/api-keys.ts";
 import { fresh, startServer } from "../../given.ts";
 import type { Answer, TestServer } from "../../given.ts";
-import { dial, holdings, until } from "../../http/socket.ts";
+import { dial, holdings } from "../../http/socket.ts";
+import { until } from "../../patience.ts";
 
 const test = suite("api/accounts/api-keys");
 let server: TestServer;

@@ -9,20 +9,8 @@ import Koa from "koa";
 import { listen, closeListener } from "../../../src/server/listener.ts";
 import { fresh, startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
-import {
-  BOUNDARY,
-  CLOSING,
-  chunk,
-  dial,
-  exchange,
-  field,
-  file,
-  head,
-  holdings,
-  logged,
-  part,
-  until,
-} from "../socket.ts";
+import { BOUNDARY, CLOSING, chunk, dial, exchange, field, file, head, holdings, logged, part } from "../socket.ts";
+import { until } from "../../patience.ts";
 import type { RawAnswer } from "../socket.ts";
 
 const test = suite("http/body/body");

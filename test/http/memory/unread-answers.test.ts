@@ -14,6 +14,7 @@ import { createRequestBoundary } from "../../../src/http/request-boundary.ts";
 import type { RequestEntry } from "../../../src/http/request-entry.ts";
 import { recordForLog } from "../../../src/http/request-log.ts";
 import { sendStream } from "../../../src/http/response.ts";
+import { until } from "../../patience.ts";
 
 const test = suite("http/memory/unread-answers");
 const MB = 1 << 20;
@@ -74,10 +75,8 @@ const endless = (): Readable =>
   });
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await turn();
-}
 const held = (): number => memory.load().answers.bytes;
+const untilReleased = (): Promise<boolean> => until("all room was given back", () => held() === 0);
 const ask = (path: string, caller: string, method = "GET"): Promise<Response> =>
   fetch(`${url}${path}`, { method, headers: { "X-Caller": caller } });
 
@@ -87,7 +86,7 @@ async function askWithoutReading(path: string, caller: string): Promise<Socket> 
   const socket = connect(Number(new URL(url).port), "127.0.0.1");
   socket.on("error", () => undefined);
   socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\nX-Caller: ${caller}\r\n\r\n`);
-  await until(() => held() > before);
+  await until("the answer took room", () => held() > before);
   return socket;
 }
 
@@ -116,9 +115,9 @@ test("an answer that is not read keeps its room, and others are refused until it
   assert.is(held(), 2 * LARGE.length, "but it counts");
   await change.arrayBuffer();
   unread.destroy();
-  await until(() => held() === 0);
+  await untilReleased();
   assert.ok(LARGE.equals(Buffer.from(await (await ask("/large", "b")).arrayBuffer())));
-  await until(() => held() === 0);
+  await untilReleased();
   assert.equal(memory.load().answers, { bytes: 0, waiting: 0, refused: 2 });
 });
 
@@ -126,11 +125,11 @@ test("a text counts with its bytes, and a stream with its buffers", async () => 
   const text = await askWithoutReading("/text", "a");
   assert.is(held(), LARGE.length);
   text.destroy();
-  await until(() => held() === 0);
+  await untilReleased();
   const stream = await askWithoutReading("/stream", "a");
   assert.is(held(), STREAM_BYTES);
   stream.destroy();
-  await until(() => held() === 0);
+  await untilReleased();
 });
 
 for (const path of ["/large", "/stream"])
@@ -142,11 +141,11 @@ for (const path of ["/large", "/stream"])
       passQuarter();
       await turn();
     }
-    await until(() => lines.length > 0);
+    await until("the request was logged", () => lines.length > 0);
     const [{ actor, unread: isUnread, aborted } = {} as RequestEntry] = lines;
     assert.equal({ actor, isUnread, aborted }, { actor: "reader", isUnread: true, aborted: true });
     unread.resume();
-    await until(() => isClosed);
+    await until("the connection was closed", () => isClosed);
   });
 
 test("a client that reads slowly is not cut off", async () => {
@@ -159,8 +158,8 @@ test("a client that reads slowly is not cut off", async () => {
     sinceQuarter = 0;
     passQuarter();
   });
-  await until(() => received > LARGE.length || socket.destroyed);
-  await until(() => held() === 0);
+  await until("the answer was read", () => received > LARGE.length || socket.destroyed);
+  await untilReleased();
   assert.equal(
     { isCut: socket.destroyed, lines: lines.map(({ unread }) => unread) },
     { isCut: false, lines: [undefined] },
@@ -186,7 +185,7 @@ test("a client that waits for an answer is not cut off, however long the answer 
   const answer = fetch(`http://127.0.0.1:${(watched.address() as AddressInfo).port}`).then((response) =>
     response.text(),
   );
-  await until(() => began);
+  await until("the answer began", () => began);
   for (let quarter = 0; quarter < 20; quarter += 1) pass();
   finish();
   assert.is(await answer, "late");

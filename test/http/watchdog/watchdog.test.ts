@@ -24,7 +24,8 @@ import type { Listening } from "../../../src/server/listener.ts";
 import { createMetrics } from "../../../src/server/metrics.ts";
 import type { Metrics } from "../../../src/server/metrics.ts";
 import { fresh, startServer } from "../../given.ts";
-import { dial, exchange, head, holdings, logged, until } from "../socket.ts";
+import { until } from "../../patience.ts";
+import { dial, exchange, head, holdings, logged } from "../socket.ts";
 
 const test = suite("http/watchdog/watchdog");
 
