@@ -35,7 +35,7 @@ export type OperationContext = {
   /** Evaluates artifacts under policy texts that are not stored; see jobs/policy-previews.ts. */
   readonly policyPreviews: PolicyPreviewer;
   readonly packages: PackageMaker;
-  readonly passwords: Pick<PasswordHasher, "hash">;
+  readonly passwords: Pick<PasswordHasher, "hashOfMember">;
   /** Names of the organizations in which groups of the login provider give roles. */
   readonly mappedOrganizations: ReadonlySet<string>;
   /** Epoch seconds. */

@@ -295,7 +295,7 @@ function caller(store: Store, now: () => number) {
     policyPreviews: { preview: never },
     largeJson: { read: never },
     packages: {} as OperationContext["packages"],
-    passwords: { hash: never },
+    passwords: { hashOfMember: never },
     mappedOrganizations: new Set(),
     targetProblem: never,
     version: never,

@@ -3,6 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createPasswordHasher } from "../../src/auth/password-hashing.ts";
 import { rootOf } from "../../src/web/html.ts";
+import { rejection } from "../evidence/given.ts";
 import { CHEAP_SCRYPT, fresh, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { createBrowser, setPassword, PASSWORD, messageOf, visibleText } from "./browser.ts";
@@ -366,6 +367,35 @@ test("refuses logins beyond the queue with a request to retry", async () => {
   } finally {
     await other.stop();
   }
+});
+
+/** How many of these hashes were refused with each code; `made` counts the others. */
+async function outcomes(hashes: readonly Promise<unknown>[]): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const result of await Promise.allSettled(hashes)) {
+    const code = result.status === "fulfilled" ? "made" : (result.reason as { code: string }).code;
+    counts[code] = (counts[code] ?? 0) + 1;
+  }
+  return counts;
+}
+
+test("members who are created at the same time take one place among the logins, and wait up to a limit", async () => {
+  const passwords = createPasswordHasher(CHEAP_SCRYPT);
+  const create = (count: number) =>
+    Array.from({ length: count }, (_, index) => passwords.hashOfMember(`pass ${index}`));
+  const logins = Array.from({ length: 32 }, (_, index) => passwords.verify(`wrong ${index}`, null));
+  assert.equal(await outcomes([...create(241), ...logins]), { made: 241 + 32 });
+  const [first, ...others] = create(244);
+  const refused = await Promise.all(others.slice(-3).map((other) => rejection(other)));
+  assert.equal(await outcomes([first as Promise<unknown>, ...others]), { made: 241, too_many: 3 });
+  for (const error of refused)
+    assert.equal(
+      { message: error.message, headers: (error as unknown as { headers: object }).headers },
+      {
+        message: "Too many members are being created. Please try again in 5 seconds",
+        headers: { "Retry-After": "5" },
+      },
+    );
 });
 
 test.run();

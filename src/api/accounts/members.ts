@@ -176,7 +176,7 @@ export const createMember = operation({
     requireShared(context);
     requireFree(context, body);
     const password = context.newSecret();
-    return { password, hash: await context.passwords.hash(password) };
+    return { password, hash: await context.passwords.hashOfMember(password) };
   },
   handle(context, { body }, { password, hash }) {
     const { store, organization } = context;
