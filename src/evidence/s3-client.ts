@@ -25,6 +25,7 @@ import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { EvidenceUnavailableError } from "./errors.ts";
 import { isRefusedWithoutCode, NOT_S3, StorageTimeoutError, toUnavailable } from "./s3-errors.ts";
+import type { Timer } from "../domain/time.ts";
 import { createSilenceGuard } from "./s3-silence.ts";
 import type { SilenceGuard } from "./s3-silence.ts";
 
@@ -41,7 +42,12 @@ export type S3Settings = {
   caCertificates: readonly string[] | null;
   /** See TIMEOUTS_MS. */
   timeoutsMs?: typeof TIMEOUTS_MS;
+  /** That of the system unless given. */
+  clock?: StorageClock;
 };
+
+/** What deadlines of requests are measured with: a monotonic clock in milliseconds, and a timer. */
+type StorageClock = { milliseconds(): number; timer: Timer };
 
 /**
  * The metadata of an object: `size` in bytes, `checksum` the SHA-256 in hex that the store computed, null where it has
@@ -111,12 +117,20 @@ type Connection = {
   readonly silence: { readonly requests: SilenceGuard; readonly downloads: SilenceGuard };
   /** See TIMEOUTS_MS. */
   readonly responseMs: number;
+  readonly timer: Timer;
 };
 
-const milliseconds = (): number => performance.now();
+const SYSTEM_CLOCK: StorageClock = {
+  milliseconds: () => performance.now(),
+  timer(seconds, ring) {
+    const timeout = setTimeout(ring, seconds * 1_000);
+    return () => clearTimeout(timeout);
+  },
+};
 
 /** Opens a client. Sends no request yet. Every method rejects with EvidenceUnavailableError when a request fails. */
 export function openS3Client(settings: S3Settings): S3Client {
+  const { milliseconds, timer } = settings.clock ?? SYSTEM_CLOCK;
   const connection: Connection = {
     bucket: settings.bucket,
     requests: createClient(settings, MAX_CONNECTIONS.requests),
@@ -124,6 +138,7 @@ export function openS3Client(settings: S3Settings): S3Client {
     limit: createConcurrencyLimit(MAX_CONCURRENT_REQUESTS),
     silence: { requests: createSilenceGuard(milliseconds), downloads: createSilenceGuard(milliseconds) },
     responseMs: (settings.timeoutsMs ?? TIMEOUTS_MS).response,
+    timer,
   };
   const { requests, downloads } = connection;
   return {
@@ -197,16 +212,19 @@ async function send<T>({ limit, silence }: Connection, what: string, request: ()
 }
 
 /** Sends a request without a body, and ends it if its response does not begin in time, whatever its attempts. */
-async function beforeDeadline<T>({ responseMs }: Connection, request: (signal: AbortSignal) => Promise<T>): Promise<T> {
+async function beforeDeadline<T>(
+  { responseMs, timer }: Connection,
+  request: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const deadline = new AbortController();
-  const timer = setTimeout(() => deadline.abort(), responseMs);
+  const cancel = timer(responseMs / 1_000, () => deadline.abort());
   try {
     return await request(deadline.signal);
   } catch (error) {
     throw deadline.signal.aborted ? new StorageTimeoutError(responseMs) : error;
   } finally {
     // The body of a download may take longer.
-    clearTimeout(timer);
+    cancel();
   }
 }
 

@@ -120,7 +120,10 @@ export async function startStorage(others: readonly string[] = []) {
 let lastId = 0;
 let lastPrefix = 0;
 
-/** A store on the storage, below a prefix of its own by default. */
+/** Of requests that a busy machine may take long for. */
+const AMPLE_MS = { connect: 600_000, idle: 600_000, response: 600_000 };
+
+/** A store on the storage, below a prefix of its own by default. It waits for responses as long as they take. */
 export function givenS3Store({
   storage,
   prefix = `p${++lastPrefix}`,
@@ -141,6 +144,7 @@ export function givenS3Store({
     ...KEYS,
     sessionToken: null,
     caCertificates: null,
+    timeoutsMs: AMPLE_MS,
     ...changes,
   };
   const repaired: string[] = [];

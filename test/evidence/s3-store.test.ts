@@ -14,6 +14,7 @@ import * as assert from "uvu/assert";
 import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } from "../../src/evidence/errors.ts";
 import { parseS3Url } from "../../src/evidence/s3-store.ts";
 import { AUTHORITY, CERTIFICATE, KEY } from "../notifications/certificates.ts";
+import { bell } from "../notifications/given.ts";
 import { chunks, contentOf, digestOf, gate, rejection, removeRoots } from "./given.ts";
 import { respondWithError, freePort, givenS3Store, KEYS, startStorage } from "./s3-server.ts";
 import type { Fault, Storage } from "./s3-server.ts";
@@ -542,19 +543,28 @@ test("a store that is down when the store opens is used when it is up", async ()
 });
 
 test("gives up on storage that does not respond", async () => {
-  const { store, put } = givenS3Store({ storage, timeoutsMs: { connect: 1000, idle: 100, response: 60_000 } });
+  const { put, prefix } = givenS3Store({ storage });
   const digest = await put(contentOf(100));
+  const hasty = givenS3Store({ storage, prefix, timeoutsMs: { connect: 1000, idle: 100, response: 600_000 } });
   const end = storage.inject((incoming) => void incoming.resume());
-  await isUnavailable(store.open({ digest, size: 100 }));
-  await isUnavailable(put(contentOf(50)));
+  await isUnavailable(hasty.store.open({ digest, size: 100 }));
+  await isUnavailable(hasty.put(contentOf(50)));
   end();
-  await store.close();
+  await hasty.store.close();
 });
 
 test("one deadline ends all attempts, and a storage that stays silent is asked no more", async () => {
-  const { store, put } = givenS3Store({ storage, timeoutsMs: { connect: 60_000, idle: 60_000, response: 300 } });
+  let now = 0;
+  const { timer, ring, waiting } = bell();
+  const timeoutsMs = { connect: 600_000, idle: 600_000, response: 25_000 };
+  const { store, put } = givenS3Store({ storage, timeoutsMs, clock: { milliseconds: () => now, timer } });
   const digest = await put(contentOf(100));
-  const end = storage.inject((incoming) => void incoming.resume());
+  const deadlines: number[] = [];
+  const end = storage.inject((incoming) => {
+    incoming.resume();
+    deadlines.push(...waiting());
+    ring();
+  });
   storage.requests();
   for (const [request, method] of [
     [() => store.stat(digest), "HEAD"],
@@ -564,16 +574,20 @@ test("one deadline ends all attempts, and a storage that stays silent is asked n
   ] as const)
     assert.match(
       (await isUnavailable(request() as Promise<unknown>)).why,
-      new RegExp(`^${method} .*: TimeoutError: no response within 0.3 s$`),
+      new RegExp(`^${method} .*: TimeoutError: no response within 25 s$`),
     );
+  assert.equal(deadlines, [25, 25, 25, 25]);
   assert.is(storage.requests().length, 4);
+  now = 9_999;
   assert.match(
     (await isUnavailable(store.stat(digest))).why,
-    /did not answer the latest 3 requests; the next attempt is in \d+ s$/,
+    /did not answer the latest 3 requests; the next attempt is in 1 s$/,
   );
   await isUnavailable(put(contentOf(60)));
   assert.equal(storage.requests(), []);
   end();
+  now = 10_000;
+  assert.is((await store.stat(digest))?.size, 100);
   await store.close();
 });
 
@@ -600,7 +614,7 @@ test("a client that disconnects releases its connection, even if it never read",
 });
 
 test("a hundred concurrent uploads all complete", async () => {
-  const { store, files } = givenS3Store({ storage, timeoutsMs: { connect: 1000, idle: 5000, response: 60_000 } });
+  const { store, files } = givenS3Store({ storage });
   const staged = await Promise.all(
     Array.from({ length: 100 }, (_, n) => store.stage(chunks(contentOf(50, n)), { limit: 50 })),
   );

@@ -37,7 +37,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["contract", "http store json domain errors.ts"],
   ["http", "workers json domain/access.ts domain/lru.ts domain/network domain/text domain/time.ts errors.ts"],
   ["backup", "evidence store workers archive domain"],
-  ["evidence", "store workers domain/lru.ts errors.ts"],
+  ["evidence", "store workers domain/lru.ts domain/time.ts errors.ts"],
   ["log.ts", "config"],
   ["config", "domain"],
   ["store", "domain errors.ts assets.ts"],
