@@ -34,6 +34,7 @@ import { createRateLimiter } from "../src/http/rate-limiter.ts";
 import type { LoginDependencies } from "../src/auth/login-context.ts";
 import { createPasswordHasher } from "../src/auth/password-hashing.ts";
 import { createLogger } from "../src/log.ts";
+import { ringAtOnce } from "../src/demo/server.ts";
 import { openDatabase, openMemory } from "../src/store/db/database.ts";
 import { openFileWatch } from "../src/store/db/file-watch.ts";
 import { keyDigest } from "../src/store/accounts/api-keys.ts";
@@ -560,12 +561,6 @@ export async function startServer(options: ServerOptions = {}) {
     },
   };
 }
-
-/** A timer for pauses within a piece of work, such as between messages; longer ones never end. */
-const ringAtOnce: Timer = (seconds, ring) => {
-  const immediate = seconds < 1 ? setImmediate(ring) : undefined;
-  return () => clearImmediate(immediate);
-};
 
 /** Fast hashing: passwords of tests are not secret. */
 export const CHEAP_SCRYPT = { cost: 16, block_size: 8, parallelism: 1 };

@@ -241,7 +241,7 @@ testWithCurl(
     inDirectory(async (directory) => {
       const data = join(directory, "data");
       const running = await start(["dev", "--data", data, "--listen", "127.0.0.1:0"]);
-      const block = /^export KOSLI_HOST=.*^rm -r "\$work"$/ms.exec(await running.wrote(/^rm -r /m))?.[0] ?? "";
+      const block = /^export KOSLI_HOST=.*^\)$/ms.exec(await running.wrote(/^\)$/m))?.[0] ?? "";
       for (const round of ["first", "second"]) {
         const shell = spawnSync("/bin/sh", ["-eu"], {
           input: `${block}\n`,
@@ -253,10 +253,13 @@ testWithCurl(
           { status: 0, stderr: "" },
           `${shell.stderr}\n${running.output()}`,
         );
-        const answers = shell.stdout
-          .trim()
-          .split("\n")
-          .map((line) => JSON.parse(line));
+        const [output = "", conclusion = ""] = shell.stdout.split("\n\n");
+        assert.is(
+          conclusion,
+          `app is COMPLIANT in first-environment: open ${running.url}/acme/environments/first-environment, and ` +
+            `see why with assay explain first-environment --org acme --data ${data}\n`,
+        );
+        const answers = output.split("\n").map((line) => JSON.parse(line));
         assert.is(answers.length, 8, `${round}: ${shell.stdout}`);
         assert.equal(
           answers.filter((answer) => typeof answer === "string"),
@@ -284,7 +287,7 @@ testWithCurl(
         const { compliant, scope, environment, policy_evaluations } = answers[7];
         assert.equal(
           { compliant, scope, environment },
-          { compliant: true, scope: "environment", environment: "production" },
+          { compliant: true, scope: "environment", environment: "first-environment" },
         );
         assert.equal(
           policy_evaluations.map((one: Record<string, unknown>) => [one["policy_name"], one["status"]]),

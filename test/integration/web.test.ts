@@ -8,7 +8,7 @@ import type { BrowserContextOptions, Page } from "playwright-core";
 import { PAGES } from "../screenshots/pages.ts";
 import type { PhotographedPage } from "../screenshots/pages.ts";
 import { axeViolations } from "../screenshots/axe.ts";
-import { imageFingerprint } from "../story/acme/releases.ts";
+import { imageFingerprint } from "../../src/demo/acme/releases.ts";
 import { startStoryServer } from "../story/server.ts";
 import type { StoryServer } from "../story/server.ts";
 import { ADMIN } from "../story/story.ts";

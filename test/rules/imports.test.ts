@@ -18,9 +18,14 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["main.ts", "cli"],
   [
     "cli",
-    "diagnostics server changes contract backup auth evidence config log.ts store domain errors.ts assets.ts clock.ts",
+    "diagnostics demo server changes contract backup auth evidence config log.ts store domain errors.ts assets.ts " +
+      "clock.ts",
   ],
   ["diagnostics", "evidence config store domain"],
+  [
+    "demo",
+    "server web changes contract auth notifications jobs http evidence log.ts store workers archive domain clock.ts",
+  ],
   [
     "server",
     "web api audit-packages contract auth notifications jobs http backup evidence log.ts config store " +
@@ -108,6 +113,18 @@ test("every file imports only what its area may import", () => {
     }
   }
   assert.equal(offences, []);
+});
+
+test("only assay dev can reach the demonstration, whose server has a clock that can be set", () => {
+  const demo = (name: string) => name.startsWith("src/demo/");
+  assert.equal(
+    files.filter(({ path, imports }) => !demo(path) && imports.some(demo)).map(({ path }) => path),
+    ["src/cli/commands/dev.ts"],
+  );
+  assert.equal(
+    files.filter(({ imports }) => imports.includes("src/cli/commands/dev.ts")).map(({ path }) => path),
+    ["src/cli/commands.ts"],
+  );
 });
 
 test("an area names only areas below it", () => {

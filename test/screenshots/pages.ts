@@ -1,5 +1,5 @@
 /** All pages in all their states, as people see them: name -> address in the story and who looks. */
-import { imageFingerprint } from "../story/acme/releases.ts";
+import { imageFingerprint } from "../../src/demo/acme/releases.ts";
 import { LONG_NAME } from "../story/edge.ts";
 import { ADMIN } from "../story/story.ts";
 

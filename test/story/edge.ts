@@ -1,8 +1,8 @@
 /** The organization of everything that is hard to show: long names, other scripts, markup in every text. */
-import { commitOf, fingerprintOf } from "./steps.ts";
-import type { Calendar, Step, Teller } from "./steps.ts";
-import { ADMIN, addMember, createOrganization } from "./acme/people.ts";
-import { imageEvidence, textEvidence } from "./evidence.ts";
+import { commitOf, fingerprintOf } from "../../src/demo/steps.ts";
+import type { Calendar, Step, Teller } from "../../src/demo/steps.ts";
+import { ADMIN, addMember, foundOrganization } from "../../src/demo/acme/people.ts";
+import { imageEvidence, textEvidence } from "../../src/demo/evidence.ts";
 
 export const EDGE = "edge";
 
@@ -138,8 +138,7 @@ export const edge = ({ time }: Calendar): Step[] => [
   {
     at: time("10d 08:00"),
     async make(teller) {
-      createOrganization(teller, EDGE);
-      await addMember(teller, { org: EDGE, name: ADMIN, displayName: "", role: "admin" });
+      await foundOrganization(teller, EDGE);
       await addMember(teller, { org: EDGE, name: "edge-reader", displayName: MARKUP[0], role: "reader" });
     },
   },

@@ -1,6 +1,6 @@
 /** Every page that answers of the API point to: what a reader of the story may click on. */
 import { operations } from "../../src/api/index.ts";
-import { commitOf } from "./steps.ts";
+import { commitOf } from "../../src/demo/steps.ts";
 import { ADMIN } from "./story.ts";
 import type { StoryServer } from "./server.ts";
 

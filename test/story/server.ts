@@ -3,21 +3,9 @@ import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } fr
 import { join } from "node:path";
 import { startServer } from "../given.ts";
 import type { ServerOptions, TestServer } from "../given.ts";
-import { outcome } from "../../src/notifications/outcome.ts";
-import type { Sender } from "../../src/notifications/sender.ts";
-import { FAILING_HOST } from "./acme/actions.ts";
-import { countingIds } from "./steps.ts";
-import { seedStory } from "./story.ts";
+import { DEMO_SENDER } from "../../src/demo/server.ts";
+import { countingIds, seedStory } from "./story.ts";
 import type { Story, StoryOptions } from "./story.ts";
-
-/** Connects to nothing: every message arrives, but for those to one receiver. */
-const SENDER: Sender = {
-  send: async ({ target_json }) =>
-    target_json.includes(FAILING_HOST)
-      ? outcome("refused", "The receiver answered 410 Gone", { status: 410 })
-      : outcome("accepted", null, { status: 200 }),
-  close: () => undefined,
-};
 
 export type StoryServer = { server: TestServer; story: Story };
 
@@ -26,7 +14,7 @@ export async function startStoryServer(
   options: StoryOptions = {},
   serverOptions: ServerOptions = {},
 ): Promise<StoryServer> {
-  const server = await startServer({ newId: countingIds(), sender: SENDER, ...serverOptions });
+  const server = await startServer({ newId: countingIds(), sender: DEMO_SENDER, ...serverOptions });
   try {
     return { server, story: await seedStory(server, options) };
   } catch (error) {
@@ -53,6 +41,6 @@ export async function startSavedStory(directory: string): Promise<StoryServer | 
   if (!existsSync(join(directory, KEYS))) return null;
   const { now, keys } = JSON.parse(readFileSync(join(directory, KEYS), "utf8"));
   const from = { database: readFileSync(join(directory, DATABASE)), directory: join(directory, "data"), at: now };
-  const server = await startServer({ newId: countingIds(), sender: SENDER, from });
+  const server = await startServer({ newId: countingIds(), sender: DEMO_SENDER, from });
   return { server, story: { now, keys: new Map(keys) } };
 }

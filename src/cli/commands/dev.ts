@@ -12,48 +12,92 @@ import { keyDigest } from "../../store/accounts/api-keys.ts";
 import { NEW_DATABASE_OPTION, runTransaction } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
 import { CommandError } from "../framework.ts";
-import type { Command } from "../framework.ts";
+import type { Command, Io } from "../framework.ts";
 import { createFirstPlan } from "./init.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
+import { showProgress } from "../progress.ts";
 import { announceAddresses, applyPlanFile, runServer } from "./serve.ts";
 import type { Announcement } from "./serve.ts";
-import { newSecret } from "../../clock.ts";
+import { newSecret, systemSources } from "../../clock.ts";
+import { DemoPlaceError, makeDemo } from "../../demo/make.ts";
+import { isDemo, tourOf } from "../../demo/tour.ts";
+import type { TourStop } from "../../demo/tour.ts";
 import { SCHEMA_URL } from "../../domain/policy/schema.ts";
 
 const ORGANIZATION = "acme";
 const USER = "dev";
 const FLOW = "first-flow";
+/** Not a name that the demonstration uses. */
+const ENVIRONMENT = "first-environment";
 const KEY_FILE = "dev-key";
 const KEY_DESCRIPTION = "assay dev";
+
+const DEMO = "demo";
 
 export const dev: Command = {
   name: "dev",
   summary: "Run a self-configuring server for development",
-  usage: "[OPTIONS]",
+  usage: "[--demo] [OPTIONS]",
   details: [
     "Like assay serve, with these differences: the data directory defaults to .assay-dev and the log level to " +
       "warn, responses are checked against the OpenAPI document, and the first start creates organization " +
       `${ORGANIZATION} with admin ${USER} and an API key. Prints the key, which is also the password in the web ` +
       "pages, the settings of the Kosli CLI, and a shell script that records a first attestation and reports an " +
       "environment.",
+    "--demo first fills a new data directory with two months of the history of a company, until now, in three flows " +
+      "and five environments, which takes some seconds. It prints what to look at, in order. Everything is made by " +
+      "the operations of the API, on a clock that is set for it. Later starts, without --demo, serve what is there.",
   ],
-  options: NEW_DATABASE_OPTION,
+  options: {
+    [DEMO]: {
+      kind: "switch",
+      description: "Begin with two months of the history of a company; refused on a directory with data",
+    },
+    ...NEW_DATABASE_OPTION,
+  },
   takesConfig: true,
   configuration: { required: ["data"], defaults: { data: ".assay-dev", logLevel: "warn" }, complete: true },
   run(args, io) {
-    let key = "";
+    let [key, place] = ["", ""];
+    let tours = false;
     return runServer(args, io, {
       configuration: dev.configuration,
       checkResponses: true,
+      ...(args.switches.has(DEMO) ? { fill: (target) => fillWithDemo(io, target, args.switches.has("json")) } : {}),
       setUp: async (data, directory) => {
         const { key: found, isNew } = setUp(data, directory);
-        key = found;
+        [key, place, tours] = [found, directory, isDemo(data.store)];
         await givePassword(data, { key, isNew });
       },
-      announce: (instance) => announceDev(instance, key),
+      announce: (instance) => announceDev(instance, { key, directory: place, tours }),
     });
   },
 };
+
+type Target = { directory: string; undo(): void; signal: AbortSignal };
+
+/** @throws CommandError where the directory has data; the errors of `makeDemo` */
+async function fillWithDemo(io: Io, target: Target, quiet: boolean): Promise<void> {
+  const progress = showProgress(io, { quiet });
+  try {
+    await makeDemo({
+      ...target,
+      now: systemSources.now(),
+      developer: USER,
+      onStep(step, steps) {
+        if (step === 0) progress.begin("two months of history", steps, "files");
+        progress.reach(step);
+      },
+    });
+  } catch (error) {
+    if (!(error instanceof DemoPlaceError)) throw error;
+    throw new CommandError(
+      `${error.message}: run assay dev without --demo to serve it, or give a new directory with --data`,
+    );
+  } finally {
+    progress.end();
+  }
+}
 
 type DevKey = { key: string; isNew: boolean };
 
@@ -103,38 +147,74 @@ async function givePassword({ db, store }: Data, { key, isNew }: DevKey): Promis
   runTransaction({ db, store }, () => createOperatorChanges(store, "dev").setPassword(user, hash));
 }
 
-function announceDev(instance: Instance, key: string): Announcement {
+type Announced = { key: string; directory: string; tours: boolean };
+
+function announceDev(instance: Instance, { key, directory, tours }: Announced): Announcement {
   const { text, fields } = announceAddresses(instance);
   const pages = `${instance.baseUrl}/${ORGANIZATION}`;
   const environment = { KOSLI_HOST: instance.baseUrl, KOSLI_ORG: ORGANIZATION, KOSLI_API_TOKEN: key, KOSLI_FLOW: FLOW };
-  const script = firstAttestationScript(environment);
+  const script = firstAttestationScript(environment, directory);
+  const tour = tours ? tourOf(instance.baseUrl).map((stop) => withCommand(stop, directory)) : [];
   return {
     text:
       `${text}web pages: ${pages} (sign in as ${USER} with the API key as password)\n` +
       `organization: ${ORGANIZATION}\nAPI key: ${key}\n\n` +
       "Paste this script into a shell to record a first attestation, report what runs in an\n" +
       "environment, and query the verdicts. Its four export lines also configure the Kosli CLI:\n\n" +
-      `${script}\n`,
-    fields: { ...fields, pages, user: USER, organization: ORGANIZATION, api_key: key, environment, script },
+      `${script}\n${renderTour(tour)}`,
+    fields: {
+      ...fields,
+      pages,
+      user: USER,
+      organization: ORGANIZATION,
+      api_key: key,
+      environment,
+      script,
+      ...(tours ? { tour } : {}),
+    },
   };
+}
+
+/** A stop of the tour with the whole command. */
+type ShownStop = { title: string; url: string; command: string | null };
+
+const withCommand = ({ title, url, explain }: TourStop, directory: string): ShownStop => ({
+  title,
+  url,
+  command: explain === null ? null : explainCommand(explain, directory),
+});
+
+const explainCommand = (what: string, directory: string): string =>
+  `assay explain ${what} --org ${ORGANIZATION} --data ${shellWord(directory)}`;
+
+function renderTour(tour: readonly ShownStop[]): string {
+  if (tour.length === 0) return "";
+  const stops = tour.map(({ title, url, command }, index) =>
+    [`${index + 1}. ${title}`, url, ...(command === null ? [] : [command])].join("\n   "),
+  );
+  return `\nWhat to look at, in this order:\n\n${stops.join("\n\n")}\n`;
 }
 
 /**
  * Returns a script for a POSIX shell with curl: a flow with a template, a trail, an artifact, an attestation with
  * evidence, the verdict on the artifact, an environment with a policy that runs it, and the verdict there. It may be
- * run again: everything but the reports of the artifact and the attestation is an update.
+ * run again: everything but the reports of the artifact and the attestation is an update. All but its export lines runs
+ * in a subshell, so that a failure neither ends the shell nor leaves anything in it.
  */
-function firstAttestationScript(environment: Readonly<Record<string, string>>): string {
+function firstAttestationScript(environment: Readonly<Record<string, string>>, directory: string): string {
   const exports = Object.entries(environment).map(([name, value]) => `export ${name}=${shellQuote(value)}`);
-  return `${exports.join("\n")}\n\n${PREPARATION}\n\n${REQUESTS}`;
+  const next = explainCommand(ENVIRONMENT, directory);
+  return `${exports.join("\n")}\n\n(\n${PREPARATION}\n\n${REQUESTS}\n\n${CONCLUSION}${shellQuote(next)}\n)`;
 }
 
 /** Shell commands that write the files which the requests send. */
 const PREPARATION = `\
+set -eu
 work=$(mktemp -d)
+trap 'rm -r "$work"' EXIT
 api=$KOSLI_HOST/api/v2
 commit=0123456789abcdef0123456789abcdef01234567
-call() { curl -sS -H "Authorization: Bearer $KOSLI_API_TOKEN" "$@"; echo; }
+call() { curl -sS -H "Authorization: Bearer $KOSLI_API_TOKEN" "$@" && echo; }
 
 cat >"$work/template.yml" <<'END'
 version: 1
@@ -183,13 +263,26 @@ call -X PUT "$api/policies/$KOSLI_ORG" -F "policy_file=@$work/policy.yml" --form
   'payload={"name": "tested"}' >"$work/policy.json"
 
 call -X PUT "$api/environments/$KOSLI_ORG" -H "Content-Type: application/json" --data '{
-  "name": "production", "type": "server", "description": "Where app runs", "policies": ["tested"]}'
+  "name": "${ENVIRONMENT}", "type": "server", "description": "Where app runs", "policies": ["tested"]}'
 
-call -X PUT "$api/environments/$KOSLI_ORG/production/report/server" -H "Content-Type: application/json" --data '{
+call -X PUT "$api/environments/$KOSLI_ORG/${ENVIRONMENT}/report/server" -H "Content-Type: application/json" --data '{
   "artifacts": [{"digests": {"app": "'"$fingerprint"'"}, "creationTimestamp": '"$(date +%s)"'}]}'
 
-call "$api/asserts/$KOSLI_ORG/fingerprint/$fingerprint?environment_name=production"
+answer=$(call "$api/asserts/$KOSLI_ORG/fingerprint/$fingerprint?environment_name=${ENVIRONMENT}")
+echo "$answer"`;
 
-rm -r "$work"`;
+/** Shell commands that say in one sentence what came of it; the command that explains it follows. */
+const CONCLUSION = `\
+case \${answer#*'"compliant":'} in
+  true*) verdict=COMPLIANT ;;
+  false*) verdict=NON-COMPLIANT ;;
+  *) verdict="of an unknown state" ;;
+esac
+echo
+echo "app is $verdict in ${ENVIRONMENT}: open $KOSLI_HOST/$KOSLI_ORG/environments/${ENVIRONMENT}," \\
+  "and see why with" `;
+
+/** A word of a POSIX shell, quoted where it has to be. */
+const shellWord = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : shellQuote(text));
 
 const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;

@@ -94,6 +94,8 @@ function announceSetup({ setup, baseUrl }: Instance): Announcement {
 type ServerRules = {
   configuration?: ConfigurationRules | undefined;
   checkResponses: boolean;
+  /** Fills a new data directory, before its database is opened. `undo` restores what was there. */
+  fill?: (place: { directory: string; undo(): void; signal: AbortSignal }) => Promise<void>;
   /** Runs on the opened store before the bootstrap file is applied and before clients can connect. */
   setUp?: (data: Data, directory: string) => void | Promise<void>;
   /** Renders the output once the server listens; `announceAddresses` by default. */
@@ -130,7 +132,7 @@ export async function runServer(args: Args, io: Io, rules: ServerRules): Promise
         "listening on sockets passed by systemd",
       );
     if (settings.tls) logCertificate(logger, settings.tls, "serving with this certificate");
-    const { instance, heldText } = await start(settings, { io, logger, sockets, rules });
+    const { instance, heldText } = await start(settings, { io, logger, sockets, rules, stop });
     const { text, fields } = (rules.announce ?? announceAddresses)(instance);
     io.stdout(heldText + (settings.json ? `${JSON.stringify(fields)}\n` : text));
     logStart(logger, { directory, config, sources: settings.sources }, instance);
@@ -169,7 +171,14 @@ function warnOfSecretFlags(logger: Logger, sources: ConfigSources): void {
   }
 }
 
-type StartParts = { io: Io; logger: Logger; sockets: InheritedSockets; rules: ServerRules };
+type StartParts = {
+  io: Io;
+  logger: Logger;
+  sockets: InheritedSockets;
+  rules: ServerRules;
+  /** Resolves with the name of the first stop signal. */
+  stop: Promise<string>;
+};
 type InheritedSockets = ReturnType<typeof inheritedSockets>;
 
 /**
@@ -178,12 +187,15 @@ type InheritedSockets = ReturnType<typeof inheritedSockets>;
  */
 async function start(
   settings: ServerSettings,
-  { io, logger, sockets, rules }: StartParts,
+  { io, logger, sockets, rules, stop }: StartParts,
 ): Promise<{ instance: Instance; heldText: string }> {
   const { config, sources, authorities, tls, directory, mayBeginAnew } = settings;
   refuseIncompleteData(directory, { mayBeginAnew });
   const before = recordDirectoryState(directory);
   prepareData(directory, before);
+  const filling = new AbortController();
+  void stop.then((signal) => filling.abort(new CommandError(`stopped by ${signal}; nothing was kept`)));
+  await rules.fill?.({ directory, undo: () => before.undo(), signal: filling.signal });
   let heldText = "";
   try {
     const instance = await startInstance({

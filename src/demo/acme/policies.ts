@@ -1,5 +1,5 @@
 /** The controls and policies of acme, with all their versions. */
-import type { Calendar, Moment, Step, Teller } from "../steps.ts";
+import type { Calendar, StoryTime, Step, Teller } from "../steps.ts";
 import { ADMIN, ORG } from "./people.ts";
 
 type Control = {
@@ -32,7 +32,7 @@ const CONTROLS: readonly Control[] = [
   { identifier: "SEC-ACC-9", name: "Access is reviewed", description: "Every quarter." },
 ];
 
-type Version = { at: Moment; comment: string; yaml: string };
+type Version = { at: StoryTime; comment: string; yaml: string };
 
 const SCHEMA = "_schema: https://assay.acme.example/schemas/policy/v1";
 const PROVENANCE = ["artifacts:", "  provenance:", "    required: true"];

@@ -1,13 +1,13 @@
 /** What was built at acme: one row for each trail, and what its pipeline reported. */
 import { commitOf, fingerprintOf } from "../steps.ts";
-import type { Calendar, Moment, Step, Teller } from "../steps.ts";
-import { CHANGE, FLOWS, SERVICE, repoOf, serviceTemplate, templateFile } from "./flows.ts";
-import type { FlowName, Template } from "./flows.ts";
+import type { Calendar, StoryTime, Step, Teller } from "../steps.ts";
+import { CHANGE, FLOWS, SERVICE, repoOf, serviceTemplate, storyTemplateFile } from "./flows.ts";
+import type { FlowName, StoryTemplate } from "./flows.ts";
 import { ORG } from "./people.ts";
 import { RELEASES } from "./release-table.ts";
 import type { Release } from "./release-table.ts";
 import { REPORTERS } from "./results.ts";
-import type { Result, Subject } from "./results.ts";
+import type { Result, ReleaseSubject } from "./results.ts";
 
 /** Images whose fingerprints start as in the design; those of all others derive from their names. */
 const KNOWN_STARTS: Readonly<Record<string, string>> = {
@@ -38,10 +38,10 @@ const DELAYS: Readonly<Record<string, number>> = {
 };
 const LATER = 14;
 
-const templateOf = ({ flow, kind, images = {} }: Release): Template =>
-  kind === "change" ? CHANGE : kind === "service" ? serviceTemplate(...Object.keys(images)) : FLOWS[flow].template;
+const templateOf = ({ flow, kind, images = {} }: Release): StoryTemplate =>
+  kind === "change" ? CHANGE : kind === "service" ? serviceTemplate(Object.keys(images)) : FLOWS[flow].template;
 
-const subjectOf = (release: Release, at: number, index: number): Subject => ({
+const subjectOf = (release: Release, at: number, index: number): ReleaseSubject => ({
   trail: release.trail,
   commit: commitOf(release.trail, release.commit),
   message: release.message,
@@ -53,7 +53,7 @@ const subjectOf = (release: Release, at: number, index: number): Subject => ({
   number: index,
 });
 
-const commitInfo = ({ commit, message, author, at, repo }: Subject) => ({
+const commitInfo = ({ commit, message, author, at, repo }: ReleaseSubject) => ({
   sha1: commit,
   message,
   author: `${author} <${author}@acme.example>`,
@@ -64,20 +64,20 @@ const commitInfo = ({ commit, message, author, at, repo }: Subject) => ({
   parents: [commitOf(`parent of ${commit}`)],
 });
 
-export type Attestation = {
+type Attestation = {
   flow: FlowName;
   trail: string;
   name: string;
   type: string;
   /** Name and fingerprint of the artifact; null for the trail. */
   artifact: { name: string; fingerprint: string } | null;
-  subject: Subject;
+  subject: ReleaseSubject;
   result?: Result;
   by?: string;
 };
 
 /** Reports one attestation with its evidence. */
-export async function attest({ send }: Teller, attestation: Attestation): Promise<void> {
+async function attest({ send }: Teller, attestation: Attestation): Promise<void> {
   const { flow, trail, name, type, artifact, subject, result = {}, by = FLOWS[flow].account } = attestation;
   const { segment, fields, file } = (REPORTERS[type] as (typeof REPORTERS)[string])(subject, result, name);
   const json = {
@@ -122,7 +122,7 @@ function releaseSteps(release: Release, index: number, { time }: Calendar): Step
           origin_url: `https://ci.acme.example/${subject.repo}/builds/${88_000 + index}`,
           user_data: { pipeline: subject.repo, build: 88_000 + index },
         };
-        const file = release.kind === undefined ? {} : { file: templateFile(template) };
+        const file = release.kind === undefined ? {} : { file: storyTemplateFile(template) };
         await send("PUT", `/trails/${ORG}/${flow}`, { by, form: { json, ...file } });
       },
     },
@@ -155,11 +155,11 @@ function releaseSteps(release: Release, index: number, { time }: Calendar): Step
 }
 
 /** The images of a release of its flow: one for each artifact of the template, with the number of the release. */
-const defaultImages = ({ trail }: Release, { artifacts }: Template): Record<string, string> =>
+const defaultImages = ({ trail }: Release, { artifacts }: StoryTemplate): Record<string, string> =>
   Object.fromEntries(Object.keys(artifacts).map((name) => [name, trail.replace(/^.*-/, "")]));
 
 /** A report about a release after its pipeline has ended. */
-type Sequel = { at: Moment; trail: string; artifact: string; name: string; type: string; result?: Result };
+type Sequel = { at: StoryTime; trail: string; artifact: string; name: string; type: string; result?: Result };
 const SEQUELS: readonly Sequel[] = [
   {
     at: "0d 08:48",

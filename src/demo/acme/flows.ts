@@ -4,12 +4,12 @@ import { ADMIN, ORG } from "./people.ts";
 
 /** Attestation name -> type. */
 type Expected = Readonly<Record<string, string>>;
-export type Template = { trail: Expected; artifacts: Readonly<Record<string, Expected>> };
+export type StoryTemplate = { trail: Expected; artifacts: Readonly<Record<string, Expected>> };
 
 /** What every container image has to show, also one that no template names. */
 export const SERVICE: Expected = { "unit-tests": "junit", "snyk-container": "snyk" };
 
-const BACKEND: Template = {
+const BACKEND: StoryTemplate = {
   trail: {
     "pull-request": "pull_request",
     "jira-ticket": "jira",
@@ -22,7 +22,13 @@ const BACKEND: Template = {
   },
 };
 
-type Flow = { template: Template; description: string; tags: Record<string, string>; repo: string; account: string };
+type Flow = {
+  template: StoryTemplate;
+  description: string;
+  tags: Record<string, string>;
+  repo: string;
+  account: string;
+};
 
 export const FLOWS = {
   "backend-api": {
@@ -57,13 +63,13 @@ export const FLOWS = {
 export type FlowName = keyof typeof FLOWS;
 
 /** The template of services that are released on their own, apart from the releases of their flow. */
-export const serviceTemplate = (...services: string[]): Template => ({
+export const serviceTemplate = (services: readonly string[]): StoryTemplate => ({
   trail: { "pull-request": "pull_request", "sonar-gate": "sonar", "release-approval": "decision" },
   artifacts: Object.fromEntries(services.map((service) => [service, SERVICE])),
 });
 
 /** The template of a pull request, which builds nothing that is released. */
-export const CHANGE: Template = {
+export const CHANGE: StoryTemplate = {
   trail: { "pull-request": "pull_request", "unit-tests": "junit", "sonar-gate": "sonar" },
   artifacts: {},
 };
@@ -72,7 +78,7 @@ const linesOf = (expected: Expected, indent: string): string[] =>
   Object.entries(expected).flatMap(([name, type]) => [`${indent}- name: ${name}`, `${indent}  type: ${type}`]);
 
 /** The template as text, in the form in which people write it. */
-export const templateText = ({ trail, artifacts }: Template): string =>
+const templateText = ({ trail, artifacts }: StoryTemplate): string =>
   [
     "version: 1",
     "trail:",
@@ -87,7 +93,7 @@ export const templateText = ({ trail, artifacts }: Template): string =>
     "",
   ].join("\n");
 
-export const templateFile = (template: Template) => ({
+export const storyTemplateFile = (template: StoryTemplate) => ({
   name: "template_file",
   filename: "template.yml",
   content: templateText(template),
@@ -141,7 +147,7 @@ export const flows = ({ time }: Calendar): Step[] => [
   ...Object.entries(FLOWS).map(([name, { template, description, tags }], index) => ({
     at: time("63d 09:00") + index * 600,
     async make({ send }: Teller) {
-      const form = { json: { name, description }, file: templateFile(template) };
+      const form = { json: { name, description }, file: storyTemplateFile(template) };
       await send("PUT", `/flows/${ORG}/template_file`, { by: "dev-lead", form });
       await send("PATCH", `/tags/${ORG}/flow/${name}`, { by: "dev-lead", body: { set_tags: tags, remove_tags: [] } });
     },

@@ -1,5 +1,6 @@
 /** What goes out and comes in: actions and their targets, warnings of keys that expire, a webhook of SonarQube. */
-import { fingerprintOf } from "../steps.ts";
+import { warnOfExpiringKeys } from "../../notifications/key-expiry-warnings.ts";
+import { SERVER_URL } from "../steps.ts";
 import type { Calendar, Step } from "../steps.ts";
 import { ADMIN, ORG } from "./people.ts";
 
@@ -50,9 +51,7 @@ export const actions = ({ time }: Calendar): Step[] => [
   },
   {
     at: time("50d 15:15"),
-    async make({ server }) {
-      server.given.webhook(ORG, "sonar", { id: fingerprintOf("sonar webhook").slice(0, 43) });
-    },
+    make: ({ send }) => send("PUT", `/inbound-webhooks/${ORG}/sonar`, { by: ADMIN, body: {} }),
   },
   {
     at: time("50d 15:20"),
@@ -61,5 +60,11 @@ export const actions = ({ time }: Calendar): Step[] => [
         by: ADMIN,
         body: { targets: [{ type: "EMAIL", emails: ["platform@acme.example"] }] },
       }),
+  },
+  {
+    // What a server does every hour: the key of a reporter ends in two weeks then.
+    at: time("7d 06:00"),
+    make: ({ server: { store, writer, clock } }) =>
+      warnOfExpiringKeys({ store, writer, now: () => clock.at, url: () => SERVER_URL }),
   },
 ];

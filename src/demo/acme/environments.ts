@@ -1,6 +1,6 @@
 /** The environments of acme and what has run in them for two months. */
 import { fingerprintOf } from "../steps.ts";
-import type { Calendar, Moment, Step, Teller } from "../steps.ts";
+import type { Calendar, StoryTime, Step, Teller } from "../steps.ts";
 import { ADMIN, ORG } from "./people.ts";
 import { imageFingerprint } from "./releases.ts";
 
@@ -12,20 +12,25 @@ type Environment = {
   tags: Record<string, string>;
   reporter: string;
   /** The last report, which finds what it found before. */
-  lastReport: Moment;
+  lastReport: StoryTime;
   services: readonly Service[];
   jobs?: readonly Job[];
 };
 /** Instances, and since when which version runs; the last one until today unless `until` is given. */
-type Service = { image: string; instances?: number; versions: readonly (readonly [string, Moment])[]; until?: Moment };
+type Service = {
+  image: string;
+  instances?: number;
+  versions: readonly (readonly [string, StoryTime])[];
+  until?: StoryTime;
+};
 /** Runs for some minutes on every so many days. */
 type Job = { image: string; start: `${number}:${number}`; minutes: number; everyDays: number };
 
-const one = (image: string, version: string, since: Moment, instances = 2): Service => ({
-  image,
-  instances,
-  versions: [[version, since]],
-});
+/** One version ever since. @param image name and version */
+const one = (image: string, since: StoryTime, instances = 2): Service => {
+  const [name = "", version = ""] = image.split(":");
+  return { image: name, instances, versions: [[version, since]] };
+};
 
 const BACKEND: Service["versions"] = [
   ["2.36.0", "61d 09:30"],
@@ -66,10 +71,10 @@ const earlier = (versions: Service["versions"], minutes: number): Service["versi
     const [hours, rest] = time.split(":").map(Number) as [number, number];
     const total = Math.max(0, hours * 60 + rest - minutes);
     const two = (value: number): string => String(value).padStart(2, "0");
-    return [version, `${days} ${two(Math.floor(total / 60))}:${two(total % 60)}` as Moment] as const;
+    return [version, `${days} ${two(Math.floor(total / 60))}:${two(total % 60)}` as StoryTime] as const;
   });
 
-export const ENVIRONMENTS: Readonly<Record<string, Environment>> = {
+const ENVIRONMENTS: Readonly<Record<string, Environment>> = {
   "production-eu": {
     type: "K8S",
     description: "Payments and checkout for customers in the EU",
@@ -96,10 +101,10 @@ export const ENVIRONMENTS: Readonly<Record<string, Environment>> = {
           ["0.22.0", "9d 11:00"],
         ],
       },
-      one("acme/session-store", "3.4.1", "57d 10:00", 3),
-      one("acme/mail-relay", "1.7.2", "56d 10:00"),
+      one("acme/session-store:3.4.1", "57d 10:00", 3),
+      one("acme/mail-relay:1.7.2", "56d 10:00"),
       { image: "acme/webhook-dispatch", instances: 3, versions: DISPATCH },
-      one("redis", "7.4-alpine", "39d 09:30", 3),
+      one("redis:7.4-alpine", "39d 09:30", 3),
     ],
     jobs: [
       { image: "acme/ledger-close:2.3.0", start: "01:00", minutes: 25, everyDays: 1 },
@@ -126,15 +131,15 @@ export const ENVIRONMENTS: Readonly<Record<string, Environment>> = {
         ],
       },
       { image: "debug-shell", instances: 1, versions: [["latest", "1d 16:20"]] },
-      one("acme/fraud-scorer", "0.22.0", "9d 11:30"),
-      one("acme/session-store", "3.4.1", "57d 10:30"),
-      one("acme/mail-relay", "1.7.2", "56d 10:30"),
+      one("acme/fraud-scorer:0.22.0", "9d 11:30"),
+      one("acme/session-store:3.4.1", "57d 10:30"),
+      one("acme/mail-relay:1.7.2", "56d 10:30"),
       { image: "acme/webhook-dispatch", versions: DISPATCH },
-      one("acme/catalog", "5.6.0", "52d 11:00", 4),
-      one("acme/pricing", "3.0.2", "29d 11:00", 4),
-      one("acme/edge-proxy", "1.8.0", "60d 11:00", 5),
-      one("acme/rate-limiter", "0.9.1", "60d 11:05"),
-      one("acme/cert-rotator", "2.2.0", "60d 11:10", 1),
+      one("acme/catalog:5.6.0", "52d 11:00", 4),
+      one("acme/pricing:3.0.2", "29d 11:00", 4),
+      one("acme/edge-proxy:1.8.0", "60d 11:00", 5),
+      one("acme/rate-limiter:0.9.1", "60d 11:05"),
+      one("acme/cert-rotator:2.2.0", "60d 11:10", 1),
     ],
     jobs: [{ image: "acme/ledger-close:2.3.0", start: "02:10", minutes: 15, everyDays: 7 }],
   },
@@ -146,7 +151,7 @@ export const ENVIRONMENTS: Readonly<Record<string, Environment>> = {
     reporter: "reporter-fleet",
     lastReport: "1d 09:24",
     services: ["settle-daily", "payout-batch", "fx-rates", "statement-pdf", "chargeback-import", "sepa-export"].map(
-      (name, index) => one(`acme/${name}`, "2.12.0", index === 5 ? "4d 12:00" : "59d 12:00", 1),
+      (name, index) => one(`acme/${name}:2.12.0`, index === 5 ? "4d 12:00" : "59d 12:00", 1),
     ),
   },
   staging: {
@@ -160,15 +165,15 @@ export const ENVIRONMENTS: Readonly<Record<string, Environment>> = {
       { image: "acme/backend-api", versions: [...earlier(BACKEND, 50), ["2.41.0", "0d 08:20"]] },
       { image: "acme/web-checkout", versions: [...earlier(CHECKOUT, 40), ["8.3.3", "0d 10:46"]] },
       { image: "acme/ingress", versions: earlier(INGRESS, 30) },
-      one("acme/ledger-worker", "1.19.4", "3d 09:40"),
-      one("acme/fraud-scorer", "0.22.0", "29d 16:00"),
-      one("acme/session-store", "3.4.1", "57d 09:30"),
-      one("acme/mail-relay", "1.7.2", "56d 09:30"),
+      one("acme/ledger-worker:1.19.4", "3d 09:40"),
+      one("acme/fraud-scorer:0.22.0", "29d 16:00"),
+      one("acme/session-store:3.4.1", "57d 09:30"),
+      one("acme/mail-relay:1.7.2", "56d 09:30"),
       { image: "acme/webhook-dispatch", versions: earlier(DISPATCH, 30) },
-      one("acme/catalog", "5.6.0", "52d 10:00"),
-      one("acme/pricing", "3.0.2", "29d 10:00"),
-      one("acme/edge-proxy", "1.8.0", "60d 10:00"),
-      one("acme/rate-limiter", "0.9.1", "60d 10:05"),
+      one("acme/catalog:5.6.0", "52d 10:00"),
+      one("acme/pricing:3.0.2", "29d 10:00"),
+      one("acme/edge-proxy:1.8.0", "60d 10:00"),
+      one("acme/rate-limiter:0.9.1", "60d 10:05"),
     ],
     jobs: [
       { image: "acme/smoke-tests:1.4.0", start: "05:00", minutes: 10, everyDays: 1 },
@@ -184,8 +189,8 @@ export const ENVIRONMENTS: Readonly<Record<string, Environment>> = {
     reporter: "reporter-fleet",
     lastReport: "0d 11:19",
     services: [
-      one("grafana/k6", "0.54", "34d 15:00", 1),
-      one("postgres", "17", "34d 15:00", 1),
+      one("grafana/k6:0.54", "34d 15:00", 1),
+      one("postgres:17", "34d 15:00", 1),
       { image: "acme/backend-api", instances: 1, versions: [["2.40.2", "9d 10:00"]] },
       { image: "acme/backend-api", instances: 1, versions: [["2.41.0", "0d 08:25"]], until: "0d 08:58" },
     ],
@@ -193,7 +198,7 @@ export const ENVIRONMENTS: Readonly<Record<string, Environment>> = {
 };
 
 /** The images of a part of the production, which has no reports of its own. */
-export const LOGICAL = { name: "production", members: ["production-eu", "k8s-prod", "batch-settlement"] };
+const LOGICAL = { name: "production", members: ["production-eu", "k8s-prod", "batch-settlement"] };
 
 type Running = { image: string; instances: number; from: number; until: number };
 

@@ -1,26 +1,24 @@
 /** Evidence files of the kinds that pages preview: archives, texts, JSON and images. The same bytes in every run. */
 import { crc32, deflateSync } from "node:zlib";
-import { gzip } from "../../src/archive/gzip.ts";
-import { tar } from "../../src/archive/tar.ts";
-import type { Part } from "../given.ts";
+import { gzip } from "../archive/gzip.ts";
+import { tar } from "../archive/tar.ts";
+import type { FormFile } from "./steps.ts";
 
-type Evidence = NonNullable<Part["file"]>;
-
-const evidence = (filename: string, type: string, content: string | Buffer): Evidence => ({
+const evidence = (filename: string, type: string, content: string | Buffer): FormFile => ({
   name: "attachment_file",
   filename,
   content,
   type,
 });
 
-export const textEvidence = (filename: string, lines: readonly string[]): Evidence =>
+export const textEvidence = (filename: string, lines: readonly string[]): FormFile =>
   evidence(filename, "text/plain", `${lines.join("\n")}\n`);
 
-export const jsonEvidence = (filename: string, value: unknown): Evidence =>
+export const jsonEvidence = (filename: string, value: unknown): FormFile =>
   evidence(filename, "application/json", `${JSON.stringify(value, null, 2)}\n`);
 
 /** An archive as clients pack several paths. */
-export function tgzEvidence(files: Readonly<Record<string, string>>): Evidence {
+export function tgzEvidence(files: Readonly<Record<string, string>>): FormFile {
   const entries = Object.entries(files).map(([name, text]) => {
     const content = Buffer.from(text);
     return { name, size: content.length, mtime: 0, content: [content] };
@@ -39,7 +37,7 @@ function pngChunk(type: string, data: Buffer): Buffer {
 }
 
 /** A screenshot of a checkout whose button has slipped out of its box, as a browser test leaves it. */
-export function imageEvidence(filename: string): Evidence {
+export function imageEvidence(filename: string): FormFile {
   const boxes: readonly (readonly [left: number, top: number, right: number, bottom: number, grey: number])[] = [
     [0, 0, WIDTH, 28, 60],
     [24, 48, 296, 160, 225],

@@ -1,6 +1,6 @@
 /** What acme's pipelines report: the body of an attestation of each type, passing unless said otherwise. */
-import type { Part } from "../../given.ts";
 import { imageEvidence, jsonEvidence, textEvidence, tgzEvidence } from "../evidence.ts";
+import type { FormFile } from "../steps.ts";
 
 /** What differs from a pass. `missing`: not reported at all. */
 export type Result = Partial<{
@@ -18,7 +18,7 @@ export type Result = Partial<{
 }>;
 
 /** The release that is reported about; `number` differs from release to release, and sizes derive from it. */
-export type Subject = {
+export type ReleaseSubject = {
   trail: string;
   commit: string;
   message: string;
@@ -30,8 +30,8 @@ export type Subject = {
   number: number;
 };
 
-type Report = { segment: string; fields: Record<string, unknown>; file?: Part["file"] };
-type Reporter = (subject: Subject, result: Result, name: string) => Report;
+type Report = { segment: string; fields: Record<string, unknown>; file?: FormFile };
+type Reporter = (subject: ReleaseSubject, result: Result, name: string) => Report;
 
 const FINDINGS = {
   high: [
@@ -164,7 +164,7 @@ const generic: Reporter = ({ trail }, { compliant = true, ...result }, name) => 
 });
 
 const custom =
-  (type: string, dataOf: (subject: Subject, result: Result) => unknown): Reporter =>
+  (type: string, dataOf: (subject: ReleaseSubject, result: Result) => unknown): Reporter =>
   (subject, result) => ({
     segment: "custom",
     fields: { type_name: type, attestation_data: dataOf(subject, result) },
