@@ -144,8 +144,9 @@ function isSmall(value: unknown, maxParts: number): boolean {
 function fieldTexts(errors: readonly ErrorObject[], root: string): FieldErrors {
   // A Map first: names come from the client, and `__proto__` may be one of them.
   const fields = new Map<string, string>();
+  const listed = new Set<unknown>();
   for (const error of resolveUnions(errors)) {
-    const [path, text] = describe(error);
+    const [path, text] = describe(error, listed);
     const key = path.length > 0 ? formatPath(path) : root;
     if (!fields.has(key)) fields.set(key, text);
     if (fields.size === MAX_FIELDS) break;
@@ -196,7 +197,8 @@ const NUMBER_BOUNDS = `${MAX_NUMBER_CHARS} characters, its exponent of at most n
 export const UNHELD_NUMBER = "Input should be a number that double precision holds without rounding";
 export const TOO_LONG_NUMBER = `Input should be a number of at most ${NUMBER_BOUNDS}`;
 
-function describe(error: ErrorObject): [path: string[], text: string] {
+/** @param listed the shapes whose keys a text before this one lists; gets that of `error` */
+function describe(error: ErrorObject, listed: Set<unknown>): [path: string[], text: string] {
   const path = error.instancePath
     .split("/")
     .slice(1)
@@ -210,10 +212,8 @@ function describe(error: ErrorObject): [path: string[], text: string] {
     case "additionalProperties":
     case "unevaluatedProperties": {
       const name = String(error.params["additionalProperty"] ?? error.params["unevaluatedProperty"]);
-      return [
-        [...path, name],
-        `Extra inputs are not permitted [input: ${show((error.data as Record<string, unknown>)[name])}]`,
-      ];
+      const shown = show((error.data as Record<string, unknown>)[name]);
+      return [[...path, name], `Extra inputs are not permitted [input: ${shown}]${possibleKeys(error, listed)}`];
     }
     case "pattern":
       return [path, `String should match pattern '${String(error.params["pattern"])}' ${input}`];
@@ -246,6 +246,17 @@ function describe(error: ErrorObject): [path: string[], text: string] {
     default:
       return [path, `Input ${error.message ?? "is not valid"} ${input}`];
   }
+}
+
+/**
+ * The keys that an object may have, at the end of a text about another one: once in a refusal for each shape, because
+ * there may be a hundred such keys; "" if the shape names none.
+ */
+function possibleKeys({ parentSchema }: ErrorObject, listed: Set<unknown>): string {
+  const keys = Object.keys((parentSchema as { properties?: Record<string, unknown> } | undefined)?.properties ?? {});
+  if (keys.length === 0 || listed.has(parentSchema)) return "";
+  listed.add(parentSchema);
+  return `; possible keys: ${keys.slice(0, MAX_SHOWN_PARTS).join(", ")}${keys.length > MAX_SHOWN_PARTS ? ", ..." : ""}`;
 }
 
 /** How much of a value an error text repeats: it is one line for a person. */

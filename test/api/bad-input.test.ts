@@ -1046,7 +1046,7 @@ const FOUND: readonly [what: string, operation: string, more: () => Partial<Atte
       "rename_flow",
       () => ({ body: Buffer.from(`{"new_name":"other","${name}":1}`) }),
       400,
-      invalid(`{"${name}":"Extra inputs are not permitted [input: 1]"}`),
+      invalid(`{"${name}":"Extra inputs are not permitted [input: 1]; possible keys: new_name"}`),
     ]),
     [
       "evidence over the limit that had come whole gave 500",

@@ -115,7 +115,10 @@ test("the payload about an expiring API key matches", () => {
 test("a payload with an unpublished field does not match", () => {
   const [first] = OUTGOING_WEBHOOKS;
   assert.equal(problemsOf("environment_event", { ...(first?.example as object), more: "x" }), {
-    more: "Extra inputs are not permitted [input: x]",
+    more:
+      "Extra inputs are not permitted [input: x]" +
+      "; possible keys: version, timestamp, org, environment, event_type, description, snapshot, artifact," +
+      " allowlist_entry",
   });
 });
 

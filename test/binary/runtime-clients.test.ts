@@ -3,6 +3,7 @@
 
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { ITEM_KEYS } from "../api/environments/given.ts";
 import { expectStatus } from "./client.ts";
 import type { ApiResponse, Json, Method } from "./client.ts";
 import {
@@ -119,7 +120,11 @@ test("accepts every type of report, and refuses other types and malformed items"
       await server.expectInvalid(
         "PUT",
         path,
-        { "artifacts.0.more": "Extra inputs are not permitted [input: 1]" },
+        {
+          "artifacts.0.more":
+            `Extra inputs are not permitted [input: 1]` +
+            `; possible keys: ${ITEM_KEYS[type as keyof typeof ITEM_KEYS]}`,
+        },
         { artifacts: [{ ...artifacts[0], more: 1 }] },
       );
       assert.is(

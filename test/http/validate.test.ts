@@ -33,6 +33,10 @@ const Sample = Closed({
   either: Type.Optional(Type.Unsafe({ type: ["object", "array"] })),
 });
 
+/** The end of a text about a key that Sample does not have. */
+const KEYS =
+  "; possible keys: name, text, one, word, pair, only, fixed, count, share, flag, list, inner, maybe, either";
+
 for (const [what, value, errors] of [
   ["a pattern", { name: "a b" }, { name: `String should match pattern '${NAME}' [input: a b]` }],
   ["a pattern, empty text", { name: "" }, { name: `String should match pattern '${NAME}' [input: ]` }],
@@ -46,8 +50,8 @@ for (const [what, value, errors] of [
   ["one of one", { only: "B" }, { only: "Input should be 'a' [input: B]" }],
   ["a literal", { fixed: "ok" }, { fixed: "Input should be 'OK' [input: ok]" }],
   ["missing", { inner: {} }, { "inner.needed": "Field required" }],
-  ["unknown", { other: [1] }, { other: "Extra inputs are not permitted [input: [1]]" }],
-  ["unknown, null", { other: null }, { other: "Extra inputs are not permitted [input: null]" }],
+  ["unknown", { other: [1] }, { other: `Extra inputs are not permitted [input: [1]]${KEYS}` }],
+  ["unknown, null", { other: null }, { other: `Extra inputs are not permitted [input: null]${KEYS}` }],
   ["empty", { text: "" }, { text: "String should have at least 1 character [input: ]" }],
   ["too long", { text: "abcd" }, { text: "String should have at most 3 characters [input: abcd]" }],
   ["too long for one", { one: "ab" }, { one: "String should have at most 1 character [input: ab]" }],
@@ -72,7 +76,7 @@ for (const [what, value, errors] of [
   [
     "a key with signs of its own",
     { inner: { needed: "x", "a/b~c.d": 1 } },
-    { "inner.a/b~c.d": "Extra inputs are not permitted [input: 1]" },
+    { "inner.a/b~c.d": "Extra inputs are not permitted [input: 1]; possible keys: needed, items" },
   ],
   ["null where it may be", { maybe: null }, null],
   ["neither null nor right", { maybe: "xyz" }, { maybe: "String should match pattern '^[a-f]+$' [input: xyz]" }],
@@ -82,7 +86,7 @@ for (const [what, value, errors] of [
     "several at once",
     { text: "", count: 0, other: 1 },
     {
-      other: "Extra inputs are not permitted [input: 1]",
+      other: `Extra inputs are not permitted [input: 1]${KEYS}`,
       text: "String should have at least 1 character [input: ]",
       count: "Input should be greater than or equal to 1 [input: 0]",
     },
@@ -93,9 +97,24 @@ for (const [what, value, errors] of [
 ] as [string, unknown, Record<string, string> | null][])
   test(`text: ${what}`, () => assert.equal(plain(Sample, value), errors));
 
+test("the possible keys of a shape are listed once in a refusal", () => {
+  const text = "Extra inputs are not permitted [input: 1]";
+  const items = [
+    { id: 1, x: 1 },
+    { id: 1, x: 1, y: 1 },
+  ];
+  assert.equal(plain(Sample, { a: 1, b: 1, inner: { needed: "x", items } }), {
+    a: `${text}${KEYS}`,
+    b: text,
+    "inner.items.0.x": `${text}; possible keys: id`,
+    "inner.items.1.x": text,
+    "inner.items.1.y": text,
+  });
+});
+
 test("control characters and line separators do not break the line", () => {
   assert.equal(plain(Sample, { other: "a\r\n\tb\u0007\u007f\u2028c" }), {
-    other: String.raw`Extra inputs are not permitted [input: a\u000d\u000a\u0009b\u0007\u007f\u2028c]`,
+    other: String.raw`Extra inputs are not permitted [input: a\u000d\u000a\u0009b\u0007\u007f\u2028c]` + KEYS,
   });
 });
 
@@ -152,7 +171,7 @@ test("tells unions in items 1 and 10 apart", () => {
 test("reports keys of Object.prototype like any others", () => {
   for (const key of ["__proto__", "constructor", "toString", "hasOwnProperty", "valueOf", "__defineGetter__"]) {
     const errors = plain(Sample, sent(`{"${key}":1}`));
-    assert.equal(Object.entries(errors ?? {}), [[key, "Extra inputs are not permitted [input: 1]"]]);
+    assert.equal(Object.entries(errors ?? {}), [[key, `Extra inputs are not permitted [input: 1]${KEYS}`]]);
   }
   const Needy = Closed({ constructor: Type.String(), toString: Type.String() } as Record<string, TSchema>);
   assert.equal(Object.entries(plain(Needy, {}) ?? {}), [

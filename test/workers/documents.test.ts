@@ -91,7 +91,9 @@ test("refuses a large file with the same text as a small one", async () => {
     code: "invalid",
     message: "Input payload validation failed",
     fields: {
-      policy_file: "line 1, column 10: _schema: the schema is not supported; its path must end in /v1 [input: /v2]",
+      policy_file:
+        "line 1, column 10: _schema: the schema is not supported; its path must end in /v1" +
+        ", as in https://assay.example.com/schemas/policy/environment/v1 [input: /v2]",
     },
   });
   assert.equal(
@@ -127,7 +129,9 @@ test("a refusal has its mistakes one by one, from the main thread and from the o
         line: 1,
         column: 10,
         path: "_schema",
-        message: "the schema is not supported; its path must end in /v1 [input: /v2]",
+        message:
+          "the schema is not supported; its path must end in /v1" +
+          ", as in https://assay.example.com/schemas/policy/environment/v1 [input: /v2]",
       },
       {
         line: 2,

@@ -250,18 +250,20 @@ function readMap(walk: Walk, at: Located, known: readonly string[]): Map<string,
   return entries;
 }
 
-type TextField = { entry: Entry | undefined; path: string; maxChars: number };
-
 /**
- * A required text, or null after reporting that it is absent, not a text, or refused by `findProblem`.
- * @param field.owner the node that should have the text, where its absence is reported
+ * A field that holds a text. `owner` is the node that should have it, where its absence is reported; `possible` says
+ * then which texts it may hold.
  */
+type TextField = { entry: Entry | undefined; path: string; maxChars: number; owner: unknown; possible?: string };
+
+/** A required text, or null after reporting that it is absent, not a text, or refused by `findProblem`. */
 function readText(
   walk: Walk,
-  { entry, path, maxChars, owner }: TextField & { owner: unknown },
+  { entry, path, maxChars, owner, possible }: TextField,
   findProblem: (text: string) => string | null,
 ): string | null {
-  if (entry === undefined) return report(walk, { node: owner, path }, "Field required");
+  if (entry === undefined)
+    return report(walk, { node: owner, path }, `Field required${possible === undefined ? "" : `: write ${possible}`}`);
   const at = { node: entry.value, path };
   const scalar = walk.source.resolve(entry.value);
   if (!isScalar(scalar) || typeof scalar.value !== "string") return report(walk, at, wrongType("string", scalar));
@@ -309,7 +311,13 @@ function readAttestation(walk: Walk, at: Located): TemplateAttestation | null {
   const name = readName(walk, { ...at, entry: entries.get("name") }, ATTESTATION_NAME);
   const type = readText(
     walk,
-    { owner: at.node, entry: entries.get("type"), path: `${at.path}.type`, maxChars: MAX_TYPE_CHARS },
+    {
+      owner: at.node,
+      entry: entries.get("type"),
+      path: `${at.path}.type`,
+      maxChars: MAX_TYPE_CHARS,
+      possible: TYPE_WORDS_TEXT,
+    },
     findTypeProblem,
   );
   // A valid name takes part in the search for duplicates even if its type is invalid; the template is refused anyway.

@@ -182,7 +182,7 @@ function readAttestationRule(walk: Walk, value: Value): AttestationRule {
   const fields = map ?? {};
   const type =
     fields.type === undefined
-      ? map && reportMissing(walk, { at: value.at, path: join(value.path, "type") })
+      ? map && reportMissing(walk, { at: value.at, path: join(value.path, "type") }, `: write ${TYPE_LIST}`)
       : readAttestationType(walk, fields.type);
   const name = fields.name === undefined ? "*" : readText(walk, fields.name, MAX_NAME_CHARS);
   if (type === "*" && name === "*") {
@@ -216,7 +216,8 @@ function checkSchema(walk: Walk, value: Value | undefined, rootAt: number): void
     return void reportMissing(walk, { at: rootAt, path: "_schema" }, `: begin with _schema: ${SCHEMA_URL}`);
   const schema = readText(walk, value, MAX_SCHEMA_CHARS);
   if (schema === null || SCHEMA.test(schema)) return;
-  reportAt(walk, value, `the schema is not supported; its path must end in /v1 [input: ${excerpt(schema)}]`);
+  const problem = `the schema is not supported; its path must end in /v1, as in ${SCHEMA_URL}`;
+  reportAt(walk, value, `${problem} [input: ${excerpt(schema)}]`);
 }
 
 function join(path: string, key: string): string {

@@ -147,13 +147,14 @@ export const describeKey = (node: unknown): string =>
   isScalar(node) ? excerpt(String(node.value)) : describeNode(node);
 
 /**
- * The problem of a key that a mapping must not have.
+ * The problem of a key that a mapping must not have: the keys that it may have, and the one that was probably meant.
  * @param key as it was written @param value its value, resolved @param known the keys that the mapping may have
  */
 export function describeUnknownKey(key: string, value: unknown, known: readonly string[]): string {
   if (key === "<<") return "merge keys (<<) are not supported: write the keys of the other mapping here";
   const near = findNearestNames(key, known);
-  const hint = near.length > 0 ? `did you mean ${near.join(" or ")}?` : `possible keys: ${known.join(", ")}`;
+  const keys = `ossible keys: ${known.join(", ")}`;
+  const hint = near.length > 0 ? `did you mean ${near.join(" or ")}? P${keys}` : `p${keys}`;
   return `Extra inputs are not permitted [input: ${describeNode(value)}]; ${hint}`;
 }
 

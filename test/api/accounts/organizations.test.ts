@@ -129,7 +129,10 @@ test("the switch accepts only a boolean from an admin, and a refusal changes not
       { experimental_features_enabled: null },
       { experimental_features_enabled: "Input should be a valid boolean [input: null]" },
     ],
-    [{ experimental_features_enabled: false, name: "x" }, { name: "Extra inputs are not permitted [input: x]" }],
+    [
+      { experimental_features_enabled: false, name: "x" },
+      { name: "Extra inputs are not permitted [input: x]; possible keys: experimental_features_enabled" },
+    ],
   ] as const) {
     const answer = await server.call("PUT", path, { key: at.key, body });
     assert.equal(

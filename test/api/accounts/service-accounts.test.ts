@@ -211,7 +211,10 @@ test("validates bodies and names, reporting all mistakes at once", async () => {
   const changes: [unknown, Record<string, string>][] = [
     [{ privilege: "owner" }, { privilege: `${roles} [input: owner]` }],
     [{ description: 7 }, { description: "Input should be a valid string [input: 7]" }],
-    [{ name: "other" }, { name: "Extra inputs are not permitted [input: other]" }],
+    [
+      { name: "other" },
+      { name: "Extra inputs are not permitted [input: other]; possible keys: description, privilege" },
+    ],
   ];
   await withoutTrace(async () => {
     for (const [body, errors] of table) await refused(create(at, body), 400, { message, errors }, JSON.stringify(body));

@@ -175,16 +175,20 @@ test("the rest of a body stays closed, and a body has at most 100 unknown keys",
     server.call("POST", `/artifacts/${at.org}/${flow}`, { key: at.key, headers: CLI, body: artifact(fields) });
   const many = (count: number): Fields => Object.fromEntries(Array.from({ length: count }, (_, i) => [`key-${i}`, i]));
   assert.equal((await post({ external_urls: { a: { href: "https://x.test", more: 1 } } })).body.errors, {
-    "external_urls.a.more": "Extra inputs are not permitted [input: 1]",
+    "external_urls.a.more": "Extra inputs are not permitted [input: 1]; possible keys: href, fingerprint",
   });
   assert.equal((await post(many(101))).body.errors, { body: "Object should have at most 100 unknown keys" });
   assert.is((await post(many(100))).status, 201);
-  for (const [path, body] of [
-    [`/environments/${at.org}`, { name: "e", type: "K8S", description: "", colour: "red" }],
-    [`/flows/${at.org}/${flow}/rename`, { new_name: "f2", colour: "red" }],
+  for (const [path, body, keys] of [
+    [
+      `/environments/${at.org}`,
+      { name: "e", type: "K8S", description: "", colour: "red" },
+      "name, type, description, include_scaling, require_provenance, included_environments, policies",
+    ],
+    [`/flows/${at.org}/${flow}/rename`, { new_name: "f2", colour: "red" }, "new_name"],
   ] as const)
     assert.equal((await server.call("PUT", path, { key: at.key, headers: CLI, body })).body.errors, {
-      colour: "Extra inputs are not permitted [input: red]",
+      colour: `Extra inputs are not permitted [input: red]; possible keys: ${keys}`,
     });
 });
 

@@ -217,7 +217,10 @@ test("refuses what does not compile, invalid shapes and unauthorized callers, an
     [{ name: "-x" }, name("-x")],
     [{ name: "a b" }, name("a b")],
     [{ name: "" }, name("")],
-    [{ name: "here", type: "x" }, { type: "Extra inputs are not permitted [input: x]" }],
+    [
+      { name: "here", type: "x" },
+      { type: "Extra inputs are not permitted [input: x]; possible keys: name, description, evaluator, summary" },
+    ],
     [
       { name: "here", evaluator: { rules: [""] } },
       { "evaluator.rules.0": "String should have at least 1 character [input: ]" },

@@ -553,7 +553,14 @@ refused("junit", [
     { junit_results: [{ ...SUITE, failures: -1 }] },
     { "junit_results.0.failures": "Input should be greater than or equal to 0 [input: -1]" },
   ],
-  [{ junit_results: [{ ...SUITE, time: 1 }] }, { "junit_results.0.time": "Extra inputs are not permitted [input: 1]" }],
+  [
+    { junit_results: [{ ...SUITE, time: 1 }] },
+    {
+      "junit_results.0.time":
+        "Extra inputs are not permitted [input: 1]" +
+        "; possible keys: name, failures, errors, skipped, total, duration, timestamp",
+    },
+  ],
   [
     { junit_results: [{ name: "s" }] },
     Object.fromEntries(
@@ -569,15 +576,19 @@ refused("snyk", [
   ],
   [
     { snyk_results: { tool: TOOL, results: [], more: 1 } },
-    { "snyk_results.more": "Extra inputs are not permitted [input: 1]" },
+    { "snyk_results.more": "Extra inputs are not permitted [input: 1]; possible keys: schema_version, tool, results" },
   ],
   [
     { snyk_results: { tool: TOOL, results: [{ ...CLEAN, critical_count: 1 }] } },
-    { "snyk_results.results.0.critical_count": "Extra inputs are not permitted [input: 1]" },
+    {
+      "snyk_results.results.0.critical_count":
+        "Extra inputs are not permitted [input: 1]" +
+        "; possible keys: low_count, medium_count, high_count, low, medium, high",
+    },
   ],
   [
     { snyk_results: { tool: { ...TOOL, vendor: "v" }, results: [] } },
-    { "snyk_results.tool.vendor": "Extra inputs are not permitted [input: v]" },
+    { "snyk_results.tool.vendor": "Extra inputs are not permitted [input: v]; possible keys: name, version" },
   ],
 ]);
 refused("sonar", [
@@ -598,7 +609,10 @@ refused("jira", [
   ],
   [
     { jira_results: [{ ...ISSUE, summary: "s" }] },
-    { "jira_results.0.summary": "Extra inputs are not permitted [input: s]" },
+    {
+      "jira_results.0.summary":
+        "Extra inputs are not permitted [input: s]; possible keys: issue_id, issue_url, issue_exists, issue_fields",
+    },
   ],
   [{ jira_results: null }, { jira_results: "Input should be a valid array [input: null]" }],
 ]);

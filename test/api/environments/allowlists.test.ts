@@ -208,7 +208,14 @@ test("refuses invalid bodies, unknown environments and callers without permissio
     [input("abc"), pattern("abc")],
     [{ artifact_fingerprint: fingerprint }, { artifact_name: "Field required", description: "Field required" }],
     [{ artifact_name: "a", description: "b" }, { artifact_fingerprint: "Field required" }],
-    [input(fingerprint, { fingerprint }), { fingerprint: `Extra inputs are not permitted [input: ${fingerprint}]` }],
+    [
+      input(fingerprint, { fingerprint }),
+      {
+        fingerprint:
+          `Extra inputs are not permitted [input: ${fingerprint}]; ` +
+          "possible keys: artifact_fingerprint, artifact_name, description, expires_at",
+      },
+    ],
     [input(fingerprint, { description: null }), { description: "Input should be a valid string [input: null]" }],
   ] as const) {
     const answer = await allow(at, prod, body);

@@ -162,7 +162,15 @@ test("names all invalid fields and stores nothing", async () => {
     [k8s("a", { include_scaling: "yes" }), { include_scaling: "Input should be a valid boolean [input: yes]" }],
     [k8s("a", { policies: "p" }), { policies: "Input should be a valid array [input: p]" }],
     [k8s("a", { policies: [1] }), { "policies.0": "Input should be a valid string [input: 1]" }],
-    [k8s("a", { tags: {} }), { tags: "Extra inputs are not permitted [input: {}]" }],
+    [
+      k8s("a", { tags: {} }),
+      {
+        tags:
+          "Extra inputs are not permitted [input: {}]" +
+          "; possible keys: name, type, description, include_scaling, require_provenance," +
+          " included_environments, policies",
+      },
+    ],
     [["a"], { body: 'Input should be a valid object [input: ["a"]]' }],
   ];
   for (const [body, errors] of cases) await assertRefused(() => put(at, body), 400, validationError(errors));
@@ -242,11 +250,20 @@ test("PATCH refuses unknown fields, wrong shapes and unknown environments", asyn
     [
       { require_provenance: true, name: "b" },
       {
-        require_provenance: "Extra inputs are not permitted [input: true]",
+        require_provenance:
+          "Extra inputs are not permitted [input: true]" +
+          "; possible keys: description, include_scaling, included_environments, policies",
         name: "Extra inputs are not permitted [input: b]",
       },
     ],
-    [{ type: "ECS" }, { type: "Extra inputs are not permitted [input: ECS]" }],
+    [
+      { type: "ECS" },
+      {
+        type:
+          "Extra inputs are not permitted [input: ECS]" +
+          "; possible keys: description, include_scaling, included_environments, policies",
+      },
+    ],
     [{ description: 7 }, { description: "Input should be a valid string [input: 7]" }],
     [
       { included_environments: ["a"] },

@@ -1,7 +1,7 @@
 /** Set-up for tests of environments: environments, members, policies and reports, written directly to the store. */
 import type { ReportedArtifact } from "../../../src/domain/snapshot/normalize.ts";
 import type { Cause } from "../../../src/domain/snapshot/diff.ts";
-import type { EnvironmentType } from "../../../src/store/environments/environments.ts";
+import type { EnvironmentType, PhysicalType } from "../../../src/store/environments/environments.ts";
 import { fresh } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import { newPublicId } from "../../../src/clock.ts";
@@ -9,6 +9,18 @@ import { newPublicId } from "../../../src/clock.ts";
 type At = { org: string; key: string };
 
 export const REPORTER = { publicId: "reporter-id", displayName: "Reporter" };
+
+/** The possible keys of an item in a report of each type, as the refusal of another key lists them. */
+export const ITEM_KEYS: Record<PhysicalType, string> = {
+  K8S: "digests, creationTimestamp, podName, namespace, owners",
+  ECS: "digests, creationTimestamp, taskArn, cluster_name, service_name",
+  S3: "digests, creationTimestamp",
+  lambda: "digests, creationTimestamp",
+  server: "digests, creationTimestamp",
+  docker: "digests, creationTimestamp",
+  "azure-apps": "digests, creationTimestamp, digests_source, app_name, app_kind",
+  "cloud-run": "digests, creationTimestamp, kind, serviceName, revisionName, jobName",
+};
 
 export function runningIn({ store, db, clock }: TestServer) {
   const organizationId = ({ org }: At): number => (store.organizations.find(org) as { id: number }).id;

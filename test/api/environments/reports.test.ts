@@ -4,6 +4,7 @@ import { ENVIRONMENT_TYPES } from "../../../src/store/environments/environments.
 import type { EnvironmentType, PhysicalType } from "../../../src/store/environments/environments.ts";
 import { EPOCH, fresh, startServer } from "../../given.ts";
 import type { Answer, TestServer } from "../../given.ts";
+import { ITEM_KEYS } from "./given.ts";
 
 const test = suite("api/environments/reports");
 let server: TestServer;
@@ -181,7 +182,7 @@ for (const type of PHYSICAL) {
       () => put(at, name, type, { artifacts: [{ ...FULL[type], extra: 1 }], more: 2 }),
       400,
       validationError({
-        "artifacts.0.extra": "Extra inputs are not permitted [input: 1]",
+        "artifacts.0.extra": `Extra inputs are not permitted [input: 1]; possible keys: ${ITEM_KEYS[type]}`,
       }),
     );
     await assertRefused(

@@ -293,7 +293,13 @@ test("reports problems by field and stores nothing", async () => {
     [{ name: "/x" }, { name: pattern }],
     [{ type: "flow" }, { type: "Input should be 'env' [input: flow]" }],
     [{ triggers: ["ON_STARTED_TRAIL"] }, { "triggers.0": triggers }],
-    [{ flows: ["f"] }, { flows: 'Extra inputs are not permitted [input: ["f"]]' }],
+    [
+      { flows: ["f"] },
+      {
+        flows:
+          'Extra inputs are not permitted [input: ["f"]]; possible keys: name, type, environments, triggers, targets',
+      },
+    ],
     [
       { environments: ["none", env] },
       { environments: `Environment named 'none' does not exist for organization '${at.org}' [input: none]` },
@@ -309,10 +315,21 @@ test("reports problems by field and stores nothing", async () => {
     [target({ payload_version: "2.0" }), { "targets.1.payload_version": "Input should be '1.0' [input: 2.0]" }],
     [target({}, ["webhook"]), { "targets.1.webhook": "Field required" }],
     [target({ webhook: 7 }), { "targets.1.webhook": "Input should be a valid string [input: 7]" }],
-    [target({ emails: ["a@b.c"] }), { "targets.1.emails": 'Extra inputs are not permitted [input: ["a@b.c"]]' }],
+    [
+      target({ emails: ["a@b.c"] }),
+      {
+        "targets.1.emails":
+          'Extra inputs are not permitted [input: ["a@b.c"]]' +
+          "; possible keys: type, last_success_at, last_failure_at, webhook, payload_version",
+      },
+    ],
     [
       target({ type: "SLACK", payload_version: "1.0" }),
-      { "targets.1.payload_version": "Extra inputs are not permitted [input: 1.0]" },
+      {
+        "targets.1.payload_version":
+          "Extra inputs are not permitted [input: 1.0]" +
+          "; possible keys: type, last_success_at, last_failure_at, webhook, context",
+      },
     ],
     [
       target({ type: "SLACK", context: { channel_id: "C" } }),

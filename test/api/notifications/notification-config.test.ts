@@ -109,7 +109,10 @@ test("reports problems by field and changes nothing", async () => {
     ],
     [
       [{ type: "EMAIL", emails: ["a@b.org"], name: "x" }],
-      { "targets.0.name": "Extra inputs are not permitted [input: x]" },
+      {
+        "targets.0.name":
+          "Extra inputs are not permitted [input: x]; possible keys: type, webhook, payload_version, emails",
+      },
     ],
     [[{ type: "EMAIL", emails: [] }], { "targets.0.emails": "List should have at least 1 item [input: []]" }],
   ];

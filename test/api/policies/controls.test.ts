@@ -119,7 +119,10 @@ test("refuses invalid bodies by field and stores nothing", async () => {
     [{ identifier: "a", name: "n", links: { x: 1 } }, { "links.x": "Input should be a valid string [input: 1]" }],
     [{ identifier: "a", name: "n", links: ["x"] }, { links: 'Input should be a valid object [input: ["x"]]' }],
     [{ identifier: "a", name: "n", description: 5 }, { description: "Input should be a valid string [input: 5]" }],
-    [{ identifier: "a", name: "n", tags: {} }, { tags: "Extra inputs are not permitted [input: {}]" }],
+    [
+      { identifier: "a", name: "n", tags: {} },
+      { tags: "Extra inputs are not permitted [input: {}]; possible keys: identifier, name, description, links" },
+    ],
   ] as const)
     await assertRefused(() => post(at, body), 400, validationError(errors));
   await assertRefused(() => post(at, null), 400, { message: "A JSON body is required: the request has none" });
@@ -205,8 +208,14 @@ test("refuses invalid updates and unknown controls, and stores nothing", async (
   await server.given.control(at, { identifier: "c" });
   for (const [body, errors] of [
     [{ name: "" }, { name: "String should have at least 1 character [input: ]" }],
-    [{ identifier: "d" }, { identifier: "Extra inputs are not permitted [input: d]" }],
-    [{ archived: true }, { archived: "Extra inputs are not permitted [input: true]" }],
+    [
+      { identifier: "d" },
+      { identifier: "Extra inputs are not permitted [input: d]; possible keys: name, description, links" },
+    ],
+    [
+      { archived: true },
+      { archived: "Extra inputs are not permitted [input: true]; possible keys: name, description, links" },
+    ],
     [{ links: { a: null } }, { "links.a": "Input should be a valid string [input: null]" }],
   ] as const)
     await assertRefused(() => put(at, "c", body), 400, validationError(errors));

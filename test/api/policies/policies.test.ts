@@ -313,12 +313,15 @@ test("names the field of every problem in the payload", async () => {
     [{ name: "p", description: null }, { description: "Input should be a valid string [input: null]" }],
     [{ name: "p", comment: ["x"] }, { comment: 'Input should be a valid string [input: ["x"]]' }],
     [{ name: "p", type: "flow" }, { type: "Input should be 'env' [input: flow]" }],
-    [{ name: "p", archived: true }, { archived: "Extra inputs are not permitted [input: true]" }],
+    [
+      { name: "p", archived: true },
+      { archived: "Extra inputs are not permitted [input: true]; possible keys: name, description, type, comment" },
+    ],
     [
       { type: "x", other: 1 },
       {
         name: "Field required",
-        other: "Extra inputs are not permitted [input: 1]",
+        other: "Extra inputs are not permitted [input: 1]; possible keys: name, description, type, comment",
         type: "Input should be 'env' [input: x]",
       },
     ],

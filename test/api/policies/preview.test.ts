@@ -74,15 +74,27 @@ test("an invalid text is answered with each mistake at its line, as an upload is
         line: 1,
         column: 10,
         path: "_schema",
-        message: "the schema is not supported; its path must end in /v1 [input: /v2]",
+        message:
+          "the schema is not supported; its path must end in /v1" +
+          ", as in https://assay.example.com/schemas/policy/environment/v1 [input: /v2]",
       },
       {
         line: 3,
         column: 3,
         path: "artifacts.provenence",
-        message: "Extra inputs are not permitted [input: {...}]; did you mean provenance?",
+        message:
+          "Extra inputs are not permitted [input: {...}]; did you mean provenance?" +
+          " Possible keys: provenance, trail-compliance, attestations",
       },
-      { line: 5, column: 18, path: "artifacts.attestations.0.type", message: "Field required" },
+      {
+        line: 5,
+        column: 18,
+        path: "artifacts.attestations.0.type",
+        message:
+          "Field required: " +
+          "write 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', '*' or" +
+          " 'custom:<name>'",
+      },
       {
         line: 5,
         column: 26,

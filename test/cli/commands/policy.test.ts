@@ -46,7 +46,8 @@ test("check prints nothing for a valid file, and each mistake of another at its 
     assert.equal([bad.code, bad.err], [1, ""]);
     assert.ok(
       bad.out.startsWith(
-        "bad.yml:3:3: artifacts.provenence: Extra inputs are not permitted [input: 1]; did you mean provenance?\n",
+        "bad.yml:3:3: artifacts.provenence: Extra inputs are not permitted [input: 1]; did you mean provenance? " +
+          "Possible keys: provenance, trail-compliance, attestations\n",
       ),
     );
     assert.ok(

@@ -2,6 +2,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parse } from "yaml";
+import { TYPE_WORDS_TEXT } from "../../../src/domain/attestation/kinds.ts";
 import {
   EMPTY_TEMPLATE_TEXT,
   buildLegacyTemplate,
@@ -98,7 +99,10 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
   ["some text", refusal("template_file\n  Input should be a valid object [input: some text] (line 1, column 1)")],
   [
     "trial: {}",
-    refusal("trial\n  Extra inputs are not permitted [input: {...}]; did you mean trail? (line 1, column 1)"),
+    refusal(
+      "trial\n  Extra inputs are not permitted [input: {...}]; did you mean trail?" +
+        " Possible keys: version, trail (line 1, column 1)",
+    ),
   ],
   ["<<: {version: 1}", refusal(`<<\n  ${MERGE_KEYS} (line 1, column 1)`)],
   // the version
@@ -122,7 +126,7 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
     "trail: {attestation: []}",
     refusal(
       "trail.attestation\n  Extra inputs are not permitted [input: [...]]" +
-        "; did you mean attestations? (line 1, column 9)",
+        "; did you mean attestations? Possible keys: attestations, artifacts (line 1, column 9)",
     ),
   ],
   // attestations
@@ -131,7 +135,10 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
     refusal("trail.attestations.0\n  Input should be a valid object [input: a] (line 1, column 24)"),
   ],
   ["trail: {attestations: [{type: snyk}]}", refusal("trail.attestations.0.name\n  Field required (line 1, column 24)")],
-  ["trail: {attestations: [{name: a}]}", refusal("trail.attestations.0.type\n  Field required (line 1, column 24)")],
+  [
+    "trail: {attestations: [{name: a}]}",
+    refusal(`trail.attestations.0.type\n  Field required: write ${TYPE_WORDS_TEXT} (line 1, column 24)`),
+  ],
   [
     "trail: {attestations: [{name: '', type: snyk}]}",
     refusal("trail.attestations.0.name\n  String should have at least 1 character [input: ] (line 1, column 31)"),
@@ -314,7 +321,7 @@ trail:
       "version\n  Input should be 1 [input: 3] (line 1, column 10)",
       "trail.attestations.0.name\n  Key is given more than once (line 5, column 5)",
       `trail.attestations.0.type\n  ${TYPES} [input: foo] (line 6, column 11)`,
-      "trail.attestations.1.type\n  Field required (line 7, column 5)",
+      `trail.attestations.1.type\n  Field required: write ${TYPE_WORDS_TEXT} (line 7, column 5)`,
       "trail.attestations.1.name\n  Name is used more than once in this list [input: x] (line 7, column 5)",
       "trail.attestations.2.name\n  String should have at least 1 character [input: ] (line 8, column 12)",
       "trail.attestations.2.type\n  Input should be a valid string [input: 3] (line 8, column 22)",

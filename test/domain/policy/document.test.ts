@@ -175,7 +175,7 @@ const REFUSED: [what: string, text: string, problems: string[]][] = [
   ].map((schema): [string, string, string[]] => [
     `_schema ${schema}`,
     `_schema: "${schema}"`,
-    [`1:10 _schema: the schema is not supported; its path must end in /v1 [input: ${schema}]`],
+    [`1:10 _schema: the schema is not supported; its path must end in /v1, as in ${SCHEMA_URL} [input: ${schema}]`],
   ]),
   [
     "unknown keys at every level",
@@ -192,13 +192,16 @@ artifacts:
       "2:1 x: Extra inputs are not permitted [input: 1]; possible keys: _schema, artifacts",
       "4:3 artifacts.y: Extra inputs are not permitted [input: [...]]" +
         "; possible keys: provenance, trail-compliance, attestations",
-      "5:3 artifacts.trail_compliance: Extra inputs are not permitted [input: {...}]; did you mean trail-compliance?",
-      "6:16 artifacts.provenance.requiered: Extra inputs are not permitted [input: true]; did you mean required?",
+      "5:3 artifacts.trail_compliance: Extra inputs are not permitted [input: {...}]; did you mean trail-compliance?" +
+        " Possible keys: provenance, trail-compliance, attestations",
+      "6:16 artifacts.provenance.requiered: Extra inputs are not permitted [input: true]; did you mean required?" +
+        " Possible keys: required, exceptions",
       '6:57 artifacts.provenance.exceptions.0.unless: Extra inputs are not permitted [input: "true"]' +
         "; possible keys: if",
       "7:22 artifacts.trail-compliance.z: Extra inputs are not permitted [input: ~]" +
         "; possible keys: required, exceptions",
-      "9:21 artifacts.attestations.0.nam: Extra inputs are not permitted [input: x]; did you mean name?",
+      "9:21 artifacts.attestations.0.nam: Extra inputs are not permitted [input: x]; did you mean name?" +
+        " Possible keys: if, name, type, must_be_compliant, for_control",
     ],
   ],
   [
@@ -296,7 +299,8 @@ artifacts:
     - {type: junit, name: [a]}
 `,
     [
-      "4:7 artifacts.attestations.0.type: Field required",
+      "4:7 artifacts.attestations.0.type: Field required: write 'generic', 'junit', 'snyk', 'pull_request', " +
+        "'jira', 'sonar', 'decision', '*' or 'custom:<name>'",
       "5:14 artifacts.attestations.1.type: Input should be a valid string [input: null]",
       ...[["6:14", 2, "pull-request"]].map(
         ([at, n, v]) =>
@@ -485,7 +489,7 @@ for (const [what, marked] of MARKED) {
 places("counts stripped comments as lines, and a byte order mark as no column", () => {
   assert.equal(refused("\ufeffartifacts: {}"), [`1:1 _schema: Field required: begin with _schema: ${SCHEMA_URL}`]);
   assert.equal(refused("\ufeff# one\r\n\r\n  # three\n_schema: v1\n# five\n"), [
-    "4:10 _schema: the schema is not supported; its path must end in /v1 [input: v1]",
+    `4:10 _schema: the schema is not supported; its path must end in /v1, as in ${SCHEMA_URL} [input: v1]`,
   ]);
 });
 
@@ -508,7 +512,7 @@ rendering("truncates long values between characters", () => {
   const { problems } = parsePolicy(`_schema: "${"\u{1f600}".repeat(200)}"`);
   assert.is(
     problems?.[0]?.problem,
-    `the schema is not supported; its path must end in /v1 [input: ${"\u{1f600}".repeat(80)}...]`,
+    `the schema is not supported; its path must end in /v1, as in ${SCHEMA_URL} [input: ${"\u{1f600}".repeat(80)}...]`,
   );
   const rendered = renderDiagnostics(parsePolicy(`"${"k\\n".repeat(1_000)}": 1`).problems ?? []);
   assert.ok(!rendered.includes("\n") && rendered.length < 400, rendered);

@@ -181,7 +181,10 @@ test("JSON of the wrong shape is refused with the name of the field", async () =
       '{"new_name":"a","\\udc00":1}',
       { body: "A key of the object is not acceptable: String should be valid Unicode without lone surrogates" },
     ],
-    ['{"new_name":"a~~","__proto__":{"x":1}}', { ["__proto__"]: 'Extra inputs are not permitted [input: {"x":1}]' }],
+    [
+      '{"new_name":"a~~","__proto__":{"x":1}}',
+      { ["__proto__"]: 'Extra inputs are not permitted [input: {"x":1}]; possible keys: new_name' },
+    ],
   ] as [string, Record<string, string>][])
     await assertRefused(
       () => put(body),
