@@ -34,8 +34,9 @@ const MAX_POLICY_INSTRUCTIONS = 2_500;
 /** Effort of compiling all patterns of a policy, in the units of `estimateEffort`: about 20 milliseconds. */
 const MAX_POLICY_EFFORT = 10_000;
 
-const COMPARISONS: ReadonlySet<string> = new Set(["==", "!=", "<", ">", "<=", ">=", "in"]);
-const RESERVED: ReadonlySet<string> = new Set(["and", "or", "not", "in", "exists", "matches", "true", "false"]);
+export const COMPARISONS: ReadonlySet<string> = new Set(["==", "!=", "<", ">", "<=", ">=", "in"]);
+/** Words that cannot be names. */
+export const RESERVED: ReadonlySet<string> = new Set(["and", "or", "not", "in", "exists", "matches", "true", "false"]);
 
 /** What the expressions of a policy may still use. `isStored`: it was accepted before and is only loaded. */
 export type ExpressionBudget = {

@@ -1,0 +1,107 @@
+/** The pages for people who write policies, templates, types and actions show everything that the code accepts. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { parse } from "yaml";
+import { CONTEXT_NAMES } from "../../src/domain/policy/ast.ts";
+import { tokenize } from "../../src/domain/policy/lexer.ts";
+import { COMPARISONS, RESERVED } from "../../src/domain/policy/parser.ts";
+import { ATTESTATION_TYPES, POLICY_SCHEMA, SCHEMA_URL } from "../../src/domain/policy/schema.ts";
+import { readExamples } from "./examples.ts";
+import { readLines } from "./facts.ts";
+
+const test = suite("guide/completeness");
+
+type Schema = {
+  $ref?: string;
+  properties?: Record<string, Schema>;
+  items?: Schema;
+  anyOf?: readonly Schema[];
+  $defs?: Record<string, Schema>;
+};
+
+const pathsOfSchema = (schema: object): string[] => pathsBelow(schema, schema, "");
+
+/** The dotted paths of all keys of a JSON Schema; items of a list stand at `[]`. */
+function pathsBelow(schema: Schema, root: Schema, path: string): string[] {
+  const name = /^#\/\$defs\/(\w+)$/.exec(schema.$ref ?? "")?.[1];
+  if (name !== undefined) return pathsBelow(root.$defs?.[name] ?? {}, root, path);
+  return [
+    ...Object.entries(schema.properties ?? {}).flatMap(([key, value]) => [
+      `${path}.${key}`,
+      ...pathsBelow(value, root, `${path}.${key}`),
+    ]),
+    ...(schema.items ? pathsBelow(schema.items, root, `${path}[]`) : []),
+    ...(schema.anyOf ?? []).flatMap((branch) => pathsBelow(branch, root, path)),
+  ];
+}
+
+/** The paths of all keys of a value, as above. */
+function pathsOf(value: unknown, path = ""): string[] {
+  if (Array.isArray(value)) return value.flatMap((item) => pathsOf(item, `${path}[]`));
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, item]) => [`${path}.${key}`, ...pathsOf(item, `${path}.${key}`)]);
+}
+
+const accepted = (topic: string, kind: string): string[] =>
+  readExamples(topic).flatMap((example) => (example.kind === kind && example.refused === null ? [example.text] : []));
+
+/** What no example of the page shows. */
+const missing = (wanted: Iterable<string>, shown: Iterable<string>): string[] => {
+  const all = new Set(shown);
+  return [...wanted].filter((one) => !all.has(one));
+};
+
+const policies = accepted("policies", "policy").map((text) => parse(text));
+
+test("the page policies has an accepted example of every key of the served JSON Schema", () => {
+  assert.equal(
+    missing(
+      pathsOfSchema(POLICY_SCHEMA),
+      policies.flatMap((policy) => pathsOf(policy)),
+    ),
+    [],
+  );
+});
+
+test("the page policies has an example of every type, of a wildcard, and of every form of _schema", () => {
+  const rules = policies.flatMap(({ artifacts }) => artifacts?.attestations ?? []);
+  const types = rules.map(({ type }: any) => String(type).replace(/^custom:.*/, "custom:"));
+  assert.equal(missing([...ATTESTATION_TYPES, "system:decision", "custom:"], types), []);
+  assert.ok(rules.some(({ name }: any) => name === "*"));
+  const schemas = policies.map(({ _schema }) => _schema);
+  const refused = readExamples("policies").flatMap(({ kind, refused: text }) => (kind === "policy" && text) || []);
+  assert.equal(missing([SCHEMA_URL, "https://docs.example.com/schemas/policy/v1", "/v1"], schemas), []);
+  for (const part of ["begin with _schema:", "its path must end in /v1", "Possible keys:"])
+    assert.ok(
+      refused.some((text) => text.includes(part)),
+      part,
+    );
+});
+
+test("the page policy-expressions has an evaluated example of every operator, function, name and kind of value", () => {
+  const lines = accepted("policy-expressions", "expressions").flatMap((text) =>
+    readLines(text.slice(text.indexOf("\n") + 1)),
+  );
+  const read = lines.map(({ facts, result }) => {
+    const lexed = tokenize(facts);
+    return { tokens: "tokens" in lexed ? lexed.tokens : [], result };
+  });
+  const tokens = read.flatMap((line) => line.tokens);
+  const texts = tokens.map(({ text }) => text);
+  assert.equal(missing([...COMPARISONS, ...RESERVED, ...CONTEXT_NAMES, "(", ")", "[", "]", ","], texts), []);
+  assert.equal(
+    missing(
+      ["string", "number", "word", "tag", "symbol"],
+      tokens.map(({ kind }) => kind),
+    ),
+    [],
+  );
+  // One example in which it decides for true, one for false.
+  for (const word of [...COMPARISONS, "exists", "matches"]) {
+    const results = read.filter((line) => line.tokens.some(({ text }) => text === word)).map(({ result }) => result);
+    assert.equal(missing(["true", "false"], results), [], word);
+  }
+  assert.ok(lines.some(({ result }) => result === "error"));
+});
+
+test.run();

@@ -1,0 +1,94 @@
+/** What the followed pages of the guide hold: a wrong verdict, value, refusal or output on a page fails the suite. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { openExamples, readExample } from "./examples.ts";
+import type { Example } from "./examples.ts";
+import { readLines } from "./facts.ts";
+
+const test = suite("guide/examples");
+
+const POLICY = "_schema: /v1\nartifacts:\n  attestations:\n    - type: junit\n";
+const example = (info: string, text: string): Example => readExample({ info, text, line: 7 });
+
+/** Follows blocks; returns the message of the failure of the last one, "" without any. */
+async function follow(...examples: Example[]): Promise<string> {
+  const { steps, close } = await openExamples("page", examples);
+  try {
+    for (const { follow: go } of steps.slice(0, -1)) await go();
+    return await (steps.at(-1)?.follow() ?? Promise.resolve()).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+  } finally {
+    await close();
+  }
+}
+
+test("an info string says what a block is, where it is saved and how it is refused", () => {
+  const read = (info: string) => {
+    const { text: _, line: __, ...rest } = example(info, "x\n");
+    return rest;
+  };
+  assert.equal(read("yaml policy"), { kind: "policy", file: null, refused: null });
+  assert.equal(read("yaml policy file=a.yml"), { kind: "policy", file: "a.yml", refused: null });
+  assert.equal(read('yaml template refused: "write "x""'), { kind: "template", file: null, refused: 'write "x"' });
+  assert.equal(read("sh"), { kind: "commands", file: null, refused: null });
+  for (const info of [
+    "",
+    "yaml",
+    "json policy",
+    "yaml verdicts",
+    "sh serves",
+    "bash",
+    "yaml policy now",
+    "constructor",
+  ])
+    assert.throws(() => read(info), /^line 7: a block with the info string '.*' says not what it is$/, info);
+});
+
+test("a line is facts, their result and a part of the reason", () => {
+  assert.equal(readLines("flow a (x=1), junit t passes => NON-COMPLIANT: none => x\n\na >= 1 => true\n"), [
+    { facts: "flow a (x=1), junit t passes => NON-COMPLIANT: none", result: "x", reason: null },
+    { facts: "a >= 1", result: "true", reason: null },
+  ]);
+  for (const line of ["flow a", "flow a =>", "flow a => ", "flow a => COMPLIANT because"])
+    assert.throws(() => readLines(line), /is not FACTS => RESULT/, line);
+});
+
+test("a policy that should be refused, and one that should not, fail", async () => {
+  assert.is(await follow(example("yaml policy", POLICY)), "");
+  assert.is(await follow(example('yaml policy refused: "Possible keys: if, name"', `${POLICY}      typ: x\n`)), "");
+  assert.match(await follow(example('yaml policy refused: "nothing"', POLICY)), /"OK"|policy_yaml/);
+  assert.match(await follow(example('yaml policy refused: "nothing"', `${POLICY}      typ: x\n`)), /refused with:/);
+  assert.match(await follow(example("yaml policy", `${POLICY}      typ: x\n`)), /Extra inputs/);
+});
+
+test("a wrong verdict, a wrong reason and an unknown fact fail", async () => {
+  const verdicts = (text: string) => follow(example("yaml policy", POLICY), example("text verdicts", text));
+  assert.is(await verdicts("flow a, junit t passes => COMPLIANT\nno flow => NON-COMPLIANT: not reported to any\n"), "");
+  assert.match(await verdicts("flow a, junit t fails => COMPLIANT\n"), /requires a compliant junit attestation/);
+  assert.match(await verdicts("flow a => NON-COMPLIANT: is not compliant\n"), /is not among the reasons/);
+  assert.match(await verdicts("flow a, junit t pass => COMPLIANT\n"), /is not a fact/);
+  assert.match(await follow(example("text verdicts", "no flow => COMPLIANT\n")), /no block before/);
+});
+
+test("a wrong value of an expression and a wrong error fail", async () => {
+  const values = (text: string) => follow(example("text expressions", `flow a (k=1)\n${text}`));
+  assert.is(
+    await values("flow.name == \"a\" => true\nflow.tags.k > 1 => false\nflow.name => error: the text 'a'\n"),
+    "",
+  );
+  assert.match(await values("flow.tags.k > 1 => true\n"), /equal/);
+  assert.match(await values("flow.name => error: the text 'b'\n"), /the text 'b'/);
+  assert.match(await values("flow.tag => true\n"), /unknown name/);
+});
+
+test("a failing command and another output fail", async () => {
+  const printed = (output: string) =>
+    follow(example("text file=a.txt", "x\n"), example("sh", "cat a.txt; echo $ORG 1\n"), example("output", output));
+  assert.is(await printed("x\nacme 2\n"), "");
+  assert.match(await printed("y\n"), /printed was:\nx\nacme 1/);
+  assert.match(await follow(example("sh", "echo out; false; echo on\n")), /out\n$/);
+});
+
+test.run();
