@@ -2,6 +2,8 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parse } from "yaml";
+import { ANY_TYPE, KINDS, SYSTEM_LABELS } from "../../src/domain/attestation/kinds.ts";
+import { TEMPLATE_SCHEMA } from "../../src/domain/flow-template/template.ts";
 import { CONTEXT_NAMES } from "../../src/domain/policy/ast.ts";
 import { tokenize } from "../../src/domain/policy/lexer.ts";
 import { COMPARISONS, RESERVED } from "../../src/domain/policy/parser.ts";
@@ -66,7 +68,7 @@ test("the page policies has an accepted example of every key of the served JSON 
 test("the page policies has an example of every type, of a wildcard, and of every form of _schema", () => {
   const rules = policies.flatMap(({ artifacts }) => artifacts?.attestations ?? []);
   const types = rules.map(({ type }: any) => String(type).replace(/^custom:.*/, "custom:"));
-  assert.equal(missing([...ATTESTATION_TYPES, "system:decision", "custom:"], types), []);
+  assert.equal(missing([...ATTESTATION_TYPES, ...SYSTEM_LABELS, "custom:"], types), []);
   assert.ok(rules.some(({ name }: any) => name === "*"));
   const schemas = policies.map(({ _schema }) => _schema);
   const refused = readExamples("policies").flatMap(({ kind, refused: text }) => (kind === "policy" && text) || []);
@@ -102,6 +104,23 @@ test("the page policy-expressions has an evaluated example of every operator, fu
     assert.equal(missing(["true", "false"], results), [], word);
   }
   assert.ok(lines.some(({ result }) => result === "error"));
+});
+
+const templates = accepted("templates", "template").map((text) => parse(text));
+
+test("the page templates has an accepted example of every key of the served JSON Schema, and of every type", () => {
+  assert.equal(
+    missing(
+      pathsOfSchema(TEMPLATE_SCHEMA),
+      templates.flatMap((template) => pathsOf(template)),
+    ),
+    [],
+  );
+  const types = templates.flatMap(({ trail }) =>
+    [trail, ...(trail?.artifacts ?? [])].flatMap((level) => level?.attestations ?? []).map(({ type }: any) => type),
+  );
+  const words = KINDS.flatMap(({ word }) => (word === null ? [] : [word === "custom" ? "custom:coverage" : word]));
+  assert.equal(missing([...words, ...SYSTEM_LABELS, ANY_TYPE], types), []);
 });
 
 test.run();

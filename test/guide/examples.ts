@@ -17,7 +17,7 @@ import { readBlocks } from "./page.ts";
 import type { Block } from "./page.ts";
 
 /** The pages whose every block is followed. */
-export const WRITING_PAGES = ["policies", "policy-expressions"] as const;
+export const WRITING_PAGES = ["policies", "policy-expressions", "templates"] as const;
 
 /** What a block is, and the languages that it may be written in. */
 const KINDS = {
