@@ -2,6 +2,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parse } from "yaml";
+import { postCustomAttestationType } from "../../src/api/attestations/custom-attestation-types.ts";
 import { ANY_TYPE, KINDS, SYSTEM_LABELS } from "../../src/domain/attestation/kinds.ts";
 import { TEMPLATE_SCHEMA } from "../../src/domain/flow-template/template.ts";
 import { CONTEXT_NAMES } from "../../src/domain/policy/ast.ts";
@@ -121,6 +122,40 @@ test("the page templates has an accepted example of every key of the served JSON
   );
   const words = KINDS.flatMap(({ word }) => (word === null ? [] : [word === "custom" ? "custom:coverage" : word]));
   assert.equal(missing([...words, ...SYSTEM_LABELS, ANY_TYPE], types), []);
+});
+
+test("the page attestation-types has every key of an upload, and both verdicts of every built-in type", () => {
+  const uploads = accepted("attestation-types", "type").map((text) => JSON.parse(text));
+  assert.equal(
+    missing(
+      pathsOfSchema(postCustomAttestationType.body.schema),
+      uploads.flatMap((upload) => pathsOf(upload)),
+    ),
+    [],
+  );
+  const evaluators = uploads.map(({ evaluator }) => evaluator?.content_type);
+  assert.equal(missing(["jq", "default"], evaluators), []);
+  const lines = accepted("attestation-types", "reports").flatMap(readLines);
+  const types = KINDS.flatMap(({ word }) => (word === null || word === "custom" ? [] : [word]));
+  const named = lines.map(({ facts }) => facts.split(" ")[0] ?? "");
+  assert.equal(missing(types, named), []);
+  for (const type of types.filter((one) => !["generic", "decision"].includes(one)))
+    assert.equal(
+      missing(
+        ["COMPLIANT", "NON-COMPLIANT"],
+        lines.filter(({ facts }) => facts.startsWith(`${type} `)).map(({ result }) => result),
+      ),
+      [],
+      type,
+    );
+  const results = accepted("attestation-types", "rule").flatMap(readLines);
+  assert.equal(
+    missing(
+      ["true", "false"],
+      results.map(({ result }) => result),
+    ),
+    [],
+  );
 });
 
 test.run();

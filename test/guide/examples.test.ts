@@ -72,6 +72,43 @@ test("a wrong verdict, a wrong reason and an unknown fact fail", async () => {
   assert.match(await follow(example("text verdicts", "no flow => COMPLIANT\n")), /no block before/);
 });
 
+test("a wrong state of a trail and a wrong entry fail", async () => {
+  const TEMPLATE = "trail:\n  artifacts: [{name: app, attestations: [{name: t, type: junit}]}]\n";
+  const verdicts = (text: string) => follow(example("yaml template", TEMPLATE), example("text verdicts", text));
+  assert.is(await verdicts("nothing => INCOMPLETE: app MISSING\nartifact app => INCOMPLETE: app.t MISSING\n"), "");
+  assert.is(await verdicts("artifact app, junit t passes on app => COMPLIANT: app.t COMPLETE\n"), "");
+  assert.match(await verdicts("artifact app, junit t passes => COMPLIANT\n"), /app\.t MISSING/);
+  assert.match(await verdicts("artifact app => INCOMPLETE: app.t unexpected\n"), /is not among the reasons/);
+});
+
+test("a wrong verdict of a type, of its rules and of a built-in type fails", async () => {
+  const TYPE = JSON.stringify({
+    name: "c",
+    evaluator: { rules: [".n > 1"] },
+    summary: [{ name: "N", expression: ".n" }],
+  });
+  const verdicts = (text: string) =>
+    follow(
+      example("json schema", '{"type":"object","required":["n"]}'),
+      example("json type", TYPE),
+      example("text verdicts", text),
+    );
+  assert.is(
+    await verdicts('{"n":2} => COMPLIANT: N: 2\n{"n":1} => NON-COMPLIANT: gives false\n{} => refused: n\n'),
+    "",
+  );
+  assert.match(await verdicts('{"n":1} => COMPLIANT\n'), /gives false/);
+  assert.match(await verdicts("{} => COMPLIANT\n"), /must have required|required/);
+  assert.is(await follow(example("jq", '.n > 1 # {"n":2} => true\n.n # {"n":2} => false: gives 2\n')), "");
+  assert.match(await follow(example("jq", '.n > 1 # {"n":1} => true\n')), /gives false/);
+  assert.match(await follow(example("jq", '.n # {"n":1} => false: gives 2\n')), /gives 1/);
+  assert.match(await follow(example("text reports", 'generic {"is_compliant": false} => COMPLIANT\n')), /OK/);
+  assert.match(
+    await follow(example("text reports", 'junit {"junit_results": []} => refused: x y\n')),
+    /at least 1 item/,
+  );
+});
+
 test("a wrong value of an expression and a wrong error fail", async () => {
   const values = (text: string) => follow(example("text expressions", `flow a (k=1)\n${text}`));
   assert.is(

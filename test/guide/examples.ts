@@ -7,6 +7,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as assert from "uvu/assert";
+import { KINDS as KINDS_OF_ATTESTATIONS } from "../../src/domain/attestation/kinds.ts";
 import { startServer } from "../given.ts";
 import type { Answer, TestServer } from "../given.ts";
 import { ROOT } from "../rules/source.ts";
@@ -17,7 +18,7 @@ import { readBlocks } from "./page.ts";
 import type { Block } from "./page.ts";
 
 /** The pages whose every block is followed. */
-export const WRITING_PAGES = ["policies", "policy-expressions", "templates"] as const;
+export const WRITING_PAGES = ["policies", "policy-expressions", "templates", "attestation-types"] as const;
 
 /** What a block is, and the languages that it may be written in. */
 const KINDS = {
@@ -27,6 +28,7 @@ const KINDS = {
   schema: "json",
   rule: "jq",
   verdicts: "text",
+  reports: "text",
   expressions: "text",
   commands: "sh",
   output: "output",
@@ -132,6 +134,9 @@ const FOLLOW: Record<Kind, (page: Page, example: Example) => Promise<void>> = {
   },
   async verdicts(page, { text }) {
     for (const line of readLines(text)) await expectVerdict(page, line);
+  },
+  async reports(page, { text }) {
+    for (const line of readLines(text)) await expectReport(page, line);
   },
   async expressions(page, { text }) {
     const [facts = "", ...lines] = text.trimEnd().split("\n");
@@ -241,6 +246,21 @@ const FIND: Record<"policy" | "template" | "type", (page: Page, text: string, fa
 };
 
 const formatValue = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+
+/** Reports an attestation of a built-in type: `TYPE JSON => COMPLIANT`, `NON-COMPLIANT` or `refused: PART`. */
+async function expectReport({ server }: Page, { facts, result, reason }: Line): Promise<void> {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const type = facts.slice(0, facts.indexOf(" "));
+  const json = { attestation_name: "a", ...JSON.parse(facts.slice(type.length)) };
+  const segment = KINDS_OF_ATTESTATIONS.find(({ word }) => word === type)?.segment ?? type;
+  const path = `/attestations/${at.org}/${flow}/trail/t/${segment}`;
+  const reported = await server.call("POST", path, { key: at.key, form: { json } });
+  const { body: records } = await server.call("GET", `/attestations/${at.org}/${flow}/trail/t/a`, { key: at.key });
+  const refused = reported.status === 400;
+  assert.is(refused ? "refused" : records[0]?.is_compliant ? "COMPLIANT" : "NON-COMPLIANT", result, reported.text);
+  if (reason !== null) assert.ok(reported.text.includes(reason), reported.text);
+}
 
 /** Evaluates a rule on data: `RULE # DATA => true`; the result is `true`, or `false` with the reason against it. */
 async function expectRule({ server }: Page, { facts, result, reason }: Line): Promise<void> {
