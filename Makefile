@@ -61,6 +61,10 @@ bench-data: | $(INSTALLED) ## build a database of 1,000,000 attestations for mak
 openapi-check: | $(INSTALLED) ## lint the OpenAPI document and test generated Python, Go and TypeScript clients
 	@SYSTEM_PATH='$(SYSTEM_PATH)' $(NODE) test/openapi/main.ts
 
+# Needs the programs that openapi-check needs; runs the real CLI and Terraform provider where they are installed.
+clients: dist/assay ## test Assay with its clients, and write the README's table of their versions
+	@SYSTEM_PATH='$(SYSTEM_PATH)' $(NODE) test/clients/main.ts
+
 fixture: | $(INSTALLED) ## save a database of this schema for upgrade tests, at a release with a new schema
 	$(NODE) test/cases/upgrades/make.ts
 
@@ -126,6 +130,6 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 
 always:
 
-.PHONY: help run test check format build golden bench bench-cores bench-upgrades bench-data openapi-check fixture fuzz fuzz-forms crash soak litestream
+.PHONY: help run test check format build golden bench bench-cores bench-upgrades bench-data openapi-check clients fixture fuzz fuzz-forms crash soak litestream
 .PHONY: integration guide-run screenshots smoke dist image clean always
 .DEFAULT_GOAL := help

@@ -57,15 +57,20 @@ export function releaseFiles(
     })),
     text("README.md", releasedReadme(document("README.md"))),
     text("CHANGELOG.md", document("CHANGELOG.md")),
+    text("SECURITY.md", document("SECURITY.md")),
     text("LICENSE", document("LICENSE")),
   ];
   return [...files, text("SHA256SUMS", checksums(files))];
 }
 
-/** The README without its chapter on the source, and with links to the guide and the pictures in the archive. */
-const releasedReadme = (text: string): string =>
+/**
+ * The README without what only a checkout can do: the parts between `<!-- source -->` and `<!-- /source -->`. Links to
+ * the guide and the pictures lead into the archive.
+ */
+export const releasedReadme = (text: string): string =>
   text
-    .replace(/\n## Development\n[^]*$/, "")
+    .replace(/(?<=\n)\n?<!-- source -->\n[^]*?<!-- \/source -->\n/g, "")
+    .replace(/^<!-- .* -->\n/gm, "")
     .replaceAll("](src/guide/", "](guide/")
     .replaceAll("](src/docs/images/", "](images/");
 

@@ -218,9 +218,12 @@ export const listTopicNames = (): string[] =>
 const listTopics = (): Topic[] =>
   listTopicNames().map((name) => ({ name, title: topicTitle(name), text: findTopicText(name) ?? "" }));
 
-/** Returns the Markdown text of a topic; null if there is no such topic. */
+/**
+ * Returns the Markdown text of a topic; null if there is no such topic. Comments, which mark the parts that
+ * `make golden` writes, are left out.
+ */
 export const findTopicText = (name: string): string | null =>
-  listTopicNames().includes(name) ? readTextAsset(`${GUIDE_PREFIX}${name}.md`) : null;
+  listTopicNames().includes(name) ? readTextAsset(`${GUIDE_PREFIX}${name}.md`).replace(/^<!-- .* -->\n/gm, "") : null;
 
 /** Returns the heading of a topic without the name that it begins with, in sentence case. */
 export function topicTitle(name: string): string {

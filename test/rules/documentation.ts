@@ -45,7 +45,7 @@ ${rows.join("\n")}
 `;
 }
 
-/** The options of the README. */
+/** The usual options, in src/guide/configuration.md. */
 export function usualOptions(): string {
   const rows = USUAL.map((name) => {
     const row = OPTION_ROWS.find(({ flag }) => flag === name);
@@ -75,6 +75,9 @@ ${rows.join("\n")}
 `;
 }
 
+/** The page that lists the others. */
+const TOPICS = "topics";
+
 /** The topics of the guide by name: what is in the folder, and the pages made here. */
 export const topicsOfGuide = (): string[] =>
   [
@@ -82,16 +85,20 @@ export const topicsOfGuide = (): string[] =>
       ...readdirSync(join(ROOT, "src/guide")).map((name) => name.replace(/\.md$/, "")),
       "options",
       "commands",
+      TOPICS,
     ]),
   ].sort();
 
-/** The links of the README to all topics, a few on each line. */
-export function topicLinks(): string {
-  const links = topicsOfGuide().map((name) => `[${name}](src/guide/${name}.md)`);
-  return Array.from({ length: Math.ceil(links.length / 4) }, (_, line) =>
-    links.slice(line * 4, line * 4 + 4).join(" · "),
-  ).join(" ·\n");
+/** src/guide/topics.md: what each page of the guide is about, in the words of its first line. */
+export function topicsPage(): string {
+  const rows = topicsOfGuide()
+    .filter((name) => name !== TOPICS)
+    .map((name) => `- [${name}](${name}.md): ${subjectOf(name)}`);
+  return `# Topics: all pages of this guide\n\n\`assay help TOPIC\` prints one.\n\n${rows.join("\n")}\n`;
 }
+
+const subjectOf = (name: string): string =>
+  (readDocument(`src/guide/${name}.md`).split("\n")[0] as string).replace(/^# [^:]+: /, "");
 
 /** `text` with `inner` between the comments that name `part`. */
 export function withPart(text: string, part: string, inner: string): string {
