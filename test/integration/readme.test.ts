@@ -10,20 +10,13 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createClient, expectStatus } from "../binary/client.ts";
 import { inDirectory, run, start } from "../binary/executable.ts";
-import { readDocument } from "../rules/documentation.ts";
+import { readmeBlock } from "../rules/documentation.ts";
 
 const test = suite("integration/readme");
 
-/** The fenced block of the README with this info string. */
-function blockOf(info: string): string {
-  const text = new RegExp(`^\`\`\`${info}\\n([^]*?)^\`\`\`$`, "m").exec(readDocument("README.md"))?.[1];
-  if (text === undefined) throw new Error(`README.md has no block \`\`\`${info}`);
-  return text;
-}
-
 /** The block with the address and the key of a server in the place of the printed ones. */
 const forServer = (info: string, { url, key }: { url: string; key: string }): string =>
-  blockOf(info).replaceAll("http://127.0.0.1:8001", url).replaceAll("KEY", key);
+  readmeBlock(info).replaceAll("http://127.0.0.1:8001", url).replaceAll("KEY", key);
 
 function worksHere(program: string, ...args: string[]): boolean {
   try {

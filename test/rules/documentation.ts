@@ -100,6 +100,13 @@ export function topicsPage(): string {
 const subjectOf = (name: string): string =>
   (readDocument(`src/guide/${name}.md`).split("\n")[0] as string).replace(/^# [^:]+: /, "");
 
+/** The fenced block of the README with this info string. */
+export function readmeBlock(info: string): string {
+  const text = new RegExp(`^\`\`\`${info}\\n([^]*?)^\`\`\`$`, "m").exec(readDocument("README.md"))?.[1];
+  if (text === undefined) throw new Error(`README.md has no block \`\`\`${info}`);
+  return text;
+}
+
 /** `text` with `inner` between the comments that name `part`. */
 export function withPart(text: string, part: string, inner: string): string {
   const pattern = new RegExp(`(<!-- ${part} -->\n)[^]*?(<!-- /${part} -->)`);

@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { findUnprinted } from "../../guide/instructions.ts";
+import { readmeBlock } from "../../rules/documentation.ts";
 import { createBrowser } from "../../web/browser.ts";
 import { cli, inDirectory, start } from "../in-process.ts";
 import type { Started } from "../in-process.ts";
@@ -40,6 +42,12 @@ async function checkTour(tour: readonly Stop[], key: string): Promise<void> {
   }
   const [now = "", incident = "", end = ""] = explained;
   assert.match(now, /^'acme\/backend-api:2\.41\.0' in production-eu#213 is NON-COMPLIANT: it does not satisfy /);
+  const [command = "", ...printed] = readmeBlock("text explain").split("\n");
+  assert.ok(
+    tour.some((stop) => command === `$ ${stop.command}`.replace(/ \S*(?=\.assay-dev$)/, " ")),
+    command,
+  );
+  assert.is(findUnprinted(printed.join("\n"), now), null, "README.md");
   assert.match(now, "the one in trail 'release-2.41.0' of flow 'backend-api' is not compliant (by attestation ");
   assert.match(incident, /^'acme\/backend-api:2\.40\.0' in production-eu#169 is NON-COMPLIANT: it does not satisfy /);
   assert.match(
