@@ -254,7 +254,7 @@ export async function startServer(options: ServerOptions = {}) {
     ...(options.watchdogTimer ? { watchdogTimer: options.watchdogTimer } : {}),
   });
   const { server, url } = await listen(app, network.address ?? { host: "127.0.0.1", port: 0 }, {
-    limits: network.limits ?? { headerTimeout: 5, requestTimeout: 30 },
+    limits: network.limits ?? AMPLE,
     ...network.connections,
   });
 
@@ -571,9 +571,13 @@ const LIMITS = {
   document: 10 << 20,
   evidence: 100 << 20,
   smallEvidence: 65_536,
-  stallTimeoutS: 10,
-  lingerS: 5,
+  // Ample, as AMPLE. Of a longer one the watchdog would wait for twice as long, instead of ten minutes.
+  stallTimeoutS: 300,
+  lingerS: 60,
 };
+
+/** Time limits of a server that no test reaches, however busy the machine is. */
+export const AMPLE: ServerLimits = { headerTimeout: 600, requestTimeout: 600 };
 
 /** A form as clients send it: the JSON as a plain field (`data_json` unless given), the file with a filename. */
 export function formData(part: Part): FormData {

@@ -40,8 +40,8 @@ export type DocumentPool = Pool<DocumentTask, DocumentResult>;
 
 /** For one file; the worst case found takes a quarter of it on a busy machine. */
 const MAX_READING_MS = 5_000;
-/** For the wait for a thread: shorter than clients wait for a response. */
-const MAX_WAITING_MS = 10_000;
+/** For the wait for a thread: shorter than the 30 s for which Terraform waits for a response. */
+const MAX_WAITING_MS = 25_000;
 
 /** The buffer to move to the thread; empty for a part of a shared buffer, which has to be copied. */
 const transferableOf = ({ buffer, byteLength }: Uint8Array): ArrayBuffer[] =>

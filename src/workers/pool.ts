@@ -7,17 +7,19 @@
 import type { Transferable, Worker } from "node:worker_threads";
 import { clearIdleTimer } from "./pool-thread.ts";
 import type { Task, Thread } from "./pool-thread.ts";
+import { beginAllowance } from "./own-time.ts";
+import type { BeginAllowance, ThreadName } from "./own-time.ts";
 import { createMemoryGate } from "./task-memory.ts";
 import type { MemoryGate, PoolMemory } from "./task-memory.ts";
 import type { TaskOrder, TaskReply, TaskReport } from "./task-protocol.ts";
 
-type TaskOptions = {
+export type TaskOptions = {
   /** Milliseconds from the call of `run`, including time in the queue; below 2^31, the limit of timers. */
   deadlineMs: number;
   /**
-   * Milliseconds that the task may take once its thread has begun it; `deadlineMs` then bounds only the time until
-   * that. For tasks whose timeout is part of a verdict, which must not depend on the load of the machine or on the
-   * start of a thread.
+   * Milliseconds that the task may take once its thread has begun it, without those for which the thread waits for a
+   * processor; `deadlineMs` then bounds only the time until that. For tasks whose timeout is part of a verdict or a
+   * refusal, which must not depend on the load of the machine or on the start of a thread.
    */
   allowanceMs?: number;
   /** The owner of the task. A lane gets all threads but one at most, and lanes with waiting tasks take turns. */
@@ -114,6 +116,8 @@ type PoolOptions<Input> = {
   start: () => Worker;
   /** Where tasks take memory, until their thread has done with them; a task without it waits. Unbounded if absent. */
   memory?: PoolMemory<Input> | null;
+  /** Counts what the system says of the thread unless given. */
+  beginAllowance?: BeginAllowance;
 };
 
 export function createPool<Input, Output>(options: PoolOptions<Input>): Pool<Input, Output> {
@@ -133,6 +137,7 @@ class ThreadPool<Input, Output> {
   readonly #idleTimeoutMs: number | null;
   readonly #start: () => Worker;
   readonly #memory: MemoryGate<Input>;
+  readonly #beginAllowance: BeginAllowance;
   readonly #queue: Task<Input, Output>[] = [];
   readonly #threads = new Set<Thread<Input, Output>>();
   /** The turn in which each lane last began a task, an increasing number. Contains only lanes with tasks. */
@@ -148,6 +153,7 @@ class ThreadPool<Input, Output> {
     this.#laneLimit = options.laneLimit ?? options.queueLimit;
     this.#idleTimeoutMs = options.idleTimeoutMs ?? null;
     this.#start = options.start;
+    this.#beginAllowance = options.beginAllowance ?? beginAllowance;
     this.#memory = createMemoryGate(options.memory ?? null, () => this.#dispatch());
   }
 
@@ -279,7 +285,7 @@ class ThreadPool<Input, Output> {
     const thread: Thread<Input, Output> = { worker, task: null, leaving: false, cause: null, idleTimer: null };
     this.#threads.add(thread);
     worker.on("message", (report: TaskReport) =>
-      "began" in report ? this.#begin(thread) : this.#finish(thread, report),
+      "began" in report ? this.#begin(thread, report.thread) : this.#finish(thread, report),
     );
     worker.on("messageerror", (error) => this.#stop(thread, error));
     worker.on("error", (error) => {
@@ -314,13 +320,19 @@ class ThreadPool<Input, Output> {
     }
   }
 
-  #begin({ task }: Thread<Input, Output>): void {
+  #begin({ task }: Thread<Input, Output>, thread: ThreadName): void {
     if (task === null || task.settled) return;
     task.began = true;
     const { allowanceMs } = task;
     if (allowanceMs === null) return;
+    const measureLeft = this.#beginAllowance(allowanceMs, thread);
+    const check = (): void => {
+      const leftMs = measureLeft();
+      if (leftMs <= 0) this.#expire(task, allowanceMs);
+      else task.timer = setTimeout(check, leftMs);
+    };
     clearTimeout(task.timer);
-    task.timer = setTimeout(() => this.#expire(task, allowanceMs), allowanceMs);
+    task.timer = setTimeout(check, allowanceMs);
   }
 
   #finish(thread: Thread<Input, Output>, reply: TaskReply): void {

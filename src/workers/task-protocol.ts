@@ -2,6 +2,8 @@
 import { parentPort } from "node:worker_threads";
 import type { Transferable } from "node:worker_threads";
 import { collectGarbage } from "./memory-reclaim.ts";
+import { nameOfThread } from "./own-time.ts";
+import type { ThreadName } from "./own-time.ts";
 
 /** The message that submits a task. */
 export type TaskOrder = { input: unknown };
@@ -11,8 +13,8 @@ export type TaskReply =
   | { ok: true; output: unknown }
   | { ok: false; name: string; message: string; code: string | null };
 
-/** The messages about a task: that the thread begins it, then the reply. */
-export type TaskReport = { began: true } | TaskReply;
+/** The messages about a task: that this thread begins it, then the reply. */
+export type TaskReport = { began: true; thread: ThreadName } | TaskReply;
 
 /**
  * Serves the tasks of a pool; call it in the entry file of a worker thread.
@@ -28,8 +30,9 @@ export function serveTasks<Input, Output>(
 ): void {
   const port = parentPort;
   if (port === null) throw new Error("serveTasks works only in a worker thread");
+  const thread = nameOfThread();
   port.on("message", async ({ input }: TaskOrder) => {
-    port.postMessage({ began: true } satisfies TaskReport);
+    port.postMessage({ began: true, thread } satisfies TaskReport);
     // Asked first, because a task may transfer its input.
     const collects = leavesGarbage(input as Input);
     try {

@@ -12,7 +12,7 @@ import { createMetrics } from "../../src/server/metrics.ts";
 import type { MetricSources, Metrics } from "../../src/server/metrics.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
 import { metricsStore } from "../../src/store/db/metrics-queries.ts";
-import { startServer } from "../given.ts";
+import { AMPLE, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { dial, exchange, logged } from "../http/socket.ts";
 
@@ -200,7 +200,7 @@ test("the separate listener serves metrics to every client, and nothing else", a
       metrics: { metrics: metricsOf() },
     }),
     { host: "127.0.0.1", port: 0 },
-    { limits: { headerTimeout: 5, requestTimeout: 5 } },
+    { limits: AMPLE },
   );
   try {
     const answer = await fetch(`${url}/metrics`);

@@ -6,7 +6,7 @@ import * as assert from "uvu/assert";
 import { maxConnections } from "../../src/server/connection-limit.ts";
 import { listen, closeListener } from "../../src/server/listener.ts";
 import type { ListenAddress } from "../../src/server/listener.ts";
-import { startServer } from "../given.ts";
+import { AMPLE, startServer } from "../given.ts";
 import type { Network } from "../given.ts";
 import { FIRST } from "./certificates.ts";
 import { allOf, ask, dialPlain, dialTls, slowRequest } from "./client.ts";
@@ -64,7 +64,7 @@ test("a stop waits for an answer that is being sent, adds no listener to it, and
     sending.resolve(response);
   };
   const { server, url } = await listen({ callback: () => handle, recordMalformedRequest: () => "id" }, LOOPBACK, {
-    limits: { headerTimeout: 600, requestTimeout: 600 },
+    limits: AMPLE,
   });
   const socket = await dialPlain(url);
   const answer = allOf(socket);
@@ -80,7 +80,7 @@ test("a stop waits for an answer that is being sent, adds no listener to it, and
 
 test("a handshake that never ends is cut at the time limit of the stop", async () => {
   const server = await startServer({
-    network: { connections: { tls: FIRST }, limits: { headerTimeout: 600, requestTimeout: 600 } },
+    network: { connections: { tls: FIRST }, limits: AMPLE },
   });
   const socket = await dialPlain(server.url);
   const all = allOf(socket);
@@ -151,7 +151,7 @@ test("idle connections stay open longer than proxies keep theirs", async () => {
   const { server } = await listen(
     { callback: () => (_, response) => void response.end(), recordMalformedRequest: () => "id" },
     LOOPBACK,
-    { limits: { headerTimeout: 5, requestTimeout: 5 } },
+    { limits: AMPLE },
   );
   assert.ok(server.keepAliveTimeout > 60_000);
   await closeListener(server, 1);

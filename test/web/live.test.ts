@@ -10,7 +10,7 @@ import { AppError } from "../../src/errors.ts";
 import { emptyLogFields } from "../../src/http/request-log.ts";
 import { closeListener, listen } from "../../src/server/listener.ts";
 import { createLive } from "../../src/web/live.ts";
-import { freshFingerprint, startServer } from "../given.ts";
+import { AMPLE, freshFingerprint, startServer } from "../given.ts";
 import type { ServerOptions } from "../given.ts";
 import { running, runningIn } from "../api/environments/given.ts";
 import { createBrowser, setPassword, PASSWORD } from "./browser.ts";
@@ -352,7 +352,7 @@ async function alone(limits?: { total: number; perSession: number }) {
   const { server, url } = await listen(
     Object.assign(app, { recordMalformedRequest: () => "" }),
     { host: "127.0.0.1", port: 0 },
-    { limits: { headerTimeout: 5, requestTimeout: 30 } },
+    { limits: AMPLE },
   );
   return {
     clock,

@@ -9,21 +9,33 @@ import {
   TaskError,
   WorkerDiedError,
 } from "../../src/workers/pool.ts";
+import type { TaskOptions } from "../../src/workers/pool.ts";
+import { nameOfThread } from "../../src/workers/own-time.ts";
+import type { BeginAllowance } from "../../src/workers/own-time.ts";
 import type { PoolMemory } from "../../src/workers/task-memory.ts";
 import type { Input } from "./pool-worker.ts";
 import { rejection } from "../evidence/given.ts";
 
 /** Long enough never to expire. */
-const AMPLE = 60_000;
+const AMPLE = 600_000;
 const ENTRY = new URL("pool-worker.ts", import.meta.url);
 
 function givenPool({
   size = 1,
   queueLimit = 10,
   laneLimit = 10,
-  idleTimeoutMs = null as number | null,
+  idleTimeoutMs = null,
   start = () => new Worker(ENTRY),
-  memory = null as PoolMemory<Input> | null,
+  memory = null,
+  ...others
+}: {
+  size?: number;
+  queueLimit?: number;
+  laneLimit?: number;
+  idleTimeoutMs?: number | null;
+  start?: () => Worker;
+  memory?: PoolMemory<Input> | null;
+  beginAllowance?: BeginAllowance;
 } = {}) {
   const started: Worker[] = [];
   const pool = createPool<Input, unknown>({
@@ -33,6 +45,7 @@ function givenPool({
     laneLimit,
     idleTimeoutMs,
     memory,
+    ...others,
     start() {
       const worker = start();
       started.push(worker);
@@ -44,7 +57,7 @@ function givenPool({
     started,
     echo: (value: unknown) => pool.run({ kind: "echo", value }, { deadlineMs: AMPLE }),
     /** A task that has begun, and ends when it is released. */
-    async hold(value: unknown, options: { deadlineMs?: number; signal?: AbortSignal; lane?: string } = {}) {
+    async hold(value: unknown, options: Partial<TaskOptions> = {}) {
       const flags = new Int32Array(new SharedArrayBuffer(8));
       const result = pool.run({ kind: "hold", value, flags }, { deadlineMs: AMPLE, ...options });
       let ended = false;
@@ -292,6 +305,38 @@ test("counts an allowance from the start of the task, not while it waits or a th
   assert.is(await afterwards, "new thread");
   assert.is(started.length, 2);
   await pool.close();
+});
+
+test("looks at the end of an allowance whether its thread could use all of it, and waits for the rest", async () => {
+  const asked: { allowanceMs: number; thread: string | null }[] = [];
+  let checks = 0;
+  let release: () => void = () => undefined;
+  const { pool, hold } = givenPool({
+    beginAllowance(allowanceMs, thread) {
+      asked.push({ allowanceMs, thread });
+      return () => {
+        checks += 1;
+        if (checks > 2) release();
+        return 1;
+      };
+    },
+  });
+  const running = await hold("slow", { allowanceMs: 5 });
+  release = running.release;
+  assert.is(await running.result, "slow");
+  assert.ok(checks > 2, `${checks} checks`);
+  const [{ allowanceMs, thread } = { allowanceMs: 0, thread: null }, ...others] = asked;
+  assert.equal({ allowanceMs, others }, { allowanceMs: 5, others: [] });
+  assert.match(thread ?? "", new RegExp(`^${process.pid}/task/\\d+$`));
+  assert.is.not(thread, nameOfThread());
+  await pool.close();
+
+  const left = [3, 2, 0];
+  const other = givenPool({ beginAllowance: () => () => left.shift() ?? 0 });
+  const error = await rejection(other.pool.run({ kind: "loop" }, { deadlineMs: AMPLE, allowanceMs: 5 }));
+  assert.is(error.message, "test pool: not finished after 5 ms");
+  assert.equal(left, []);
+  await other.pool.close();
 });
 
 test("reports a task with an allowance as not started if it has not run by its deadline", async () => {

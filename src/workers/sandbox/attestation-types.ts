@@ -64,8 +64,8 @@ const MAX_RULES_MS = 2_000;
 const MAX_SUMMARY_MS = 1_000;
 /** A check compiles the schema again in most threads: an accepted schema must not fail later for its size. */
 const MAX_CHECK_MS = 2 * MAX_COMPILE_MS;
-/** For the wait for a thread: shorter than clients wait for a response. */
-const MAX_WAITING_MS = 10_000;
+/** For the wait for a thread: shorter than the 30 s for which Terraform waits for a response. */
+const MAX_WAITING_MS = 25_000;
 
 /** Output of a rule: only `true` is wanted, and the beginning of any other output is shown. */
 const MAX_RULE_BYTES = 4_096;
@@ -75,7 +75,7 @@ const RETRY_AFTER_S = 2;
 
 const formatSeconds = (ms: number): string => `${ms / 1000} second${ms === 1000 ? "" : "s"}`;
 
-/** The output of a task, or why there is none; `tookMs` is its run time without the wait for a thread. */
+/** The output of a task, or why there is none; `tookMs` is the time of its thread that it used. */
 type Outcome<T> = { output: T; tookMs: number } | { failed: "time" | "memory"; tookMs: number };
 
 /** A lane with the pools that its tasks run in. */

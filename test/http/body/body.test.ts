@@ -16,16 +16,16 @@ import type { RawAnswer } from "../socket.ts";
 const test = suite("http/body/body");
 const LIMITS = { json: 4096, form: 2048, document: 8192, evidence: 200_000, lingerS: 0.2 };
 let server: TestServer;
-/** The same, but abandons a body that stalls for 50 ms. */
+/** The same, but it abandons a body that stalls for 50 ms. */
 let hasty: TestServer;
 let at: { org: string; key: string };
 let reader: string;
 test.before(async () => {
   server = await startServer({ limits: { ...LIMITS, stallTimeoutS: 20 } });
-  hasty = await startServer({ limits: { ...LIMITS, stallTimeoutS: 0.05 } });
   at = server.given.org();
   reader = server.given.user(at.org, "reader");
   await server.given.flow(at, { name: "flow" });
+  hasty = await startServer({ from: server.image(), limits: { ...LIMITS, stallTimeoutS: 0.05 } });
 });
 test.after(async () => {
   await server.stop();
@@ -236,15 +236,13 @@ test("a body that ends before its declared length, or within a chunk, is refused
 });
 
 test("a body that stalls is refused with 408, JSON and form alike", async () => {
-  const there = hasty.given.org();
-  await hasty.given.flow(there, { name: "flow" });
   const late = { message: "The request body did not arrive in time: nothing was received for 0.05 seconds" };
   for (const [method, path, start, type] of [
-    ["PUT", `/flows/${there.org}/flow/rename`, '{"new', "application/json"],
-    ["PUT", `/flows/${there.org}/flow/archive`, "nu", "application/json"],
+    ["PUT", `/flows/${at.org}/flow/rename`, '{"new', "application/json"],
+    ["PUT", `/flows/${at.org}/flow/archive`, "nu", "application/json"],
     [
       "POST",
-      `/attestations/${there.org}/flow/trail/t/generic`,
+      `/attestations/${at.org}/flow/trail/t/generic`,
       file("attachment_file", "a", "x".repeat(150_000)).toString().slice(0, -20),
       `multipart/form-data; boundary=${BOUNDARY}`,
     ],
@@ -253,7 +251,7 @@ test("a body that stalls is refused with 408, JSON and form alike", async () => 
     const wire = await dial(hasty.url);
     await wire.send(
       head(method, path, {
-        ...bearer(there.key),
+        ...bearer(at.key),
         "Content-Type": type,
         "Content-Length": type === "application/json" ? 1000 : 180_000,
       }) + start,

@@ -23,7 +23,7 @@ import { closeListener, listen } from "../../../src/server/listener.ts";
 import type { Listening } from "../../../src/server/listener.ts";
 import { createMetrics } from "../../../src/server/metrics.ts";
 import type { Metrics } from "../../../src/server/metrics.ts";
-import { fresh, startServer } from "../../given.ts";
+import { AMPLE, fresh, startServer } from "../../given.ts";
 import { until } from "../../patience.ts";
 import { dial, exchange, head, holdings, logged } from "../socket.ts";
 
@@ -76,11 +76,7 @@ test.before.each(async () => {
   );
   app.use((ctx) => work(ctx));
   const bindable = Object.assign(app, { recordMalformedRequest: () => "id" });
-  listening = await listen(
-    bindable,
-    { host: "127.0.0.1", port: 0 },
-    { limits: { headerTimeout: 5, requestTimeout: 30 } },
-  );
+  listening = await listen(bindable, { host: "127.0.0.1", port: 0 }, { limits: AMPLE });
   ({ url } = listening);
 });
 test.after.each(() => closeListener(listening.server, 0));
