@@ -48,5 +48,5 @@ export const DOCUMENT: Omit<DocumentFacts, "serverUrl"> = {
     User: "The principal of a request, its organizations and its own API keys.",
     Webhooks: "Signed webhooks of other products, recorded as flows, trails and attestations.",
   },
-  webhooks: OUTGOING_WEBHOOKS,
+  callbacks: OUTGOING_WEBHOOKS,
 };

@@ -7,10 +7,8 @@ import { Type } from "typebox";
 import { TEST_EVENT } from "../domain/notification/test-message.ts";
 import { PAYLOAD_VERSION } from "../domain/notification/targets.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS, eventTypeOf } from "../domain/notification/triggers.ts";
-import type { OutgoingWebhook } from "../http/openapi/document.ts";
-import { Closed, OneOf } from "../http/schema.ts";
-
-// No components: oapi-codegen drops components that only webhooks refer to, and then fails to find them.
+import type { OutgoingMessage } from "../http/openapi/document.ts";
+import { Closed, OneOf, named } from "../http/schema.ts";
 
 const Seconds = (description: string) =>
   Type.String({ pattern: "^[0-9]+$", description: `${description}, in whole epoch seconds as text` });
@@ -37,94 +35,124 @@ const HEAD = {
 };
 const DESCRIPTION = Type.String({ description: "The event in one readable sentence" });
 
-const EnvironmentWebhook = Closed({
-  ...HEAD,
-  environment: Type.String({ description: "Name of the environment" }),
-  event_type: OneOf(ENVIRONMENT_TRIGGERS.map(eventTypeOf), { description: "The trigger without `ON_`" }),
-  description: DESCRIPTION,
-  snapshot: Closed({
-    index: Type.String({ pattern: "^[0-9]+$", description: "Number of the snapshot, 0 before the first" }),
-    status: OneOf(["compliant", "non-compliant"]),
-    html_url: Page,
-    api_url: Api,
-  }),
-  artifact: Type.Optional(
-    Closed(
-      {
-        name: TEXT,
-        fingerprint: TEXT,
-        provenance: Type.Optional(
-          Closed(
-            {
-              flow: TEXT,
-              ...RECORD_BOUNDS,
-            },
-            { description: "The record in the flow that built it; absent without provenance" },
-          ),
-        ),
-      },
-      { description: "Absent if the event concerns the environment as a whole" },
-    ),
-  ),
-  allowlist_entry: Type.Optional(
-    Closed(
-      { id: TEXT, description: Type.String({ description: "Reason" }), expires_at: Seconds("End of the entry") },
-      { description: "With `ALLOWLIST_EXPIRY` only" },
-    ),
-  ),
-});
-
-const FlowWebhook = Closed({
-  ...HEAD,
-  flow: Type.String({ description: "Name of the flow" }),
-  event_type: OneOf(FLOW_TRIGGERS.map(eventTypeOf), { description: "The trigger without `ON_`" }),
-  description: DESCRIPTION,
-  trail: Type.Optional(Closed({ name: TEXT, status: Status, html_url: Page, api_url: Api })),
-  html_url: Type.Optional(Type.String({ description: "URL of the flow's web page, if there is no trail" })),
-  api_url: Type.Optional(Type.String({ description: "URL of the flow in this API, if there is no trail" })),
-  artifact: Type.Optional(
-    Closed({
-      name: TEXT,
-      fingerprint: TEXT,
-      ...RECORD_BOUNDS,
-    }),
-  ),
-  attestation: Type.Optional(
-    Closed({
-      id: TEXT,
-      name: TEXT,
-      type: TEXT,
+const EnvironmentWebhook = named(
+  "EnvironmentWebhook",
+  Closed({
+    ...HEAD,
+    environment: Type.String({ description: "Name of the environment" }),
+    event_type: OneOf(ENVIRONMENT_TRIGGERS.map(eventTypeOf), { description: "The trigger without `ON_`" }),
+    description: DESCRIPTION,
+    snapshot: Closed({
+      index: Type.String({ pattern: "^[0-9]+$", description: "Number of the snapshot, 0 before the first" }),
       status: OneOf(["compliant", "non-compliant"]),
       html_url: Page,
       api_url: Api,
     }),
-  ),
-});
+    artifact: Type.Optional(
+      Closed(
+        {
+          name: TEXT,
+          fingerprint: TEXT,
+          provenance: Type.Optional(
+            Closed(
+              {
+                flow: TEXT,
+                ...RECORD_BOUNDS,
+              },
+              { description: "The record in the flow that built it; absent without provenance" },
+            ),
+          ),
+        },
+        { description: "Absent if the event concerns the environment as a whole" },
+      ),
+    ),
+    allowlist_entry: Type.Optional(
+      Closed(
+        { id: TEXT, description: Type.String({ description: "Reason" }), expires_at: Seconds("End of the entry") },
+        { description: "With `ALLOWLIST_EXPIRY` only" },
+      ),
+    ),
+  }),
+);
 
-const KeyExpiryWebhook = Closed({
-  ...HEAD,
-  event_type: OneOf(["API_KEY_EXPIRY"]),
-  description: DESCRIPTION,
-  api_key: Closed({ id: TEXT, description: TEXT, service_account: TEXT, expires_at: Seconds("Expiry of the key") }),
-});
+const FlowWebhook = named(
+  "FlowWebhook",
+  Closed({
+    ...HEAD,
+    flow: Type.String({ description: "Name of the flow" }),
+    event_type: OneOf(FLOW_TRIGGERS.map(eventTypeOf), { description: "The trigger without `ON_`" }),
+    description: DESCRIPTION,
+    trail: Type.Optional(Closed({ name: TEXT, status: Status, html_url: Page, api_url: Api })),
+    html_url: Type.Optional(Type.String({ description: "URL of the flow's web page, if there is no trail" })),
+    api_url: Type.Optional(Type.String({ description: "URL of the flow in this API, if there is no trail" })),
+    artifact: Type.Optional(
+      Closed({
+        name: TEXT,
+        fingerprint: TEXT,
+        ...RECORD_BOUNDS,
+      }),
+    ),
+    attestation: Type.Optional(
+      Closed({
+        id: TEXT,
+        name: TEXT,
+        type: TEXT,
+        status: OneOf(["compliant", "non-compliant"]),
+        html_url: Page,
+        api_url: Api,
+      }),
+    ),
+  }),
+);
 
-const TestWebhook = Closed({
-  ...HEAD,
-  event_type: OneOf([TEST_EVENT]),
-  description: DESCRIPTION,
-  action: Closed({ name: TEXT, number: Type.String({ pattern: "^[0-9]+$" }) }),
-});
+const KeyExpiryWebhook = named(
+  "KeyExpiryWebhook",
+  Closed({
+    ...HEAD,
+    event_type: OneOf(["API_KEY_EXPIRY"]),
+    description: DESCRIPTION,
+    api_key: Closed({ id: TEXT, description: TEXT, service_account: TEXT, expires_at: Seconds("Expiry of the key") }),
+  }),
+);
+
+const TestWebhook = named(
+  "TestWebhook",
+  Closed({
+    ...HEAD,
+    event_type: OneOf([TEST_EVENT]),
+    description: DESCRIPTION,
+    action: Closed({ name: TEXT, number: Type.String({ pattern: "^[0-9]+$" }) }),
+  }),
+);
 
 const SITE = "https://assay.example.com";
 const FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const DELIVERY =
   "Messages to one target arrive in order, each at least once. Any 2xx response accepts a message; after any other " +
-  "response, or a timeout, the message is retried.";
+  "response but 410, or a timeout, the message is retried.";
 
-export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
+/** Requests list targets, any of which may be a webhook: an expression can name only one. */
+const FIRST_TARGET = "{$request.body#/targets/0/webhook}";
+
+const TEST = {
+  summary: "Receive a test message",
+  description: `Sent to the WEBHOOK targets of an action on request (\`test_action\`). ${DELIVERY}`,
+  payload: TestWebhook,
+  example: {
+    version: PAYLOAD_VERSION,
+    timestamp: "1769860800",
+    org: "acme",
+    event_type: TEST_EVENT,
+    description: "Test of action builds (number 1) of organization acme, sent by Ada Lovelace: nothing has happened",
+    action: { name: "builds", number: "1" },
+  },
+};
+
+export const OUTGOING_WEBHOOKS: readonly OutgoingMessage[] = [
   {
     id: "environment_event",
-    tag: "Actions",
+    operation: "create_or_update_env_action",
+    url: FIRST_TARGET,
     summary: "Receive an event of an environment",
     description: `Sent to the WEBHOOK targets of environment actions. ${DELIVERY}`,
     payload: EnvironmentWebhook,
@@ -147,7 +175,8 @@ export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
   },
   {
     id: "flow_event",
-    tag: "Actions",
+    operation: "create_or_update_flow_action",
+    url: FIRST_TARGET,
     summary: "Receive an event of a flow",
     description: `Sent to the WEBHOOK targets of flow actions. ${DELIVERY}`,
     payload: FlowWebhook,
@@ -166,24 +195,12 @@ export const OUTGOING_WEBHOOKS: readonly OutgoingWebhook[] = [
       },
     },
   },
-  {
-    id: "action_test",
-    tag: "Actions",
-    summary: "Receive a test message",
-    description: `Sent to the WEBHOOK targets of an action on request. ${DELIVERY}`,
-    payload: TestWebhook,
-    example: {
-      version: PAYLOAD_VERSION,
-      timestamp: "1769860800",
-      org: "acme",
-      event_type: TEST_EVENT,
-      description: "Test of action builds (number 1) of organization acme, sent by Ada Lovelace: nothing has happened",
-      action: { name: "builds", number: "1" },
-    },
-  },
+  { id: "env_action_test", operation: "create_or_update_env_action", url: FIRST_TARGET, ...TEST },
+  { id: "flow_action_test", operation: "create_or_update_flow_action", url: FIRST_TARGET, ...TEST },
   {
     id: "api_key_expiry",
-    tag: "Notification Config",
+    operation: "put_notification_config",
+    url: FIRST_TARGET,
     summary: "Receive a warning that an API key is about to expire",
     description: `Sent to the WEBHOOK targets of the notification config, 14 and 3 days before the expiry. ${DELIVERY}`,
     payload: KeyExpiryWebhook,

@@ -1,6 +1,6 @@
 /** The shapes of a policy evaluation: every rule of a policy with its verdict on one artifact. */
 import { Type } from "typebox";
-import { Closed, named, Nullable, OneOf } from "../http/schema.ts";
+import { Closed, ExactlyOne, named, Nullable, OneOf } from "../http/schema.ts";
 
 export const PolicyExpression = named("PolicyExpression", Closed({ text: Type.String() }));
 
@@ -23,12 +23,12 @@ export const PolicyRuleDefinition = named(
   "PolicyRuleDefinition",
   Closed({
     type: OneOf(["provenance", "trail-compliance", "attestation"]),
-    definition: Type.Union([RequiredAttestationRule, BooleanRule]),
+    definition: ExactlyOne([RequiredAttestationRule, BooleanRule]),
   }),
 );
 
-const RuleResolutionContext = named(
-  "RuleResolutionContext",
+const ResolutionContext = named(
+  "ResolutionContext",
   Closed({
     flow_name: Nullable(Type.String()),
     trail_name: Nullable(Type.String()),
@@ -53,7 +53,7 @@ const RuleResolution = named(
       "rule_satisfied",
       "rule_not_applicable",
     ]),
-    context: Nullable(RuleResolutionContext),
+    context: Nullable(ResolutionContext),
   }),
 );
 

@@ -1,7 +1,7 @@
 /** An attestation as responses show it. */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { Nullable, named } from "../http/schema.ts";
+import { Closed, Nullable, named } from "../http/schema.ts";
 import {
   listAllowance,
   readFreeForm,
@@ -19,9 +19,9 @@ import { toMembers } from "../json/text.ts";
 import { presentOneByOne } from "./placeholders.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 
-const NoCommit = Type.Object(
-  { branch: Type.Literal("") },
-  { additionalProperties: false, description: "Placeholder for a missing commit, in the list of a flow only" },
+const NoCommit = named(
+  "NoCommit",
+  Closed({ branch: Type.Literal("") }, { description: "Placeholder for a missing commit, in the list of a flow only" }),
 );
 
 const Link = Type.Object({ href: Type.String() }, { additionalProperties: false });

@@ -73,8 +73,8 @@ const SnapshotPod = named(
   }),
 );
 
-const SnapshotArtifactECSContext = named(
-  "SnapshotArtifactECSContext",
+const ECSContext = named(
+  "ECSContext",
   Closed({ task_arn: Type.String(), cluster_name: Nullable(Type.String()), service_name: Nullable(Type.String()) }),
 );
 
@@ -91,7 +91,7 @@ export const SnapshotArtifact = named(
     creationTimestamp: Type.Array(Type.Integer(), { description: "Start of each instance, epoch seconds" }),
     annotation: SnapshotAnnotation,
     pods: Nullable(Type.Record(Type.String(), SnapshotPod, { description: "Pods by name; K8S only" })),
-    ecs_context: Nullable(SnapshotArtifactECSContext),
+    ecs_context: Nullable(ECSContext),
     deployments: Type.Array(Type.Integer(), { description: "Always empty" }),
     policy_decisions: Type.Array(PolicyEvaluation, { description: "In the order in which the policies were attached" }),
     flow_name: Nullable(Type.String({ description: "This field and the next six describe the first flow" })),

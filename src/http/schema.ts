@@ -22,6 +22,19 @@ export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Ty
 /** May be absent or null. */
 export const Maybe = <T extends TSchema>(schema: T) => Type.Optional(Nullable(schema));
 
+/** Keywords of unions, for the OpenAPI document (openapi/schemas.ts). */
+export const EXCLUSIVE = "x-exclusive";
+export const DISCRIMINATOR = "x-discriminator";
+
+/**
+ * One of several shapes, of which no value fits two. Published as `oneOf`, from which more generators make a union of
+ * types. With `by`, the text property that tells the shapes apart, they make a tagged union.
+ */
+export const ExactlyOne = <T extends TSchema[]>(
+  shapes: [...T],
+  { by, ...options }: { by?: string } & Record<string, unknown> = {},
+) => Type.Union(shapes, { [EXCLUSIVE]: true, ...(by === undefined ? {} : { [DISCRIMINATOR]: by }), ...options });
+
 /** The date since which clients should stop using something: YYYY-MM-DD, in UTC. */
 export type Deprecation = { since: string };
 

@@ -1,84 +1,18 @@
 /**
- * `make openapi-check`: tests the OpenAPI document with the tools that people use. Two linters, and three generators
- * whose clients are compiled and send twelve requests each to a server of this checkout. The tools are pinned here and
- * installed into .build/openapi; where one is unavailable (no Go, no Python, no registry) its checks are skipped, and
- * the summary says so.
+ * `make openapi-check`: tests the OpenAPI document with the tools that people use. Two linters, and four generators
+ * whose five clients are compiled and send twelve requests or more each to a server of this checkout. The tools are
+ * pinned here and installed into .build/openapi; where one is unavailable (no Go, no Python, no Java, no registry) its
+ * checks are skipped, and the summary says so.
  */
-import { execFile } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startServer } from "../bench/processes.ts";
+import { openapiGenerator } from "./openapi-generator.ts";
+import { DOCUMENT, HERE, ROOT, WORK, called, installed, lastLines, note, passed, results, run } from "./steps.ts";
+import type { Step } from "./steps.ts";
 
-const HERE = import.meta.dirname;
-const ROOT = join(HERE, "../..");
-const WORK = join(ROOT, ".build/openapi");
-const DOCUMENT = join(WORK, "openapi.json");
 const CALLS = 12;
-
-type Step = { ok: boolean; text: string };
-
-/**
- * Runs a program to its end. `env` is added to the environment of this process. Never rejects: a missing program is a
- * failed step.
- */
-const run = (
-  program: string,
-  args: readonly string[],
-  options: { cwd?: string; env?: Record<string, string> } = {},
-): Promise<Step> =>
-  new Promise((resolve) => {
-    execFile(
-      program,
-      args,
-      { cwd: options.cwd ?? WORK, env: { ...process.env, ...options.env }, maxBuffer: 1 << 28 },
-      (error, stdout, stderr) =>
-        resolve({
-          ok: error === null,
-          text: [stdout, stderr, error && !stdout && !stderr ? error.message : ""].join("").trim(),
-        }),
-    );
-  });
-
-const results: { check: string; outcome: "passed" | "FAILED" | "skipped"; detail: string }[] = [];
-
-function note(check: string, outcome: (typeof results)[number]["outcome"], detail: string): void {
-  results.push({ check, outcome, detail });
-  console.log(`${outcome.padEnd(7)} ${check}${detail === "" ? "" : `: ${detail}`}`);
-}
-
-const lastLines = (text: string, count = 25): string => text.split("\n").slice(-count).join("\n");
-const passed = (check: string, { ok, text }: Step, detail: string): boolean => {
-  note(check, ok ? "passed" : "FAILED", ok ? detail : `\n${lastLines(text)}`);
-  return ok;
-};
-
-/**
- * Installs a tool below `folder`, and keeps it as long as its files do not change.
- * @param needs a command that has to work
- * @returns whether the tool is available; otherwise it is noted as skipped
- */
-async function installed(
-  what: string,
-  { folder, files, needs }: { folder: string; files: readonly string[]; needs: string },
-  install: () => Promise<Step>,
-): Promise<boolean> {
-  const [program = "", ...args] = needs.split(" ");
-  const there = await run(program, args);
-  if (!there.ok) {
-    note(what, "skipped", `${needs} does not work here`);
-    return false;
-  }
-  const wanted = files.map((file) => readFileSync(join(HERE, file), "utf8")).join("\n");
-  const stamp = join(folder, ".installed");
-  if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return true;
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  const step = await install();
-  if (step.ok) writeFileSync(stamp, wanted);
-  else note(what, "skipped", `cannot be installed: ${lastLines(step.text, 3)}`);
-  return step.ok;
-}
 
 const npm = join(WORK, "npm");
 const bin = (name: string): string => join(npm, "node_modules/.bin", name);
@@ -139,20 +73,17 @@ function report(check: string, step: Step, read: () => { rule: string; isError: 
   );
 }
 
-/** Runs calls with a client, which prints a line for each. */
-function called(check: string, step: Step): void {
-  const calls = step.text.split("\n").filter((line) => line.startsWith("ok ")).length;
-  passed(check, { ok: step.ok && calls === CALLS, text: step.text }, `${calls} calls`);
-}
-
 async function typescript(settings: Record<string, string>): Promise<void> {
   const folder = join(npm, "client");
   rmSync(folder, { recursive: true, force: true });
-  cpSync(join(HERE, "clients"), folder, { recursive: true, filter: (path) => !/\.(py|go)$/.test(path) });
+  cpSync(join(HERE, "clients"), folder, {
+    recursive: true,
+    filter: (path) => !/\.(py|go)$|openapi-generator/.test(path),
+  });
   const generated = await run(bin("openapi-typescript"), [DOCUMENT, "--output", join(folder, "assay.d.ts")]);
   if (!passed("openapi-typescript: generate", generated, versionOf("openapi-typescript"))) return;
   if (!passed("openapi-typescript: tsc", await run(bin("tsc"), ["--project", folder]), versionOf("typescript"))) return;
-  called("openapi-typescript: calls", await run(process.execPath, ["calls.ts"], { cwd: folder, env: settings }));
+  called("openapi-typescript: calls", await run(process.execPath, ["calls.ts"], { cwd: folder, env: settings }), CALLS);
 }
 
 const versionOf = (name: string): string =>
@@ -201,7 +132,11 @@ async function python(settings: Record<string, string>): Promise<void> {
     cwd: folder,
   });
   if (!passed("openapi-python-client: mypy", types, lastLines(types.text, 1))) return;
-  called("openapi-python-client: calls", await run(tool("python"), ["calls.py"], { cwd: folder, env: settings }));
+  called(
+    "openapi-python-client: calls",
+    await run(tool("python"), ["calls.py"], { cwd: folder, env: settings }),
+    CALLS,
+  );
 }
 
 async function go(settings: Record<string, string>): Promise<void> {
@@ -234,7 +169,7 @@ async function go(settings: Record<string, string>): Promise<void> {
   if (!passed("oapi-codegen: go vet", await run("go", ["vet", "./..."], { cwd: folder }), "")) return;
   const built = await run("go", ["build", "-o", "calls", "."], { cwd: folder });
   if (!built.ok) passed("oapi-codegen: go build", built, "");
-  else called("oapi-codegen: calls", await run(join(folder, "calls"), [], { env: settings }));
+  else called("oapi-codegen: calls", await run(join(folder, "calls"), [], { env: settings }), CALLS);
 }
 
 mkdirSync(WORK, { recursive: true });
@@ -273,6 +208,7 @@ try {
   }
   await python(settings);
   await go(settings);
+  await openapiGenerator(settings, { typescript: tools ? npm : null });
 } finally {
   await server.stop();
   rmSync(data, { recursive: true, force: true });

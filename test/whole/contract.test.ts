@@ -77,6 +77,8 @@ const WORDED_OTHERWISE: Readonly<Record<string, string>> = {
   "get_env_auditlog event_types": "a list joined by commas, or repeated keys as with every other list",
   "get_env_auditlog flow_names": "as event_types",
   "get_env_auditlog repo_names": "as event_types",
+  "list_repo_deployments env": "an empty list is no list, and no default of Go that openapi-generator writes compiles",
+  "get_repo_deployment_statistics env": "as list_repo_deployments",
 };
 
 /** Statuses of the table that cannot occur here, each with the reason. */

@@ -75,16 +75,36 @@ const answerSchemas = ({ responses }: Operation): Json[] =>
     Object.values((resolved(answer)["content"] ?? {}) as Record<string, Json>).map(({ schema }) => schema as Json),
   );
 
-test("every tag, operation and webhook has a description, and the API a contact", () => {
+/** The messages that the server sends, by the operations that ask for them. */
+const callbacks = (): { label: string; pointer: string; message: Json }[] =>
+  all.flatMap(({ label, operation, pointer }) =>
+    Object.entries((operation["callbacks"] ?? {}) as Json).flatMap(([id, urls]) =>
+      Object.entries(urls as Json).map(([url, { post }]) => ({
+        label: `${label} ${id}`,
+        pointer: `${pointer}/callbacks/${id}/${url.replaceAll("~", "~0").replaceAll("/", "~1")}/post`,
+        message: post,
+      })),
+    ),
+  );
+
+test("every tag, operation and message has a description, and the API a contact", () => {
   for (const tag of document["tags"]) assert.ok(tag.description?.length > 10, `tag ${tag.name}`);
   for (const { label, operation } of all) assert.ok(operation["description"]?.length > 5, label);
-  for (const [id, { post }] of Object.entries(document["webhooks"] as Json))
-    assert.ok(post.description.length > 10, id);
+  for (const { label, message } of callbacks()) assert.ok(message["description"].length > 10, label);
   assert.ok(document["info"].contact.name);
-  assert.ok(Object.keys(document["webhooks"]).length === 4);
+  assert.equal(
+    callbacks().map(({ label }) => label),
+    [
+      "create_or_update_env_action environment_event",
+      "create_or_update_env_action env_action_test",
+      "create_or_update_flow_action flow_event",
+      "create_or_update_flow_action flow_action_test",
+      "put_notification_config api_key_expiry",
+    ],
+  );
 });
 
-test("every example fits its schema: parameters, bodies, forms and webhooks", () => {
+test("every example fits its schema: parameters, bodies, forms and messages", () => {
   const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false });
   ajv.addSchema(document, "document");
   const problem = (pointer: string, value: unknown): string | null => {
@@ -111,9 +131,9 @@ test("every example fits its schema: parameters, bodies, forms and webhooks", ()
       );
     }
   }
-  for (const [id, { post }] of Object.entries(document["webhooks"] as Json)) {
-    const { example } = post.requestBody.content["application/json"];
-    assert.is(problem(`/webhooks/${id}/post/requestBody/content/application~1json/schema`, example), null, id);
+  for (const { label, pointer, message } of callbacks()) {
+    const { example } = message["requestBody"].content["application/json"];
+    assert.is(problem(`${pointer}/requestBody/content/application~1json/schema`, example), null, label);
   }
   assert.ok(examples > 200, `${examples} examples`);
 });
@@ -153,8 +173,13 @@ test("bodies and forms are closed where the server refuses further fields", () =
   const open = ["post_system_attestation"];
   for (const { label, operation } of all)
     for (const [type, { schema }] of bodyOf(operation)) {
-      const { additionalProperties: closes, "x-ignores-unknown-keys": ignores } = resolved(schema);
-      assert.is(closes, ignores ? undefined : type === "multipart/form-data" ? false : open.includes(label), label);
+      const shape = resolved(schema);
+      const { additionalProperties: opens, unevaluatedProperties: closes, "x-ignores-unknown-keys": ignores } = shape;
+      assert.is(
+        opens ?? closes,
+        ignores ? undefined : type === "multipart/form-data" ? false : open.includes(label),
+        label,
+      );
       if (type !== "multipart/form-data") continue;
       const { properties, required } = resolved(schema) as { properties: Record<string, Json>; required: string[] };
       const files = Object.keys(properties).filter((name) => properties[name]?.["format"] === "binary");
@@ -265,9 +290,44 @@ test("accepts but does not publish other spellings of parameters, which generate
   );
 });
 
+/** The name that generators make of words: those of a path or of an id. */
+const camel = (id: string): string => id.replace(/(?:^|_)([a-z0-9])/g, (_all, letter: string) => letter.toUpperCase());
+
+test("has nothing of which openapi-generator makes code that does not compile or does something else", () => {
+  for (const { label, operation } of all) {
+    for (const { name, schema } of operation.parameters ?? [])
+      assert.not.equal(schema.default, [], `${label} ${name}: Go has no such default`);
+    for (const schema of requestSchemas(operation))
+      eachSchema(schema, (one, place) =>
+        assert.is.not(one["additionalProperties"], false, `${label}${place}: read as open, and sent under two names`),
+      );
+    for (const schema of [...requestSchemas(operation), ...answerSchemas(operation)])
+      eachSchema(schema, (one, place) => {
+        for (const [name, property] of Object.entries((one["properties"] ?? {}) as Record<string, Json>))
+          assert.is.not(property["type"], "null", `${label}${place}.${name}: Go has no type of only null`);
+        const { type, maximum = Infinity, format } = one as { type?: string; maximum?: number; format?: string };
+        if (type === "number") assert.is(format, "double", `${label}${place}: 32 bits`);
+        if (type === "integer" && maximum > 2 ** 31 - 1) assert.is(format, "int64", `${label}${place}: 32 bits`);
+      });
+  }
+  assert.is(document["webhooks"], undefined, "no TypeScript from webhooks compiles");
+});
+
+test("no component has the name of a shape inside another one, by which it would be replaced", () => {
+  const schemas = document["components"].schemas as Record<string, Json>;
+  const names = new Set(Object.keys(schemas).map((name) => name.toLowerCase()));
+  const taken = Object.entries(schemas).flatMap(([name, { properties = {} }]) =>
+    Object.entries(properties as Record<string, Json>).flatMap(([property, shape]) =>
+      "$ref" in shape ? [] : [name + camel(property)],
+    ),
+  );
+  assert.equal(
+    taken.filter((name) => names.has(name.toLowerCase())),
+    [],
+  );
+});
+
 test("no component has a name that generators use for something else", () => {
-  const camel = (id: string): string =>
-    id.replace(/(?:^|_)([a-z0-9])/g, (_all, letter: string) => letter.toUpperCase());
   const taken = all.flatMap(({ label }) =>
     ["Response", "Params", "JSONBody", "JSONRequestBody"].map((word) => camel(label) + word),
   );

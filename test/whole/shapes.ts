@@ -66,6 +66,8 @@ const KNOWN_KEYWORDS = new Set([
   "x-ignores-unknown-keys",
   "x-max-bytes",
   "x-component",
+  "x-exclusive",
+  "x-discriminator",
   "x-repeated",
   "x-reserved",
   "x-deprecation",

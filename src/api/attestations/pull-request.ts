@@ -1,7 +1,7 @@
 /** Pull request attestations: the pull requests behind a commit. */
 import { Type } from "typebox";
 import { evaluatePullRequest } from "../../domain/attestation/pull-request.ts";
-import { Maybe, OneOf, WithinBytes, named } from "../../http/schema.ts";
+import { ExactlyOne, Maybe, OneOf, WithinBytes, named } from "../../http/schema.ts";
 import { GitCommit, MAX_LIST_ITEMS, MAX_RESULTS_BYTES, MAX_TEXT_CHARS, Text, WebUrl } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";
 
@@ -53,7 +53,7 @@ const optionalKeys = {
   head_ref: Maybe(Text),
   head_sha: Maybe(Type.String({ maxLength: MAX_TEXT_CHARS, description: "The last commit of the pull request" })),
   base_ref: Maybe(Text),
-  approvers: Maybe(Type.Array(Type.Union([PullRequestApprover, Text]), { maxItems: MAX_LIST_ITEMS })),
+  approvers: Maybe(Type.Array(ExactlyOne([PullRequestApprover, Text]), { maxItems: MAX_LIST_ITEMS })),
   reviews: Maybe(Type.Array(PullRequestReview, { maxItems: MAX_LIST_ITEMS })),
 };
 const Commits = Type.Array(GitCommit, { maxItems: MAX_LIST_ITEMS });

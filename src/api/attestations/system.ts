@@ -6,7 +6,7 @@ import { storedLabelOf } from "../../domain/attestation/kinds.ts";
 import { AppError, invalid } from "../../errors.ts";
 import type { Kept } from "../../http/body/read-json.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
-import { Closed, OneOf, PublishedAs, named } from "../../http/schema.ts";
+import { Closed, ExactlyOne, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
@@ -35,7 +35,7 @@ const PAYLOAD = {
     description: "Identifier of the control, which does not have to exist",
   }),
   attestation_data: PublishedAs(
-    Type.Union([DecisionData, Type.String({ description: "The same as JSON text" })], {
+    ExactlyOne([DecisionData, Type.String({ description: "The same as JSON text" })], {
       "x-max-bytes": MAX_FREE_FORM_BYTES,
       description: "The data of the type",
     }),

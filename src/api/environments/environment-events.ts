@@ -29,7 +29,10 @@ import { resolveEventRange } from "./event-range.ts";
 
 const EnvironmentEventFlow = named(
   "EnvironmentEventFlow",
-  Closed({ flow_name: Type.String(), deployments: Type.Null({ description: "Always null" }) }),
+  Closed({
+    flow_name: Type.String(),
+    deployments: Nullable(Type.Array(Type.Integer(), { description: "Always null" })),
+  }),
 );
 const Addresses = Type.Object({ self: Type.String(), html: Type.String() }, { additionalProperties: false });
 const EnvironmentEvent = named(

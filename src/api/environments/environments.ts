@@ -5,7 +5,7 @@
 import { Type } from "typebox";
 import { badRequest, invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
-import { Closed, Message, Ok, OneOf, Repeated } from "../../http/schema.ts";
+import { Closed, ExactlyOne, Message, Ok, OneOf, Repeated } from "../../http/schema.ts";
 import type { EnvironmentType } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
@@ -211,7 +211,7 @@ export const listEnvs = operation({
   responses: {
     200: {
       description: "All environments, or one page of them",
-      schema: Type.Union([EnvironmentListPage, Type.Array(EnvironmentResponse)]),
+      schema: ExactlyOne([EnvironmentListPage, Type.Array(EnvironmentResponse)]),
     },
   },
   example: { params: { org: "acme" }, query: { page: "1", name: "prod", type: "K8S", tag: "team:payments" } },

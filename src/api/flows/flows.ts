@@ -9,7 +9,7 @@ import { repairRepoUrl } from "../../domain/network/urls.ts";
 import { isRecordOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
-import { Closed, Maybe, Message, Nullable, Ok, OneOf, Open, Repeated, named } from "../../http/schema.ts";
+import { Closed, ExactlyOne, Maybe, Message, Nullable, Ok, OneOf, Open, Repeated, named } from "../../http/schema.ts";
 import type { FlowListRow, FlowRow } from "../../store/flows/flows.ts";
 import { listAllowance, spendText } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
@@ -168,7 +168,7 @@ export const getFlows = largeRead({
   responses: {
     200: {
       description: "All flows, or one page of them",
-      schema: Type.Union([FlowListPage, Type.Array(FlowListItem)]),
+      schema: ExactlyOne([FlowListPage, Type.Array(FlowListItem)]),
     },
   },
   example: { params: { org: "acme" }, query: { page: "1", search_by_name: "pay", tag: "team:payments" } },

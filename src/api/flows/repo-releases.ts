@@ -142,8 +142,7 @@ const isRepoId = ({ repo }: Readonly<Record<string, string>>): boolean => matche
 
 const ReleaseFilter = {
   env: Repeated(Type.String(), {
-    default: [],
-    description: "Names of environments; a logical one includes its members",
+    description: "Names of environments; a logical one includes its members. All environments by default",
   }),
   ...EpochWindow,
 };

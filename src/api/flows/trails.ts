@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Message, Ok, OneOf } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, ExactlyOne, Message, Ok, OneOf } from "../../http/schema.ts";
 import type { TrailFilter, TrailRow } from "../../store/flows/trails.ts";
 import { documentLane } from "./flows.ts";
 import { JsonList } from "../../json/text.ts";
@@ -186,7 +186,7 @@ export const listTrails = largeRead({
   responses: {
     200: {
       description: "All trails, or one page of them",
-      schema: Type.Union([TrailListPage, Type.Array(TrailResponse)]),
+      schema: ExactlyOne([TrailListPage, Type.Array(TrailResponse)]),
     },
     404: { description: "No such flow", schema: Message },
   },

@@ -12,7 +12,7 @@ import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
 import { invalid } from "../../errors.ts";
 import type { FieldErrors } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Nullable, Ok, OneOf, PublishedAs, named } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, ExactlyOne, Nullable, Ok, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { Url } from "../../contract/shapes.ts";
@@ -38,14 +38,20 @@ const HttpsWebhook = CheckedByHandler(
 );
 
 /** The same target as the OpenAPI document shows it: one shape per type. */
-const PublishedTarget = Type.Union([
-  named("SlackNotificationTarget", Closed({ type: OneOf(["SLACK"]), webhook: HttpsWebhook })),
-  named(
-    "WebhookNotificationTarget",
-    Closed({ type: OneOf(["WEBHOOK"]), webhook: HttpsWebhook, payload_version: Type.Optional(PayloadVersion) }),
+const PublishedTarget = named(
+  "NotificationConfigTarget",
+  ExactlyOne(
+    [
+      named("SlackNotificationTarget", Closed({ type: OneOf(["SLACK"]), webhook: HttpsWebhook })),
+      named(
+        "WebhookNotificationTarget",
+        Closed({ type: OneOf(["WEBHOOK"]), webhook: HttpsWebhook, payload_version: Type.Optional(PayloadVersion) }),
+      ),
+      named("EmailNotificationTarget", Closed({ type: OneOf(["EMAIL"]), emails: Emails })),
+    ],
+    { by: "type" },
   ),
-  named("EmailNotificationTarget", Closed({ type: OneOf(["EMAIL"]), emails: Emails })),
-]);
+);
 
 const NotificationConfigPutInput = named(
   "NotificationConfigPutInput",

@@ -12,6 +12,7 @@ import type { FieldErrors } from "../../errors.ts";
 import {
   CheckedByHandler,
   Closed,
+  ExactlyOne,
   Maybe,
   Nullable,
   OneOf,
@@ -76,22 +77,28 @@ const INPUTS = {
   ),
 } satisfies Record<TargetType, TSchema>;
 
-const OtherTargetInput = Type.Object(
-  { type: Type.Optional(Type.Unsafe<unknown>({ not: { enum: [...TARGET_TYPES] } })) },
-  { additionalProperties: true, description: "Any other object: stored as sent, but never used" },
+const UnusedTarget = named(
+  "UnusedActionTarget",
+  Type.Object(
+    { type: Type.Optional(Type.Unsafe<unknown>({ not: { enum: [...TARGET_TYPES] } })) },
+    { additionalProperties: true, description: "Any other object: stored as sent, but never used" },
+  ),
 );
 
 /** A target of any other `type` is stored, but nothing is sent to it (decision 94). */
 export const ActionTargets = Type.Array(
-  Type.Union([
-    PublishedAs(
-      WithinBytes(MAX_DETAIL_BYTES, OtherTargetInput),
-      WithinBytes(MAX_DETAIL_BYTES, Type.Record(Type.String(), Type.Unknown())),
-    ),
-    INPUTS.SLACK,
-    INPUTS.WEBHOOK,
-    INPUTS.EMAIL,
-  ]),
+  named(
+    "ActionTarget",
+    ExactlyOne([
+      PublishedAs(
+        WithinBytes(MAX_DETAIL_BYTES, UnusedTarget),
+        WithinBytes(MAX_DETAIL_BYTES, Type.Record(Type.String(), Type.Unknown())),
+      ),
+      INPUTS.SLACK,
+      INPUTS.WEBHOOK,
+      INPUTS.EMAIL,
+    ]),
+  ),
   { maxItems: MAX_TARGETS },
 );
 
@@ -182,12 +189,15 @@ const EmailTargetResponse = named(
 );
 
 export const TargetResponses = Type.Array(
-  Type.Union([
-    SlackTargetResponse,
-    WebhookTargetResponse,
-    EmailTargetResponse,
-    Type.Record(Type.String(), Type.Unknown()),
-  ]),
+  named(
+    "TargetResponse",
+    Type.Union([
+      SlackTargetResponse,
+      WebhookTargetResponse,
+      EmailTargetResponse,
+      named("UnusedTargetResponse", Type.Record(Type.String(), Type.Unknown())),
+    ]),
+  ),
   { description: "In the given order. Empty for callers who are not members of the organization" },
 );
 

@@ -11,7 +11,7 @@ import { findMissingControls } from "../../domain/policy/missing-controls.ts";
 import { isObject, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { invalidText } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { Closed, Matching, Message, OneOf, Repeated, named } from "../../http/schema.ts";
+import { Closed, ExactlyOne, Matching, Message, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { Store } from "../../store/index.ts";
 import type { PolicyEventRow, PolicyRow } from "../../store/policies/policies.ts";
 import type { StoredPolicyFile } from "../../workers/documents.ts";
@@ -69,7 +69,7 @@ const VersionedPolicy = named(
   "VersionedPolicy",
   Closed({
     version: versionFields.version,
-    comment: Type.String(),
+    comment: Type.String({ default: "" }),
     timestamp: versionFields.timestamp,
     created_by: versionFields.created_by,
     policy_yaml: Type.String({
@@ -99,10 +99,13 @@ const PolicyResponse = named(
     created_by: Type.String(),
     created_at: Type.Number(),
     last_modified_at: Type.Number({ description: "Epoch seconds of the last change to description or content" }),
-    archived: Type.Boolean({ description: "Always false: policies cannot be archived" }),
-    versions: Type.Array(VersionedPolicy, { description: "Oldest first; empty until a file is uploaded" }),
-    events: Type.Array(PolicyEvent, { description: "Oldest first" }),
-    consuming_envs: Type.Array(Type.String(), { description: "Names of the environments that use the policy" }),
+    archived: Type.Boolean({ default: false, description: "Always false: policies cannot be archived" }),
+    versions: Type.Array(VersionedPolicy, { default: [], description: "Oldest first; empty until a file is uploaded" }),
+    events: Type.Array(PolicyEvent, { default: [], description: "Oldest first" }),
+    consuming_envs: Type.Array(Type.String(), {
+      default: [],
+      description: "Names of the environments that use the policy",
+    }),
   }),
 );
 
@@ -267,7 +270,7 @@ export const listPolicies = largeRead({
   responses: {
     200: {
       description: "All policies, or one page of them",
-      schema: Type.Union([PolicyListPage, Type.Array(PolicyResponse)]),
+      schema: ExactlyOne([PolicyListPage, Type.Array(PolicyResponse)]),
     },
   },
   example: { params: { org: "acme" } },

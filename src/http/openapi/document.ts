@@ -26,14 +26,20 @@ export type DocumentFacts = {
   contact: { name: string };
   /** Descriptions of the tags of the operations. */
   tags: Readonly<Record<string, string>>;
-  /** Webhooks that the server sends. */
-  webhooks: readonly OutgoingWebhook[];
+  /**
+   * Messages that the server sends, published as callbacks of the operations that ask for them. (openapi-generator
+   * makes no TypeScript that compiles from the field `webhooks`, and operations to call from what it does make.)
+   */
+  callbacks: readonly OutgoingMessage[];
 };
 
 /** A message that this server sends to a URL that a user configured. Any 2xx accepts it. */
-export type OutgoingWebhook = {
+export type OutgoingMessage = {
   id: string;
-  tag: string;
+  /** Id of the operation that configures the URL. */
+  operation: string;
+  /** Where the request of that operation has the URL: a runtime expression of OpenAPI. */
+  url: string;
   summary: string;
   description: string;
   payload: TSchema;
@@ -48,7 +54,6 @@ export function openApiDocument(operations: readonly AnyOperation<never>[], fact
     .sort((a, b) => compareRoutes(a.path, b.path) || a.method.localeCompare(b.method));
   // All requests before the first response: a component that occurs in both is published with the limits of requests.
   const requests = published.map((operation) => describeRequest(operation, schemas));
-  const webhooks = facts.webhooks.map((webhook) => [webhook.id, { post: describeWebhook(webhook, schemas) }] as const);
   const paths: Record<string, Json> = {};
   for (const [index, operation] of published.entries()) {
     const path = operation.path.replace(/\*\}/g, "}");
@@ -56,6 +61,7 @@ export function openApiDocument(operations: readonly AnyOperation<never>[], fact
       ...describeOperation(operation),
       ...requests[index],
       responses: describeResponses(operation, schemas),
+      ...describeCallbacks(operation, facts.callbacks, schemas),
       ...describeAccess(operation),
     };
     paths[path] = { ...paths[path], [operation.method.toLowerCase()]: described };
@@ -66,7 +72,7 @@ export function openApiDocument(operations: readonly AnyOperation<never>[], fact
       describeResponse(shape, shape.headers ?? {}, schemas),
     ]),
   );
-  const tags = [...new Set([...published, ...facts.webhooks].map(({ tag }) => tag))].sort();
+  const tags = [...new Set(published.map(({ tag }) => tag))].sort();
   return {
     openapi: "3.1.0",
     info: {
@@ -80,7 +86,6 @@ export function openApiDocument(operations: readonly AnyOperation<never>[], fact
     security: KEYS,
     tags: tags.map((name) => ({ name, ...(facts.tags[name] === undefined ? {} : { description: facts.tags[name] }) })),
     paths,
-    ...(webhooks.length > 0 ? { webhooks: Object.fromEntries(webhooks) } : {}),
     components: {
       schemas: Object.fromEntries(Object.entries(schemas.components).sort(([a], [b]) => (a < b ? -1 : 1))),
       responses,
@@ -185,17 +190,30 @@ function describeBody(operation: AnyOperation<never>, schemas: SchemaWriter): Js
   return { requestBody: { required: true, content: { "multipart/form-data": content } } };
 }
 
-function describeWebhook(
-  { id, tag, summary, description, payload, example }: OutgoingWebhook,
+function describeCallbacks(
+  { id, tag }: AnyOperation<never>,
+  callbacks: readonly OutgoingMessage[],
   schemas: SchemaWriter,
 ): Json {
+  const own = callbacks.filter(({ operation }) => operation === id);
+  const described = own.map((message) => [
+    message.id,
+    { [message.url]: { post: { tags: [tag], ...describeMessage(message, schemas) } } },
+  ]);
+  return own.length > 0 ? { callbacks: Object.fromEntries(described) as Json } : {};
+}
+
+function describeMessage({ id, summary, description, payload, example }: OutgoingMessage, schemas: SchemaWriter): Json {
   return {
     operationId: id,
-    tags: [tag],
     summary,
     description,
     requestBody: { required: true, content: { "application/json": { schema: schemas.ofResponse(payload), example } } },
-    responses: { "2XX": { description: "Accepted. Any other status, and no response in time, is retried" } },
+    responses: {
+      "2XX": { description: "Accepted" },
+      "4XX": { description: "Not accepted: retried a few times, after 410 not at all" },
+      "5XX": { description: "Not accepted: retried, as after no response in time" },
+    },
     security: [],
   };
 }

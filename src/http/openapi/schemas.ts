@@ -3,6 +3,7 @@
  * of requests are restricted to what storage accepts, and everything is written in a form that client generators know.
  */
 import type { TSchema } from "typebox";
+import { DISCRIMINATOR, EXCLUSIVE } from "../schema.ts";
 
 type Json = Record<string, unknown>;
 
@@ -21,6 +22,8 @@ const OWN_KEYWORDS: readonly string[] = [
   "x-deprecation",
   "x-published",
   "x-unpublished",
+  EXCLUSIVE,
+  DISCRIMINATOR,
 ];
 /** The patterns that TypeBox writes for records with any text as key. */
 const ANY_KEY: readonly string[] = ["^.*$", "^(.*)$"];
@@ -55,7 +58,13 @@ export function createSchemaWriter() {
     );
     const written = Object.fromEntries(keywords.map(([key, item]) => [key, writeKeyword(key, item, usage)])) as Json;
     if (usage === "request") excludeNul(written);
-    const simple = simplify(written);
+    sizeNumber(written);
+    const simple = { ...simplify(written), ...describeUnion(schema) };
+    if (schema[EXCLUSIVE] === true) {
+      simple["oneOf"] = simple["anyOf"];
+      delete simple["anyOf"];
+    }
+    if (usage === "request") closeForGenerators(simple);
     const { "x-deprecation": deprecation } = schema;
     return deprecation
       ? { ...simple, description: describeShape({ ...simple, "x-deprecation": deprecation } as unknown as TSchema) }
@@ -80,6 +89,17 @@ const VALUES: readonly string[] = ["default", "const", "enum", "examples", "exam
 /** Keywords whose content is schemas by name. */
 const MAPS: readonly string[] = ["properties", "patternProperties"];
 
+/** The `discriminator` of a union: the shapes by the values of the property that tells them apart. */
+function describeUnion(schema: Json): Json {
+  const propertyName = schema[DISCRIMINATOR];
+  if (typeof propertyName !== "string") return {};
+  const mapping = (schema["anyOf"] as Json[]).flatMap(({ "x-component": component, properties }) => {
+    const words = (properties as Record<string, Json> | undefined)?.[propertyName]?.["enum"];
+    return Array.isArray(words) ? words.map((word) => [word, `#/components/schemas/${component}`] as const) : [];
+  });
+  return { discriminator: { propertyName, mapping: Object.fromEntries(mapping) } };
+}
+
 /** Adds NO_NUL to a text that nothing else restricts. */
 function excludeNul(schema: Json): void {
   if (
@@ -88,6 +108,27 @@ function excludeNul(schema: Json): void {
     schema["format"] !== "binary"
   )
     schema["pattern"] = NO_NUL;
+}
+
+/**
+ * Adds the size that a number needs. Generated Go code would otherwise have 32 bits for it: too few for a time in epoch
+ * seconds.
+ */
+function sizeNumber(schema: Json): void {
+  const { type, maximum = Infinity } = schema as { type?: unknown; maximum?: number };
+  if (type === "number") schema["format"] ??= "double";
+  if (type === "integer" && maximum > MAX_INT32) schema["format"] ??= "int64";
+}
+const MAX_INT32 = 2 ** 31 - 1;
+
+/**
+ * Closes an object with `unevaluatedProperties`, which means the same here. openapi-generator reads the other keyword,
+ * `additionalProperties: false`, as true: its TypeScript would send each property under two names.
+ */
+function closeForGenerators(schema: Json): void {
+  if (schema["additionalProperties"] !== false) return;
+  delete schema["additionalProperties"];
+  schema["unevaluatedProperties"] = false;
 }
 
 /** Keywords that mean the same for a value and for the value or null. */
