@@ -158,15 +158,14 @@ export const readOnly = (reason: string): AppError =>
     headers: { "Retry-After": "60" },
   });
 
-/** 507: the server entered read-only mode while it stored the change. */
-export const unconfirmed = (reason: string): AppError =>
-  new AppError(
-    "no_space",
-    `The server is in read-only mode: ${reason}. It is not known whether the change was stored`,
-    {
+/** 507: the server entered read-only mode while it stored the change. `reason` as in `readOnly`. */
+export class UnconfirmedError extends AppError {
+  constructor(reason: string) {
+    super("no_space", `The server is in read-only mode: ${reason}. It is not known whether the change was stored`, {
       headers: { "Retry-After": "60" },
-    },
-  );
+    });
+  }
+}
 
 /** 403 for a change by session without a valid CSRF token (semantics, Authentication; messages 3). */
 export const csrfMissing = (): AppError => new AppError("forbidden", "CSRF token missing");

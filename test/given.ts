@@ -50,6 +50,7 @@ import { createConcurrencyLimit } from "../src/workers/concurrency-limit.ts";
 import { openLocalStore } from "../src/evidence/local-store.ts";
 import { createEvidenceReader } from "../src/evidence/reader.ts";
 import { createCombinedReader } from "../src/evidence/small-evidence.ts";
+import { createUploads } from "../src/evidence/uploads.ts";
 import { createPackageMaker } from "../src/audit-packages/package-maker.ts";
 import type { Db } from "../src/store/db/types.ts";
 
@@ -151,6 +152,13 @@ export async function startServer(options: ServerOptions = {}) {
   const repairs: string[] = [];
   const onRepair = (digest: string): void => void repairs.push(digest);
   const evidenceStore = remote ?? openLocalStore({ directory: evidenceRoot, staging, ids: newPublicId, onRepair });
+  const uploads = createUploads({
+    store: evidenceStore,
+    isReferenced: store.attestations.isEvidenceReferenced,
+    onFailure(error) {
+      throw error;
+    },
+  });
   const files = remote ?? createEvidenceReader({ root: evidenceRoot, start: startEvidenceWorker });
   const reader = createCombinedReader(store.smallEvidence, files);
   const customTypes = openCustomTypes();
@@ -222,7 +230,7 @@ export async function startServer(options: ServerOptions = {}) {
       clock: () => disk.clock,
       isEvidenceReachable: () => disk.isEvidenceReachable,
     }),
-    evidence: { ...evidenceStore, open: (file, range) => reader.open({ ...file, ...range }) },
+    evidence: { ...uploads, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     largeJson,
     documents,

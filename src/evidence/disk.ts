@@ -41,3 +41,8 @@ export async function removeIfPresent(disk: Disk, path: string): Promise<void> {
     if (errnoOf(error) !== "ENOENT") throw error;
   }
 }
+
+/** Cleans up after a failure, which a second failure must not hide: a sweep removes what stays. */
+export async function removeQuietly(disk: Disk, path: string): Promise<void> {
+  await removeIfPresent(disk, path).catch(() => {});
+}

@@ -8,9 +8,11 @@ import type { StagedEntry, Staged, Staging } from "./staging.ts";
 export type Ingest = {
   stage(source: AsyncIterable<Buffer> | Readable, options: { limit: number }): Promise<Staged>;
   stageBytes(bytes: Buffer): Promise<Staged>;
-  publish(staged: readonly Staged[]): Promise<void>;
+  publish(staged: readonly Staged[]): Promise<string[]>;
   discard(staged: readonly Staged[]): Promise<void>;
   sweepStaging(): Promise<number>;
+  /** Runs `remove` under the lock of `digest`, unless `isNeeded` says then that the content stays. */
+  withdraw(digest: string, isNeeded: () => boolean, remove: () => Promise<void>): Promise<void>;
   /**
    * Runs `sweepOne` for each of `candidates` under the lock of that digest, until the store closes. `sweepOne` returns
    * the bytes that it removed, or null for a file that stays. Returns the totals.
@@ -28,9 +30,9 @@ export type Ingest = {
 
 /**
  * @param publishEntry makes an entry permanent and consumes it, also when it fails; it runs under the lock of the
- * entry's digest
+ * entry's digest, and returns whether nothing was stored under that digest before
  */
-export function createIngest(staging: Staging, publishEntry: (entry: StagedEntry) => Promise<void>): Ingest {
+export function createIngest(staging: Staging, publishEntry: (entry: StagedEntry) => Promise<boolean>): Ingest {
   const locks = createDigestLocks();
   let closed = false;
 
@@ -38,10 +40,10 @@ export function createIngest(staging: Staging, publishEntry: (entry: StagedEntry
     if (closed) throw new Error("the evidence store is closed");
   }
 
-  async function publishOne({ token, digest }: Staged): Promise<void> {
+  async function publishOne({ token, digest }: Staged): Promise<string[]> {
     const entry = staging.take(token);
     if (entry === null) throw new Error(`staged content ${digest} was published or discarded before`);
-    await locks.run(entry.digest, () => publishEntry(entry));
+    return (await locks.run(entry.digest, () => publishEntry(entry))) ? [entry.digest] : [];
   }
 
   async function discard(staged: readonly Staged[]): Promise<void> {
@@ -81,7 +83,16 @@ export function createIngest(staging: Staging, publishEntry: (entry: StagedEntry
     async publish(staged) {
       assertOpen();
       const results = await Promise.allSettled(staged.map(publishOne));
-      for (const result of results) if (result.status === "rejected") throw result.reason;
+      return results.flatMap((result) => {
+        if (result.status === "rejected") throw result.reason;
+        return result.value;
+      });
+    },
+    async withdraw(digest, isNeeded, remove) {
+      assertOpen();
+      await locks.run(digest, async () => {
+        if (!isNeeded()) await remove();
+      });
     },
     discard,
     async sweepStaging() {

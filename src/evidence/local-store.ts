@@ -4,7 +4,8 @@
 // A file is published in this order: content on disk -> rename -> directory on disk -> `publish` resolves -> the caller
 // commits the row. Wherever the process or the machine stops, a name stands for complete content and a row never names
 // a missing file. The worst that remains is a file that no row names, which `sweep` removes after a day, or a leftover
-// in the staging directory, which `sweepStaging` removes at the next start.
+// in the staging directory, which `sweepStaging` removes at the next start. When the row is refused, uploads.ts removes
+// the file at once.
 //
 // Publishing and sweeping the same content must not overlap: a sweep could find a file old and unreferenced while a
 // publish decides to keep it. Two rules prevent that. Both run under a lock per digest, and a publish that keeps an
@@ -24,7 +25,7 @@ import type { Lru } from "../domain/lru.ts";
 import { syncToDisk } from "../store/db/sync-to-disk.ts";
 import { createShardDirectories } from "./directories.ts";
 import type { ShardDirectories } from "./directories.ts";
-import { disk as realDisk, errnoOf, removeIfPresent } from "./disk.ts";
+import { disk as realDisk, errnoOf, removeIfPresent, removeQuietly } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
 import { inlineHasher } from "./hashing.ts";
@@ -56,9 +57,15 @@ export type EvidenceStore = {
    * Gives content its permanent name; once this resolves, the content survives a power failure. Content that exists is
    * kept and the staged copy dropped; a damaged file under the name is replaced. Settles when all of `staged` are
    * settled. Rejects with the first error (ErrnoException, or Error for a token that was published or discarded
-   * before); the staged files that failed are removed then, the others are published, which is harmless.
+   * before); the staged files that failed are removed then, the others are published, which is harmless. Resolves with
+   * the digests under which nothing was stored before.
    */
-  publish(staged: readonly Staged[]): Promise<void>;
+  publish(staged: readonly Staged[]): Promise<string[]>;
+  /**
+   * Removes published content, if there is any. `isNeeded` is called synchronously, right before the removal and while
+   * no publish of this content runs: true keeps it.
+   */
+  withdraw(digest: string, isNeeded: () => boolean): Promise<void>;
   /** Drops staged content. Unknown, published and discarded tokens are ignored, so it may run in any `finally`. */
   discard(staged: readonly Staged[]): Promise<void>;
   /** The size in bytes of the file with this content, null when there is none. RangeError for a malformed digest. */
@@ -168,6 +175,7 @@ export function openLocalStore({
     stage: ingest.stage,
     stageBytes: ingest.stageBytes,
     publish: ingest.publish,
+    withdraw: (digest, isNeeded) => ingest.withdraw(digest, isNeeded, () => removeFile(files, digest)),
     discard: ingest.discard,
     sweepStaging: ingest.sweepStaging,
     async describe(digest) {
@@ -189,8 +197,9 @@ export function openLocalStore({
   };
 }
 
-async function publishFile(files: LocalFiles, entry: StagedEntry): Promise<void> {
-  const { directories, staging } = files;
+/** @returns whether there was no file */
+async function publishFile(files: LocalFiles, entry: StagedEntry): Promise<boolean> {
+  const { directories, disk, staging } = files;
   const { digest } = entry;
   const { shard } = splitDigest(digest);
   const path = evidencePath(files.root, digest);
@@ -202,11 +211,21 @@ async function publishFile(files: LocalFiles, entry: StagedEntry): Promise<void>
     await staging.drop(entry);
     throw error;
   }
-  if (found === "kept") return staging.drop(entry);
+  if (found === "kept") {
+    await staging.drop(entry);
+    return false;
+  }
   await staging.move(entry, path);
-  await directories.flush(shard);
+  try {
+    await directories.flush(shard);
+  } catch (error) {
+    // No other upload counts on the file: the lock has not been released since it appeared.
+    if (found === "missing") await removeQuietly(disk, path);
+    throw error;
+  }
   await confirm(files, path, digest);
   if (found === "damaged") files.onRepair(digest);
+  return found === "missing";
 }
 
 /** Remembers the file at `path`, whose content is right and durable. */
@@ -338,13 +357,15 @@ const listShards = async (disk: Disk, root: string): Promise<string[]> =>
  * @returns the size in bytes of the removed file, null if the file stays
  */
 async function sweepFile(files: LocalFiles, digest: string, rules: SweepRules): Promise<number | null> {
-  const { disk, confirmed } = files;
-  const path = evidencePath(files.root, digest);
-  const stats = await statOrNull(disk, path);
+  const stats = await statOrNull(files.disk, evidencePath(files.root, digest));
   if (stats === null || stats.mtimeMs / 1000 >= rules.olderThan || rules.isReferenced(digest)) return null;
-  confirmed.delete(digest);
-  await removeIfPresent(disk, path);
+  await removeFile(files, digest);
   return stats.size;
+}
+
+async function removeFile({ disk, root, confirmed }: LocalFiles, digest: string): Promise<void> {
+  confirmed.delete(digest);
+  await removeIfPresent(disk, evidencePath(root, digest));
 }
 
 /**

@@ -139,6 +139,7 @@ export function openS3Store({
     stage: ingest.stage,
     stageBytes: ingest.stageBytes,
     publish: ingest.publish,
+    withdraw: (digest, isNeeded) => ingest.withdraw(digest, isNeeded, () => removeObject(files, digest)),
     discard: ingest.discard,
     sweepStaging: ingest.sweepStaging,
     async describe(digest) {
@@ -186,7 +187,8 @@ const signatureOf = ({ etag, size, modifiedAt }: StoredObject): string => `${eta
 
 type Verify = EvidenceStore["verify"];
 
-async function publishObject(files: S3Files, entry: StagedEntry, verify: Verify): Promise<void> {
+/** @returns whether there was no object */
+async function publishObject(files: S3Files, entry: StagedEntry, verify: Verify): Promise<boolean> {
   const { client, staging, confirmed, compared } = files;
   const { digest } = entry;
   const key = keyOf(files, digest);
@@ -197,7 +199,7 @@ async function publishObject(files: S3Files, entry: StagedEntry, verify: Verify)
     if (found === "ok") {
       confirmed.delete(digest);
       confirmed.set(digest, performance.now());
-      return;
+      return false;
     }
     await upload(files, entry, key);
     const stored = await client.head(key);
@@ -205,6 +207,7 @@ async function publishObject(files: S3Files, entry: StagedEntry, verify: Verify)
       throw new EvidenceUnavailableError(`PUT ${key}: it was accepted, but the stored object is another one`);
     compared.set(digest, signatureOf(stored));
     if (found === "damaged") files.onRepair(digest);
+    return found === "missing";
   } finally {
     await staging.drop(entry);
   }
@@ -272,13 +275,16 @@ async function* listOldUnreferenced(files: S3Files, { isReferenced, olderThan }:
  * @returns the size in bytes of the removed object, null if it stays
  */
 async function sweepObject(files: S3Files, digest: string, rules: SweepRules): Promise<number | null> {
-  const { client, confirmed } = files;
-  const key = keyOf(files, digest);
-  if (confirmed.has(digest)) return null;
-  const object = await client.head(key);
+  if (files.confirmed.has(digest)) return null;
+  const object = await files.client.head(keyOf(files, digest));
   if (object === null || object.modifiedAt >= rules.olderThan || rules.isReferenced(digest)) return null;
-  await client.remove(key);
+  await removeObject(files, digest);
   return object.size;
+}
+
+async function removeObject(files: S3Files, digest: string): Promise<void> {
+  files.compared.delete(digest);
+  await files.client.remove(keyOf(files, digest));
 }
 
 function expireConfirmations({ confirmed }: S3Files): void {

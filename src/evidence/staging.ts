@@ -10,7 +10,7 @@ import { hash } from "node:crypto";
 import { constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { removeIfPresent, writeAll } from "./disk.ts";
+import { removeIfPresent, removeQuietly, writeAll } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 import { TooLargeError } from "./errors.ts";
 import { inlineHasher } from "./hashing.ts";
@@ -293,11 +293,6 @@ async function move(state: StagingState, { content, token }: StagedEntry, target
     names.delete(token);
     if (Buffer.isBuffer(content)) state.inMemoryBytes -= content.length;
   }
-}
-
-/** Cleans up after a failure, which a second failure must not hide: the next start sweeps what stays. */
-async function removeQuietly(disk: Disk, path: string): Promise<void> {
-  await removeIfPresent(disk, path).catch(() => {});
 }
 
 /**

@@ -53,7 +53,6 @@ export async function execute<Context, M extends Membership>(
   operation: AnyOperation<Context>,
   { request, confirm, confirmsFirst, input, progress, small, staged, delivery }: Execution<M>,
 ): Promise<Reply | LargeReply> {
-  let isPublished = false;
   try {
     const initial = confirmsFirst ? confirm() : request;
     const context = server.createContext(initial, {
@@ -61,32 +60,31 @@ export async function execute<Context, M extends Membership>(
     });
     progress.enter("preparing");
     const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
-    if (staged) {
-      progress.enter("publishing", { patienceS: staged.size / PUBLISHED_BYTES_PER_S });
-      await server.evidence.publish([staged]);
-      isPublished = true;
-    }
     if (isReading(operation) && operation.isLarge)
       return await readLarge(server, operation, { context, request: initial, input, prepared, delivery });
     if (isReading(operation)) return server.read(() => operation.handle(context, input, prepared));
-    progress.enter("writing");
-    const written = await server.write(
-      () => {
-        progress.requireRunning();
-        const confirmed = operation.alreadyStored?.(prepared) ? initial : confirm();
-        const current = confirmed === initial ? context : server.updateContext(context, confirmed);
-        if (small) server.insertEvidence(small);
-        const reply = operation.handle(current, input, prepared);
-        if (operation.audit && !("unaudited" in reply)) server.audit(current);
-        return { reply, context: current };
-      },
-      { isRepeatable: operation.isRepeatable === true },
-    );
+    const write = () => {
+      progress.enter("writing");
+      return server.write(
+        () => {
+          progress.requireRunning();
+          const confirmed = operation.alreadyStored?.(prepared) ? initial : confirm();
+          const current = confirmed === initial ? context : server.updateContext(context, confirmed);
+          if (small) server.insertEvidence(small);
+          const reply = operation.handle(current, input, prepared);
+          if (operation.audit && !("unaudited" in reply)) server.audit(current);
+          return { reply, context: current };
+        },
+        { isRepeatable: operation.isRepeatable === true },
+      );
+    };
+    if (staged) progress.enter("publishing", { patienceS: staged.size / PUBLISHED_BYTES_PER_S });
+    const written = await (staged ? server.evidence.publishFor(staged, write) : write());
     progress.enter("finishing");
     await server.afterCommit(written.context);
     return written.reply;
   } finally {
-    if (staged && !isPublished) await server.evidence.discard([staged]);
+    if (staged) await server.evidence.discard([staged]);
   }
 }
 

@@ -214,7 +214,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
   const { config, logger } = options;
   const { db, store } = storage;
   const { writer, recorder, runner, diskGuard, clock, metrics } = writePath;
-  const { evidenceStore, onRepair, reader, customTypes, largeJson, documents, policyPreviews, packages, answerReader } =
+  const { uploads, onRepair, reader, customTypes, largeJson, documents, policyPreviews, packages, answerReader } =
     workers;
   return {
     db,
@@ -240,7 +240,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
     sources: systemSources,
     targetProblem: (target) => findTargetProblem(target, config.webhookAllow ?? []),
     onRepair,
-    evidence: { ...evidenceStore, open: (file, range) => reader.open({ ...file, ...range }) },
+    evidence: { ...uploads, open: (file, range) => reader.open({ ...file, ...range }) },
     customTypes,
     largeJson,
     documents,

@@ -17,6 +17,8 @@ import { openEvidenceStore } from "../evidence/location.ts";
 import type { EvidenceStore } from "../evidence/local-store.ts";
 import { createEvidenceReader } from "../evidence/reader.ts";
 import { createCombinedReader } from "../evidence/small-evidence.ts";
+import { createUploads } from "../evidence/uploads.ts";
+import type { Uploads } from "../evidence/uploads.ts";
 import type { S3Store } from "../evidence/s3-store.ts";
 import { createPolicyPreviewer } from "../jobs/policy-previews.ts";
 import type { MemoryBudget } from "../http/memory/memory-budget.ts";
@@ -258,6 +260,7 @@ export const openWorkers = (
     });
     return {
       evidenceStore,
+      uploads: openUploads(evidenceStore, store, logger),
       onRepair,
       reader,
       customTypes,
@@ -286,6 +289,14 @@ async function sweepStaging(evidence: EvidenceStore, logger: Logger): Promise<vo
   if (leftovers > 0)
     logger.info({ files: leftovers }, "removed files that an earlier process left in the staging directory");
 }
+
+const openUploads = (evidence: EvidenceStore, { attestations }: Storage["store"], logger: Logger): Uploads =>
+  createUploads({
+    store: evidence,
+    isReferenced: attestations.isEvidenceReferenced,
+    onFailure: (error, digest) =>
+      logger.warn({ err: error, digest }, "the file of a refused upload could not be removed; it goes in a day"),
+  });
 
 /** Returns a function that tells the operator that damaged evidence was replaced by an upload. */
 const reportRepair =

@@ -239,6 +239,32 @@ for (const [kind, open] of Object.entries(KINDS)) {
     await store.close();
   });
 
+  test("a publish says which content is new", async () => {
+    const { store, put } = given();
+    const kept = await put(contentOf(10));
+    const staged = await Promise.all(
+      [contentOf(10), contentOf(LARGE)].map((content) => store.stage(chunks(content), { limit: LARGE })),
+    );
+    assert.is(staged[0]?.digest, kept);
+    assert.equal(await store.publish(staged), [digestOf(contentOf(LARGE))]);
+    await store.close();
+  });
+
+  test("withdraws content that nothing needs, also what was published twice, and takes it again", async () => {
+    const { store, put, files } = given();
+    const digest = await put(contentOf(10));
+    await put(contentOf(10));
+    await store.withdraw(digest, () => true);
+    assert.equal(await files(), [digest]);
+    await store.withdraw(digest, () => false);
+    assert.equal(await files(), []);
+    await store.withdraw(digest, () => false);
+    await put(contentOf(10));
+    assert.is(await store.verify(digest), "ok");
+    await store.close();
+    assert.is((await rejection(store.withdraw(digest, () => false))).message, "the evidence store is closed");
+  });
+
   test("a sweep removes old unreferenced files and nothing else", async () => {
     const { store, put, files, age } = given();
     const [gone, alsoGone, referenced, young] = [

@@ -75,7 +75,7 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   evidence: {
     stage: () => Promise.reject(new Error("not here")),
     stageBytes: () => Promise.reject(new Error("not here")),
-    publish: async () => undefined,
+    publishFor: async (_staged, write) => write(),
     discard: async () => undefined,
   },
   bodyBudget: memory.bodies,

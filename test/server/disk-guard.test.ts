@@ -347,4 +347,36 @@ serving("refuses a batch that fails on storage, and all changes until a test wri
   );
 });
 
+serving("an upload whose commit fails on a full disk leaves no file, and is taken once there is space", async () => {
+  const evidence = () =>
+    ["evidence", "staging"].flatMap((name) =>
+      readdirSync(join(server.directory, name), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name)),
+    );
+  const upload = (name: string, content: Buffer) =>
+    server.call("POST", `/attestations/${at.org}/${flow}/trail/full/generic`, {
+      key: at.key,
+      form: {
+        json: { attestation_name: name, is_compliant: true, user_data: { filler: "x".repeat(100_000) } },
+        file: { name: "attachment_file", filename: "a.bin", content },
+      },
+    });
+  assert.is((await upload("before", Buffer.alloc(200_000, "before"))).status, 201);
+  const [before, stored] = [evidence(), rows()];
+  server.db.pragma(`max_page_count = ${server.db.pragma("page_count", { simple: true }) as number}`);
+  // The first two share a commit.
+  const content = Buffer.alloc(200_000, "refused");
+  const refused = await Promise.all([upload("one", content), upload("two", content)]);
+  for (const { status, body } of refused) {
+    assert.is(status, 507);
+    assert.match(body.message, /^The server is in read-only mode: .*SQLITE_FULL.* Nothing was stored$/);
+  }
+  assert.equal({ files: evidence(), rows: rows() }, { files: before, rows: stored });
+  server.db.pragma("max_page_count = 1073741823");
+  await server.diskGuard.check();
+  assert.is((await upload("one", content)).status, 201);
+  assert.is(evidence().length, before.length + 1);
+});
+
 serving.run();

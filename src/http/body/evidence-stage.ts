@@ -16,6 +16,10 @@ export type EvidenceStage = {
   stage(source: Readable, options: { limit: number }): Promise<StagedFile>;
   /** The same for content that is in memory as a whole; it is copied. */
   stageBytes(bytes: Buffer): Promise<StagedFile>;
-  publish(staged: readonly StagedFile[]): Promise<void>;
+  /**
+   * Gives a file its permanent name, then runs `write`, which commits the row that names it. Resolves and rejects as
+   * `write` does. The file is removed when it rejects and no row names it.
+   */
+  publishFor<T>(staged: StagedFile, write: () => Promise<T>): Promise<T>;
   discard(staged: readonly StagedFile[]): Promise<void>;
 };

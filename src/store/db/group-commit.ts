@@ -10,7 +10,7 @@
  * Repeatable writes at the front of the queue run without savepoints, for which SQLite would copy each page before its
  * first change. If one of them fails, all are rolled back and run again, each in a savepoint of its own.
  */
-import { AppError, readOnly, unavailable, unconfirmed } from "../../errors.ts";
+import { AppError, readOnly, unavailable, UnconfirmedError } from "../../errors.ts";
 import type { CommitNumbering } from "./commit-number.ts";
 import type { RowCaches } from "./row-caches.ts";
 import type { Db } from "./types.ts";
@@ -306,10 +306,10 @@ export class GroupCommitWriter {
     return null;
   }
 
-  /** @throws AppError no_space when what was committed may be in files that no later start opens */
+  /** @throws UnconfirmedError when what was committed may be in files that no later start opens */
   #confirmCommit(): void {
     const problem = this.#guard.checkFiles();
-    if (problem !== null) throw unconfirmed(problem);
+    if (problem !== null) throw new UnconfirmedError(problem);
   }
 
   /**

@@ -292,7 +292,7 @@ function givenStage(): EvidenceStage & { open: Set<string> } {
       return keep(Buffer.concat(chunks));
     },
     stageBytes: async (bytes) => keep(bytes),
-    publish: async () => undefined,
+    publishFor: async (_staged, write) => write(),
     discard: async (staged) => {
       for (const { token } of staged) open.delete(token);
     },

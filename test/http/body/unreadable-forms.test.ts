@@ -166,7 +166,7 @@ function readHanging({ stallTimeoutS, stage }: { stallTimeoutS: number; stage: E
   const evidence: EvidenceStage = {
     stage,
     stageBytes: () => Promise.reject(new Error("not used")),
-    publish: async () => undefined,
+    publishFor: async (_staged, write) => write(),
     discard: async (staged) => void discarded.push(...staged),
   };
   const limits = { json: 4_000, form: 120, document: 90, evidence: 100, smallEvidence: 0, stallTimeoutS };

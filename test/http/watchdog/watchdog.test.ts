@@ -303,7 +303,7 @@ test("an upload to storage that hangs is answered, logged with its phase and cou
         ...openLocalStore({ directory: join(staging, "..", "evidence"), staging, ids: newPublicId }),
         publish() {
           published += 1;
-          return published === 1 ? FOR_EVER() : Promise.resolve();
+          return published === 1 ? FOR_EVER() : Promise.resolve([]);
         },
         open: FOR_EVER,
         stat: async () => null,
