@@ -8,6 +8,7 @@
 import { pino } from "pino";
 import type { Logger as PinoLogger } from "pino";
 import type { LogLevel } from "./config/types.ts";
+import { messageOf } from "./domain/text/system-errors.ts";
 
 export type Logger = PinoLogger;
 
@@ -178,7 +179,7 @@ export function redact(value: unknown, level = 0): unknown {
 }
 
 function redactError(error: Error, level: number): Record<string, unknown> {
-  const shown: Record<string, unknown> = { type: error.name, message: redactText(error.message) };
+  const shown: Record<string, unknown> = { type: error.name, message: redactText(messageOf(error)) };
   if ("code" in error) shown["code"] = redact(error.code, level + 1);
   shown["stack"] = redactText(error.stack ?? "");
   if (error.cause !== undefined) shown["cause"] = redact(error.cause, level + 1);

@@ -143,6 +143,24 @@ lines("an error is logged with code, stack and cause", () => {
   assert.is(second["err"].type, "RangeError");
 });
 
+lines("an error about a file is logged in words, with its code", () => {
+  const { logger, entries } = capture();
+  const error = Object.assign(new Error("ENOSPC: no space left on device, write"), {
+    code: "ENOSPC",
+    syscall: "write",
+    path: "/data/a",
+  });
+  logger.error({ err: error }, "failed");
+  const [{ err }] = entries() as [Record<string, any>];
+  assert.equal(
+    { message: err.message, code: err.code },
+    {
+      message: "cannot write to /data/a: no space is left on the disk (ENOSPC); free some space, or use another disk",
+      code: "ENOSPC",
+    },
+  );
+});
+
 lines.run();
 
 const secrets = suite("log: secrets");

@@ -6,6 +6,8 @@
 import { randomBytes, timingSafeEqual, createHash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { onPathSync } from "../domain/text/system-errors.ts";
+import { syncToDisk } from "../store/db/sync-to-disk.ts";
 
 const FILE_NAME = "setup-token";
 
@@ -44,7 +46,7 @@ const sha256 = (text: string): Buffer => createHash("sha256").update(text).diges
 export function readTokenFile(file: string): string | null {
   let text: string;
   try {
-    text = readFileSync(file, "utf8").trim();
+    text = onPathSync(file, () => readFileSync(file, "utf8")).trim();
   } catch (error) {
     if ((error as { code?: unknown }).code === "ENOENT") return null;
     throw error;
@@ -58,16 +60,13 @@ function writeTokenFile(directory: string, file: string): string {
   // "wx": never writes through a file or link that another user put there.
   const descriptor = openSync(file, "wx", 0o600);
   try {
-    writeSync(descriptor, `${token}\n`);
-    fsyncSync(descriptor);
+    onPathSync(file, () => {
+      writeSync(descriptor, `${token}\n`);
+      fsyncSync(descriptor);
+    });
   } finally {
     closeSync(descriptor);
   }
-  const parent = openSync(directory, "r");
-  try {
-    fsyncSync(parent);
-  } finally {
-    closeSync(parent);
-  }
+  syncToDisk(directory);
   return token;
 }

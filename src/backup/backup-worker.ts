@@ -2,6 +2,7 @@
 // message stops it, which leaves nothing behind.
 import { randomUUID } from "node:crypto";
 import { parentPort, workerData } from "node:worker_threads";
+import { messageOf } from "../domain/text/system-errors.ts";
 import { openEvidenceStore } from "../evidence/location.ts";
 import type { EvidenceStoreConfig } from "../evidence/location.ts";
 import { checkArchiveFile } from "./check.ts";
@@ -62,7 +63,7 @@ void makeBackup({
     (error: Error & { code?: unknown }): BackupOutcome => ({
       failed: {
         name: error.name,
-        message: error.message,
+        message: messageOf(error),
         code: typeof error.code === "string" ? error.code : null,
         problems: error instanceof IncompleteEvidenceError ? error.problems : [],
       },

@@ -9,6 +9,7 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { onPath } from "../domain/text/system-errors.ts";
 import { MB } from "../domain/text/units.ts";
 import { openCopy } from "../store/db/connection.ts";
 import { checkCopy } from "../store/db/database-copy.ts";
@@ -96,7 +97,7 @@ async function prepareTarget(directory: string): Promise<RestoreTarget> {
   await mkdir(work, { mode: 0o700 });
   let lock: Lock;
   try {
-    await writeFile(mark, "A restore that did not finish left this directory.\n", { mode: 0o600 });
+    await onPath(mark, writeFile(mark, "A restore that did not finish left this directory.\n", { mode: 0o600 }));
     lock = lockDirectory(work);
   } catch (error) {
     await removeRestored(paths);
@@ -256,8 +257,8 @@ async function writeDatabase(path: string, content: AsyncIterable<Buffer>): Prom
   const file = await open(path, "wx", 0o600);
   try {
     for await (const block of content)
-      for (let done = 0; done < block.length; ) done += (await file.write(block, done)).bytesWritten;
-    await file.sync();
+      for (let done = 0; done < block.length; ) done += (await onPath(path, file.write(block, done))).bytesWritten;
+    await onPath(path, file.sync());
   } finally {
     await file.close();
   }

@@ -4,6 +4,7 @@ import { open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
+import { onPath } from "../domain/text/system-errors.ts";
 import { MB } from "../domain/text/units.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
 import { countReleasedBytes } from "../workers/memory-reclaim.ts";
@@ -130,11 +131,11 @@ export async function writeArchiveFile(
   try {
     let unsynced = 0;
     const write = async (piece: Uint8Array): Promise<void> => {
-      for (let done = 0; done < piece.length; ) done += (await file.write(piece, done)).bytesWritten;
+      for (let done = 0; done < piece.length; ) done += (await onPath(partial, file.write(piece, done))).bytesWritten;
       unsynced += piece.length;
       if (unsynced < SYNC_INTERVAL_BYTES) return;
       unsynced = 0;
-      await file.datasync();
+      await onPath(partial, file.datasync());
     };
     let written: Written = { bytes: 0, sha256: "" };
     const consume = async (source: AsyncIterable<Uint8Array>): Promise<void> => {
@@ -142,7 +143,7 @@ export async function writeArchiveFile(
     };
     if (isCompressed(name)) await pipeline(archive, createGzip(), consume);
     else await consume(archive);
-    await file.sync();
+    await onPath(partial, file.sync());
     await check?.(partial);
     await assertTarget(target);
     const [own, named] = await Promise.all([file.stat(), stat(partial)]);

@@ -6,6 +6,7 @@ import { findConfigFile, findMissingOptions, resolveConfig } from "../config/res
 import { OPTIONS, OPTION_ROWS } from "../config/options.ts";
 import type { Option } from "../config/options.ts";
 import type { ConfigSources } from "../config/resolve.ts";
+import { causeOf } from "../domain/text/system-errors.ts";
 import type { EvidenceAccess } from "../evidence/location.ts";
 import type { Config } from "../config/options.ts";
 import { MB } from "../domain/text/units.ts";
@@ -199,7 +200,7 @@ export async function readText(io: Io, name: string): Promise<string> {
   try {
     bytes = name === "-" ? await readStdin(io) : readFileHead(resolve(io.cwd, name));
   } catch (error) {
-    throw new CommandError(`cannot read ${shown}: ${error instanceof Error ? error.message : String(error)}`);
+    throw new CommandError(`cannot read ${shown}: ${causeOf(error)}`);
   }
   if (bytes.length > MAX_TEXT_BYTES)
     throw new CommandError(`cannot read ${shown}: it is larger than ${MAX_TEXT_MB} MB`);

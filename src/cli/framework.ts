@@ -8,6 +8,7 @@
 import { listAssets, readTextAsset } from "../assets.ts";
 import { renderOptionsHelp } from "../config/resolve.ts";
 import { findNearestNames } from "../domain/text/near-names.ts";
+import { messageOf } from "../domain/text/system-errors.ts";
 import { LostCommitsError } from "../store/db/commit-number.ts";
 import {
   DamagedDatabaseError,
@@ -19,6 +20,7 @@ import {
 import { LostDatabaseError } from "../store/db/lost-database.ts";
 import { DataDirectoryInUseError } from "../store/db/data-directory-lock.ts";
 import { EvidenceUnavailableError } from "../evidence/errors.ts";
+import { AppError } from "../errors.ts";
 import { parseArguments } from "./args.ts";
 import type { CommandOption } from "./args.ts";
 import { CommandError, escapeControls, EXIT } from "./command.ts";
@@ -195,10 +197,16 @@ function describeError(error: unknown): { problems: readonly string[]; exitCode:
     error instanceof LostDatabaseError ||
     ("code" in error && typeof error.code === "string");
   return {
-    problems: [known ? error.message : `unexpected failure: ${error.stack ?? error.message}`],
+    problems: [known ? describeKnownError(error) : `unexpected failure: ${error.stack ?? error.message}`],
     exitCode: EXIT.failed,
   };
 }
+
+/** The server hides from clients why a write failed; the operator needs it. */
+const describeKnownError = (error: Error): string =>
+  error instanceof AppError && error.internal instanceof Error
+    ? `${error.message} (${messageOf(error.internal)})`
+    : messageOf(error);
 
 function renderOverview(commands: readonly Command[]): string {
   const guide = renderColumns(listTopicNames().map((name) => [name, topicTitle(name)]));

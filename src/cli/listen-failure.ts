@@ -2,6 +2,7 @@
 import { formatListenAddress } from "../config/resolve.ts";
 import { OPTIONS } from "../config/options.ts";
 import type { Config } from "../config/options.ts";
+import { causeOf } from "../domain/text/system-errors.ts";
 import { CommandError } from "./framework.ts";
 
 type ListenError = { code?: string; syscall?: string; option?: "listen" | "metricsListen" };
@@ -32,7 +33,7 @@ export function explainListenError(
   const isPath = "path" in listen;
   const setting = `--${flag} ${isPath ? "unix:/PATH" : placeholder} or ${variable}`;
   const why = isPath ? explainSocketPathError(code, setting) : explainAddressError(code, syscall, setting);
-  return new CommandError(`cannot listen on ${formatListenAddress(listen)}: ${why ?? message}`);
+  return new CommandError(`cannot listen on ${formatListenAddress(listen)}: ${why ?? causeOf(error)}`);
 }
 
 function explainAddressError(code: string | undefined, syscall: string, setting: string): string | null {

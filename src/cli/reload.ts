@@ -1,5 +1,6 @@
 /** Reload on SIGHUP: reads the certificate again, which is all that can be replaced while the server runs. */
 import { daysLeft } from "../config/tls-certificate.ts";
+import { messageOf } from "../domain/text/system-errors.ts";
 import type { Logger } from "../log.ts";
 import type { Config } from "../config/options.ts";
 import type { Instance } from "../server/instance.ts";
@@ -48,7 +49,7 @@ async function reload(
     }
   } catch (error) {
     logger.error(
-      { problem: error instanceof Error ? error.message : String(error) },
+      { problem: messageOf(error) },
       "the reloaded certificate cannot be used; the current one stays in use",
     );
   }

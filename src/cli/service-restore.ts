@@ -14,6 +14,7 @@ import { syncPath } from "../backup/durable.ts";
 import type { Manifest } from "../backup/format.ts";
 import { realMachine } from "../diagnostics/doctor/check.ts";
 import { findLockHolder } from "../diagnostics/doctor/process.ts";
+import { messageOf } from "../domain/text/system-errors.ts";
 import { DataDirectoryInUseError, isServed, lockDirectory } from "../store/db/data-directory-lock.ts";
 import { openCopy, openReadOnly } from "../store/db/connection.ts";
 import { findMissingTarget, findPrivateDirectory } from "../store/db/state-directory.ts";
@@ -202,8 +203,6 @@ async function exchange(
     );
   }
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** Makes everything as it was before the service was stopped, as far as possible; returns what came of it, in words. */
 async function goBack(service: Service, { isExchanged, ...paths }: Paths & { isExchanged: boolean }): Promise<string> {

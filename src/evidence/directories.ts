@@ -11,6 +11,7 @@
 // Descriptors stay open until close, at most 257 of them. Opening a directory for each sync would double the calls.
 import { constants } from "node:fs";
 import { join } from "node:path";
+import { onPath } from "../domain/text/system-errors.ts";
 import { errnoOf } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 
@@ -56,7 +57,8 @@ export function createShardDirectories({ root, disk }: { root: string; disk: Dis
   }
 
   async function flush(shard: string): Promise<void> {
-    return syncs.sync(await descriptorOf(shard));
+    const descriptor = await descriptorOf(shard);
+    return onPath(join(root, shard), syncs.sync(descriptor));
   }
 
   return {

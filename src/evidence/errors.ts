@@ -27,6 +27,19 @@ export class MissingEvidenceError extends Error {
   }
 }
 
+/** Evidence and staging are on different file systems, where a rename between them would not be atomic. */
+export class StagingElsewhereError extends Error {
+  override readonly name = "StagingElsewhereError";
+  readonly code = "STAGING_ELSEWHERE";
+
+  constructor(staging: string, evidence: string) {
+    super(
+      `${staging} and ${evidence} are on different file systems, so no file can be renamed from one to the other: ` +
+        "put both on one file system",
+    );
+  }
+}
+
 /** The file exists, but its size or content does not match its address or its row. */
 export class DamagedEvidenceError extends Error {
   override readonly name = "DamagedEvidenceError";

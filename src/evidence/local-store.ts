@@ -22,12 +22,13 @@ import { dirname, join, relative, sep } from "node:path";
 import type { Readable } from "node:stream";
 import { createLru } from "../domain/lru.ts";
 import type { Lru } from "../domain/lru.ts";
+import { withPath } from "../domain/text/system-errors.ts";
 import { syncToDisk } from "../store/db/sync-to-disk.ts";
 import { createShardDirectories } from "./directories.ts";
 import type { ShardDirectories } from "./directories.ts";
 import { disk as realDisk, errnoOf, removeIfPresent, removeQuietly } from "./disk.ts";
 import type { Disk } from "./disk.ts";
-import { DamagedEvidenceError, MissingEvidenceError } from "./errors.ts";
+import { DamagedEvidenceError, MissingEvidenceError, StagingElsewhereError } from "./errors.ts";
 import { inlineHasher } from "./hashing.ts";
 import type { Hasher } from "./hashing.ts";
 import { digestAt, evidencePath, SHARD_PATTERN, splitDigest } from "./layout.ts";
@@ -140,10 +141,10 @@ type LocalFiles = {
 
 /**
  * Opens the store and creates its two directories (mode 0700) where they are missing. `directory` is the evidence root;
- * `staging` must be on the same file system (Error otherwise: a rename between them would not be atomic). `ids` returns
- * names that are unique across restarts and valid as file names. `disk` is for tests. `hasher` hashes received content,
- * in this thread by default. `onRepair` is called after a damaged file was replaced. Throws an ErrnoException when a
- * directory cannot be created.
+ * `staging` must be on the same file system. `ids` returns names that are unique across restarts and valid as file
+ * names. `disk` is for tests. `hasher` hashes received content, in this thread by default. `onRepair` is called after a
+ * damaged file was replaced.
+ * @throws StagingElsewhereError; ErrnoException when a directory cannot be created
  */
 export function openLocalStore({
   directory,
@@ -162,9 +163,8 @@ export function openLocalStore({
 }): EvidenceStore {
   createDirectoryDurably(directory);
   createDirectoryDurably(stagingDirectory);
-  if (statSync(directory).dev !== statSync(stagingDirectory).dev) {
-    throw new Error(`the staging directory ${stagingDirectory} must be on the same file system as ${directory}`);
-  }
+  if (statSync(directory).dev !== statSync(stagingDirectory).dev)
+    throw new StagingElsewhereError(stagingDirectory, directory);
   const directories = createShardDirectories({ root: directory, disk });
   const staging = createStaging({ directory: stagingDirectory, ids, disk, hasher });
   const confirmed = createLru<string, Confirmation>({ maxEntries: MAX_CONFIRMED });
@@ -323,7 +323,8 @@ async function* readFile({ root, disk }: LocalFiles, digest: string): AsyncGener
     if (actual !== digest) throw new DamagedEvidenceError(digest, `its content has the digest ${actual}`);
     if (held) yield held;
   } catch (error) {
-    throw errnoOf(error) === "EIO" ? new DamagedEvidenceError(digest, "it cannot be read") : error;
+    if (errnoOf(error) === "EIO") throw new DamagedEvidenceError(digest, "it cannot be read");
+    throw withPath(error, evidencePath(root, digest));
   } finally {
     await disk.close(fd);
   }

@@ -10,6 +10,7 @@ import { hash } from "node:crypto";
 import { constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
+import { onPath } from "../domain/text/system-errors.ts";
 import { removeIfPresent, removeQuietly, writeAll } from "./disk.ts";
 import type { Disk } from "./disk.ts";
 import { TooLargeError } from "./errors.ts";
@@ -233,7 +234,7 @@ async function openUploadFile(state: StagingState, token: string, head: readonly
   for (const chunk of head) filled += chunk.copy(block, filled);
 
   async function writeBlock(): Promise<void> {
-    await writeAll(disk, fd, block.subarray(0, filled));
+    await onPath(path, writeAll(disk, fd, block.subarray(0, filled)));
     block = (await contentHash.update(block, filled)) as typeof block;
     filled = 0;
   }
@@ -279,8 +280,8 @@ async function move(state: StagingState, { content, token }: StagedEntry, target
     const fd = Buffer.isBuffer(content) ? await disk.open(path, CREATE_FLAGS | constants.O_DSYNC, FILE_MODE) : content;
     try {
       try {
-        if (Buffer.isBuffer(content)) await writeAll(disk, fd, content);
-        else await disk.fdatasync(fd);
+        if (Buffer.isBuffer(content)) await onPath(path, writeAll(disk, fd, content));
+        else await onPath(path, disk.fdatasync(fd));
       } finally {
         await disk.close(fd);
       }

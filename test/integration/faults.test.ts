@@ -161,7 +161,8 @@ async function mountSmallDisk(size: number) {
       });
     },
     clear: (): void => rmSync(join(root, "ballast"), { force: true }),
-    run: (args: readonly string[]) => run(inside([...args, "--data", "/mnt/data"]), options),
+    run: (args: readonly string[]) =>
+      run(inside(args.includes("--data") ? args : [...args, "--data", "/mnt/data"]), options),
     serve: (reserve: string, ...more: string[]): Promise<Running> =>
       start(
         inside(["serve", "--data", "/mnt/data", "--listen", "127.0.0.1:0", "--disk-reserve", reserve, ...more]),
@@ -306,11 +307,43 @@ testFullDisk("a first start on a full disk fails with a clear message, and a lat
     disk.fill(0);
     const refused = await disk.run(["serve", "--listen", "127.0.0.1:0"]);
     assert.is(refused.code, 1, refused.stderr);
-    assert.match(refused.stderr, /assay: .*(no space left|disk is full|disk I\/O error|unable to open)/i);
-    assert.not.match(refused.stderr, "unexpected failure");
+    assert.match(
+      refused.stderr,
+      /^assay: cannot [^:]* \/mnt\/data[^:]*: no space is left on the disk \([^;]*; free some space/,
+    );
     disk.clear();
     keyOf(await disk.run(INIT));
   } finally {
+    disk.end();
+  }
+});
+
+testFullDisk("on a full disk each command says what it could not write, where and why", async () => {
+  const disk = await mountSmallDisk(16 * MB);
+  const elsewhere = mkdtempSync(join(tmpdir(), "assay-faults-"));
+  try {
+    keyOf(await disk.run(INIT));
+    const other = join(elsewhere, "data");
+    keyOf(await run([...INIT, "--data", other]));
+    assert.is((await run(["backup", join(disk.data, "../backup.tar"), "--data", other])).code, 0);
+    disk.fill(0);
+    const NO_SPACE = "no space is left on the disk";
+    for (const [argv, expected] of [
+      [["serve", "--listen", "127.0.0.1:0"], "cannot use the database /mnt/data/assay.lock"],
+      [["user", "create", "ann"], "cannot use the database /mnt/data/assay.db"],
+      [[...INIT, "--data", "/mnt/new"], "cannot use the database /mnt/new/assay.lock"],
+      [["restore", "/mnt/backup.tar", "--data", "/mnt/restored"], "cannot write to /mnt/restored.restore-unfinished/"],
+    ] as const) {
+      const { code, stderr } = await disk.run(argv);
+      assert.equal({ argv: argv.join(" "), code }, { argv: argv.join(" "), code: 1 }, stderr);
+      assert.match(
+        stderr,
+        new RegExp(`^assay: ${expected}[^\n]*(${NO_SPACE}|has no space left) \\([A-Z_]+\\); free some`),
+      );
+      assert.is(stderr.trimEnd().split("\n").length, 1, stderr);
+    }
+  } finally {
+    rmSync(elsewhere, { recursive: true });
     disk.end();
   }
 });

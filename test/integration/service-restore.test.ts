@@ -156,7 +156,12 @@ const REFUSALS: readonly (readonly [what: string, command: string, code: number,
     1,
     "--service needs root",
   ],
-  ["an archive that is not there", RESTORE.replace("backup.tar", "none.tar"), 1, "cannot read /root/none.tar: ENOENT"],
+  [
+    "an archive that is not there",
+    RESTORE.replace("backup.tar", "none.tar"),
+    1,
+    "cannot read /root/none.tar: it, or a directory above it, does not exist (ENOENT)",
+  ],
   [
     "a damaged archive",
     `head -c 300000 /root/backup.tar >/root/cut.tar; ${RESTORE.replace("backup.tar", "cut.tar")}`,

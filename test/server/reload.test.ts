@@ -66,7 +66,7 @@ test("invalid files end the start with an explanation, before anything is create
       assert.match(err, pattern);
       assert.not.ok(readdirSync(directory).includes("data"), "nothing was created");
     };
-    await refused(`cannot read ${crt}: ENOENT`);
+    await refused(`assay: cannot read ${crt}: it, or a directory above it, does not exist (ENOENT); check the path\n`);
     put(directory, { ...FIRST, certificate: "nothing" });
     await refused(`assay: ${crt} holds no certificate in PEM form\n`);
     writeFileSync(crt, Buffer.from([0x30, 0x82, 0xff, 0xfe]));
@@ -76,7 +76,7 @@ test("invalid files end the start with an explanation, before anything is create
     put(directory, { ...FIRST, key: ENCRYPTED_KEYS[0] ?? "" });
     await refused(`assay: ${key} holds an encrypted key`);
     rmSync(key);
-    await refused(`cannot read ${key}: ENOENT`);
+    await refused(`assay: cannot read ${key}: it, or a directory above it, does not exist (ENOENT); check the path\n`);
     const { code, err } = await cli(["serve", "--data", directory, "--tls-cert", crt]);
     assert.is(code, 2);
     assert.match(err, "tls-cert and tls-key belong together: give --tls-key FILE or ASSAY_TLS_KEY too");

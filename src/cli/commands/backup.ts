@@ -5,6 +5,7 @@ import { checkArchiveFile } from "../../backup/check.ts";
 import { IncompleteEvidenceError } from "../../backup/errors.ts";
 import { makeBackup } from "../../backup/make.ts";
 import type { BackupResult } from "../../backup/make.ts";
+import { onPath } from "../../domain/text/system-errors.ts";
 import { MB } from "../../domain/text/units.ts";
 import { OPTIONS } from "../../config/options.ts";
 import { mapBackupError } from "../backup-failures.ts";
@@ -83,7 +84,9 @@ async function makeArchive(
       signal: stop,
       progress: progress,
       target:
-        name === "-" ? { write: io.writeBytes } : { file: resolve(io.cwd, name), overwrite: switches.has("overwrite") },
+        name === "-"
+          ? { write: (bytes) => onPath("standard output", io.writeBytes(bytes)) }
+          : { file: resolve(io.cwd, name), overwrite: switches.has("overwrite") },
       evidence: switches.has("without-evidence")
         ? null
         : async (recorded) => (await openEvidence(directory, access, recorded)).store,

@@ -23,6 +23,7 @@ import { DemoPlaceError, makeDemo } from "../../demo/make.ts";
 import { isDemo, tourOf } from "../../demo/tour.ts";
 import type { TourStop } from "../../demo/tour.ts";
 import { SCHEMA_URL } from "../../domain/policy/schema.ts";
+import { onPathSync } from "../../domain/text/system-errors.ts";
 
 const ORGANIZATION = "acme";
 const USER = "dev";
@@ -117,7 +118,7 @@ function setUp(data: Data, directory: string): DevKey {
 
   // The file is written first: a start that crashes in between leaves an unknown key in it, which the next replaces.
   const key = newSecret();
-  writeFileSync(`${file}.new`, `${key}\n`, { mode: 0o600 });
+  onPathSync(`${file}.new`, () => writeFileSync(`${file}.new`, `${key}\n`, { mode: 0o600 }));
   renameSync(`${file}.new`, file);
   if (!user)
     applyPlanFile(data, {

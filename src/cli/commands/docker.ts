@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { findPackedExecutable, readAsset } from "../../assets.ts";
+import { onPathSync } from "../../domain/text/system-errors.ts";
 import { loadSqlite } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -99,7 +100,7 @@ function copyFile(from: string, to: string, mode: number): void {
 
 function writePublicFile(path: string, content: Buffer): void {
   makeDirectory(dirname(path), 0o755);
-  writeFileSync(path, content);
+  onPathSync(path, () => writeFileSync(path, content));
   chmodSync(path, 0o644);
 }
 

@@ -1,10 +1,12 @@
 /** `assay restore`: creates a data directory from an archive of `assay backup`. */
 import { open } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Manifest } from "../../backup/format.ts";
 import { restoreBackup } from "../../backup/restore.ts";
 import { systemSources } from "../../clock.ts";
 import { ageText } from "../../diagnostics/doctor/check.ts";
+import { messageOf, causeOf } from "../../domain/text/system-errors.ts";
 import type { EvidenceAccess } from "../../evidence/location.ts";
 import type { Args } from "../args.ts";
 import { mapBackupError } from "../backup-failures.ts";
@@ -184,7 +186,7 @@ async function countDamage(directory: string, access: EvidenceAccess, io: Io): P
     const results = await verifyData(directory, access, { quick: true, progress: showProgress(io, { quiet: true }) });
     return results.reduce((sum, { damageCount }) => sum + damageCount, 0);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new CommandError(`the service runs on the restored data, which could not be verified: ${reason}`);
   }
 }
@@ -198,13 +200,20 @@ async function openSource(
   try {
     const file = await open(resolve(io.cwd, name), "r");
     const { size } = await file.stat();
-    return {
-      source: file.createReadStream({ highWaterMark: 256 * 1024, autoClose: false }),
-      size,
-      close: () => file.close(),
-    };
+    return { source: readArchive(file, name), size, close: () => file.close() };
   } catch (error) {
-    throw new CommandError(`cannot read ${name}: ${(error as Error).message}`);
+    throw cannotRead(name, error);
+  }
+}
+
+const cannotRead = (name: string, error: unknown): CommandError =>
+  new CommandError(`cannot read ${name}: ${causeOf(error)}`);
+
+async function* readArchive(file: FileHandle, name: string): AsyncGenerator<Uint8Array> {
+  try {
+    yield* file.createReadStream({ highWaterMark: 256 * 1024, autoClose: false }) as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    throw cannotRead(name, error);
   }
 }
 

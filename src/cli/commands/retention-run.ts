@@ -6,6 +6,7 @@ import type { FlowPlan, RetentionPlan } from "../../store/retention/retention-pl
 import { retentionRuleText } from "../../store/retention/retention-plan.ts";
 import { RetentionChangedError } from "../../store/retention/retention.ts";
 import { isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
+import { messageOf } from "../../domain/text/system-errors.ts";
 import type { RetentionStep, TombstoneRow } from "../../store/retention/retention.ts";
 import type { Args } from "../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
@@ -140,10 +141,7 @@ async function executePlan(
   } catch (error) {
     if (countDone(result) === 0 && !(error instanceof RetentionChangedError)) throw error;
     const next = error instanceof RetentionChangedError ? "make a new plan" : "run the same plan again to continue";
-    throw new CommandError([
-      error instanceof Error ? error.message : String(error),
-      `${renderResult(result).trimEnd()} before that; ${next}`,
-    ]);
+    throw new CommandError([messageOf(error), `${renderResult(result).trimEnd()} before that; ${next}`]);
   }
   if (result.finished) runTransaction(data, () => runs.finish(run.id));
   return result;

@@ -82,7 +82,7 @@ const parseRuleDays = (args: Args, problems: string[] = []): { trails: number | 
   evidence: parseDays(args, "evidence-after", problems),
 });
 
-const reasonOf = ({ texts }: Args): string => (texts.get("reason")?.[0] ?? "").trim();
+const causeOf = ({ texts }: Args): string => (texts.get("reason")?.[0] ?? "").trim();
 
 export const findOrgProblems = ({ texts }: Args): string[] =>
   texts.has("org") ? [] : ["--org: give the name of an organization"];
@@ -228,7 +228,7 @@ export const retentionHold: Command = {
   takesConfig: false,
   check(args) {
     const problems = findOrgProblems(args);
-    const reason = reasonOf(args);
+    const reason = causeOf(args);
     if (reason === "" || reason.length > MAX_HOLD_REASON_CHARS)
       problems.push(`--reason: give a reason of at most ${MAX_HOLD_REASON_CHARS} characters`);
     if (args.texts.has("trail") && !args.texts.has("flow"))
@@ -236,7 +236,7 @@ export const retentionHold: Command = {
     return problems;
   },
   async run(args, io) {
-    const reason = reasonOf(args);
+    const reason = causeOf(args);
     const directory = await resolveDataDirectory(args, io);
     const hold = withData(directory, (data) =>
       runTransaction(data, () => {

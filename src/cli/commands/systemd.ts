@@ -4,6 +4,7 @@ import { isIP, isIPv6 } from "node:net";
 import { isAbsolute, join, resolve } from "node:path";
 import { findPackedExecutable } from "../../assets.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
+import { onPathSync } from "../../domain/text/system-errors.ts";
 import { OPTIONS, OPTION_ROWS } from "../../config/options.ts";
 import type { OptionName } from "../../config/options.ts";
 import { loadConfig } from "../command-config.ts";
@@ -198,7 +199,7 @@ function printUnits(
   if (directory !== null) {
     const places = Object.entries(units).map(([name, text]) => {
       const path = join(resolve(io.cwd, directory), name);
-      writeFileSync(path, text);
+      onPathSync(path, () => writeFileSync(path, text));
       // The umask of the program hides its files; a unit holds no secret, and people expect to read it.
       chmodSync(path, 0o644);
       return path;

@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { checkKeyPair } from "../../config/tls-certificate.ts";
+import { messageOf, onPathSync } from "../../domain/text/system-errors.ts";
 import type { Check } from "./check.ts";
 import { fail, ok, warn } from "./check.ts";
 
@@ -12,7 +13,7 @@ export function checkCertificate(files: { certificate: string; key: string }, no
   const name = "certificate";
   const todo = "set --tls-cert and --tls-key to a matching pair of PEM files that the server can read";
   try {
-    const pair = { certificate: readFileSync(files.certificate, "utf8"), key: readFileSync(files.key, "utf8") };
+    const pair = { certificate: readText(files.certificate), key: readText(files.key) };
     const { problems, warnings, facts } = checkKeyPair(pair, files, now);
     if (problems.length > 0 || facts === null) return fail(name, problems.join("; "), todo);
     const isValid = now >= facts.validFrom && now < facts.validTo;
@@ -26,6 +27,8 @@ export function checkCertificate(files: { certificate: string; key: string }, no
     }
     return ok(name, `is valid until ${new Date(facts.validTo * 1000).toISOString().slice(0, 10)}`);
   } catch (error) {
-    return fail(name, `cannot be used: ${error instanceof Error ? error.message : String(error)}`, todo);
+    return fail(name, messageOf(error), todo);
   }
 }
+
+const readText = (path: string): string => onPathSync(path, () => readFileSync(path, "utf8"));

@@ -6,6 +6,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { ClockRecord } from "../../domain/clock.ts";
 import { OTHER_CLIENT } from "../../domain/network/client.ts";
+import { messageOf } from "../../domain/text/system-errors.ts";
 import { summarizeUnknownInputs } from "../../store/accounts/unknown-inputs.ts";
 import type { UnknownInputRow } from "../../store/accounts/unknown-inputs.ts";
 import { clockStore } from "../../store/db/clock.ts";
@@ -39,7 +40,7 @@ export function checkDatabase(
   try {
     header = readFileHeader(file);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     return { check: fail(name, reason, "restore the latest backup: see assay help verify"), state: NO_DATABASE };
   }
   if (!header) {

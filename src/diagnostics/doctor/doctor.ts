@@ -6,6 +6,7 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Config } from "../../config/options.ts";
+import { messageOf } from "../../domain/text/system-errors.ts";
 import { isServed } from "../../store/db/data-directory-lock.ts";
 import { openReadOnly } from "../../store/db/connection.ts";
 import { loadAddon } from "../../store/db/native-addon.ts";
@@ -146,11 +147,7 @@ function guard(name: string, check: () => Check): Check {
 }
 
 const couldNotCheck = (name: string, error: unknown): Check =>
-  warn(
-    name,
-    `could not be checked: ${error instanceof Error ? error.message : String(error)}`,
-    "run this command as the user of the server",
-  );
+  warn(name, `could not be checked: ${messageOf(error)}`, "run this command as the user of the server");
 
 /** Loads the library without using the data directory, where nothing may change. */
 function checkLibrary(): Check {
@@ -160,7 +157,7 @@ function checkLibrary(): Check {
   } catch (error) {
     return fail(
       "native library",
-      error instanceof Error ? error.message : String(error),
+      messageOf(error),
       "set ASSAY_NATIVE_DIR to a directory that is writable and not mounted noexec, such as the data directory",
     );
   }
@@ -212,7 +209,7 @@ function readContents(
   } catch (error) {
     const check = fail(
       name,
-      `cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+      `cannot be read: ${messageOf(error)}`,
       "run this command as the user of the server; if it still fails, assay verify shows what is damaged",
     );
     return { ...NO_CONTENTS, checks: [check] };

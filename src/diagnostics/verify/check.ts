@@ -22,8 +22,6 @@ export type ReportDamage = (problem: string) => void;
 /** A store for reading only: its clock and its ids are never used. */
 export const openReadOnlyStore = (db: Db): Store => openStore(db, { now: () => 0, newId: () => "" });
 
-export const errorMessage = (error: unknown): string => (error instanceof Error ? error.message : String(error));
-
 /** Resolves on the next turn of the event loop, so that long work leaves time for signals and the progress bar. */
 export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 

@@ -5,11 +5,12 @@
 import { computeEnvironmentVerdict } from "../../domain/compliance/environment.ts";
 import { identityOf } from "../../domain/snapshot/diff.ts";
 import { isListOf, isNumber, readStoredJson } from "../../domain/stored-json.ts";
+import { messageOf } from "../../domain/text/system-errors.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { Db } from "../../store/db/types.ts";
 import { digestOf } from "../../store/environments/snapshot-survey.ts";
 import { OPEN } from "../../store/environments/snapshots.ts";
-import { errorMessage, isDamagedFile, yieldToEventLoop } from "./check.ts";
+import { isDamagedFile, yieldToEventLoop } from "./check.ts";
 import type { Findings, ReportDamage } from "./check.ts";
 import { checkGroup } from "./groups.ts";
 import { boundsOf, groupBy } from "./window.ts";
@@ -68,7 +69,7 @@ export async function checkEnvironments(
     } catch (error) {
       // A damaged page ends the check; damaged JSON in any column only ends that of the environment.
       if (isDamagedFile(error)) throw error;
-      findings.damage(`environment ${id}`, `its snapshots cannot be read: ${errorMessage(error)}`);
+      findings.damage(`environment ${id}`, `its snapshots cannot be read: ${messageOf(error)}`);
     }
   }
   findings.count("environments", ids.length);

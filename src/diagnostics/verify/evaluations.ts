@@ -6,10 +6,11 @@
 import type { Evaluation, Facts, StoredVerdict } from "../../domain/compliance/environment.ts";
 import { replay } from "../../domain/compliance/replay.ts";
 import { hasMembers, isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
+import { messageOf } from "../../domain/text/system-errors.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { Db } from "../../store/db/types.ts";
 import type { Store } from "../../store/index.ts";
-import { errorMessage, openReadOnlyStore, yieldToEventLoop } from "./check.ts";
+import { openReadOnlyStore, yieldToEventLoop } from "./check.ts";
 import type { Findings, ReportDamage } from "./check.ts";
 
 /** The last keys that earlier checks covered. */
@@ -180,7 +181,7 @@ function prepareDeployments({ db, findings, start, claimed }: Check): (row: Row,
           `should have the deployments ${expected} (id, ordinal, flow, artifact, compliant, time), but has ${actual}`,
         );
     } catch (error) {
-      report(`its facts cannot be read: ${errorMessage(error)}`);
+      report(`its facts cannot be read: ${messageOf(error)}`);
     }
   };
 }
@@ -230,7 +231,7 @@ function listDifferences(store: Store, row: Row): string[] {
       store.policies.getDocument,
     ).differences;
   } catch (error) {
-    return [`cannot be re-evaluated: ${errorMessage(error)}`];
+    return [`cannot be re-evaluated: ${messageOf(error)}`];
   }
 }
 

@@ -6,11 +6,12 @@
 import { evaluateLegacyArtifact, buildLegacyAttestationStatuses } from "../../domain/compliance/artifact.ts";
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
 import { hasMembers, isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
+import { messageOf } from "../../domain/text/system-errors.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import type { Db } from "../../store/db/types.ts";
 import type { Store } from "../../store/index.ts";
 import { findDifferences } from "../../store/flows/trail-evaluation.ts";
-import { errorMessage, openReadOnlyStore, yieldToEventLoop } from "./check.ts";
+import { openReadOnlyStore, yieldToEventLoop } from "./check.ts";
 import type { Findings } from "./check.ts";
 
 /** Trails in one transaction. */
@@ -71,7 +72,7 @@ function reevaluate(store: Store, trail: TrailRow, { damage, count }: Findings):
     for (const { artifact, difference } of findDifferences(trail, computed))
       damage(artifact === null ? about : `artifact ${artifact} in ${about}`, difference);
   } catch (error) {
-    damage(about, `cannot be re-evaluated: ${errorMessage(error)}`);
+    damage(about, `cannot be re-evaluated: ${messageOf(error)}`);
   }
 }
 
@@ -134,7 +135,7 @@ function reevaluateLegacy(row: LegacyRow, { damage }: Findings): void {
     else if (!listsExpected(row, template))
       damage(about, "its stored entries do not match the attestations that its template expects");
   } catch (error) {
-    damage(about, `cannot be re-evaluated: ${errorMessage(error)}`);
+    damage(about, `cannot be re-evaluated: ${messageOf(error)}`);
   }
 }
 

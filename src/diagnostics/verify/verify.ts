@@ -6,11 +6,12 @@
  * server an hour of checking would fill the disk. One transaction would not prove more either: every checked invariant
  * holds after each commit, so each part reads in its own transaction (a statement, 100 trails, 1,000 snapshots).
  */
+import { messageOf } from "../../domain/text/system-errors.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import type { EvidenceStore } from "../../evidence/local-store.ts";
 import { describeLoss } from "../../store/db/commit-number.ts";
 import type { Db } from "../../store/db/types.ts";
-import { errorMessage, isDamagedFile } from "./check.ts";
+import { isDamagedFile } from "./check.ts";
 import type { Finding, Findings } from "./check.ts";
 import { DERIVED_TABLE_COUNT, checkAudit, checkDerivedTables } from "./derived-tables.ts";
 import { checkDocuments } from "./documents.ts";
@@ -82,7 +83,7 @@ export async function verifyInstallation(
       // Unreachable storage is not damage of the database; but evidence that was not checked is not in order either.
       if (error instanceof EvidenceUnavailableError)
         findings.damage("evidence", `cannot be checked, because its storage does not respond: ${error.why}`);
-      else findings.damage("assay.db", `cannot be checked any further: ${errorMessage(error)}`);
+      else findings.damage("assay.db", `cannot be checked any further: ${messageOf(error)}`);
     }
     results.push(result);
     onResult(result);

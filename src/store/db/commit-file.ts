@@ -10,6 +10,7 @@
 import { chownSync, closeSync, constants, fsyncSync, openSync, readFileSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
+import { onPathSync } from "../../domain/text/system-errors.ts";
 
 /** A state of a database: its random id, 32 hex digits, and the number of its latest commit. */
 export type CommitMark = { databaseId: string; number: number };
@@ -28,7 +29,7 @@ const fileOf = (directory: string): string => join(directory, COMMIT_FILE);
 export function readCommitFile(directory: string): CommitFileContents | null {
   let bytes: Buffer;
   try {
-    bytes = readFileSync(fileOf(directory));
+    bytes = onPathSync(fileOf(directory), () => readFileSync(fileOf(directory)));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw error;
@@ -69,7 +70,7 @@ export function openCommitFile(directory: string, mark: CommitMark, { isReset }:
   const slot = Buffer.alloc(SLOT_BYTES);
   const write = ({ databaseId, number }: CommitMark): void => {
     slot.write(formatSlot(databaseId, number), "latin1");
-    writeSync(descriptor, slot, 0, SLOT_BYTES, (number % SLOTS) * SLOT_BYTES);
+    onPathSync(file, () => writeSync(descriptor, slot, 0, SLOT_BYTES, (number % SLOTS) * SLOT_BYTES));
   };
   try {
     if (process.getuid?.() === 0) {
@@ -77,9 +78,9 @@ export function openCommitFile(directory: string, mark: CommitMark, { isReset }:
       chownSync(file, uid, gid);
     }
     if (isReset) {
-      writeSync(descriptor, Buffer.alloc(SLOTS * SLOT_BYTES), 0, SLOTS * SLOT_BYTES, 0);
+      onPathSync(file, () => writeSync(descriptor, Buffer.alloc(SLOTS * SLOT_BYTES), 0, SLOTS * SLOT_BYTES, 0));
       write(mark);
-      fsyncSync(descriptor);
+      onPathSync(file, () => fsyncSync(descriptor));
     }
   } catch (error) {
     closeSync(descriptor);

@@ -10,6 +10,7 @@
  * opened, so an earlier state that is restored on purpose does not read as a loss either.
  */
 import { dirname } from "node:path";
+import { withPath } from "../../domain/text/system-errors.ts";
 import { acknowledgedNumber, openCommitFile, readCommitFile } from "./commit-file.ts";
 import type { CommitFile, CommitMark } from "./commit-file.ts";
 import type { Db } from "./types.ts";
@@ -150,6 +151,8 @@ export function runNumbered<T>(db: Db, work: () => T, { acceptsLoss = false } = 
       .immediate();
     numbering.record();
     return result;
+  } catch (error) {
+    throw withPath(error, db.name);
   } finally {
     numbering.close();
   }

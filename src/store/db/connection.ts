@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import Database from "better-sqlite3";
 import type { Statement } from "better-sqlite3";
+import { onPathSync } from "../../domain/text/system-errors.ts";
 import { lazyStatement } from "./lazy-statement.ts";
 import { loadAddon } from "./native-addon.ts";
 import type { Db } from "./types.ts";
@@ -91,7 +92,10 @@ export const sizeOf = (db: Db): number =>
   (db.pragma("page_count", { simple: true }) as number) * (db.pragma("page_size", { simple: true }) as number);
 
 /** Opens a connection with the pragmas that all our read-write connections share. */
-export function connect(file: string, directory: string, more: Database.Options = {}): Db {
+export const connect = (file: string, directory: string, more: Database.Options = {}): Db =>
+  onPathSync(file, () => openConnection(file, directory, more));
+
+function openConnection(file: string, directory: string, more: Database.Options): Db {
   const db = withOurStatements(new Database(file, { ...driverOptions(directory), ...more }));
   if (db.pragma("page_count", { simple: true }) === 0) db.pragma(INCREMENTAL_AUTO_VACUUM);
   db.pragma("journal_mode = WAL");
@@ -114,13 +118,9 @@ export function connect(file: string, directory: string, more: Database.Options 
  */
 export function openReadOnly(directory: string, { immutable = false } = {}): Db {
   const file = join(directory, "assay.db");
-  const db = withOurStatements(
-    new Database(immutable ? `${pathToFileURL(file).href}?immutable=1` : file, {
-      ...driverOptions(directory),
-      readonly: true,
-      fileMustExist: true,
-    }),
-  );
+  const name = immutable ? `${pathToFileURL(file).href}?immutable=1` : file;
+  const options = { ...driverOptions(directory), readonly: true, fileMustExist: true };
+  const db = withOurStatements(onPathSync(file, () => new Database(name, options)));
   db.pragma("trusted_schema = OFF");
   db.pragma("cache_size = -16384");
   return db;
@@ -128,4 +128,6 @@ export function openReadOnly(directory: string, { immutable = false } = {}): Db 
 
 /** Opens a single-file copy of a database that no other process has open. */
 export const openCopy = (file: string, { readonly = true } = {}): Db =>
-  withOurStatements(new Database(file, { ...driverOptions(null), readonly, fileMustExist: true }));
+  onPathSync(file, () =>
+    withOurStatements(new Database(file, { ...driverOptions(null), readonly, fileMustExist: true })),
+  );

@@ -6,6 +6,7 @@
 import { chmodSync, statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
+import { onPathSync, withPath } from "../../domain/text/system-errors.ts";
 import { loadAddon } from "./native-addon.ts";
 
 /** Another process serves this data directory, or runs a task that is limited to one process at a time. */
@@ -43,10 +44,8 @@ export const lockEvidence = (directory: string): Lock | null => tryLock(director
 
 function tryLock(directory: string, name: string, timeoutMs: number): Lock | null {
   const file = join(directory, name);
-  const db = new Database(file, {
-    nativeBinding: loadAddon(directory) as unknown as string,
-    timeout: timeoutMs,
-  });
+  const options = { nativeBinding: loadAddon(directory) as unknown as string, timeout: timeoutMs };
+  const db = onPathSync(file, () => new Database(file, options));
   try {
     chmodSync(file, 0o600);
     db.pragma("locking_mode = EXCLUSIVE");
@@ -54,7 +53,7 @@ function tryLock(directory: string, name: string, timeoutMs: number): Lock | nul
   } catch (error) {
     db.close();
     if (String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")) return null;
-    throw error;
+    throw withPath(error, file);
   }
   return { release: () => void db.close() };
 }
@@ -66,18 +65,15 @@ function tryLock(directory: string, name: string, timeoutMs: number): Lock | nul
 export function isServed(directory: string): boolean {
   const file = join(directory, "assay.lock");
   if (!statSync(file, { throwIfNoEntry: false })) return false;
-  const db = new Database(file, {
-    readonly: true,
-    fileMustExist: true,
-    nativeBinding: loadAddon(directory) as unknown as string,
-    timeout: 0,
-  });
+  const nativeBinding = loadAddon(directory) as unknown as string;
+  const options = { readonly: true, fileMustExist: true, nativeBinding, timeout: 0 };
+  const db = onPathSync(file, () => new Database(file, options));
   try {
     db.prepare("SELECT count(*) FROM sqlite_schema").get();
     return false;
   } catch (error) {
     if (String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")) return true;
-    throw error;
+    throw withPath(error, file);
   } finally {
     db.close();
   }

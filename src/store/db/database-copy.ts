@@ -1,5 +1,6 @@
 /** Copies of the database as single files: how they are made and checked, and what evidence they name. */
 import { hash } from "node:crypto";
+import { withPath } from "../../domain/text/system-errors.ts";
 import { hasSmallEvidence } from "../flows/evidence-location.ts";
 import { forgetCommitNumber } from "./commit-number.ts";
 import { openCopy } from "./connection.ts";
@@ -39,7 +40,7 @@ export async function copyDatabase(
       },
     });
   } catch (error) {
-    throw isDamage(error) ? new DamagedDatabaseError([error.message]) : error;
+    throw isDamage(error) ? new DamagedDatabaseError([error.message]) : withPath(error, file);
   } finally {
     if (db.inTransaction) db.exec("COMMIT");
   }

@@ -11,6 +11,7 @@ import Database from "better-sqlite3";
 import { listAssets, readTextAsset } from "../../assets.ts";
 import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
+import { withPath } from "../../domain/text/system-errors.ts";
 import { ensureCommitNumber } from "./commit-number.ts";
 import { connect, driverOptions, INCREMENTAL_AUTO_VACUUM, withOurStatements } from "./connection.ts";
 import { FILE_HEADER_BYTES, parseFileHeader } from "./file-header.ts";
@@ -157,7 +158,7 @@ export function openDatabase(directory: string, now: number, options: OpenOption
     ensureCommitNumber(db);
   } catch (error) {
     db.close();
-    throw error;
+    throw withPath(error, file);
   }
   return db;
 }

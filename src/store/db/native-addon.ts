@@ -12,10 +12,11 @@
  * workers load the addon by that path. $HOME plays no part: services often have none.
  */
 
-import { closeSync, mkdtempSync, openSync, realpathSync, rmdirSync, unlinkSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, realpathSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { getEnvironmentData, isMainThread, setEnvironmentData } from "node:worker_threads";
 import { ADDON_ASSET, findCheckoutPath, readAsset } from "../../assets.ts";
+import { causeOf } from "../../domain/text/system-errors.ts";
 
 /** What better-sqlite3 accepts as `nativeBinding`; its published types know only the string form. */
 export type Addon = object;
@@ -94,7 +95,7 @@ export function loadPrivateCopy(image: Buffer, directories: readonly string[]): 
     try {
       return loadFrom(directory, image);
     } catch (error) {
-      refusals.push(`  ${directory}: ${error instanceof Error ? error.message : String(error)}`);
+      refusals.push(`  ${directory}: ${causeOf(error)}`);
     }
   }
   throw new Error(
@@ -124,7 +125,7 @@ function openUnlinkedCopy(directory: string, image: Buffer): number {
       writeFileSync(file, image, { flag: "wx", mode: 0o600 });
       return openSync(file, "r");
     } finally {
-      unlinkSync(file);
+      rmSync(file, { force: true });
     }
   } finally {
     rmdirSync(own);

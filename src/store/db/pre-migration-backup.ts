@@ -1,6 +1,7 @@
 /** The copy of the database that is written before a migration changes it. */
 import { closeSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { onPathSync } from "../../domain/text/system-errors.ts";
 import { MB } from "../../domain/text/units.ts";
 import { forgetCommitNumber } from "./commit-number.ts";
 import { openCopy, sizeOf } from "./connection.ts";
@@ -54,7 +55,7 @@ export function backUpBeforeMigration(
     rmSync(partial, { force: true });
     // SQLite writes into an existing empty file, which has our mode from the start.
     closeSync(openSync(partial, "wx", 0o600));
-    db.prepare("VACUUM INTO ?").run(partial);
+    onPathSync(partial, () => db.prepare("VACUUM INTO ?").run(partial));
     const copy = openCopy(partial, { readonly: false });
     try {
       forgetCommitNumber(copy);

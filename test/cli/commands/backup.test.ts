@@ -303,8 +303,14 @@ test("leaves an existing directory unchanged when the archive is damaged", async
 test("explains an invalid or missing archive and an unusable directory", async () => {
   const { root, file } = await saved();
   writeFileSync(join(root, "file"), "");
-  assert.match((await restore(join(root, "nothing"), join(root, "t"))).err, /cannot read .*nothing: ENOENT/);
-  assert.match((await restore(root, join(root, "t"))).err, /EISDIR/);
+  assert.match(
+    (await restore(join(root, "nothing"), join(root, "t"))).err,
+    /cannot read .*nothing: it, or a directory above it, does not exist \(ENOENT\)/,
+  );
+  assert.match(
+    (await restore(root, join(root, "t"))).err,
+    `cannot read ${root}: it is a directory (EISDIR); give the path of a file\n`,
+  );
   assert.match((await restore(file, join(root, "file"))).err, /file is not a directory/);
   assert.match((await restore(file, join(root, "no", "where"))).err, /there is no directory .*no; create it first/);
   const { code, err } = await restore(join(root, "file"), join(root, "t"));

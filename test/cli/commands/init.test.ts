@@ -150,12 +150,16 @@ test("resolves the data directory from every source and refuses unusable ones", 
 
     assert.match(
       (await cli(["init", ...set, "--config", join(directory, "none.yml")])).err,
-      /^assay: cannot read .*none\.yml: ENOENT/,
+      /^assay: cannot read .*none\.yml: it, or a directory above it, does not exist \(ENOENT\)/,
     );
     writeFileSync(join(directory, "file"), "");
     const inTheWay = await cli(["init", ...set, "--data", join(directory, "file")]);
     assert.is(inTheWay.code, 1);
-    assert.match(inTheWay.err, /^assay: EEXIST: file already exists, mkdir /);
+    assert.is(
+      inTheWay.err,
+      `assay: cannot create the directory ${join(directory, "file")}: something else has that name (EEXIST); ` +
+        "move it away, or give another path\n",
+    );
 
     const foreign = join(directory, "foreign");
     mkdirSync(foreign);

@@ -383,7 +383,10 @@ test("reports all mistakes of the bootstrap file with exit code 1 and applies no
   inDirectory(async (directory) => {
     const [data, file] = [join(directory, "data"), join(directory, "b.yml")];
     const serve = () => cli(["serve", "--data", data, ...LISTEN, "--bootstrap", "b.yml"], { cwd: directory });
-    assert.match((await serve()).err, /^assay: cannot read b\.yml: ENOENT/);
+    assert.match(
+      (await serve()).err,
+      /^assay: cannot read b\.yml: it, or a directory above it, does not exist \(ENOENT\)/,
+    );
     writeFileSync(file, "users: [{name: 1}, {nam: x}]");
     const unreadable = await serve();
     assert.equal(

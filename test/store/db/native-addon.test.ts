@@ -70,7 +70,7 @@ addon(
             "and not mounted noexec.",
         );
         assert.is(second, "These were tried:");
-        assert.ok(third?.startsWith(`  ${missing}: ENOENT: `), third);
+        assert.ok(third?.startsWith(`  ${missing}: it, or a directory above it, does not exist (ENOENT)`), third);
         assert.ok(fourth?.startsWith(`  ${empty}: /proc/self/fd/`) && fourth.endsWith("file too short"), fourth);
         assert.is(last, "Set ASSAY_NATIVE_DIR to a directory that will do; nothing stays in it.");
         return true;
