@@ -1,6 +1,7 @@
 /** What happens around every request, whatever it asks for: its id, its log line, its metrics, and error mapping. */
 import Koa from "koa";
 import { newPublicId, systemTimer } from "../clock.ts";
+import { messageOf } from "../domain/text/system-errors.ts";
 import type { Timer } from "../domain/time.ts";
 import { AppError } from "../errors.ts";
 import { createAnswerWatch } from "../http/memory/answer-watch.ts";
@@ -103,7 +104,7 @@ function logOutcome(logger: Logger, entry: RequestEntry, error: unknown): void {
 function reasonOf({ internal, message }: AppError): string {
   if (typeof internal === "string") return internal;
   if (internal instanceof AppError) return reasonOf(internal);
-  return internal instanceof Error ? internal.message : message;
+  return internal instanceof Error ? messageOf(internal) : message;
 }
 
 /** A connection that the client closed, or an answer that it does not read, is not a failure of the server. */
