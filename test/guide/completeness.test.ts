@@ -3,8 +3,11 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parse } from "yaml";
 import { postCustomAttestationType } from "../../src/api/attestations/custom-attestation-types.ts";
+import { putEnvironmentAction, putFlowAction } from "../../src/api/notifications/actions.ts";
 import { ANY_TYPE, KINDS, SYSTEM_LABELS } from "../../src/domain/attestation/kinds.ts";
 import { TEMPLATE_SCHEMA } from "../../src/domain/flow-template/template.ts";
+import { TARGET_TYPES } from "../../src/domain/notification/targets.ts";
+import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS, eventTypeOf } from "../../src/domain/notification/triggers.ts";
 import { CONTEXT_NAMES } from "../../src/domain/policy/ast.ts";
 import { tokenize } from "../../src/domain/policy/lexer.ts";
 import { COMPARISONS, RESERVED } from "../../src/domain/policy/parser.ts";
@@ -156,6 +159,36 @@ test("the page attestation-types has every key of an upload, and both verdicts o
     ),
     [],
   );
+});
+
+test("the page actions has an example of every key, trigger and target, and of every message", () => {
+  const actions = accepted("actions", "action").map((text) => JSON.parse(text));
+  const wanted = [putEnvironmentAction, putFlowAction].flatMap(({ body }) => pathsOfSchema(body.schema));
+  const ignored = /^\.targets\[\]\.last_(?:success|failure)_at$/;
+  assert.ok(wanted.some((path) => ignored.test(path)));
+  const shown = actions.flatMap((action) => pathsOf(action));
+  assert.equal(
+    missing(
+      wanted.filter((path) => !ignored.test(path)),
+      shown,
+    ),
+    [],
+  );
+  const triggers = [...ENVIRONMENT_TRIGGERS, ...FLOW_TRIGGERS];
+  assert.equal(
+    missing(
+      triggers,
+      actions.flatMap((action) => action.triggers),
+    ),
+    [],
+  );
+  const targets = actions.flatMap((action) => action.targets.map(({ type }: any) => type));
+  assert.equal(missing(TARGET_TYPES, targets), []);
+  const sent = accepted("actions", "messages").flatMap(
+    (text) => text.match(/\b[A-Z]+_[A-Z_]+\b|\bATTESTATION\b/g) ?? [],
+  );
+  const never = ["ON_APPROVAL", "ON_RELEASE"];
+  assert.equal(missing(triggers.filter((one) => !never.includes(one)).map(eventTypeOf), sent), []);
 });
 
 test.run();

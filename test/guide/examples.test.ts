@@ -109,6 +109,20 @@ test("a wrong verdict of a type, of its rules and of a built-in type fails", asy
   );
 });
 
+test("a wrong message, a wrong payload and something that cannot happen fail", async () => {
+  const webhook = "https://hooks.example.com/a";
+  const places = { environments: ["production"], triggers: ["ON_STARTED_ARTIFACT"] };
+  const targets = [{ type: "WEBHOOK", webhook }];
+  const action = example("json action", JSON.stringify({ name: "a", ...places, targets }));
+  const messages = (text: string) => follow(action, example("text messages", text));
+  assert.is(await messages("app starts => STARTED_ARTIFACT\napp stops => none\n"), "");
+  assert.match(await messages("app starts => none\n"), /strictly equal/);
+  assert.match(await messages("app explodes => none\n"), /is not something that happens/);
+  const started = example("text messages", "app starts => STARTED_ARTIFACT\n");
+  const payload = example("json payload", '{"event_type": "STARTED_ARTIFACT", "org": "acme"}');
+  assert.match(await follow(action, started, payload), /deeply equal/);
+});
+
 test("a wrong value of an expression and a wrong error fail", async () => {
   const values = (text: string) => follow(example("text expressions", `flow a (k=1)\n${text}`));
   assert.is(

@@ -13,12 +13,15 @@ import type { Answer, TestServer } from "../given.ts";
 import { ROOT } from "../rules/source.ts";
 import { findVerdict, readLines, readTrail, reportArtifact, reportTrail, success } from "./facts.ts";
 import type { At, Line } from "./facts.ts";
+import type { Sent } from "../api/notifications/receivers.ts";
+import { openEvents } from "./messages.ts";
+import type { Events } from "./messages.ts";
 import { findUnprinted } from "./instructions.ts";
 import { readBlocks } from "./page.ts";
 import type { Block } from "./page.ts";
 
 /** The pages whose every block is followed. */
-export const WRITING_PAGES = ["policies", "policy-expressions", "templates", "attestation-types"] as const;
+export const WRITING_PAGES = ["policies", "policy-expressions", "templates", "attestation-types", "actions"] as const;
 
 /** What a block is, and the languages that it may be written in. */
 const KINDS = {
@@ -26,10 +29,14 @@ const KINDS = {
   template: "yaml",
   type: "json",
   schema: "json",
+  action: "json",
+  payload: "json",
   rule: "jq",
   verdicts: "text",
   reports: "text",
   expressions: "text",
+  messages: "text",
+  mail: "text",
   commands: "sh",
   output: "output",
   prose: "text",
@@ -72,6 +79,10 @@ type Page = {
   /** What the verdicts that follow are about. */
   subject: { kind: "policy" | "template" | "type"; text: string } | null;
   printed: string;
+  /** What happens in the organization of the commands; opened by the first action. */
+  events: Events | null;
+  /** The latest messages. */
+  sent: Sent[];
 };
 
 /** The steps of a page, one for each block, named by its line. Close it afterwards. */
@@ -93,7 +104,17 @@ export async function openExamples(
   symlinkSync(join(ROOT, "dist", "assay"), join(programs, "assay"));
   const at = server.given.org({ name: "acme" });
   await server.given.control(at, { identifier: CONTROL });
-  const page: Page = { server, at, directory, types: [], schema: null, subject: null, printed: "" };
+  const page: Page = {
+    server,
+    at,
+    directory,
+    types: [],
+    schema: null,
+    subject: null,
+    printed: "",
+    events: null,
+    sent: [],
+  };
   return {
     steps: examples.map((example) => ({
       name: `${topic}, line ${example.line}: ${example.kind}${example.refused === null ? "" : ", refused"}`,
@@ -128,6 +149,23 @@ const FOLLOW: Record<Kind, (page: Page, example: Example) => Promise<void>> = {
     if (refused !== null) return;
     page.types.push(type);
     page.subject = { kind: "type", text };
+  },
+  async action(page, { text, refused }) {
+    page.events ??= await openEvents(page.server, page.at);
+    await expectAnswer(page.events.put(text), refused);
+  },
+  async messages(page, { text }) {
+    for (const line of text.trimEnd().split("\n")) await expectMessages(page, line);
+  },
+  async payload(page, { text }) {
+    const shown = JSON.parse(localized(text)) as { event_type: string; timestamp: string };
+    const [message] = page.sent.filter(
+      ({ type, body }) => type === "WEBHOOK" && body["event_type"] === shown.event_type,
+    );
+    assert.equal({ ...shown, timestamp: message?.body["timestamp"] }, message?.body);
+  },
+  async mail(page, { text }) {
+    assert.is(page.sent.find(({ type }) => type === "EMAIL")?.body["text"], localized(text));
   },
   async rule(page, { text }) {
     for (const line of readLines(text)) await expectRule(page, line);
@@ -184,7 +222,10 @@ const putType = (server: TestServer, { org, key }: At, type: Page["types"][numbe
   });
 
 /** The answer is a success, or refuses with this text in one of its lines. */
-async function expectAnswer(answering: Promise<Answer>, refused: string | null): Promise<void> {
+async function expectAnswer(
+  answering: Promise<Pick<Answer, "status" | "text" | "body">>,
+  refused: string | null,
+): Promise<void> {
   const { status, text, body } = await answering;
   if (refused === null) assert.ok(status === 200 || status === 201, text);
   else {
@@ -275,6 +316,17 @@ async function expectRule({ server }: Page, { facts, result, reason }: Line): Pr
   assert.is(String(tried.body.is_compliant), result, `${facts}: ${tried.text}`);
   if (reason !== null) assert.ok(tried.body.rules[0].reason.includes(reason), tried.text);
 }
+
+/** `WHAT HAPPENS => EVENT EVENT`: the types of the events that webhooks are sent, or `none`. */
+async function expectMessages(page: Page, line: string): Promise<void> {
+  const [what = "", events = ""] = line.split(" => ");
+  page.sent = (await page.events?.happens(what)) ?? [];
+  const types = page.sent.flatMap(({ type, body }) => (type === "WEBHOOK" ? [String(body["event_type"])] : []));
+  assert.is(`${what} => ${types.join(" ") || "none"}`, `${what} => ${events}`);
+}
+
+/** Addresses as the test server knows them: pages show that of the examples. */
+const localized = (text: string): string => text.replaceAll("https://assay.example.com", "http://assay.test");
 
 /** Evaluates each expression as the condition of a rule that nothing satisfies. */
 async function expectValues({ server }: Page, facts: string, lines: readonly Line[]): Promise<void> {
