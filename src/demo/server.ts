@@ -16,6 +16,7 @@ import { MB } from "../domain/text/units.ts";
 import type { Timer } from "../domain/time.ts";
 import { openLocalStore } from "../evidence/local-store.ts";
 import { createEvidenceReader } from "../evidence/reader.ts";
+import { createUploads } from "../evidence/uploads.ts";
 import { createMemoryBudget, sizeMemoryBudget } from "../http/memory/memory-budget.ts";
 import { createRateLimiter } from "../http/rate-limiter.ts";
 import { createPolicyPreviewer } from "../jobs/policy-previews.ts";
@@ -79,6 +80,13 @@ export function openDemoServer({ evidence: directory, staging }: EvidencePaths):
   });
   const { writer, runner } = writePath;
   const evidence = openLocalStore({ directory, staging, ids: newPublicId });
+  const uploads = createUploads({
+    store: evidence,
+    isReferenced: store.attestations.isEvidenceReferenced,
+    onFailure(error) {
+      throw error;
+    },
+  });
   const reader = createEvidenceReader({ root: directory, start: startEvidenceWorker });
   const workers = {
     customTypes: openCustomTypes(),
@@ -93,7 +101,7 @@ export function openDemoServer({ evidence: directory, staging }: EvidencePaths):
     store,
     sources,
     logger,
-    evidence: { ...evidence, open: (file, range) => reader.open({ ...file, ...range }) },
+    evidence: { ...evidence, ...uploads, open: (file, range) => reader.open({ ...file, ...range }) },
     memory: createMemoryBudget(sizeMemoryBudget(processMemory(), LIMITS)),
     policyPreviews: createPolicyPreviewer({ store, pool: null }),
   });

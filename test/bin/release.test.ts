@@ -12,7 +12,9 @@ const test = suite("bin/release");
 const readme = releasedReadme(readDocument("README.md"));
 
 test("the README of the archive names the executable first, and nothing that needs a checkout", () => {
-  const commands = [...readme.matchAll(/^ {4}(\S.*)$/gm)].map((match) => match[1] as string);
+  const commands = [...readme.replace(/^```[^]*?^```$/gm, "").matchAll(/^ {4}(\S.*)$/gm)].map(
+    (match) => match[1] as string,
+  );
   assert.equal(commands.slice(0, 2), ["sha256sum --check --quiet SHA256SUMS", "./assay dev --demo"]);
   assert.not.match(readme, /\bmake (?:run|test|dist)\b|Development|CONTRIBUTING|<!--/);
 });
@@ -30,7 +32,8 @@ test("the links of the README lead to files of the archive", () => {
 
 test("a part of the source is left out wherever it stands", () => {
   const text =
-    "# A\n\n<!-- source -->\n    make run\n<!-- /source -->\n\nb\n<!-- x -->\nc\n<!-- source -->\n## D\n<!-- /source -->\n";
+    "# A\n\n<!-- source -->\n    make run\n<!-- /source -->\n\n" +
+    "b\n<!-- x -->\nc\n<!-- source -->\n## D\n<!-- /source -->\n";
   assert.is(releasedReadme(text), "# A\n\nb\nc\n");
 });
 

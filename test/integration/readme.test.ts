@@ -73,7 +73,8 @@ if (!hasCli) console.log("skipped: the example of the Kosli CLI, for want of kos
       mkdirSync(join(folder, "reports"));
       writeFileSync(
         join(folder, "reports/unit.xml"),
-        '<testsuite name="unit" tests="1" failures="0" errors="0" skipped="0" time="0.1"><testcase name="adds" time="0.1"/></testsuite>',
+        '<testsuite name="unit" tests="1" failures="0" errors="0" skipped="0" time="0.1">' +
+          '<testcase name="adds" time="0.1"/></testsuite>',
       );
       git("init", "-q");
       git("add", ".");
