@@ -25,6 +25,7 @@ import {
   listEvidenceReferences,
 } from "../store/db/database-copy.ts";
 import { openCopy, sizeOf } from "../store/db/connection.ts";
+import { giveToOwner } from "../store/db/state-directory.ts";
 import type { CopyContents } from "../store/db/database-copy.ts";
 import { openUnmigrated, refuseUnfinishedRestore, refuseUnknownSchema, schemaVersion } from "../store/db/database.ts";
 import type { Db } from "../store/db/types.ts";
@@ -91,7 +92,8 @@ export async function makeBackup(options: BackupOptions): Promise<BackupResult> 
   const lock = await acquireEvidenceLock(options);
   try {
     const partial = "file" in target ? partialOf(target) : join(directory, "backups", "assay-backup-stream.partial");
-    if (!("file" in target)) await mkdir(dirname(partial), { recursive: true, mode: 0o700 });
+    if (!("file" in target) && (await mkdir(dirname(partial), { recursive: true, mode: 0o700 })) !== undefined)
+      giveToOwner(dirname(partial), directory);
     const copy = await createCopy(options, partial);
     try {
       // Read from the copy, under the lock: evidence cannot be moved between reading the rows and the files.

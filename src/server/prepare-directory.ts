@@ -3,7 +3,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createDirectoryDurably } from "../evidence/local-store.ts";
 import { refuseUnfinishedRestore } from "../store/db/database.ts";
-import { refuseMissingTarget } from "../store/db/state-directory.ts";
+import { giveToOwner, refuseMissingTarget } from "../store/db/state-directory.ts";
 import { syncToDisk } from "../store/db/sync-to-disk.ts";
 
 /**
@@ -18,6 +18,7 @@ export function prepareDirectory(directory: string): { evidence: string; staging
   const [evidence, staging] = [join(directory, "evidence"), join(directory, "staging")];
   createDirectoryDurably(directory);
   const created = [evidence, staging].filter((path) => mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined);
+  for (const path of created) giveToOwner(path, directory);
   // Without a database, the process that created these directories may have died before it synced them.
   const hasNoDatabase = !existsSync(join(directory, "assay.db"));
   if (created.length > 0 || hasNoDatabase) syncToDisk(directory);

@@ -7,10 +7,11 @@
  *
  * The file is written after the commit and never synced for it: after a power cut it may be older than the database.
  */
-import { chownSync, closeSync, constants, fsyncSync, openSync, readFileSync, statSync, writeSync } from "node:fs";
+import { closeSync, constants, fsyncSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { onPathSync } from "../../domain/text/system-errors.ts";
+import { giveToOwner } from "./state-directory.ts";
 
 /** A state of a database: its random id, 32 hex digits, and the number of its latest commit. */
 export type CommitMark = { databaseId: string; number: number };
@@ -60,7 +61,7 @@ export type CommitFile = {
 };
 
 /**
- * Opens the file for writing and creates it where it is missing: of the owner of the database, also when root does it.
+ * Opens the file for writing and creates it where it is missing, for the owner of the directory (`giveToOwner`).
  * `isReset`: keeps nothing but this mark, durably.
  * @throws the system's error
  */
@@ -73,10 +74,7 @@ export function openCommitFile(directory: string, mark: CommitMark, { isReset }:
     onPathSync(file, () => writeSync(descriptor, slot, 0, SLOT_BYTES, (number % SLOTS) * SLOT_BYTES));
   };
   try {
-    if (process.getuid?.() === 0) {
-      const { uid, gid } = statSync(join(directory, "assay.db"));
-      chownSync(file, uid, gid);
-    }
+    giveToOwner(file, directory);
     if (isReset) {
       onPathSync(file, () => writeSync(descriptor, Buffer.alloc(SLOTS * SLOT_BYTES), 0, SLOTS * SLOT_BYTES, 0));
       write(mark);

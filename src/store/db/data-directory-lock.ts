@@ -8,6 +8,7 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { onPathSync, withPath } from "../../domain/text/system-errors.ts";
 import { loadAddon } from "./native-addon.ts";
+import { giveToOwner } from "./state-directory.ts";
 
 /** Another process serves this data directory, or runs a task that is limited to one process at a time. */
 export class DataDirectoryInUseError extends Error {
@@ -48,6 +49,7 @@ function tryLock(directory: string, name: string, timeoutMs: number): Lock | nul
   const db = onPathSync(file, () => new Database(file, options));
   try {
     chmodSync(file, 0o600);
+    giveToOwner(file, directory);
     db.pragma("locking_mode = EXCLUSIVE");
     db.exec("BEGIN EXCLUSIVE");
   } catch (error) {

@@ -13,6 +13,7 @@ import type { CommitMark } from "./commit-file.ts";
 import { LostCommitsError, readCommitMark } from "./commit-number.ts";
 import { openReadOnly } from "./connection.ts";
 import { freeBytesSync } from "./disk-space.ts";
+import { giveToOwner } from "./state-directory.ts";
 import { syncToDisk } from "./sync-to-disk.ts";
 import { walBytes } from "./wal.ts";
 
@@ -130,6 +131,7 @@ function copyLog(directory: string, name: string): string | null {
   const free = freeBytesSync(directory);
   if (needed > free) throw new NoSpaceForLogError(directory, needed, free);
   copyFileSync(log, partial, constants.COPYFILE_FICLONE);
+  giveToOwner(partial, directory);
   syncToDisk(partial);
   renameSync(partial, copy);
   syncToDisk(directory);

@@ -1,11 +1,12 @@
 /** The copy of the database that is written before a migration changes it. */
 import { closeSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { onPathSync } from "../../domain/text/system-errors.ts";
 import { MB } from "../../domain/text/units.ts";
 import { forgetCommitNumber } from "./commit-number.ts";
 import { openCopy, sizeOf } from "./connection.ts";
 import { freeBytesSync } from "./disk-space.ts";
+import { giveToOwner } from "./state-directory.ts";
 import { syncToDisk } from "./sync-to-disk.ts";
 import type { Db } from "./types.ts";
 
@@ -43,7 +44,7 @@ export function backUpBeforeMigration(
   directory: string,
   { from, to, now }: { from: number; to: number; now: number },
 ): { file: string; bytes: number } {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  if (mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined) giveToOwner(directory, dirname(directory));
   const needed = sizeOf(db);
   const free = freeBytesSync(directory);
   if (needed > free) throw new NoSpaceForBackupError(directory, needed, free);
@@ -55,6 +56,7 @@ export function backUpBeforeMigration(
     rmSync(partial, { force: true });
     // SQLite writes into an existing empty file, which has our mode from the start.
     closeSync(openSync(partial, "wx", 0o600));
+    giveToOwner(partial, directory);
     onPathSync(partial, () => db.prepare("VACUUM INTO ?").run(partial));
     const copy = openCopy(partial, { readonly: false });
     try {

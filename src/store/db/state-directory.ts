@@ -1,8 +1,9 @@
 /**
- * Data directories of services with a dynamic user (systemd.exec(5), DynamicUser=): systemd keeps /var/lib/assay in
- * /var/lib/private/assay and makes the first a link to the second, and it starts no service that has two directories.
+ * Whose data directories are. Those of services with a dynamic user (systemd.exec(5), DynamicUser=): systemd keeps
+ * /var/lib/assay in /var/lib/private/assay and makes the first a link to the second, and it starts no service that has
+ * two directories.
  */
-import { lstatSync, readdirSync, readlinkSync, statSync } from "node:fs";
+import { chownSync, lstatSync, readdirSync, readlinkSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 
 /** The data directory is a link to a directory that does not exist. The `code` makes the message enough. */
@@ -45,4 +46,15 @@ export function findPrivateDirectory(directory: string): string | null {
   } catch {
     return null;
   }
+}
+
+/**
+ * Gives a file or directory that root created to the owner of the database in `directory`, or of `directory` where it
+ * has no database: the server could not use it otherwise. What other users create belongs to themselves.
+ * @throws the system's error
+ */
+export function giveToOwner(path: string, directory: string): void {
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = statSync(join(directory, "assay.db"), { throwIfNoEntry: false }) ?? statSync(directory);
+  if (uid !== 0) chownSync(path, uid, gid);
 }
