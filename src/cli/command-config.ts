@@ -2,7 +2,7 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseCertificates } from "../config/tls-certificate.ts";
-import { findConfigFile, findMissingOptions, resolveConfig } from "../config/resolve.ts";
+import { findConfigFile, findDefaultDataDirectory, findMissingOptions, resolveConfig } from "../config/resolve.ts";
 import { OPTIONS, OPTION_ROWS } from "../config/options.ts";
 import type { Option } from "../config/options.ts";
 import type { ConfigSources } from "../config/resolve.ts";
@@ -33,7 +33,9 @@ export async function loadConfig(
   const env = rules.ignoresVariables === true ? {} : io.env;
   const fileName = findConfigFile({ flags, env });
   const fileText = fileName === null ? null : await readText(io, fileName);
-  const resolution = resolveConfig({ ...rules, flags, env, fileText, fileName });
+  const data = rules.defaultData === true ? findDefaultDataDirectory(io.env) : null;
+  const defaults = { ...(data === null ? {} : { data }), ...rules.defaults };
+  const resolution = resolveConfig({ ...rules, defaults, flags, env, fileText, fileName });
   if (resolution.problems !== null) throw new CommandError(resolution.problems, EXIT.usage);
   const missing = rules.complete === true ? findMissingOptions(resolution.config) : [];
   if (missing.length > 0) throw new CommandError(missing, EXIT.usage);
@@ -51,7 +53,7 @@ export async function findConfigurationProblems(command: Command, args: Args, io
       return option?.kind === "text" && option.isSetting === true;
     });
     if (command.takesConfig) await loadConfig(args.flags, io, command.configuration);
-    else if (rows.length > 0) await loadConfigOf(rows, args, io);
+    else if (rows.length > 0) await loadConfigOf(rows, { args, io, ...command });
     return [];
   } catch (error) {
     if (error instanceof CommandError) return error.problems;
@@ -62,8 +64,12 @@ export async function findConfigurationProblems(command: Command, args: Args, io
 /** Turns rows of the option table into options of a command. */
 const commandOptionsOf = (rows: readonly Option[]): Readonly<Record<string, CommandOption>> =>
   Object.fromEntries(
-    rows.map(({ flag, placeholder, description, variable }) => {
-      return [flag, { kind: "text", isSetting: true, placeholder, description: `${description} (${variable})` }];
+    rows.map(({ flag, placeholder, description, variable, defaultText }) => {
+      const preset = defaultText == null ? "" : `default ${defaultText}; `;
+      return [
+        flag,
+        { kind: "text", isSetting: true, placeholder, description: `${description} (${preset}${variable})` },
+      ];
     }),
   );
 
@@ -90,19 +96,25 @@ const PUBLIC_URL_ROWS: readonly Option[] = [
 /** Options of a command that works on a data directory without serving it. */
 export const DATA_OPTIONS = commandOptionsOf(DATA_ROWS);
 
+/** Comes after the options of a command that `namesData`: its help shows no default. */
+export const NAMED_DATA_OPTION = commandOptionsOf([{ ...OPTIONS.data, defaultText: null }]);
+
 /** Options of a command that also prints URLs of the server. */
 export const PUBLIC_URL_OPTIONS = commandOptionsOf(PUBLIC_URL_ROWS);
 
 /** Options of a command that also accesses the evidence, wherever it is stored. */
 export const EVIDENCE_OPTIONS = commandOptionsOf(EVIDENCE_ROWS);
 
+/** What decides whether the data directory has a default. */
+type DataRules = Pick<Command, "namesData">;
+
 /**
  * Returns the absolute path of the data directory of a command with DATA_OPTIONS. Reads only those two options: a
  * mistake in another variable must not prevent the revocation of a key.
  * @throws CommandError with exit code 2
  */
-export async function resolveDataDirectory(args: Args, io: Io): Promise<string> {
-  return resolve(io.cwd, (await loadConfigOf(DATA_ROWS, args, io)).config.data ?? "");
+export async function resolveDataDirectory(args: Args, io: Io, command: DataRules = {}): Promise<string> {
+  return resolve(io.cwd, (await loadConfigOf(DATA_ROWS, { args, io, ...command })).config.data ?? "");
 }
 
 /**
@@ -114,7 +126,7 @@ export async function resolveDirectoryAndUrl(
   args: Args,
   io: Io,
 ): Promise<{ directory: string; baseUrl: string; isDerived: boolean }> {
-  const { config, sources } = await loadConfigOf(PUBLIC_URL_ROWS, args, io);
+  const { config, sources } = await loadConfigOf(PUBLIC_URL_ROWS, { args, io });
   return {
     directory: resolve(io.cwd, config.data ?? ""),
     baseUrl: config.baseUrl,
@@ -129,8 +141,9 @@ export async function resolveDirectoryAndUrl(
 export async function resolveEvidenceAccess(
   args: Args,
   io: Io,
+  command: DataRules = {},
 ): Promise<{ directory: string; access: EvidenceAccess }> {
-  const { config } = await loadConfigOf(EVIDENCE_ROWS, args, io);
+  const { config } = await loadConfigOf(EVIDENCE_ROWS, { args, io, ...command });
   return {
     directory: resolve(io.cwd, config.data ?? ""),
     access: evidenceAccessOf(config, await readCaBundle(config, io), io),
@@ -140,14 +153,15 @@ export async function resolveEvidenceAccess(
 /** Resolves the configuration of a command that takes only some of the options. */
 async function loadConfigOf(
   rows: readonly Option[],
-  args: Args,
-  io: Io,
+  { args, io, namesData = false }: DataRules & { args: Args; io: Io },
 ): Promise<{ config: Config; sources: ConfigSources }> {
   const flags = Object.fromEntries(
     rows.flatMap(({ flag }) => (args.texts.get(flag) ?? []).map((text) => [flag, text])),
   );
-  const env = Object.fromEntries(rows.map(({ variable }) => [variable, io.env[variable]]));
-  return loadConfig(flags, { ...io, env }, { required: ["data"] });
+  const variables = new Set(rows.map(({ variable }) => variable));
+  const isRead = ([name]: [string, unknown]): boolean => variables.has(name) || !name.startsWith("ASSAY_");
+  const env = Object.fromEntries(Object.entries(io.env).filter(isRead));
+  return loadConfig(flags, { ...io, env }, { required: ["data"], defaultData: !namesData });
 }
 
 /**

@@ -54,6 +54,11 @@ export type Command = {
   /** Whether the command also takes the configuration options (`config/options.ts`). */
   readonly takesConfig: boolean;
   readonly configuration?: ConfigurationRules;
+  /**
+   * Whether the data directory has to be named, and has no default, because the command may create another one by
+   * mistake, deletes records or gives them up.
+   */
+  readonly namesData?: boolean;
   /** Positional arguments; none by default. */
   readonly positionals?: Positionals;
   /**
@@ -69,6 +74,8 @@ export type Command = {
 export type ConfigurationRules = {
   /** Options that must have a value. */
   readonly required?: readonly OptionName[];
+  /** Whether the data directory has a default that depends on the environment (findDefaultDataDirectory). */
+  readonly defaultData?: boolean;
   /** Defaults that replace those of the option table, in the text form an operator would write. */
   readonly defaults?: Readonly<Partial<Record<OptionName, string>>>;
   /** Whether options that only work together are required together: set by commands that use all of them. */

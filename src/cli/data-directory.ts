@@ -230,7 +230,7 @@ export function loadSqlite(directory: string | null): void {
 export function requireDataDirectory(directory: string): void {
   refuseMissingTarget(directory);
   refuseIncompleteData(directory);
-  const hint = "assay serve, assay dev, assay init and assay apply create one";
+  const hint = "give another with --data, or create one with assay serve, assay dev, assay init or assay apply";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
     throw new CommandError(`there is no data directory ${directory}; ${hint}`);
   }

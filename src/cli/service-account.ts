@@ -24,7 +24,7 @@ const MAX_DESCRIPTION_CHARS = 512;
 export const serviceAccountCreate: Command = {
   name: "service-account create",
   summary: "Create a service account",
-  usage: "NAME --org NAME [--privilege ROLE] [--description TEXT] --data DIRECTORY",
+  usage: "NAME --org NAME [--privilege ROLE] [--description TEXT] [--data DIRECTORY]",
   details: [
     "The account has no key yet; assay key create --org NAME --service-account NAME creates one. Its name is " +
       "permanent.",
@@ -90,7 +90,7 @@ export const serviceAccountCreate: Command = {
 export const serviceAccountList: Command = {
   name: "service-account list",
   summary: "List service accounts",
-  usage: "--org NAME --data DIRECTORY",
+  usage: "--org NAME [--data DIRECTORY]",
   options: { org: ORG, ...DATA_OPTIONS },
   takesConfig: false,
   check: (args) => findOrgProblems(args),
@@ -125,7 +125,7 @@ export const serviceAccountList: Command = {
 export const serviceAccountDelete: Command = {
   name: "service-account delete",
   summary: "Delete a service account and revoke its keys",
-  usage: "NAME --org NAME --data DIRECTORY",
+  usage: "NAME --org NAME [--data DIRECTORY]",
   details: [
     "Revokes its keys at once, also on a running server; this cannot be undone. Everything that the account " +
       "reported stays. An account that an enabled webhook uses cannot be deleted: see assay help webhook disable.",

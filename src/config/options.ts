@@ -136,9 +136,15 @@ export type Option<K extends OptionName = OptionName> = {
   readonly accepts: string;
   readonly default: string | null;
   readonly description: string;
+  /** The default in words, where it depends on the environment (findDefaultDataDirectory). */
+  readonly defaultText?: string | null;
   readonly secret: boolean;
   readonly unit: "bytes" | "seconds" | null;
 };
+
+/** The default of an option for people; null without one. */
+export const describeDefault = (row: Pick<Option, "default" | "defaultText">): string | null =>
+  row.default ?? row.defaultText ?? null;
 
 /** ASSAY_* variables that are not options; other parts of the program read them. */
 export const OTHER_VARIABLES: readonly string[] = ["ASSAY_NATIVE_DIR"];
@@ -167,6 +173,7 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     default: null,
     secret: false,
     unit: null,
+    defaultText: "$STATE_DIRECTORY, $XDG_STATE_HOME/assay or ~/.local/state/assay",
     description: "Directory of the database and the evidence",
   },
   listen: {

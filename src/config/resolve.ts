@@ -7,12 +7,13 @@
  * overriding flag is dropped. All mistakes are reported together.
  */
 import { isIPv6 } from "node:net";
+import { isAbsolute, join } from "node:path";
 import { isAlias, isMap, isScalar } from "yaml";
 import { truncate } from "../domain/text/excerpt.ts";
 import { findNearestNames } from "../domain/text/near-names.ts";
 import { formatDuration, formatSize } from "../domain/text/units.ts";
 import { OPERATOR_FILE, readYaml } from "../domain/text/yaml.ts";
-import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES, OPTION_ROWS } from "./options.ts";
+import { INJECTED_VARIABLE, OPTIONS, OTHER_VARIABLES, OPTION_ROWS, describeDefault } from "./options.ts";
 import type { Config, Option, OptionName } from "./options.ts";
 import type { Listen, ListenPath } from "./types.ts";
 
@@ -27,6 +28,19 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /** The configuration file to read before `resolveConfig`: the flag --config, else ASSAY_CONFIG, else null. */
 export function findConfigFile(input: { flags: Flags; env: Environment }): string | null {
   return input.flags[OPTIONS.configFile.flag] || input.env[OPTIONS.configFile.variable] || null;
+}
+
+/**
+ * The data directory where none is given: what systemd created for a unit (StateDirectory=), else the place for the
+ * state of programs (XDG Base Directory Specification, which ignores relative paths); null without a home.
+ */
+export function findDefaultDataDirectory(env: Environment): string | null {
+  // systemd separates several directories by colons.
+  const [state = ""] = env["STATE_DIRECTORY"]?.split(":") ?? [];
+  if (isAbsolute(state)) return state;
+  const [xdg = "", home = ""] = [env["XDG_STATE_HOME"], env["HOME"]];
+  if (isAbsolute(xdg)) return join(xdg, "assay");
+  return isAbsolute(home) ? join(home, ".local", "state", "assay") : null;
 }
 
 /** The state of one resolution. */
@@ -271,7 +285,8 @@ export function renderOptionsHelp(): string {
   const heads = OPTION_ROWS.map((row) => `  --${row.flag} ${row.placeholder}`);
   const width = Math.max(...heads.map((head) => head.length)) + 2;
   return OPTION_ROWS.map((row, index) => {
-    const preset = row.default === null ? "" : `default ${row.default}; `;
+    const value = describeDefault(row);
+    const preset = value === null ? "" : `default ${value}; `;
     return `${(heads[index] ?? "").padEnd(width)}${row.description} (${preset}${row.variable})\n`;
   }).join("");
 }

@@ -2,6 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import {
   findConfigFile,
+  findDefaultDataDirectory,
   defaultBaseUrl,
   explainConfig,
   findMissingOptions,
@@ -844,7 +845,11 @@ shown("the help has one line per option with its default and variable", () => {
     "  --listen HOST:PORT               Address to listen on, or unix:/PATH of a socket (default " +
       "127.0.0.1:8001; ASSAY_LISTEN)",
   );
-  assert.is(lines[0], "  --data DIRECTORY                 Directory of the database and the evidence (ASSAY_DATA)");
+  assert.is(
+    lines[0],
+    "  --data DIRECTORY                 Directory of the database and the evidence (default $STATE_DIRECTORY, " +
+      "$XDG_STATE_HOME/assay or ~/.local/state/assay; ASSAY_DATA)",
+  );
 });
 
 shown("ranges, roles and addresses are shown as they are written", () => {
@@ -882,3 +887,23 @@ shown("reports all missing options at once", () => {
 });
 
 shown.run();
+
+const place = suite("config/default-data-directory");
+
+place("the default data directory is that of systemd, else that of the XDG state, else below the home", () => {
+  const all = { STATE_DIRECTORY: "/var/lib/assay", XDG_STATE_HOME: "/x", HOME: "/home/ada" };
+  const cases: [Record<string, string | undefined>, string | null][] = [
+    [all, "/var/lib/assay"],
+    [{ ...all, STATE_DIRECTORY: "/var/lib/assay:/var/lib/more" }, "/var/lib/assay"],
+    [{ ...all, STATE_DIRECTORY: "relative" }, "/x/assay"],
+    [{ ...all, STATE_DIRECTORY: "" }, "/x/assay"],
+    [{ XDG_STATE_HOME: "relative", HOME: "/home/ada" }, "/home/ada/.local/state/assay"],
+    [{ XDG_STATE_HOME: "", HOME: "/" }, "/.local/state/assay"],
+    [{ HOME: "home" }, null],
+    [{ HOME: undefined }, null],
+    [{}, null],
+  ];
+  for (const [env, directory] of cases) assert.is(findDefaultDataDirectory(env), directory, JSON.stringify(env));
+});
+
+place.run();

@@ -2,7 +2,7 @@
 import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { OPTION_ROWS } from "../../src/config/options.ts";
+import { OPTION_ROWS, describeDefault } from "../../src/config/options.ts";
 import { ROOT, sourceFiles } from "./source.ts";
 
 /** The options that nearly every installation sets. */
@@ -25,15 +25,14 @@ const cell = (text: string): string => text.replaceAll("|", "\\|");
 
 /** src/guide/options.md. */
 export function optionsPage(): string {
-  const rows = OPTION_ROWS.map(
-    ({ flag, placeholder, variable, key, default: preset, description, accepts, secret }) => {
-      const names = [code(`--${flag} ${placeholder}`), code(variable), ...(key === null ? [] : [code(key)])].join(" ");
-      return (
-        `| ${names} | ${preset === null ? "" : code(preset)} ` +
-        `| ${cell(`${description}${secret ? " (secret)" : ""}; takes ${accepts}`)} |`
-      );
-    },
-  );
+  const rows = OPTION_ROWS.map(({ flag, placeholder, variable, key, description, accepts, secret, ...row }) => {
+    const preset = describeDefault(row);
+    const names = [code(`--${flag} ${placeholder}`), code(variable), ...(key === null ? [] : [code(key)])].join(" ");
+    return (
+      `| ${names} | ${preset === null ? "" : code(preset)} ` +
+      `| ${cell(`${description}${secret ? " (secret)" : ""}; takes ${accepts}`)} |`
+    );
+  });
   return `# Options: everything that can be set
 
 Each is a flag, a variable or a key of the YAML file: \`assay help configuration\`.
@@ -52,7 +51,7 @@ export function usualOptions(): string {
     if (!row) throw new Error(`there is no option ${name}`);
     return (
       `| ${code(`--${row.flag} ${row.placeholder}`)} | ${code(row.variable)} ` +
-      `| ${cell(row.description)}${row.default === null ? "" : ` (${row.default})`} |`
+      `| ${cell(row.description)}${describeDefault(row) === null ? "" : ` (${describeDefault(row)})`} |`
     );
   });
   return ["| flag | variable | meaning |", "|---|---|---|", ...rows].join("\n");
@@ -66,7 +65,8 @@ export function commandsPage(): string {
   return `# Commands: everything the program can do
 
 \`assay help COMMAND\` describes one command. Every command takes \`--help\`, and \`--json\` for scripts.
-Commands that need a data directory take \`--data DIRECTORY\` or \`ASSAY_DATA\`.
+Commands that need a data directory take \`--data DIRECTORY\` or \`ASSAY_DATA\`, and most have a default
+(\`assay help configuration\`).
 All but \`assay serve\`, \`assay dev\` and \`assay init\` work while the server runs, unless their help says otherwise.
 
 | command | purpose |

@@ -8,7 +8,7 @@ import { findLogCopy, keepDamagedLog } from "../../store/db/lost-commits.ts";
 import { findDamage } from "../../store/db/vacuum.ts";
 import { openStore } from "../../store/index.ts";
 import { systemSources } from "../../clock.ts";
-import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { DATA_OPTIONS, NAMED_DATA_OPTION, resolveDataDirectory } from "../command-config.ts";
 import { loadSqlite, requireDataDirectory } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -24,10 +24,11 @@ export const acceptLoss: Command = {
       "Otherwise this command checks the whole database, records the loss in the audit log, and permits changes " +
       "again; a running server goes on by itself. The copy of the log stays. Nothing happens where nothing is missing.",
   ],
-  options: { ...DATA_OPTIONS },
+  options: { ...DATA_OPTIONS, ...NAMED_DATA_OPTION },
   takesConfig: false,
+  namesData: true,
   async run(args, io) {
-    const directory = await resolveDataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io, acceptLoss);
     requireDataDirectory(directory);
     loadSqlite(directory);
     // A server kept the log when it started. Without one, no other process may open the database meanwhile.

@@ -15,7 +15,7 @@ import { newSecret } from "../../clock.ts";
 export const actionSecret: Command = {
   name: "action secret",
   summary: "Show or replace the secrets that sign webhook messages",
-  usage: `ORG (NUMBER | ${NOTIFICATION_TYPES.join(" | ")}) [--rotate] --data DIRECTORY`,
+  usage: `ORG (NUMBER | ${NOTIFICATION_TYPES.join(" | ")}) [--rotate] [--data DIRECTORY]`,
   details: [
     "NUMBER selects an action of ORG; a notification type selects the targets that ORG configured for that type. " +
       "Prints the secret and the URL of each WEBHOOK target, one per line. A receiver uses the secret to verify " +

@@ -1,6 +1,6 @@
 /** `assay apply`: creates organizations, users, members, service accounts and keys as a file declares them. */
 import { describeChanges } from "../apply/apply-plan.ts";
-import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { DATA_OPTIONS, NAMED_DATA_OPTION, resolveDataDirectory } from "../command-config.ts";
 import { NEW_DATABASE, NEW_DATABASE_OPTION, withData } from "../data-directory.ts";
 import { EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -15,11 +15,12 @@ export const apply: Command = {
       "The file is applied as a whole or not at all, and a second run changes nothing. A key without a value is " +
       "generated and printed once. A missing data directory is created. Works while a server runs.",
   ],
-  options: { ...NEW_DATABASE_OPTION, ...DATA_OPTIONS },
+  options: { ...NEW_DATABASE_OPTION, ...DATA_OPTIONS, ...NAMED_DATA_OPTION },
   takesConfig: false,
+  namesData: true,
   positionals: { min: 1, max: 1, names: ["FILE"] },
   async run(args, io) {
-    const directory = await resolveDataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io, apply);
     const file = args.positionals[0] ?? "";
     const plan = await readApplyFile(io, file);
     const changes = withData(directory, (data) => applyPlanFile(data, { plan, name: file, operation: "apply" }), {

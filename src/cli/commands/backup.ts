@@ -22,7 +22,7 @@ import { systemSources } from "../../clock.ts";
 export const backup: Command = {
   name: "backup",
   summary: "Back up the database and the evidence of a data directory to one archive",
-  usage: "FILE|- --data DIRECTORY [OPTIONS]",
+  usage: "FILE|- [--data DIRECTORY] [OPTIONS]",
   details: [
     "Works with and without a running server. The archive is a consistent snapshot in tar format, compressed if " +
       "FILE ends in .tar.gz or .tgz, and gets its name only when it is complete. With - it goes to stdout. See assay " +

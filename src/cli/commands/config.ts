@@ -1,7 +1,7 @@
 /** `assay config`: shows the available options and their effective values. */
 import { explainConfig } from "../../config/resolve.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
-import { OPTIONS, OPTION_ROWS } from "../../config/options.ts";
+import { OPTIONS, OPTION_ROWS, describeDefault } from "../../config/options.ts";
 import type { Option } from "../../config/options.ts";
 import { loadConfig } from "../command-config.ts";
 import { EXIT } from "../framework.ts";
@@ -26,13 +26,13 @@ export const configExplain: Command = {
     const [word] = args.positionals;
     const rows = word === undefined ? OPTION_ROWS : findOptions(word);
     if (args.switches.has("json")) {
-      const shown = rows.map(({ flag, variable, key, placeholder, accepts, default: preset, description, secret }) => ({
+      const shown = rows.map(({ flag, variable, key, placeholder, accepts, description, secret, ...row }) => ({
         flag: `--${flag}`,
         variable,
         key,
         placeholder,
         accepts,
-        default: preset,
+        default: describeDefault(row),
         description,
         secret,
       }));
@@ -45,7 +45,7 @@ export const configExplain: Command = {
           `    ${[
             `variable ${row.variable}`,
             ...(row.key === null ? [] : [`key ${row.key}`]),
-            ...(row.default === null ? [] : [`default ${row.default}`]),
+            ...(describeDefault(row) === null ? [] : [`default ${describeDefault(row)}`]),
             ...(row.secret ? ["secret"] : []),
           ].join(", ")}`,
           `    accepts ${row.accepts}`,
@@ -72,7 +72,7 @@ export const configShow: Command = {
   ],
   options: {},
   takesConfig: true,
-  configuration: { complete: true },
+  configuration: { defaultData: true, complete: true },
   async run(args, io) {
     const { config, sources } = await loadConfig(args.flags, io, configShow.configuration);
     const shown = explainConfig(config, sources);

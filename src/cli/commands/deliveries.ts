@@ -33,7 +33,7 @@ const PAGE_SIZE = 100;
 export const deliveriesList: Command = {
   name: "deliveries list",
   summary: "List messages to webhooks, Slack and e-mail",
-  usage: "[OPTIONS] --data DIRECTORY",
+  usage: "[OPTIONS] [--data DIRECTORY]",
   details: [
     "Newest first. A waiting message becomes delivered, or dead (a dead letter) after ten attempts, after a day, " +
       "or when its receiver rejects it. Delivered messages are kept for 30 days, dead letters until they are " +
@@ -90,7 +90,7 @@ function parseListArguments({ texts }: Args): { state: string | null; limit: num
 export const deliveriesShow: Command = {
   name: "deliveries show",
   summary: "Show a message and its delivery attempts",
-  usage: "ID --data DIRECTORY",
+  usage: "ID [--data DIRECTORY]",
   details: ["assay deliveries list shows the ID; the log and the receiver also refer to the message by it."],
   options: DATA_OPTIONS,
   takesConfig: false,
@@ -109,7 +109,7 @@ export const deliveriesShow: Command = {
   },
 };
 
-const SELECTION_USAGE = "(ID... | --org NAME [--action NAME]) --data DIRECTORY";
+const SELECTION_USAGE = "(ID... | --org NAME [--action NAME]) [--data DIRECTORY]";
 
 export const deliveriesRetry: Command = {
   name: "deliveries retry",

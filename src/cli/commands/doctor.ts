@@ -24,7 +24,7 @@ import { newPublicId } from "../../clock.ts";
 export const doctor: Command = {
   name: "doctor",
   summary: "Check the installation: disk, permissions, file system, clock, database, backups, certificate",
-  usage: "--data DIRECTORY [OPTIONS]",
+  usage: "[--data DIRECTORY] [OPTIONS]",
   details: [
     "Takes the options of assay serve, so that it checks what the server would use. Changes nothing, and works " +
       "with and without a running server. Exit code 0 if no check fails (there may be warnings), 1 if one fails, 3 " +
@@ -32,7 +32,7 @@ export const doctor: Command = {
   ],
   options: {},
   takesConfig: true,
-  configuration: { required: ["data"], complete: true },
+  configuration: { required: ["data"], defaultData: true, complete: true },
   async run(args, io) {
     const { config } = await loadConfig(args.flags, io, doctor.configuration);
     const directory = resolve(io.cwd, config.data ?? "");

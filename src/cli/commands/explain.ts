@@ -22,7 +22,7 @@ import { systemSources } from "../../clock.ts";
 export const explain: Command = {
   name: "explain",
   summary: "Explain the verdicts of a snapshot and re-evaluate them",
-  usage: "ENV[#N] [FINGERPRINT] [--org NAME] --data DIRECTORY",
+  usage: "ENV[#N] [FINGERPRINT] [--org NAME] [--data DIRECTORY]",
   details: [
     "ENV selects the latest snapshot of an environment, ENV#N the snapshot with number N, ENV#-1 the latest, " +
       "ENV~N the Nth before the latest, and ENV@{2026-01-31T12:00:00} (UTC), ENV@{3.days.ago} or ENV@{now} the " +

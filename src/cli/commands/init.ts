@@ -16,7 +16,7 @@ import { systemSources } from "../../clock.ts";
 export const init: Command = {
   name: "init",
   summary: "Set up the first organization, its admin and an API key",
-  usage: "--org NAME --user NAME --data DIRECTORY",
+  usage: "--org NAME --user NAME [--data DIRECTORY]",
   details: [
     "Prints the key to stdout, once; the server stores only its hash. A missing data directory is created. " +
       "Refuses data that already has users or organizations.",
@@ -47,7 +47,8 @@ export const init: Command = {
     if (args.switches.has("json")) {
       io.stdout(`${JSON.stringify({ organization: admin.org, user: admin.user, key })}\n`);
     } else {
-      io.stderr(`created organization ${admin.org} with admin ${admin.user}; this API key is not shown again:\n`);
+      const made = `created organization ${admin.org} with admin ${admin.user} in ${directory}`;
+      io.stderr(`${made}; this API key is not shown again:\n`);
       io.stdout(`${key}\n`);
     }
     return EXIT.done;

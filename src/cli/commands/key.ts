@@ -29,7 +29,7 @@ const OWNER_USAGE = "(--user NAME | --org NAME --service-account NAME)";
 export const keyCreate: Command = {
   name: "key create",
   summary: "Create an API key",
-  usage: `${OWNER_USAGE} --description TEXT --data DIRECTORY`,
+  usage: `${OWNER_USAGE} --description TEXT [--data DIRECTORY]`,
   details: [
     "Prints the key to stdout, once; the server stores only its hash. It is valid at once, also on a running " +
       "server.",
@@ -83,7 +83,7 @@ export const keyCreate: Command = {
 export const keyList: Command = {
   name: "key list",
   summary: "List API keys",
-  usage: `${OWNER_USAGE} --data DIRECTORY`,
+  usage: `${OWNER_USAGE} [--data DIRECTORY]`,
   details: ["Lists valid keys, oldest first. The time of the last use is up to a minute old while a server runs."],
   options: { ...OWNER_OPTIONS, ...DATA_OPTIONS },
   takesConfig: false,
@@ -112,7 +112,7 @@ export const keyList: Command = {
 export const keyRevoke: Command = {
   name: "key revoke",
   summary: "Revoke an API key",
-  usage: `ID ${OWNER_USAGE} --data DIRECTORY`,
+  usage: `ID ${OWNER_USAGE} [--data DIRECTORY]`,
   details: [
     "assay key list shows the ID. The key becomes invalid at once, also on a running server. This cannot be " +
       "undone.",

@@ -1,6 +1,6 @@
 /** `assay man`: the manual page in roff (man(7)), generated from the tables of commands, options and exit codes. */
 import { readBuildInfo } from "../../assets.ts";
-import { OPTION_ROWS } from "../../config/options.ts";
+import { OPTION_ROWS, describeDefault } from "../../config/options.ts";
 import type { CommandOption } from "../args.ts";
 import { EXIT, EXIT_MEANINGS, listTopicNames, topicTitle } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -58,13 +58,12 @@ export function manualPage(commands: readonly Command[], version: string): strin
     ...commands.flatMap(commandLines),
     ".SH CONFIGURATION",
     ...proseLines(CONFIGURATION),
-    ...OPTION_ROWS.flatMap(({ flag, placeholder, description, variable, key, default: preset, accepts }) => [
+    ...OPTION_ROWS.flatMap(({ flag, placeholder, description, variable, key, accepts, ...row }) => [
       ...taggedLines(`--${flag}`, placeholder),
       ...proseLines(`${description}.`),
       ".br",
       ...proseLines(
-        `Variable ${variable}${key === null ? "" : `, key ${key}`}${preset === null ? "" : `, default ${preset}`}. ` +
-          `Accepts ${accepts}.`,
+        `Variable ${variable}${key === null ? "" : `, key ${key}`}${defaultPart(row)}. ` + `Accepts ${accepts}.`,
       ),
     ]),
     ".SH EXIT STATUS",
@@ -129,3 +128,8 @@ const escapeRoff = (text: string): string =>
 
 /** Quotes an argument of a roff request. */
 const quoteArgument = (text: string): string => `"${escapeRoff(text).replaceAll('"', "\\(dq")}"`;
+
+function defaultPart(row: Parameters<typeof describeDefault>[0]): string {
+  const value = describeDefault(row);
+  return value === null ? "" : `, default ${value}`;
+}

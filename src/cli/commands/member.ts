@@ -39,7 +39,7 @@ type MembershipChange = {
 export const memberAdd: Command = {
   name: "member add",
   summary: "Add a user to an organization",
-  usage: "USER --org NAME --role ROLE --data DIRECTORY",
+  usage: "USER --org NAME --role ROLE [--data DIRECTORY]",
   details: [USER_WORD, "Does not change the role of an existing member: use assay member set-role."],
   options: { org: ORG, role: ROLE, ...DATA_OPTIONS },
   takesConfig: false,
@@ -64,7 +64,7 @@ export const memberAdd: Command = {
 export const memberSetRole: Command = {
   name: "member set-role",
   summary: "Change the role of a member",
-  usage: "USER --org NAME --role ROLE --data DIRECTORY",
+  usage: "USER --org NAME --role ROLE [--data DIRECTORY]",
   details: [USER_WORD, LAST_ADMIN],
   options: { org: ORG, role: ROLE, force: FORCE, ...DATA_OPTIONS },
   takesConfig: false,
@@ -86,7 +86,7 @@ export const memberSetRole: Command = {
 export const memberRemove: Command = {
   name: "member remove",
   summary: "Remove a user from an organization",
-  usage: "USER --org NAME --data DIRECTORY",
+  usage: "USER --org NAME [--data DIRECTORY]",
   details: [
     USER_WORD,
     "The user loses access at once, also on a running server. Everything that the user reported stays. Service " +
@@ -111,7 +111,7 @@ export const memberRemove: Command = {
 export const memberList: Command = {
   name: "member list",
   summary: "List the members of an organization",
-  usage: "--org NAME --data DIRECTORY",
+  usage: "--org NAME [--data DIRECTORY]",
   options: { org: ORG, ...DATA_OPTIONS },
   takesConfig: false,
   check: (args) => findOrgProblems(args),

@@ -11,7 +11,7 @@ import { requireUser } from "../lookup.ts";
 export const userPasswd: Command = {
   name: "user passwd",
   summary: "Set or remove the password of a user",
-  usage: "USER [--remove] --data DIRECTORY",
+  usage: "USER [--remove] [--data DIRECTORY]",
   details: [
     "USER is a login name or an e-mail address.",
     "Prompts twice on a terminal, without echo; otherwise reads the password from the first line of standard " +

@@ -46,7 +46,7 @@ export const policyCheck: Command = {
 export const policyPreview: Command = {
   name: "policy preview",
   summary: "Show which running artifacts a policy file would make fail or pass",
-  usage: "FILE --environment ENV [--policy NAME] [--org NAME] --data DIRECTORY",
+  usage: "FILE --environment ENV [--policy NAME] [--org NAME] [--data DIRECTORY]",
   details: [
     "Evaluates the artifacts of the latest snapshot of each ENV under the policy in FILE, with the facts stored with " +
       "their evaluations. With --policy, FILE takes the place of that policy; otherwise it is evaluated as a further " +

@@ -10,7 +10,7 @@ import { messageOf, causeOf } from "../../domain/text/system-errors.ts";
 import type { EvidenceAccess } from "../../evidence/location.ts";
 import type { Args } from "../args.ts";
 import { mapBackupError } from "../backup-failures.ts";
-import { EVIDENCE_OPTIONS, resolveEvidenceAccess } from "../command-config.ts";
+import { EVIDENCE_OPTIONS, NAMED_DATA_OPTION, resolveEvidenceAccess } from "../command-config.ts";
 import { loadSqlite } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
@@ -48,8 +48,10 @@ export const restore: Command = {
       description: "Accept a backup that lacks evidence files which were missing or damaged",
     },
     ...EVIDENCE_OPTIONS,
+    ...NAMED_DATA_OPTION,
   },
   takesConfig: false,
+  namesData: true,
   positionals: { min: 1, max: 1, names: ["FILE"] },
   check({ positionals: [name], texts }, io) {
     const problem = texts.has("service") ? describeServiceNameProblem(texts.get("service")?.[0] ?? "") : null;
@@ -59,7 +61,7 @@ export const restore: Command = {
     ];
   },
   async run(args, io) {
-    const { directory, access } = await resolveEvidenceAccess(args, io);
+    const { directory, access } = await resolveEvidenceAccess(args, io, restore);
     loadSqlite(dirname(directory));
     const [json, service] = [args.switches.has("json"), args.texts.get("service")?.[0]];
     const startedAt = performance.now();

@@ -9,7 +9,7 @@ import { isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { messageOf } from "../../domain/text/system-errors.ts";
 import type { RetentionStep, TombstoneRow } from "../../store/retention/retention.ts";
 import type { Args } from "../args.ts";
-import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { DATA_OPTIONS, NAMED_DATA_OPTION, resolveDataDirectory } from "../command-config.ts";
 import { openData, runOneOfMany, runTransaction, withData } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
 import { CommandError, EXIT, escapeLine } from "../framework.ts";
@@ -35,7 +35,7 @@ const MAX_LIMIT = 1000;
 export const retentionPlan: Command = {
   name: "retention plan",
   summary: "Show what the rules would delete now, and what stays and why",
-  usage: "[--org NAME] --data DIRECTORY",
+  usage: "[--org NAME] [--data DIRECTORY]",
   details: ["Deletes nothing. Its last line is the assay retention run command that deletes exactly this."],
   options: {
     org: { kind: "text", placeholder: "NAME", description: "Only data of this organization" },
@@ -74,8 +74,10 @@ export const retentionRun: Command = {
     },
     by: BY,
     ...DATA_OPTIONS,
+    ...NAMED_DATA_OPTION,
   },
   takesConfig: false,
+  namesData: true,
   check(args) {
     const { at, limit } = parseRunArguments(args);
     const problems: string[] = [];
@@ -85,7 +87,7 @@ export const retentionRun: Command = {
   },
   async run(args, io) {
     const { id, at, limit } = parseRunArguments(args);
-    const directory = await resolveDataDirectory(args, io);
+    const directory = await resolveDataDirectory(args, io, retentionRun);
     const data = openData(directory);
     try {
       const order = { id, at, limit, organizationId: findOrganizationId(data, args), by: byOption(args) };
@@ -190,7 +192,7 @@ function runBatch(
 export const retentionDeleted: Command = {
   name: "retention deleted",
   summary: "List deleted trails and files with their digests",
-  usage: "--org NAME [--flow NAME] [OPTIONS] --data DIRECTORY",
+  usage: "--org NAME [--flow NAME] [OPTIONS] [--data DIRECTORY]",
   details: [
     "Newest first. An audit package exported before the deletion yields the digest of a trail again: see assay " +
       "help retention.",

@@ -90,7 +90,7 @@ export const findOrgProblems = ({ texts }: Args): string[] =>
 export const retentionSet: Command = {
   name: "retention set",
   summary: "Set how long trails and evidence files are kept",
-  usage: "--org NAME [--flow NAME] (--trails-after DURATION | --evidence-after DURATION | --keep) --data DIRECTORY",
+  usage: "--org NAME [--flow NAME] (--trails-after DURATION | --evidence-after DURATION | --keep) [--data DIRECTORY]",
   details: [
     "The rule of a flow replaces that of its organization entirely. Time counts from the last event on a trail. A " +
       "rule by itself deletes nothing: see assay help retention.",
@@ -141,7 +141,7 @@ export const retentionSet: Command = {
 export const retentionUnset: Command = {
   name: "retention unset",
   summary: "Remove a retention rule",
-  usage: "--org NAME [--flow NAME] --data DIRECTORY",
+  usage: "--org NAME [--flow NAME] [--data DIRECTORY]",
   details: [
     "Nothing more is deleted under the rule. A flow without a rule of its own falls under that of its " +
       "organization.",
@@ -168,7 +168,7 @@ export const retentionUnset: Command = {
 export const retentionList: Command = {
   name: "retention list",
   summary: "List retention rules and legal holds",
-  usage: "[--org NAME] [--all] --data DIRECTORY",
+  usage: "[--org NAME] [--all] [--data DIRECTORY]",
   options: {
     org: { kind: "text", placeholder: "NAME", description: "Only rules and holds of this organization" },
     all: { kind: "switch", description: "Include released holds" },
@@ -212,7 +212,7 @@ export const retentionList: Command = {
 export const retentionHold: Command = {
   name: "retention hold",
   summary: "Place a legal hold on an organization, a flow or a trail",
-  usage: "--org NAME [--flow NAME [--trail NAME]] --reason TEXT [--by NAME] --data DIRECTORY",
+  usage: "--org NAME [--flow NAME [--trail NAME]] --reason TEXT [--by NAME] [--data DIRECTORY]",
   details: [
     "Nothing under the hold is deleted, regardless of the rules, until assay retention release ends it. A running " +
       "deletion stops when a hold is placed.",
@@ -258,7 +258,7 @@ export const retentionHold: Command = {
 export const retentionRelease: Command = {
   name: "retention release",
   summary: "End a legal hold",
-  usage: "ID [--by NAME] --data DIRECTORY",
+  usage: "ID [--by NAME] [--data DIRECTORY]",
   details: ["assay retention list shows the ID. The hold stays in the history: assay retention list --all."],
   options: { by: BY, ...DATA_OPTIONS },
   takesConfig: false,

@@ -39,8 +39,11 @@ export type Announcement = { text: string; fields: Readonly<Record<string, unkno
 export const serve: Command = {
   name: "serve",
   summary: "Run the server on a data directory",
-  usage: "--data DIRECTORY [OPTIONS]",
+  usage: "[--data DIRECTORY] [OPTIONS]",
   details: [
+    "Without --data the data directory is the first of $STATE_DIRECTORY, $XDG_STATE_HOME/assay and " +
+      "~/.local/state/assay whose variable is set, and is printed. Other commands look there too, but for those that " +
+      "could do harm in a wrong directory: assay apply, restore, retention run and accept-loss want --data.",
     "Prints the addresses to stdout, and the changes that the bootstrap file made, including new keys. Writes the " +
       "log to stderr, one JSON object per line.",
     "SIGTERM and SIGINT stop the server: requests in progress have 10 seconds to finish, and a second signal cuts " +
@@ -50,7 +53,7 @@ export const serve: Command = {
   ],
   options: NEW_DATABASE_OPTION,
   takesConfig: true,
-  configuration: { required: ["data"], complete: true },
+  configuration: { required: ["data"], defaultData: true, complete: true },
   run: (args, io) => runServer(args, io, { configuration: serve.configuration, checkResponses: false }),
 };
 
@@ -77,6 +80,15 @@ export const announceAddresses = (instance: Instance): Announcement => {
     },
   };
 };
+
+/** Names the data directory where the operator did not. */
+function announceDirectory(
+  { directory, sources }: ServerSettings,
+  { defaultData = false }: ConfigurationRules = {},
+): Announcement {
+  if (!defaultData || sources.data !== "default") return { text: "", fields: {} };
+  return { text: `data directory: ${directory} (the default; --data names another)\n`, fields: { data: directory } };
+}
 
 /** Explains how to claim the first administrator. Only the start that created the token prints it. */
 function announceSetup({ setup, baseUrl }: Instance): Announcement {
@@ -134,7 +146,9 @@ export async function runServer(args: Args, io: Io, rules: ServerRules): Promise
     if (settings.tls) logCertificate(logger, settings.tls, "serving with this certificate");
     const { instance, heldText } = await start(settings, { io, logger, sockets, rules, stop });
     const { text, fields } = (rules.announce ?? announceAddresses)(instance);
-    io.stdout(heldText + (settings.json ? `${JSON.stringify(fields)}\n` : text));
+    const place = announceDirectory(settings, rules.configuration);
+    const output = settings.json ? `${JSON.stringify({ ...place.fields, ...fields })}\n` : place.text + text;
+    io.stdout(heldText + output);
     logStart(logger, { directory, config, sources: settings.sources }, instance);
     notifier.ready(statusOf(instance));
     started.resolve(instance);

@@ -18,7 +18,7 @@ const USER_OPTION = {
 export const sessionList: Command = {
   name: "session list",
   summary: "List login sessions",
-  usage: "[--user USER] --data DIRECTORY",
+  usage: "[--user USER] [--data DIRECTORY]",
   details: ["The time of the last use is up to a minute old while a server runs."],
   options: { user: USER_OPTION, ...DATA_OPTIONS },
   takesConfig: false,
@@ -40,7 +40,7 @@ export const sessionList: Command = {
 export const sessionRevoke: Command = {
   name: "session revoke",
   summary: "End login sessions",
-  usage: "ID | --user USER | --all --data DIRECTORY",
+  usage: "ID | --user USER | --all [--data DIRECTORY]",
   details: [
     "assay session list shows the ID. The sessions end with their next request, also on a running server. A user " +
       "who is still allowed to can sign in again.",

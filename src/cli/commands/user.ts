@@ -28,7 +28,7 @@ const EMAIL: CommandOption = { kind: "text", placeholder: "ADDRESS", description
 export const userCreate: Command = {
   name: "user create",
   summary: "Create a user with their personal organization",
-  usage: "NAME --data DIRECTORY",
+  usage: "NAME [--data DIRECTORY]",
   details: [
     "The user has no key, password or membership yet: see assay help key create, assay help user passwd and assay " +
       "help member add.",
@@ -71,7 +71,7 @@ export const userCreate: Command = {
 export const userList: Command = {
   name: "user list",
   summary: "List users",
-  usage: "--data DIRECTORY",
+  usage: "[--data DIRECTORY]",
   options: DATA_OPTIONS,
   takesConfig: false,
   async run(args, io) {
@@ -94,7 +94,7 @@ export const userList: Command = {
 export const userShow: Command = {
   name: "user show",
   summary: "Show a user's logins, keys and memberships",
-  usage: "USER --data DIRECTORY",
+  usage: "USER [--data DIRECTORY]",
   details: [USER_WORD],
   options: DATA_OPTIONS,
   takesConfig: false,
@@ -149,7 +149,7 @@ export const userShow: Command = {
 export const userSet: Command = {
   name: "user set",
   summary: "Change the display name or e-mail address of a user",
-  usage: "USER [--display-name TEXT] [--email ADDRESS | --no-email] --data DIRECTORY",
+  usage: "USER [--display-name TEXT] [--email ADDRESS | --no-email] [--data DIRECTORY]",
   details: [USER_WORD, "The login name is permanent. History keeps showing the display name of its time."],
   options: {
     "display-name": DISPLAY_NAME,
@@ -199,7 +199,7 @@ export const userSet: Command = {
 export const userDisable: Command = {
   name: "user disable",
   summary: "Disable a user: revoke keys, end sessions, remove memberships and logins",
-  usage: "USER --data DIRECTORY",
+  usage: "USER [--data DIRECTORY]",
   details: [
     USER_WORD,
     "Revokes all keys of the user, ends all sessions, ends the memberships of shared organizations, removes the " +
@@ -265,7 +265,7 @@ function disableUser(store: Store, { positionals, switches }: Args): DisabledUse
 export const userEnable: Command = {
   name: "user enable",
   summary: "Allow a disabled user to sign in with OpenID Connect again",
-  usage: "USER --data DIRECTORY",
+  usage: "USER [--data DIRECTORY]",
   details: [
     USER_WORD,
     "The next login grants the roles of the user's groups. Keys, password and other memberships are not restored.",

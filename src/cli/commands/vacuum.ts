@@ -21,7 +21,7 @@ import { systemSources } from "../../clock.ts";
 export const vacuum: Command = {
   name: "vacuum",
   summary: "Compact the database of a stopped server",
-  usage: "[--evidence] --data DIRECTORY",
+  usage: "[--evidence] [--data DIRECTORY]",
   details: [
     "Reclaims the space of deleted rows. The server must be stopped. Checks the whole database first, and needs " +
       "free space of twice its size. Killing it at any moment leaves an intact database. A running server reclaims " +

@@ -29,7 +29,7 @@ const TO = {
 export const vaultStatus: Command = {
   name: "vault status",
   summary: "Show where evidence is stored and whether it is reachable",
-  usage: "--data DIRECTORY [OPTIONS]",
+  usage: "[--data DIRECTORY] [OPTIONS]",
   details: ["Works with and without a running server. Exit code 1 if the storage does not respond."],
   options: EVIDENCE_OPTIONS,
   takesConfig: false,
@@ -68,7 +68,7 @@ export const vaultStatus: Command = {
 export const vaultCopy: Command = {
   name: "vault copy",
   summary: "Copy the evidence to another location in advance of a migration",
-  usage: "--to PLACE --data DIRECTORY [OPTIONS]",
+  usage: "--to PLACE [--data DIRECTORY] [OPTIONS]",
   details: [
     "Works beside a running server and changes only the target. Run it as often as you like before assay vault " +
       "migrate, which then has little left to copy while the server is stopped. Skips files that are already there. " +
@@ -88,7 +88,7 @@ export const vaultCopy: Command = {
 export const vaultMigrate: Command = {
   name: "vault migrate",
   summary: "Move the evidence of a stopped server to another location",
-  usage: "--to PLACE --data DIRECTORY [--remove-source] [OPTIONS]",
+  usage: "--to PLACE [--data DIRECTORY] [--remove-source] [OPTIONS]",
   details: [
     "Copies missing files, checks every file at the target, and switches the database to the new location only " +
       "when all files are there. You can stop or kill it at any moment: until the switch the old location is in use " +

@@ -9,7 +9,7 @@ import { verifyData } from "../verify-data.ts";
 export const verify: Command = {
   name: "verify",
   summary: "Check the database, every evidence file and every stored verdict",
-  usage: "[--quick] --data DIRECTORY",
+  usage: "[--quick] [--data DIRECTORY]",
   details: [
     "Checks the pages and references of the database, its tables and derived data, the audit log, and the digest " +
       "of every evidence file, and re-evaluates every stored verdict. Exit code 0 if everything is intact, 5 if " +

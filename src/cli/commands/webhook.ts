@@ -39,7 +39,7 @@ const KIND = { min: 1, max: 1, names: ["KIND"], words: WEBHOOK_KINDS };
 export const webhookEnable: Command = {
   name: "webhook enable",
   summary: "Accept webhooks from another product",
-  usage: "KIND --org NAME --data DIRECTORY",
+  usage: "KIND --org NAME [--data DIRECTORY]",
   details: [
     "KIND is sonar or launch-darkly. Prints the address and the secret to enter in the other product; the secret " +
       "is not shown again. The address begins with the public URL of the server, so run this with the options, " +
@@ -83,7 +83,7 @@ export const webhookEnable: Command = {
 export const webhookList: Command = {
   name: "webhook list",
   summary: "List inbound webhooks",
-  usage: "--org NAME --data DIRECTORY",
+  usage: "--org NAME [--data DIRECTORY]",
   details: ["Shows the address of each and the time of its last call, but never its secret."],
   options: { org: ORG, ...PUBLIC_URL_OPTIONS },
   takesConfig: false,
@@ -111,7 +111,7 @@ export const webhookList: Command = {
 export const webhookRotate: Command = {
   name: "webhook rotate-secret",
   summary: "Replace the secret of an inbound webhook",
-  usage: "KIND --org NAME --data DIRECTORY",
+  usage: "KIND --org NAME [--data DIRECTORY]",
   details: [
     "The old secret becomes invalid at once, also on a running server: enter the new one in the other product " +
       "right away.",
@@ -134,7 +134,7 @@ export const webhookRotate: Command = {
 export const webhookDisable: Command = {
   name: "webhook disable",
   summary: "Stop accepting an inbound webhook",
-  usage: "KIND --org NAME --data DIRECTORY",
+  usage: "KIND --org NAME [--data DIRECTORY]",
   details: ["The address becomes invalid at once and permanently. Recorded data and the service account stay."],
   options: { org: ORG, ...DATA_OPTIONS },
   takesConfig: false,

@@ -26,7 +26,7 @@ test("creates the organization, its admin, a personal organization and a key, an
     ]);
     assert.is(code, 0, err);
     assert.match(out, /^[\w-]{43}\n$/);
-    assert.is(err, "created organization acme with admin ops; this API key is not shown again:\n");
+    assert.is(err, `created organization acme with admin ops in ${data}; this API key is not shown again:\n`);
     assert.is(statSync(data).mode & 0o777, 0o700);
     assert.equal(readdirSync(data).sort(), ["assay.commits", "assay.db", "assay.lock", "evidence", "staging"]);
     look(data, (store) => {

@@ -243,15 +243,17 @@ test("names missing users, accounts and keys with exit code 1", () =>
     assert.equal(await cli(["key", "list", ...USER, "--data", none]), {
       code: 1,
       out: "",
-      err: `assay: there is no data directory ${none}; assay serve, assay dev, assay init and assay apply create one\n`,
+      err:
+        `assay: there is no data directory ${none}; give another with --data, or create one with assay serve, ` +
+        "assay dev, assay init or assay apply\n",
     });
     const empty = join(data, "staging");
     assert.equal(await cli(["key", "list", ...USER, "--data", empty]), {
       code: 1,
       out: "",
       err:
-        `assay: ${empty} is not a data directory: it contains no assay.db; assay serve, assay dev, assay init ` +
-        "and assay apply create one\n",
+        `assay: ${empty} is not a data directory: it contains no assay.db; give another with --data, or create one ` +
+        "with assay serve, assay dev, assay init or assay apply\n",
     });
   }));
 
