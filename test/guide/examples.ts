@@ -21,7 +21,14 @@ import { readBlocks } from "./page.ts";
 import type { Block } from "./page.ts";
 
 /** The pages whose every block is followed. */
-export const WRITING_PAGES = ["policies", "policy-expressions", "templates", "attestation-types", "actions"] as const;
+export const WRITING_PAGES = [
+  "policies",
+  "policy-expressions",
+  "policy-recipes",
+  "templates",
+  "attestation-types",
+  "actions",
+] as const;
 
 /** What a block is, and the languages that it may be written in. */
 const KINDS = {
