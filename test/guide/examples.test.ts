@@ -123,6 +123,18 @@ test("a wrong message, a wrong payload and something that cannot happen fail", a
   assert.match(await follow(action, started, payload), /deeply equal/);
 });
 
+test("a wrong snapshot, a wrong report and a cluster in which something unknown happens fail", async () => {
+  const clusters = (text: string) => follow(example("text clusters", text));
+  assert.is(
+    await clusters("in prod runs: a-1 a:1 => snapshot 1, unknown, a:1 started-unknown\nprod is => unknown\n"),
+    "",
+  );
+  assert.match(await clusters("in prod runs: a-1 a:1 => none\n"), /strictly equal/);
+  assert.match(await clusters("in prod runs: a-1 => none\n"), /is not POD IMAGE/);
+  assert.match(await clusters("prod sleeps => none\n"), /is not something that happens/);
+  assert.match(await follow(example("json report", '{"artifacts": [{}]}')), /Field required/);
+});
+
 test("a wrong value of an expression and a wrong error fail", async () => {
   const values = (text: string) => follow(example("text expressions", `flow a (k=1)\n${text}`));
   assert.is(

@@ -11,6 +11,7 @@ import { KINDS as KINDS_OF_ATTESTATIONS } from "../../src/domain/attestation/kin
 import { startServer } from "../given.ts";
 import type { Answer, TestServer } from "../given.ts";
 import { ROOT } from "../rules/source.ts";
+import { openClusters } from "./clusters.ts";
 import { findVerdict, readLines, readTrail, reportArtifact, reportTrail, success } from "./facts.ts";
 import type { At, Line } from "./facts.ts";
 import type { Sent } from "../api/notifications/receivers.ts";
@@ -28,6 +29,7 @@ export const WRITING_PAGES = [
   "templates",
   "attestation-types",
   "actions",
+  "kubernetes-jobs",
 ] as const;
 
 /** What a block is, and the languages that it may be written in. */
@@ -43,6 +45,8 @@ const KINDS = {
   reports: "text",
   expressions: "text",
   messages: "text",
+  report: "json",
+  clusters: "text",
   mail: "text",
   commands: "sh",
   output: "output",
@@ -163,6 +167,21 @@ const FOLLOW: Record<Kind, (page: Page, example: Example) => Promise<void>> = {
   },
   async messages(page, { text }) {
     for (const line of text.trimEnd().split("\n")) await expectMessages(page, line);
+  },
+  async report({ server, at }, { text, refused }) {
+    const environment = await server.given.environment(at);
+    const path = `/environments/${at.org}/${environment}/report/K8S`;
+    await expectAnswer(server.call("PUT", path, { key: at.key, body: JSON.parse(text) as unknown }), refused);
+  },
+  async clusters(page, { text }) {
+    const at = await freshOrg(page);
+    const { server, subject } = page;
+    if (subject) await success(putPolicy(server, at, subject.text));
+    const clusters = openClusters(server, at, subject && NAMES.policy);
+    for (const line of text.trimEnd().split("\n")) {
+      const [what = ""] = line.split(" => ", 1);
+      assert.is(`${what} => ${await clusters.happens(what.trim())}`, line);
+    }
   },
   async payload(page, { text }) {
     const shown = JSON.parse(localized(text)) as { event_type: string; timestamp: string };
