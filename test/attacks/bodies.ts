@@ -287,6 +287,34 @@ export const BODY_ATTACKS: readonly Attack[] = [
     expect: RECORDED,
   },
   {
+    name: "45,000 issues with 315,000 texts and numbers of their own",
+    request: (world) => {
+      const issue = (n: number): string =>
+        `{"issue_id":"A-${n}","issue_url":"https://jira.example.com/A-${n}","issue_exists":true,` +
+        '"issue_fields":{"summary":"Customers can pay an order in parts","a":1,"b":2,"c":3}}';
+      const results = Array.from({ length: 45_000 }, (_, n) => issue(n)).join(",");
+      return formRequest("POST", attestationPath(world, "jira"), world.memberKey, {
+        json: `{"attestation_name":"jira","jira_results":[${results}]}`,
+      });
+    },
+    expect: RECORDED,
+  },
+  {
+    name: "62,000 findings with 310,000 texts and numbers",
+    request: (world) => {
+      const finding = (n: number): string =>
+        `{"id":"SNYK-${n}","message":"vulnerable","priority_score":5,` +
+        `"locations":[{"uri":"src/part-${n}.ts","lines":"1-2"}]}`;
+      const high = Array.from({ length: 62_000 }, (_, n) => finding(n)).join(",");
+      return formRequest("POST", attestationPath(world, "snyk"), world.memberKey, {
+        json:
+          '{"attestation_name":"snyk","snyk_results":{"tool":{"name":"Snyk","version":"1"},"results":[' +
+          `{"low_count":0,"medium_count":0,"high_count":62000,"high":[${high}]}]}}`,
+      });
+    },
+    expect: RECORDED,
+  },
+  {
     name: "repository with 190,000 values of its own",
     request: (world) => {
       const items = Array.from({ length: 63_000 }, (_, n) => `{"k${n.toString(36)}":"${"v".repeat(12)}"}`).join(",");

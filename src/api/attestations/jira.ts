@@ -1,6 +1,7 @@
 /** Jira attestations: the issues that a change refers to. */
 import { Type } from "typebox";
 import { evaluateJira } from "../../domain/attestation/jira.ts";
+import { RESULT_BOUNDS } from "../../http/body/read-json.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
 import { MAX_FINDINGS, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";
@@ -22,6 +23,7 @@ export const postJira = attestationOperation({
   summary: "Report the issues that a change refers to",
   description: "Compliant if there is at least one reference and all of them exist in the issue tracker.",
   payload: { jira_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JiraItem, { maxItems: MAX_FINDINGS })) },
+  bounds: RESULT_BOUNDS,
   evaluate: (payload) => evaluateJira(payload as Parameters<typeof evaluateJira>[0]),
   facts: ({ jira_results }) => ({ jira_results }),
   example: {

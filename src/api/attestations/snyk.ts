@@ -1,6 +1,7 @@
 /** Snyk attestations: the results of a vulnerability scan. */
 import { Type } from "typebox";
 import { evaluateSnyk } from "../../domain/attestation/snyk.ts";
+import { RESULT_BOUNDS } from "../../http/body/read-json.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
 import { MAX_FINDINGS, MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, Url } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";
@@ -37,6 +38,7 @@ export const postSnyk = attestationOperation({
   summary: "Report the results of a vulnerability scan",
   description: "Counts of findings for each scanned project. Compliant if there are no findings of any severity.",
   payload: { snyk_results: WithinBytes(MAX_RESULTS_BYTES, SnykResultsSummary) },
+  bounds: RESULT_BOUNDS,
   evaluate: (payload) => evaluateSnyk(payload as Parameters<typeof evaluateSnyk>[0]),
   facts: ({ snyk_results: { schema_version = 1, ...results } }) => ({
     processed_snyk_results: { ...results, schema_version },

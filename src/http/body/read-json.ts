@@ -71,6 +71,11 @@ export const RECORD_BOUNDS: JsonBounds = {
   },
 };
 /**
+ * For results of tools that are many small objects: 8 MB of Snyk have 190,000 texts and numbers, 8 MB of Jira issues
+ * with some fields each 250,000, and 700,000 values with their keys.
+ */
+export const RESULT_BOUNDS: JsonBounds = { ...RECORD_BOUNDS, values: 900_000, scalars: 350_000 };
+/**
  * For records whose data stays text, or has a closed shape that the thread checks first: 4 MB of a bill of materials
  * have 115,000 objects and lists and 430,000 values with their keys, 8 MB of JUnit suites 110,000 and 1,400,000.
  */
