@@ -1,6 +1,8 @@
 /** The context that every operation of Assay works with, and the declaration of operations. */
 import type { TSchema } from "typebox";
 import { noteIgnoredKeys, refuseSlips } from "../http/body/unknown-keys.ts";
+import { unboundedAnswer } from "../http/answers/large-answers.ts";
+import type { AnswerBounds } from "../http/answers/large-answers.ts";
 import { largeReadFor, operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
@@ -68,7 +70,7 @@ export type OperationContext = {
   readonly recorder: LargeReportRecorder;
   readonly jobs: Jobs;
   /** See PresenterContext. */
-  readonly inlineBytes: number;
+  readonly answerBounds: AnswerBounds;
   /** Tasks that run after the commit and before the response. */
   readonly afterCommitTasks: (() => Promise<void>)[];
 };
@@ -77,7 +79,7 @@ export type OperationContext = {
  * What is there also in the reader thread. The answer of an operation with `isLarge` follows from it, the path, the
  * query and what `prepare` returned.
  */
-export type ReadContext = Pick<OperationContext, "store" | "urls" | "organization" | "inlineBytes">;
+export type ReadContext = Pick<OperationContext, "store" | "urls" | "organization" | "answerBounds">;
 
 /** Records large reports in a thread, because they would block the main thread; see jobs/large-reports.ts. */
 export type LargeReportRecorder = {
@@ -179,7 +181,7 @@ export type OperationContextParts = Pick<
 export function contextFactory({ urls, openApi, ...parts }: OperationContextParts) {
   const bind = (
     request: RequestContext<OrgMembership>,
-    { notes, afterCommitTasks, inlineBytes }: Pick<OperationContext, "notes" | "afterCommitTasks" | "inlineBytes">,
+    { notes, afterCommitTasks, answerBounds }: Pick<OperationContext, "notes" | "afterCommitTasks" | "answerBounds">,
   ): OperationContext => ({
     ...parts,
     get urls() {
@@ -188,7 +190,7 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
     openApi: () => openApi(request.baseUrl),
     notes,
     afterCommitTasks,
-    inlineBytes,
+    answerBounds,
     auditEntry() {
       const { publicId, name, kind, keyPublicId } = requirePresent(request.principal, "principal");
       return {
@@ -217,11 +219,11 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
     },
   });
   return {
-    createContext: (request: RequestContext<OrgMembership>, { inlineBytes } = { inlineBytes: Infinity }) =>
-      bind(request, { notes: {}, afterCommitTasks: [], inlineBytes }),
+    createContext: (request: RequestContext<OrgMembership>, answerBounds = unboundedAnswer()) =>
+      bind(request, { notes: {}, afterCommitTasks: [], answerBounds }),
     // With copies: a write that runs twice must not note anything twice.
     updateContext: ({ notes, afterCommitTasks }: OperationContext, request: RequestContext<OrgMembership>) =>
-      bind(request, { notes: { ...notes }, afterCommitTasks: [...afterCommitTasks], inlineBytes: Infinity }),
+      bind(request, { notes: { ...notes }, afterCommitTasks: [...afterCommitTasks], answerBounds: unboundedAnswer() }),
   };
 }
 

@@ -11,7 +11,8 @@ import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { hasMembers, isListOf, isObject, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type { RunRow } from "../store/flows/audit-packages.ts";
-import type { TrailEventRow, TrailRow } from "../store/flows/trails.ts";
+import type { TrailEventRow } from "../store/flows/trail-events.ts";
+import type { TrailRow } from "../store/flows/trails.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
 import { templateFileName } from "./file-names.ts";
 import { gatherEvidence } from "./gather-evidence.ts";
@@ -129,7 +130,7 @@ function addTrail(gathering: Gathering, row: TrailRow): object {
 function trailOutline({ context }: Gathering, row: TrailRow) {
   const parts = createTrailPresenter(context, [row]);
   try {
-    return parts.outline(row, unlimitedAllowance());
+    return parts.outline(row, unlimitedAllowance(context));
   } catch {
     const { events: _, ...placeholder } = presentTrailPlaceholder(context, row);
     return placeholder;

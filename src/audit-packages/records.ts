@@ -2,7 +2,8 @@
 import { shownCommit } from "../domain/commit.ts";
 import { presentAttestations } from "../contract/present-attestation.ts";
 import { presentArtifacts } from "../contract/present-artifact.ts";
-import { readNullableReported, unlimitedAllowance } from "../contract/large-json.ts";
+import { unlimitedAllowance } from "../contract/large-json.ts";
+import { readNullableReported } from "../contract/reported-json.ts";
 import { presentCommits } from "../contract/shapes.ts";
 import { hasMembers, isListOf, isText, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
@@ -49,7 +50,7 @@ export function toAttestationRecord(
   evidence: EvidenceState | null,
 ) {
   const extras = context.store.auditPackages.getExtras(row.id);
-  const [shown] = presentAttestations(context, [row], { allowance: unlimitedAllowance() });
+  const [shown] = presentAttestations(context, [row], { allowance: unlimitedAllowance(context) });
   return {
     ...shown,
     audit: {
@@ -93,7 +94,7 @@ const deletedEvidence = (row: PlacedAttestationRow, { deleted_digest, deleted_si
       };
 
 export function toArtifactRecord(context: PresenterContext, row: PlacedArtifactRow) {
-  const [shown] = presentArtifacts(context, [row], unlimitedAllowance());
+  const [shown] = presentArtifacts(context, [row], unlimitedAllowance(context));
   return {
     ...shown,
     audit: {

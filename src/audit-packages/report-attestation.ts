@@ -1,5 +1,5 @@
 /** An attestation as the readable report shows it: who reported what, and the facts of its kind in a few lines. */
-import { readReportedMembers } from "../contract/large-json.ts";
+import { readReportedMembers } from "../contract/reported-json.ts";
 import { truncate } from "../domain/text/excerpt.ts";
 import { isObject, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import { stringifyJson } from "../json/text.ts";

@@ -4,65 +4,60 @@
  * response should hold: such a field is replaced by a mark with the reason and the size, so that no record makes a list
  * unreadable or exhausts the server's memory.
  */
-import { isObject, readStoredJson } from "../domain/stored-json.ts";
-import type { Guard } from "../domain/stored-json.ts";
-import { LargeAnswerError } from "../http/answers/large-answers.ts";
-import { JsonText, isPlainJson, parseExact, toMembers } from "../json/text.ts";
+import { LargeAnswerError, unboundedAnswer } from "../http/answers/large-answers.ts";
+import type { AnswerBounds } from "../http/answers/large-answers.ts";
+import { JsonText, stringifyJson } from "../json/text.ts";
 import { MAX_INLINE_JSON_BYTES, stubBytes } from "../store/db/large-json.ts";
-import type { LargeJsonTable } from "../store/db/large-json.ts";
-import { MAX_RESULTS_BYTES } from "./shapes.ts";
+import type { LargeJsonPlace, LargeJsonTable } from "../store/db/large-json.ts";
+import { MAX_RESULTS_BYTES, presentEventRepoInfo, readRepoInfo } from "./shapes.ts";
 import { ResponseFullError } from "./placeholders.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 
 const MB = 1_048_576;
 
-/**
- * What one response may still show. All of its records share it. `inlineBytes`: what may still be made on the main
- * thread; a response that needs more is made in the reader thread.
- */
+/** What one response may still show. All of its records share it. */
 export type Allowance = {
   readonly maxFieldBytes: number;
   largeBytes: number;
-  values: number;
   characters: number;
-  inlineBytes: number;
+  readonly answerBounds: AnswerBounds;
 };
-type Inline = { readonly inlineBytes?: number };
+type Bounded = { readonly answerBounds?: AnswerBounds };
 
 /** All long fields of one response together. */
 const MAX_LARGE_BYTES = 64 * MB;
-/** JSON values of all fields that must be parsed and not only passed on: each takes about 50 bytes of memory. */
-const MAX_VALUES = 1_000_000;
 /** All other columns together; half the longest string of V8. */
 const MAX_OTHER_CHARS = 256 * MB;
 
 /** The allowance of a list of records. */
-export const listAllowance = ({ inlineBytes = Infinity }: Inline): Allowance => ({
+export const listAllowance = ({ answerBounds = unboundedAnswer() }: Bounded): Allowance => ({
   maxFieldBytes: MAX_RESULTS_BYTES,
   largeBytes: MAX_LARGE_BYTES,
-  values: MAX_VALUES,
   characters: MAX_OTHER_CHARS,
-  inlineBytes,
+  answerBounds,
 });
 /** The allowance of a single record, which shows each field whole where possible. */
-export const singleAllowance = (context: Inline): Allowance => ({
+export const singleAllowance = (context: Bounded): Allowance => ({
   ...listAllowance(context),
   maxFieldBytes: MAX_LARGE_BYTES,
 });
-/** The allowance of audit packages: a thread writes them piece by piece, and they have to be complete. */
-export const unlimitedAllowance = (): Allowance => ({
+/** The allowance of what is written piece by piece and has to be complete, such as an audit package. */
+export const unlimitedAllowance = ({ answerBounds = unboundedAnswer() }: Bounded): Allowance => ({
   maxFieldBytes: Infinity,
   largeBytes: Infinity,
-  values: Infinity,
   characters: Infinity,
-  inlineBytes: Infinity,
+  answerBounds,
 });
 
 /** @throws LargeAnswerError when the response is too large for the main thread */
-function spendInline(allowance: Allowance, bytes: number): void {
-  allowance.inlineBytes -= bytes;
-  if (allowance.inlineBytes < 0) throw new LargeAnswerError();
+function spendInline({ answerBounds }: Allowance, bytes: number): void {
+  answerBounds.inlineBytes -= bytes;
+  if (answerBounds.inlineBytes < 0) throw new LargeAnswerError();
 }
+
+/** Deducts what a row shows from what may be made in this thread. @throws LargeAnswerError */
+export const spendRow = (context: Bounded, row: object): void =>
+  spendInline(unlimitedAllowance(context), countCharacters(row));
 
 /**
  * Deducts `characters` that the response shows.
@@ -79,7 +74,7 @@ export function spendCharacters(allowance: Allowance, characters: number): void 
  * As spendCharacters, for a text such as a template; a long text counts as a long field.
  * @throws ResponseFullError, LargeAnswerError
  */
-export function spendText(allowance: Allowance, { length }: string): void {
+export function spendText(allowance: Allowance, { length }: { length: number }): void {
   if (length <= MAX_INLINE_JSON_BYTES) spendCharacters(allowance, length);
   else if (length > allowance.largeBytes) throw new ResponseFullError();
   else {
@@ -88,34 +83,42 @@ export function spendText(allowance: Allowance, { length }: string): void {
   }
 }
 
-/** How to mark a column, in the shape that readers of its field expect; `raw` columns are passed on unparsed. */
-type Column = { raw?: true; mark(reason: string, bytes: number): unknown };
+/** How to mark a column, in the shape that readers of its field expect. */
+type Mark = (reason: string, bytes: number) => unknown;
 
-const markObject: Column["mark"] = (reason, bytes) => ({ unreadable: reason, bytes });
-const COLUMNS = {
-  user_data_json: { raw: true, mark: markObject },
-  payload_json: { mark: markObject },
-  annotations_json: { mark: (reason) => ({ unreadable: reason }) },
-  external_urls_json: { mark: (reason) => ({ [reason]: { href: "" } }) },
-  target_artifacts_json: { mark: (reason) => [reason] },
-  repo_info_json: { mark: (reason) => ({ name: reason, url: "", id: "", description: "" }) },
-  git_commit_info_json: {
-    mark: (reason) => ({
-      sha1: "",
-      message: reason,
-      author: "",
-      branch: "",
-      timestamp: 0,
-      author_username: null,
-      url: null,
-      parents: null,
-      verified: null,
-      signature_state: null,
-    }),
-  },
-} satisfies Record<string, Column>;
+const markObject: Mark = (reason, bytes) => ({ unreadable: reason, bytes });
+const MARKS = {
+  user_data_json: markObject,
+  payload_json: markObject,
+  event_json: (reason) => ({ unreadable: reason }),
+  instances_json: () => ({ created: [] }),
+  annotations_json: (reason) => ({ unreadable: reason }),
+  external_urls_json: (reason) => ({ [reason]: { href: "" } }),
+  target_artifacts_json: (reason) => [reason],
+  repo_info_json: (reason) => ({ name: reason, url: "", id: "", description: "" }),
+  git_commit_info_json: (reason) => ({
+    sha1: "",
+    message: reason,
+    author: "",
+    branch: "",
+    timestamp: 0,
+    author_username: null,
+    url: null,
+    parents: null,
+    verified: null,
+    signature_state: null,
+  }),
+} satisfies Record<string, Mark>;
+type LargeColumn = keyof typeof MARKS;
+const COLUMNS = Object.keys(MARKS) as LargeColumn[];
+
+/** Columns with plain text whose size clients once controlled. */
+const TEXTS = ["description", "origin_url", "filename", "build_url", "commit_url", "repo_url", "evidence_filename"];
 
 const formatSize = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
+
+/** A row whose long columns are texts that are not parsed. */
+export type WithLargeJson<Row> = { [K in keyof Row]: K extends LargeColumn ? Row[K] | JsonText : Row[K] };
 
 /**
  * The row with its stubs replaced: by the stored texts as far as the allowance goes, by marks beyond that.
@@ -123,35 +126,84 @@ const formatSize = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
  * not JSON, as a short one throws when it is parsed
  */
 export function withLargeJson<Row extends { id: number }>(
-  { store }: Pick<PresenterContext, "store">,
+  context: Pick<PresenterContext, "store">,
   row: Row,
   { table, allowance }: { table: LargeJsonTable; allowance: Allowance },
-): Row {
+): WithLargeJson<Row> {
+  let whole: Record<string, unknown> = row;
+  for (const column of TEXTS) {
+    const text = whole[column];
+    if (typeof text !== "string" || text.length <= MAX_INLINE_JSON_BYTES) continue;
+    const reason = findRefusal(text.length, allowance);
+    if (reason !== null) whole = { ...whole, [column]: reason };
+    else allowance.largeBytes -= text.length;
+  }
+  spendCharacters(allowance, countCharacters(whole));
+  return replaceStubs(context, whole as Row, { table, allowance });
+}
+
+/** As withLargeJson, for rows of which the response shows little else. */
+export function replaceStubs<Row extends { id: number }>(
+  context: Pick<PresenterContext, "store">,
+  row: Row,
+  { table, allowance }: { table: LargeJsonTable; allowance: Allowance },
+): WithLargeJson<Row> {
   let whole: Record<string, unknown> | null = null;
-  spendCharacters(allowance, countCharacters(row));
-  for (const [column, { mark, raw }] of Object.entries<Column>(COLUMNS)) {
+  for (const column of COLUMNS) {
     const bytes = stubBytes((row as Row & Record<string, string | null | undefined>)[column] ?? null);
     if (bytes === null) continue;
     whole ??= { ...row };
-    const reason = findRefusal(bytes, allowance);
-    if (reason !== null) {
-      whole[column] = JSON.stringify(mark(reason, bytes));
-      continue;
-    }
-    spendInline(allowance, bytes);
-    const text = store.largeJson.findText(table, column, row.id);
-    if (text === null) throw new Error(`${column} of ${table} ${row.id} is not JSON`);
-    allowance.largeBytes -= bytes;
-    const values = raw ? 0 : countValues(text);
-    if (values > allowance.values) {
-      const tooMany = `This field has ${formatSize(bytes)} and ${values} values: more than a response can show`;
-      whole[column] = JSON.stringify(mark(tooMany, bytes));
-    } else {
-      allowance.values -= values;
-      whole[column] = raw ? new JsonText(text) : text;
-    }
+    whole[column] = readLarge(context, { table, column, id: row.id, bytes }, allowance);
+    if (whole[column] === null) throw new Error(`${column} of ${table} ${row.id} is not JSON`);
   }
-  return (whole as Row | null) ?? row;
+  return (whole ?? row) as WithLargeJson<Row>;
+}
+
+/** The text that a stub stands for, or the text of a mark; null for one that is not JSON. @throws LargeAnswerError */
+function readLarge(
+  { store }: Pick<PresenterContext, "store">,
+  { table, column, id, bytes }: LargeJsonPlace,
+  allowance: Allowance,
+): JsonText | null {
+  const reason = findRefusal(bytes, allowance);
+  if (reason !== null) return new JsonText(JSON.stringify(MARKS[column as LargeColumn](reason, bytes)));
+  spendInline(allowance, bytes);
+  const text = store.largeJson.findText(table, column, id);
+  allowance.largeBytes -= bytes;
+  return text === null ? null : new JsonText(text);
+}
+
+/**
+ * Reads what the events of a trail show of long texts; an empty text stands for one that is not JSON.
+ * @throws LargeAnswerError
+ */
+export const eventTextReader =
+  (context: Pick<PresenterContext, "store">, allowance: Allowance) =>
+  (place: LargeJsonPlace): string => {
+    const found = readLarge(context, place, allowance);
+    if (found === null) return "";
+    // The rest of a repository is not shown, however long it is.
+    return place.column === "repo_info_json" ? stringifyJson(presentEventRepoInfo(readRepoInfo(found))) : found.text;
+  };
+
+/**
+ * The row with the stub of one column replaced, as spendText has room for it.
+ * @throws ResponseFullError, LargeAnswerError; Error for a text that is not JSON
+ */
+export function withText<Column extends string, Row extends { id: number } & Record<Column, string | null>>(
+  { store }: Pick<PresenterContext, "store">,
+  row: Row,
+  { table, column, allowance }: { table: LargeJsonTable; column: Column; allowance: Allowance },
+): Omit<Row, Column> & Record<Column, string | JsonText | null> {
+  const length = stubBytes(row[column]);
+  if (length === null) {
+    spendText(allowance, row[column] ?? "");
+    return row;
+  }
+  spendText(allowance, { length });
+  const text = store.largeJson.findText(table, column, row.id);
+  if (text === null) throw new Error(`${column} of ${table} ${row.id} is not JSON`);
+  return { ...row, [column]: new JsonText(text) };
 }
 
 const countCharacters = (row: object): number =>
@@ -167,58 +219,4 @@ function findRefusal(bytes: number, { maxFieldBytes, largeBytes }: Allowance): s
       "Read the record alone"
     );
   return null;
-}
-
-const isAnyJson = (value: unknown): value is unknown => value !== undefined;
-
-/**
- * A value that was reported, as it was sent (json/text.ts).
- * @throws StoredJsonError as readStoredJson
- */
-export function readReported<T>(text: string, isShape: Guard<T>): T {
-  const value = readStoredJson(text, isShape);
-  return isPlainJson(text) ? value : (parseExact(text) as T);
-}
-
-/** As readReported, for a nullable column. */
-export const readNullableReported = <T>(text: string | null, isShape: Guard<T>): T | null =>
-  text === null ? null : readReported(text, isShape);
-
-/** As readReported, for an object that stays one, whatever the order of its own keys. */
-export const readReportedMembers = (text: string): Record<string, unknown> => toMembers(readReported(text, isObject));
-
-/**
- * A free-form value for a response; null for null. Text that `withLargeJson` verified to be JSON is passed on as
- * stored, everything else is parsed.
- * @throws StoredJsonError for a text that is not JSON
- */
-export function readFreeForm(stored: string | JsonText | null): unknown {
-  return stored === null || stored instanceof JsonText ? stored : readReported(stored, isAnyJson);
-}
-
-/** As readFreeForm, for a column whose query verified that long texts are JSON. */
-export const readVerifiedJson = (text: string): unknown =>
-  readFreeForm(text.length > MAX_INLINE_JSON_BYTES ? new JsonText(text) : text);
-
-const [QUOTE, BACKSLASH, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [...'"\\,[]{}'].map((sign) =>
-  sign.charCodeAt(0),
-);
-
-/** Counts the values of a JSON text without whitespace, in one pass and without parsing it. */
-function countValues(text: string): number {
-  let values = 1;
-  let isInString = false;
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.charCodeAt(at);
-    if (isInString) {
-      if (code === BACKSLASH) at += 1;
-      else if (code === QUOTE) isInString = false;
-    } else if (code === QUOTE) isInString = true;
-    else if (code === COMMA) values += 1;
-    else if (code === OPEN_LIST || code === OPEN_OBJECT) {
-      const next = text.charCodeAt(at + 1);
-      if (next !== CLOSE_LIST && next !== CLOSE_OBJECT) values += 1;
-    }
-  }
-  return values;
 }

@@ -22,7 +22,8 @@ import { readSelector } from "../store/flows/artifact-selector.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type { ArtifactLocations } from "../store/environments/artifact-locations.ts";
 import { presentAttestation } from "./present-attestation.ts";
-import { listAllowance, readFreeForm, readNullableReported, singleAllowance, withLargeJson } from "./large-json.ts";
+import { listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
+import { readFreeForm, readNullableReported } from "./reported-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { GitCommitInfo, RepoInfoResponse, presentCommit, presentRepoInfo } from "./shapes.ts";
 import type { GitCommitInfoValue } from "./shapes.ts";
@@ -169,7 +170,7 @@ function presentShared(context: PresenterContext, listed: PlacedArtifactRow, all
 
 function presentEvidence(
   context: PresenterContext,
-  row: PlacedArtifactRow,
+  row: Pick<PlacedArtifactRow, "id" | "trail_id" | "attestations_json">,
   allowance: Allowance,
 ): Record<string, Evidence> {
   if (row.trail_id === null || !hasEvidence(row)) return {};

@@ -2,20 +2,14 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { Closed, Nullable, named } from "../http/schema.ts";
-import {
-  listAllowance,
-  readFreeForm,
-  readNullableReported,
-  readReported,
-  readReportedMembers,
-  singleAllowance,
-  withLargeJson,
-} from "./large-json.ts";
+import { listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
+import { readFreeForm, readNullableReported, readReported, readReportedMembers } from "./reported-json.ts";
 import type { Allowance } from "./large-json.ts";
-import { isListOf, isObject, isRecordOf, isText, readNullableStoredJson } from "../domain/stored-json.ts";
+import { isListOf, isObject, isRecordOf, isText } from "../domain/stored-json.ts";
 import { GitCommitInfo, presentCommit } from "./shapes.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";
-import { toMembers } from "../json/text.ts";
+import { JsonList, JsonText, itemsOf, outlineOf, toMembers } from "../json/text.ts";
+import { MAX_INLINE_JSON_BYTES } from "../store/db/large-json.ts";
 import { presentOneByOne } from "./placeholders.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 
@@ -98,7 +92,7 @@ export function presentAttestation(
     origin_url: row.origin_url,
     description: row.description,
     artifact_fingerprint: row.artifact_fingerprint,
-    target_artifacts: readNullableStoredJson(row.target_artifacts_json, isTextList),
+    target_artifacts: readNullableReported(row.target_artifacts_json, isTextList),
     git_commit_info: commit ?? (missingCommit === "branch" ? { branch: "" } : null),
     external_urls: readNullableReported(row.external_urls_json, isObject),
     annotations: readReported(row.annotations_json, isTextRecord),
@@ -123,26 +117,37 @@ export function presentAttestation(
   };
 }
 
-type PullRequest = { approvers?: readonly (string | object)[] | null; commits?: readonly object[]; author?: string };
-
 /**
  * Presents older pull requests in the newer shape, because readers expect `approvers[].username` (wire-contract 6.2).
+ * Lists that are too long to be parsed are presented item by item, while they are written.
  */
 function presentPayload(type: string, facts: Record<string, unknown>): Record<string, unknown> {
-  if (type !== "pull_request" || !Array.isArray(facts["pull_requests"])) return facts;
-  const pullRequests = (facts["pull_requests"] as PullRequest[]).map((reported) => {
-    const found = toMembers(reported) as PullRequest;
-    return {
-      ...found,
-      author: found.author ?? "",
-      approvers: (found.approvers ?? []).map((approver) =>
-        typeof approver === "string" ? { username: approver } : approver,
-      ),
-      commits: (found.commits ?? []).map((commit) => ({ author_username: null, ...toMembers(commit) })),
-    };
-  });
-  return { ...facts, pull_requests: pullRequests };
+  const { pull_requests: found } = facts;
+  if (type !== "pull_request" || !isList(found)) return facts;
+  return { ...facts, pull_requests: mapItems(found, presentPullRequest) };
 }
+
+const isList = (value: unknown): boolean =>
+  Array.isArray(value) || (value instanceof JsonText && value.text.startsWith("["));
+
+function presentPullRequest(reported: unknown): Record<string, unknown> {
+  const found = membersIn(reported);
+  const { author, approvers, commits } = found;
+  return {
+    ...found,
+    author: author ?? "",
+    approvers: mapItems(approvers, (approver) => (typeof approver === "string" ? { username: approver } : approver)),
+    commits: mapItems(commits, (commit) => ({ author_username: null, ...membersIn(commit) })),
+  };
+}
+
+/** The members of an object; the long ones of a long text are texts. */
+const membersIn = (value: unknown): Record<string, unknown> =>
+  value instanceof JsonText && value.text.length > MAX_INLINE_JSON_BYTES ? outlineOf(value) : toMembers(value);
+
+/** The list of what `present` makes of each item: of a long text one by one, while it is written. */
+const mapItems = (list: unknown, present: (item: unknown) => unknown): unknown[] | JsonList =>
+  list instanceof JsonText ? JsonList.from(itemsOf(list), present) : [...itemsOf(list)].map(present);
 
 /**
  * Presents the records of a list one by one; a damaged one becomes a placeholder (semantics 9).
@@ -159,6 +164,21 @@ export function presentAttestations(
     (row, reason) =>
       presentAttestation(context, withoutJson(row, reason), { allowance: singleAllowance(context), missingCommit }),
   );
+}
+
+/** As presentAttestations, for the records with one id or name: one that is alone is shown whole. */
+export function* presentAttestationsOf(
+  context: PresenterContext,
+  rows: Iterable<PlacedAttestationRow>,
+): ReturnType<typeof presentAttestations> {
+  const first: PlacedAttestationRow[] = [];
+  let allowance: Allowance | null = null;
+  for (const row of rows) {
+    if (allowance !== null) yield* presentAttestations(context, [row], { allowance });
+    else if (first.push(row) === 2)
+      yield* presentAttestations(context, first, { allowance: (allowance = listAllowance(context)) });
+  }
+  if (allowance === null) yield* presentAttestations(context, first, { allowance: singleAllowance(context) });
 }
 
 /** The record without its JSON columns, marked in its description. */

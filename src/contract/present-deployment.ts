@@ -9,6 +9,7 @@ import { fromSqlBoolean } from "../store/db/database.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { DeploymentRow } from "../store/environments/deployments.ts";
 import type { ReplacedRow } from "../store/environments/snapshots.ts";
+import { spendRow } from "./large-json.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 import { UNREADABLE } from "./placeholders.ts";
 import { buildCompareUrl } from "../domain/network/urls.ts";
@@ -49,9 +50,12 @@ export const DeploymentResponse = named(
 );
 
 export function presentDeployment(
-  { urls, organization: { name: org } }: Pick<PresenterContext, "urls" | "organization">,
+  context: Pick<PresenterContext, "urls" | "organization" | "answerBounds">,
   row: DeploymentRow,
 ): Static<typeof DeploymentResponse> {
+  spendRow(context, row);
+  const { urls, organization } = context;
+  const { name: org } = organization;
   const { snapshot_index: index, flow_name, artifact_public_id } = row;
   const environment = row.environment_name ?? UNREADABLE;
   return {

@@ -10,7 +10,6 @@ import type { Facts, FlowRecord, StoredVerdict } from "../domain/compliance/envi
 import type { PolicyDocument } from "../domain/policy/ast.ts";
 import { dumpPolicy } from "../domain/policy/document.ts";
 import { presentRuleVerdicts } from "../domain/policy/evaluate.ts";
-import type { Instances } from "../domain/snapshot/normalize.ts";
 import { isListOf, isNumber, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
@@ -23,6 +22,10 @@ import type {
 import type { PaginationValue } from "../http/schema.ts";
 import { JsonList } from "../json/text.ts";
 import type { PresenterContext } from "./presenter-context.ts";
+import { firstStartOf } from "./instances.ts";
+import type { ShownInstances } from "./instances.ts";
+import { listAllowance, replaceStubs } from "./large-json.ts";
+import type { Allowance } from "./large-json.ts";
 import { memoize } from "./memoize.ts";
 import { presentSameName } from "./same-name.ts";
 import { replacementUrl } from "./present-deployment.ts";
@@ -61,8 +64,14 @@ type SnapshotContext = PresenterContext & {
   flowNames: Map<number, string>;
   /** Rules by the key of the policy version; null for a version that this program cannot read. */
   findDocument(versionId: number): PolicyDocument | null;
+} & Shared;
+
+/** What all artifacts of a response share. */
+type Shared = {
   /** Fingerprints of the artifacts that run in an environment now. */
   findFingerprints(environment: EnvironmentRow): Set<string>;
+  /** What the response may still show of long texts. */
+  allowance: Allowance;
 };
 
 /** A snapshot of an environment. */
@@ -110,9 +119,9 @@ export function presentSnapshotPage(
 
 /** The artifacts of all parts, batch by batch. */
 function* presentAll(context: PresenterContext, parts: readonly Part[]): Generator<Artifact> {
-  const findFingerprints = fingerprintFinder(context);
+  const shared = createShared(context);
   for (const part of parts)
-    for (const rows of readBatches(context, part)) yield* presentArtifacts(context, rows, findFingerprints);
+    for (const rows of readBatches(context, part)) yield* presentArtifacts(context, rows, shared);
 }
 
 /** A SnapshotResponse without its artifacts. @param failingOf the artifacts that fail a policy version */
@@ -153,17 +162,17 @@ function presentHead(
 }
 
 /** Some artifacts, with what they share read for all of them together. */
-function presentArtifacts(
-  context: PresenterContext,
-  rows: readonly Row[],
-  findFingerprints = fingerprintFinder(context),
-): Artifact[] {
-  const shared = { ...readShared(context, collectKeys(rows)), findFingerprints };
-  return presentEach(rows, (row) => presentArtifact(shared, row), presentPlaceholder);
+function presentArtifacts(context: PresenterContext, rows: readonly Row[], shared = createShared(context)): Artifact[] {
+  const batch = { ...readShared(context, collectKeys(rows)), ...shared };
+  return presentEach(rows, (row) => presentArtifact(batch, row), presentPlaceholder);
 }
 
-const fingerprintFinder = ({ store }: PresenterContext): SnapshotContext["findFingerprints"] =>
-  memoize(({ id, snapshot_count }: EnvironmentRow) => store.snapshots.listFingerprints(id, snapshot_count));
+const createShared = (context: PresenterContext): Shared => ({
+  findFingerprints: memoize(({ id, snapshot_count }: EnvironmentRow) =>
+    context.store.snapshots.listFingerprints(id, snapshot_count),
+  ),
+  allowance: listAllowance(context),
+});
 
 const isNumberList = isListOf(isNumber);
 /** The keys of everything that these artifacts share. */
@@ -185,7 +194,7 @@ export const listPolicyVersions = ({ snapshot }: Part): number[] | null =>
   readStoredJsonOrNull(snapshot.policy_versions_json, isNumberList);
 
 /** Reads what artifacts share. All of it can change, unlike the artifacts themselves. */
-function readShared(context: PresenterContext, keys: SharedKeys): Omit<SnapshotContext, "findFingerprints"> {
+function readShared(context: PresenterContext, keys: SharedKeys): Omit<SnapshotContext, keyof Shared> {
   const { store } = context;
   return {
     store,
@@ -218,9 +227,9 @@ function presentArtifact(context: SnapshotContext, { part, row, stored, allowed 
   return {
     ...presentOutline({ part, row }),
     reasons_for_incompliance: row.compliant === 0 ? [...findReasons(context, stored, facts)] : [],
-    creationTimestamp: [...instances.created],
+    creationTimestamp: instances.created as Artifact["creationTimestamp"],
     pods: (instances.pods ?? null) as Artifact["pods"],
-    ecs_context: instances.ecs ?? null,
+    ecs_context: (instances.ecs ?? null) as Artifact["ecs_context"],
     flow_name: first?.flow_name ?? null,
     git_commit: first?.git_commit ?? null,
     commit_url: first?.commit_url ?? null,
@@ -276,11 +285,12 @@ const presentPlaceholder = ({ part, row }: Row): Artifact => ({
 function presentFlow(
   context: SnapshotContext,
   flow: FlowRecord,
-  { part, row, instances }: { part: Part; row: EvaluatedArtifactRow; instances: Instances },
+  { part, row, instances }: { part: Part; row: EvaluatedArtifactRow; instances: ShownInstances },
 ): ArtifactFlow {
   const { urls, organization } = context;
-  const record = context.records.get(flow.artifact_id);
-  if (!record) throw new Error(`artifact ${flow.artifact_id} is gone`);
+  const listed = context.records.get(flow.artifact_id);
+  if (!listed) throw new Error(`artifact ${flow.artifact_id} is gone`);
+  const record = replaceStubs(context, listed, { table: "artifacts", allowance: context.allowance });
   const replaced = flow.deployment_id === null ? undefined : context.replaced.get(flow.deployment_id);
   return {
     flow_name: flow.flow,
@@ -297,7 +307,7 @@ function presentFlow(
           ...presentReplaced(replaced, context.findFingerprints(part.environment)),
         }
       : null,
-    commit_lead_time: findLeadTime(instances.created, flow.committed_at),
+    commit_lead_time: findLeadTime(firstStartOf(instances), flow.committed_at),
     artifact_compliance_in_flow: flow.state === "COMPLIANT",
     flow_reasons_for_non_compliance: flow.reasons.map((reason) => ({ reason })),
   };
@@ -307,7 +317,7 @@ function presentFlow(
  * Seconds from the commit to the earliest start; null when either is unknown: reporters send 0 for a start that they do
  * not know.
  */
-function findLeadTime([earliest]: readonly number[], committedAt: number | null): number | null {
+function findLeadTime(earliest: number | undefined, committedAt: number | null): number | null {
   return committedAt === null || earliest === undefined || earliest === 0 ? null : earliest - committedAt;
 }
 

@@ -5,12 +5,23 @@ import { EMPTY_TEMPLATE_TEXT } from "../domain/flow-template/template.ts";
 import type { Template } from "../domain/flow-template/template.ts";
 import { StoredJsonError, hasMembers, isObject, isRecordOf, readStoredJson } from "../domain/stored-json.ts";
 import { mergeByTime, iterateByTime } from "../domain/time.ts";
+import { JsonText, stringifyJson } from "../json/text.ts";
 import type { FlowRow } from "../store/flows/flows.ts";
 import type { TrailTransitionRow } from "../store/environments/artifact-locations.ts";
-import type { TrailEventRow, TrailEventText, TrailRow } from "../store/flows/trails.ts";
-import { readFreeForm, readNullableReported, singleAllowance, withLargeJson } from "./large-json.ts";
-import type { Allowance } from "./large-json.ts";
-import { presentCommit, presentEventRepoInfo, presentEventText, readRepoInfo } from "./shapes.ts";
+import type { TrailEventRow, TrailEventText } from "../store/flows/trail-events.ts";
+import type { TrailRow } from "../store/flows/trails.ts";
+import {
+  eventTextReader,
+  listAllowance,
+  replaceStubs,
+  singleAllowance,
+  unlimitedAllowance,
+  withLargeJson,
+} from "./large-json.ts";
+import type { Allowance, WithLargeJson } from "./large-json.ts";
+import { readFreeForm, readNullableReported } from "./reported-json.ts";
+import type { Stored } from "./reported-json.ts";
+import { presentCommit, presentEvent, presentEventRepoInfo, presentEventText, readRepoInfo } from "./shapes.ts";
 import { memoize } from "./memoize.ts";
 import { UNREADABLE, presentEach } from "./placeholders.ts";
 import type { ExternalUrl, TrailEvent, TrailResponse } from "./trail-shapes.ts";
@@ -42,15 +53,17 @@ export const presentTrailOutline = (context: PresenterContext, row: TrailRow): T
 export function presentTrailEvents(
   context: PresenterContext,
   row: TrailRow,
-  window: (total: number) => { limit: number; offset: number },
+  windowOf: (total: number) => { limit: number; offset: number },
 ): { events: TrailEventValue[]; total: number } {
   const { trails, artifactLocations } = context.store;
   const moves = artifactLocations.listTransitionsByTrail([row.id]).get(row.id)?.length ?? 0;
   const total = trails.countEvents(row.id) + moves;
-  const { limit, offset } = window(total);
+  const { limit, offset } = windowOf(total);
   const start = Math.max(0, offset - moves);
-  const stored = trails.listEventWindow(row.id, { limit: offset + limit - start, offset: start });
-  const merged = createTrailPresenter(context, [row]).listedEvents(row, stored);
+  const allowance = listAllowance(context);
+  const window = { limit: offset + limit - start, offset: start };
+  const stored = trails.listEventWindow(row.id, window, eventTextReader(context, allowance));
+  const merged = createTrailPresenter(context, [row]).listedEvents(row, stored, allowance);
   return { events: merged.slice(offset - start, offset - start + limit), total };
 }
 
@@ -70,7 +83,7 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
     flow_id: findFlow(row.flow_id).flow.public_id,
     trail_id: row.public_id,
   });
-  const presentMove = createMovePresenter();
+  const presentMove = createMovePresenter(context);
   const movesOf = (row: TrailRow): readonly TrailTransitionRow[] => moves.get(row.id) ?? [];
 
   return {
@@ -87,11 +100,11 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
       const origin = originOf(row);
       return iterateByTime(
         presentStoredEvents(rows, origin),
-        movesOf(row).map((move) => ({ ...presentMove(move), ...origin })),
+        movesOf(row).map((move) => ({ ...presentMove(move, unlimitedAllowance(context)), ...origin })),
       );
     },
     /** As `events`, for a list: a damaged event is marked, and never fails the list (semantics 9). */
-    listedEvents(row: TrailRow, rows: readonly TrailEventRow[]): TrailEventValue[] {
+    listedEvents(row: TrailRow, rows: readonly TrailEventRow[], allowance: Allowance): TrailEventValue[] {
       const origin = originOf(row);
       const stored = presentEach(
         rows,
@@ -100,9 +113,9 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
       );
       const moved = presentEach(
         movesOf(row),
-        (move): TrailEventValue => ({ ...presentMove(move), ...origin }),
+        (move): TrailEventValue => ({ ...presentMove(move, allowance), ...origin }),
         (move, unreadable) => ({
-          ...presentMove({ ...move, git_commit_info_json: null, repo_info_json: null }),
+          ...presentMove({ ...move, git_commit_info_json: null, repo_info_json: null }, allowance),
           ...origin,
           unreadable,
         }),
@@ -114,19 +127,19 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
      * be serialized again.
      * @throws Error for a damaged record
      */
-    eventTexts(row: TrailRow, events: readonly TrailEventText[]): TimedText[] {
+    *eventTexts(row: TrailRow, events: Iterable<TrailEventText>): Generator<TimedText & { id: number }> {
       const origin = JSON.stringify(originOf(row)).slice(1, -1);
-      return events.map((event) => ({
-        timestamp: event.timestamp,
-        text: assembleEventText(event, origin, row.id),
-      }));
+      for (const event of events)
+        yield { id: event.id, timestamp: event.timestamp, text: assembleEventText(event, origin, row.id) };
     },
-    /** As `eventTexts`, for starts and stops of its artifacts. */
-    moveTexts(row: TrailRow): TimedText[] {
+    /** As `eventTexts`, for starts and stops of its artifacts; each text is made when it is read. */
+    moveTexts(row: TrailRow, allowance: Allowance): TimedText[] {
       const origin = originOf(row);
       return movesOf(row).map((move) => ({
         timestamp: move.timestamp,
-        text: JSON.stringify({ ...presentMove(move), ...origin }),
+        get text() {
+          return stringifyJson({ ...presentMove(move, allowance), ...origin });
+        },
       }));
     },
   };
@@ -139,7 +152,7 @@ const isUserData = (value: unknown): value is NonNullable<TrailValue["user_data"
 
 function presentOutline(
   { store, organization, urls }: PresenterContext,
-  row: TrailRow,
+  row: WithLargeJson<TrailRow>,
   { flow, tags, template }: FlowFacts & { template: TemplateFacts },
 ): TrailOutline {
   return {
@@ -163,7 +176,7 @@ function presentOutline(
 }
 
 /** Text that a query verified to be JSON is passed on unparsed. @throws StoredJsonError for a damaged record */
-function presentUserData(stored: TrailRow["user_data_json"]): TrailValue["user_data"] {
+function presentUserData(stored: Stored | null): TrailValue["user_data"] {
   const value = readFreeForm(stored);
   if (value === null || isUserData(value)) return value;
   throw new StoredJsonError("user_data is neither an object nor a list");
@@ -182,7 +195,7 @@ const commonMembers = (
 /** @throws StoredJsonError for a damaged record */
 const presentStoredEvent = (row: TrailEventRow, origin: EventOrigin): TrailEventValue => ({
   ...commonMembers(row, origin),
-  ...readStoredJson(presentEventText(row.event_json), isObject),
+  ...presentEvent(readStoredJson(row.event_json, isObject)),
 });
 
 /**
@@ -200,10 +213,11 @@ function assembleEventText({ type, timestamp, event_json }: TrailEventText, orig
  * Presents starts and stops of artifacts: events that follow from environment reports (semantics 2.5). An artifact may
  * have thousands, with the same commit and repository.
  */
-function createMovePresenter() {
-  const commitOf = memoize(presentCommit);
-  const repoOf = memoize((text: string | null) => presentEventRepoInfo(readRepoInfo(text)));
-  return (move: TrailTransitionRow) => {
+function createMovePresenter(context: PresenterContext) {
+  const commitOf = rememberShort(presentCommit);
+  const repoOf = rememberShort((stored) => presentEventRepoInfo(readRepoInfo(stored)));
+  return (listed: TrailTransitionRow, allowance: Allowance) => {
+    const move = replaceStubs(context, listed, { table: "artifacts", allowance });
     const hasStopped = move.annotation === "exited";
     return {
       type: hasStopped ? ("artifact_stopped_running" as const) : ("artifact_started_running" as const),
@@ -220,6 +234,12 @@ function createMovePresenter() {
       git_commit_info: commitOf(move.git_commit_info_json),
     };
   };
+}
+
+/** Computes the value of each column once; that of a long text anew, which is not kept. */
+function rememberShort<Value>(compute: (stored: Stored | null) => Value): (stored: Stored | null) => Value {
+  const known = memoize(compute);
+  return (stored) => (stored instanceof JsonText ? compute(stored) : known(stored));
 }
 
 /** The placeholder of a damaged trail. */

@@ -1,4 +1,5 @@
 /** What presenters need of an operation's context. */
+import type { AnswerBounds } from "../http/answers/large-answers.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { Store } from "../store/index.ts";
 import type { Urls } from "./urls.ts";
@@ -8,6 +9,6 @@ export type PresenterContext = {
   readonly urls: Urls;
   /** The organization whose records are presented. */
   readonly organization: OrganizationRow;
-  /** Bytes of the answer that may be made in this thread; absent: all. */
-  readonly inlineBytes?: number;
+  /** Of the answer that is presented; absent where something else is made of it, such as an audit package. */
+  readonly answerBounds?: AnswerBounds;
 };

@@ -7,12 +7,15 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import { MAX_NAME_CHARS, ANNOTATION_KEY, FINGERPRINT, URL_LABEL } from "../domain/names.ts";
 import { findRepoUrlProblem } from "../domain/network/urls.ts";
-import { hasMembers, isListOf, readNullableStoredJson, readStoredJson } from "../domain/stored-json.ts";
+import { hasMembers, isListOf, readNullableStoredJson } from "../domain/stored-json.ts";
 import { invalid, tooLarge } from "../errors.ts";
 import { isWithinBytes } from "../json/bytes.ts";
 import { stringifyJson, toMembers } from "../json/text.ts";
+import { memberTexts } from "../json/walk.ts";
 import { Closed, Maybe, Matching, OneOf, WithinBytes, named } from "../http/schema.ts";
 import type { RepoFacts } from "../store/flows/repos.ts";
+import { readStoredMembers } from "./reported-json.ts";
+import type { Stored } from "./reported-json.ts";
 
 /**
  * Bounds for fields that the contract leaves unbounded. They are far above what any client sends and keep one field
@@ -215,10 +218,10 @@ const withoutNullKeys = (commit: GitCommitInfoValue): GitCommitInfoValue =>
  * Presents a `git_commit_info_json` column; null for null.
  * @throws StoredJsonError for a damaged record
  */
-export function presentCommit(json: string | null): GitCommitInfoValue | null {
-  if (json === null) return null;
-  const commit = readStoredJson(json, isCommit);
-  return NULL_COMMIT_KEY.test(json) ? withoutNullKeys(commit) : commit;
+export function presentCommit(stored: Stored | null): GitCommitInfoValue | null {
+  if (stored === null) return null;
+  const commit = readStoredMembers(stored, isCommit);
+  return typeof stored !== "string" || NULL_COMMIT_KEY.test(stored) ? withoutNullKeys(commit) : commit;
 }
 
 /** As presentCommit, for a column with a list of commits. */
@@ -227,19 +230,32 @@ export const presentCommits = (json: string | null): GitCommitInfoValue[] | null
 
 const NULL_COMMIT_KEY = new RegExp(`"(?:${OPTIONAL_COMMIT_KEYS.join("|")})":null`);
 
-/** Members are absent from events of some types. */
-const isEvent = hasMembers<{ git_commit_info?: GitCommitInfoValue | null }>();
+/** A trail event with its commit as responses show it. */
+export function presentEvent(event: Record<string, unknown>): Record<string, unknown> {
+  const { git_commit_info: commit } = event;
+  return isCommit(commit) ? { ...event, git_commit_info: withoutNullKeys(commit) } : event;
+}
 
 /**
- * The JSON text of a trail event, with its commit as responses show it. Only older events hold null keys and need
- * parsing; the text of all others is returned unchanged, because most of a page of trails is history.
+ * As presentEvent, for the JSON text of an event. Only older events hold null keys and need parsing; the text of all
+ * others is returned unchanged, because most of a page of trails is history.
+ * @param json valid
  */
 export function presentEventText(json: string): string {
   if (!NULL_COMMIT_KEY.test(json)) return json;
-  const event = readStoredJson(json, isEvent);
-  const commit = event.git_commit_info;
-  return JSON.stringify(commit ? { ...event, git_commit_info: withoutNullKeys(commit) } : event);
+  return objectText(
+    memberTexts(json).map(([key, text]) => [
+      key,
+      key === "git_commit_info" && text !== "null" ? objectText(memberTexts(text).filter(isShownOfCommit)) : text,
+    ]),
+  );
 }
+
+const isShownOfCommit = ([key, text]: readonly [string, string]): boolean =>
+  text !== "null" || !OPTIONAL_COMMIT_KEYS.some((one) => one === key);
+
+const objectText = (members: readonly (readonly [string, string])[]): string =>
+  `{${members.map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(",")}}`;
 
 /**
  * The repository that a report names; null unless id, name and url are all present (semantics 3.1).
@@ -267,14 +283,15 @@ const repoMembers = (info: RepoInfoInput): RepoInfoInput => toMembers(info) as R
 const isRepoInfo = hasMembers<RepoInfoInput>("name", "url");
 
 /** The value of a `repo_info_json` column, as it was reported. @throws StoredJsonError for a damaged record */
-export const readRepoInfo = (json: string | null): RepoInfoInput | null => readNullableStoredJson(json, isRepoInfo);
+export const readRepoInfo = (stored: Stored | null): RepoInfoInput | null =>
+  stored === null ? null : readStoredMembers(stored, isRepoInfo);
 
 /**
  * Presents a `repo_info_json` column: the four texts of the contract (wire-contract 30, 3).
  * @throws StoredJsonError for a damaged record
  */
-export function presentRepoInfo(json: string | null): Static<typeof RepoInfoResponse> | null {
-  const info = readRepoInfo(json);
+export function presentRepoInfo(stored: Stored | null): Static<typeof RepoInfoResponse> | null {
+  const info = readRepoInfo(stored);
   return info && presentReportedRepo(info);
 }
 

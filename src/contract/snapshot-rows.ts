@@ -1,13 +1,15 @@
 /** The rows of a snapshot that a response shows: all of them, or a page. */
 import type { Static } from "typebox";
 import type { StoredVerdict } from "../domain/compliance/environment.ts";
-import { hasMembers, isListOf, isText, readStoredJson, readStoredJsonOrNull } from "../domain/stored-json.ts";
+import { isListOf, isText, readStoredJson, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import type { PaginationValue } from "../http/schema.ts";
-import type { Instances } from "../domain/snapshot/normalize.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type { SelectedArtifactRow, SnapshotSelection } from "../store/environments/snapshot-pages.ts";
 import { isVerdicts } from "../store/environments/snapshots.ts";
 import type { EvaluatedArtifactRow, ParsedEvaluation, SnapshotRow } from "../store/environments/snapshots.ts";
+import { readInstances } from "./instances.ts";
+import type { ShownInstances } from "./instances.ts";
+import { rethrowLarge } from "./placeholders.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 import type { SnapshotArtifact } from "./snapshot-shapes.ts";
 
@@ -29,7 +31,7 @@ export type Part = {
 };
 
 /** The JSON columns of a row. */
-export type StoredFacts = { evaluation: ParsedEvaluation; reasons: readonly string[]; instances: Instances };
+export type StoredFacts = { evaluation: ParsedEvaluation; reasons: readonly string[]; instances: ShownInstances };
 /** `stored` is null for a row with damaged JSON. */
 export type Row = {
   part: Part;
@@ -104,18 +106,17 @@ const presentAllowed = (row: SelectedArtifactRow): NonNullable<Row["allowed"]> =
       };
 
 const isTextList = isListOf(isText);
-const hasStarts = hasMembers<Instances>("created");
-const isInstances = (value: unknown): value is Instances => hasStarts(value) && Array.isArray(value.created);
 
-/** The JSON columns of a row; null when one of them is damaged. */
-function readStoredFacts({ store }: PresenterContext, row: EvaluatedArtifactRow): StoredFacts | null {
+/** The JSON columns of a row; null when one of them is damaged. @throws LargeAnswerError */
+function readStoredFacts(context: PresenterContext, row: EvaluatedArtifactRow): StoredFacts | null {
   try {
     return {
       reasons: readStoredJson(row.reasons_json, isTextList),
-      instances: readStoredJson(row.instances_json, isInstances),
-      evaluation: store.snapshots.parseEvaluation(row),
+      instances: readInstances(context, row),
+      evaluation: context.store.snapshots.parseEvaluation(row),
     };
-  } catch {
+  } catch (error) {
+    rethrowLarge(error);
     return null;
   }
 }

@@ -6,7 +6,7 @@ import { iterateByTime } from "../domain/time.ts";
 import { badRequest } from "../errors.ts";
 import { JsonText, jsonPieces } from "../json/text.ts";
 import type { TrailFilter, TrailRow } from "../store/flows/trails.ts";
-import { listAllowance, singleAllowance, spendCharacters, spendText } from "./large-json.ts";
+import { eventTextReader, listAllowance, singleAllowance, spendCharacters, spendText } from "./large-json.ts";
 import type { Allowance } from "./large-json.ts";
 import { ResponseFullError, reasonOf, rethrowLarge } from "./placeholders.ts";
 import { createTrailPresenter, presentTrailPlaceholder } from "./present-trail.ts";
@@ -106,30 +106,32 @@ function* writeItem(
   yield* outline;
   yield `${last.slice(0, -1)},"events":[`;
   let isFirst = true;
-  for (const { text } of iterateByTime(
+  for (const event of iterateByTime(
     storedEvents(context, row, { presenter, allowance }),
-    presenter.moveTexts(row),
+    presenter.moveTexts(row, allowance),
   )) {
-    yield isFirst ? text : `,${text}`;
+    if (!isFirst) yield ",";
+    yield event.text;
     isFirst = false;
   }
   yield "]}";
 }
 
 function* storedEvents(
-  { store }: PresenterContext,
+  context: PresenterContext,
   row: TrailRow,
   { presenter, allowance }: { presenter: Presenter; allowance: Allowance },
-): Generator<ReturnType<Presenter["eventTexts"]>[number]> {
-  for (let after = 0; ; ) {
-    const slice = store.trails.listEventTexts(row.id, { after, limit: SLICE_EVENTS });
-    const texts = presenter.eventTexts(row, slice);
-    spendCharacters(
-      allowance,
-      texts.reduce((sum, { text }) => sum + text.length, 0),
-    );
-    yield* texts;
-    if (slice.length < SLICE_EVENTS) return;
-    after = (slice.at(-1) as { id: number }).id;
+): ReturnType<Presenter["eventTexts"]> {
+  const { store } = context;
+  const readLarge = eventTextReader(context, allowance);
+  for (let after = 0, count = SLICE_EVENTS; count === SLICE_EVENTS; ) {
+    count = 0;
+    const slice = store.trails.listEventTexts(row.id, { after, limit: SLICE_EVENTS }, readLarge);
+    for (const event of presenter.eventTexts(row, slice)) {
+      count += 1;
+      after = event.id;
+      spendCharacters(allowance, event.text.length);
+      yield event;
+    }
   }
 }

@@ -22,6 +22,11 @@ export function readStoredJson<T>(text: string, isShape: Guard<T>): T {
   } catch (error) {
     throw new StoredJsonError("a stored text is not JSON", { cause: error });
   }
+  return requireShape(value, isShape);
+}
+
+/** @throws StoredJsonError when the value does not have the shape */
+export function requireShape<T>(value: unknown, isShape: Guard<T>): T {
   if (!isShape(value)) throw new StoredJsonError("a stored JSON value does not have the shape that was written");
   return value;
 }

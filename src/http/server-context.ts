@@ -7,6 +7,7 @@ import type { RequestEntry } from "./request-entry.ts";
 import type { BodyLimits } from "./body/body.ts";
 import type { BodyBudget } from "./body/body-budget.ts";
 import type { AnswerReader } from "./answers/answer-reader.ts";
+import type { AnswerBounds } from "./answers/large-answers.ts";
 import type { EvidenceStage, SmallFile } from "./body/evidence-stage.ts";
 import type { AnswerBudget } from "./memory/memory-budget.ts";
 import type { AnyOperation } from "./operation.ts";
@@ -93,9 +94,9 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   readMembership(principal: Principal, organization: string): M | null;
   /**
    * What handlers of this request work with.
-   * @param options.inlineBytes of an answer that may be made in this thread; more: LargeAnswerError
+   * @param answerBounds of its answer
    */
-  createContext(request: RequestContext<M>, options: { inlineBytes: number }): Context;
+  createContext(request: RequestContext<M>, answerBounds: AnswerBounds): Context;
   /** The context of the same request after it was reauthorized; what its handlers noted so far is kept. */
   updateContext(context: Context, request: RequestContext<M>): Context;
   /** Runs a handler that only reads, in one read transaction. */

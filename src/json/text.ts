@@ -6,7 +6,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { isCanonical } from "./numbers.ts";
-import { buildJson, indentText } from "./walk.ts";
+import { buildJson, indentText, itemTexts, memberTexts } from "./walk.ts";
 import type { Entries } from "./walk.ts";
 
 /**
@@ -17,7 +17,7 @@ const PLACEHOLDER = `\u0000raw ${randomBytes(16).toString("hex")} `;
 const PLACEHOLDER_PATTERN = new RegExp(`${JSON.stringify(PLACEHOLDER).slice(0, -1).replaceAll("\\", "\\\\")}(\\d+)"`);
 
 /** What stands for the placeholders of the value that is being serialised, in order; null outside `jsonPieces`. */
-let parts: (JsonText | JsonList)[] | null = null;
+let parts: Part[] | null = null;
 
 const isNumber = (text: string): boolean => /^-?\d/.test(text);
 
@@ -64,46 +64,104 @@ function* mapEach<Row, Item>(rows: Iterable<Row>, present: (row: Row) => Item): 
   for (const row of rows) yield present(row);
 }
 
-const placeholderOf = (all: (JsonText | JsonList)[], part: JsonText | JsonList): string =>
-  `${PLACEHOLDER}${all.push(part) - 1}`;
+/** A long text, which is serialised in slices. */
+class LongText {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+  toJSON(): unknown {
+    return parts === null ? this.text : placeholderOf(parts, this);
+  }
+}
+
+type Part = JsonText | JsonList | LongText;
+
+const placeholderOf = (all: Part[], part: Part): string => `${PLACEHOLDER}${all.push(part) - 1}`;
+
+/** Longer texts are serialised in slices of this length where pieces are asked for. */
+const SLICE_CHARS = 65_536;
+
+/** The value with its long texts replaced. Parts without one are not copied. */
+function withLongTexts(value: unknown): unknown {
+  if (typeof value === "string") return value.length > SLICE_CHARS ? new LongText(value) : value;
+  if (typeof value !== "object" || value === null || value instanceof JsonText || value instanceof JsonList)
+    return value;
+  if (Array.isArray(value)) {
+    let items: unknown[] | null = null;
+    for (let at = 0; at < value.length; at += 1) {
+      const replaced = withLongTexts(value[at]);
+      if (replaced !== value[at]) (items ??= [...(value as unknown[])])[at] = replaced;
+    }
+    return items ?? value;
+  }
+  let copy: Record<string, unknown> | null = null;
+  for (const [name, part] of Object.entries(value)) {
+    const replaced = withLongTexts(part);
+    // Assigned to `__proto__`, it would be no member.
+    if (replaced !== part && name !== "__proto__") (copy ??= { ...value })[name] = replaced;
+  }
+  return copy ?? value;
+}
+
+/** The JSON of a long text. No slice ends within a character. */
+function* slicesOf(text: string): Generator<string, void, undefined> {
+  let before = '"';
+  for (let start = 0; start < text.length; ) {
+    const end = start + SLICE_CHARS;
+    const next = end < text.length && isLowSurrogate(text.charCodeAt(end)) ? end - 1 : end;
+    yield before + JSON.stringify(text.slice(start, next)).slice(1, -1);
+    before = "";
+    start = next;
+  }
+  yield '"';
+}
+
+const isLowSurrogate = (code: number): boolean => code >= 0xdc00 && code <= 0xdfff;
 
 /**
- * Serialises a value to pieces of JSON text, on demand; the text of every JsonText in it is one piece, unchanged, and
- * the items of every JsonList are made when their pieces are asked for.
+ * Serialises a value to pieces of JSON text, on demand; the text of every JsonText in it is one piece, unchanged, long
+ * texts are several, and the items of every JsonList are made when their pieces are asked for.
  * @throws RangeError if a piece is longer than a string can be
  */
-export function* jsonPieces(value: unknown): Generator<string, void, undefined> {
+export const jsonPieces = (value: unknown): Generator<string, void, undefined> => piecesOf(value, withLongTexts);
+
+function* piecesOf(value: unknown, prepare: (value: unknown) => unknown): Generator<string, void, undefined> {
+  const prepared = prepare(value);
   const outer = parts;
-  const own: (JsonText | JsonList)[] = (parts = []);
+  const own: Part[] = (parts = []);
   let written: string;
   try {
-    written = JSON.stringify(value);
+    written = JSON.stringify(prepared);
   } finally {
     parts = outer;
   }
   if (own.length === 0) yield written;
   else
     for (const [index, piece] of written.split(PLACEHOLDER_PATTERN).entries()) {
-      const part = index % 2 === 0 ? piece : (own[Number(piece)] as JsonText | JsonList);
+      const part = index % 2 === 0 ? piece : (own[Number(piece)] as Part);
       if (typeof part === "string") yield part;
       else if (part instanceof JsonText) yield part.text;
-      else yield* listPieces(part);
+      else if (part instanceof LongText) yield* slicesOf(part.text);
+      else yield* listPieces(part, prepare);
     }
 }
 
-function* listPieces({ items }: JsonList): Generator<string, void, undefined> {
+function* listPieces({ items }: JsonList, prepare: (value: unknown) => unknown): Generator<string, void, undefined> {
   let before = "[";
   for (const item of items) {
     yield before;
-    yield* jsonPieces(item);
+    yield* piecesOf(item, prepare);
     before = ",";
   }
   yield before === "[" ? "[]" : "]";
 }
 
+const asIs = (value: unknown): unknown => value;
+
 /** Serialises a value that is a JsonText, or may contain some. */
 export const stringifyJson = (value: unknown): string =>
-  value instanceof JsonText ? value.text : [...jsonPieces(value)].join("");
+  value instanceof JsonText ? value.text : [...piecesOf(value, asIs)].join("");
 
 /** As stringifyJson, indented by two spaces. */
 export const indentJson = (value: unknown): string => indentText(stringifyJson(value ?? null));
@@ -176,6 +234,30 @@ export function membersOf(value: unknown): Entries {
   });
   return own;
 }
+
+/**
+ * The members of the object in a text that is too long to be parsed: the short ones as parseExact has them, the long
+ * ones as texts.
+ */
+export const outlineOf = ({ text }: JsonText): Record<string, unknown> =>
+  Object.fromEntries(memberTexts(text).map(([key, member]) => [key, outlined(member)]));
+
+/** The items of a list, of which a long one may be a text; those of a text one by one. None for any other value. */
+export function* itemsOf(value: unknown): Generator<unknown, void, undefined> {
+  if (Array.isArray(value)) yield* value;
+  else if (value instanceof JsonText && value.text.startsWith("["))
+    for (const item of itemTexts(value.text)) yield outlined(item);
+}
+
+/** The keys of an object, of which a long one may be a text; none for any other value. */
+export const keysOf = (value: unknown): string[] =>
+  value instanceof JsonText
+    ? value.text.startsWith("{")
+      ? memberTexts(value.text).map(([key]) => key)
+      : []
+    : Object.keys(value ?? {});
+
+const outlined = (text: string): unknown => (text.length > SLICE_CHARS ? new JsonText(text) : parseExact(text));
 
 const EXACT = {
   number: (text: string): unknown => (isCanonical(text) ? Number(text) : new JsonText(text)),

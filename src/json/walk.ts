@@ -84,6 +84,32 @@ class JsonCursor {
     this.at += 1;
   }
 
+  /** Passes the value at the position, without a look at its parts. @returns its text */
+  value(): string {
+    const start = this.at;
+    const kind = this.kind();
+    if (kind === "text") this.string();
+    else if (kind === "scalar") this.scalar();
+    else this.#container();
+    return this.text.slice(start, this.at);
+  }
+
+  #container(): void {
+    const { text } = this;
+    let { at } = this;
+    for (let depth = 0; ; at += 1) {
+      const code = text.charCodeAt(at);
+      if (code === QUOTE) {
+        for (at += 1; text.charCodeAt(at) !== QUOTE; at += 1) if (text.charCodeAt(at) === BACKSLASH) at += 1;
+      } else if (code === OPEN_LIST || code === OPEN_OBJECT) depth += 1;
+      else if (code === CLOSE_LIST || code === CLOSE_OBJECT) {
+        depth -= 1;
+        if (depth === 0) break;
+      }
+    }
+    this.at = at + 1;
+  }
+
   isList(): boolean {
     return this.text.charCodeAt(this.at) === OPEN_LIST;
   }
@@ -159,6 +185,28 @@ const WORDS: ReadonlyMap<string, unknown> = new Map<string, unknown>([
   ["false", false],
   ["null", null],
 ]);
+
+/** The keys of the object in a text, each with the text of its value. */
+export function memberTexts(text: string): [string, string][] {
+  const cursor = new JsonCursor(text);
+  const members: [string, string][] = [];
+  cursor.next();
+  cursor.members((key) => void members.push([String(key), cursor.value()]));
+  return members;
+}
+
+/** The texts of the items of the list in a text, one by one. */
+export function* itemTexts(text: string): Generator<string, void, undefined> {
+  const cursor = new JsonCursor(text);
+  cursor.next();
+  for (cursor.at += 1; cursor.next() !== CLOSE_LIST; ) {
+    if (text.charCodeAt(cursor.at) === COMMA) {
+      cursor.at += 1;
+      cursor.next();
+    }
+    yield cursor.value();
+  }
+}
 
 /** JSON text without blanks between its parts, and with strings in their shortest form; numbers stay as they are. */
 export function compactJson(text: string): string {

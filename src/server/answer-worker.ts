@@ -5,7 +5,7 @@
 import { workerData } from "node:worker_threads";
 import { urlsFor } from "../contract/urls.ts";
 import { AppError } from "../errors.ts";
-import { textsOf } from "../http/answers/large-answers.ts";
+import { textsOf, unboundedAnswer } from "../http/answers/large-answers.ts";
 import type { SpoolResult, SpoolTask } from "../http/answers/large-answers.ts";
 import { openSecondWriter } from "../store/db/connection.ts";
 import { openStore } from "../store/index.ts";
@@ -33,7 +33,7 @@ function makeAnswer(task: SpoolTask): SpoolResult {
   db.exec("BEGIN");
   try {
     const organization = store.organizations.get(task.organizationId);
-    const context: ReadContext = { store, organization, urls: urlsFor(task.baseUrl), inlineBytes: Infinity };
+    const context: ReadContext = { store, organization, urls: urlsFor(task.baseUrl), answerBounds: unboundedAnswer() };
     const reply = operation.handle(context as never, task.input as never, task.prepared);
     return spoolAnswer(textsOf(reply), task, limits);
   } catch (error) {

@@ -3,7 +3,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import fc from "fast-check";
 import { isWithinBytes } from "../../src/json/bytes.ts";
-import { JsonList, JsonText, jsonPieces } from "../../src/json/text.ts";
+import { JsonList, JsonText, itemsOf, jsonPieces, keysOf, outlineOf, stringifyJson } from "../../src/json/text.ts";
 
 const test = suite("json/text");
 
@@ -39,6 +39,50 @@ test("JsonText is serialised unchanged, wherever it occurs in the value", () => 
 test("a value without JsonText is one piece, and a JsonText alone is its text", () => {
   assert.equal([...jsonPieces({ a: ["\u0000raw 0 0", '"'] })], [JSON.stringify({ a: ["\u0000raw 0 0", '"'] })]);
   assert.is([...jsonPieces(new JsonText("[1, 2]"))].join(""), "[1, 2]");
+});
+
+test("a long text is several pieces, none of which ends within a character", () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom("x", "é", "😀", '"', "\n", "\ud83d"),
+      fc.integer({ min: 65_530, max: 65_545 }),
+      (sign, length) => {
+        const text = sign.repeat(length) + "😀".repeat(70_000);
+        const value = { short: "a", list: [text, { __proto__: null, deep: text }], more: new JsonList([text]) };
+        const pieces = [...jsonPieces(value)];
+        assert.ok(pieces.join("") === JSON.stringify({ ...value, more: [text] }), JSON.stringify({ sign, length }));
+        assert.ok(Math.max(...pieces.map((piece) => piece.length)) < 7 * 65_536);
+        assert.ok(pieces.every((piece) => piece.isWellFormed()));
+      },
+    ),
+    { seed: 20261126, numRuns: 30 },
+  );
+});
+
+test("the outline of an object has its short members as values, and its long ones as texts", () => {
+  const long = `[${"{},".repeat(30_000)}{}]`;
+  const text = String.raw`{"a":1.0,"2":"two","1":{"b":[true,null]},"long":${long},"e":"}","k\"":"\\"}`;
+  const outline = outlineOf(new JsonText(text));
+  assert.equal(Object.keys(outline), ["1", "2", "a", "long", "e", 'k"']);
+  assert.is(stringifyJson(outline["a"]), "1.0");
+  assert.equal(outline["1"], { b: [true, null] });
+  assert.equal([outline["2"], outline["e"], outline['k"']], ["two", "}", "\\"]);
+  assert.ok(outline["long"] instanceof JsonText);
+  assert.ok((outline["long"] as JsonText).text === long);
+  assert.is([...itemsOf(outline["long"])].length, 30_001);
+});
+
+test("the items and keys of any JSON text are those of its value", () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 3 }), (value) => {
+      const text = new JsonText(JSON.stringify(value));
+      const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+      assert.is(stringifyJson([...itemsOf(text)]), JSON.stringify(Array.isArray(value) ? value : []));
+      assert.equal(new Set(keysOf(text)), new Set(isObject ? Object.keys(value) : []));
+      if (isObject) assert.equal(JSON.parse(stringifyJson(outlineOf(text))), value);
+    }),
+    { seed: 20261126, numRuns: 300 },
+  );
 });
 
 test("plain JSON.stringify writes a JsonText like any other value", () => {

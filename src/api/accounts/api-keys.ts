@@ -20,8 +20,8 @@ import {
   presentItem,
   rotateKey,
 } from "./api-key-records.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
+import type { OperationContext, ReadContext } from "../context.ts";
 import { canGrantPrivilege, requireAccount, requireManagedAccount } from "./service-accounts.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
@@ -34,7 +34,7 @@ const KeyPath = Closed({
   key_id: Type.String({ description: "Id of the key, not the key itself" }),
 });
 
-function requireKey({ store }: OperationContext, account: ServiceAccountRow, id: string): ApiKeyRow {
+function requireKey({ store }: ReadContext, account: ServiceAccountRow, id: string): ApiKeyRow {
   const key = store.apiKeys.findActive({ serviceAccountId: account.id }, id);
   if (!key) throw notFound("API key not found");
   return key;
@@ -65,7 +65,7 @@ const NO_KEY = { description: "No such service account, or no such valid key", s
 const EXAMPLE_PATH = { org: "acme", name: "ci-bot" };
 const EXAMPLE_KEY_PATH = { ...EXAMPLE_PATH, key_id: "019a2b3c-4d5e-7f60-8a9b-0c1d2e3f" };
 
-export const listApiKeys = operation({
+export const listApiKeys = largeRead({
   id: "list_service_account_api_keys",
   method: "GET",
   path: "/service-accounts/{org}/{name}/api-keys",
@@ -110,7 +110,7 @@ export const createApiKey = operation({
   },
 });
 
-export const getApiKey = operation({
+export const getApiKey = largeRead({
   id: "get_service_account_api_key",
   method: "GET",
   path: "/service-accounts/{org}/{name}/api-keys/{key_id}",
@@ -194,7 +194,7 @@ const ExpiringApiKey = named(
 );
 
 // Not below /service-accounts/{org}: a service account may have any name.
-export const listExpiringApiKeys = operation({
+export const listExpiringApiKeys = largeRead({
   id: "list_expiring_api_keys",
   origin: "assay",
   method: "GET",

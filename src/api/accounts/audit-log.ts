@@ -14,7 +14,7 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Nullable, OneOf, named } from "../../http/schema.ts";
 import { parseSessionActorId } from "../../store/accounts/sessions.ts";
 import type { AuditFilter, AuditRow } from "../../store/db/audit-log.ts";
-import { operation } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { parseCursor, toCursor } from "../paging.ts";
 import { OrgPath } from "../paths.ts";
@@ -125,7 +125,7 @@ async function readPage(
   return page;
 }
 
-export const listAuditLogEntries = operation({
+export const listAuditLogEntries = largeRead({
   id: "list_audit_log_entries",
   origin: "assay",
   method: "GET",

@@ -9,7 +9,7 @@ import {
   MEMBERSHIP_SOURCES,
 } from "../../store/accounts/membership-audit-log.ts";
 import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
-import { operation } from "../context.ts";
+import { largeRead } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { OrgPath } from "../paths.ts";
@@ -62,7 +62,7 @@ const presentEvent = ({
   source,
 });
 
-export const listAuditLog = operation({
+export const listAuditLog = largeRead({
   id: "list_audit_log",
   method: "GET",
   path: "/membership-audit-log/{org}",

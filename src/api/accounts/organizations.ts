@@ -4,7 +4,7 @@ import { Closed, Ok, OneOf, named } from "../../http/schema.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import type { OrganizationRow } from "../../store/accounts/organizations.ts";
 import { changesOf } from "../changes.ts";
-import { operation } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
 const OrganizationResponse = named(
@@ -28,7 +28,7 @@ const presentOrganization = (row: OrganizationRow) => ({
   last_modified_at: row.last_modified_at,
 });
 
-export const getOrganization = operation({
+export const getOrganization = largeRead({
   id: "get_organization",
   method: "GET",
   path: "/organizations/{org}",
@@ -103,7 +103,7 @@ const presentSettings = ({ is_public, controls_enabled }: OrganizationRow) => ({
   controls_enabled: controls_enabled === 1,
 });
 
-export const getOrganizationSettings = operation({
+export const getOrganizationSettings = largeRead({
   id: "get_organization_settings",
   origin: "assay",
   method: "GET",

@@ -11,7 +11,7 @@ import { MAX_HOLD_REASON_CHARS, MAX_RETENTION_DAYS, isEvidenceFirst } from "../.
 import type { LegalHoldRow, RetentionRuleRow } from "../../store/retention/retention-rules.ts";
 import type { NamedScope } from "../../changes/retention.ts";
 import { changesOf } from "../changes.ts";
-import { operation } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { parseCursor, toCursor } from "../paging.ts";
 import { NoQuery, OrgPath } from "../paths.ts";
@@ -94,7 +94,7 @@ function requireScope({ store, organization }: OperationContext, flowName: strin
 const NO_FLOW = { description: "No such flow", schema: Message };
 const EXAMPLE_PATH = { org: "acme" };
 
-export const listRetentionRules = operation({
+export const listRetentionRules = largeRead({
   id: "list_retention_rules",
   origin: "assay",
   method: "GET",
@@ -178,7 +178,7 @@ export const deleteRetentionRule = operation({
   },
 });
 
-export const listLegalHolds = operation({
+export const listLegalHolds = largeRead({
   id: "list_legal_holds",
   origin: "assay",
   method: "GET",

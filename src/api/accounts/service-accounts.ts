@@ -10,8 +10,8 @@ import { badRequest, forbidden, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, Ok, OneOf, Open, named } from "../../http/schema.ts";
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
+import type { OperationContext, ReadContext } from "../context.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
 const AccountName = Matching(SERVICE_ACCOUNT_NAME, {
@@ -72,7 +72,7 @@ const presentItem = ({ name, description, privilege, creating_user_id, created_a
 const presentAccount = (row: ServiceAccountRow) => ({ ...presentItem(row), for_webhook: row.for_webhook === 1 });
 
 /** The account of that name in the organization of the path. @throws AppError 404 */
-export function requireAccount({ store, organization }: OperationContext, name: string): ServiceAccountRow {
+export function requireAccount({ store, organization }: ReadContext, name: string): ServiceAccountRow {
   const account = store.serviceAccounts.find(organization.id, name);
   if (!account) throw notFound("Service account not found");
   return account;
@@ -96,7 +96,7 @@ const FORBIDDEN = {
 const NO_ACCOUNT = { description: "No such service account", schema: Message };
 const EXAMPLE_PATH = { org: "acme", name: "ci-bot" };
 
-export const listServiceAccounts = operation({
+export const listServiceAccounts = largeRead({
   id: "list_service_accounts",
   method: "GET",
   path: "/service-accounts/{org}",
@@ -154,7 +154,7 @@ export const createServiceAccount = operation({
   },
 });
 
-export const getServiceAccount = operation({
+export const getServiceAccount = largeRead({
   id: "get_service_account",
   method: "GET",
   path: "/service-accounts/{org}/{name}",

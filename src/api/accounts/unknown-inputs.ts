@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, OneOf, named } from "../../http/schema.ts";
 import { MAX_UNKNOWN_INPUTS } from "../../store/accounts/unknown-inputs.ts";
-import { operation } from "../context.ts";
+import { largeRead } from "../context.ts";
 import { NoQuery, OrgPath } from "../paths.ts";
 
 const UnknownInput = named(
@@ -25,7 +25,7 @@ const UnknownInput = named(
   }),
 );
 
-export const listUnknownInputs = operation({
+export const listUnknownInputs = largeRead({
   id: "list_unknown_inputs",
   origin: "assay",
   method: "GET",

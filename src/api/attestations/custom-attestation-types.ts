@@ -2,7 +2,14 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { CUSTOM_TYPE_NAME } from "../../domain/names.ts";
-import { hasMembers, isListOf, isText, readNullableStoredJson, readStoredJson } from "../../domain/stored-json.ts";
+import {
+  hasMembers,
+  isListOf,
+  isObject,
+  isText,
+  readNullableStoredJson,
+  readStoredJson,
+} from "../../domain/stored-json.ts";
 import { AppError, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import type { UploadedFile } from "../../http/operation.ts";
@@ -13,7 +20,8 @@ import type { SummaryEntry as SummaryExpression, TypeDefinition } from "../../wo
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import type { OperationContext, ReadContext } from "../context.ts";
-import { listAllowance, singleAllowance, readVerifiedJson, spendText } from "../../contract/large-json.ts";
+import { listAllowance, singleAllowance, withText } from "../../contract/large-json.ts";
+import { readReported } from "../../contract/reported-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { readNestedJson } from "../nested-json.ts";
 import { Name, Text } from "../../contract/shapes.ts";
@@ -128,15 +136,20 @@ export const readDefinition = ({ schema_json, rules_json, summary_json }: Custom
   summary: readNullableStoredJson(summary_json, isSummary),
 });
 
-function presentVersion(row: CustomTypeVersionRow, allowance: Allowance): Static<typeof CustomAttestationTypeVersion> {
-  const { schema, rules, summary } = readDefinition(row);
-  spendText(allowance, schema ?? "");
+/** @throws StoredJsonError or Error for a damaged record; ResponseFullError, LargeAnswerError */
+function presentVersion(
+  context: ReadContext,
+  listed: CustomTypeVersionRow,
+  allowance: Allowance,
+): Static<typeof CustomAttestationTypeVersion> {
+  const row = withText(context, listed, { table: "custom_type_versions", column: "schema_json", allowance });
+  const { rules, summary } = readDefinition(listed);
   return {
     version: row.version,
     timestamp: row.timestamp,
     created_by: row.created_by,
     ...(row.comment === null ? {} : { comment: row.comment }),
-    ...(schema === null ? {} : { type_schema: readVerifiedJson(schema) as Record<string, unknown> }),
+    ...(row.schema_json === null ? {} : { type_schema: readReported(row.schema_json, isObject) }),
     evaluator: row.content_type === "jq" ? { content_type: "jq", rules: [...rules] } : { content_type: "default" },
     summary: summary && [...summary],
   };
@@ -156,10 +169,11 @@ const presentPlaceholder = (
 });
 
 const presentVersions = (
+  context: ReadContext,
   rows: Iterable<CustomTypeVersionRow>,
   allowance: Allowance,
 ): JsonList<Static<typeof CustomAttestationTypeVersion>> =>
-  new JsonList(presentOneByOne(rows, (row) => presentVersion(row, allowance), presentPlaceholder));
+  new JsonList(presentOneByOne(rows, (row) => presentVersion(context, row, allowance), presentPlaceholder));
 
 const presentHead = ({ organization }: ReadContext, row: CustomTypeRow) => ({
   name: row.name,
@@ -189,7 +203,7 @@ function presentType(
     created_by: row.created_by,
     created_at: row.created_at,
     last_modified_at: row.last_modified_at,
-    versions: presentVersions(rows, allowance),
+    versions: presentVersions(context, rows, allowance),
   };
 }
 
@@ -324,7 +338,7 @@ export const getCustomAttestationType = largeRead({
     if (!version) throw notFound(`version ${query.version} does not exist for custom attestation type '${row.name}'`);
     return {
       status: 200,
-      body: { ...presentHead(context, row), versions: presentVersions([version], singleAllowance(context)) },
+      body: { ...presentHead(context, row), versions: presentVersions(context, [version], singleAllowance(context)) },
     };
   },
 });

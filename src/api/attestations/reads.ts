@@ -22,7 +22,12 @@ import { listAllowance } from "../../contract/large-json.ts";
 import { definePaging, formatQuery, parseCursor, presentPagination, toCursor } from "../paging.ts";
 import { requireFingerprint } from "../flows/artifacts.ts";
 import { requireTrail } from "../flows/trails.ts";
-import { AttestationItem, AttestationResponse, presentAttestations } from "../../contract/present-attestation.ts";
+import {
+  AttestationItem,
+  AttestationResponse,
+  presentAttestations,
+  presentAttestationsOf,
+} from "../../contract/present-attestation.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
@@ -110,7 +115,11 @@ export const getAttestations = largeRead({
     return {
       status: 200,
       body: {
-        data: new JsonList(presentAttestations(context, page)),
+        data: new JsonList(
+          query.attestation_id === undefined
+            ? presentAttestations(context, page)
+            : presentAttestationsOf(context, page),
+        ),
         _links: {
           self: { href: `${base}?${formatQuery(query, { after: query.after ?? null })}` },
           next: after === null ? null : { href: `${base}?${formatQuery(query, { after })}`, after },
@@ -292,7 +301,7 @@ export const getTrailAttestation = largeRead({
     return {
       status: 200,
       body: new JsonList(
-        presentAttestations(context, store.attestationLists.listByTrail(trail.id, params.attestation_name)),
+        presentAttestationsOf(context, store.attestationLists.listByTrail(trail.id, params.attestation_name)),
       ),
     };
   },
@@ -329,7 +338,7 @@ export const getArtifactAttestation = largeRead({
     return {
       status: 200,
       body: new JsonList(
-        presentAttestations(
+        presentAttestationsOf(
           context,
           store.attestationLists.listByArtifact(flow.id, fingerprint, params.attestation_name),
         ),

@@ -8,7 +8,7 @@ import type { Kept } from "../../http/body/read-json.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import { Closed, ExactlyOne, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
-import { operation } from "../context.ts";
+import { largeRead } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { readNestedJson } from "../nested-json.ts";
 import { MAX_FREE_FORM_BYTES, requireWithinBytes } from "../../contract/shapes.ts";
@@ -124,7 +124,7 @@ const SystemAttestationType = named(
   }),
 );
 
-export const listSystemAttestationTypes = operation({
+export const listSystemAttestationTypes = largeRead({
   id: "list_system_attestation_types",
   method: "GET",
   path: "/attestations/system-attestation-types",

@@ -4,7 +4,7 @@ import { ATTESTATION_NAME } from "../../domain/names.ts";
 import { badRequest } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Repeated } from "../../http/schema.ts";
-import { presentAttestations, AttestationItem } from "../../contract/present-attestation.ts";
+import { presentAttestations, presentAttestationsOf, AttestationItem } from "../../contract/present-attestation.ts";
 import { Name } from "../../contract/shapes.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead } from "../context.ts";
@@ -54,10 +54,11 @@ export const listTrailAttestations = largeRead({
     const records = ids !== undefined ? { ids } : name !== undefined ? { name } : null;
     const { limit, offset, page, perPage } = PAGING.window(query);
     const lists = store.attestationLists;
+    const rows = lists.listInTrail(trail.id, records, { limit, offset });
     return {
       status: 200,
       body: {
-        data: new JsonList(presentAttestations(context, lists.listInTrail(trail.id, records, { limit, offset }))),
+        data: new JsonList(records ? presentAttestationsOf(context, rows) : presentAttestations(context, rows)),
         pagination: presentPagination(lists.countInTrail(trail.id, records), page, perPage),
       },
     };

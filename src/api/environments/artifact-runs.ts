@@ -4,7 +4,7 @@ import { FINGERPRINT } from "../../domain/names.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Nullable, named } from "../../http/schema.ts";
 import type { ArtifactRunRow } from "../../store/environments/artifact-locations.ts";
-import { operation } from "../context.ts";
+import { largeRead } from "../context.ts";
 import { NoQuery } from "../paths.ts";
 
 /** A fingerprint that runs in more environments than this is a base image rather than a release. */
@@ -42,7 +42,7 @@ const ArtifactRuns = named(
   }),
 );
 
-export const listArtifactRuns = operation({
+export const listArtifactRuns = largeRead({
   id: "list_artifact_runs",
   method: "GET",
   path: "/artifacts/{org}/fingerprint/{fingerprint}/runs",

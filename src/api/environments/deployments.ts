@@ -11,8 +11,8 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, named } from "../../http/schema.ts";
 import type { DeploymentFilter } from "../../store/environments/deployments.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
 import { EpochWindow, TextWindow, DEFAULT_WINDOW_DAYS, parseEpochWindow, parseTextWindow } from "../time-window.ts";
@@ -46,13 +46,13 @@ const DeploymentFrequencyResponse = named(
 );
 
 /** The environments that have the deployments of an environment: itself, or the members of a logical one. */
-export const deploymentEnvironmentIds = ({ store }: OperationContext, { id, type }: EnvironmentRow): number[] =>
+export const deploymentEnvironmentIds = ({ store }: ReadContext, { id, type }: EnvironmentRow): number[] =>
   type === "logical" ? store.environments.listMemberIds(id) : [id];
 
 const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
 const PAGES = definePaging({ perPage: 15, maxPerPage: 50, minPerPage: 0 });
 
-export const listDeployments = operation({
+export const listDeployments = largeRead({
   id: "list_deployments",
   method: "GET",
   path: "/deployments/{org}",
@@ -78,7 +78,9 @@ export const listDeployments = operation({
   body: NO_BODY,
   responses: { 200: { description: "One page", schema: DeploymentListPage } },
   example: { params: { org: "acme" }, query: { env_name: "production", page: "1", per_page: "15" } },
-  handle(context, { query }) {
+  // The reader thread has no clock.
+  prepare: async ({ now }) => now(),
+  handle(context, { query }, now) {
     const { store, organization } = context;
     const window = PAGES.window(query);
     const environment = query.env_name ? store.environments.find(organization.id, query.env_name) : null;
@@ -89,7 +91,7 @@ export const listDeployments = operation({
       flowId: query.flow_name ? (flow?.id ?? -1) : null,
       environmentIds: query.env_name ? (environment ? deploymentEnvironmentIds(context, environment) : []) : null,
       repoIds: query.repo_name ? store.repos.listByName(organization.id, query.repo_name).map(({ id }) => id) : null,
-      ...parseEpochWindow(query, context.now()),
+      ...parseEpochWindow(query, now),
     };
     return { status: 200, body: deploymentPage(context, filter, window) };
   },
@@ -97,7 +99,7 @@ export const listDeployments = operation({
 
 /** A page of deployments in its envelope. */
 export const deploymentPage = (
-  context: OperationContext,
+  context: ReadContext,
   filter: DeploymentFilter,
   window: PageWindow,
 ): Static<typeof DeploymentListPage> => ({
@@ -105,7 +107,7 @@ export const deploymentPage = (
   deployments: context.store.deployments.list(filter, window).map((row) => presentDeployment(context, row)),
 });
 
-export const getDeployment = operation({
+export const getDeployment = largeRead({
   id: "get_deployment",
   method: "GET",
   path: "/deployments/{org}/{env_name}/{fingerprint}",
@@ -138,7 +140,7 @@ export const getDeployment = operation({
 
 const ENVIRONMENT_PAGES = definePaging({ perPage: 50, maxPerPage: 100 });
 
-export const listEnvironmentDeployments = operation({
+export const listEnvironmentDeployments = largeRead({
   id: "list_env_deployments",
   method: "GET",
   path: "/environments/{org}/{env_name}/deployments",
@@ -160,7 +162,9 @@ export const listEnvironmentDeployments = operation({
     params: { org: "acme", env_name: "production" },
     query: { from: "2026-01-01", to: "2026-01-31T12:00:00Z", page_size: "50" },
   },
-  handle(context, { params, query }) {
+  // The reader thread has no clock.
+  prepare: async ({ now }) => now(),
+  handle(context, { params, query }, now) {
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
     const window = ENVIRONMENT_PAGES.window({ page: query.page, per_page: query.page_size });
@@ -169,7 +173,7 @@ export const listEnvironmentDeployments = operation({
       organizationId: organization.id,
       environmentIds,
       repoIds: null,
-      ...parseTextWindow(query, context.now()),
+      ...parseTextWindow(query, now),
     };
     const { per_page: page_size, ...rest } = deploymentPage(context, filter, window);
     return { status: 200, body: { ...rest, page_size } };

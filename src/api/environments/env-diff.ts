@@ -8,13 +8,15 @@ import type { Static } from "typebox";
 import type { Facts } from "../../domain/compliance/environment.ts";
 import { hasMembers, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { SNAPSHOT_EXPRESSION_PATTERN, parseSnapshotExpression } from "../../domain/snapshot/expression.ts";
-import type { Instances } from "../../domain/snapshot/normalize.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, Message, Nullable, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { RunningDetailRow, RunningKeyRow } from "../../store/environments/snapshot-pages.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
+import { podNamesOf, readInstances, startsOf } from "../../contract/instances.ts";
+import type { ShownInstances } from "../../contract/instances.ts";
+import { rethrowLarge } from "../../contract/placeholders.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead } from "../context.ts";
 import type { ReadContext } from "../context.ts";
@@ -173,8 +175,6 @@ function readRunning({ store }: ReadContext, environment: EnvironmentRow, { idx 
 }
 
 const isFacts = hasMembers<Facts>("flows");
-const hasCreated = hasMembers<Instances>("created");
-const isInstances = (value: unknown): value is Instances => hasCreated(value) && Array.isArray(value.created);
 
 /** The artifacts of the second snapshot, and in `onlyFirst` those that only the first one has. */
 type Comparison = { s1: Side; s2: Side } & Record<"onlyFirst" | "onlySecond" | "changed" | "same", RunningArtifact[]>;
@@ -231,9 +231,10 @@ type Details = { latest: number; flow: string; commitUrl: string | null; pods: r
 
 /** The details of artifacts, read for all of them together. */
 function readDetails(
-  { store }: ReadContext,
+  context: ReadContext,
   artifacts: readonly RunningArtifact[],
 ): (artifact: RunningArtifact) => Details {
+  const { store } = context;
   const rows = store.snapshotPages.findRunningDetails(artifacts.flatMap(idsOf));
   const provenances = new Map(artifacts.map((artifact) => [artifact, readProvenance(rows.get(artifact.id))] as const));
   const flowNames = store.flows.findPresentNames([...provenances.values()].flatMap(({ flowId }) => flowId ?? []));
@@ -242,14 +243,24 @@ function readDetails(
     const pods = new Set<string>();
     let latest = 0;
     for (const id of idsOf(artifact)) {
-      // Without them where the record is damaged; the row itself has the number of instances.
-      const instances = readStoredJsonOrNull(rows.get(id)?.instances_json ?? "", isInstances);
-      for (const start of instances?.created ?? []) latest = Math.max(latest, start);
-      for (const pod of Object.keys(instances?.pods ?? {})) pods.add(pod);
+      const instances = findInstances(context, rows.get(id));
+      if (instances === null) continue;
+      for (const start of startsOf(instances)) latest = Math.max(latest, start);
+      for (const pod of podNamesOf(instances)) pods.add(pod);
     }
     const name = flowId === null ? undefined : flowNames.get(flowId);
     return { latest, flow: name ?? flow, commitUrl, pods: [...pods].sort() };
   };
+}
+
+/** null where the record is damaged; the row itself has the number of instances. @throws LargeAnswerError */
+function findInstances(context: ReadContext, row: RunningDetailRow | undefined): ShownInstances | null {
+  try {
+    return row ? readInstances(context, row) : null;
+  } catch (error) {
+    rethrowLarge(error);
+    return null;
+  }
 }
 
 type Provenance = { flowId: number | null; flow: string; commitUrl: string | null };

@@ -4,10 +4,11 @@
  */
 import { Type } from "typebox";
 import { badRequest, invalid } from "../../errors.ts";
+import { spendRow } from "../../contract/large-json.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, ExactlyOne, Message, Ok, OneOf, Repeated } from "../../http/schema.ts";
 import type { EnvironmentType } from "../../store/environments/environments.ts";
-import { operation } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { resolveNames } from "../names.ts";
 import { pageCounts, definePaging } from "../paging.ts";
@@ -156,7 +157,7 @@ export const updateEnv = operation({
   },
 });
 
-export const getEnvironment = operation({
+export const getEnvironment = largeRead({
   id: "get_environment",
   method: "GET",
   path: "/environments/{org}/{env_name}",
@@ -173,15 +174,17 @@ export const getEnvironment = operation({
     404: { description: "No such environment, or it has been archived", schema: Message },
   },
   example: { params: { org: "acme", env_name: "production" } },
-  handle({ store, organization }, { params }) {
-    const { id } = store.environments.require(organization, params.env_name);
-    return { status: 200, body: presentEnvironment(store.environmentLists.get(id), organization.name) };
+  handle(context, { params }) {
+    const { store, organization } = context;
+    const row = store.environments.require(organization, params.env_name);
+    spendRow(context, row);
+    return { status: 200, body: presentEnvironment(store.environmentLists.get(row.id), organization.name) };
   },
 });
 
 const PAGES = definePaging({ perPage: 15, maxPerPage: 50, optional: true });
 
-export const listEnvs = operation({
+export const listEnvs = largeRead({
   id: "list_envs",
   method: "GET",
   path: "/environments/{org}",

@@ -206,7 +206,7 @@ export const getArtifactByCommit = largeRead({
 
 const LatestCommitResponse = named("LatestCommitResponse", Closed({ latest_commit: Nullable(Type.String()) }));
 
-export const getLatestArtifactCommit = operation({
+export const getLatestArtifactCommit = largeRead({
   id: "get_latest_artifact_commit",
   method: "GET",
   path: "/artifacts/{org}/{flow_name}/{fingerprint}/latest_commit",

@@ -6,8 +6,8 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Nullable, named } from "../../http/schema.ts";
 import { readSelector } from "../../store/flows/artifact-selector.ts";
 import type { BuildFilter, BuildRow } from "../../store/flows/builds.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import { PageLinks, linksTo } from "../../contract/shapes.ts";
 import { EpochWindow, DEFAULT_WINDOW_DAYS, parseEpochWindow } from "../time-window.ts";
@@ -48,7 +48,7 @@ const BuildStatisticsResponse = named(
 
 /** A build whose record is gone still counts, so it is shown as well, marked. */
 function presentBuild(
-  { urls, organization: { name: org } }: OperationContext,
+  { urls, organization: { name: org } }: ReadContext,
   row: BuildRow,
 ): Static<typeof BuildItemResponse> {
   const { fingerprint, flow_name, artifact_public_id, repo_name, repo_external_id, repo_public_id } = row;
@@ -90,7 +90,7 @@ type RepoQuery = { repo_inner_id?: string; repo_id?: string; repo_name?: string 
 
 /** The repositories of a query, by the most specific filter; null without one. Empty texts are no filters. */
 function findRepoIds(
-  { store: { repos }, organization: { id } }: OperationContext,
+  { store: { repos }, organization: { id } }: ReadContext,
   { repo_inner_id, repo_id, repo_name }: RepoQuery,
 ): number[] | null {
   if (repo_inner_id) {
@@ -104,7 +104,7 @@ function findRepoIds(
 
 const PAGING = definePaging({ perPage: 15, maxPerPage: 50, minPerPage: 0 });
 
-export const listBuilds = operation({
+export const listBuilds = largeRead({
   id: "list_builds",
   method: "GET",
   path: "/builds/{org}",
@@ -121,13 +121,15 @@ export const listBuilds = operation({
   body: NO_BODY,
   responses: { 200: { description: "One page", schema: BuildListResponse } },
   example: { params: { org: "acme" }, query: { repo_name: "acme/payments", page: "1", per_page: "15" } },
-  handle(context, { query }) {
+  // The reader thread has no clock.
+  prepare: async ({ now }) => now(),
+  handle(context, { query }, now) {
     const { store, organization } = context;
     const window = PAGING.window(query);
     const filter: BuildFilter = {
       organizationId: organization.id,
       repoIds: findRepoIds(context, query),
-      ...parseEpochWindow(query, context.now()),
+      ...parseEpochWindow(query, now),
     };
     const builds = store.builds.list(filter, window).map((row) => presentBuild(context, row));
     return { status: 200, body: { ...pageCounts(store.builds.count(filter), window.page, window.perPage), builds } };

@@ -199,7 +199,7 @@ export const getFlows = largeRead({
   },
 });
 
-export const getFlow = operation({
+export const getFlow = largeRead({
   id: "get_flow",
   method: "GET",
   path: "/flows/{org}/{flow_name}",

@@ -9,8 +9,8 @@ import { readSelector } from "../../store/flows/artifact-selector.ts";
 import type { DeploymentFilter } from "../../store/environments/deployments.ts";
 import type { RunningInRepoRow } from "../../store/environments/artifact-locations.ts";
 import { DeploymentListPage, deploymentPage, deploymentEnvironmentIds } from "../environments/deployments.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { definePaging } from "../paging.ts";
 import { NO_REPO, SELECTED_REPO, selectRepo } from "./repos.ts";
 import { Href, PageLinks, linksTo } from "../../contract/shapes.ts";
@@ -66,7 +66,7 @@ const RepoLiveStatusResponse = named(
 );
 
 function presentLive(
-  { urls, organization: { name: org } }: OperationContext,
+  { urls, organization: { name: org } }: ReadContext,
   repoId: string,
   rows: readonly RunningInRepoRow[],
 ): Static<typeof RepoLiveStatusResponse> {
@@ -149,7 +149,11 @@ const ReleaseFilter = {
 type ReleaseQuery = { env?: string[]; start_ts?: number; end_ts?: number; "start-ts"?: number; "end-ts"?: number };
 
 /** Parses a filter of deployments. Unknown environments have none; empty texts are no filters. */
-function parseReleaseFilter(context: OperationContext, repoId: number, query: ReleaseQuery): DeploymentFilter {
+function parseReleaseFilter(
+  context: ReadContext,
+  repoId: number,
+  { query, now }: { query: ReleaseQuery; now: number },
+): DeploymentFilter {
   const { store, organization } = context;
   const names = (query.env ?? []).filter((name) => name !== "");
   const environmentIds = names.flatMap((name) => {
@@ -160,13 +164,13 @@ function parseReleaseFilter(context: OperationContext, repoId: number, query: Re
     organizationId: organization.id,
     environmentIds: names.length === 0 ? null : [...new Set(environmentIds)],
     repoIds: [repoId],
-    ...parseEpochWindow(query, context.now()),
+    ...parseEpochWindow(query, now),
   };
 }
 
 const PAGING = definePaging({ perPage: 15, maxPerPage: 50, minPerPage: 0 });
 
-export const listRepoDeployments = operation({
+export const listRepoDeployments = largeRead({
   id: "list_repo_deployments",
   method: "GET",
   path: "/repos/{org}/{repo}/deployments",
@@ -189,11 +193,13 @@ export const listRepoDeployments = operation({
     params: { org: "acme", repo: "5d1f6a0e-3c1b-4f6e-9a52-7c0e4b1d" },
     query: { env: "production", page: "1", per_page: "15" },
   },
-  handle(context, { params, query }) {
+  // The reader thread has no clock.
+  prepare: async ({ now }) => now(),
+  handle(context, { params, query }, now) {
     const repo = context.store.repos.require(context.organization, params.repo);
     return {
       status: 200,
-      body: deploymentPage(context, parseReleaseFilter(context, repo.id, query), PAGING.window(query)),
+      body: deploymentPage(context, parseReleaseFilter(context, repo.id, { query, now }), PAGING.window(query)),
     };
   },
 });
@@ -244,7 +250,7 @@ export const getRepoDeploymentStatistics = operation({
   handle(context, { params, query }) {
     const { store } = context;
     const repo = store.repos.require(context.organization, params.repo);
-    const filter = parseReleaseFilter(context, repo.id, query);
+    const filter = parseReleaseFilter(context, repo.id, { query, now: context.now() });
     const environments = [...collectSeries(store, filter)].map(([id, series]) => ({
       environment_name: store.environments.get(id).name,
       ...series,
@@ -257,7 +263,7 @@ export const getRepoDeploymentStatistics = operation({
 type Series = { deployed_at: number[]; lead_time_seconds: (number | null)[] };
 
 /** The deployments by key of the environment; environments of the filter are included without any. */
-function collectSeries(store: OperationContext["store"], filter: DeploymentFilter): Map<number, Series> {
+function collectSeries(store: ReadContext["store"], filter: DeploymentFilter): Map<number, Series> {
   const empty = (): Series => ({ deployed_at: [], lead_time_seconds: [] });
   const byEnvironment = new Map((filter.environmentIds ?? []).map((id) => [id, empty()]));
   for (const { environment_id, deployed_at, lead_time } of store.deployments.listPoints(filter)) {

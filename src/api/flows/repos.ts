@@ -14,9 +14,9 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { RepoFacets, RepoView } from "../../store/flows/repo-lists.ts";
 import type { RepoRow } from "../../store/flows/repos.ts";
-import { readNullableReported } from "../../contract/large-json.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { readNullableReported } from "../../contract/reported-json.ts";
+import { operation, largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import { Href, RepoProvider } from "../../contract/shapes.ts";
 import { TagChoice } from "../tags.ts";
@@ -60,10 +60,7 @@ const RepoFilterOptionsResponse = named(
 );
 
 /** @throws StoredJsonError for a damaged record */
-function presentRepo(
-  { urls, organization: { name: org } }: OperationContext,
-  row: RepoView,
-): Static<typeof RepoResponse> {
+function presentRepo({ urls, organization: { name: org } }: ReadContext, row: RepoView): Static<typeof RepoResponse> {
   return {
     id: row.public_id,
     name: row.name,
@@ -90,7 +87,7 @@ function presentRepo(
 }
 
 /** Presents repositories in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
-const presentRepos = (context: OperationContext, rows: readonly RepoView[]): Static<typeof RepoResponse>[] =>
+const presentRepos = (context: ReadContext, rows: readonly RepoView[]): Static<typeof RepoResponse>[] =>
   presentEach(
     rows,
     (row) => presentRepo(context, row),
@@ -109,7 +106,7 @@ type RepoSelectorQuery = { provider?: string; id?: string };
  * @throws AppError 404 if there is none, 400 naming the providers of an ambiguous name
  */
 export function selectRepo(
-  { store, organization }: OperationContext,
+  { store, organization }: ReadContext,
   name: string,
   { provider, id, isUnique }: RepoSelectorQuery & { isUnique: boolean },
 ): RepoRow {
@@ -168,7 +165,7 @@ const parseFacets = (query: {
 
 const PAGING = definePaging({ perPage: 15, maxPerPage: 50 });
 
-export const listRepos = operation({
+export const listRepos = largeRead({
   id: "list_repos",
   method: "GET",
   path: "/repos/{org}",
@@ -209,7 +206,7 @@ export const listRepos = operation({
   },
 });
 
-export const listRepoFilterOptions = operation({
+export const listRepoFilterOptions = largeRead({
   id: "list_repo_filter_options",
   method: "GET",
   path: "/repos/{org}/filter-options",
@@ -234,7 +231,7 @@ export const listRepoFilterOptions = operation({
   },
 });
 
-export const listRepoTagChoices = operation({
+export const listRepoTagChoices = largeRead({
   id: "list_repo_tag_choices",
   method: "GET",
   path: "/repos/{org}/tags",

@@ -8,8 +8,8 @@ import { Closed, Matching, Message, OneOf, named } from "../../http/schema.ts";
 import { readSelector } from "../../store/flows/artifact-selector.ts";
 import type { RecentArtifactLocations } from "../../store/environments/artifact-locations.ts";
 import type { FoundRow } from "../../store/flows/search.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { HistoryEntry, presentHistory, presentMoves } from "../../contract/present-artifact.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
@@ -83,7 +83,7 @@ const presentLocations = ({
   return { running_in: running.map(text), exited_from: exited.map(text) };
 };
 
-function presentReported(context: OperationContext, row: FoundRow, presence: RecentArtifactLocations): FoundArtifact {
+function presentReported(context: ReadContext, row: FoundRow, presence: RecentArtifactLocations): FoundArtifact {
   const { urls, organization } = context;
   return {
     fingerprint: row.fingerprint,
@@ -108,11 +108,7 @@ function presentReported(context: OperationContext, row: FoundRow, presence: Rec
 }
 
 /** The history; for a damaged record, a mark followed by its starts and stops (semantics 9). */
-function presentHistoryOrMark(
-  context: OperationContext,
-  row: FoundRow,
-  presence: RecentArtifactLocations,
-): HistoryEntry[] {
+function presentHistoryOrMark(context: ReadContext, row: FoundRow, presence: RecentArtifactLocations): HistoryEntry[] {
   try {
     return presentHistory(context, row, presence);
   } catch {
@@ -140,7 +136,7 @@ const presentUnreported = (fingerprint: string, name: string, presence: RecentAr
 });
 
 function findArtifacts(
-  context: OperationContext,
+  context: ReadContext,
   fingerprints: readonly string[],
   commits: readonly string[],
 ): FoundArtifact[] {
@@ -176,7 +172,7 @@ function findArtifacts(
   ];
 }
 
-export const getSearch = operation({
+export const getSearch = largeRead({
   id: "get_search",
   method: "GET",
   path: "/search/{org}/sha/{search_value}",

@@ -4,13 +4,13 @@ import { TrailExplanation } from "../../contract/explanation-shapes.ts";
 import { presentTrailExplanation } from "../../contract/present-trail-explanation.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message } from "../../http/schema.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { FlowPath, NoQuery } from "../paths.ts";
 import { documentLane } from "./flows.ts";
 import { requireTrail } from "./trails.ts";
 
-export const explainTrail = operation({
+export const explainTrail = largeRead({
   id: "explain_trail",
   method: "GET",
   path: "/explanations/{org}/trails/{flow_name}/{trail_name}",
@@ -49,7 +49,7 @@ export const explainTrail = operation({
   },
 });
 
-function findTrail(context: OperationContext, params: { flow_name: string; trail_name: string }) {
+function findTrail(context: ReadContext, params: { flow_name: string; trail_name: string }) {
   const flow = context.store.flows.require(context.organization, params.flow_name);
   return { flow, trail: requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name) };
 }

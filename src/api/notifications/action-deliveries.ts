@@ -18,7 +18,7 @@ import type { ActionRow } from "../../store/notifications/actions.ts";
 import type { ActionDeliveryRow } from "../../store/notifications/delivery-log.ts";
 import { queueOf } from "../../store/notifications/notification-targets.ts";
 import { changesOf } from "../changes.ts";
-import { operation } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { parseCursor, toCursor } from "../paging.ts";
 import { NoQuery, OrgPath } from "../paths.ts";
@@ -152,7 +152,7 @@ function renderTest({ organization, principal, now, urls }: OperationContext, ac
   );
 }
 
-export const listActionDeliveries = operation({
+export const listActionDeliveries = largeRead({
   id: "list_action_deliveries",
   origin: "assay",
   method: "GET",

@@ -1,5 +1,6 @@
 /** Actions as records: their bodies, how they are shown, and how they are created, replaced and deleted. */
 import { Type } from "typebox";
+import type { Role } from "../../domain/access.ts";
 import type { Static } from "typebox";
 import { ACTION_NAME } from "../../domain/names.ts";
 import { ENVIRONMENT_TRIGGERS, FLOW_TRIGGERS } from "../../domain/notification/triggers.ts";
@@ -8,7 +9,7 @@ import { invalid } from "../../errors.ts";
 import { json } from "../../http/operation.ts";
 import { Closed, Message, Nullable, Ok, OneOf, named } from "../../http/schema.ts";
 import type { ActionFields, ActionKind, ActionRow } from "../../store/notifications/actions.ts";
-import type { OperationContext } from "../context.ts";
+import type { OperationContext, ReadContext } from "../context.ts";
 import { resolveNames } from "../names.ts";
 import { MAX_LIST_ITEMS, Name } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
@@ -74,8 +75,8 @@ export const actionProperties = {
 const UNREADABLE_TARGET = { unreadable: UNREADABLE };
 const isTriggerList = isListOf(isText);
 
-/** @throws StoredJsonError for a damaged record */
-export function presentProperties({ store, role }: OperationContext, row: ActionRow) {
+/** @param role of the reader: null for one without membership @throws StoredJsonError for a damaged record */
+export function presentProperties({ store }: ReadContext, row: ActionRow, role: Role | null) {
   const targets = store.actions.listTargets(row);
   return {
     ...presentFrame(row),

@@ -3,11 +3,12 @@
  * (environment-notifications.ts) are another view of the same records that has environment actions only.
  */
 import { Type } from "typebox";
+import type { Role } from "../../domain/access.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Nullable, Ok, named } from "../../http/schema.ts";
 import type { ActionRow } from "../../store/notifications/actions.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import * as records from "./action-records.ts";
@@ -26,17 +27,17 @@ const ActionResponse = named(
   }),
 );
 
-const presentAction = (context: OperationContext, row: ActionRow) => ({
-  ...records.presentProperties(context, row),
+const presentAction = (context: ReadContext, row: ActionRow, role: Role | null) => ({
+  ...records.presentProperties(context, row, role),
   ...presentPlaces(context, row),
 });
 
-function presentPlaces({ store }: OperationContext, row: ActionRow) {
+function presentPlaces({ store }: ReadContext, row: ActionRow) {
   const places = store.actions.listPlaces(row);
   return row.kind === "env" ? { environments: places, flows: null } : { environments: null, flows: places };
 }
 
-export const listActions = operation({
+export const listActions = largeRead({
   id: "list_actions",
   method: "GET",
   path: "/actions/{org}",
@@ -50,11 +51,13 @@ export const listActions = operation({
   body: NO_BODY,
   responses: { 200: { description: "All actions", schema: Type.Array(ActionResponse) } },
   example: { params: { org: "acme" } },
-  handle: (context) => ({
+  // The reader thread does not know the principal.
+  prepare: async ({ role }) => role,
+  handle: (context, _input, role) => ({
     status: 200,
     body: presentEach(
       context.store.actions.list(context.organization.id),
-      (row) => presentAction(context, row),
+      (row) => presentAction(context, row, role),
       (row) => ({ ...records.placeholderProperties(row), ...presentPlaces(context, row) }),
     ),
   }),
@@ -105,7 +108,7 @@ export const putFlowAction = operation({
   handle: (context, { body }) => records.putAction(context, body),
 });
 
-export const getAction = operation({
+export const getAction = largeRead({
   id: "get_action",
   method: "GET",
   path: "/actions/{org}/{action_number}",
@@ -119,9 +122,11 @@ export const getAction = operation({
   body: NO_BODY,
   responses: { 200: { description: "The action", schema: ActionResponse }, 404: records.ACTION_NOT_FOUND },
   example: { params: { org: "acme", action_number: "1" } },
-  handle: (context, { params }) => ({
+  // The reader thread does not know the principal.
+  prepare: async ({ role }) => role,
+  handle: (context, { params }, role) => ({
     status: 200,
-    body: presentAction(context, context.store.actions.require(context.organization, params.action_number)),
+    body: presentAction(context, context.store.actions.require(context.organization, params.action_number), role),
   }),
 });
 

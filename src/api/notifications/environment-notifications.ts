@@ -3,11 +3,12 @@
  * that do not know actions.
  */
 import { Type } from "typebox";
+import type { Role } from "../../domain/access.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Ok, named } from "../../http/schema.ts";
 import type { ActionRow } from "../../store/notifications/actions.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import * as records from "./action-records.ts";
@@ -22,16 +23,16 @@ const EnvironmentNotificationResponse = named(
   Closed({ ...records.actionProperties, environments: Type.Array(Type.String()) }),
 );
 
-const present = (context: OperationContext, row: ActionRow) => ({
-  ...records.presentProperties(context, row),
+const present = (context: ReadContext, row: ActionRow, role: Role | null) => ({
+  ...records.presentProperties(context, row, role),
   environments: context.store.actions.listPlaces(row),
 });
 
 /** @throws AppError not_found, also for a flow action */
-const requireRow = ({ store, organization }: OperationContext, number: number): ActionRow =>
+const requireRow = ({ store, organization }: ReadContext, number: number): ActionRow =>
   store.actions.require(organization, number, "env");
 
-export const listEnvironmentNotifications = operation({
+export const listEnvironmentNotifications = largeRead({
   id: "get_environment_notifications",
   method: "GET",
   path: "/organizations/{org}/environments_notifications",
@@ -47,11 +48,13 @@ export const listEnvironmentNotifications = operation({
     200: { description: "All environment actions", schema: Type.Array(EnvironmentNotificationResponse) },
   },
   example: { params: { org: "acme" } },
-  handle: (context) => ({
+  // The reader thread does not know the principal.
+  prepare: async ({ role }) => role,
+  handle: (context, _input, role) => ({
     status: 200,
     body: presentEach(
       context.store.actions.list(context.organization.id).filter(({ kind }) => kind === "env"),
-      (row) => present(context, row),
+      (row) => present(context, row, role),
       (row) => ({ ...records.placeholderProperties(row), environments: context.store.actions.listPlaces(row) }),
     ),
   }),
@@ -67,7 +70,7 @@ export const putEnvironmentNotification = operation({
   handle: (context, { body }) => records.putAction(context, body),
 });
 
-export const getEnvironmentNotification = operation({
+export const getEnvironmentNotification = largeRead({
   id: "get_environment_notification",
   method: "GET",
   path: "/organizations/{org}/environments_notifications/{notification_number}",
@@ -84,9 +87,11 @@ export const getEnvironmentNotification = operation({
     404: records.ENVIRONMENT_ACTION_NOT_FOUND,
   },
   example: { params: { org: "acme", notification_number: "1" } },
-  handle: (context, { params }) => ({
+  // The reader thread does not know the principal.
+  prepare: async ({ role }) => role,
+  handle: (context, { params }, role) => ({
     status: 200,
-    body: present(context, requireRow(context, params.notification_number)),
+    body: present(context, requireRow(context, params.notification_number), role),
   }),
 });
 

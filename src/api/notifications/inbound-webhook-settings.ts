@@ -15,8 +15,8 @@ import { WEBHOOK_KINDS } from "../../store/notifications/inbound-webhooks.ts";
 import type { InboundWebhookRow, WebhookKind } from "../../store/notifications/inbound-webhooks.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { changesOf } from "../changes.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
+import type { ReadContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../paths.ts";
 
 const KindPath = Closed({
@@ -70,7 +70,7 @@ function presentSettings({ kind, settings_json }: InboundWebhookRow): Record<str
   return { flow_name: String(from), flow_prefix: String(prefix), flow_suffix: String(suffix) };
 }
 
-function present({ store, urls }: OperationContext, row: InboundWebhookRow): Static<typeof InboundWebhookResponse> {
+function present({ store, urls }: ReadContext, row: InboundWebhookRow): Static<typeof InboundWebhookResponse> {
   const { kind, public_id, service_account_id, created_at, last_received_at } = row;
   return {
     kind,
@@ -89,7 +89,7 @@ function requireKind(word: string): WebhookKind {
   return kind;
 }
 
-function requireEnabled({ store, organization }: OperationContext, word: string): InboundWebhookRow {
+function requireEnabled({ store, organization }: ReadContext, word: string): InboundWebhookRow {
   const hook = store.inboundWebhooks.findEnabled(organization.id, requireKind(word));
   if (!hook) throw notFound(`Organization '${organization.name}' has no ${word} webhook`);
   return hook;
@@ -110,7 +110,7 @@ const EXAMPLE_PATH = { org: "acme", webhook_kind: "sonar" };
 const NO_KIND = { description: "No such kind", schema: Message };
 const NO_WEBHOOK = { description: "No such webhook", schema: Message };
 
-export const listInboundWebhooks = operation({
+export const listInboundWebhooks = largeRead({
   id: "list_inbound_webhooks",
   origin: "assay",
   method: "GET",

@@ -13,8 +13,8 @@ import { invalid } from "../../errors.ts";
 import type { FieldErrors } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, ExactlyOne, Nullable, Ok, OneOf, PublishedAs, named } from "../../http/schema.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
+import type { OperationContext, ReadContext } from "../context.ts";
 import { Url } from "../../contract/shapes.ts";
 import { Emails, MAX_TARGETS, PayloadVersion, Webhook, findAddressProblems, inputText } from "./targets.ts";
 import { NoQuery } from "../paths.ts";
@@ -100,7 +100,7 @@ type NotificationType = (typeof NOTIFICATION_TYPES)[number];
 const isTarget = hasMembers<Static<typeof NotificationTarget>>("type");
 
 function present(
-  { store, organization }: OperationContext,
+  { store, organization }: ReadContext,
   type: NotificationType,
 ): Static<typeof NotificationConfigResponse> {
   const rows = store.notificationTargets.list({ organizationId: organization.id, notificationType: type });
@@ -162,7 +162,7 @@ function findHttpsProblems(target: Target, field: string): FieldErrors | null {
   return { [`${field}.webhook`]: `The URL must begin with https:// ${inputText(target.webhook)}` };
 }
 
-export const getNotificationConfig = operation({
+export const getNotificationConfig = largeRead({
   id: "get_notification_config",
   method: "GET",
   path: "/notification-config/{org}/{notification_type}",

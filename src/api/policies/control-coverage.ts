@@ -5,7 +5,7 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, OneOf, named } from "../../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES } from "./controls.ts";
-import { operation } from "../context.ts";
+import { largeRead } from "../context.ts";
 import { PageCounts, pageCounts } from "../paging.ts";
 import { ControlPath } from "../paths.ts";
 
@@ -43,7 +43,7 @@ const isTextList = isListOf(isText);
 const percent = (covered: number, total: number): number =>
   total === 0 ? 0 : Math.round((covered / total) * 1000) / 10;
 
-export const getControlCoverage = operation({
+export const getControlCoverage = largeRead({
   ...CONTROL_OPERATION,
   id: "get_control_coverage",
   method: "GET",

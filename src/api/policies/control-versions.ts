@@ -7,7 +7,7 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
 import type { ControlVersionRow } from "../../store/policies/controls.ts";
 import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES, SortDirection, isLinks } from "./controls.ts";
-import { operation } from "../context.ts";
+import { largeRead } from "../context.ts";
 import { PageCounts, pageCounts } from "../paging.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
 import { ControlPath, NoQuery } from "../paths.ts";
@@ -43,7 +43,7 @@ const presentVersion = (identifier: string, row: ControlVersionRow): Static<type
   created_by: row.created_by,
 });
 
-export const listControlVersions = operation({
+export const listControlVersions = largeRead({
   ...CONTROL_OPERATION,
   id: "list_control_versions",
   method: "GET",
@@ -71,7 +71,7 @@ export const listControlVersions = operation({
   },
 });
 
-export const getControlVersion = operation({
+export const getControlVersion = largeRead({
   ...CONTROL_OPERATION,
   id: "get_control_version",
   method: "GET",

@@ -10,8 +10,8 @@ import { invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { ControlListRow, ControlRow, ControlLinks } from "../../store/policies/controls.ts";
-import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import { operation, largeRead } from "../context.ts";
+import type { OperationContext, ReadContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import { MAX_LIST_ITEMS, MAX_PATH_CHARS, MAX_TEXT_CHARS, Text, WebUrl } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
@@ -110,7 +110,7 @@ const presentListItem = (row: ControlRow, tags: Record<string, string>): Static<
 const placeholder = (row: ControlListRow): Static<typeof ControlListItem> =>
   presentListItem({ ...row, description: UNREADABLE, links_json: "{}" }, {});
 
-const presentControl = ({ store }: OperationContext, row: ControlRow): Static<typeof ControlResponse> => ({
+const presentControl = ({ store }: ReadContext, row: ControlRow): Static<typeof ControlResponse> => ({
   ...presentListItem(row, store.controls.getTags(row.id)),
   archived: row.archived === 1,
   policies_referencing: store.controls.listReferencingPolicies(row.id),
@@ -123,7 +123,7 @@ function replyToEdit(context: OperationContext, before: ControlRow, after: Contr
   return before.version === after.version ? { ...reply, unaudited: true as const } : reply;
 }
 
-export const listControls = operation({
+export const listControls = largeRead({
   ...CONTROL_OPERATION,
   id: "list_controls",
   method: "GET",
@@ -202,7 +202,7 @@ export const postControl = operation({
   },
 });
 
-export const listControlTagChoices = operation({
+export const listControlTagChoices = largeRead({
   ...CONTROL_OPERATION,
   id: "list_control_tag_choices",
   method: "GET",
@@ -221,7 +221,7 @@ export const listControlTagChoices = operation({
   handle: ({ store, organization }) => ({ status: 200, body: store.controls.listTagChoices(organization.id) }),
 });
 
-export const getControl = operation({
+export const getControl = largeRead({
   ...CONTROL_OPERATION,
   id: "get_control",
   method: "GET",

@@ -287,7 +287,7 @@ export const listPolicies = largeRead({
   },
 });
 
-export const getPolicy = operation({
+export const getPolicy = largeRead({
   id: "get_policy",
   method: "GET",
   path: "/policies/{org}/{policy_name}",

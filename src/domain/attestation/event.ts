@@ -35,6 +35,9 @@ export type AttestationEventDetail = {
   git_commit_info?: null;
 };
 
+/** A longer text of a record is not parsed: the query that reads it verifies that it is JSON. */
+const MAX_PARSED_CHARS = 65_536;
+
 /** The columns of a record that its event shows. */
 export type EventRecord = {
   public_id: string;
@@ -79,7 +82,7 @@ function readDetail(json: string) {
  */
 export function createEventComposer(): (record: EventRecord, detail: string) => string {
   const detailOf = rememberLast(readDetail);
-  const commitOf = rememberLast((json) => JSON.stringify(JSON.parse(json)));
+  const commitOf = rememberLast((json) => (json.length > MAX_PARSED_CHARS ? json : JSON.stringify(JSON.parse(json))));
   const repoOf = rememberLast((json) => {
     const repo = JSON.parse(json) as ReportedRepo | null;
     return JSON.stringify(repo && describeEventRepo(repo));

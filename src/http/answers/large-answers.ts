@@ -16,6 +16,15 @@ import type { Reply } from "../operation.ts";
 /** Bytes of an answer that the main thread makes itself: some milliseconds of work. */
 export const MAX_INLINE_ANSWER_BYTES = 1 << 20;
 
+/** What bounds an answer: one for each attempt to make it, shared by everything that makes a part of it. */
+export type AnswerBounds = {
+  /** What may still be made in this thread; more: LargeAnswerError. */
+  inlineBytes: number;
+};
+
+/** Of an answer that is made in this thread, whatever its size. */
+export const unboundedAnswer = (): AnswerBounds => ({ inlineBytes: Infinity });
+
 /** Thrown while an answer is made on the main thread, and needs more than MAX_INLINE_ANSWER_BYTES. */
 export class LargeAnswerError extends Error {
   override readonly name = "LargeAnswerError";

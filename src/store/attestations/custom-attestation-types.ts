@@ -5,7 +5,7 @@
  * for ever, so that a record that names it can always be explained.
  */
 import { notFound } from "../../errors.ts";
-import { MAX_INLINE_JSON_BYTES } from "../db/large-json.ts";
+import { columnOrStub } from "../db/large-json.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
@@ -57,10 +57,8 @@ const COLUMNS =
 const VERSION_COLUMNS =
   "id, type_id, version, timestamp, created_by, comment, schema_json, content_type, rules_json, summary_json";
 
-/** A long schema is passed on unread, so SQLite checks that it is valid JSON; selects '' when it is not. */
-const CHECKED_SCHEMA = `iif(octet_length(schema_json) > ${MAX_INLINE_JSON_BYTES} AND NOT json_valid(schema_json),
-    '', schema_json) AS schema_json`;
-const CHECKED_COLUMNS = VERSION_COLUMNS.replace("schema_json", CHECKED_SCHEMA);
+/** For responses: a long schema is a stub (db/large-json.ts). */
+const LISTED_COLUMNS = VERSION_COLUMNS.replace("schema_json", `${columnOrStub("schema_json")} AS schema_json`);
 
 export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[number, string], CustomTypeRow>(
@@ -80,14 +78,14 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
     "UPDATE custom_types SET archived_at = ?, last_modified_at = ? WHERE id = ? AND archived_at IS NULL",
   );
   const versionsByType = db.prepare<[number, number], CustomTypeVersionRow>(
-    `SELECT ${CHECKED_COLUMNS} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC LIMIT ?`,
+    `SELECT ${LISTED_COLUMNS} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC LIMIT ?`,
   );
   const versionsWithoutSchema = db.prepare<[number, number], CustomTypeVersionRow>(
     `SELECT ${VERSION_COLUMNS.replace("schema_json", "NULL AS schema_json")} FROM custom_type_versions
      WHERE type_id = ? ORDER BY version DESC LIMIT ?`,
   );
   const versionByNumber = db.prepare<[number, number], CustomTypeVersionRow>(
-    `SELECT ${CHECKED_COLUMNS} FROM custom_type_versions WHERE type_id = ? AND version = ?`,
+    `SELECT ${LISTED_COLUMNS} FROM custom_type_versions WHERE type_id = ? AND version = ?`,
   );
   const latestVersion = db.prepare<[number], CustomTypeVersionRow>(
     `SELECT ${VERSION_COLUMNS} FROM custom_type_versions WHERE type_id = ? ORDER BY version DESC LIMIT 1`,

@@ -7,8 +7,18 @@ import type { Db } from "./types.ts";
 /** Texts up to this size are selected with their row. */
 export const MAX_INLINE_JSON_BYTES = 65_536;
 
-const TABLES = ["artifacts", "attestations", "trails"] as const;
+const TABLES = [
+  "artifacts",
+  "attestations",
+  "custom_type_versions",
+  "snapshot_artifacts",
+  "trails",
+  "trail_events",
+] as const;
 export type LargeJsonTable = (typeof TABLES)[number];
+
+/** Where a long text is, and its size. */
+export type LargeJsonPlace = { table: LargeJsonTable; column: string; id: number; bytes: number };
 
 /** The select list of a query in which the `large` columns may be stubs. @param alias the alias of the table */
 export const selectWithStubs = (alias: string, columns: readonly string[], large: readonly string[]): string =>

@@ -4,6 +4,7 @@
  * 6.10). Read-only.
  */
 import { kindOf } from "../../domain/snapshot/events.ts";
+import { MAX_INLINE_JSON_BYTES, columnOrStub } from "../db/large-json.ts";
 import { selectorColumn } from "../flows/artifact-selector.ts";
 import { OPEN } from "./snapshots.ts";
 import type { Db } from "../db/types.ts";
@@ -50,9 +51,14 @@ type LocationRow = {
   created: number | null;
 };
 
-/** A record of a trail started or stopped running, at a time when it was the provenance of what ran. */
+/**
+ * A record of a trail started or stopped running, at a time when it was the provenance of what ran. Long texts of the
+ * record are stubs (db/large-json.ts).
+ */
 export type TrailTransitionRow = {
+  /** Of the record. */
   id: number;
+  move_id: number;
   trail_id: number;
   artifact_id: string;
   filename: string;
@@ -107,9 +113,14 @@ export type ArtifactRunRow = {
   last_snapshot_index: number;
 };
 
+const STARTS = '{"created":[';
+/** The earliest start of many instances, which their text begins with: parsing all of it takes a tenth of a second. */
+const FIRST_START = `nullif(CASE WHEN substr(sa.instances_json, 1, ${STARTS.length}) = '${STARTS}'
+         THEN CAST(substr(sa.instances_json, ${STARTS.length + 1}, 20) AS REAL) END, 0)`;
 const LOCATION_COLUMNS = `sa.id, sa.environment_id, env.name AS environment_name, env.archived_at, env.snapshot_count,
   sa.annotation, sa.first_index AS snapshot_index, s.timestamp,
-  CASE WHEN json_valid(sa.instances_json) THEN nullif(sa.instances_json ->> '$.created[0]', 0) END AS created`;
+  CASE WHEN octet_length(sa.instances_json) > ${MAX_INLINE_JSON_BYTES} THEN ${FIRST_START}
+       WHEN json_valid(sa.instances_json) THEN nullif(sa.instances_json ->> '$.created[0]', 0) END AS created`;
 const LOCATIONS = `snapshot_artifacts sa
   CROSS JOIN snapshots s ON s.environment_id = sa.environment_id AND s.idx = sa.first_index
   CROSS JOIN environments env ON env.id = sa.environment_id`;
@@ -156,8 +167,10 @@ export function artifactLocationStore(db: Db) {
   );
   // The stored facts decide whose provenance it was; damaged facts name no record.
   const transitionsByTrails = db.prepare<[string], TrailTransitionRow>(
-    `SELECT a.trail_id, a.public_id AS artifact_id, a.filename, a.fingerprint, a.reference_name, a.git_commit_info_json,
-            a.repo_info_json, sa.id, sa.annotation, sa.was, sa.now, sa.first_index AS snapshot_index, s.timestamp,
+    `SELECT a.id, a.trail_id, a.public_id AS artifact_id, a.filename, a.fingerprint, a.reference_name,
+            ${columnOrStub("a.git_commit_info_json")} AS git_commit_info_json,
+            ${columnOrStub("a.repo_info_json")} AS repo_info_json, sa.id AS move_id, sa.annotation,
+            sa.was, sa.now, sa.first_index AS snapshot_index, s.timestamp,
             env.public_id AS environment_id, env.name AS environment_name
      FROM json_each(?) wanted CROSS JOIN artifacts a ON a.trail_id = wanted.value
      CROSS JOIN snapshot_artifacts sa ON sa.organization_id = a.organization_id AND sa.fingerprint = a.fingerprint
@@ -234,7 +247,7 @@ export function artifactLocationStore(db: Db) {
     /** The transitions of the artifacts of these trails, by trail id, oldest first. */
     listTransitionsByTrail: (trailIds: readonly number[]): Map<number, TrailTransitionRow[]> =>
       Map.groupBy(
-        transitionsByTrails.all(JSON.stringify(trailIds)).sort((a, b) => a.id - b.id),
+        transitionsByTrails.all(JSON.stringify(trailIds)).sort((a, b) => a.move_id - b.move_id),
         ({ trail_id }) => trail_id,
       ),
   };

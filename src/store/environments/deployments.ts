@@ -138,8 +138,11 @@ export function deploymentStore(db: Db) {
     reposInEnvironments: prepareChoice(CHOICES.reposInEnvironments),
   };
   const latest = db.prepare<{ environments: string; fingerprint: string }, DeploymentRow>(
-    `${SHOWN} WHERE ${CHOICES.environments} AND dep.fingerprint = @fingerprint AND dep.ordinal = 0
-     ORDER BY dep.id DESC LIMIT 1`,
+    // Only ids are sorted, not the texts of the artifacts.
+    `${SHOWN} WHERE dep.id = (
+       SELECT dep.id FROM deployments dep
+       WHERE ${CHOICES.environments} AND dep.fingerprint = @fingerprint AND dep.ordinal = 0
+       ORDER BY dep.id DESC LIMIT 1)`,
   );
   const byFingerprint = db.prepare<[number, string], DeploymentRow>(
     `${SHOWN} WHERE dep.environment_id IN (SELECT id FROM environments WHERE organization_id = ?)

@@ -3,6 +3,7 @@
  * that its cost follows the environments and the last weeks, not the size of the history. Read-only.
  */
 import { DAY_S } from "../../domain/time.ts";
+import { MAX_INLINE_JSON_BYTES } from "../db/large-json.ts";
 import type { Db } from "../db/types.ts";
 import { OPEN } from "./snapshots.ts";
 import type { EnvironmentType } from "./environments.ts";
@@ -68,6 +69,7 @@ export type OpenTrailRow = {
   /** Epoch seconds of its latest event. */
   last_modified_at: number;
   reasons_json: string;
+  /** At least `sha1` and `url` of the commit. */
   git_commit_info_json: string | null;
 };
 
@@ -77,6 +79,9 @@ type DeploymentDayRow = { day: number; compliant: number; non_compliant: number;
 type FlowRow = { name: string; latest_activity_at: number | null; latest_state: string | null; trail_count: number };
 
 type Window = { from: number; to: number };
+
+/** A longer commit, which only older versions accepted, is not looked into: its trail is shown without. */
+const MAX_COMMIT_BYTES = 1 << 20;
 
 // As computeLogicalVerdict: one member that fails decides, then one that is unknown.
 const STATE = `iif(env.type = 'logical',
@@ -160,7 +165,11 @@ export function overviewStore(db: Db) {
     )
     .pluck();
   const trails = db.prepare<[number, number, number], OpenTrailRow>(
-    `SELECT t.name, f.name AS flow_name, t.state, t.last_modified_at, t.reasons_json, t.git_commit_info_json
+    `SELECT t.name, f.name AS flow_name, t.state, t.last_modified_at, t.reasons_json,
+            CASE WHEN octet_length(t.git_commit_info_json) <= ${MAX_INLINE_JSON_BYTES} THEN t.git_commit_info_json
+                 WHEN octet_length(t.git_commit_info_json) <= ${MAX_COMMIT_BYTES} AND json_valid(t.git_commit_info_json)
+                 THEN json_object('sha1', t.git_commit_info_json ->> 'sha1', 'url', t.git_commit_info_json ->> 'url')
+            END AS git_commit_info_json
      ${NEEDS_ATTENTION} ORDER BY t.last_modified_at DESC, t.id DESC LIMIT ?`,
   );
   const trailCount = db

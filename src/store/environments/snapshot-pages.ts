@@ -4,6 +4,7 @@
  */
 import { ARTIFACT_COLUMNS, IN_SNAPSHOT } from "./snapshots.ts";
 import type { EvaluatedArtifactRow, SnapshotRow } from "./snapshots.ts";
+import { columnOrStub } from "../db/large-json.ts";
 import type { Db } from "../db/types.ts";
 
 /** Which artifacts: all, those that run and fail, or those that the snapshot changed. */
@@ -38,7 +39,7 @@ export type RunningCounts = { compliant: number; failing: number; unknown: numbe
 
 /** An artifact that runs, without its details. */
 export type RunningKeyRow = { id: number; fingerprint: string; name: string; now: number };
-/** Its details, as a comparison shows them. */
+/** Its details, as a comparison shows them. Long instances are a stub (db/large-json.ts). */
 export type RunningDetailRow = { id: number; instances_json: string; facts_json: string };
 
 type FailingRow = { name: string; fingerprint: string; verdicts_json: string };
@@ -111,7 +112,7 @@ export function snapshotPageStore(db: Db) {
      WHERE ${IN_SNAPSHOT} AND sa.now > 0`,
   );
   const runningDetails = db.prepare<[string], RunningDetailRow>(
-    `SELECT sa.id, sa.instances_json, ev.facts_json
+    `SELECT sa.id, ${columnOrStub("sa.instances_json")} AS instances_json, ev.facts_json
      FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa ON sa.id = wanted.value
        CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id`,
   );

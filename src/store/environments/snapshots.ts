@@ -13,6 +13,7 @@ import type { EnvironmentRow } from "./environments.ts";
 import { isListOf, isNumber, isObject, readStoredJson } from "../../domain/stored-json.ts";
 import type { Guard } from "../../domain/stored-json.ts";
 import { snapshotTimes } from "./snapshot-times.ts";
+import { columnOrStub } from "../db/large-json.ts";
 import type { Db } from "../db/types.ts";
 
 /** The end of an interval that still holds. */
@@ -82,7 +83,10 @@ export type ParsedEvaluation = { facts: Facts; verdicts: readonly StoredVerdict[
 /** A member of a logical environment as one of its snapshots shows it. */
 type SnapshotMemberRow = { member_id: number; member_index: number };
 
-/** Details of an artifact record that a snapshot shows besides the facts of the evaluation. */
+/**
+ * Details of an artifact record that a snapshot shows besides the facts of the evaluation. A long text is a stub
+ * (db/large-json.ts).
+ */
 export type ShownRecordRow = {
   id: number;
   public_id: string;
@@ -122,9 +126,9 @@ export const ARTIFACT_COLUMNS = [
   "compliant",
   "evaluation_id",
   "started_index",
-  "instances_json",
 ]
   .map((name) => `sa.${name}`)
+  .concat(`${columnOrStub("sa.instances_json")} AS instances_json`)
   .join(", ");
 
 /** The rows of snapshot_artifacts whose interval covers the snapshot @index. */
@@ -166,7 +170,7 @@ export function snapshotStore(db: Db) {
     .pluck();
   // Ids are bound as one JSON list, so that a snapshot of any size takes one statement for each kind of row.
   const recordsById = db.prepare<[string], ShownRecordRow>(
-    `SELECT a.id, a.public_id, a.git_commit_info_json, a.repo_url
+    `SELECT a.id, a.public_id, ${columnOrStub("a.git_commit_info_json")} AS git_commit_info_json, a.repo_url
      FROM json_each(?) wanted JOIN artifacts a ON a.id = wanted.value`,
   );
   const replacedBy = db.prepare<[string], ReplacedRow>(

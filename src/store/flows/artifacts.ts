@@ -190,7 +190,7 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
      ${LATEST_REPORT} LIMIT 1`,
   );
   const byPublicId = db.prepare<[number, string, string], PlacedArtifactRow>(
-    `${PLACED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.public_id = ?`,
+    `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.fingerprint = ? AND a.public_id = ?`,
   );
   const binding = db
     .prepare<[number, string], 1>(

@@ -1,12 +1,11 @@
-/** Trails and their append-only history. Only trail-evaluation.ts writes verdicts. */
+/** Trails; their history is in trail-events.ts. Only trail-evaluation.ts writes verdicts. */
 import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
-import { createEventComposer } from "../../domain/attestation/event.ts";
-import type { AttestationEventDetail, EventRecord } from "../../domain/attestation/event.ts";
 import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
 import { prefixUpperBound } from "./artifacts.ts";
 import { selectWithStubs } from "../db/large-json.ts";
+import { trailEventStore } from "./trail-events.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
@@ -31,11 +30,6 @@ export type TrailRow = {
   reasons_json: string;
 };
 
-/** `event_json`: the members of the event, which depend on its type. */
-export type TrailEventRow = { id: number; type: string; timestamp: number; event_json: string };
-/** `event_json` is valid JSON of an object; null for a damaged event. */
-export type TrailEventText = { id: number; type: string; timestamp: number; event_json: string | null };
-
 /** The columns that reports set. */
 export type TrailFields = Pick<
   TrailRow,
@@ -58,16 +52,6 @@ const LISTED_TRAILS = selectWithStubs("t", TRAIL_COLUMNS.split(", "), [
   "external_urls_json",
   "user_data_json",
 ]);
-
-/** An event, with the columns of the record that it names. They are null where no such record exists. */
-type StoredEvent = TrailEventRow & { attestation_id: number | null } & EventRecord;
-
-const EVENTS = `SELECT te.id, te.type, te.timestamp, te.event_json, te.attestation_id, att.public_id, att.name,
-    att.type AS attestation_type, att.is_compliant, att.artifact_fingerprint, att.git_commit_info_json,
-    att.repo_info_json
-  FROM trail_events te LEFT JOIN attestations att ON att.id = te.attestation_id`;
-/** What readers get of an event whose record is damaged or gone: a text that is not JSON. */
-const DAMAGED_EVENT = "";
 
 export type TrailFilter = {
   organizationId: number;
@@ -101,6 +85,9 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     .pluck();
   const byId = db.prepare<[number], TrailRow>(`SELECT ${TRAIL_COLUMNS} FROM trails WHERE id = ?`);
   const listed = db.prepare<[number], TrailRow>(`SELECT ${LISTED_TRAILS} FROM trails t WHERE t.id = ?`);
+  const listedByName = db.prepare<[number, string], TrailRow>(
+    `SELECT ${LISTED_TRAILS} FROM trails t WHERE t.flow_id = ? AND t.name = ?`,
+  );
   const complianceById = db.prepare<[number], string>("SELECT compliance_json FROM trails WHERE id = ?").pluck();
   const insert = db.prepare(
     `INSERT INTO trails (public_id, organization_id, flow_id, name, description, git_commit_info_json, origin_url,
@@ -115,17 +102,6 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
   );
   const latestTemplate = db.prepare<[number], { template_id: number }>(
     "SELECT template_id FROM trails WHERE flow_id = ? ORDER BY id DESC LIMIT 1",
-  );
-  const insertEvent = db.prepare(
-    "INSERT INTO trail_events (trail_id, type, timestamp, event_json, attestation_id) VALUES (?, ?, ?, ?, ?)",
-  );
-  const events = db.prepare<[number], StoredEvent>(`${EVENTS} WHERE te.trail_id = ? ORDER BY te.id`);
-  const eventWindow = db.prepare<[number, number, number], StoredEvent>(
-    `${EVENTS} WHERE te.trail_id = ? ORDER BY te.id LIMIT ? OFFSET ?`,
-  );
-  const eventCount = db.prepare<[number], number>("SELECT count(*) FROM trail_events WHERE trail_id = ?").pluck();
-  const eventSlice = db.prepare<[number, number, number], StoredEvent>(
-    `${EVENTS} WHERE te.trail_id = ? AND te.id > ? ORDER BY te.id LIMIT ?`,
   );
   const insertRepo = db.prepare("INSERT INTO trail_repos (trail_id, repo_id) VALUES (?, ?) ON CONFLICT DO NOTHING");
   const repos = db.prepare<[number], { public_id: string }>(
@@ -157,15 +133,16 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       : taggedFlows.all(flowTag.key, organizationId, flowTag.value);
 
   return {
+    ...trailEventStore(db),
     find: (flowId: number, name: string): TrailRow | null => byName.get(flowId, name) ?? null,
     /**
      * A text that differs after every report about a trail: an artifact, an attestation, or the trail itself. null when
      * there is no trail of that name.
      */
     versionOf: (flowId: number, name: string): string | null => version.get(flowId, name) ?? null,
-    /** @throws AppError 404 with the text of messages 12. */
+    /** As lists show it. @throws AppError 404 with the text of messages 12. */
     require(at: { organization: string; flow: { id: number; name: string } }, name: string): TrailRow {
-      const row = byName.get(at.flow.id, name);
+      const row = listedByName.get(at.flow.id, name);
       if (!row)
         throw notFound(
           `Trail with name '${name}' does not exist for Organization '${at.organization}' and Flow '${at.flow.name}'`,
@@ -230,38 +207,6 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
     },
     /** The template of a flow's newest trail; null before the first. The next trail most likely uses it again. */
     findLatestTemplateId: (flowId: number): number | null => latestTemplate.get(flowId)?.template_id ?? null,
-    /** Appends to the history. @param at epoch seconds. @param event the members that depend on the type. */
-    addEvent: (
-      trailId: number,
-      { type, at, event }: { type: string; at: number; event: Readonly<Record<string, unknown>> },
-    ): void => void insertEvent.run(trailId, type, at, JSON.stringify(event), null),
-    /** As `addEvent`, for the record of an attestation with that key. */
-    addAttestationEvent: (
-      trailId: number,
-      { type, at, detail }: { type: string; at: number; detail: AttestationEventDetail },
-      attestationId: number,
-    ): void => void insertEvent.run(trailId, type, at, JSON.stringify(detail), attestationId),
-    /** The history, oldest first. */
-    listEvents: (trailId: number): TrailEventRow[] => events.all(trailId).map(createEventReader()),
-    /** A part of the history, oldest first. */
-    listEventWindow: (trailId: number, { limit, offset }: { limit: number; offset: number }): TrailEventRow[] =>
-      eventWindow.all(trailId, limit, offset).map(createEventReader()),
-    /** How many events the history has. */
-    countEvents: (trailId: number): number => eventCount.get(trailId) ?? 0,
-    /** Events of a trail as texts to pass on, oldest first: at most `limit` with ids above `after`. */
-    listEventTexts: (trailId: number, { after, limit }: { after: number; limit: number }): TrailEventText[] => {
-      const read = createEventReader();
-      return eventSlice.all(trailId, after, limit).map((row) => {
-        const { id, type, timestamp, event_json } = read(row);
-        const isValid = row.attestation_id === null ? isJson(event_json) : event_json !== DAMAGED_EVENT;
-        return { id, type, timestamp, event_json: isValid ? event_json : null };
-      });
-    },
-    /** As `listEvents`, row by row: the history may exceed the memory. */
-    *iterateEvents(trailId: number): IterableIterator<TrailEventRow> {
-      const read = createEventReader();
-      for (const row of events.iterate(trailId)) yield read(row);
-    },
     /** @returns whether the trail did not name that repository before. */
     addRepo: (trailId: number, repoId: number): boolean => insertRepo.run(trailId, repoId).changes > 0,
     /** Public ids of the repositories that reports to the trail named. */
@@ -300,30 +245,6 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       );
       return counting.get(values)?.n ?? 0;
     },
-  };
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** @returns a function that gives the events of one history the members of the records that they name */
-function createEventReader(): (row: StoredEvent) => TrailEventRow {
-  const compose = createEventComposer();
-  return (row) => {
-    const { id, type, timestamp, event_json } = row;
-    if (row.attestation_id === null) return { id, type, timestamp, event_json };
-    if (row.public_id === null) return { id, type, timestamp, event_json: DAMAGED_EVENT };
-    try {
-      return { id, type, timestamp, event_json: compose(row, event_json) };
-    } catch {
-      return { id, type, timestamp, event_json: DAMAGED_EVENT };
-    }
   };
 }
 

@@ -71,7 +71,11 @@ test("the history keeps its order and the members of each event", () => {
   store.trails.addEvent(id, { type: "trail_reported", at: 2, event: { template_id: "x" } });
   store.trails.addEvent(id, { type: "trail_updated", at: 1, event: { changes: ["description"] } });
   assert.equal(
-    store.trails.listEvents(id).map(({ type, timestamp, event_json }) => [type, timestamp, JSON.parse(event_json)]),
+    [...store.trails.iterateEvents(id)].map(({ type, timestamp, event_json }) => [
+      type,
+      timestamp,
+      JSON.parse(event_json),
+    ]),
     [
       ["trail_reported", 2, { template_id: "x" }],
       ["trail_updated", 1, { changes: ["description"] }],
