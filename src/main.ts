@@ -42,6 +42,12 @@ const io: Io = {
   forget(variables) {
     for (const variable of variables) delete process.env[variable];
   },
+  becomeUser({ uid, gid, groups }, directory) {
+    process.chdir(directory);
+    process.setgroups?.([...groups]);
+    process.setgid?.(gid);
+    process.setuid?.(uid);
+  },
   isTty: process.stdout.isTTY === true,
   // By file descriptor: process.stdin.isTTY would open the stream.
   stdinIsTty: isatty(0),

@@ -15,6 +15,11 @@ export type Io = {
   pid: number;
   /** Removes variables from the environment: neither `env` nor child processes see them afterwards. */
   forget(variables: readonly string[]): void;
+  /**
+   * Makes this process one of another user for the rest of its life, after it went to a directory that this user may
+   * not be able to reach by its name. @throws the system's error unless this process is root
+   */
+  becomeUser(user: { uid: number; gid: number; groups: readonly number[] }, directory: string): void;
   /** Whether stdout is a terminal. */
   isTty: boolean;
   /** Whether stdin is a terminal, so that a password can be prompted for. */

@@ -23,6 +23,7 @@ const capture = () => {
     cwd: "/",
     pid: 1,
     forget: () => undefined,
+    becomeUser: () => undefined,
     isTty: false,
     stdinIsTty: false,
     askHidden: async () => null,

@@ -75,6 +75,9 @@ export function start(argv: readonly string[], surroundings: Surroundings = {}):
     forget(variables) {
       for (const variable of variables) delete env[variable];
     },
+    becomeUser() {
+      throw new Error("the process of the tests stays what it is");
+    },
     cwd: surroundings.cwd ?? tmpdir(),
     isTty: surroundings.isTty ?? false,
     stdinIsTty: surroundings.stdinIsTty ?? surroundings.typed !== undefined,

@@ -1,7 +1,9 @@
 /** `assay doctor`: checks an installation without changing it. */
 import { accessSync, constants, existsSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { OPTIONS } from "../../config/options.ts";
 import type { Config } from "../../config/options.ts";
+import { findConfigFile } from "../../config/resolve.ts";
 import { checkCertificate } from "../../diagnostics/doctor/certificate.ts";
 import { fail, realMachine, ok, warn } from "../../diagnostics/doctor/check.ts";
 import type { Check } from "../../diagnostics/doctor/check.ts";
@@ -16,6 +18,8 @@ import type { EvidenceAccess } from "../../evidence/location.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import { MB } from "../../domain/text/units.ts";
 import { diagnose } from "../../diagnostics/doctor/doctor.ts";
+import type { OptionFile } from "../../diagnostics/doctor/rights.ts";
+import type { Args } from "../args.ts";
 import { loadConfig, evidenceAccessOf, readCaBundle } from "../command-config.ts";
 import { EXIT, escapeLine } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
@@ -27,7 +31,8 @@ export const doctor: Command = {
   usage: "[--data DIRECTORY] [OPTIONS]",
   details: [
     "Takes the options of assay serve, so that it checks what the server would use. Changes nothing, and works " +
-      "with and without a running server. Exit code 0 if no check fails (there may be warnings), 1 if one fails, 3 " +
+      "with and without a running server. Run it as root: it finds the user of the server, and checks permissions as " +
+      "that user. Exit code 0 if no check fails (there may be warnings), 1 if one fails, 3 " +
       "if the database was written by a newer version. assay help troubleshooting explains the findings.",
   ],
   options: {},
@@ -36,9 +41,11 @@ export const doctor: Command = {
   async run(args, io) {
     const { config } = await loadConfig(args.flags, io, doctor.configuration);
     const directory = resolve(io.cwd, config.data ?? "");
-    const { checks, newer } = await diagnose({
+    const { checks, newer, user } = await diagnose({
       directory,
       config,
+      files: listOptionFiles(config, args, io),
+      become: io.becomeUser,
       certificate: () => checkConfiguredCertificate(config, io.cwd),
       evidence: async (recorded, inDatabase) =>
         withDatabasePart(await checkEvidence(io, config, { directory, recorded }), inDatabase),
@@ -47,7 +54,8 @@ export const doctor: Command = {
     const [warnings, failures] = [count("warn"), count("fail")];
     if (args.switches.has("json")) {
       const shown = checks.map(({ name, level, found, todo }) => ({ check: name, level, found, todo }));
-      io.stdout(`${JSON.stringify({ data: directory, failures, warnings, checks: shown })}\n`);
+      const server_user = user && { uid: user.uid, gid: user.gid, groups: user.groups, name: user.name };
+      io.stdout(`${JSON.stringify({ data: directory, server_user, failures, warnings, checks: shown })}\n`);
     } else {
       const width = Math.max(...checks.map(({ name }) => name.length)) + 2;
       for (const { name, level, found, todo } of checks) {
@@ -63,6 +71,23 @@ export const doctor: Command = {
     return newer ? EXIT.newerDatabase : failures > 0 ? EXIT.failed : EXIT.done;
   },
 };
+
+/** The files that the options name, and the directory of scheduled backups where that is another one. */
+function listOptionFiles(config: Config, { flags }: Args, { cwd, env }: Io): OptionFile[] {
+  const configFile = findConfigFile({ flags, env });
+  const read = [
+    [OPTIONS.configFile.flag, configFile === "-" ? null : configFile],
+    ...[OPTIONS.tlsCert, OPTIONS.tlsKey, OPTIONS.caFile, OPTIONS.bootstrap].map(({ flag, name }) => [
+      flag,
+      config[name],
+    ]),
+  ] as [string, string | null][];
+  const written = config.backupEvery === null ? null : config.backupDirectory;
+  return [
+    ...read.map(([option, path]) => ({ option, path, isWritten: false })),
+    { option: OPTIONS.backupDirectory.flag, path: written, isWritten: true },
+  ].flatMap(({ path, ...file }) => (path === null ? [] : [{ ...file, path: resolve(cwd, path) }]));
+}
 
 /** Adds what the database holds to a check that found the store in order. */
 const withDatabasePart = (check: Check, bytes: number): Check =>

@@ -1,4 +1,5 @@
 /** What the checks of `assay doctor` share: their results, and their view of the machine. */
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, realpathSync, statfsSync, statSync } from "node:fs";
 import type { BigIntStats } from "node:fs";
 import { dirname } from "node:path";
@@ -20,6 +21,8 @@ export type Machine = {
   readText(path: string): string | null;
   /** The file system of a path; null where it cannot be determined. */
   fileSystemSpace(path: string): FileSystemSpace | null;
+  /** The text of a systemd unit with its drop-ins; null where there is none, or no systemd. */
+  unitText(name: string): string | null;
   /** The open files of a process as `deviceAndInode`; null where they cannot be read. */
   openFiles(pid: number): ReadonlySet<string> | null;
   /** The user of this process; null where the platform has no users. */
@@ -28,6 +31,9 @@ export type Machine = {
 
 /** `type` is the magic number of statfs(2); `size` and `free` are in bytes, `files` and `freeFiles` count inodes. */
 type FileSystemSpace = { type: number; size: number; free: number; files: number; freeFiles: number };
+
+/** Asking systemd takes some 10 ms. */
+const SYSTEMCTL_TIMEOUT_MS = 5_000;
 
 export const realMachine: Machine = {
   now: () => Date.now() / 1000,
@@ -42,6 +48,18 @@ export const realMachine: Machine = {
     try {
       const { type, bsize, blocks, bavail, files, ffree } = statfsSync(path);
       return { type, size: bsize * blocks, free: bsize * bavail, files, freeFiles: ffree };
+    } catch {
+      return null;
+    }
+  },
+  unitText(name) {
+    try {
+      return execFileSync("systemctl", ["--no-pager", "cat", "--", name], {
+        encoding: "utf8",
+        env: { ...process.env, LC_ALL: "C", SYSTEMD_COLORS: "0" },
+        stdio: ["ignore", "pipe", "ignore"],
+        timeout: SYSTEMCTL_TIMEOUT_MS,
+      });
     } catch {
       return null;
     }

@@ -1,13 +1,10 @@
-/** Checks of the data directory in the file system: existence, permissions, disk space and backups. */
+/** Checks of the data directory in the file system: existence, disk space and backups. */
 import { accessSync, constants, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { listRemains } from "../../store/db/lost-database.ts";
 import { findMissingTarget, findPrivateDirectory } from "../../store/db/state-directory.ts";
 import type { Check, Machine } from "./check.ts";
 import { ageText, fail, fileSizeText, nearestExisting, ok, warn } from "./check.ts";
-
-/** The entries of a data directory. */
-const ENTRIES = ["assay.db", "assay.db-wal", "assay.db-shm", "assay.lock", "evidence", "staging", "backups"];
 
 export function checkDirectory(directory: string): Check {
   const name = "data directory";
@@ -36,8 +33,11 @@ export function checkDirectory(directory: string): Check {
       "correct --data; assay serve, assay dev and assay init create a new directory",
     );
   if (!statSync(directory).isDirectory()) return fail(name, `${directory} is not a directory`, "correct --data");
-  if (!hasAccess(directory, constants.R_OK | constants.X_OK))
-    return fail(name, `this user cannot read ${directory}`, "run this command as the user of the server");
+  try {
+    accessSync(directory, constants.R_OK | constants.X_OK);
+  } catch {
+    return fail(name, `this user cannot read ${directory}`, "run this command as root or as the user of the server");
+  }
   const remains = listRemains(directory);
   if (remains.length > 0)
     return fail(
@@ -52,56 +52,6 @@ export function checkDirectory(directory: string): Check {
       "correct --data; assay serve, assay dev and assay init start with an empty directory",
     );
   return ok(name, directory);
-}
-
-/** Checks owner and mode of the directory; its mode protects everything in it. */
-export function checkPermissions(directory: string, { uid }: Pick<Machine, "uid">): Check {
-  const name = "permissions";
-  const { uid: owner, mode: bits } = statSync(directory);
-  // A link is what chown -R does not follow.
-  const real = nearestExisting(directory);
-  const mode = (bits & 0o777).toString(8).padStart(4, "0");
-  const foreign = ENTRIES.flatMap((entry) => {
-    const stats = statSync(join(directory, entry), { throwIfNoEntry: false });
-    return stats && stats.uid !== owner ? [`${entry} (user ${stats.uid})`] : [];
-  });
-  if (foreign.length > 0)
-    return fail(
-      name,
-      `the directory belongs to user ${owner}, but these entries do not: ${foreign.join(", ")}; ` +
-        "a command was run as another user",
-      `stop the server, and run chown -R --reference=${real} ${real}`,
-    );
-  if ((bits & 0o007) !== 0)
-    return fail(
-      name,
-      `${directory} has mode ${mode}: every user of this machine can read it`,
-      `chmod 700 ${directory}`,
-    );
-  if ((bits & 0o070) !== 0)
-    return warn(
-      name,
-      `${directory} has mode ${mode}: its group can read it`,
-      `chmod 700 ${directory}, unless the group is meant to have access`,
-    );
-  if (uid !== null && uid !== 0 && uid !== owner)
-    return warn(
-      name,
-      `${directory} belongs to user ${owner}, and this is user ${uid}`,
-      "run this command as the user of the server",
-    );
-  if (!hasAccess(directory, constants.W_OK) || !hasAccess(join(directory, "assay.db"), constants.W_OK))
-    return fail(name, `${directory} is not writable`, "give its owner write permission, or mount it read-write");
-  return ok(name, `mode ${mode}, user ${owner}`);
-}
-
-function hasAccess(path: string, mode: number): boolean {
-  try {
-    accessSync(path, mode);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** @param reserve --disk-reserve in bytes */

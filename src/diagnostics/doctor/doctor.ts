@@ -2,6 +2,9 @@
  * Everything that can be said about an installation without touching it. Checks are independent: one that cannot be
  * made reports that and blocks no other. Nothing is created or written: where the database cannot be opened without
  * that, its rows are not read.
+ *
+ * Root can read everything, so it takes the place of the server's user for the checks of files. These come last,
+ * because it cannot go back.
  */
 import { statSync } from "node:fs";
 import { join } from "node:path";
@@ -11,7 +14,7 @@ import { isServed } from "../../store/db/data-directory-lock.ts";
 import { openReadOnly } from "../../store/db/connection.ts";
 import { loadAddon } from "../../store/db/native-addon.ts";
 import type { Check, Machine } from "./check.ts";
-import { fail, ok, realMachine, warn } from "./check.ts";
+import { fail, nearestExisting, ok, realMachine, warn } from "./check.ts";
 import {
   NO_DATABASE,
   checkCommits,
@@ -22,7 +25,7 @@ import {
   checkWal,
 } from "./database.ts";
 import type { DatabaseContents, DatabaseState } from "./database.ts";
-import { checkBackups, checkCopies, checkDirectory, checkPermissions, checkSpace } from "./directory.ts";
+import { checkBackups, checkCopies, checkDirectory, checkSpace } from "./directory.ts";
 import { checkFileSystem } from "./file-system.ts";
 import {
   checkAddress,
@@ -31,14 +34,30 @@ import {
   checkMemory,
   checkOpenFiles,
   checkServer,
+  checkSocket,
   findLockHolder,
 } from "./process.ts";
 import type { ServerProcess } from "./process.ts";
+import {
+  checkOptionFiles,
+  checkPermissions,
+  checkServerUser,
+  findSocketDenial,
+  standInFor,
+  withoutCredentials,
+} from "./rights.ts";
+import type { Become, OptionFile } from "./rights.ts";
+import { findServerUser, findUnit } from "./server-user.ts";
+import type { ServerUser, Unit } from "./server-user.ts";
 
 type DoctorOptions = {
   /** An absolute path. */
   directory: string;
   config: Config;
+  /** What options name, and a start needs. */
+  files: readonly OptionFile[];
+  /** Called if this process is root and the server's user is another one. */
+  become: Become;
   /** Checks the certificate; returns null where none is configured. */
   certificate(): Check | null;
   /**
@@ -50,28 +69,70 @@ type DoctorOptions = {
 };
 
 /** `newer`: a newer program wrote the database. */
-type Diagnosis = { checks: Check[]; newer: boolean };
+type DataDiagnosis = { checks: Check[]; newer: boolean; server: ServerProcess | null };
+
+/** `user`: that of the server; null where there is no data directory that could tell. */
+type Diagnosis = { checks: Check[]; newer: boolean; user: ServerUser | null };
 
 export async function diagnose(options: DoctorOptions): Promise<Diagnosis> {
   const { directory, config, certificate, machine = realMachine } = options;
   const present = checkDirectory(directory);
+  // Before anything opens a database, for which the library might be unpacked in the data directory.
+  const library = guard("native library", checkLibrary);
   const data = present.level === "ok" ? await diagnoseData(options, machine) : diagnoseWithoutData(directory, machine);
   const certified = certificate();
-  const checks = [
-    present,
+  const around = [
     guard("file system", () => checkFileSystem(directory, config.networkFilesystem, machine)),
     guard("disk space", () => checkSpace(directory, config.diskReserve, machine)),
-    guard("native library", checkLibrary),
-    ...data.checks,
+    library,
+  ];
+  const process = [
     guard("open files", () => checkOpenFiles(data.server, machine)),
     guard("memory", () => checkMemory(machine)),
-    await checkAddress(config.listen, data.server).catch((error: unknown) => couldNotCheck("address", error)),
+  ];
+  const port =
+    "path" in config.listen
+      ? null
+      : await checkAddress(config.listen, data.server).catch((error: unknown) => couldNotCheck("address", error));
+  const unit = findUnit(directory, data.server, machine);
+  const rights = checkRights(options, { isData: present.level === "ok", server: data.server, unit, machine });
+  const address = port ?? guard("address", () => rights.checkSocket(config.listen as { path: string }));
+  const checks = [
+    present,
+    ...around,
+    ...rights.checks,
+    ...data.checks,
+    ...process,
+    address,
     ...(certified ? [certified] : []),
   ];
-  return { checks, newer: data.newer };
+  return { checks, newer: data.newer, user: rights.user };
 }
 
-type DataDiagnosis = Diagnosis & { server: ServerProcess | null };
+type RightsFacts = { isData: boolean; server: ServerProcess | null; unit: Unit | null; machine: Machine };
+
+/** From here on, this process may be that of the server's user. */
+function checkRights(
+  { directory, files, become }: DoctorOptions,
+  { isData, server, unit, machine }: RightsFacts,
+): { checks: Check[]; user: ServerUser | null; checkSocket(listen: { path: string }): Check } {
+  const own = withoutCredentials(files, unit);
+  const real = nearestExisting(directory);
+  const user = isData ? findServerUser(directory, { server, unit }, machine) : null;
+  const standing = user && standInFor(user, real, { uid: machine.uid, become });
+  const checks = standing
+    ? [
+        checkServerUser(standing),
+        guard("permissions", () => checkPermissions(real, standing)),
+        guard("files of options", () => checkOptionFiles(own, standing)),
+      ]
+    : [];
+  return {
+    checks: checks.filter((check) => check !== null),
+    user,
+    checkSocket: ({ path }) => checkSocket(path, server, findSocketDenial(path, standing, unit)),
+  };
+}
 
 /** What can be said of a directory that holds no database: perhaps it was taken from a server that runs. */
 function diagnoseWithoutData(directory: string, machine: Machine): DataDiagnosis {
@@ -93,7 +154,6 @@ async function diagnoseData({ directory, config, evidence }: DoctorOptions, mach
   let server: ServerProcess | null = null;
   let state: DatabaseState = NO_DATABASE;
   const checks = [
-    guard("permissions", () => checkPermissions(directory, machine)),
     guard("server", () => {
       server = findServer(directory, machine);
       return checkServer(server);
@@ -138,7 +198,7 @@ async function diagnoseData({ directory, config, evidence }: DoctorOptions, mach
   return { checks, newer, server };
 }
 
-function guard(name: string, check: () => Check): Check {
+function guard<Result extends Check | null>(name: string, check: () => Result): Check | Result {
   try {
     return check();
   } catch (error) {
@@ -147,7 +207,7 @@ function guard(name: string, check: () => Check): Check {
 }
 
 const couldNotCheck = (name: string, error: unknown): Check =>
-  warn(name, `could not be checked: ${messageOf(error)}`, "run this command as the user of the server");
+  warn(name, `could not be checked: ${messageOf(error)}`, "run this command as root or as the user of the server");
 
 /** Loads the library without using the data directory, where nothing may change. */
 function checkLibrary(): Check {

@@ -1,9 +1,9 @@
 /** Checks of the server process and the machine around it: clock, memory, limits and address. */
 import { createServer } from "node:net";
-import { accessSync, constants, lstatSync, statSync } from "node:fs";
+import { lstatSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { classifyClock } from "../../domain/clock.ts";
-import type { Config } from "../../config/options.ts";
+import type { Listen } from "../../config/types.ts";
 import type { Check, Machine } from "./check.ts";
 import { ageText, deviceAndInode, fail, fileSizeText, ok, warn } from "./check.ts";
 import type { DatabaseContents } from "./database.ts";
@@ -146,10 +146,8 @@ export function checkMemory({ readText }: Pick<Machine, "readText">): Check {
 }
 
 /** Whether a server could listen where none does. Binds the address for a moment. */
-export async function checkAddress(listen: Config["listen"], server: ServerProcess | null): Promise<Check> {
+export async function checkAddress({ host, port }: Listen, server: ServerProcess | null): Promise<Check> {
   const name = "address";
-  if ("path" in listen) return checkSocket(listen.path, server);
-  const { host, port } = listen;
   const shown = `${host.includes(":") ? `[${host}]` : host}:${port}`;
   if (server !== null) return ok(name, `${shown} is configured; the server runs`);
   const code = await new Promise<string | null>((resolve) => {
@@ -176,22 +174,22 @@ export async function checkAddress(listen: Config["listen"], server: ServerProce
   return fail(name, `${shown} cannot be bound: ${code}`, "set --listen to another address");
 }
 
-/** Does not bind a Unix socket for a test, because that would create its file. */
-function checkSocket(path: string, server: ServerProcess | null): Check {
+/**
+ * Whether a server could listen on a Unix socket. Does not bind it, because that would create its file.
+ * @param denial why the server's user cannot create it
+ */
+export function checkSocket(path: string, server: ServerProcess | null, denial: string | null): Check {
   const name = "address";
   if (server !== null) return ok(name, `unix:${path} is configured; the server runs`);
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found && !found.isSocket())
     return fail(name, `unix:${path} is a file and not a socket`, "remove it, or set --listen to another path");
-  try {
-    accessSync(dirname(path), constants.W_OK);
-  } catch {
+  if (denial !== null)
     return fail(
       name,
-      `${dirname(path)} is not writable, so the socket cannot be created`,
+      `the server's user cannot create a socket in ${dirname(path)}: ${denial}`,
       "create the directory, writable for the user of the server, or set --listen to another path",
     );
-  }
   return ok(
     name,
     found
