@@ -177,10 +177,11 @@ const askToSignIn: (page: PageContext, ...call: Parameters<PageServerDependencie
       const form = formatKeptForm(fields);
       return sendLoginPage(page, ctx, { status: 401, next, form, isTooLarge: form === null });
     }
-    // A part of a page cannot be replaced by the login.
-    const target = `${rootOf(ctx)}login${next === null ? "" : `?next=${encodeURIComponent(next)}`}`;
-    if (ctx.get("HX-Request") === "true") ctx.set("HX-Redirect", target);
-    redirectTo(ctx, `/login${next === null ? "" : `?next=${encodeURIComponent(next)}`}`);
+    const target = `/login${next === null ? "" : `?next=${encodeURIComponent(next)}`}`;
+    if (ctx.get("HX-Request") !== "true") return redirectTo(ctx, target);
+    // A part of a page cannot be replaced by the login. A script follows a redirect without seeing the header on it.
+    ctx.set("HX-Redirect", `${rootOf(ctx)}${target.slice(1)}`);
+    ctx.status = 204;
   };
 
 function serveFile(files: PageServerDependencies["files"], ctx: Koa.Context): Promise<void> {

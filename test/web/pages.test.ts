@@ -65,6 +65,16 @@ test("a path that is no page, and a page for a client that is no browser, answer
   }
 });
 
+test("a script that reloads a part of a page without a session is led to the login, and the login back", async () => {
+  const { at } = await given();
+  const path = `/${at.org}/flows?q=pay`;
+  const { status, text, headers } = await createBrowser(server.url).get(path, { "HX-Request": "true" });
+  assert.equal(
+    { status, text, target: headers.get("HX-Redirect") },
+    { status: 204, text: "", target: `../login?next=${encodeURIComponent(path)}` },
+  );
+});
+
 test("a page is the answer for every Accept that admits HTML", async () => {
   const { at } = await given();
   const path = `/${at.org}/flows`;
