@@ -5,21 +5,18 @@
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom-client";
 import type { MemoryLoad, MemoryUse } from "../http/memory/memory-budget.ts";
-import type { RequestEntry } from "../http/request-entry.ts";
-import { PHASES } from "../http/watchdog/request-progress.ts";
 import type { Phase } from "../http/watchdog/request-progress.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
 import type { metricsStore } from "../store/db/metrics-queries.ts";
 import { walBytes } from "../store/db/wal.ts";
 import type { PoolLoad } from "../workers/pool.ts";
-import { unknownReadings } from "./unknown-metrics.ts";
+import { requestMetrics, unknownReadings } from "./request-metrics.ts";
+import type { FinishedRequest } from "./request-metrics.ts";
 
 export type Metrics = {
   requestStarted(): void;
   /** The request was answered, or its client disconnected. */
-  requestFinished(
-    entry: Pick<RequestEntry, "route" | "status" | "duration_ms" | "bytes_in" | "bytes_out" | "unread">,
-  ): void;
+  requestFinished(entry: FinishedRequest): void;
   /** A request that made no progress was ended, while it was in that phase. */
   requestHung(phase: Phase): void;
   /** Bytes arrived that are not an HTTP request, and were refused. */
@@ -58,17 +55,12 @@ export type MetricSources = {
   evidenceUp?(): number | null;
 };
 
-/** Seconds. Reads take a few milliseconds, uploads of gigabytes take minutes. */
-const REQUEST_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 300];
 /** Seconds. A commit is one fsync. */
 const COMMIT_BUCKETS_S = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5];
 /** Writes. A batch has at most 64. */
 const BATCH_BUCKETS = [1, 2, 4, 8, 16, 32, 64];
 /** Milliseconds between two samples of the event loop's delay. */
 const EVENT_LOOP_SAMPLE_MS = 20;
-
-/** Operation of requests that belong to none: unknown paths, requests refused before routing, malformed requests. */
-const NO_OPERATION = "none";
 
 /**
  * Default gauges with the name of a counter, which promtool rejects. Each is the sum of another metric that stays, such
@@ -126,76 +118,6 @@ function readSafely(read: () => void): void {
 
 const addGauge = (registry: Registry, gauge: { name: string; help: string; labelNames?: string[] }) =>
   new Gauge({ ...gauge, registers: [registry] });
-
-function requestMetrics(registry: Registry) {
-  const registers = [registry];
-  const requests = new Counter({
-    name: "assay_http_requests_total",
-    help: "Requests answered, by operation and status; 499: the client disconnected first",
-    labelNames: ["operation", "status"],
-    registers,
-  });
-  const durations = new Histogram({
-    name: "assay_http_request_duration_seconds",
-    help: "Time from a request's headers to the last byte of its response",
-    labelNames: ["operation"],
-    buckets: REQUEST_BUCKETS_S,
-    registers,
-  });
-  const bytesIn = new Counter({
-    name: "assay_http_request_bytes_total",
-    help: "Bytes of request bodies, as declared",
-    registers,
-  });
-  const bytesOut = new Counter({
-    name: "assay_http_response_bytes_total",
-    help: "Bytes of response bodies",
-    registers,
-  });
-  const unreadAnswers = new Counter({
-    name: "assay_http_unread_responses_total",
-    help: "Connections closed because the client did not read its response",
-    registers,
-  });
-  const hung = new Counter({
-    name: "assay_http_requests_hung_total",
-    help: "Requests that were ended because they made no progress, by what they were doing",
-    labelNames: ["phase"],
-    registers,
-  });
-  // So that an alert sees the first one as an increase.
-  for (const phase of Object.keys(PHASES)) hung.inc({ phase }, 0);
-  const inFlight = addGauge(registry, { name: "assay_http_requests_in_flight", help: "Requests not answered yet" });
-
-  let inFlightCount = 0;
-  // Looking up a series by its labels is what labels cost, so each operation and each of its statuses is looked up
-  // once.
-  const series = new Map<string, { observe(seconds: number): void; statuses: Map<number, { inc(): void }> }>();
-  function count(operation: string, status: number): { observe(seconds: number): void } {
-    let found = series.get(operation);
-    if (!found)
-      series.set(operation, (found = { observe: durations.labels({ operation }).observe, statuses: new Map() }));
-    let counter = found.statuses.get(status);
-    if (!counter) found.statuses.set(status, (counter = requests.labels({ operation, status: String(status) })));
-    counter.inc();
-    return found;
-  }
-
-  return {
-    setInFlight: () => inFlight.set(inFlightCount),
-    requestStarted: () => void (inFlightCount += 1),
-    requestFinished(entry: Parameters<Metrics["requestFinished"]>[0]) {
-      const { route, status, duration_ms, bytes_in, bytes_out, unread } = entry;
-      inFlightCount -= 1;
-      if (unread) unreadAnswers.inc();
-      count(route ?? NO_OPERATION, status).observe(duration_ms / 1000);
-      bytesIn.inc(bytes_in);
-      bytesOut.inc(bytes_out);
-    },
-    requestHung: (phase: Phase) => hung.inc({ phase }),
-    malformedRequest: (status: number) => void count(NO_OPERATION, status),
-  };
-}
 
 function writeMetrics(registry: Registry): Pick<Metrics, "batchEnded" | "evidenceRepaired"> {
   const registers = [registry];
