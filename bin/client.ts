@@ -38,6 +38,7 @@ export async function buildClient(root: string): Promise<ClientBuild> {
   for (const [entry, outfile] of [
     ["app.ts", "app.js"],
     ["editor.ts", "editor.js"],
+    ["live-worker.ts", "live-worker.js"],
     ["styles/assay.css", "assay.css"],
   ] as const) {
     const { metafile, outputFiles } = await build({

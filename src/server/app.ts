@@ -153,6 +153,7 @@ export function createApp(dependencies: AppDependencies): App {
     databaseState: versions.state,
     timer: dependencies.liveTimer ?? systemTimer,
     onError: (error) => dependencies.logger.error({ err: error }, "live updates could not be looked up"),
+    onCount: (streams) => dependencies.metrics?.metrics.liveStreams(streams),
   });
   return assemble(dependencies, context, { browser, live });
 }

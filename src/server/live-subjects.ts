@@ -1,7 +1,7 @@
 /** What live updates (web/live.ts) follow: trails and environments, for people who may read them. */
 import type Koa from "koa";
 import { allows } from "../domain/access.ts";
-import { forbidden, sessionExpired } from "../errors.ts";
+import { sessionExpired } from "../errors.ts";
 import { recordForLog } from "../http/request-log.ts";
 import type { Membership, Principal } from "../http/server-context.ts";
 import type { Store } from "../store/index.ts";
@@ -15,18 +15,22 @@ type Parts = {
 };
 
 export const liveSubjects = ({ store, sessionOf, readMembership }: Parts) => ({
-  /** @throws AppError 401 without a session, 403 for a foreign or missing organization */
-  async authorize(ctx: Koa.Context, subject: LiveSubject): Promise<LiveGrant> {
+  /** @throws AppError 401 without a session */
+  authorize(ctx: Koa.Context, subjects: readonly LiveSubject[]): LiveGrant {
     const session = sessionOf(ctx);
     if (!session) throw sessionExpired();
     const { principal, holder } = session;
-    recordForLog(ctx, { principal, organization: subject.org });
-    const mayRead = (): boolean => {
-      const membership = readMembership(principal, subject.org);
-      return membership !== null && allows("trail" in subject ? "trail:read" : "environment:read", membership);
+    const [organization = null, ...others] = new Set(subjects.map(({ org }) => org));
+    recordForLog(ctx, { principal, organization: others.length === 0 ? organization : null });
+    const isOpen = (): boolean => store.sessions.isOpen(holder.public_id);
+    return {
+      session: holder.public_id,
+      isOpen,
+      mayRead(subject) {
+        const membership = isOpen() ? readMembership(principal, subject.org) : null;
+        return membership !== null && allows("trail" in subject ? "trail:read" : "environment:read", membership);
+      },
     };
-    if (!mayRead()) throw forbidden();
-    return { session: holder.public_id, isValid: () => store.sessions.isOpen(holder.public_id) && mayRead() };
   },
   versionOf(subject: LiveSubject): string | null {
     const organization = store.organizations.find(subject.org);

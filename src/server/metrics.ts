@@ -19,6 +19,8 @@ export type Metrics = {
   requestFinished(entry: FinishedRequest): void;
   /** A request that made no progress was ended, while it was in that phase. */
   requestHung(phase: Phase): void;
+  /** So many streams of live updates are open (web/live.ts). */
+  liveStreams(count: number): void;
   /** Bytes arrived that are not an HTTP request, and were refused. */
   malformedRequest(status: number): void;
   /** The writer finished a batch of so many writes. */

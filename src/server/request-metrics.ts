@@ -1,4 +1,4 @@
-/** Metrics of requests, and of what clients sent that the server does not know. */
+/** Metrics of requests, of the streams of live updates, and of what clients sent that the server does not know. */
 import { Counter, Gauge, Histogram } from "prom-client";
 import type { Registry } from "prom-client";
 import type { RequestEntry } from "../http/request-entry.ts";
@@ -57,6 +57,11 @@ export function requestMetrics(registry: Registry) {
   // So that an alert sees the first one as an increase.
   for (const phase of Object.keys(PHASES)) hung.inc({ phase }, 0);
   const inFlight = new Gauge({ name: "assay_http_requests_in_flight", help: "Requests not answered yet", registers });
+  const liveStreams = new Gauge({
+    name: "assay_live_streams",
+    help: "Open streams of live updates: one for each browser that shows a trail or an environment",
+    registers,
+  });
 
   let inFlightCount = 0;
   // Looking up a series by its labels is what labels cost, so each operation and each of its statuses is looked up
@@ -84,6 +89,7 @@ export function requestMetrics(registry: Registry) {
       bytesOut.inc(bytes_out);
     },
     requestHung: (phase: Phase) => hung.inc({ phase }),
+    liveStreams: (count: number) => liveStreams.set(count),
     malformedRequest: (status: number) => void count(NO_OPERATION, status),
   };
 }

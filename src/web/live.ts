@@ -1,33 +1,47 @@
 /**
- * `GET /live`: tells an open page that its trail or environment changed, as server-sent events. A page names one
- * subject (`org` with `flow` and `trail`, or with `environment`) and is sent `event: change` with an opaque version as
- * data and id. With `version`, or the Last-Event-ID of an earlier stream, a change in between is sent at once.
- * `event: alive` opens the stream and repeats every 20 seconds: a page that does not hear it reloads itself.
+ * `GET /live`: notifies open pages of changes to their trails and environments, as server-sent events. One stream
+ * serves all pages of a browser (client/live-stream.ts), because a browser opens few connections to one host. Its
+ * address names what each page shows, one after the other: `org` with `flow` and `trail`, or `org` with `environment`.
+ *
+ * `event: version` has the place of a subject in the address, counted from 0, and the opaque version that it has now;
+ * the place alone once it is gone, or may not be read any more. It is sent for every subject when the stream opens and
+ * after each change: a page compares with the version that it shows, so it misses nothing while there is no stream.
+ * `event: alive` opens the stream and repeats every 20 seconds: a page that hears nothing reloads itself.
  *
  * Writes cost nothing more for it: as long as a page is connected, one poll a second asks whether anything was
- * committed, and only then for the version of each subject. Streams are bounded.
+ * committed, and only then for the version of each subject. Streams and what they follow are bounded; of the streams of
+ * one session the oldest gives way, so a browser always has connections left.
  */
 import { hash } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import type Koa from "koa";
 import type { Timer } from "../domain/time.ts";
-import { badRequest, methodNotAllowed, notFound, unavailable } from "../errors.ts";
+import { badRequest, forbidden, methodNotAllowed, notFound, unavailable } from "../errors.ts";
+import type { AppError } from "../errors.ts";
 import { recordForLog } from "../http/request-log.ts";
 
 /** What a page shows, by the names in its address. */
 export type LiveSubject = { org: string; flow: string; trail: string } | { org: string; environment: string };
 
-/** The right to follow a subject. */
+/** What the session of a stream may follow. */
 export type LiveGrant = {
   /** Public id of the session. */
   session: string;
-  /** Whether the session is open and may still read the subject. Must not count as a use of the session. */
-  isValid(): boolean;
+  /** Whether the session is open. Must not count as a use of it. */
+  isOpen(): boolean;
+  /** Whether it is open and may read the subject now. */
+  mayRead(subject: LiveSubject): boolean;
+};
+
+type Limits = {
+  /** Subjects that all streams follow together: each may be looked up once a second, a thousand in about 10 ms. */
+  subjects: number;
+  streamsPerSession: number;
 };
 
 type LiveDependencies = {
-  /** Authorizes a request like a read of the subject. @throws AppError without a session, or without the right */
-  authorize(ctx: Koa.Context, subject: LiveSubject): Promise<LiveGrant>;
+  /** @throws AppError without a session */
+  authorize(ctx: Koa.Context, subjects: readonly LiveSubject[]): LiveGrant;
   /** A text that differs after every change of the subject; null when there is no such subject. */
   versionOf(subject: LiveSubject): string | null;
   /** A number that differs after every commit of any connection. Called once a second. */
@@ -35,20 +49,25 @@ type LiveDependencies = {
   timer: Timer;
   /** Called with an error of the poll, which goes on. */
   onError(error: unknown): void;
-  /** Streams at a time in all, and of one session. */
-  limits?: { total: number; perSession: number };
+  /** Called with the number of open streams when it changes. */
+  onCount?(streams: number): void;
+  limits?: Limits;
 };
 
-type Stream = {
+type Followed = {
   subject: LiveSubject;
   /** The subject as a text, for comparison. */
   key: string;
-  grant: LiveGrant;
-  response: ServerResponse;
-  /** The version that the page knows, or will be sent next. */
-  version: string;
+  /** What the page knows, or will be sent next; null: there is nothing that the session may read. */
+  version: string | null;
   /** Whether `version` was not sent yet. */
   isBehind: boolean;
+};
+
+type Stream = {
+  followed: readonly Followed[];
+  grant: LiveGrant;
+  response: ServerResponse;
   /** Polls since it was opened, and at the latest message. */
   age: number;
   sentAt: number;
@@ -62,29 +81,33 @@ const HEADERS: readonly (readonly [name: string, value: string])[] = [
   ["X-Accel-Buffering", "no"],
 ];
 
-/** A browser opens about six connections to a host without HTTP/2, and a stream takes one for as long as it is open. */
-const LIMITS = { total: 200, perSession: 6 };
+/**
+ * A browser opens six connections to a host without HTTP/2, and a stream takes one for as long as it is open. One that
+ * shares its stream has two for a moment, while it opens the next; one without shared workers has one for each page.
+ */
+const LIMITS: Limits = { subjects: 1_000, streamsPerSession: 4 };
+/** Subjects of one stream; client/live-stream.ts names no more. */
+const MAX_SUBJECTS = 25;
 const POLL_S = 1;
 /** Polls between two heartbeats: proxies close a connection on which nothing is sent for about a minute. */
 const HEARTBEAT_POLLS = 20;
 /** Without data a browser would drop the event. */
 const HEARTBEAT = "event: alive\ndata: alive\n\n";
-/** Polls between two checks of the right to read: one that ended closes the stream within a minute. */
+/** Polls between two checks of session and permissions: a stream whose session ended is closed within a minute. */
 const RECHECK_POLLS = 30;
 /** Retry-After of a refusal, in seconds. */
 const RETRY_AFTER_S = 30;
 /** How long a browser waits before it connects again after a stream ended. */
 const RECONNECT_MS = 5_000;
+/** The same after a stream that gave way, so that pages which replace each other's streams do it rarely. */
+const GAVE_WAY_MS = 30_000;
 /** Names and versions are shorter. */
 const MAX_PARAMETER_CHARS = 1_000;
 
 type Live = {
   /** The handler of `GET /live`. @throws AppError for requests that get no stream */
-  serve(ctx: Koa.Context): Promise<void>;
-  /**
-   * The version that a page of the subject has, read in the turn in which the page is made: as `version` in the address
-   * of its stream it closes the gap until the stream is open. null when there is no such subject.
-   */
+  serve(ctx: Koa.Context): void;
+  /** The version of a subject, as streams send it; null when there is no such subject. */
   versionOf(subject: LiveSubject): string | null;
 };
 
@@ -93,30 +116,37 @@ export function createLive(dependencies: LiveDependencies): Live {
   const versionOf = (subject: LiveSubject): string | null => toOpaque(dependencies.versionOf(subject));
   const streams = createStreams({ ...dependencies, versionOf });
 
-  const requireRoom = (hasRoom: boolean): void => {
-    if (!hasRoom) throw unavailable("Too many pages are open that update themselves", RETRY_AFTER_S);
-  };
-
-  async function serve(ctx: Koa.Context): Promise<void> {
+  function serve(ctx: Koa.Context): void {
     recordForLog(ctx, { route: "live" });
     if (ctx.method !== "GET") throw methodNotAllowed(["GET"]);
-    const { subject, known } = readRequest(ctx);
-    requireRoom(streams.count() < limits.total);
-    const grant = await authorize(ctx, subject);
-    requireRoom(streams.count() < limits.total && streams.countOf(grant.session) < limits.perSession);
+    const subjects = readSubjects(ctx.querystring);
+    const grant = authorize(ctx, subjects);
+    const hasRoom = streams.countSubjects() + subjects.length <= limits.subjects;
+    if (!hasRoom) throw unavailable("Too many pages are open that update themselves", RETRY_AFTER_S);
     // The listener says so on every answer once it stops (server/listener.ts), and ends only streams that are open.
     if (ctx.res.getHeader("Connection") === "close") throw unavailable("The server is stopping", RETRY_AFTER_S);
-    const version = versionOf(subject);
-    if (version === null) throw notFound("trail" in subject ? "No such trail" : "No such environment");
+    const followed = subjects.map((subject): Followed => {
+      const version = grant.mayRead(subject) ? versionOf(subject) : null;
+      return { subject, key: JSON.stringify(subject), version, isBehind: true };
+    });
+    if (followed.every(isGone)) throw refusalOf(subjects, grant);
     // Koa must not end the response.
     ctx.respond = false;
     if (ctx.res.destroyed) return;
-    const isBehind = known !== null && known !== version;
-    const key = JSON.stringify(subject);
-    streams.open({ subject, key, grant, response: ctx.res, version, isBehind, age: 0, sentAt: 0 });
+    streams.makeRoom(grant.session, limits.streamsPerSession);
+    streams.open({ followed, grant, response: ctx.res, age: 0, sentAt: 0 });
   }
 
   return { serve, versionOf };
+}
+
+const isGone = ({ version }: Followed): boolean => version === null;
+
+/** Why none of the subjects can be followed. */
+function refusalOf(subjects: readonly LiveSubject[], { mayRead }: LiveGrant): AppError {
+  const readable = subjects.find(mayRead);
+  if (!readable) return forbidden();
+  return notFound("trail" in readable ? "No such trail" : "No such environment");
 }
 
 /** The open streams. Without any, nothing runs. */
@@ -125,7 +155,8 @@ function createStreams({
   databaseState,
   timer,
   onError,
-}: Pick<LiveDependencies, "versionOf" | "databaseState" | "timer" | "onError">) {
+  onCount = () => undefined,
+}: Pick<LiveDependencies, "versionOf" | "databaseState" | "timer" | "onError" | "onCount">) {
   const streams = new Set<Stream>();
   let lastState = -1;
   let stopPolling: (() => void) | null = null;
@@ -154,60 +185,80 @@ function createStreams({
   /** Looks each subject up once, however many pages show it. */
   function findChanges(): void {
     const versions = new Map<string, string | null>();
-    for (const stream of streams) {
-      const { key, subject, response } = stream;
+    for (const { followed, grant, response } of streams) {
       if (isEnded(response)) continue;
-      let version = versions.get(key);
-      if (version === undefined) versions.set(key, (version = versionOf(subject)));
-      // It was renamed, archived or deleted: the page finds out when it connects again.
-      if (version === null) end(response);
-      else if (version !== stream.version) Object.assign(stream, { version, isBehind: true });
+      for (const one of followed) {
+        let version = versions.get(one.key);
+        if (version === undefined) versions.set(one.key, (version = versionOf(one.subject)));
+        if (version !== one.version) setVersion(one, grant.mayRead(one.subject) ? version : null);
+      }
     }
   }
 
+  const openStreams = (): Stream[] => [...streams].filter(({ response }) => !isEnded(response));
+
   return {
-    count: (): number => streams.size,
-    countOf: (session: string): number => [...streams].filter(({ grant }) => grant.session === session).length,
+    countSubjects: (): number => openStreams().reduce((sum, { followed }) => sum + followed.length, 0),
+    /** Ends the oldest streams of a session, so that it may open one more. */
+    makeRoom(session: string, max: number): void {
+      const own = openStreams().filter(({ grant }) => grant.session === session);
+      for (const { response } of own.slice(0, Math.max(0, own.length - max + 1)))
+        end(response, `retry: ${GAVE_WAY_MS}\n\n`);
+    },
     open(stream: Stream): void {
       const { response } = stream;
       response.statusCode = 200;
       for (const [name, value] of HEADERS) response.setHeader(name, value);
       streams.add(stream);
+      onCount(streams.size);
       response.once("close", () => {
         streams.delete(stream);
+        onCount(streams.size);
         if (streams.size > 0) return;
         stopPolling?.();
         stopPolling = null;
       });
       // The first message takes the headers with it.
-      send(stream, `retry: ${RECONNECT_MS}\n${HEARTBEAT}`);
-      if (stream.isBehind) sendChange(stream);
+      send(stream, `retry: ${RECONNECT_MS}\n${HEARTBEAT}${takeVersions(stream)}`);
       if (stopPolling === null) schedule();
     },
   };
 }
 
+function setVersion(followed: Followed, version: string | null): void {
+  if (version !== followed.version) Object.assign(followed, { version, isBehind: true });
+}
+
 /** What a poll does with one stream. */
 function advance(stream: Stream): void {
-  const { grant, response } = stream;
+  const { followed, response } = stream;
   stream.age += 1;
-  if (stream.age % RECHECK_POLLS === 0 && !grant.isValid()) end(response);
+  if (stream.age % RECHECK_POLLS === 0) recheck(stream);
+  // Where nothing is left to follow, the browser learns why when it connects again.
+  if (!followed.some((one) => one.version !== null || one.isBehind)) end(response);
   if (isEnded(response)) return;
-  // Nothing is written before the message before has left: however slowly a client reads, it is sent the latest version
-  // only, and holds no memory here. One that has not read for a whole interval is given up.
+  // Nothing is written before the message before has left: however slowly a client reads, it is sent only the latest
+  // versions, and holds no memory here. One that has not read for a whole interval is given up.
   const isBlocked = response.writableLength > 0;
   const isHeartbeatDue = stream.age - stream.sentAt >= HEARTBEAT_POLLS;
   if (isBlocked && isHeartbeatDue) response.destroy();
-  else if (!isBlocked && stream.isBehind) sendChange(stream);
-  else if (!isBlocked && isHeartbeatDue) send(stream, HEARTBEAT);
+  if (isBlocked) return;
+  const versions = takeVersions(stream);
+  if (versions !== "" || isHeartbeatDue) send(stream, versions === "" ? HEARTBEAT : versions);
+}
+
+/** Ends a stream whose session has ended, and takes from it what the session may not read any more. */
+function recheck({ followed, grant, response }: Stream): void {
+  if (!grant.isOpen()) end(response);
+  else for (const one of followed) if (!isGone(one) && !grant.mayRead(one.subject)) setVersion(one, null);
 }
 
 const isEnded = (response: ServerResponse): boolean => response.writableEnded || response.destroyed;
 
-/** Ends a stream at once, also that of a client that does not read. */
-function end(response: ServerResponse): void {
+/** Ends a stream at once, also that of a client that does not read; one that reads gets a last message. */
+function end(response: ServerResponse, message = ""): void {
   if (response.writableLength > 0) response.destroy();
-  else response.end();
+  else response.end(message);
 }
 
 function send(stream: Stream, text: string): void {
@@ -215,31 +266,41 @@ function send(stream: Stream, text: string): void {
   stream.response.write(text);
 }
 
-function sendChange(stream: Stream): void {
-  stream.isBehind = false;
-  send(stream, `event: change\nid: ${stream.version}\ndata: ${stream.version}\n\n`);
+/** The versions that were not sent yet, as messages. */
+function takeVersions({ followed }: Stream): string {
+  let text = "";
+  for (const [place, one] of followed.entries()) {
+    if (one.isBehind) text += `event: version\ndata: ${place}${isGone(one) ? "" : ` ${one.version}`}\n\n`;
+    one.isBehind = false;
+  }
+  return text;
 }
 
 /** 96 bits of the SHA-256 of a version: it tells apart, and tells nothing else. */
 const toOpaque = (version: string | null): string | null =>
   version === null ? null : hash("sha256", version, "base64url").slice(0, 16);
 
-/** @throws AppError 400 for anything but the parameters of one subject */
-function readRequest(ctx: Koa.Context): { subject: LiveSubject; known: string | null } {
-  const given = new Map<string, string>();
-  for (const [name, value] of new URLSearchParams(ctx.querystring)) {
-    if (given.has(name)) throw badRequest(`The parameter '${name.slice(0, 100)}' was given more than once`);
+/** The subjects of an address. @throws AppError 400 for anything else in it, and for too many */
+function readSubjects(query: string): LiveSubject[] {
+  const groups: Map<string, string>[] = [];
+  for (const [name, value] of new URLSearchParams(query)) {
     if (value.length > MAX_PARAMETER_CHARS) throw badRequest(`The parameter '${name.slice(0, 100)}' is too long`);
-    given.set(name, value);
+    if (name === "org" || groups.length === 0) groups.push(new Map());
+    if (groups.length > MAX_SUBJECTS)
+      throw badRequest(`A stream follows at most ${MAX_SUBJECTS} trails and environments`);
+    const group = groups.at(-1) as Map<string, string>;
+    if (group.has(name)) throw badRequest(`The parameter '${name.slice(0, 100)}' was given more than once`);
+    group.set(name, value);
   }
-  const lastEventId = ctx.get("Last-Event-ID");
-  // The header is of a later time than the address, which the browser repeats when it connects again.
-  const known = lastEventId === "" ? (given.get("version") ?? null) : lastEventId;
-  given.delete("version");
+  const subjects = groups.map(readSubject);
+  if (subjects.length === 0 || subjects.includes(null))
+    throw badRequest("Give 'org' with 'flow' and 'trail', or 'org' with 'environment', once for each page");
+  return subjects as LiveSubject[];
+}
+
+function readSubject(given: ReadonlyMap<string, string>): LiveSubject | null {
   const [org, flow, trail, environment] = ["org", "flow", "trail", "environment"].map((name) => given.get(name));
-  if (given.size === 3 && org !== undefined && flow !== undefined && trail !== undefined)
-    return { subject: { org, flow, trail }, known };
-  if (given.size === 2 && org !== undefined && environment !== undefined)
-    return { subject: { org, environment }, known };
-  throw badRequest("Give 'org' with 'flow' and 'trail', or 'org' with 'environment', and nothing but 'version' beside");
+  if (given.size === 3 && org !== undefined && flow !== undefined && trail !== undefined) return { org, flow, trail };
+  if (given.size === 2 && org !== undefined && environment !== undefined) return { org, environment };
+  return null;
 }

@@ -21,6 +21,8 @@ export type Served = {
   /** Digest of the bytes, safe in file names and entity tags. */
   digest: string;
   cacheControl: string;
+  /** The content security policy of a script that is a worker: a worker does not have that of the page. */
+  policy?: string;
   /** The bytes compressed; computed once. */
   gzipped(): Promise<Buffer>;
 };
@@ -35,6 +37,7 @@ export async function sendFile(ctx: Koa.Context, file: Served): Promise<void> {
     Vary: "Accept-Encoding",
     "Cache-Control": file.cacheControl,
   });
+  if (file.policy !== undefined) ctx.set("Content-Security-Policy", file.policy);
   ctx.status = 200;
   if (ctx.fresh) {
     ctx.status = 304;

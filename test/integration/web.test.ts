@@ -266,22 +266,6 @@ inBrowser("a trail that is open shows a new attestation without being reloaded",
   ),
 );
 
-inBrowser("a page whose stream a proxy holds back reloads itself every half minute", () =>
-  as("dev-lead", async ({ page }) => {
-    await page.clock.install();
-    await page.route(/\/live\?/, () => undefined);
-    await page.goto(`${told.server.url}/acme/flows/backend-api/trails/pr-1490`);
-    await told.server.given.attestation(
-      { org: "acme", key: told.story.keys.get(ADMIN) as string },
-      { flow: "backend-api", trail: "pr-1490", name: "seen-by-polling" },
-    );
-    await page.clock.fastForward(29_000);
-    assert.is(await page.getByText("seen-by-polling").count(), 0);
-    await page.clock.fastForward(1_000);
-    await page.getByText("seen-by-polling").first().waitFor();
-  }),
-);
-
 const VIEWS: Readonly<Record<string, BrowserContextOptions>> = {
   light: {},
   dark: { colorScheme: "dark" },

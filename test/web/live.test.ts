@@ -45,8 +45,6 @@ type Stream = {
   headers: IncomingMessage["headers"];
   /** What was received so far. */
   text(): string;
-  /** Resolves when what was received holds a text. */
-  received(part: string): Promise<void>;
   until(holds: (text: string) => boolean): Promise<void>;
   ended: Promise<void>;
   close(): void;
@@ -79,7 +77,6 @@ const open = (url: string, path: string, headers: Record<string, string>, method
         headers: response.headers,
         text: () => text,
         until,
-        received: (part) => until((all) => all.includes(part)),
         ended,
         close: () => sent.destroy(),
       });
@@ -104,10 +101,12 @@ async function given(options: ServerOptions = {}) {
   const flow = await server.given.flow(at);
   const trail = await server.given.trail(at, { flow });
   const opened: Stream[] = [];
-  const live = async (query: Record<string, string>, headers: Record<string, string>): Promise<Stream> => {
-    const stream = await open(server.url, `/live?${new URLSearchParams(query)}`, headers);
-    opened.push(stream);
-    return stream;
+  type Subject = Record<string, string>;
+  const stream = async (subjects: readonly Subject[], headers: Record<string, string>): Promise<Stream> => {
+    const query = subjects.map((subject) => new URLSearchParams(subject)).join("&");
+    const one = await open(server.url, `/live?${query}`, headers);
+    opened.push(one);
+    return one;
   };
   return {
     server,
@@ -119,7 +118,8 @@ async function given(options: ServerOptions = {}) {
     flow,
     trail,
     signIn,
-    live,
+    stream,
+    live: (subject: Subject, headers: Record<string, string>) => stream([subject], headers),
     onEnvironment: { org: at.org, environment },
     onTrail: { org: at.org, flow, trail },
     async stop() {
@@ -132,13 +132,19 @@ async function given(options: ServerOptions = {}) {
 const HEARTBEAT = "event: alive\ndata: alive\n\n";
 /** Whether one was sent after the first, which opens the stream. */
 const hasHeartbeat = (text: string): boolean => text.indexOf(HEARTBEAT) < text.lastIndexOf(HEARTBEAT);
-const versionsIn = (text: string): string[] =>
-  [...text.matchAll(/event: change\nid: (.*)\ndata: (.*)\n\n/g)].map(([, id, data]) => {
-    assert.is(id, data);
-    return id as string;
-  });
+/** The versions that were sent, by the place of the subject in the address; null for one that is gone. */
+const versionsIn = (text: string): { place: number; version: string | null }[] =>
+  [...text.matchAll(/event: version\ndata: (\d+)(?: ([\w-]{16}))?\n\n/g)].map(([, place, version = null]) => ({
+    place: Number(place),
+    version,
+  }));
+/** Resolves when so many versions were sent. */
+async function versionsOf(stream: Stream, count: number): Promise<ReturnType<typeof versionsIn>> {
+  await stream.until((text) => versionsIn(text).length >= count);
+  return versionsIn(stream.text());
+}
 
-test("a page of an environment is told of each change of it, and of nothing else", async () => {
+test("a page of an environment is sent the version at first and after each change, and nothing else", async () => {
   const { clock, at, world, environment, signIn, live, onEnvironment, stop } = await given();
   const cookie = await signIn();
   const stream = await live(onEnvironment, cookie);
@@ -146,54 +152,57 @@ test("a page of an environment is told of each change of it, and of nothing else
   const { "content-type": type, "cache-control": caching, "x-accel-buffering": buffering } = stream.headers;
   assert.equal([type, caching, buffering], ["text/event-stream; charset=utf-8", "no-store, no-transform", "no"]);
   assert.is(stream.headers["content-encoding"], undefined);
-  await stream.received(`retry: 5000\n${HEARTBEAT}`);
+  const [first] = await versionsOf(stream, 1);
+  assert.is(stream.text(), `retry: 5000\n${HEARTBEAT}event: version\ndata: 0 ${first?.version}\n\n`);
   await clock.advance(3);
   world.report(at, world.environment(at), [running("web", freshFingerprint())]);
   await clock.advance(1);
   world.report(at, environment, [running("web", freshFingerprint())]);
   await clock.advance(1);
-  await stream.received("event: change\n");
+  await versionsOf(stream, 2);
   world.report(at, environment, []);
   await clock.advance(1);
-  await stream.until((text) => versionsIn(text).length === 2);
-  const [first = "", second = "", ...none] = versionsIn(stream.text());
-  assert.equal(none, []);
-  assert.match(first, /^[\w-]{16}$/);
-  assert.is.not(first, second);
+  const versions = await versionsOf(stream, 3);
+  assert.is(versions.length, 3, "the other environment is none of its business");
+  assert.is(new Set(versions.map(({ version }) => version)).size, 3);
   await stop();
 });
 
-test("a page of a trail is told of reports about it, and both pages of a subject are told", async () => {
-  const { clock, server, at, flow, trail, signIn, live, onTrail, stop } = await given();
-  const [one, two] = [await live(onTrail, await signIn()), await live(onTrail, await signIn())];
+test("one stream follows several pages, and says which of them changed", async () => {
+  const { clock, server, at, world, environment, flow, trail, signIn, stream, onEnvironment, onTrail, stop } =
+    await given();
+  const cookie = await signIn();
+  const both = await stream([onTrail, onEnvironment], cookie);
+  const alone = await stream([onTrail], cookie);
+  const [ofTrail, ofEnvironment] = await versionsOf(both, 2);
+  assert.equal([ofTrail?.place, ofEnvironment?.place], [0, 1]);
+  assert.equal(await versionsOf(alone, 1), [ofTrail], "a version says the same in every stream");
   await server.given.trail(at, { flow });
   await clock.advance(1);
   await server.given.artifact(at, { flow, trail, fingerprint: freshFingerprint() });
   await clock.advance(1);
-  await Promise.all([one, two].map((stream) => stream.received("event: change")));
-  assert.is(versionsIn(one.text()).length, 1, "the other trail is none of its business");
-  assert.equal(versionsIn(one.text()), versionsIn(two.text()));
+  const changed = (await versionsOf(both, 3))[2];
+  assert.is(changed?.place, 0);
+  assert.equal((await versionsOf(alone, 2))[1], changed);
+  world.report(at, environment, []);
+  await clock.advance(1);
+  assert.is((await versionsOf(both, 4))[3]?.place, 1);
+  assert.is(versionsIn(alone.text()).length, 2);
   await stop();
 });
 
-test("a change between two streams is sent at once, to the version of the page or the last event id", async () => {
+test("a stream that opens later starts with the version of then", async () => {
   const { clock, world, at, environment, signIn, live, onEnvironment, stop } = await given();
   const cookie = await signIn();
   const first = await live(onEnvironment, cookie);
-  world.report(at, environment, []);
-  await clock.advance(1);
-  await first.received("event: change");
-  const [version = ""] = versionsIn(first.text());
+  const [before] = await versionsOf(first, 1);
   first.close();
-  const same = await live({ ...onEnvironment, version }, cookie);
-  world.report(at, environment, [running("web", freshFingerprint())]);
-  for (const stream of [
-    await live({ ...onEnvironment, version }, cookie),
-    await live(onEnvironment, { ...cookie, "Last-Event-ID": version }),
-    await live({ ...onEnvironment, version: "older" }, { ...cookie, "Last-Event-ID": version }),
-  ])
-    await stream.received("event: change");
-  assert.equal(versionsIn(same.text()), [], "the poll has not run yet");
+  world.report(at, environment, []);
+  const second = await live(onEnvironment, cookie);
+  const [now] = await versionsOf(second, 1);
+  assert.is.not(now?.version, before?.version);
+  await clock.advance(2);
+  assert.equal(versionsIn(second.text()), [now], "it is sent once");
   await stop();
 });
 
@@ -214,8 +223,9 @@ test("heartbeats keep the connection open, and nothing runs while nobody is conn
   await stop();
 });
 
-test("a stream ends within a minute of its session, of the right to read, and at once with its subject", async () => {
+test("a stream ends with the session, the right to read and the subject, and sends no change after that", async () => {
   const { server, clock, at, name, environment, world, signIn, live, onEnvironment, stop } = await given();
+  const gone = { place: 0, version: null };
   const other = `${name}-2`;
   await setPassword(server, other);
   const organization = server.store.organizations.find(at.org) as { id: number };
@@ -224,22 +234,62 @@ test("a stream ends within a minute of its session, of the right to read, and at
   const [mine, theirs] = [await live(onEnvironment, await signIn()), await live(onEnvironment, await signIn(other))];
   const admin = server.store.users.find(name) as { id: number };
   for (const { public_id } of server.store.sessions.list(admin.id)) server.store.sessions.end(public_id);
-  await clock.advance(60);
+  world.report(at, environment, []);
+  await clock.advance(2);
   await mine.ended;
+  assert.equal(versionsIn(mine.text()).slice(1), [gone], "a change is not sent once the session has ended");
   await clock.advance(30);
   await theirs.until(hasHeartbeat);
   server.db.prepare("DELETE FROM memberships WHERE user_id = ?").run(user.id);
-  await clock.advance(30);
+  await clock.advance(31);
   await theirs.ended;
+  assert.equal(versionsIn(theirs.text()).slice(2), [gone]);
   server.store.organizations.setRole(organization.id, user, { role: "reader", changedBy: "test" });
   const last = await live(onEnvironment, await signIn(other));
   server.db.prepare("UPDATE environments SET name = 'gone' WHERE id = ?").run(world.idOf(at, environment));
-  await clock.advance(1);
+  await clock.advance(2);
   await last.ended;
+  assert.equal(versionsIn(last.text()).slice(1), [gone]);
   await stop();
 });
 
-test("an open page does not count as a use of its session", async () => {
+test("a subject that may not be read is sent as gone, and the stream goes on for others", async () => {
+  const { server, clock, at, name, environment, world, signIn, stream, onEnvironment, onTrail, stop } = await given();
+  const foreign = server.given.org();
+  const hidden = { org: foreign.org, environment: world.environment(foreign, { type: "K8S" }) };
+  const cookie = await signIn();
+  const one = await stream([hidden, onEnvironment, { ...onTrail, trail: "missing" }, onTrail], cookie);
+  const versions = await versionsOf(one, 4);
+  assert.equal(
+    versions.map(({ place, version }) => ({ place, isGone: version === null })),
+    [
+      { place: 0, isGone: true },
+      { place: 1, isGone: false },
+      { place: 2, isGone: true },
+      { place: 3, isGone: false },
+    ],
+  );
+  world.report(foreign, hidden.environment, [running("web", freshFingerprint())]);
+  await clock.advance(1);
+  world.report(at, environment, []);
+  await clock.advance(1);
+  const more = (await versionsOf(one, 5)).slice(4);
+  assert.equal(
+    more.map(({ place }) => place),
+    [1],
+  );
+  // What changes after the right to read ended is not sent, long before the stream ends.
+  const user = server.store.users.find(name) as { id: number };
+  server.db.prepare("DELETE FROM memberships WHERE user_id = ?").run(user.id);
+  world.report(at, environment, [running("web", freshFingerprint())]);
+  await clock.advance(1);
+  assert.equal((await versionsOf(one, 6)).slice(5), [{ place: 1, version: null }]);
+  await clock.advance(31);
+  await one.ended;
+  await stop();
+});
+
+test("an open page does not count as a use of its session, and its stream ends within a minute of it", async () => {
   const { server, clock, signIn, live, onEnvironment, stop } = await given();
   const stream = await live(onEnvironment, await signIn());
   server.clock.at += 28_801;
@@ -252,14 +302,17 @@ test("refuses what a read of the subject refuses, and requests that name no one 
   const { server, at, environment, flow, trail, signIn, live, onEnvironment, onTrail, clock, stop } = await given();
   const cookie = await signIn();
   const foreign = server.given.org();
-  const choose = "Give 'org' with 'flow' and 'trail', or 'org' with 'environment', and nothing but 'version' beside";
+  const choose = "Give 'org' with 'flow' and 'trail', or 'org' with 'environment', once for each page";
   const long = "x".repeat(1_001);
   const refused = "You don't have permission to access this resource";
+  const of26 = Array.from({ length: 26 }, () => `org=${at.org}&environment=${environment}`).join("&");
   const table: [string, Record<string, string>, number, string][] = [
     [`org=${at.org}&environment=${environment}`, {}, 401, "Authentication credentials are missing or invalid"],
     [`org=${foreign.org}&environment=${environment}`, cookie, 403, refused],
     [`org=missing&environment=${environment}`, cookie, 403, refused],
     [`org=${at.org}&environment=missing`, cookie, 404, "No such environment"],
+    [`org=${foreign.org}&environment=e&org=missing&environment=e`, cookie, 403, refused],
+    [`org=${foreign.org}&environment=e&org=${at.org}&flow=${flow}&trail=missing`, cookie, 404, "No such trail"],
     [`org=${at.org}&flow=${flow}&trail=missing`, cookie, 404, "No such trail"],
     [`org=${at.org}&flow=missing&trail=${trail}`, cookie, 404, "No such trail"],
     ["", cookie, 400, choose],
@@ -267,7 +320,11 @@ test("refuses what a read of the subject refuses, and requests that name no one 
     [`org=${at.org}&flow=${flow}`, cookie, 400, choose],
     [`org=${at.org}&flow=${flow}&trail=${trail}&environment=${environment}`, cookie, 400, choose],
     [`org=${at.org}&environment=${environment}&more=1`, cookie, 400, choose],
-    [`org=${at.org}&org=${at.org}&environment=e`, cookie, 400, "The parameter 'org' was given more than once"],
+    [`org=${at.org}&environment=${environment}&version=1`, cookie, 400, choose],
+    [`org=${at.org}&org=${at.org}&environment=${environment}`, cookie, 400, choose],
+    [`environment=${environment}&org=${at.org}`, cookie, 400, choose],
+    [`org=${at.org}&environment=e&environment=e`, cookie, 400, "The parameter 'environment' was given more than once"],
+    [of26, cookie, 400, "A stream follows at most 25 trails and environments"],
     [`org=${at.org}&environment=${long}`, cookie, 400, "The parameter 'environment' is too long"],
   ];
   for (const [query, headers, status, message] of table) {
@@ -283,21 +340,22 @@ test("refuses what a read of the subject refuses, and requests that name no one 
   await stop();
 });
 
-test("a seventh stream of a session is refused with the time to wait, and another session is not", async () => {
-  const { signIn, live, onEnvironment, stop } = await given();
+test("a session has four streams: a fifth takes the place of the oldest, which connects again later", async () => {
+  const { clock, world, at, environment, signIn, live, onEnvironment, stop } = await given();
   const [cookie, other] = [await signIn(), await signIn()];
+  const theirs = await live(onEnvironment, other);
   const streams: Stream[] = [];
-  for (let count = 0; count < 6; count += 1) streams.push(await live(onEnvironment, cookie));
-  const refused = await live(onEnvironment, cookie);
-  await refused.ended;
+  for (let count = 0; count < 5; count += 1) streams.push(await live(onEnvironment, cookie));
   assert.equal(
-    { status: refused.status, wait: refused.headers["retry-after"], body: JSON.parse(refused.text()) },
-    { status: 503, wait: "30", body: { message: "Too many pages are open that update themselves" } },
+    streams.map(({ status }) => status),
+    [200, 200, 200, 200, 200],
   );
-  assert.is((await live(onEnvironment, other)).status, 200);
-  streams[0]?.close();
-  let next = await live(onEnvironment, cookie);
-  while (next.status !== 200) next = await live(onEnvironment, cookie);
+  const [oldest, ...rest] = streams as [Stream, ...Stream[]];
+  await oldest.ended;
+  assert.match(oldest.text(), /\nretry: 30000\n\n$/);
+  world.report(at, environment, []);
+  await clock.advance(1);
+  for (const stream of [theirs, ...rest]) await versionsOf(stream, 2);
   await stop();
 });
 
@@ -321,12 +379,19 @@ test("the server stops at once while streams are open, and logs them as no slow 
 });
 
 /** Live updates on their own, of a subject whose version the test sets. */
-async function alone(limits?: { total: number; perSession: number }) {
+async function alone(limits?: { subjects: number; streamsPerSession: number }) {
   const clock = manualTimer();
-  const world = { version: "1", state: 1, error: null as Error | null, errors: [] as unknown[], lookUps: 0 };
+  const world = {
+    version: "1",
+    state: 1,
+    error: null as Error | null,
+    errors: [] as unknown[],
+    lookUps: 0,
+    streams: 0,
+  };
   const responses: ServerResponse[] = [];
   const live = createLive({
-    authorize: async (ctx) => ({ session: ctx.get("X-Session"), isValid: () => true }),
+    authorize: (ctx) => ({ session: ctx.get("X-Session"), isOpen: () => true, mayRead: () => true }),
     versionOf() {
       if (world.error) throw world.error;
       world.lookUps += 1;
@@ -335,6 +400,7 @@ async function alone(limits?: { total: number; perSession: number }) {
     databaseState: () => world.state,
     timer: clock.timer,
     onError: (error) => world.errors.push(error),
+    onCount: (count) => void (world.streams = count),
     ...(limits ? { limits } : {}),
   });
   const app = new Koa();
@@ -365,12 +431,25 @@ async function alone(limits?: { total: number; perSession: number }) {
   };
 }
 
-test("the streams of all sessions are bounded", async () => {
-  const { open: begin, stop } = await alone({ total: 2, perSession: 6 });
-  assert.is((await begin("a")).status, 200);
+test("what the streams of all sessions follow is bounded, and what ended counts no more", async () => {
+  const { open: begin, stop } = await alone({ subjects: 2, streamsPerSession: 6 });
+  const first = await begin("a");
+  assert.is(first.status, 200);
   assert.is((await begin("b")).status, 200);
   const refused = await begin("c");
   assert.equal([refused.status, refused.headers["retry-after"]], [503, "30"]);
+  first.close();
+  let next = await begin("c");
+  while (next.status !== 200) next = await begin("c");
+  await stop();
+});
+
+test("the number of open streams is reported, down to none", async () => {
+  const { open: begin, world, stop } = await alone();
+  const streams = [await begin("a"), await begin("a"), await begin("b")];
+  assert.is(world.streams, 3);
+  for (const stream of streams) stream.close();
+  while (world.streams > 0) await new Promise((resolve) => setImmediate(resolve));
   await stop();
 });
 
@@ -379,10 +458,10 @@ test("the version that a page is made with is that of the stream", async () => {
   const subject = { org: "o", environment: "e" };
   const before = versionOf(subject);
   const stream = await begin("a");
+  assert.equal(await versionsOf(stream, 1), [{ place: 0, version: before }]);
   Object.assign(world, { version: "2", state: 2 });
   await clock.advance(1);
-  await stream.received("event: change");
-  assert.equal(versionsIn(stream.text()), [versionOf(subject)]);
+  assert.equal((await versionsOf(stream, 2))[1], { place: 0, version: versionOf(subject) });
   assert.is.not(versionOf(subject), before);
   await stop();
 });
@@ -408,7 +487,7 @@ test("a failed look-up is reported, and the change is sent when it works again",
   assert.is(world.errors.length, 2);
   world.error = null;
   await clock.advance(1);
-  await stream.received("event: change");
+  await versionsOf(stream, 2);
   await stop();
 });
 

@@ -90,7 +90,7 @@ test("pages forbid inline scripts, frames and caching; the login forbids all scr
     "form-action 'self'; frame-ancestors 'none'";
   for (const [path, policy] of [
     ["/login", plain],
-    ["/account", `${plain}; script-src 'self'; connect-src 'self'; frame-src 'self'`],
+    ["/account", `${plain}; script-src 'self'; worker-src 'self'; connect-src 'self'; frame-src 'self'`],
   ] as const) {
     const { headers, text } = path === "/login" ? await createBrowser(server.url).get(path) : await browser.get(path);
     assert.is(headers.get("Cache-Control"), "no-store");

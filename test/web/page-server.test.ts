@@ -14,7 +14,7 @@ import { createPageServer } from "../../src/web/page/serve.ts";
 const test = suite("web/page-server");
 
 /** The address that an open page of an environment follows. `commits`: how often something is written meanwhile. */
-async function liveAddress(commits: number): Promise<string> {
+async function liveAttributes(commits: number): Promise<string[]> {
   let state = 7;
   const shown = page({
     path: "/{org}/environments/{env}",
@@ -65,18 +65,23 @@ async function liveAddress(commits: number): Promise<string> {
     const response = await fetch(`http://127.0.0.1:${port}/acme/environments/prod`);
     const text = await response.text();
     assert.is(response.status, 200, text);
-    return /data-live="([^"]*)"/.exec(text)?.[1]?.replace(/&(?:amp|#38);/g, "&") ?? "";
+    const attributes = /data-live="([^"]*)" data-live-version="([^"]*)"\sdata-live-worker="([^"]*)"/.exec(text) ?? [];
+    return attributes.slice(1).map((value) => value.replace(/&(?:amp|#38);/g, "&"));
   } finally {
     server.close();
   }
 }
 
 test("a page follows its subject from the version that it shows", async () => {
-  assert.match(await liveAddress(0), /\/live\?org=acme&environment=prod&version=v1$/);
+  const [address = "", version, worker = ""] = await liveAttributes(0);
+  assert.is(address, "../../live?org=acme&environment=prod");
+  assert.is(version, "v1");
+  assert.match(worker, /^\.\.\/\.\.\/ui\/live-worker\.[0-9a-f]{16}\.js$/);
 });
 
 test("a page that was read while something was committed is read again at once", async () => {
-  assert.match(await liveAddress(1), /\/live\?org=acme&environment=prod&version=outdated$/);
+  const [address, version] = await liveAttributes(1);
+  assert.equal([address, version], ["../../live?org=acme&environment=prod", "outdated"]);
 });
 
 test("control characters of a text become visible, and stay as they are where a form sends them back", () => {

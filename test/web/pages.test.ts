@@ -107,7 +107,7 @@ test("pages have a strict policy and no inline script or style, and stay with th
   assert.is(
     page.headers.get("Content-Security-Policy"),
     "default-src 'none'; style-src 'self'; img-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; " +
-      "frame-ancestors 'none'; script-src 'self'; connect-src 'self'; frame-src 'self'",
+      "frame-ancestors 'none'; script-src 'self'; worker-src 'self'; connect-src 'self'; frame-src 'self'",
   );
   assert.is(page.headers.get("Cache-Control"), "no-store");
   assert.not.match(page.text, /<style|style=|<script>|\son[a-z]+=/);
@@ -316,22 +316,26 @@ test("in read-only mode pages are shown, and a form says why nothing was stored"
   }
 });
 
-test("a page that follows a trail names the version that it shows, and asks for changes after it", async () => {
+test("a page that follows a trail names its address, its version, and the worker of the stream", async () => {
   const { at, browser } = await given();
   const flow = await server.given.flow(at);
   await server.given.trail(at, { flow, name: "release-1" });
-  const addressOf = async (): Promise<string> =>
-    (
-      /data-live="([^"]*)"/.exec((await browser.get(`/${at.org}/flows/${flow}/trails/release-1`)).text)?.[1] ?? ""
-    ).replaceAll("&#38;", "&");
-  const before = await addressOf();
-  assert.match(
-    before,
-    new RegExp(`^\\.\\./\\.\\./\\.\\./\\.\\./live\\?org=${at.org}&flow=${flow}&trail=release-1&version=.+`),
-  );
-  assert.is(await addressOf(), before);
+  const attributes = async (): Promise<Record<string, string>> => {
+    const { text } = await browser.get(`/${at.org}/flows/${flow}/trails/release-1`);
+    const found = text.matchAll(/ ?\bdata-live(-\w+)?="([^"]*)"/g);
+    return Object.fromEntries([...found].map(([, name = "", value = ""]) => [name, value.replaceAll("&#38;", "&")]));
+  };
+  const before = await attributes();
+  assert.is(before[""], `../../../../live?org=${at.org}&flow=${flow}&trail=release-1`);
+  assert.match(before["-version"] ?? "", /^[\w-]{16}$/);
+  assert.equal(await attributes(), before);
   await server.given.attestation(at, { flow, trail: "release-1" });
-  assert.is.not(await addressOf(), before);
+  assert.is.not((await attributes())["-version"], before["-version"]);
+  // A worker has the policy of its own file, not that of the page.
+  const worker = await browser.get(String(before["-worker"]).replace("../../../..", ""));
+  assert.is(worker.status, 200);
+  assert.is(worker.headers.get("Content-Type"), "text/javascript; charset=utf-8");
+  assert.is(worker.headers.get("Content-Security-Policy"), "default-src 'none'; connect-src 'self'");
 });
 
 test("pages count for the rate limit of the session", async () => {

@@ -17,8 +17,11 @@ const HEADERS: Readonly<Record<string, string>> = {
 const PLAIN_POLICY =
   "default-src 'none'; style-src 'self'; img-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; " +
   "frame-ancestors 'none'";
-/** `frame-src` is for previews of evidence, which have a policy of their own. */
-const POLICY = `${PLAIN_POLICY}; script-src 'self'; connect-src 'self'; frame-src 'self'`;
+/**
+ * `frame-src` is for previews of evidence, which have a policy of their own; `worker-src` for the stream that pages
+ * share (client/live-stream.ts).
+ */
+const POLICY = `${PLAIN_POLICY}; script-src 'self'; worker-src 'self'; connect-src 'self'; frame-src 'self'`;
 
 /** Smaller pages fit into one packet. */
 const MIN_GZIP_CHARS = 1024;

@@ -11,7 +11,16 @@ export const FILES_ROOT = "/ui/";
 
 const FONTS = ["inter-latin.woff2", "inter-latin-ext.woff2", "mono-latin.woff2", "mono-latin-ext.woff2"] as const;
 const SCRIPTS = ["app.js", "editor.js"] as const;
-export type FileName = (typeof FONTS)[number] | (typeof SCRIPTS)[number] | "assay.css" | "icon.svg" | "prefetch.json";
+const WORKER = "live-worker.js";
+/** It connects to the stream of changes, and does nothing else. */
+const WORKER_POLICY = "default-src 'none'; connect-src 'self'";
+export type FileName =
+  | (typeof FONTS)[number]
+  | (typeof SCRIPTS)[number]
+  | typeof WORKER
+  | "assay.css"
+  | "icon.svg"
+  | "prefetch.json";
 
 export type PageFiles = {
   /** The path of a file below the root of the server, without a leading slash. */
@@ -36,6 +45,8 @@ export function createPageFiles(): PageFiles {
     if (files.size > 0) return;
     for (const name of FONTS) add(name, loadFile(name, `ui/client/${name}`));
     for (const name of SCRIPTS) add(name, loadFile(name, `ui/client/${name}`));
+    const worker = loadFile(WORKER, `ui/client/${WORKER}`);
+    add(WORKER, { ...worker, file: { ...worker.file, policy: WORKER_POLICY } });
     // The sheet lies beside the fonts, so their addresses are their names.
     const sheet = FONTS.reduce(
       (text, name) => text.replaceAll(name, (paths.get(name) as string).slice(FILES_ROOT.length - 1)),

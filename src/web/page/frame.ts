@@ -31,8 +31,8 @@ export type Surroundings = {
   readOnlyReason: string | null;
   /** The path of a file below the root of the server. */
   fileOf(name: FileName): string;
-  /** The query of the stream that says when the subject changed after this answer. */
-  liveQuery(org: string, subject: NonNullable<Content["live"]>): string;
+  /** The query by which a stream follows the subject, and the version that this answer shows (live.ts). */
+  liveOf(org: string, subject: NonNullable<Content["live"]>): { query: string; version: string | null };
   /** Whether the sections that depend on it are shown. */
   shows(section: Section): boolean;
 };
@@ -72,7 +72,7 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
     surroundings,
   )}${doneMessage(visit)}${content.main}</main>`;
   const body = content.drawer ? html`<div class="with-drawer">${main}${content.drawer}</div>` : main;
-  const live = content.live && html` data-live="${to.path("live")}${surroundings.liveQuery(org, content.live)}"`;
+  const live = content.live && liveAttributes(visit, content.live, surroundings);
   const side = org === "" ? outsideNavigation(to, surroundings) : sideNavigation(visit, content.section, surroundings);
   const top = html`<header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
 ${themeButton(visit, surroundings.theme)}${accountLink(visit)}</header>`;
@@ -95,6 +95,13 @@ ${top}
 </div>
 ${bottom}`,
   });
+}
+
+/** What client/live.ts needs to follow the subject of a page. */
+function liveAttributes({ to, org }: Visit, subject: NonNullable<Content["live"]>, surroundings: Surroundings): Html {
+  const { query, version } = surroundings.liveOf(org, subject);
+  return html` data-live="${to.path("live")}${query}" data-live-version="${version}"
+data-live-worker="${to.path(surroundings.fileOf("live-worker.js"))}"`;
 }
 
 const accountLink = ({ to, user }: Visit): Html =>

@@ -271,11 +271,11 @@ async function sendContent(
     organizations: await organizationsOf(visit),
     readOnlyReason: server.readOnlyReason(),
     fileOf: (name) => files.pathOf(name),
-    liveQuery(org, subject) {
+    liveOf(org, subject) {
       // What was committed while the page was read may be missing in it: an outdated version has it read again.
       const isCurrent = visit.databaseState === server.databaseState();
       const version = isCurrent ? server.liveVersion({ org, ...subject }) : OUTDATED;
-      return queryText({ org, ...subject, version });
+      return { query: queryText({ org, ...subject }), version };
     },
     shows: (section) => {
       const operation = sections[section];

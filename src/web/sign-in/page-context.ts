@@ -130,7 +130,7 @@ export const sendPage = (
   const surroundings = {
     theme: themeOf(ctx),
     fileOf: files.pathOf,
-    liveQuery: () => "",
+    liveOf: () => ({ query: "", version: null }),
     shows: () => false,
     organizations: NO_ORGANIZATIONS,
     readOnlyReason: null,
