@@ -44,13 +44,17 @@ const root: PageHandler = async (page, ctx) => {
 
 const ACCOUNT_PATH = "/account";
 
-/** The overview of the default organization, else of the only one; the account for a person with none or several. */
+/**
+ * The overview of the default organization, else of the first by name that has others in it, else of the personal one;
+ * the account for a person with none.
+ */
 async function findHome({ call, permits }: Caller): Promise<string> {
   const { default_org_name: chosen } = await call(getDefaultOrg);
-  const { data, pagination } = await call(listOwnOrganizations, { query: { per_page: 1 } });
-  const name = chosen !== "" && permits({ permission: "org:read" }, chosen) ? chosen : data[0]?.name;
-  const isClear = name === chosen || pagination.total === 1;
-  return name !== undefined && isClear ? `/${encodeURIComponent(name)}` : ACCOUNT_PATH;
+  // A person has one personal organization, so one of the first two is shared if any is.
+  const { data } = await call(listOwnOrganizations, { query: { per_page: 2 } });
+  const first = data.find(({ kind }) => kind === "shared") ?? data[0];
+  const name = chosen !== "" && permits({ permission: "org:read" }, chosen) ? chosen : first?.name;
+  return name === undefined ? ACCOUNT_PATH : `/${encodeURIComponent(name)}`;
 }
 
 /** Chooses the theme of this browser. */

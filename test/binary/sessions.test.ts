@@ -102,7 +102,7 @@ test("users sign in through an OpenID provider, and are refused once they are di
       const browser = createBrowser(server.url);
       const login = async () =>
         browser.get((await oidc.visit((await browser.get("/login/oidc")).location ?? "")).slice(server.url.length));
-      assert.equal(await login().then(({ status, location }) => [status, location]), [303, "../../account"]);
+      assert.equal(await login().then(({ status, location }) => [status, location]), [303, "../../acme"]);
       assert.match(visibleText(await browser.get("/account")), /acme member .*ann \(personal\) admin/);
       assert.match((await run(["user", "disable", "ann", "--data", data])).stdout, /^disabled ann/);
       assert.is((await browser.get("/account")).status, 303);

@@ -92,6 +92,8 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "overview", path: "/acme" },
   { name: "overview-reader", path: "/acme", as: "auditor" },
   { name: "overview-fresh", path: "/fresh" },
+  { name: "overview-fresh-azure", path: "/fresh?pipeline=azure" },
+  { name: "overview-steps", path: "/acme?view=steps" },
   { name: "overview-edge", path: "/edge" },
 
   { name: "flows", path: "/acme/flows" },

@@ -1,11 +1,14 @@
 /** The overview, search, repositories, and the ways between organizations. */
+import { spawnSync } from "node:child_process";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { parse } from "yaml";
+import { parsePolicy } from "../../src/domain/policy/document.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { running, runningIn } from "../api/environments/given.ts";
 import { signIn, signInWithRole, visibleText } from "./browser.ts";
-import type { Browser } from "./browser.ts";
+import type { Browser, Page } from "./browser.ts";
 
 const test = suite("web/home");
 let server: TestServer;
@@ -54,23 +57,134 @@ async function world() {
   return { at, browser };
 }
 
-test("an organization without anything is shown the first steps, with the address of this server", async () => {
+/** The texts of a page to paste, in their order. */
+const snippetsOf = ({ text }: Page): string[] =>
+  [...text.matchAll(/<pre tabindex="0">([\s\S]*?)<\/pre>/g)].map(([, content = ""]) =>
+    content.replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code))),
+  );
+
+/** The titles of the steps that a page shows as done. */
+const doneSteps = ({ text }: Page): string[] =>
+  [...text.matchAll(/<h2 id="h-step-\d">(\d)[^<]*<\/h2><span class="sub"><span class="tag">/g)].map(
+    ([, step]) => `${step}`,
+  );
+
+test("an organization without anything is shown five steps, with the address of this server", async () => {
   const { at, browser } = await given();
-  for (const [pipeline, expected] of [
-    ["", "export KOSLI_HOST=http://assay.test"],
-    ["github", ".github/workflows/evidence.yml"],
-    ["gitlab", "KOSLI_TRAIL: $CI_COMMIT_SHA"],
-    ["jenkins", "KOSLI_HOST = 'http://assay.test'"],
-    ["x", `export KOSLI_ORG=${at.org}`],
-  ] as const) {
-    const page = await browser.get(`/${at.org}?pipeline=${pipeline}`);
-    assert.is(page.status, 200);
-    const text = visibleText(page);
-    for (const part of ["1. Create an API key", "2. Create a flow", "3. Report from a pipeline", "New flow", expected])
-      assert.ok(text.includes(part), `${pipeline}: ${part}`);
-  }
+  const page = await browser.get(`/${at.org}`);
+  assert.is(page.status, 200);
+  const text = visibleText(page);
+  for (const part of [
+    "Nothing has been reported yet. Five steps lead to the first verdict on what runs.",
+    "1. Create an API key",
+    "Service accounts",
+    "It comes from its vendor, Kosli",
+    "2. Create a flow",
+    `export KOSLI_HOST=http://assay.test KOSLI_ORG=${at.org} KOSLI_API_TOKEN=KEY kosli create flow backend-api`,
+    "New flow",
+    "3. Report from a pipeline",
+    "4. Report what runs",
+    "kosli snapshot k8s production",
+    "New environment",
+    "5. Attach a policy",
+    "kosli attach-policy prod-baseline --environment production",
+    "New policy",
+  ])
+    assert.ok(text.includes(part), `${part} in ${text}`);
+  assert.equal(doneSteps(page), ["1"], "the administrator has a key");
   const shown = visibleText(await (await reader(at)).get(`/${at.org}`));
-  assert.not.match(shown, /New flow|Service accounts/, "a reader can do neither");
+  assert.not.match(shown, /New flow|New environment|New policy|Service accounts/, "a reader can do none of it");
+});
+
+test("each pipeline reports the address of the commit, not that of the build, and its file is valid", async () => {
+  const { at, browser } = await given();
+  const pipelineOf = async (key: string): Promise<string> =>
+    snippetsOf(await browser.get(`/${at.org}?pipeline=${key}`)).find((text) => text.includes("kosli begin trail")) ??
+    "";
+  for (const [key, build, commit] of [
+    ["shell", "https://ci.example.com/builds/1", "$REPOSITORY/commit/$KOSLI_TRAIL"],
+    ["jenkins", "$BUILD_URL", "$REPOSITORY/commit/$KOSLI_TRAIL"],
+    [
+      "azure",
+      "$(System.CollectionUri)$(System.TeamProject)/_build/results?buildId=$(Build.BuildId)",
+      "$(System.CollectionUri)$(System.TeamProject)/_git/$(Build.Repository.Name)/commit/$(Build.SourceVersion)",
+    ],
+  ] as const) {
+    const text = await pipelineOf(key);
+    assert.ok(text.includes(`--build-url "${build}"`), text);
+    assert.ok(text.includes(`--commit-url "${commit}"`), text);
+    assert.match(text, `http://assay.test`);
+  }
+  // The client knows the commit and the build of these.
+  for (const key of ["github", "gitlab"]) assert.not.match(await pipelineOf(key), /commit-url|build-url/);
+  assert.is(await pipelineOf("x"), await pipelineOf("shell"));
+
+  const github = parse(await pipelineOf("github"));
+  assert.equal(github.env.KOSLI_TRAIL, "${{ github.sha }}");
+  assert.match(
+    github.jobs.build.steps.at(-1).run.trim(),
+    /^kosli begin trail .*\nkosli attest artifact .*\nkosli attest junit .*$/,
+  );
+  assert.is(parse(await pipelineOf("gitlab")).evidence.script.length, 3);
+  const azure = parse(await pipelineOf("azure"));
+  assert.equal(azure.steps[1].env, { KOSLI_API_TOKEN: "$(KOSLI_API_TOKEN)" });
+  assert.is(spawnSync("/bin/sh", ["-n"], { input: azure.steps[1].bash }).status, 0);
+  assert.is(spawnSync("/bin/sh", ["-n"], { input: await pipelineOf("shell") }).status, 0);
+});
+
+test("the policy of the last step can be stored", async () => {
+  const { at, browser } = await given();
+  const yaml = snippetsOf(await browser.get(`/${at.org}`)).find((text) => text.startsWith("_schema:")) ?? "";
+  assert.is(parsePolicy(yaml).problems, null);
+});
+
+test("a step is shown as done when it is; with a report the overview takes over, and lists what is left", async () => {
+  const { at, browser } = await given();
+  await server.given.flow(at, { name: "payments" });
+  assert.equal(doneSteps(await browser.get(`/${at.org}`)), ["1", "2"]);
+  await server.given.environment(at, { name: "production", type: "server" });
+  assert.equal(doneSteps(await browser.get(`/${at.org}`)), ["1", "2"], "nothing was reported to it");
+  await server.given.trail(at, { flow: "payments", name: "release-1" });
+  const text = visibleText(await browser.get(`/${at.org}`));
+  assert.match(
+    text,
+    /First steps 3 of 5 done See how Create an API key done Create a flow done Report from a pipeline done /,
+  );
+  const steps = await browser.get(`/${at.org}?view=steps&pipeline=gitlab`);
+  assert.equal(doneSteps(steps), ["1", "2", "3"]);
+  assert.match(steps.text, /href="\.\/[^"]*\?view=steps&#38;pipeline=azure"/);
+  assert.match(visibleText(steps), /KOSLI_TRAIL: \$CI_COMMIT_SHA/, "another pipeline may follow");
+  assert.not.match(
+    visibleText(await (await reader(at)).get(`/${at.org}`)),
+    /First steps/,
+    "a reader can do none of it",
+  );
+
+  const { attach, report } = runningIn(server);
+  report(at, "production", [running("app:1", PRINT)]);
+  assert.match(visibleText(await browser.get(`/${at.org}`)), /First steps 4 of 5 done/);
+  await server.given.policy(at, { name: "baseline", yaml: "artifacts:\n  provenance:\n    required: true\n" });
+  attach(at, "production", "baseline");
+  assert.not.match(visibleText(await browser.get(`/${at.org}`)), /First steps/);
+});
+
+test("a key of a service account counts as the first step, also one that the member has made", async () => {
+  const { at } = await given();
+  const member = await signInWithRole(server, at.org, "member");
+  server.db.exec("UPDATE api_keys SET revoked_at = 1 WHERE user_id = (SELECT max(id) FROM users)");
+  assert.equal(doneSteps(await member.get(`/${at.org}`)), []);
+  server.given.serviceAccount(at.org, "member");
+  assert.equal(doneSteps(await member.get(`/${at.org}`)), [], "that of another member");
+  const csrf = await member.readApiCsrfToken();
+  const post = (path: string, body: object) =>
+    member.send("POST", `/api/v2/service-accounts/${path}`, {
+      headers: { "X-CSRF-Token": csrf, Origin: server.url, "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+  assert.is((await post(at.org, { name: "ci", privilege: "member" })).status, 201);
+  assert.equal(doneSteps(await member.get(`/${at.org}`)), [], "an account without a key");
+  assert.is((await post(`${at.org}/ci/api-keys`, { description: "ci", expires_at: 0 })).status, 201);
+  assert.equal(doneSteps(await member.get(`/${at.org}`)), ["1"]);
 });
 
 test("the overview says what fails and why, and escapes what was reported", async () => {
@@ -218,7 +332,8 @@ test("the menu and the page for phones lead to all organizations of the person",
   const more = visibleText(await browser.get(`/${at.org}/more`));
   assert.match(more, new RegExp(`Repositories Actions Settings Organizations ${at.org} admin ${second.org} reader`));
   assert.not.match(visibleText(await browser.get(`/${second.org}/more`)), /Settings/, "a reader has no settings");
-  assert.equal(await browser.get("/").then(({ location }) => location), "./account", "several, and none chosen");
+  const [first] = [at.org, second.org].sort();
+  assert.equal(await browser.get("/").then(({ location }) => location), `./${first}`, "the first, if none was chosen");
   const csrf = await browser.readApiCsrfToken();
   await browser.send("PUT", `/api/v2/user/${second.org}`, { headers: { "X-CSRF-Token": csrf, Origin: server.url } });
   assert.equal(await browser.get("/").then(({ location }) => location), `./${second.org}`);

@@ -59,7 +59,7 @@ test("the token creates the first organization with its admin, who is signed in"
     const browser = createBrowser(server.url);
     assert.match((await browser.get("/login")).text, /<a href="\.\/setup">Create the first administrator<\/a>/);
     const answer = await browser.submitForm("/setup", fieldsOf(`  ${token}\n`));
-    assert.equal({ status: answer.status, location: answer.location }, { status: 303, location: "./account" });
+    assert.equal({ status: answer.status, location: answer.location }, { status: 303, location: "./acme" });
     assert.match(
       visibleText(await browser.get("/account")),
       / acme admin .* ops \(personal\) admin .* one-time token .* Login name ops/,

@@ -21,7 +21,7 @@ import {
 import type { ShownKeyRow } from "../components/api-keys.ts";
 import { formOf, hiddenField, textField, withoutRefusal } from "../components/forms.ts";
 import { icon } from "../components/icon.ts";
-import { card, facts, linkButton, nameCell, padded, pageHead, table } from "../components/layout.ts";
+import { card, facts, nameCell, padded, pageHead, table } from "../components/layout.ts";
 import { pageOf, pager } from "../components/lists.ts";
 import { count, tag } from "../components/state.ts";
 import { time } from "../components/time.ts";
@@ -105,9 +105,7 @@ async function showAccount(
       ? null
       : shownKey(visit, { key: created, org: org?.name ?? visit.user.name, note: "It has your rights everywhere." });
   return content(html`${head(visit, account)}${shown && html`<div class="account-key">${shown}</div>`}
-<div class="cols"><div class="stack">${
-    created === null && keys.length === 0 && org !== null && firstSteps(visit, org)
-  }${organizationCard(visit, organizations)}${keyCard(visit, keys)}${sessionCard(
+<div class="cols"><div class="stack">${organizationCard(visit, organizations)}${keyCard(visit, keys)}${sessionCard(
     visit,
     account.sessions,
     credential.id,
@@ -142,42 +140,6 @@ const profileCard = ({ user }: Account): Html =>
       ]),
     ),
   });
-
-/** What to do in a new installation: a key, a flow, a pipeline that reports to it. */
-function firstSteps({ to }: Visit, { name, role }: Organization): Html {
-  const isWriter = role === "admin" || role === "member";
-  if (!isWriter) return html``;
-  const flows = to.path(`${encodeURIComponent(name)}/flows?ask=create`);
-  const accounts = to.path(`${encodeURIComponent(name)}/settings/service-accounts`);
-  const step = (number: string, title: string, text: Html): Html =>
-    html`<li><span class="count">${number}</span><div class="grow"><span class="name">${title}</span><div class="sub">${
-      text
-    }</div></div></li>`;
-  return card({
-    id: "h-steps",
-    title: "First steps",
-    body: html`<ol class="rows">${step(
-      "1",
-      "Create a key",
-      html`Your own <a href="#h-keys">on this page</a>, or that of
-a <a href="${accounts}">service account</a>, which pipelines should have.`,
-    )}${step(
-      "2",
-      "Create a flow",
-      html`It collects the evidence of one
-process: <a href="${flows}">new flow in <bdi>${name}</bdi></a>.`,
-    )}${step(
-      "3",
-      "Report from a pipeline",
-      html`The
-<a href="${to.organization(name)}">overview of <bdi>${name}</bdi></a> has the lines to paste.`,
-    )}</ol>`,
-    more: html`<span class="right">${linkButton(to.organization(name), "Overview", {
-      icon: "home",
-      kind: "small",
-    })}</span>`,
-  });
-}
 
 function organizationCard(visit: Visit, { data, pagination }: AnswerOf<typeof listOwnOrganizations>): Html {
   const rows = data.map((organization) => organizationRow(visit, organization));

@@ -87,7 +87,7 @@ export const setUp: PageHandler = async (page, ctx) => {
     if (started === "taken") return sendTaken(page, ctx);
     if (started === "wrong token")
       return refuse(403, "the token is wrong; the valid one is in the file setup-token in the data directory");
-    await startBrowserSession(page, ctx, { started, path: "/account" });
+    await startBrowserSession(page, ctx, { started, path: await page.homeOf(ctx, started.cookie) });
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     ctx.set(error.headers);

@@ -1,6 +1,7 @@
 /** `/{org}`: what fails now, and what happened lately; the first steps of an organization that has nothing yet. */
 import { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
 import { getOverview } from "../../../api/environments/overview.ts";
+import { putPolicy } from "../../../api/policies/policies.ts";
 import { DAY_S } from "../../../domain/time.ts";
 import { figures, linkButton, pageHead } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
@@ -9,7 +10,8 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import { firstSteps } from "./first-steps.ts";
+import { firstSteps, hasKey, leftSteps, stepsDoneIn } from "./first-steps.ts";
+import type { Progress } from "./first-steps.ts";
 import { deploymentsCard, environmentsCard, failingCard, flowsCard, keysCard, trailsCard } from "./overview-cards.ts";
 import type { KeyThatExpires, Overview } from "./overview-cards.ts";
 
@@ -19,24 +21,31 @@ export const overviewPage = page({
   path: "/{org}",
   async show(visit) {
     const overview = await visit.call(getOverview);
-    if (overview.environments.total === 0 && overview.flows.total === 0) return showFirstSteps(visit);
+    const progress = stepsDoneIn(overview);
+    const isEmpty = !progress.pipeline && !progress.environment;
+    if (isEmpty || visit.query.get("view") === "steps")
+      return showFirstSteps(visit, { ...progress, key: progress.key || (await hasKey(visit)) }, { isEmpty });
     const keys =
       visit.role === "admin" ? await visit.call(listExpiringApiKeys, { query: { within_days: KEY_DAYS } }) : [];
-    return showOverview(visit, overview, keys);
+    return showOverview(visit, overview, { keys, progress });
   },
 });
 
-const showFirstSteps = (visit: Visit): Content => ({
-  title: "Overview",
+const showFirstSteps = (visit: Visit, progress: Progress, { isEmpty }: { isEmpty: boolean }): Content => ({
+  title: isEmpty ? "Overview" : "First steps",
   section: "overview",
   crumbs: [],
   main: html`${pageHead({
-    title: "Overview",
-    sub: "Nothing has been reported to this organization yet. Three steps lead to the first trail.",
-  })}${firstSteps(visit)}`,
+    title: isEmpty ? "Overview" : "First steps",
+    sub: isEmpty
+      ? "Nothing has been reported yet. Five steps lead to the first verdict on what runs."
+      : "Five steps from nothing to the first verdict on what runs.",
+  })}${firstSteps(visit, progress)}`,
 });
 
-const showOverview = (visit: Visit, overview: Overview, keys: readonly KeyThatExpires[]): Content => ({
+type Shown = { keys: readonly KeyThatExpires[]; progress: Progress };
+
+const showOverview = (visit: Visit, overview: Overview, { keys, progress }: Shown): Content => ({
   title: "Overview",
   section: "overview",
   crumbs: [],
@@ -53,7 +62,7 @@ const showOverview = (visit: Visit, overview: Overview, keys: readonly KeyThatEx
   )}${environmentsCard(visit, overview)}${trailsCard(visit, overview)}</div>
 <div class="stack">${deploymentsCard(visit, overview)}${flowsCard(visit, overview)}${
     keys.length > 0 && keysCard(visit, keys)
-  }</div></div></div>`,
+  }${visit.may(putPolicy) && Object.values(progress).includes(false) && leftSteps(visit, progress)}</div></div></div>`,
 });
 
 /** The most important fact, in one sentence. */
