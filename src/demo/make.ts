@@ -5,8 +5,10 @@
  */
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { onPathSync } from "../domain/text/system-errors.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
 import { readFileHeader } from "../store/db/database.ts";
+import { giveToOwner } from "../store/db/state-directory.ts";
 import { syncToDisk } from "../store/db/sync-to-disk.ts";
 import { prepareDirectory } from "../server/prepare-directory.ts";
 import { ADMIN, ORG } from "./acme/people.ts";
@@ -46,7 +48,8 @@ export async function makeDemo({ directory, now, developer, undo, ...telling }: 
     try {
       const calendar = calendarUntil(now);
       const image = await record(paths, [...storyOfAcme(calendar), developerStep(calendar, developer)], telling);
-      writeFileSync(unfinished, image, { mode: 0o600 });
+      onPathSync(unfinished, () => writeFileSync(unfinished, image, { mode: 0o600 }));
+      giveToOwner(unfinished, directory);
       syncToDisk(unfinished);
       renameSync(unfinished, file);
       syncToDisk(directory);

@@ -1,5 +1,5 @@
 /** The data of the demonstration: complete or not there, and sound. */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -134,13 +134,17 @@ test("an abort leaves no data and restores the directory", async () => {
   assert.not.ok(existsSync(join(place, "assay.db")));
 });
 
-test("begins anew where an earlier process was killed while it wrote", async () => {
+test("begins anew where an earlier process was killed while it wrote, and gives root's file to the owner", async () => {
   const place = join(parent, "killed");
   mkdirSync(join(place, "staging"), { recursive: true });
   mkdirSync(join(place, "evidence"));
+  // Where this user may not, the owner stays the same.
+  const owner = process.getuid?.() === 0 ? 12_345 : statSync(place).uid;
+  for (const name of [".", "staging", "evidence"]) chownSync(join(place, name), owner, -1);
   writeFileSync(join(place, "staging", "demo.db"), "SQLite format 3\0 half of it");
   await makeDemo({ ...options(place), signal: never });
   assert.equal(readdirSync(join(place, "staging")), []);
+  assert.is(statSync(join(place, "assay.db")).uid, owner);
   assert.ok(look(place, isDemo));
 });
 
