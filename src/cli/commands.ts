@@ -19,14 +19,16 @@ import { man } from "./commands/man.ts";
 import { memberAdd, memberList, memberRemove, memberSetRole } from "./commands/member.ts";
 import { openapi } from "./commands/openapi.ts";
 import { userPasswd } from "./commands/passwd.ts";
-import { policyCheck, policyPreview } from "./commands/policy.ts";
+import { policyCheck, policyPreview } from "./commands/checks/policy.ts";
 import { restore } from "./commands/restore.ts";
 import { retentionDeleted, retentionPlan, retentionRun } from "./commands/retention-run.ts";
 import { retentionHold, retentionList, retentionRelease, retentionSet, retentionUnset } from "./commands/retention.ts";
 import { serve } from "./commands/serve.ts";
 import { serviceAccountCreate, serviceAccountDelete, serviceAccountList } from "./service-account.ts";
 import { sessionList, sessionRevoke } from "./commands/session.ts";
+import { templateCheck } from "./commands/checks/template.ts";
 import { systemd } from "./commands/systemd.ts";
+import { typeTry } from "./commands/checks/type.ts";
 import { userCreate, userDisable, userEnable, userList, userSet, userShow } from "./commands/user.ts";
 import { vacuum } from "./commands/vacuum.ts";
 import { vaultCopy, vaultMigrate, vaultStatus } from "./commands/vault.ts";
@@ -79,6 +81,8 @@ export const COMMANDS: readonly Command[] = [
   explain,
   policyCheck,
   policyPreview,
+  templateCheck,
+  typeTry,
   vaultStatus,
   vaultCopy,
   vaultMigrate,

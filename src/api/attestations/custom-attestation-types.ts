@@ -1,7 +1,6 @@
 /** Custom attestation types, which organizations define themselves (semantics 3.4). */
 import { Type } from "typebox";
 import type { Static } from "typebox";
-import { CUSTOM_TYPE_NAME } from "../../domain/names.ts";
 import {
   hasMembers,
   isListOf,
@@ -13,8 +12,7 @@ import {
 import { AppError, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import type { UploadedFile } from "../../http/operation.ts";
-import { stringifyJson } from "../../json/text.ts";
-import { Closed, Maybe, Message, Nullable, Ok, named } from "../../http/schema.ts";
+import { Closed, Message, Ok, named } from "../../http/schema.ts";
 import type { CustomTypeRow, CustomTypeVersionRow } from "../../store/attestations/custom-attestation-types.ts";
 import type { SummaryEntry as SummaryExpression, TypeDefinition } from "../../workers/sandbox/attestation-types.ts";
 import { JsonList } from "../../json/text.ts";
@@ -24,8 +22,14 @@ import { listAllowance, singleAllowance, withText } from "../../contract/large-j
 import { readReported } from "../../contract/reported-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { readNestedJson } from "../nested-json.ts";
-import { Name, Text } from "../../contract/shapes.ts";
-import { MAX_NAME_CHARS } from "../../domain/names.ts";
+import {
+  CustomAttestationTypePostInput,
+  DefaultEvaluator,
+  JQEvaluator,
+  Summary,
+  evaluatorRules,
+  requireSchemaText,
+} from "../../contract/custom-type-input.ts";
 import { presentOneByOne } from "../../contract/placeholders.ts";
 import { definePaging } from "../paging.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
@@ -35,53 +39,6 @@ const TypePath = Closed({
   org: Type.String({ description: "Name of the organization" }),
   custom_attestation_type_name: Type.String({ description: "Name of the type" }),
 });
-
-/** The rules of a type have to run within two seconds in total, and a summary has to fit on a page. */
-const MAX_EXPRESSIONS = 100;
-const Expression = Type.String({ minLength: 1, maxLength: 10_000, description: "A jq expression" });
-
-const JQEvaluator = named(
-  "JQEvaluator",
-  Closed({
-    content_type: Type.Optional(Type.Literal("jq", { default: "jq" })),
-    rules: Type.Array(Expression, {
-      maxItems: MAX_EXPRESSIONS,
-      description: "Data is compliant if every rule produces exactly one output, the value true",
-    }),
-  }),
-);
-const DefaultEvaluator = named(
-  "DefaultEvaluator",
-  Closed({ content_type: Type.Optional(Type.Literal("default", { default: "default" })) }),
-);
-const SummaryEntry = named(
-  "SummaryEntry",
-  Closed({
-    name: Type.String({ minLength: 1, maxLength: MAX_NAME_CHARS, description: "Label of the row" }),
-    expression: Expression,
-  }),
-);
-export const Summary = Nullable(Type.Array(SummaryEntry, { maxItems: MAX_EXPRESSIONS }));
-
-export const Evaluator = Type.Union([JQEvaluator, DefaultEvaluator], {
-  description: "How data is evaluated; by default, data that matches the schema is compliant",
-});
-export type Evaluator = Static<typeof Evaluator>;
-/** The rules of an evaluator; none for the default one. */
-export const evaluatorRules = (evaluator: Evaluator | null | undefined): string[] =>
-  evaluator && "rules" in evaluator ? evaluator.rules : [];
-
-const CustomAttestationTypePostInput = named(
-  "CustomAttestationTypePostInput",
-  Closed({
-    name: Name(CUSTOM_TYPE_NAME, {
-      description: "Name of the type; an existing type gets a new version and is active again",
-    }),
-    description: Maybe(Text),
-    evaluator: Maybe(Evaluator),
-    summary: Type.Optional(Summary),
-  }),
-);
 
 const typeForm = configurationForm({
   component: "CustomAttestationTypeForm",
@@ -228,9 +185,7 @@ export async function readSchema(
     const [[path, problem]] = Object.entries(error.fields) as [[string, string]];
     throw invalid({ type_schema: path === "type_schema" ? problem : `type_schema.${path}: ${problem}` });
   }
-  const text = stringifyJson(schema);
-  if (!text.startsWith("{")) throw invalid({ type_schema: "Input should be a JSON object" });
-  return text;
+  return requireSchemaText(schema, "type_schema");
 }
 
 export const postCustomAttestationType = operation({

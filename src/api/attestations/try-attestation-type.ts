@@ -4,6 +4,7 @@
  */
 import { Type } from "typebox";
 import { evaluateCustom } from "../../domain/attestation/custom.ts";
+import { Evaluator, Summary, evaluatorRules } from "../../contract/custom-type-input.ts";
 import { invalid } from "../../errors.ts";
 import { RECORD_BOUNDS, json } from "../../http/operation.ts";
 import { Closed, Maybe, Nullable, named } from "../../http/schema.ts";
@@ -12,7 +13,7 @@ import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { readNestedJson } from "../nested-json.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
-import { Evaluator, Summary, readSchema, evaluatorRules } from "./custom-attestation-types.ts";
+import { readSchema } from "./custom-attestation-types.ts";
 
 /** Pasted text, not a report: a tenth of what a report may have. */
 const MAX_TRIED_CHARS = 500_000;

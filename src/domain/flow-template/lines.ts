@@ -1,7 +1,8 @@
 /** Finds the expectations of a template in its text, for people who read what is missing. */
-import { isMap, isScalar, isSeq } from "yaml";
+import { isScalar } from "yaml";
 import type { Node } from "yaml";
 import type { LineRange } from "../text/source-position.ts";
+import { itemsOf, memberOf } from "../text/yaml-nodes.ts";
 import { readYaml } from "../text/yaml.ts";
 import type { YamlText } from "../text/yaml.ts";
 import { STORED_TEMPLATE_LIMITS } from "./template.ts";
@@ -42,21 +43,10 @@ export function locateExpectations(text: string): TemplateLines {
 
 type Walk = { readonly source: YamlText; left: number };
 
-function memberOf(source: YamlText, node: Node | null, key: string): Node | null {
-  const map = node && source.resolve(node);
-  if (!isMap(map)) return null;
-  for (const pair of map.items) {
-    const name = source.resolve(pair.key);
-    if (isScalar(name) && name.value === key) return (pair.value as Node | null) && source.resolve(pair.value as Node);
-  }
-  return null;
-}
-
 /** The items of a list that have a name, each with its lines. */
 function locateList(walk: Walk, owner: Node | null, key: string): { name: string; lines: LineRange; node: Node }[] {
   const { source } = walk;
-  const list = memberOf(source, owner, key);
-  return (isSeq(list) ? (list.items as Node[]) : []).flatMap((node) => {
+  return itemsOf(source, owner, key).flatMap((node) => {
     if (walk.left === 0) return [];
     walk.left -= 1;
     const name = memberOf(source, node, "name");

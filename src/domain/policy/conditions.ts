@@ -121,7 +121,8 @@ function collectNames(expr: Expr, found: Map<string, Name>): void {
   for (const operand of operandsOf(expr)) collectNames(operand, found);
 }
 
-function operandsOf(expr: Expr): readonly Expr[] {
+/** The parts of an expression that are expressions themselves. */
+export function operandsOf(expr: Expr): readonly Expr[] {
   switch (expr.kind) {
     case "literal":
     case "context":

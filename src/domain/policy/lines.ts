@@ -3,10 +3,11 @@
  * alone, so they need no stored form, and versions of any age have them. Like the check of a policy (check.ts), it
  * descends only where the schema does, so aliases cannot multiply or loop.
  */
-import { isMap, isScalar, isSeq } from "yaml";
-import type { Node, Pair } from "yaml";
+import type { Node } from "yaml";
 import type { LineRange } from "../text/source-position.ts";
 import { readYaml } from "../text/yaml.ts";
+import { findEntry, itemsOf, memberOf } from "../text/yaml-nodes.ts";
+import type { YamlEntry } from "../text/yaml-nodes.ts";
 import type { YamlText } from "../text/yaml.ts";
 import { STORED_POLICY_LIMITS } from "./document.ts";
 
@@ -26,44 +27,25 @@ export type PolicyLines = readonly RuleLines[];
  */
 export function locateRules(text: string): PolicyLines {
   const source = readYaml(text, { limits: STORED_POLICY_LIMITS });
-  const artifacts = targetOf(source, findPair(source, source.root, "artifacts"));
-  const attestations = targetOf(source, findPair(source, artifacts, "attestations"));
+  const artifacts = memberOf(source, source.root, "artifacts");
   return [
-    locateBooleanRule(source, findPair(source, artifacts, "provenance")),
-    locateBooleanRule(source, findPair(source, artifacts, "trail-compliance")),
-    ...(isSeq(attestations) ? attestations.items : []).map((item) => locateAttestationRule(source, item as Node)),
+    locateBooleanRule(source, findEntry(source, artifacts, "provenance")),
+    locateBooleanRule(source, findEntry(source, artifacts, "trail-compliance")),
+    ...itemsOf(source, artifacts, "attestations").map((item) => locateAttestationRule(source, item)),
   ];
 }
 
-type Entry = Pair<Node, Node | null>;
+const linesOfPair = (source: YamlText, pair: YamlEntry): LineRange => source.linesOf(pair.key, pair.value);
 
-function findPair(source: YamlText, node: Node | null, key: string): Entry | null {
-  const map = node && source.resolve(node);
-  if (!isMap(map)) return null;
-  const pairs = map.items as Entry[];
-  return (
-    pairs.find((pair) => {
-      const name = source.resolve(pair.key);
-      return isScalar(name) && name.value === key;
-    }) ?? null
-  );
-}
-
-const targetOf = (source: YamlText, pair: Entry | null): Node | null =>
-  pair?.value ? source.resolve(pair.value) : null;
-
-const linesOfPair = (source: YamlText, pair: Entry): LineRange => source.linesOf(pair.key, pair.value);
-
-function locateBooleanRule(source: YamlText, pair: Entry | null): RuleLines {
+function locateBooleanRule(source: YamlText, pair: YamlEntry | null): RuleLines {
   if (!pair) return { rule: null, conditions: [] };
-  const exceptions = targetOf(source, findPair(source, pair.value, "exceptions"));
   return {
     rule: linesOfPair(source, pair),
-    conditions: (isSeq(exceptions) ? exceptions.items : []).map((item) => source.linesOf(item as Node)),
+    conditions: itemsOf(source, pair.value, "exceptions").map((item) => source.linesOf(item)),
   };
 }
 
 function locateAttestationRule(source: YamlText, item: Node): RuleLines {
-  const condition = findPair(source, item, "if");
+  const condition = findEntry(source, item, "if");
   return { rule: source.linesOf(item), conditions: condition ? [linesOfPair(source, condition)] : [] };
 }

@@ -1,10 +1,10 @@
 /** Where the rules of a policy stand in its text, so that a reason can point at the rule. */
-import { isMap, isScalar, isSeq } from "yaml";
 import type { Node } from "yaml";
 import type { SourcePosition } from "../text/source-position.ts";
 import { readYaml } from "../text/yaml.ts";
 import type { YamlText } from "../text/yaml.ts";
 import { MAX_DIAGNOSTICS } from "./diagnostics.ts";
+import { findEntry, itemsOf, memberOf } from "../text/yaml-nodes.ts";
 
 /** A text that was accepted is within these limits. */
 const LIMITS = { tokens: 100_000, nesting: 50, problems: MAX_DIAGNOSTICS };
@@ -17,31 +17,15 @@ const LIMITS = { tokens: 100_000, nesting: 50, problems: MAX_DIAGNOSTICS };
  */
 export function findRulePositions(text: string): (SourcePosition | null)[] {
   const source = readYaml(text, { limits: LIMITS });
-  const artifacts = findValue(source, source.root, "artifacts");
-  const attestations = source.resolve(findValue(source, artifacts, "attestations"));
-  const items = isSeq(attestations) ? attestations.items : [];
+  const artifacts = memberOf(source, source.root, "artifacts");
   return [
     positionOfKey(source, artifacts, "provenance"),
     positionOfKey(source, artifacts, "trail-compliance"),
-    ...items.map((item) => source.positionOf(item)),
+    ...itemsOf(source, artifacts, "attestations").map((item) => source.positionOf(item)),
   ];
 }
 
-function findPair({ resolve }: YamlText, node: unknown, name: string) {
-  const map = resolve(node);
-  if (!isMap(map)) return null;
-  return (
-    map.items.find((pair) => {
-      const key = resolve(pair.key);
-      return isScalar(key) && key.value === name;
-    }) ?? null
-  );
-}
-
-const findValue = (source: YamlText, node: unknown, name: string): Node | null =>
-  (findPair(source, node, name)?.value ?? null) as Node | null;
-
-function positionOfKey(source: YamlText, node: unknown, name: string): SourcePosition | null {
-  const pair = findPair(source, node, name);
-  return pair && source.positionOf(pair.key);
+function positionOfKey(source: YamlText, node: Node | null, name: string): SourcePosition | null {
+  const entry = findEntry(source, node, name);
+  return entry && source.positionOf(entry.key);
 }

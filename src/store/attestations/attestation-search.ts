@@ -89,6 +89,13 @@ export function attestationSearchStore(db: Db, maxNewest = MAX_NEWEST) {
        FROM n WHERE n.name IS NOT NULL
      ) SELECT name FROM n WHERE name IS NOT NULL`,
   );
+  // Few series have one name, and an override also counts as a record of the type that it overrides.
+  const seriesOfName = db
+    .prepare<[{ organization: number; name: string; type: string }], number>(
+      `SELECT 1 FROM attestation_series WHERE organization_id = @organization AND name = @name
+         AND (@type = '*' OR type = @type OR overridden_type = @type) LIMIT 1`,
+    )
+    .pluck();
   // The cursor may name a record of another organization, or one that is gone: its position is defined all the same.
   const positionOf = db.prepare<[number], Position>(
     "SELECT created_at, id FROM attestations WHERE id <= ? ORDER BY id DESC LIMIT 1",
@@ -135,6 +142,9 @@ export function attestationSearchStore(db: Db, maxNewest = MAX_NEWEST) {
     },
     /** Every name in use in an organization, in code point order. */
     listNames: (organizationId: number): string[] => names.all(organizationId, organizationId).map((row) => row.name),
+    /** Whether an attestation of that name and stored type was ever reported. @param type `*` for any */
+    isReported: (organization: number, { name, type }: { name: string; type: string }): boolean =>
+      seriesOfName.get({ organization, name, type }) !== undefined,
   };
 }
 

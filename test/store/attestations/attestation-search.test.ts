@@ -88,6 +88,20 @@ test("finds the same records as a full scan, page by page", () => {
   }
 });
 
+test("knows what was reported by name and type, an override as the type that it overrides too", () => {
+  const { store, organizationId, flows, trail, attestation } = { ...filled() };
+  const { isReported } = store.attestationSearch;
+  const later = trail(flows[0] as number, "later").id;
+  attestation(flows[0] as number, later, "fresh", { type: "override", overridden_type: "snyk" });
+  const asked = (name: string, type: string): boolean => isReported(organizationId, { name, type });
+  assert.equal(
+    ["snyk", "override", "*", "junit"].map((type) => asked("fresh", type)),
+    [true, true, true, false],
+  );
+  assert.equal([asked("review", "*"), asked("revie", "*"), asked("review", "custom:x")], [true, false, false]);
+  assert.is(isReported(organizationId + 1, { name: "review", type: "*" }), false);
+});
+
 test("no query plan scans a table", () => {
   const { db, sql, store, flows, organizationId } = filled();
   const before = sql.length;

@@ -1,47 +1,66 @@
 /**
  * `assay policy check` and `assay policy preview`: the mistakes of a policy file, and what it would change. Both change
- * nothing; the check needs no data directory, the preview works while the server runs.
+ * nothing; the check needs no data directory, and with one both work while the server runs.
  */
-import { findMissingControls } from "../../domain/policy/missing-controls.ts";
-import type { PolicyDocument } from "../../domain/policy/ast.ts";
-import { listDiagnostics } from "../../domain/policy/diagnostics.ts";
-import type { Diagnostic, FileProblem } from "../../domain/policy/diagnostics.ts";
-import { controlReferencesOf, parsePolicy } from "../../domain/policy/document.ts";
-import { findRulePositions } from "../../domain/policy/rule-positions.ts";
-import type { OrganizationRow } from "../../store/accounts/organizations.ts";
-import { openStore } from "../../store/index.ts";
-import type { Store } from "../../store/index.ts";
-import type { PolicyRow } from "../../store/policies/policies.ts";
-import type { PolicyPreview } from "../../store/policies/policy-previews.ts";
-import type { Args } from "../args.ts";
-import { DATA_OPTIONS, readText, resolveDataDirectory } from "../command-config.ts";
-import { withDataReadOnly } from "../data-directory.ts";
-import { CommandError, EXIT, escapeLine } from "../framework.ts";
-import type { Command, Io } from "../framework.ts";
-import { renderTable } from "../table.ts";
-import { requireEnvironment, selectOrganization, suggestNames } from "./explain.ts";
-import { systemSources } from "../../clock.ts";
+import { findMissingControls } from "../../../domain/policy/missing-controls.ts";
+import type { PolicyDocument } from "../../../domain/policy/ast.ts";
+import type { Diagnostic } from "../../../domain/policy/diagnostics.ts";
+import { controlReferencesOf, parsePolicy } from "../../../domain/policy/document.ts";
+import { findRulePositions } from "../../../domain/policy/rule-positions.ts";
+import { findUnmetRules } from "../../../domain/policy/unmet-rules.ts";
+import type { OrganizationRow } from "../../../store/accounts/organizations.ts";
+import { openStore } from "../../../store/index.ts";
+import type { Store } from "../../../store/index.ts";
+import type { PolicyRow } from "../../../store/policies/policies.ts";
+import type { PolicyPreview } from "../../../store/policies/policy-previews.ts";
+import type { Args } from "../../args.ts";
+import { DATA_OPTIONS, readText, resolveDataDirectory } from "../../command-config.ts";
+import { withDataReadOnly } from "../../data-directory.ts";
+import { CommandError, EXIT, escapeLine } from "../../framework.ts";
+import type { Command } from "../../framework.ts";
+import { createReport, printReport, renderFileReport } from "./file-report.ts";
+import {
+  ORGANIZATION_OPTIONS,
+  findMissingOrganization,
+  readOrganizationNames,
+  readOrganization,
+} from "./organization.ts";
+import { renderTable } from "../../table.ts";
+import { requireEnvironment, selectOrganization, suggestNames } from "../explain.ts";
+import { systemSources } from "../../../clock.ts";
 
 const FILE = { min: 1, max: 1, names: ["FILE"] };
 
 export const policyCheck: Command = {
   name: "policy check",
   summary: "Check a policy file without a server",
-  usage: "FILE",
+  usage: "FILE [--org NAME [--data DIRECTORY]]",
   details: [
     "Prints each mistake as FILE:LINE:COLUMN: MESSAGE, and nothing for a valid file; FILE - is standard input. Exit " +
-      "code 1 for a file with mistakes. Whether the controls exist that a policy names depends on the organization: " +
-      "see assay policy preview.",
+      "code 1 for a file with mistakes. What a policy may say is in assay help policies.",
+    "With --org, the file is compared with the data of an organization, which may be served meanwhile: a control " +
+      "that does not exist is a mistake, and a rule that nothing there can meet is a warning, because there is no " +
+      "flow, tag, attestation type or expected attestation of that name. Warnings do not change the exit code.",
   ],
-  options: {},
+  options: ORGANIZATION_OPTIONS,
   takesConfig: false,
   positionals: FILE,
+  check: findMissingOrganization,
   async run(args, io) {
     const [file = ""] = args.positionals;
-    const { problems } = parsePolicy(await readText(io, file));
-    return reportResult(io, args, { file, problems: listDiagnostics(problems ?? []) });
+    const text = await readText(io, file);
+    const { policy, problems } = parsePolicy(text);
+    if (!policy) return printReport(io, args, createReport(file, problems));
+    const found = await readOrganization(args, io, (store, organization) => ({
+      problems: findControlProblems(store, organization, policy),
+      warnings: findUnmetRules(text, policy, readOrganizationNames(store, organization)),
+    }));
+    return printReport(io, args, createReport(file, found?.problems ?? [], found?.warnings));
   },
 };
+
+const findControlProblems = (store: Store, { id, name }: OrganizationRow, policy: PolicyDocument): Diagnostic[] =>
+  findMissingControls(controlReferencesOf(policy), name, (control) => store.controls.find(id, control) !== null);
 
 export const policyPreview: Command = {
   name: "policy preview",
@@ -51,8 +70,8 @@ export const policyPreview: Command = {
     "Evaluates the artifacts of the latest snapshot of each ENV under the policy in FILE, with the facts stored with " +
       "their evaluations. With --policy, FILE takes the place of that policy; otherwise it is evaluated as a further " +
       "one. Other policies of the environment stay as they are. --environment may be given several times.",
-    "Prints the mistakes of the file as assay policy check does, with exit code 1. Changes nothing, and works while " +
-      "the server runs.",
+    "Prints the mistakes of the file as assay policy check does, with exit code 1, and its warnings before the " +
+      "preview. Changes nothing, and works while the server runs.",
   ],
   options: {
     environment: {
@@ -74,29 +93,20 @@ export const policyPreview: Command = {
     const directory = await resolveDataDirectory(args, io);
     const text = await readText(io, file);
     const { policy: document, problems } = parsePolicy(text);
-    if (!document) return reportResult(io, args, { file, problems: listDiagnostics(problems) });
+    if (!document) return printReport(io, args, createReport(file, problems));
     const result = await withDataReadOnly(directory, async (db) =>
       db.transaction(() => previewFile(openStore(db, systemSources), { args, text, document }))(),
     );
-    if ("problems" in result) return reportResult(io, args, { file, problems: listDiagnostics(result.problems) });
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ valid: true, problems: [], ...result })}\n`);
-    else io.stdout(renderPreview(result));
+    if ("problems" in result) return printReport(io, args, createReport(file, result.problems));
+    const { preview } = result;
+    const report = createReport(file, [], result.warnings);
+    const { warnings } = report;
+    if (args.switches.has("json"))
+      io.stdout(`${JSON.stringify({ valid: true, problems: [], warnings, ...preview })}\n`);
+    else io.stdout(`${renderFileReport(report)}${renderPreview(preview)}`);
     return EXIT.done;
   },
 };
-
-/** Prints the mistakes of a file, if it has any. */
-function reportResult(
-  io: Io,
-  { switches }: Args,
-  { file, problems }: { file: string; problems: readonly FileProblem[] },
-): number {
-  if (switches.has("json")) io.stdout(`${JSON.stringify({ valid: problems.length === 0, problems })}\n`);
-  else
-    for (const { line, column, path, message } of problems)
-      io.stdout(`${escapeLine(`${file}:${line}:${column}: ${path === "" ? "" : `${path}: `}${message}`)}\n`);
-  return problems.length === 0 ? EXIT.done : EXIT.failed;
-}
 
 /** The operator waits as long as it takes; a server bounds the same evaluation (jobs/policy-previews.ts). */
 const BOUNDS = {
@@ -111,20 +121,19 @@ const BOUNDS = {
 function previewFile(
   store: Store,
   { args: { texts }, text, document }: { args: Args; text: string; document: PolicyDocument },
-): PolicyPreview | { problems: Diagnostic[] } {
+): { preview: PolicyPreview; warnings: Diagnostic[] } | { problems: Diagnostic[] } {
   const names = texts.get("environment") ?? [];
   const organization = selectOrganization(store, texts.get("org")?.[0] ?? null, names);
   const policy = findPolicy(store, organization, texts.get("policy")?.[0] ?? null);
   const environmentIds = names.map((name) => requirePhysicalId(store, organization, name));
-  const problems = findMissingControls(
-    controlReferencesOf(document),
-    organization.name,
-    (control) => store.controls.find(organization.id, control) !== null,
-  );
+  const problems = findControlProblems(store, organization, document);
   if (problems.length > 0) return { problems };
   const draft = { name: policy?.name ?? "new policy", document, positions: findRulePositions(text) };
   const question = { draft, policyId: policy?.id ?? null, environmentIds: [...new Set(environmentIds)] };
-  return store.policyPreviews.preview(question, BOUNDS);
+  return {
+    preview: store.policyPreviews.preview(question, BOUNDS),
+    warnings: findUnmetRules(text, document, readOrganizationNames(store, organization)),
+  };
 }
 
 /** @throws CommandError that suggests similar names */

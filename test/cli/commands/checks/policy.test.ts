@@ -3,12 +3,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { lockDirectory } from "../../../src/store/db/data-directory-lock.ts";
-import { cli, inDirectory } from "../in-process.ts";
-import type { Outcome } from "../in-process.ts";
-import { A, B, NEEDS_TESTS, asDirectory, world } from "./explain-given.ts";
+import { lockDirectory } from "../../../../src/store/db/data-directory-lock.ts";
+import { cli, inDirectory } from "../../in-process.ts";
+import type { Outcome } from "../../in-process.ts";
+import { A, B, NEEDS_TESTS, asDirectory, world } from "../explain-given.ts";
 
-const test = suite("cli/commands/policy");
+const test = suite("cli/commands/checks/policy");
 const C = "c".repeat(64);
 const V1 = "_schema: https://assay.example.com/schemas/policy/v1\n";
 const REVIEW = `${V1}${NEEDS_TESTS}    - name: review\n      type: generic\n`;
@@ -61,6 +61,7 @@ test("check prints nothing for a valid file, and each mistake of another at its 
     assert.equal(JSON.parse((await cli(["policy", "check", "good.yml", "--json"], { cwd })).out), {
       valid: true,
       problems: [],
+      warnings: [],
     });
   }));
 
@@ -77,6 +78,8 @@ test("preview lists the artifacts that would fail, with the line of the rule", (
       code: 0,
       err: "",
       out: [
+        "-:8:13: warning: artifacts.attestations.1.name: no template of organization 'acme' expects an attestation " +
+          "'review' of type generic, and none was reported",
         "prod#2 stays NON-COMPLIANT. Of 3 running artifacts: 1 would fail, 0 would pass, 2 would stay as they are.",
         "",
         `ENVIRONMENT  ARTIFACT  FINGERPRINT${" ".repeat(55)}BEFORE     AFTER          REASON`,
@@ -103,11 +106,16 @@ test("preview lists the artifacts that would pass, with the reasons that would e
     assert.match(same.out, /\n\nNo verdict would change\.\n$/);
   }));
 
-test("preview --json gives what the operation of the API gives", () =>
+test("preview --json gives what the operation of the API gives, and the warnings", () =>
   withStory(async (preview) => {
     const { code, out } = await preview(REVIEW, "--environment", "staging", "--environment", "prod", "--json");
     const { environments, ...rest } = JSON.parse(out);
-    assert.equal([code, rest], [0, { valid: true, problems: [], stopped: null }]);
+    const { warnings, ...same } = rest;
+    assert.equal([code, same], [0, { valid: true, problems: [], stopped: null }]);
+    assert.equal(
+      warnings.map(({ line }: any) => line),
+      [8],
+    );
     assert.equal(
       environments.map(({ environment, attached, snapshot, would_fail, flips }: any) => [
         environment,
