@@ -2,7 +2,7 @@
 import { isScalar } from "yaml";
 import type { Node } from "yaml";
 import type { LineRange } from "../text/source-position.ts";
-import { itemsOf, memberOf } from "../text/yaml-nodes.ts";
+import { nodesOf, memberOf } from "../text/yaml-nodes.ts";
 import { readYaml } from "../text/yaml.ts";
 import type { YamlText } from "../text/yaml.ts";
 import { STORED_TEMPLATE_LIMITS } from "./template.ts";
@@ -46,7 +46,7 @@ type Walk = { readonly source: YamlText; left: number };
 /** The items of a list that have a name, each with its lines. */
 function locateList(walk: Walk, owner: Node | null, key: string): { name: string; lines: LineRange; node: Node }[] {
   const { source } = walk;
-  return itemsOf(source, owner, key).flatMap((node) => {
+  return nodesOf(source, owner, key).flatMap((node) => {
     if (walk.left === 0) return [];
     walk.left -= 1;
     const name = memberOf(source, node, "name");

@@ -5,7 +5,7 @@ import { findTypeProblem } from "../organization-names.ts";
 import type { OrganizationNames } from "../organization-names.ts";
 import { sortDiagnostics } from "../policy/diagnostics.ts";
 import type { Diagnostic } from "../policy/diagnostics.ts";
-import { itemsOf, memberOf } from "../text/yaml-nodes.ts";
+import { nodesOf, memberOf } from "../text/yaml-nodes.ts";
 import { readYaml } from "../text/yaml.ts";
 import type { YamlText } from "../text/yaml.ts";
 import { MAX_TEMPLATE_ENTRIES, STORED_TEMPLATE_LIMITS } from "./template.ts";
@@ -25,14 +25,14 @@ export function findUnknownTypes(text: string, known: OrganizationNames): Diagno
   const search: Search = { source, known, found: [], left: 2 * MAX_TEMPLATE_ENTRIES };
   const trail = memberOf(source, source.root, "trail");
   checkAttestations(search, trail, "trail");
-  for (const [index, artifact] of itemsOf(source, trail, "artifacts").entries())
+  for (const [index, artifact] of nodesOf(source, trail, "artifacts").entries())
     checkAttestations(search, artifact, `trail.artifacts.${index}`);
   return sortDiagnostics(search.found);
 }
 
 function checkAttestations(search: Search, owner: Node | null, path: string): void {
   const { source, known, found } = search;
-  for (const [index, item] of itemsOf(source, owner, "attestations").entries()) {
+  for (const [index, item] of nodesOf(source, owner, "attestations").entries()) {
     if (search.left === 0) return;
     search.left -= 1;
     const type = memberOf(source, item, "type");

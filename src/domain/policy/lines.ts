@@ -6,7 +6,7 @@
 import type { Node } from "yaml";
 import type { LineRange } from "../text/source-position.ts";
 import { readYaml } from "../text/yaml.ts";
-import { findEntry, itemsOf, memberOf } from "../text/yaml-nodes.ts";
+import { findEntry, nodesOf, memberOf } from "../text/yaml-nodes.ts";
 import type { YamlEntry } from "../text/yaml-nodes.ts";
 import type { YamlText } from "../text/yaml.ts";
 import { STORED_POLICY_LIMITS } from "./document.ts";
@@ -31,7 +31,7 @@ export function locateRules(text: string): PolicyLines {
   return [
     locateBooleanRule(source, findEntry(source, artifacts, "provenance")),
     locateBooleanRule(source, findEntry(source, artifacts, "trail-compliance")),
-    ...itemsOf(source, artifacts, "attestations").map((item) => locateAttestationRule(source, item)),
+    ...nodesOf(source, artifacts, "attestations").map((item) => locateAttestationRule(source, item)),
   ];
 }
 
@@ -41,7 +41,7 @@ function locateBooleanRule(source: YamlText, pair: YamlEntry | null): RuleLines 
   if (!pair) return { rule: null, conditions: [] };
   return {
     rule: linesOfPair(source, pair),
-    conditions: itemsOf(source, pair.value, "exceptions").map((item) => source.linesOf(item)),
+    conditions: nodesOf(source, pair.value, "exceptions").map((item) => source.linesOf(item)),
   };
 }
 

@@ -4,7 +4,7 @@ import type { SourcePosition } from "../text/source-position.ts";
 import { readYaml } from "../text/yaml.ts";
 import type { YamlText } from "../text/yaml.ts";
 import { MAX_DIAGNOSTICS } from "./diagnostics.ts";
-import { findEntry, itemsOf, memberOf } from "../text/yaml-nodes.ts";
+import { findEntry, nodesOf, memberOf } from "../text/yaml-nodes.ts";
 
 /** A text that was accepted is within these limits. */
 const LIMITS = { tokens: 100_000, nesting: 50, problems: MAX_DIAGNOSTICS };
@@ -21,7 +21,7 @@ export function findRulePositions(text: string): (SourcePosition | null)[] {
   return [
     positionOfKey(source, artifacts, "provenance"),
     positionOfKey(source, artifacts, "trail-compliance"),
-    ...itemsOf(source, artifacts, "attestations").map((item) => source.positionOf(item)),
+    ...nodesOf(source, artifacts, "attestations").map((item) => source.positionOf(item)),
   ];
 }
 

@@ -15,7 +15,7 @@ import { operandsOf } from "./conditions.ts";
 import { sortDiagnostics } from "./diagnostics.ts";
 import type { Diagnostic } from "./diagnostics.ts";
 import { STORED_POLICY_LIMITS } from "./document.ts";
-import { findEntry, itemsOf, memberOf } from "../text/yaml-nodes.ts";
+import { findEntry, nodesOf, memberOf } from "../text/yaml-nodes.ts";
 
 const CUSTOM = "custom:";
 
@@ -34,13 +34,13 @@ export function findUnmetRules(text: string, policy: PolicyDocument, known: Orga
     ["trail-compliance", policy.trailCompliance],
   ] as const) {
     const node = memberOf(source, artifacts, key);
-    for (const [index, item] of itemsOf(source, node, "exceptions").entries())
+    for (const [index, item] of nodesOf(source, node, "exceptions").entries())
       checkCondition(search, item, {
         condition: rule.exceptions[index]?.condition ?? null,
         path: `artifacts.${key}.exceptions.${index}.if`,
       });
   }
-  for (const [index, item] of itemsOf(source, artifacts, "attestations").entries()) {
+  for (const [index, item] of nodesOf(source, artifacts, "attestations").entries()) {
     const rule = policy.attestations[index];
     if (!rule) continue;
     const path = `artifacts.attestations.${index}`;

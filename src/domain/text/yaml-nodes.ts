@@ -28,7 +28,7 @@ export function memberOf(source: YamlText, node: Node | null, key: string): Node
 }
 
 /** The items of the list under this key, aliases not resolved; none for anything else. */
-export function itemsOf(source: YamlText, node: Node | null, key: string): readonly Node[] {
+export function nodesOf(source: YamlText, node: Node | null, key: string): readonly Node[] {
   const list = memberOf(source, node, key);
   return isSeq(list) ? (list.items as Node[]) : [];
 }
