@@ -5,7 +5,7 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
-import { COMMIT_SHA, FINGERPRINT, FLOW_NAME } from "../domain/names.ts";
+import { COMMIT_SHA, FINGERPRINT, FLOW_NAME, REFERENCE_NAME, TRAIL_NAME } from "../domain/names.ts";
 import { shownCommit } from "../domain/commit.ts";
 import {
   hasMembers,
@@ -50,8 +50,8 @@ const ArtifactEvidence = named(
     snyk_results: Type.Optional(Type.Unknown()),
     junit_results: Type.Optional(Type.Unknown()),
     jira_results: Type.Optional(Type.Unknown()),
-    git_provider: Type.Optional(Type.Unknown()),
-    pull_requests: Type.Optional(Type.Unknown()),
+    git_provider: Type.Optional(Type.String()),
+    pull_requests: Type.Optional(Type.Array(Type.Unknown())),
   }),
 );
 type Evidence = Static<typeof ArtifactEvidence>;
@@ -61,8 +61,8 @@ const shared = {
   fingerprint: Matching(FINGERPRINT),
   filename: Type.String(),
   flow_name: Matching(FLOW_NAME),
-  trail_name: Nullable(Type.String({ description: "null for an artifact reported without a trail" })),
-  template_reference_name: Nullable(Type.String()),
+  trail_name: Nullable(Matching(TRAIL_NAME, { description: "null for an artifact reported without a trail" })),
+  template_reference_name: Nullable(Matching(REFERENCE_NAME)),
   git_commit: Matching(COMMIT_SHA, { description: "40 zeros for an artifact that was reported without a commit" }),
   git_commit_info: Nullable(GitCommitInfo),
   repo_info: Nullable(RepoInfoResponse),
@@ -112,7 +112,7 @@ export const ArtifactResponse = named(
       }),
     ),
     state_info: Nullable(Type.String({ description: "Why the artifact is not compliant" })),
-    approvals: Type.Array(Type.Integer(), { description: "Always empty" }),
+    approvals: Type.Array(Type.Integer(), { maxItems: 0, description: "Always empty" }),
     running: Type.Array(SnapshotLocation),
     exited: Type.Array(SnapshotLocation),
     history: Type.Array(HistoryEntry),

@@ -1,8 +1,9 @@
 /** A deployment (the start of an artifact in an environment) as responses show it. */
 import { shownCommit } from "../domain/commit.ts";
+import { FINGERPRINT } from "../domain/names.ts";
 import type { Static } from "typebox";
 import { Type } from "typebox";
-import { Closed, Nullable, named } from "../http/schema.ts";
+import { Closed, Matching, Nullable, named } from "../http/schema.ts";
 import { PageLinks, linksTo } from "./shapes.ts";
 import { readSelector } from "../store/flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
@@ -17,7 +18,7 @@ import { buildCompareUrl } from "../domain/network/urls.ts";
 const ReplacedArtifact = named(
   "ReplacedArtifact",
   Closed({
-    fingerprint: Type.String(),
+    fingerprint: Matching(FINGERPRINT),
     artifact_name: Type.String(),
     trail_name: Nullable(Type.String()),
     git_commit: Nullable(Type.String()),
@@ -33,7 +34,7 @@ export const DeploymentResponse = named(
   "DeploymentResponse",
   Closed({
     environment_name: Type.String(),
-    fingerprint: Type.String(),
+    fingerprint: Matching(FINGERPRINT),
     artifact_name: Nullable(Type.String({ description: "The name under which it started" })),
     flow_name: Nullable(Type.String({ description: "The flow that it was first reported to" })),
     trail_name: Nullable(Type.String()),

@@ -78,7 +78,7 @@ function report<I extends TSchema>({ type, component, item, normalize }: ReportS
     schema: named(
       `${component}Report`,
       Open({
-        type: Type.Optional(Type.Literal(type)),
+        type: Type.Optional(Type.Literal(type, { default: type })),
         artifacts: Type.Array(named(`${component}Artifact`, item), {
           maxItems: MAX_ITEMS,
           description: "Everything that runs; empty if nothing runs",

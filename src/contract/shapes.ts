@@ -12,7 +12,7 @@ import { invalid, tooLarge } from "../errors.ts";
 import { isWithinBytes } from "../json/bytes.ts";
 import { stringifyJson, toMembers } from "../json/text.ts";
 import { memberTexts } from "../json/walk.ts";
-import { Closed, Maybe, Matching, OneOf, WithinBytes, named } from "../http/schema.ts";
+import { CheckedByHandler, Closed, Maybe, Matching, OneOf, WithinBytes, named } from "../http/schema.ts";
 import type { RepoFacts } from "../store/flows/repos.ts";
 import { readStoredMembers } from "./reported-json.ts";
 import type { Stored } from "./reported-json.ts";
@@ -67,6 +67,7 @@ export const RemoteUrl = Type.String({
   format: "remote-url",
   description: "An http, https or ssh URL, or git's short form of a remote (user@host:path); never a script",
 });
+export const Day = CheckedByHandler({ format: "date" }, Type.String({ description: "A day in UTC, `YYYY-MM-DD`" }));
 /** A name that matches one of the grammars of domain/names.ts. */
 export const Name = (pattern: string, options: Record<string, unknown> = {}) =>
   Matching(pattern, { maxLength: MAX_NAME_CHARS, ...options });

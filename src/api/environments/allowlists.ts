@@ -4,9 +4,10 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { MAX_EXPIRY_S } from "../../domain/time.ts";
+import { FINGERPRINT } from "../../domain/names.ts";
 import { badRequest, invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Maybe, Message, named } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, Matching, Maybe, Message, named } from "../../http/schema.ts";
 import type { AllowlistRow } from "../../store/environments/allowlists.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
@@ -41,7 +42,7 @@ const AllowlistResponse = named(
   "AllowlistResponse",
   Closed({
     artifact_name: Type.String(),
-    fingerprint: Type.String(),
+    fingerprint: Matching(FINGERPRINT),
     environment_name: Type.String(),
     timestamp: Type.Number({ description: "Epoch seconds" }),
     user_name: Type.String({ description: "Display name of the user who allowed it" }),

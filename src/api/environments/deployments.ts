@@ -17,6 +17,7 @@ import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
 import { EpochWindow, TextWindow, DEFAULT_WINDOW_DAYS, parseEpochWindow, parseTextWindow } from "../time-window.ts";
 import { DeploymentResponse, presentDeployment } from "../../contract/present-deployment.ts";
+import { Day } from "../../contract/shapes.ts";
 import { EnvironmentPath, OrgPath } from "../paths.ts";
 
 export const DeploymentListPage = named(
@@ -38,10 +39,7 @@ const DeploymentFrequencyResponse = named(
     end_ts: Type.Number({ description: "Time of the request, epoch seconds" }),
     total: Type.Integer(),
     median_per_day: Type.Number({ description: "Days without a deployment count as 0" }),
-    daily: Type.Array(
-      Closed({ date: Type.String({ description: "A day in UTC, `YYYY-MM-DD`" }), count: Type.Integer() }),
-      { description: "All days, oldest first" },
-    ),
+    daily: Type.Array(Closed({ date: Day, count: Type.Integer() }), { description: "All days, oldest first" }),
   }),
 );
 

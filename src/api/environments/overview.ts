@@ -10,6 +10,7 @@ import { DAY_S } from "../../domain/time.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
+import { Day } from "../../contract/shapes.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import { MAX_COUNTED_TRAILS } from "../../store/environments/overview.ts";
 import type { FailingArtifactRow, OpenTrailRow, OverviewEnvironmentRow } from "../../store/environments/overview.ts";
@@ -126,7 +127,7 @@ const OverviewResponse = named(
       previous_lead_time: Median,
       daily: Type.Array(
         Closed({
-          date: Type.String({ description: "A day in UTC, `YYYY-MM-DD`" }),
+          date: Day,
           compliant: Count,
           non_compliant: Count,
           unknown: Count,

@@ -9,11 +9,12 @@ import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
 import { SAME_NAME_MEANING, describeSameName } from "../../domain/compliance/same-name.ts";
 import { evaluatePolicy, presentRuleVerdicts } from "../../domain/policy/evaluate.ts";
 import type { Subject } from "../../domain/policy/evaluate.ts";
+import { FINGERPRINT, FLOW_NAME, TRAIL_NAME } from "../../domain/names.ts";
 import { hasMembers, isListOf, readStoredJson } from "../../domain/stored-json.ts";
 import { badRequest, notFound } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { Closed, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
+import { Closed, Matching, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { AllowlistRow } from "../../store/environments/allowlists.ts";
 import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import type { LatestVersion } from "../../store/policies/policies.ts";
@@ -50,12 +51,15 @@ const ArtifactComplianceResultResponse = named(
 
 const flowFields = {
   flow: Type.String({ description: "Empty if the artifact was reported to no flow" }),
-  trail: Nullable(Type.String({ description: "null if the artifact was reported without a trail" })),
+  trail: Nullable(Matching(TRAIL_NAME, { description: "null if the artifact was reported without a trail" })),
   compliant: Type.Boolean(),
   compliance_status: Nullable(ArtifactComplianceResultResponse),
   html_url: Type.String(),
 };
-const AssertArtifactFlowResponse = named("AssertArtifactFlowResponse", Closed(flowFields));
+const AssertArtifactFlowResponse = named(
+  "AssertArtifactFlowResponse",
+  Closed({ ...flowFields, flow: Matching(FLOW_NAME) }),
+);
 const AllowlistInformation = named(
   "AllowlistInformation",
   Closed({
@@ -70,7 +74,7 @@ const AllowlistInformation = named(
 const AssertArtifactResponse = named(
   "ArtifactAssertion",
   Closed({
-    fingerprint: Type.String(),
+    fingerprint: Matching(FINGERPRINT),
     scope: OneOf(["flow", "environment", "policy"]),
     ...flowFields,
     flows: Type.Array(AssertArtifactFlowResponse, {

@@ -326,7 +326,12 @@ const SHARED = {
     schema: Message,
   },
   BodyTimeout: { status: 408, description: "The request body did not arrive in time", schema: Message },
-  TooLarge: { status: 413, description: "The request body, or a part of it, exceeds its limit", schema: Message },
+  TooLarge: {
+    status: 413,
+    description: "The request body, or a part of it, exceeds its limit",
+    // The contract gives it the fields of a validation error; `errors` is never there (operations, Conventions).
+    schema: ValidationError,
+  },
   RangeNotSatisfiable: {
     status: 416,
     description: "The requested range is outside the file",

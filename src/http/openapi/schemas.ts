@@ -116,6 +116,7 @@ function excludeNul(schema: Json): void {
  */
 function sizeNumber(schema: Json): void {
   const { type, maximum = Infinity } = schema as { type?: unknown; maximum?: number };
+  if ("const" in schema) return;
   if (type === "number") schema["format"] ??= "double";
   if (type === "integer" && maximum > MAX_INT32) schema["format"] ??= "int64";
 }
