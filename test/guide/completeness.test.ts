@@ -12,6 +12,7 @@ import { CONTEXT_NAMES } from "../../src/domain/policy/ast.ts";
 import { tokenize } from "../../src/domain/policy/lexer.ts";
 import { COMPARISONS, RESERVED } from "../../src/domain/policy/parser.ts";
 import { ATTESTATION_TYPES, POLICY_SCHEMA, SCHEMA_URL } from "../../src/domain/policy/schema.ts";
+import { readDocument } from "../rules/documentation.ts";
 import { readExamples } from "./examples.ts";
 import { readLines } from "./facts.ts";
 
@@ -189,6 +190,16 @@ test("the page actions has an example of every key, trigger and target, and of e
   );
   const never = ["ON_APPROVAL", "ON_RELEASE"];
   assert.equal(missing(triggers.filter((one) => !never.includes(one)).map(eventTypeOf), sent), []);
+});
+
+test("every recipe has a policy that is accepted, and a verdict or a command for both outcomes", () => {
+  const recipes = readDocument("src/guide/policy-recipes.md").split(/^## /m).slice(1);
+  assert.ok(recipes.length >= 7);
+  for (const recipe of recipes) {
+    const title = recipe.split("\n", 1)[0];
+    assert.match(recipe, /^```yaml policy(?: file=\S+)?$/m, title);
+    for (const outcome of [/(?:=>|is) COMPLIANT\b/, /(?:=>|is) NON-COMPLIANT\b/]) assert.match(recipe, outcome, title);
+  }
 });
 
 test.run();

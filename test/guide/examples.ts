@@ -103,7 +103,7 @@ export async function openExamples(
   topic: string,
   examples: readonly Example[],
 ): Promise<{
-  steps: { name: string; follow: () => Promise<void> }[];
+  steps: { name: string; runsPrograms: boolean; follow: () => Promise<void> }[];
   close: () => Promise<void>;
 }> {
   const directory = mkdtempSync(join(tmpdir(), "assay-page-"));
@@ -129,6 +129,7 @@ export async function openExamples(
   return {
     steps: examples.map((example) => ({
       name: `${topic}, line ${example.line}: ${example.kind}${example.refused === null ? "" : ", refused"}`,
+      runsPrograms: example.kind === "commands" || example.kind === "output",
       follow: async () => {
         if (example.file !== null) writeFileSync(join(work, example.file), example.text);
         await FOLLOW[example.kind](page, example);
