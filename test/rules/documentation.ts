@@ -3,6 +3,9 @@ import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { OPTION_ROWS, describeDefault } from "../../src/config/options.ts";
+import { operations } from "../../src/api/index.ts";
+import { ROLES, allows, isOrgPermission } from "../../src/domain/access.ts";
+import type { OrgPermission, Role } from "../../src/domain/access.ts";
 import { ROOT, sourceFiles } from "./source.ts";
 
 /** The options that nearly every installation sets. */
@@ -75,6 +78,44 @@ ${rows.join("\n")}
 `;
 }
 
+/** src/guide/roles.md: the permissions of the operations in words, each where the weakest role that has it is. */
+export function rolesPage(): string {
+  const orgOperations = operations.filter(({ permission }) => isOrgPermission(permission));
+  const weakestOf = (permission: OrgPermission): Role =>
+    [...ROLES].reverse().find((role) => allows(permission, { role, isPublic: false })) as Role;
+  const isOpen = (permission: OrgPermission): boolean => allows(permission, { role: null, isPublic: true });
+  const sections = [...ROLES].reverse().map((role, index) => {
+    const added = orgOperations.filter(({ permission }) => weakestOf(permission as OrgPermission) === role);
+    const tags = [...new Set(added.map(({ tag }) => tag))].sort();
+    const lines = tags.map((tag) => {
+      const summaries = added
+        .filter((one) => one.tag === tag)
+        .map(({ summary, permission }) => {
+          const text = summary.charAt(0).toLowerCase() + summary.slice(1);
+          return index === 0 && !isOpen(permission as OrgPermission) ? `${text} (only with a role)` : text;
+        });
+      return `- **${tag}**: ${[...new Set(summaries)].join("; ")}`;
+    });
+    return `## ${role}${index === 0 ? "" : ", beside what the roles above may"}\n\n${lines.join("\n")}\n`;
+  });
+  return `${ROLES_HEAD}\n${sections.join("\n")}`;
+}
+
+const ROLES_HEAD = `# Roles: who may do what in an organization
+
+People and service accounts have one role in an organization: reader, snapshotter, member or admin, each with what the ones before it may.
+Reports need a member; what runs in environments may be reported by a snapshotter, which is the role for cluster reporters.
+
+- People without a role in a **public** organization may do what a reader may, unless a line says otherwise.
+- Everyone manages their own keys (\`/user/api-keys\`). A key creates no key that expires later than itself.
+- **Service accounts**: members and snapshotters create them too, at most with their own role, and see and change only those that they
+  created. Admins see and change all.
+- An organization keeps an admin: the last one cannot be removed or get another role.
+- What only the **operator** of the server may do has no role: organizations, passwords of others, apply files, backups. These are
+  commands on its machine (\`assay help commands\`).
+- Inbound webhooks have no key: their body is signed, and they act as a service account.
+`;
+
 /** The page that lists the others. */
 const TOPICS = "topics";
 
@@ -85,6 +126,7 @@ export const topicsOfGuide = (): string[] =>
       ...readdirSync(join(ROOT, "src/guide")).map((name) => name.replace(/\.md$/, "")),
       "options",
       "commands",
+      "roles",
       TOPICS,
     ]),
   ].sort();

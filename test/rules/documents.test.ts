@@ -17,6 +17,7 @@ import {
   optionsPage,
   quotedMessages,
   readDocument,
+  rolesPage,
   topicsOfGuide,
   topicsPage,
   usualOptions,
@@ -45,6 +46,7 @@ test("the page of configuration has the usual options of the table", () =>
     "src/guide/configuration.md",
     withPart(readDocument("src/guide/configuration.md"), "options", usualOptions()),
   ));
+test("the page of roles is the table of permissions", () => agrees("src/guide/roles.md", rolesPage()));
 test("the page of topics has every page of the guide", () => agrees("src/guide/topics.md", topicsPage()));
 
 test("the README is a page that a newcomer reads to its end", () => {
