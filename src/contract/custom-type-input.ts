@@ -5,7 +5,7 @@ import { CUSTOM_TYPE_NAME, MAX_NAME_CHARS } from "../domain/names.ts";
 import { invalid } from "../errors.ts";
 import { CONFIGURATION_BOUNDS, RECORD_BOUNDS, readJson } from "../http/body/read-json.ts";
 import type { JsonShape } from "../http/body/read-json.ts";
-import { CheckedByHandler, Closed, Maybe, Nullable, named } from "../http/schema.ts";
+import { Closed, Maybe, Nullable, named } from "../http/schema.ts";
 import { stringifyJson } from "../json/text.ts";
 import { Name, Text } from "./shapes.ts";
 
@@ -52,7 +52,7 @@ export const CustomAttestationTypePostInput = named(
       description: "Name of the type; an existing type gets a new version and is active again",
     }),
     description: Maybe(Text),
-    evaluator: CheckedByHandler({ default: { content_type: "default" } }, Maybe(Evaluator)),
+    evaluator: Maybe(Evaluator),
     summary: Type.Optional(Summary),
   }),
 );

@@ -53,7 +53,7 @@ export const Unpublished = <T extends TSchema>(schema: T): T => withKeywords(sch
  * error. Generated requests compare the two (test/whole/agreement.ts).
  */
 export const CheckedByHandler = <T extends TSchema>(
-  published: { pattern?: string; format?: string; minimum?: number; propertyNames?: object; default?: unknown },
+  published: { pattern?: string; format?: string; minimum?: number; propertyNames?: object },
   schema: T,
 ): T => withKeywords(schema, { "x-published": published });
 

@@ -298,9 +298,10 @@ test("has nothing of which openapi-generator makes code that does not compile or
     for (const { name, schema } of operation.parameters ?? [])
       assert.not.equal(schema.default, [], `${label} ${name}: Go has no such default`);
     for (const schema of requestSchemas(operation))
-      eachSchema(schema, (one, place) =>
-        assert.is.not(one["additionalProperties"], false, `${label}${place}: read as open, and sent under two names`),
-      );
+      eachSchema(schema, (one, place) => {
+        assert.is.not(one["additionalProperties"], false, `${label}${place}: read as open, and sent under two names`);
+        assert.not.type(one["default"] ?? "", "object", `${label}${place}: Go has no such default`);
+      });
     for (const schema of [...requestSchemas(operation), ...answerSchemas(operation)])
       eachSchema(schema, (one, place) => {
         for (const [name, property] of Object.entries((one["properties"] ?? {}) as Record<string, Json>))
