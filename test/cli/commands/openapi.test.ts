@@ -139,7 +139,10 @@ test("refuses options without --compare, and says of a wrong file what is wrong 
   assert.match((await compare('{"openapi": }')).err, /^assay: other\.yaml is not valid JSON: Unexpected token/);
   const missing = await cli(["openapi", "--compare", "none.json", "--json"], { cwd: folder });
   assert.is(missing.code, 1);
-  assert.match(JSON.parse(missing.err).error, /^cannot read none\.json: it, or a directory above it, does not exist \(ENOENT\)/);
+  assert.match(
+    JSON.parse(missing.err).error,
+    /^cannot read none\.json: it, or a directory above it, does not exist \(ENOENT\)/,
+  );
 });
 
 test("text of a document does not control the terminal", async () => {
