@@ -103,16 +103,17 @@ export function rolesPage(): string {
 
 const ROLES_HEAD = `# Roles: who may do what in an organization
 
-People and service accounts have one role in an organization: reader, snapshotter, member or admin, each with what the ones before it may.
-Reports need a member; what runs in environments may be reported by a snapshotter, which is the role for cluster reporters.
+People and service accounts have one role in an organization: reader, snapshotter, member or admin, each with what
+the ones before it may. Reports need a member; what runs in environments may be reported by a snapshotter, which is
+the role for cluster reporters.
 
 - People without a role in a **public** organization may do what a reader may, unless a line says otherwise.
 - Everyone manages their own keys (\`/user/api-keys\`). A key creates no key that expires later than itself.
-- **Service accounts**: members and snapshotters create them too, at most with their own role, and see and change only those that they
-  created. Admins see and change all.
+- **Service accounts**: members and snapshotters create them too, at most with their own role, and see and change
+  only those that they created. Admins see and change all.
 - An organization keeps an admin: the last one cannot be removed or get another role.
-- What only the **operator** of the server may do has no role: organizations, passwords of others, apply files, backups. These are
-  commands on its machine (\`assay help commands\`).
+- What only the **operator** of the server may do has no role: organizations, passwords of others, apply files,
+  backups. These are commands on its machine (\`assay help commands\`).
 - Inbound webhooks have no key: their body is signed, and they act as a service account.
 `;
 
