@@ -180,7 +180,7 @@ const SEARCHES: readonly (readonly [string[], readonly RegExp[]])[] = [
   [["s3"], [/^ {2}evidence-storage /m, /^ {2}vault copy /m, /^ {2}--s3-endpoint URL /m]],
   [["exceptions"], [/^ {2}policy-recipes .*\(section A freeze with exceptions\)$/m, /^ {2}policies /m]],
   [["mistake"], [/^ {2}policy check /m, /^ {2}template check /m, /^ {2}type try /m]],
-  [["roles"], [/^ {2}logins .*\(section Roles\)$/m, /^ {2}member set-role /m, /^ {2}--oidc-roles /m]],
+  [["groups"], [/^ {2}logins /m, /^ {2}user enable /m, /^ {2}--oidc-groups-claim /m, /^ {2}--oidc-roles /m]],
   [["SSO"], [/^ {2}logins /m]],
   [["--listen"], [/^ {2}--listen HOST:PORT /m, /^ {2}--metrics-listen /m]],
   [["ASSAY_BACKUP_EVERY"], [/^ {2}--backup-every DURATION /m]],
