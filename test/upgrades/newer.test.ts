@@ -10,8 +10,15 @@ import { age, place } from "./fixture.ts";
 
 const test = suite("upgrades/newer");
 
-/** The arguments that each command needs besides --data to reach the database. */
 const POLICY = "_schema: https://assay.example.com/schemas/policy/v1\n";
+/** What a command reads from standard input before it opens the database; an apply file for all others. */
+const INPUT: Record<string, string> = {
+  "policy check": POLICY,
+  "policy preview": POLICY,
+  "template check": "version: 1\n",
+  "type try": '{"name":"coverage"}',
+};
+/** The arguments that each command needs besides --data to reach the database. */
 const WORDS: Record<string, readonly string[]> = {
   serve: ["--listen", "127.0.0.1:0"],
   dev: ["--listen", "127.0.0.1:0"],
@@ -40,7 +47,10 @@ const WORDS: Record<string, readonly string[]> = {
   "deliveries purge": ["--org", "acme"],
   "action secret": ["acme", "1"],
   explain: ["production"],
+  "policy check": ["-", "--org", "acme"],
   "policy preview": ["-", "--environment", "production"],
+  "template check": ["-", "--org", "acme"],
+  "type try": ["-", "--org", "acme"],
   backup: ["copy.tar"],
   "retention run": ["--plan", "1700000000-0123456789abcdef01234567"],
   "retention deleted": ["--org", "acme"],
@@ -92,7 +102,7 @@ for (const { name } of opening) {
       age(data, 99);
       const before = state(data);
       const { code, out, err } = await cli([...name.split(" "), ...(WORDS[name] ?? []), "--data", data], {
-        stdin: name === "policy preview" ? POLICY : "organizations: []\n",
+        stdin: INPUT[name] ?? "organizations: []\n",
       });
       assert.is(code, 3, `${out}${err}\nif it is a new command: what it needs belongs into WORDS of this file`);
       if (name === "doctor")

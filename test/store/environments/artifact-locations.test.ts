@@ -185,6 +185,7 @@ test("lists the starts and stops of a trail's records while they were the proven
       timestamp: time(stage, 1),
       environment_id: store.environments.get(stage).public_id,
       environment_name: "stage",
+      move_id: 2,
     },
   );
   for (const facts of ["{", '{"flows":["x",null,3]}']) {
