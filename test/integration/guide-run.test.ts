@@ -87,6 +87,7 @@ const AFTERWARDS: Partial<Record<PageName, string>> = {
 
 /** Runs a block whose last command serves until it is stopped: stops it once it listens. */
 const serving = (lines: string): string => `
+  : >/tmp/served # what the server before said must not be taken for this one
   setsid bash -ec ${quote(lines)} >/tmp/served 2>&1 & served=$!
   until grep -q 'listening on' /tmp/served; do
     kill -0 $served 2>/dev/null || { cat /tmp/served; false; }
