@@ -222,8 +222,15 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
     createContext: (request: RequestContext<OrgMembership>, answerBounds = unboundedAnswer()) =>
       bind(request, { notes: {}, afterCommitTasks: [], answerBounds }),
     // With copies: a write that runs twice must not note anything twice.
-    updateContext: ({ notes, afterCommitTasks }: OperationContext, request: RequestContext<OrgMembership>) =>
-      bind(request, { notes: { ...notes }, afterCommitTasks: [...afterCommitTasks], answerBounds: unboundedAnswer() }),
+    updateContext: (
+      { notes, afterCommitTasks, answerBounds }: OperationContext,
+      request: RequestContext<OrgMembership>,
+    ) =>
+      bind(request, {
+        notes: { ...notes },
+        afterCommitTasks: [...afterCommitTasks],
+        answerBounds: unboundedAnswer(answerBounds),
+      }),
   };
 }
 

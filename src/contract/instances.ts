@@ -21,7 +21,13 @@ export function readInstances(context: PresenterContext, row: { id: number; inst
   const instances = readStoredMembers(stored, hasStarts);
   if (!Array.isArray(instances.created) && !(instances.created instanceof JsonText))
     throw new StoredJsonError("the starts of instances are not a list");
-  return instances;
+  return context.answerBounds?.isForPage ? { created: firstKnown(startsOf(instances)) } : instances;
+}
+
+/** The earliest start that the reporter knew: what pages show of all instances. */
+function firstKnown(starts: Iterable<number>): number[] {
+  for (const start of starts) if (start > 0) return [start];
+  return [];
 }
 
 /** When the instances started, epoch seconds, ascending. */

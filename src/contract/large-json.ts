@@ -7,6 +7,7 @@
 import { LargeAnswerError, unboundedAnswer } from "../http/answers/large-answers.ts";
 import type { AnswerBounds } from "../http/answers/large-answers.ts";
 import { JsonText, stringifyJson } from "../json/text.ts";
+import { memberTexts } from "../json/walk.ts";
 import { MAX_INLINE_JSON_BYTES, stubBytes } from "../store/db/large-json.ts";
 import type { LargeJsonPlace, LargeJsonTable } from "../store/db/large-json.ts";
 import { MAX_RESULTS_BYTES, presentEventRepoInfo, readRepoInfo } from "./shapes.ts";
@@ -17,9 +18,16 @@ const MB = 1_048_576;
 
 /** What one response may still show. All of its records share it. */
 export type Allowance = {
+  /** Longer fields are long: they count against `largeBytes`, and none is longer than `maxFieldBytes`. */
+  readonly longBytes: number;
   readonly maxFieldBytes: number;
   largeBytes: number;
+  /** Of all other columns together. */
   characters: number;
+  /** Characters of a plain text; the rest is cut off. */
+  readonly maxTextChars: number;
+  /** Characters of the beginning that a mark has of a free-form field; the record is a single one. */
+  readonly beginningChars: number;
   readonly answerBounds: AnswerBounds;
 };
 type Bounded = { readonly answerBounds?: AnswerBounds };
@@ -29,23 +37,47 @@ const MAX_LARGE_BYTES = 64 * MB;
 /** All other columns together; half the longest string of V8. */
 const MAX_OTHER_CHARS = 256 * MB;
 
+/**
+ * The list of a page: together no more than is parsed in ten milliseconds. A field of 256 KB has the results of a
+ * thousand tests; the page shows a line of each.
+ */
+const PAGE_LIST = {
+  longBytes: 1_024,
+  maxFieldBytes: MB / 4,
+  largeBytes: MB,
+  characters: 2 * MB,
+  maxTextChars: 4_096,
+  beginningChars: 0,
+};
+/** A single record on a page, such as an attestation in the drawer. */
+const PAGE_RECORD = { ...PAGE_LIST, maxFieldBytes: MB, maxTextChars: 65_536, beginningChars: 40_000 };
+
 /** The allowance of a list of records. */
-export const listAllowance = ({ answerBounds = unboundedAnswer() }: Bounded): Allowance => ({
-  maxFieldBytes: MAX_RESULTS_BYTES,
-  largeBytes: MAX_LARGE_BYTES,
-  characters: MAX_OTHER_CHARS,
-  answerBounds,
-});
+export const listAllowance = ({ answerBounds = unboundedAnswer() }: Bounded): Allowance =>
+  answerBounds.isForPage
+    ? { ...PAGE_LIST, answerBounds }
+    : {
+        longBytes: MAX_INLINE_JSON_BYTES,
+        maxFieldBytes: MAX_RESULTS_BYTES,
+        largeBytes: MAX_LARGE_BYTES,
+        characters: MAX_OTHER_CHARS,
+        maxTextChars: Infinity,
+        beginningChars: 0,
+        answerBounds,
+      };
 /** The allowance of a single record, which shows each field whole where possible. */
-export const singleAllowance = (context: Bounded): Allowance => ({
-  ...listAllowance(context),
-  maxFieldBytes: MAX_LARGE_BYTES,
-});
+export const singleAllowance = (context: Bounded): Allowance =>
+  context.answerBounds?.isForPage
+    ? { ...PAGE_RECORD, answerBounds: context.answerBounds }
+    : { ...listAllowance(context), maxFieldBytes: MAX_LARGE_BYTES };
 /** The allowance of what is written piece by piece and has to be complete, such as an audit package. */
 export const unlimitedAllowance = ({ answerBounds = unboundedAnswer() }: Bounded): Allowance => ({
+  longBytes: MAX_INLINE_JSON_BYTES,
   maxFieldBytes: Infinity,
   largeBytes: Infinity,
   characters: Infinity,
+  maxTextChars: Infinity,
+  beginningChars: 0,
   answerBounds,
 });
 
@@ -71,11 +103,13 @@ export function spendCharacters(allowance: Allowance, characters: number): void 
 }
 
 /**
- * As spendCharacters, for a text such as a template; a long text counts as a long field.
+ * As spendCharacters, for a text such as a template; a long text counts as a long field. A page that asks for one may
+ * be about to change it, so it gets all of it.
  * @throws ResponseFullError, LargeAnswerError
  */
 export function spendText(allowance: Allowance, { length }: { length: number }): void {
-  if (length <= MAX_INLINE_JSON_BYTES) spendCharacters(allowance, length);
+  if (allowance.answerBounds.isForPage) spendInline(allowance, length);
+  else if (length <= MAX_INLINE_JSON_BYTES) spendCharacters(allowance, length);
   else if (length > allowance.largeBytes) throw new ResponseFullError();
   else {
     spendInline(allowance, length);
@@ -84,9 +118,9 @@ export function spendText(allowance: Allowance, { length }: { length: number }):
 }
 
 /** How to mark a column, in the shape that readers of its field expect. */
-type Mark = (reason: string, bytes: number) => unknown;
+type Mark = (reason: string, bytes: number, beginning?: { beginning: string }) => unknown;
 
-const markObject: Mark = (reason, bytes) => ({ unreadable: reason, bytes });
+const markObject: Mark = (reason, bytes, beginning) => ({ unreadable: reason, bytes, ...beginning });
 const MARKS = {
   user_data_json: markObject,
   payload_json: markObject,
@@ -115,7 +149,8 @@ const COLUMNS = Object.keys(MARKS) as LargeColumn[];
 /** Columns with plain text whose size clients once controlled. */
 const TEXTS = ["description", "origin_url", "filename", "build_url", "commit_url", "repo_url", "evidence_filename"];
 
-const formatSize = (bytes: number): string => `${(bytes / MB).toFixed(1)} MB`;
+const formatSize = (bytes: number): string =>
+  bytes < MB ? `${Math.ceil(bytes / 1_024)} KB` : `${(bytes / MB).toFixed(1)} MB`;
 
 /** A row whose long columns are texts that are not parsed. */
 export type WithLargeJson<Row> = { [K in keyof Row]: K extends LargeColumn ? Row[K] | JsonText : Row[K] };
@@ -133,10 +168,14 @@ export function withLargeJson<Row extends { id: number }>(
   let whole: Record<string, unknown> = row;
   for (const column of TEXTS) {
     const text = whole[column];
-    if (typeof text !== "string" || text.length <= MAX_INLINE_JSON_BYTES) continue;
-    const reason = findRefusal(text.length, allowance);
-    if (reason !== null) whole = { ...whole, [column]: reason };
-    else allowance.largeBytes -= text.length;
+    if (typeof text !== "string") continue;
+    if (text.length > allowance.maxTextChars)
+      whole = { ...whole, [column]: `${text.slice(0, allowance.maxTextChars).toWellFormed()}…` };
+    else if (text.length > MAX_INLINE_JSON_BYTES) {
+      const reason = findRefusal(text.length, allowance);
+      if (reason !== null) whole = { ...whole, [column]: reason };
+      else allowance.largeBytes -= text.length;
+    }
   }
   spendCharacters(allowance, countCharacters(whole));
   return replaceStubs(context, whole as Row, { table, allowance });
@@ -150,11 +189,22 @@ export function replaceStubs<Row extends { id: number }>(
 ): WithLargeJson<Row> {
   let whole: Record<string, unknown> | null = null;
   for (const column of COLUMNS) {
-    const bytes = stubBytes((row as Row & Record<string, string | null | undefined>)[column] ?? null);
-    if (bytes === null) continue;
-    whole ??= { ...row };
-    whole[column] = readLarge(context, { table, column, id: row.id, bytes }, allowance);
-    if (whole[column] === null) throw new Error(`${column} of ${table} ${row.id} is not JSON`);
+    const text = (row as Row & Record<string, string | null | undefined>)[column] ?? null;
+    const bytes = stubBytes(text);
+    if (bytes !== null) {
+      whole ??= { ...row };
+      whole[column] = readLarge(context, { table, column, id: row.id, bytes }, allowance);
+      if (whole[column] === null) throw new Error(`${column} of ${table} ${row.id} is not JSON`);
+    } else if (text !== null && text.length > allowance.longBytes) {
+      const reason = findRefusal(text.length, allowance);
+      if (reason === null) allowance.largeBytes -= text.length;
+      else {
+        whole ??= { ...row };
+        whole[column] = showsMembers(column, allowance)
+          ? shortenMembers(text, allowance)
+          : JSON.stringify(MARKS[column](reason, text.length));
+      }
+    }
   }
   return (whole ?? row) as WithLargeJson<Row>;
 }
@@ -166,12 +216,38 @@ function readLarge(
   allowance: Allowance,
 ): JsonText | null {
   const reason = findRefusal(bytes, allowance);
-  if (reason !== null) return new JsonText(JSON.stringify(MARKS[column as LargeColumn](reason, bytes)));
+  const mark = MARKS[column as LargeColumn];
+  const isSplit = showsMembers(column, allowance);
+  if (reason !== null && !isSplit && (mark !== markObject || allowance.beginningChars === 0))
+    return new JsonText(JSON.stringify(mark(reason, bytes)));
   spendInline(allowance, bytes);
   const text = store.largeJson.findText(table, column, id);
+  if (text === null) return null;
+  if (reason !== null)
+    return new JsonText(
+      isSplit ? shortenMembers(text, allowance) : JSON.stringify(mark(reason, bytes, beginningOf(text, allowance))),
+    );
   allowance.largeBytes -= bytes;
-  return text === null ? null : new JsonText(text);
+  return new JsonText(text);
 }
+
+/** Whether a long column is shown but for its long members: pages show the rules of a type without its data. */
+const showsMembers = (column: string, { answerBounds }: Allowance): boolean =>
+  answerBounds.isForPage && column === "payload_json";
+
+/** The text of an object, with marks in the place of the members that there is no room for. */
+function shortenMembers(text: string, allowance: Allowance): string {
+  const members = memberTexts(text).map(([key, member]) => {
+    const reason = member.length > allowance.longBytes ? findRefusal(member.length, allowance) : null;
+    if (reason === null && member.length > allowance.longBytes) allowance.largeBytes -= member.length;
+    const mark = reason && JSON.stringify(markObject(reason, member.length, beginningOf(member, allowance)));
+    return `${JSON.stringify(key)}:${mark ?? member}`;
+  });
+  return `{${members.join(",")}}`;
+}
+
+const beginningOf = (text: string, { beginningChars }: Allowance): { beginning: string } | undefined =>
+  beginningChars === 0 ? undefined : { beginning: text.slice(0, beginningChars).toWellFormed() };
 
 /**
  * Reads what the events of a trail show of long texts; an empty text stands for one that is not JSON.

@@ -173,7 +173,8 @@ function presentEvidence(
   row: Pick<PlacedArtifactRow, "id" | "trail_id" | "attestations_json">,
   allowance: Allowance,
 ): Record<string, Evidence> {
-  if (row.trail_id === null || !hasEvidence(row)) return {};
+  // The page of an artifact reads the records of its trail.
+  if (row.trail_id === null || context.answerBounds?.isForPage || !hasEvidence(row)) return {};
   const records = context.store.attestations.listLatestByArtifact(row.trail_id, row.id);
   return Object.fromEntries(records.map((record) => [record.name, presentEvidenceItem(context, record, allowance)]));
 }

@@ -10,7 +10,6 @@ import type { Facts, FlowRecord, StoredVerdict } from "../domain/compliance/envi
 import type { PolicyDocument } from "../domain/policy/ast.ts";
 import { dumpPolicy } from "../domain/policy/document.ts";
 import { presentRuleVerdicts } from "../domain/policy/evaluate.ts";
-import { isListOf, isNumber, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type {
@@ -38,7 +37,7 @@ import type {
   SnapshotDeploymentDiff,
   SnapshotResponse,
 } from "./snapshot-shapes.ts";
-import { listFailing, listParts, readBatches, selectFailing, selectRows } from "./snapshot-rows.ts";
+import { listFailing, listParts, listPolicyVersions, readBatches, selectFailing, selectRows } from "./snapshot-rows.ts";
 import type { FailingArtifact, Part, Row, Selection, StoredFacts } from "./snapshot-rows.ts";
 import { UNREADABLE, presentEach } from "./placeholders.ts";
 import type { PolicyEvaluation } from "./policy-evaluation.ts";
@@ -174,7 +173,6 @@ const createShared = (context: PresenterContext): Shared => ({
   allowance: listAllowance(context),
 });
 
-const isNumberList = isListOf(isNumber);
 /** The keys of everything that these artifacts share. */
 function collectKeys(rows: readonly Row[]): SharedKeys {
   const artifactIds = new Set<number>();
@@ -188,10 +186,6 @@ function collectKeys(rows: readonly Row[]): SharedKeys {
     }
   return { artifactIds: [...artifactIds], deploymentIds: [...deploymentIds], flowIds: [...flowIds] };
 }
-
-/** The versions in force; null for a damaged record. */
-export const listPolicyVersions = ({ snapshot }: Part): number[] | null =>
-  readStoredJsonOrNull(snapshot.policy_versions_json, isNumberList);
 
 /** Reads what artifacts share. All of it can change, unlike the artifacts themselves. */
 function readShared(context: PresenterContext, keys: SharedKeys): Omit<SnapshotContext, keyof Shared> {
@@ -335,13 +329,15 @@ function presentReplaced(previous: ReplacedRow, running: Set<string>): Omit<Diff
   };
 }
 
-/** Without rules if this program cannot read the policy; the status is the stored one. */
+/** Without rules if this program cannot read the policy, and for pages; the status is the stored one. */
 function presentDecision(
   context: SnapshotContext,
   verdict: StoredVerdict,
   facts: Facts,
 ): Static<typeof PolicyEvaluation> {
-  const document = context.findDocument(verdict.version_id);
+  // Pages show which policies an artifact fails; the page of its verdict has the rules.
+  const { isForPage } = context.allowance.answerBounds;
+  const document = isForPage ? null : context.findDocument(verdict.version_id);
   return {
     policy_name: verdict.policy,
     policy_version: verdict.version,
@@ -367,7 +363,7 @@ function presentPolicies(
   const shown = [...versionIds].flatMap((id) => {
     const policy = policies.get(id);
     if (!policy) return [];
-    const document = findDocument(id);
+    const document = context.answerBounds?.isForPage ? null : findDocument(id);
     return {
       id: policy.public_id,
       name: policy.name,

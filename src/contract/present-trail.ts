@@ -75,8 +75,13 @@ export function createTrailPresenter(context: PresenterContext, rows: readonly T
   const { store, organization } = context;
   const moves = store.artifactLocations.listTransitionsByTrail(rows.map(({ id }) => id));
   const findFlow = memoize((id: number): FlowFacts => ({ flow: store.flows.get(id), tags: store.flows.getTags(id) }));
+  const isForPage = context.answerBounds?.isForPage === true;
   const findTemplate = memoize(
-    (id: number): TemplateFacts => ({ ...store.templates.getParsed(id), content: store.templates.get(id).content }),
+    (id: number): TemplateFacts => ({
+      ...store.templates.getParsed(id),
+      // The pages of a trail show its entries, not its text.
+      content: isForPage ? "" : store.templates.get(id).content,
+    }),
   );
   const originOf = (row: TrailRow): EventOrigin => ({
     org_id: organization.public_id,

@@ -1,7 +1,7 @@
 /** The rows of a snapshot that a response shows: all of them, or a page. */
 import type { Static } from "typebox";
 import type { StoredVerdict } from "../domain/compliance/environment.ts";
-import { isListOf, isText, readStoredJson, readStoredJsonOrNull } from "../domain/stored-json.ts";
+import { isListOf, isNumber, isText, readStoredJson, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import type { PaginationValue } from "../http/schema.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
 import type { SelectedArtifactRow, SnapshotSelection } from "../store/environments/snapshot-pages.ts";
@@ -54,6 +54,12 @@ export function listParts({ store }: PresenterContext, environment: EnvironmentR
     return { environment: member, snapshot: own, hasChanges, memberName: member.name };
   });
 }
+
+const isNumberList = isListOf(isNumber);
+
+/** The versions in force; null for a damaged record. */
+export const listPolicyVersions = ({ snapshot }: Part): number[] | null =>
+  readStoredJsonOrNull(snapshot.policy_versions_json, isNumberList);
 
 /** Artifacts that are read at a time. */
 const BATCH_SIZE = 100;

@@ -105,6 +105,8 @@ function* writeItem(
   const last = outline.pop() as string;
   yield* outline;
   yield `${last.slice(0, -1)},"events":[`;
+  // The page of a trail reads the history in pages, and no other shows it.
+  if (context.answerBounds?.isForPage) return yield "]}";
   let isFirst = true;
   for (const event of iterateByTime(
     storedEvents(context, row, { presenter, allowance }),

@@ -33,6 +33,8 @@ type Execution<M extends Membership> = {
 
 /** How a large answer is delivered. */
 export type Delivery = {
+  /** To one of our pages. */
+  isForPage: boolean;
   /** false for HEAD */
   hasBody: boolean;
   wantsGzip(): boolean;
@@ -57,6 +59,7 @@ export async function execute<Context, M extends Membership>(
     const initial = confirmsFirst ? confirm() : request;
     const context = server.createContext(initial, {
       inlineBytes: operation.isLarge && server.answerReader ? MAX_INLINE_ANSWER_BYTES : Infinity,
+      isForPage: delivery.isForPage,
     });
     progress.enter("preparing");
     const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
@@ -130,7 +133,16 @@ async function readLarge<Context, M extends Membership>(
   const { membership, baseUrl } = request;
   if (!membership) throw new Error(`${operation.id} has no organization`);
   const { organizationId } = membership;
-  const task = { operation: operation.id, organizationId, baseUrl, input: { params, query }, prepared, gzip };
+  const { isForPage } = delivery;
+  const task = {
+    operation: operation.id,
+    organizationId,
+    baseUrl,
+    input: { params, query },
+    prepared,
+    isForPage,
+    gzip,
+  };
   const { signal, end } = delivery.watchDeparture();
   try {
     return { status: 200, large: await answerReader.make(task, { state: databaseState(), signal }) };

@@ -12,7 +12,8 @@ import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { LargeAnswer } from "./answers/large-answers.ts";
 import { isReading } from "./operation.ts";
 import type { AnyOperation, Download, Input, ResponseShape, Stream, UploadedFile } from "./operation.ts";
-import { parseExact, stringifyJson, withParsedTexts } from "../json/text.ts";
+import { JsonText, parseExact, stringifyJson, withParsedTexts } from "../json/text.ts";
+import { itemTexts, memberTexts } from "../json/walk.ts";
 import { checkParameters } from "./query-parameters.ts";
 import { isOrgPermission } from "../domain/access.ts";
 import { nextTurn } from "./next-turn.ts";
@@ -66,8 +67,11 @@ export type Caller = {
 
 type Call = { principal: Principal; requestId: string; baseUrl: string; progress: RequestProgress };
 
-/** The longest answer that a page can work with: a list whose long fields take all that one response may show. */
-const MAX_CALL_BYTES = 72 << 20;
+/**
+ * The longest answer that a page can work with: one with a template, policy or schema, which are up to 10 MB. Of all
+ * others, AnswerBounds leaves long fields out.
+ */
+const MAX_CALL_BYTES = 12 << 20;
 /** A large answer is in memory as a whole while a page reads it, so there is one at a time. */
 const readingTurns = createConcurrencyLimit(1);
 
@@ -103,8 +107,8 @@ export function createCallers<Context, M extends Membership>(
         await letOthersIn();
         const reply = await run(server, call, { operation: operation as never, input: input as never });
         if ("body" in reply) return withParsedTexts(reply.body) as never;
-        if ("texts" in reply) return parseExact([...reply.texts].join("")) as never;
-        if ("large" in reply) return parseExact(await readShort(reply.large)) as never;
+        if ("texts" in reply) return (await parseInTurns([...reply.texts].join(""))) as never;
+        if ("large" in reply) return (await readInTurns(reply.large)) as never;
         throw new Error(`${operation.id} answers with a file: use open`);
       },
       async open(operation, input = {}) {
@@ -118,18 +122,45 @@ export function createCallers<Context, M extends Membership>(
   };
 }
 
-/** The text of a large answer. @throws AppError 413 when a page could not hold it */
-async function readShort(answer: LargeAnswer | null): Promise<string> {
+/** The value of a large answer. @throws AppError 413 when a page could not hold it */
+async function readInTurns(answer: LargeAnswer | null): Promise<unknown> {
   if (!answer) throw new Error("a call always has an answer");
   try {
     if (answer.bytes > MAX_CALL_BYTES) throw tooLarge("What this page would show", MAX_CALL_BYTES);
-    return await readingTurns.run(async () => (await answer.read()).toString());
+    return await readingTurns.run(async () => parseInTurns((await answer.read()).toString()));
   } finally {
     answer.close();
   }
 }
 
+/** Text that is parsed at once: a millisecond. */
+const PIECE_CHARS = 65_536;
+
+/** As parseExact, for a text of which parsing all at once would keep other requests waiting. */
+async function parseInTurns(text: string): Promise<unknown> {
+  let turnEndsMs = performance.now() + TURN_MS;
+  const parse = async (part: string): Promise<unknown> => {
+    if (performance.now() > turnEndsMs) {
+      await nextTurn();
+      turnEndsMs = performance.now() + TURN_MS;
+    }
+    const first = part[0];
+    if (part.length <= PIECE_CHARS || (first !== "[" && first !== "{")) return parseExact(part);
+    if (first === "[") {
+      const items: unknown[] = [];
+      for (const item of itemTexts(part)) items.push(await parse(item));
+      return items;
+    }
+    const members: [string, unknown][] = [];
+    for (const [key, member] of memberTexts(part)) members.push([key, await parse(member)]);
+    const object = Object.fromEntries(members);
+    return Object.keys(object).every((key, index) => key === members[index]?.[0]) ? object : new JsonText(part);
+  };
+  return parse(text);
+}
+
 const IN_PROCESS: Delivery = {
+  isForPage: true,
   hasBody: true,
   takeRoom() {},
   wantsGzip: () => false,

@@ -69,6 +69,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
       small: body.small,
       staged: body.staged,
       delivery: {
+        isForPage: false,
         hasBody: ctx.method !== "HEAD",
         takeRoom: () => answerRoomOf(ctx).take(STREAM_BYTES, { isRead: true }),
         wantsGzip: () => wantsGzip(ctx, MAX_INLINE_ANSWER_BYTES),

@@ -163,8 +163,9 @@ const asIs = (value: unknown): unknown => value;
 export const stringifyJson = (value: unknown): string =>
   value instanceof JsonText ? value.text : [...piecesOf(value, asIs)].join("");
 
-/** As stringifyJson, indented by two spaces. */
-export const indentJson = (value: unknown): string => indentText(stringifyJson(value ?? null));
+/** As stringifyJson, indented by two spaces. @param maxChars of the result: the rest is cut off */
+export const indentJson = (value: unknown, maxChars?: number): string =>
+  indentText(stringifyJson(value ?? null), maxChars);
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

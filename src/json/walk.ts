@@ -124,9 +124,13 @@ class JsonCursor {
 /** Deeper levels are not indented further: spaces would be most of the text. */
 const MAX_INDENT = 128;
 
-/** Valid JSON text with line breaks and two spaces for each level, as JSON.stringify indents; nothing else changes. */
-export function indentText(text: string): string {
+/**
+ * Valid JSON text with line breaks and two spaces for each level, as JSON.stringify indents; nothing else changes.
+ * @param maxChars of the result: the rest is cut off
+ */
+export function indentText(text: string, maxChars = Infinity): string {
   const pieces: string[] = [];
+  let length = 0;
   const cursor = new JsonCursor(text);
   let depth = 0;
   let isEmpty = false;
@@ -147,6 +151,8 @@ export function indentText(text: string): string {
       pieces.push(isEmpty ? "" : line(), token);
       isEmpty = false;
     } else pieces.push(token, code === COMMA ? line() : code === COLON ? " " : "");
+    length += token.length + (pieces.at(-1) as string).length;
+    if (length > maxChars) return pieces.join("").slice(0, maxChars).toWellFormed();
   }
   return pieces.join("");
 }

@@ -33,7 +33,12 @@ function makeAnswer(task: SpoolTask): SpoolResult {
   db.exec("BEGIN");
   try {
     const organization = store.organizations.get(task.organizationId);
-    const context: ReadContext = { store, organization, urls: urlsFor(task.baseUrl), answerBounds: unboundedAnswer() };
+    const context: ReadContext = {
+      store,
+      organization,
+      urls: urlsFor(task.baseUrl),
+      answerBounds: unboundedAnswer(task),
+    };
     const reply = operation.handle(context as never, task.input as never, task.prepared);
     return spoolAnswer(textsOf(reply), task, limits);
   } catch (error) {

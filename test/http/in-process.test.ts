@@ -7,6 +7,7 @@ import type { LargeAnswer } from "../../src/http/answers/large-answers.ts";
 import { createCallers } from "../../src/http/in-process.ts";
 import { NO_BODY } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
+import { stringifyJson } from "../../src/json/text.ts";
 
 const test = suite("http/in-process");
 
@@ -56,13 +57,13 @@ test("a page that is quick is made in one turn", async () => {
 });
 
 /** What a page gets of an operation whose answer is in a file of so many bytes. `open` tells whether the file is. */
-async function callLarge(bytes: number) {
+async function callLarge(bytes: number, text = '{"n":1}') {
   const file = { isOpen: true };
   const answer: LargeAnswer = {
     bytes,
     gzipped: false,
     open: () => Readable.from([]),
-    read: async () => Buffer.from('{"n":1}'),
+    read: async () => Buffer.from(text),
     close: () => void (file.isOpen = false),
   };
   const server = {
@@ -91,9 +92,29 @@ test("a page reads a large answer from its file, and gives the file up", async (
   assert.equal(await callLarge(7), { outcome: { n: 1 }, isOpen: false });
 });
 
+test("a page gets a large answer as it is, parsed in turns with other work", async () => {
+  const item = (n: number): string =>
+    `{"n":${n},"wide":12345678901234567890,"10":[],"2":{"t":"é\\"]"},"list":[1.0,true]}`;
+  const items = Array.from({ length: 30_000 }, (_, n) => item(n)).join(",");
+  const nested = "[".repeat(50) + "]".repeat(50);
+  const keys = `{"10":${nested},"2":"${"y".repeat(70_000)}"}`;
+  const text = `{"items":[${items}],"long":"${"x".repeat(100_000)}","keys":${keys}}`;
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(count);
+  };
+  count();
+  const { outcome } = await callLarge(text.length, text);
+  isOver = true;
+  assert.ok(stringifyJson(outcome) === text);
+  assert.ok(turns > 4, `${turns} turns`);
+});
+
 test("an answer that is too long for a page is refused before it is read, and its file is given up", async () => {
-  assert.equal(await callLarge((72 << 20) + 1), {
-    outcome: { code: "too_large", message: "What this page would show exceeds the 72MB limit" },
+  assert.equal(await callLarge((12 << 20) + 1), {
+    outcome: { code: "too_large", message: "What this page would show exceeds the 12MB limit" },
     isOpen: false,
   });
 });

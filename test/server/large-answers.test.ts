@@ -55,6 +55,7 @@ function given(work: (task: SpoolTask) => SpoolResult | Promise<SpoolResult>) {
     baseUrl: "http://assay.test",
     input: { params: {}, query: {} },
     prepared: null,
+    isForPage: false,
     gzip,
   });
   const make = (one = task(), state = 1, signal = new AbortController().signal) => reader.make(one, { state, signal });

@@ -112,9 +112,10 @@ const presentFlow = (
 const isTags = isRecordOf(isText);
 
 /** @throws StoredJsonError or Error for a damaged record; ResponseFullError */
-function presentListItem({ store, organization }: ReadContext, row: FlowListRow, allowance: Allowance) {
+function presentListItem(context: ReadContext, row: FlowListRow, allowance: Allowance) {
+  const { organization } = context;
   if (row.template === null) throw new Error(`template ${row.template_id} is gone`);
-  const template = stubBytes(row.template) === null ? row.template : store.templates.get(row.template_id).content;
+  const template = context.answerBounds.isForPage ? "" : wholeTemplate(context, row.template, row.template_id);
   spendText(allowance, template);
   return {
     ...presentFlow(row, { org: organization.name, template, tags: readStoredJson(row.tags_json, isTags) }),
@@ -122,6 +123,9 @@ function presentListItem({ store, organization }: ReadContext, row: FlowListRow,
     latest_state: row.latest_state,
   };
 }
+
+const wholeTemplate = ({ store }: ReadContext, listed: string, id: number): string =>
+  stubBytes(listed) === null ? listed : store.templates.get(id).content;
 
 const presentPlaceholder = (row: FlowListRow, org: string, reason: string): ReturnType<typeof presentListItem> => ({
   name: row.name,

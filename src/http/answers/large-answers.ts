@@ -20,10 +20,15 @@ export const MAX_INLINE_ANSWER_BYTES = 1 << 20;
 export type AnswerBounds = {
   /** What may still be made in this thread; more: LargeAnswerError. */
   inlineBytes: number;
+  /**
+   * Whether one of our pages asked for it, which shows the beginning of long texts only: presenters leave out the rest,
+   * and what no page shows.
+   */
+  readonly isForPage: boolean;
 };
 
 /** Of an answer that is made in this thread, whatever its size. */
-export const unboundedAnswer = (): AnswerBounds => ({ inlineBytes: Infinity });
+export const unboundedAnswer = ({ isForPage = false } = {}): AnswerBounds => ({ inlineBytes: Infinity, isForPage });
 
 /** Thrown while an answer is made on the main thread, and needs more than MAX_INLINE_ANSWER_BYTES. */
 export class LargeAnswerError extends Error {
@@ -64,6 +69,7 @@ export type AnswerTask = {
   input: { params: unknown; query: unknown };
   /** What the operation's `prepare` returned. */
   prepared: unknown;
+  isForPage: boolean;
   gzip: boolean;
 };
 

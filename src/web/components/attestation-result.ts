@@ -1,4 +1,5 @@
 /** What an attestation says, in a few words, by its kind. */
+import { unreadableText } from "./json.ts";
 import { inlineText, listOf, numberOf, objectOf, textOf } from "./loose-json.ts";
 import { formatNumber } from "./state.ts";
 
@@ -15,9 +16,33 @@ const MAX_CHARS = 160;
 /** One line about the result: `1,214 passed, 6 skipped`. Empty where nothing but the verdict was reported. */
 export function resultOf(attestation: ShownAttestation): string {
   const kind = attestation.attestation_type.split(":")[0] ?? "";
+  const left = leftOutOf(attestation);
+  if (left !== null) return left.isDamaged ? "" : "Too long to be shown here";
   const text = (Object.hasOwn(RESULTS, kind) ? RESULTS[kind]?.(attestation) : null) || (attestation.description ?? "");
   const [line = ""] = text.trim().split("\n");
   return line.length > MAX_CHARS ? `${line.slice(0, MAX_CHARS - 1)}…` : line;
+}
+
+/** The field with what a kind found. */
+const FINDINGS: Readonly<Record<string, string>> = {
+  junit: "junit_results",
+  snyk: "processed_snyk_results",
+  sonar: "sonar_results",
+  pull_request: "pull_requests",
+  jira: "jira_results",
+  custom: "rules",
+};
+
+/**
+ * What the API gives in place of what an attestation found, where that is damaged or too long for a page; null where it
+ * is there. Counting it would find nothing, which means something else.
+ */
+export function leftOutOf(attestation: ShownAttestation): { isDamaged: boolean; value: unknown } | null {
+  if (attestation["unreadable"] === true) return { isDamaged: true, value: null };
+  const [kind = ""] = attestation.attestation_type.split(":");
+  const found = Object.hasOwn(FINDINGS, kind) ? attestation[FINDINGS[kind] as string] : null;
+  const value = [attestation, found].find((one) => unreadableText(one) !== "");
+  return value === undefined ? null : { isDamaged: false, value };
 }
 
 /** `3 high`; null for none. */

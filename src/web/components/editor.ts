@@ -11,6 +11,8 @@ import type { RefusedForm, Visit } from "../page/page.ts";
 import { sourceCode } from "./code.ts";
 import { hiddenField } from "./forms.ts";
 import { icon } from "./icon.ts";
+import { card, padded } from "./layout.ts";
+import { formatNumber } from "./state.ts";
 
 /** Id of the form, for buttons outside of it. */
 const FORM_ID = "editor";
@@ -50,8 +52,28 @@ type EditorOptions = {
   rows?: number;
 };
 
+/** A longer text is changed by the API: a check reads no more than that either. */
+const MAX_EDITED_CHARS = 1_000_000;
+
+/** In place of the editor: nothing may store a text of which the person saw a part. */
+const tooLong = ({ title, label, value }: EditorOptions): Html =>
+  card({
+    id: "h-editor",
+    title,
+    body: html`${padded(tooLongNote(value))}${sourceCode({ text: value, label })}`,
+  });
+
+/** Says why a text cannot be changed in a form; null for one that can. */
+export const tooLongNote = ({ length }: string): Html | null =>
+  length > MAX_EDITED_CHARS
+    ? html`<p>This text has ${formatNumber(length)} characters. A form takes ${formatNumber(
+        MAX_EDITED_CHARS,
+      )}: change it with the API or the CLI.</p>`
+    : null;
+
 /** The form with the editor, and beside it what a check says. */
 export function editorForm(visit: Visit, options: EditorOptions): Html {
+  if (tooLongNote(options.value)) return tooLong(options);
   const { form, field, label, value, problems, completions, base, above, below, result, buttons } = options;
   const refused = visit.refused?.form === form ? visit.refused : null;
   const query = visit.query.toString();

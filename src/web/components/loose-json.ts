@@ -23,6 +23,9 @@ export function numberOf(value: unknown): number {
   return typeof number === "number" && Number.isFinite(number) ? number : 0;
 }
 
-/** A value in a line of text: texts as they are, everything else as JSON. */
-export const inlineText = (value: unknown): string =>
-  typeof value === "string" ? value : value === undefined ? "" : stringifyJson(value);
+/** A value in a line of text: texts as they are, everything else as JSON. What is too long for a line is cut. */
+export function inlineText(value: unknown): string {
+  const text = typeof value === "string" ? value : value === undefined ? "" : stringifyJson(value);
+  return text.length > MAX_INLINE_CHARS ? `${text.slice(0, MAX_INLINE_CHARS).toWellFormed()}…` : text;
+}
+const MAX_INLINE_CHARS = 2_000;

@@ -80,7 +80,7 @@ test("an answer that this thread may not make as a whole is given up, and no tra
     slices += 1;
     return listEventTexts(...slice);
   };
-  const here = () => ({ ...context, answerBounds: { inlineBytes: 1 << 20 } });
+  const here = () => ({ ...context, answerBounds: { inlineBytes: 1 << 20, isForPage: false } });
   const isTooLarge = (error: unknown): boolean => error instanceof LargeAnswerError;
   assert.throws(() => textOf(writeTrail(here(), store.trails.getListed(id))), isTooLarge);
   // 200 events have more than 200,000 characters.

@@ -166,11 +166,11 @@ test("lists the starts and stops of a trail's records while they were the proven
   assert.equal(moves(), []);
 
   const [start] = store.artifactLocations.listTransitionsByTrail([first.id]).get(first.id) ?? [];
-  const record = store.artifacts.listByTrail(first.id)[0] as { public_id: string };
+  const record = store.artifacts.listByTrail(first.id)[0] as { id: number; public_id: string };
   assert.equal(
-    { ...start, id: 0 },
+    { ...start, move_id: 0 },
     {
-      id: 0,
+      id: record.id,
       trail_id: first.id,
       artifact_id: record.public_id,
       filename: "app",
@@ -185,7 +185,7 @@ test("lists the starts and stops of a trail's records while they were the proven
       timestamp: time(stage, 1),
       environment_id: store.environments.get(stage).public_id,
       environment_name: "stage",
-      move_id: 2,
+      move_id: 0,
     },
   );
   for (const facts of ["{", '{"flows":["x",null,3]}']) {

@@ -238,7 +238,12 @@ function attestationRow(
   }</td><td class="r">${time(record?.created_at, now)}</td></tr>`;
 }
 
-function buildCard({ to }: Visit, artifact: Artifact): Html {
+/** The address of the record as JSON. */
+const wholeRecord = ({ to, org }: Visit, { flow_name: flow, fingerprint, id }: Artifact): string =>
+  `${to.api("artifacts", org, flow, "fingerprint", fingerprint)}?artifact_id=${encodeURIComponent(id)}`;
+
+function buildCard(visit: Visit, artifact: Artifact): Html {
+  const { to } = visit;
   const info = artifact.git_commit_info;
   const [message = ""] = (info?.message ?? "").split("\n");
   const [author = ""] = (info?.author ?? "").split(" <");
@@ -273,7 +278,7 @@ function buildCard({ to }: Visit, artifact: Artifact): Html {
   return html`${card({ id: "h-build", title: "Build", body: padded(list) })}${
     data !== null &&
     data !== undefined &&
-    card({ id: "h-data", title: "User data", body: padded(jsonText(data, "User data")) })
+    card({ id: "h-data", title: "User data", body: padded(jsonText(data, "User data", wholeRecord(visit, artifact))) })
   }`;
 }
 
@@ -299,11 +304,12 @@ function leadTimeCard({ commit_lead_times: times, build_lead_times: builds }: Ar
   return card({ id: "h-lead", title: "Lead time", body: padded(facts(entries)) });
 }
 
-function takeCard({ to, org, may }: Visit, { flow_name: flow, fingerprint, id }: Artifact): Html {
+function takeCard(visit: Visit, artifact: Artifact): Html {
+  const { to, org, may } = visit;
+  const { flow_name: flow, fingerprint } = artifact;
   const item = (name: "file-zip" | "code", href: string, { text, sub }: { text: string; sub: string }): Html =>
     html`<li>${icon(name)}<div class="grow"><a class="name" href="${href}" download>${text}</a><div
 class="sub">${sub}</div></div></li>`;
-  const json = `${to.api("artifacts", org, flow, "fingerprint", fingerprint)}?artifact_id=${encodeURIComponent(id)}`;
   return card({
     id: "h-take",
     title: "Take it with you",
@@ -313,6 +319,6 @@ class="sub">${sub}</div></div></li>`;
         text: "Audit package",
         sub: "Records and evidence, to be checked without this server",
       })
-    }${item("code", json, { text: "Record", sub: "JSON, as the API shows it" })}</ul>`,
+    }${item("code", wholeRecord(visit, artifact), { text: "Record", sub: "JSON, as the API shows it" })}</ul>`,
   });
 }

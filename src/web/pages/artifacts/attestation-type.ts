@@ -6,9 +6,10 @@ import {
 } from "../../../api/attestations/custom-attestation-types.ts";
 import { JQ_VERSION } from "../../../domain/attestation/custom.ts";
 import { AppError } from "../../../errors.ts";
-import { indentJson } from "../../../json/text.ts";
+import { indentJson, stringifyJson } from "../../../json/text.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { sourceCode } from "../../components/code.ts";
+import { tooLongNote } from "../../components/editor.ts";
 import { formOf } from "../../components/forms.ts";
 import { card, facts, linkButton, moreLink, padded, pageHead, reasonsBox, snippet } from "../../components/layout.ts";
 import { icon } from "../../components/icon.ts";
@@ -81,8 +82,16 @@ async function readVersion({ call, params, query }: Visit, type: CustomType): Pr
 const rulesOf = (version: Version | undefined): readonly string[] =>
   version && "rules" in version.evaluator ? version.evaluator.rules : [];
 
-const schemaText = ({ type_schema: schema }: Pick<Version, "type_schema">): string =>
-  schema === undefined ? "" : indentJson(schema);
+/** @param maxChars of the result: the rest is cut off */
+const schemaText = ({ type_schema: schema }: Pick<Version, "type_schema">, maxChars: number): string =>
+  schema === undefined ? "" : indentJson(schema, maxChars);
+
+/** The whole schema, to be changed: a long one without line breaks, which take a tenth of a second. */
+function editableSchema({ type_schema: schema }: Pick<Version, "type_schema">): string {
+  if (schema === undefined) return "";
+  const text = stringifyJson(schema);
+  return text.length > MAX_SCHEMA_CHARS ? text : indentJson(schema);
+}
 
 const crumbsOf = ({ to }: Visit) => [
   { text: "Attestations", href: to.attestations() },
@@ -133,7 +142,7 @@ async function showType(visit: Visit, type: CustomType): Promise<Content> {
 
 function definition({ to, org, params }: Visit, version: Version): Html {
   const rules = rulesOf(version);
-  const text = schemaText(version);
+  const text = schemaText(version, MAX_SCHEMA_CHARS + 1);
   const name = params["name"] as string;
   const whole = `${to.api("custom-attestation-types", org, name)}?version=${version.version}`;
   const isCut = text.length > MAX_SCHEMA_CHARS;
@@ -191,7 +200,7 @@ async function nextVersion(visit: Visit, tried: Tried | null): Promise<Content> 
   const latest = type.versions[0];
   const initial: Initial = {
     description: type.description ?? "",
-    schema: latest ? schemaText(latest) : "",
+    schema: latest ? editableSchema(latest) : "",
     rules: rulesOf(latest),
     summary: latest?.summary ?? [],
   };
@@ -199,6 +208,7 @@ async function nextVersion(visit: Visit, tried: Tried | null): Promise<Content> 
   const number = (latest?.version ?? 0) + 1;
   const returns = type.archived ? ", and makes the type active again" : "";
   const sub = `It evaluates all further reports${returns}. Attestations keep the version that evaluated them.`;
+  const note = tooLongNote(initial.schema);
   return {
     title: `New version of ${type.name}`,
     section: "attestations",
@@ -207,7 +217,11 @@ async function nextVersion(visit: Visit, tried: Tried | null): Promise<Content> 
     main: html`${pageHead({
       title: html`Version ${number} of <bdi>${type.name}</bdi>`,
       sub,
-    })}${definitionForm(visit, { form: "version", submit: `Save version ${number}`, cancel: back, initial, tried })}`,
+    })}${
+      note
+        ? card({ id: "h-schema", title: "JSON Schema", body: padded(note) })
+        : definitionForm(visit, { form: "version", submit: `Save version ${number}`, cancel: back, initial, tried })
+    }`,
   };
 }
 

@@ -1,11 +1,11 @@
 /** The tab with the decisions on a control, and the drawer with one of them (`decision=`). */
 import { getControlDecision, listControlDecisions } from "../../../api/policies/control-decisions.ts";
 import { AppError } from "../../../errors.ts";
-import { indentJson } from "../../../json/text.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { icon } from "../../components/icon.ts";
+import { jsonText } from "../../components/json.ts";
 import { commit, fingerprint, reportedLink } from "../../components/identifier.ts";
-import { downloadButton, empty, facts, linkButton, nameCell, snippet, table } from "../../components/layout.ts";
+import { downloadButton, empty, facts, linkButton, nameCell, table } from "../../components/layout.ts";
 import { filters, pageOf, pager } from "../../components/lists.ts";
 import { badge, formatNumber, stateOfVerdict, tag } from "../../components/state.ts";
 import { time, timestamp } from "../../components/time.ts";
@@ -20,8 +20,6 @@ type Decision = DecisionPage["decisions"][number];
 
 const PER_PAGE = 25;
 const FILTERS = ["flow", "compliance", "from", "to"] as const;
-/** Characters of user data and annotations that are shown. */
-const MAX_JSON_CHARS = 20_000;
 
 /** Epoch seconds of a time in the address; null for none, and for a text that is not a time. `to` includes its day. */
 function boundOf(query: URLSearchParams, name: "from" | "to"): number | null {
@@ -178,6 +176,7 @@ function decisionSections(visit: Visit, decision: Decision): Html {
       : html`<a href="${to.artifact(flow, print)}"><bdi>${decision.artifact_name ?? "artifact"}</bdi></a>`;
   const { sha1, url } = (decision.git_commit_info ?? {}) as { sha1?: string; url?: string };
   const original = decision.original_attestation_id;
+  const whole = to.api("controls", org, decision.control, "decisions", id);
   return html`<section><div class="ph-title"><h2><bdi>${decision.attestation_name}</bdi></h2>${verdictOf(
     decision,
   )}</div>
@@ -198,8 +197,8 @@ ${decision.description && html`<p class="prose gap-t2">${decision.description}</
         html`<a href="${visit.here({ decision: original, page: visit.query.get("page") })}">an earlier decision</a>`,
     ],
   ])}</section>
-${jsonSection("Data of the decision", decision.attestation_data)}${jsonSection("Annotations", decision.annotations)}
-${jsonSection("User data", decision.user_data)}${
+${jsonSection("Data of the decision", decision.attestation_data, whole)}
+${jsonSection("Annotations", decision.annotations, whole)}${jsonSection("User data", decision.user_data, whole)}${
   decision.evidence_archive_fingerprint &&
   html`<section><h3>Evidence</h3><div class="row">${fingerprint(decision.evidence_archive_fingerprint)}${downloadButton(
     to.api("attestations", org, flow, "trail", trail, "attestation", id, "evidence"),
@@ -209,13 +208,8 @@ ${jsonSection("User data", decision.user_data)}${
 }`;
 }
 
-function jsonSection(title: string, value: unknown): Html | null {
+function jsonSection(title: string, value: unknown, whole: string): Html | null {
   const isEmpty =
     value === null || value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
-  if (isEmpty) return null;
-  const text = indentJson(value);
-  const rest = text.length - MAX_JSON_CHARS;
-  return html`<section><h3>${title}</h3>${snippet(text.slice(0, MAX_JSON_CHARS))}${
-    rest > 0 && html`<p class="sub">${formatNumber(rest)} more characters are not shown.</p>`
-  }</section>`;
+  return isEmpty ? null : html`<section><h3>${title}</h3>${jsonText(value, title, whole)}</section>`;
 }

@@ -1,5 +1,5 @@
 /** What an attestation says in full, by its kind: the rule of its verdict, figures and findings. */
-import { junitTotals, pullRequestName, snykTotals } from "../../components/attestation-result.ts";
+import { junitTotals, leftOutOf, pullRequestName, snykTotals } from "../../components/attestation-result.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, reportedLink } from "../../components/identifier.ts";
 import { facts } from "../../components/layout.ts";
@@ -23,13 +23,22 @@ type Details = {
   /** Sections with a heading of their own. */
   sections?: readonly Value[];
 };
-type Context = { now: number };
+/** `whole`: the address of the record as JSON. */
+type Context = { now: number; whole: string };
 
 /** The details of a record of any kind; of an unknown one, the rule alone. */
 export function detailsOf(record: TrailAttestation, context: Context): Details {
   const [kind = ""] = record.attestation_type.split(":");
-  const details = Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined;
-  return details?.(record, context) ?? { rule: "The reporter stated the verdict." };
+  const details = (Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined)?.(record, context) ?? {
+    rule: "The reporter stated the verdict.",
+  };
+  const left = leftOutOf(record);
+  if (left === null) return details;
+  const { unreadable, bytes, beginning } = objectOf(left.value);
+  const text = left.isDamaged
+    ? html`<p>${record.description}</p>`
+    : jsonText({ unreadable, bytes, beginning }, "Results", context.whole);
+  return { rule: details.rule, sections: [html`<section><h3>Results</h3>${text}</section>`] };
 }
 
 const KINDS: Readonly<Record<string, (record: TrailAttestation, context: Context) => Details>> = {
@@ -235,7 +244,7 @@ function decisionDetails(record: TrailAttestation): Details {
   };
 }
 
-function customDetails(record: TrailAttestation): Details {
+function customDetails(record: TrailAttestation, { whole }: Context): Details {
   const rules = listOf(record["rules"]);
   const rows = rules.slice(0, MAX_ROWS).map((rule) => {
     const isMet = rule["is_compliant"] === true;
@@ -252,7 +261,7 @@ function customDetails(record: TrailAttestation): Details {
     sections: [
       tableSection("Rules", ["Rule", "Result"], { rows, total: rules.length }),
       record["attestation_data"] !== undefined &&
-        html`<section><h3>Data</h3>${jsonText(record["attestation_data"], "Reported data")}</section>`,
+        html`<section><h3>Data</h3>${jsonText(record["attestation_data"], "Reported data", whole)}</section>`,
     ],
   };
 }

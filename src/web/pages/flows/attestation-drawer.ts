@@ -89,7 +89,11 @@ async function drawerOf(visit: Visit, opened: Opened): Promise<Html> {
   const isJson = query.get("view") === "json";
   const isAsked = query.get("ask") === "override" && entry !== undefined && visit.may(postOverride);
   const body = isJson
-    ? html`<section><h3>Raw JSON</h3>${jsonText(record, "The record as the API shows it")}</section>`
+    ? html`<section><h3>Raw JSON</h3>${jsonText(
+        record,
+        "The record as the API shows it",
+        wholeRecord(visit, record),
+      )}</section>`
     : html`${overrideForm(visit, opened, isAsked)}${await recordSections(visit, opened)}`;
   const head = html`${drawerHead(visit, opened)}${headSection(visit, opened)}`;
   return html`<aside class="drawer" aria-label="${label}">${head}${body}
@@ -117,8 +121,13 @@ function drawerHead(visit: Visit, { entries, entry }: Opened): Html {
   )}${step(at + 1, "chevron-down", "Next attestation")}${closeLink(visit)}</div>`;
 }
 
-function headSection({ to, now, query }: Visit, { trail, record, entry }: Opened): Html {
-  const { rule, figures } = detailsOf(record, { now });
+/** The address of the record as JSON. */
+const wholeRecord = ({ to, org }: Visit, { attestation_id: id }: TrailAttestation): string =>
+  `${to.api("attestations", org)}${queryText({ attestation_id: id })}`;
+
+function headSection(visit: Visit, { trail, record, entry }: Opened): Html {
+  const { to, now, query } = visit;
+  const { rule, figures } = detailsOf(record, { now, whole: wholeRecord(visit, record) });
   const summary = html`<p class="gap-t2">${rule}</p>${figures && html`<div class="gap-t2">${figures}</div>`}`;
   const print = record.artifact_fingerprint ?? entry?.group?.artifact.artifact_fingerprint;
   const owner = entry?.group?.name ?? record.target_artifacts?.[0];
@@ -140,7 +149,8 @@ ${query.get("view") !== "json" && summary}</section>`;
 
 async function recordSections(visit: Visit, opened: Opened): Promise<Value> {
   const { record } = opened;
-  const { sections = [] } = detailsOf(record, { now: visit.now });
+  const whole = wholeRecord(visit, record);
+  const { sections = [] } = detailsOf(record, { now: visit.now, whole });
   const userData = record.user_data;
   return [
     overrideSection(visit, opened),
@@ -148,7 +158,7 @@ async function recordSections(visit: Visit, opened: Opened): Promise<Value> {
     recordSection(record),
     userData !== null &&
       userData !== undefined &&
-      html`<section><h3>User data</h3>${jsonText(userData, "User data")}</section>`,
+      html`<section><h3>User data</h3>${jsonText(userData, "User data", whole)}</section>`,
     await evidenceSection(visit, opened),
     earlierSection(visit, opened),
   ];

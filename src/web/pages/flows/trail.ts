@@ -56,7 +56,7 @@ export const trailPage = page({
         trailReasons(visit, facts),
         checklistCard(visit, { ...facts, ...checklist }),
         eventsCard(visit, { trail, events, records }),
-        userDataCard(trail),
+        userDataCard(visit, trail),
       ]}</div>`,
       drawer: await attestationDrawer(visit, trail, entries),
       live: { flow: trail.flow.name, trail: trail.name },
@@ -182,7 +182,8 @@ async function hasFlow(call: Visit["call"], name: string): Promise<boolean> {
   }
 }
 
-function userDataCard({ user_data: data }: Trail): Html | null {
+function userDataCard({ to, org }: Visit, { flow, name, user_data: data }: Trail): Html | null {
   if (data === null || data === undefined) return null;
-  return card({ id: "h-data", title: "User data", body: padded(jsonText(data, "User data")) });
+  const whole = `${to.api("trails", org, flow.name, name)}?events=false`;
+  return card({ id: "h-data", title: "User data", body: padded(jsonText(data, "User data", whole)) });
 }
