@@ -20,7 +20,10 @@ test: dist/assay ## run the whole suite; PATTERN=regexp selects files by their p
 
 # CI runs both, and a pattern of `make test` chooses from both.
 integration: dist/assay ## test the executable with Chromium, S3, systemd, failing disks, attacks and without a network
-	@$(NODE) test/run.ts '^(integration|attacks)/'
+	@$(NODE) test/run.ts '^(integration|attacks|replay)/'
+
+replay: | $(INSTALLED) ## compare answers and tables of a told story and of refusals with the recorded ones; RECORD=1 records
+	@RECORD='$(RECORD)' $(NODE) test/run.ts '^replay/'
 
 # Needs root, debootstrap and systemd-nspawn. The first run downloads a Debian into .build/guide, later ones boot that.
 guide-run: dist/assay ## follow the pages of the guide line by line in a Debian with systemd
@@ -131,5 +134,5 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 always:
 
 .PHONY: help run test check format build golden bench bench-cores bench-upgrades bench-data openapi-check clients fixture fuzz fuzz-forms crash soak litestream
-.PHONY: integration guide-run screenshots smoke dist image clean always
+.PHONY: integration guide-run replay screenshots smoke dist image clean always
 .DEFAULT_GOAL := help

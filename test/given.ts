@@ -12,11 +12,12 @@ import { createApp } from "../src/server/app.ts";
 import { prepareDirectory } from "../src/server/prepare-directory.ts";
 import { createPolicyPreviewer } from "../src/jobs/policy-previews.ts";
 import { createWritePath } from "../src/server/write-path.ts";
-import { newPublicId, newSecret } from "../src/clock.ts";
+import { newPublicId, newSecret as makeSecret } from "../src/clock.ts";
 import { listen, closeListener } from "../src/server/listener.ts";
 import type { ConnectionOptions, ListenAddress, ServerLimits } from "../src/server/listener.ts";
 import {
   createPreviewPool,
+  createRecordingPool,
   openAnswerReader,
   openCustomTypes,
   openDocuments,
@@ -117,6 +118,12 @@ export type ServerOptions = {
   metrics?: AppDependencies["metrics"];
   /** Makes the public ids of records from the time; by default they differ in every run. */
   newId?: (now: number) => string;
+  /** Makes keys and other secrets; by default they differ in every run. */
+  newSecret?: () => string;
+  /** Seconds by which each reading of the clock advances it; 1 unless given. */
+  clockStep?: number;
+  /** Whether large reports are recorded in a thread, as in production; only with a directory. */
+  hasRecordingThread?: boolean;
   /**
    * Serves every request through all middleware (src/http/short-way.ts); unless given, that is decided by
    * ASSAY_TEST_LONG_WAY=1 in the environment, with which the whole suite passes too.
@@ -139,7 +146,8 @@ export async function startServer(options: ServerOptions = {}) {
     writeFileSync(join(directory, "assay.db"), options.from.database);
   const { evidence: evidenceRoot, staging } = prepareDirectory(directory);
   const clock = { at: options.from?.at ?? EPOCH };
-  const sources = { now: () => (clock.at += 1), newId: () => options.newId?.(clock.at) ?? newPublicId() };
+  const { clockStep = 1, newSecret = makeSecret } = options;
+  const sources = { now: () => (clock.at += clockStep), newId: () => options.newId?.(clock.at) ?? newPublicId() };
   const opened =
     options.directory !== undefined
       ? openDatabase(directory, EPOCH)
@@ -198,6 +206,10 @@ export async function startServer(options: ServerOptions = {}) {
       if (disk.fails) throw Object.assign(new Error("input/output error"), { code: "EIO" });
     },
   });
+  const recordingPool =
+    options.directory !== undefined && options.hasRecordingThread === true
+      ? createRecordingPool(options.directory)
+      : null;
   const { writer, recorder, runner } = createWritePath({
     guard: diskGuard,
     db,
@@ -205,7 +217,7 @@ export async function startServer(options: ServerOptions = {}) {
     logger,
     now: () => clock.at,
     timer: options.sender ? ringAtOnce : () => () => undefined,
-    pool: null,
+    pool: recordingPool,
     sender: options.sender ?? null,
     urls: () => urlsFor("http://assay.test"),
     findLockHolder: () => findWriteLockHolder(directory),
@@ -221,6 +233,7 @@ export async function startServer(options: ServerOptions = {}) {
     runner,
     diskGuard,
     sources,
+    newSecret,
     logger,
     readiness: createReadiness({
       db,
@@ -542,6 +555,8 @@ export async function startServer(options: ServerOptions = {}) {
     repairs,
     directory,
     clock,
+    newId: sources.newId,
+    newSecret,
     lines,
     memory,
     given,
@@ -556,6 +571,7 @@ export async function startServer(options: ServerOptions = {}) {
       await runner.close();
       await writer.idle();
       await previewPool?.close();
+      await recordingPool?.close();
       await answerReader?.close();
       await packages.close();
       if (files !== remote) await files.close();

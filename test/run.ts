@@ -33,7 +33,7 @@ type QueuedSuite = () => Promise<[string | true, number, number, number]>;
 const GROUPS_AT_ONCE = 3;
 
 /** Directories whose tests take long: the Makefile chooses them for `make integration`. */
-const SLOW = "(integration|attacks)/";
+const SLOW = "(integration|attacks|replay)/";
 
 /** Files that take at least as long are printed with their time, so that a slow suite says where it is slow. */
 const SLOW_S = 2;

@@ -9,7 +9,7 @@ import type { IncomingMessage, Server } from "node:http";
 import { duplexPair } from "node:stream";
 import { text as readText } from "node:stream/consumers";
 import { createPasswordHasher } from "../auth/password-hashing.ts";
-import { newPublicId } from "../clock.ts";
+import { newPublicId, newSecret } from "../clock.ts";
 import { urlsFor } from "../contract/urls.ts";
 import { findTargetProblem } from "../domain/network/webhook-url.ts";
 import { MB } from "../domain/text/units.ts";
@@ -100,6 +100,7 @@ export function openDemoServer({ evidence: directory, staging }: EvidencePaths):
     db,
     store,
     sources,
+    newSecret,
     logger,
     evidence: { ...evidence, ...uploads, open: (file, range) => reader.open({ ...file, ...range }) },
     memory: createMemoryBudget(sizeMemoryBudget(processMemory(), LIMITS)),
@@ -109,6 +110,8 @@ export function openDemoServer({ evidence: directory, staging }: EvidencePaths):
   return {
     store,
     clock,
+    newId: newPublicId,
+    newSecret,
     writer,
     call: (method, path, sent) => exchange(server, { method, path: `/api/v2${path}`, ...sent }),
     settled: () => runner.whenIdle(),

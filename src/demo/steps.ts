@@ -40,6 +40,8 @@ export type DemoServer = {
   store: Store;
   /** Epoch seconds. */
   clock: { at: number };
+  newId(): string;
+  newSecret(): string;
   writer: { run<T>(work: () => T): Promise<T> };
   /** Sends a request to a path below the root of the API. `body` is null unless the answer is JSON. */
   call(method: string, path: string, request: DemoRequest): Promise<{ status: number; body: any; text: string }>;

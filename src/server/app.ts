@@ -11,7 +11,7 @@ import { readBuildInfo } from "../assets.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
 import { createLogins } from "../auth/logins.ts";
 import type { LoginDependencies } from "../auth/login-context.ts";
-import { newSecret, systemTimer } from "../clock.ts";
+import { systemTimer } from "../clock.ts";
 import type { EvidenceReader } from "../contract/evidence-reader.ts";
 import { urlsFor } from "../contract/urls.ts";
 import type { Urls } from "../contract/urls.ts";
@@ -61,6 +61,8 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   recorder: LargeReportRecorder;
   runner: JobRunner;
   sources: SchemaSources;
+  /** Makes credentials, such as API keys and secrets of webhooks. */
+  newSecret: () => string;
   evidence: EvidenceStage & EvidenceReader;
   /** Reports that damaged evidence was replaced by an upload. */
   onRepair(digest: string): void;
@@ -249,7 +251,7 @@ function createContextFactory(dependencies: AppDependencies) {
     recorder: dependencies.recorder,
     jobs: dependencies.runner,
     now: dependencies.sources.now,
-    newSecret,
+    newSecret: dependencies.newSecret,
     targetProblem: dependencies.targetProblem,
     version: cachedVersion(),
   });

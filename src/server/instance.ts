@@ -12,7 +12,7 @@ import type { OidcProvider } from "../auth/oidc-provider.ts";
 import { createPasswordHasher } from "../auth/password-hashing.ts";
 import { createBackupMaker } from "../backup/backup-maker.ts";
 import { BackupError } from "../backup/errors.ts";
-import { newPublicId, systemSources } from "../clock.ts";
+import { newSecret, newPublicId, systemSources } from "../clock.ts";
 import { defaultBaseUrl, withBasePath } from "../config/resolve.ts";
 import { findExpiry } from "../config/tls-certificate.ts";
 import { findTargetProblem } from "../domain/network/webhook-url.ts";
@@ -238,6 +238,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
     followsProxies: options.derivesBaseUrl,
     basePath: config.basePath,
     sources: systemSources,
+    newSecret,
     targetProblem: (target) => findTargetProblem(target, config.webhookAllow ?? []),
     onRepair,
     evidence: { ...uploads, open: (file, range) => reader.open({ ...file, ...range }) },

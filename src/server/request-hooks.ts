@@ -1,6 +1,6 @@
 /** What happens around every request, whatever it asks for: its id, its log line, its metrics, and error mapping. */
 import Koa from "koa";
-import { newPublicId, systemTimer } from "../clock.ts";
+import { systemTimer } from "../clock.ts";
 import { messageOf } from "../domain/text/system-errors.ts";
 import type { Timer } from "../domain/time.ts";
 import { AppError } from "../errors.ts";
@@ -20,6 +20,8 @@ import { logRequest } from "./log-request.ts";
 import type { Metrics } from "./metrics.ts";
 
 export type RequestHookDependencies = {
+  /** Makes the ids of requests. */
+  sources: { newId(): string };
   limits: BodyLimits;
   logger: Logger;
   diskGuard: Pick<DiskGuard, "ensureWritable" | "readOnlyReason" | "reportFailure">;
@@ -36,6 +38,7 @@ export type RequestHookDependencies = {
 export type App = Koa & Bindable;
 
 export function requestHooks({
+  sources,
   limits,
   logger,
   diskGuard,
@@ -49,7 +52,7 @@ export function requestHooks({
     limits,
     answerBudget: memory.answers,
     watchAnswer: createAnswerWatch({ limitS: limits.stallTimeoutS, timer }),
-    newId: newPublicId,
+    newId: sources.newId,
     mapError(error, { isChange }) {
       if (isChange) diskGuard.reportFailure(error);
       return translateStorageError(error, { isChange });
@@ -112,7 +115,7 @@ const isClientGone = ({ name, code }: Error & { code?: string }): boolean =>
   name === "StalledError" || code === "EPIPE" || code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE";
 
 /** An application without routes that logs connection errors and requests that are not valid HTTP. */
-export function emptyApp({ logger, metrics }: RequestHookDependencies): App {
+export function emptyApp({ sources, logger, metrics }: RequestHookDependencies): App {
   const app = new Koa();
   app.on("error", (error: Error & { code?: string }, ctx?: Koa.Context) => {
     if (!isClientGone(error))
@@ -120,7 +123,7 @@ export function emptyApp({ logger, metrics }: RequestHookDependencies): App {
   });
   return Object.assign(app, {
     recordMalformedRequest({ status, code, client, bytes }: MalformedRequest): string {
-      const id = newPublicId();
+      const id = sources.newId();
       metrics?.metrics.malformedRequest(status);
       logRequest(logger, {
         method: null,

@@ -193,6 +193,7 @@ test("the separate listener serves metrics to every client, and nothing else", a
   const limits = { json: 1000, form: 1000, document: 1000, evidence: 1000, smallEvidence: 0, stallTimeoutS: 5 };
   const { server, url } = await listen(
     createMetricsApp({
+      sources: { newId: () => "id" },
       limits,
       logger,
       diskGuard,

@@ -30,40 +30,47 @@ export type FoundUrls = {
   unanswered: readonly string[];
 };
 
-/**
- * Calls every operation that reads something of the story and collects the URLs of pages in the answers.
- * @param orgs organizations whose objects are read
- * @param maxRequests of one operation
- */
-export async function htmlUrls(
-  { server, story }: StoryServer,
-  { orgs, maxRequests = 400 }: { orgs: readonly string[]; maxRequests?: number },
-): Promise<FoundUrls> {
-  const key = story.keys.get(ADMIN) as string;
-  const read = async (path: string): Promise<any> => (await server.call("GET", path, { key })).body;
-  const objects = (await Promise.all(orgs.map((org) => objectsOf(org, read)))).flat();
+/** Calls every operation that reads something of the story and collects the URLs of pages in the answers. */
+export async function htmlUrls(told: StoryServer, options: ReadOptions): Promise<FoundUrls> {
   const urls = new Map<string, string>();
   const unanswered: string[] = [];
-  for (const operation of operations.filter(isAboutTheStory)) {
-    const names = [...operation.path.matchAll(/\{(\w+)\*?\}/g)].map(([, name]) => name as string);
+  for (const { id, paths } of await readsOfStory(told, options)) {
+    let answers = 0;
+    for (const path of paths) {
+      const { status, text } = await told.server.call("GET", path, { key: adminKey(told) });
+      if (status !== 200) continue;
+      answers += 1;
+      for (const [, url = ""] of text.matchAll(/"(http:\/\/assay\.test\/(?!api\/)[^"\\]*)"/g))
+        if (!urls.has(url)) urls.set(url, id);
+    }
+    if (answers === 0) unanswered.push(id);
+  }
+  return { urls, unanswered };
+}
+
+/** @property maxRequests of one operation */
+type ReadOptions = { orgs: readonly string[]; maxRequests?: number };
+const adminKey = ({ story }: StoryServer): string => story.keys.get(ADMIN) as string;
+
+/** The operations that read something of the story, each with the paths of all its objects in these organizations. */
+export async function readsOfStory(
+  told: StoryServer,
+  { orgs, maxRequests = 400 }: ReadOptions,
+): Promise<{ id: string; paths: readonly string[] }[]> {
+  const read = async (path: string): Promise<any> =>
+    (await told.server.call("GET", path, { key: adminKey(told) })).body;
+  const objects = (await Promise.all(orgs.map((org) => objectsOf(org, read)))).flat();
+  return operations.filter(isAboutTheStory).map(({ id, path }) => {
+    const names = [...path.matchAll(/\{(\w+)\*?\}/g)].map(([, name]) => name as string);
     const paths = new Set(
       objects.flatMap((object) => {
         if (!names.every((name) => name in object)) return [];
         const fill = (_: string, name: string): string => encodeURIComponent(object[name] as string);
-        return [operation.path.replaceAll(/\{(\w+)\*?\}/g, fill) + (QUERIES[operation.id] ?? "")];
+        return [path.replaceAll(/\{(\w+)\*?\}/g, fill) + (QUERIES[id] ?? "")];
       }),
     );
-    let answers = 0;
-    for (const path of [...paths].slice(0, maxRequests)) {
-      const { status, text } = await server.call("GET", path, { key });
-      if (status !== 200) continue;
-      answers += 1;
-      for (const [, url = ""] of text.matchAll(/"(http:\/\/assay\.test\/(?!api\/)[^"\\]*)"/g))
-        if (!urls.has(url)) urls.set(url, operation.id);
-    }
-    if (answers === 0) unanswered.push(operation.id);
-  }
-  return { urls, unanswered };
+    return { id, paths: [...paths].slice(0, maxRequests) };
+  });
 }
 
 /** Everything that paths of an organization can name, as parameters of paths. */

@@ -21,6 +21,8 @@ export type StoryOptions = {
   now?: number;
   /** Adds 10,000 artifacts to `edge`, which takes longer than all the rest. */
   large?: boolean;
+  /** Grows with the keys of everybody who acts, by name. */
+  keys?: Map<string, string>;
 };
 /** @property keys everybody who acts, by name */
 export type Story = { now: number; keys: ReadonlyMap<string, string> };
@@ -31,9 +33,9 @@ export type Story = { now: number; keys: ReadonlyMap<string, string> };
  */
 export async function seedStory(
   server: TestServer,
-  { now = STORY_NOW, large = false }: StoryOptions = {},
+  { now = STORY_NOW, large = false, keys }: StoryOptions = {},
 ): Promise<Story> {
-  const teller = createTeller(server);
+  const teller = createTeller(server, keys);
   const calendar = calendarUntil(now);
   await tell(teller, [
     ...storyOfAcme(calendar),

@@ -8,7 +8,7 @@
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/context.ts";
 import { startServer } from "../given.ts";
-import type { CallOptions, ServerImage, TestServer } from "../given.ts";
+import type { CallOptions, ServerImage, ServerOptions, TestServer } from "../given.ts";
 
 export type World = {
   image: ServerImage;
@@ -148,8 +148,8 @@ const SUBJECTS: readonly string[] = [
 
 const byId = new Map(operations.map((operation) => [operation.id, operation]));
 
-export async function createWorld(): Promise<World> {
-  const server = await startServer();
+export async function createWorld(options: ServerOptions = {}): Promise<World> {
+  const server = await startServer(options);
   const { org, key } = server.given.org({ name: "acme" });
   const at = { org, key };
   const open = server.given.org({ public: true });

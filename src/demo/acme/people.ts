@@ -2,7 +2,6 @@
 import { createUserWithOrganization } from "../../auth/account-changes.ts";
 import { createChanges } from "../../changes/changes.ts";
 import type { Changes } from "../../changes/changes.ts";
-import { newPublicId, newSecret } from "../../clock.ts";
 import type { Role } from "../../domain/access.ts";
 import { DAY_S } from "../../domain/time.ts";
 import type { Calendar, StoryTime, Step, Teller } from "../steps.ts";
@@ -72,7 +71,7 @@ const ACCOUNTS: readonly Account[] = [
 const operatorChanges = ({ server }: Teller): Changes =>
   createChanges(server.store, {
     operation: "init",
-    requestId: newPublicId(),
+    requestId: server.newId(),
     displayName: "operator",
     source: "script",
     actor: { kind: "operator", publicId: "", name: "operator", keyPublicId: "" },
@@ -80,7 +79,7 @@ const operatorChanges = ({ server }: Teller): Changes =>
 
 /** Gives a user a key, as the command line does. */
 async function giveKey(teller: Teller, name: string): Promise<void> {
-  const key = newSecret();
+  const key = teller.server.newSecret();
   await teller.server.writer.run(() => {
     const user = teller.server.store.users.find(name);
     if (!user) throw new Error(`the story has no user '${name}'`);
