@@ -41,6 +41,7 @@ import { keyExpiryStore } from "./accounts/key-expiry.ts";
 import { eventFactStore } from "./notifications/event-facts.ts";
 import { nameSearchStore } from "./flows/name-search.ts";
 import { notificationTargetStore } from "./notifications/notification-targets.ts";
+import { organizationNameStore } from "./accounts/organization-names.ts";
 import { organizationStore } from "./accounts/organizations.ts";
 import { overviewStore } from "./environments/overview.ts";
 import { passwordStore } from "./accounts/passwords.ts";
@@ -83,6 +84,7 @@ export function openStore(db: Db, sources: SchemaSources) {
   const builds = buildStore(db);
   const artifacts = artifactStore(db, sources, builds);
   const attestations = attestationStore(db, sources, { triggers, rowCaches });
+  const attestationSearch = attestationSearchStore(db);
   const policies = policyStore(db, sources);
   const environments = environmentStore(db, sources, staleness);
   const allowlistEnds = allowlistEndStore(db, jobs);
@@ -108,6 +110,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     /** For the writer of the connection (group-commit.ts). */
     rowCaches,
     organizations: organizationStore(db, sources),
+    organizationNames: organizationNameStore(db, { attestationSearch, policies, templates }),
     unknownInputs: unknownInputStore(db),
     users: userStore(db, sources),
     serviceAccounts: serviceAccountStore(db, sources),
@@ -128,7 +131,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     attestations,
     attestationLists: attestationListStore(db),
     largeJson: largeJsonStore(db),
-    attestationSearch: attestationSearchStore(db),
+    attestationSearch,
     trailEvaluation,
     trailExplanations: trailExplanationStore({ evaluation: trailEvaluation, records }),
     staleArtifacts: staleness,

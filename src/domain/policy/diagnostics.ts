@@ -16,7 +16,7 @@ export type FileProblem = SourcePosition & { path: string; message: string };
 export const MAX_DIAGNOSTICS = 100;
 
 /** Sorts by position and keeps the first 100; problems at one position stay in the order in which they were found. */
-export function sortDiagnostics(diagnostics: readonly Diagnostic[]): Diagnostic[] {
+export function sortDiagnostics<T extends SourcePosition>(diagnostics: readonly T[]): T[] {
   return [...diagnostics].sort(compareByPosition).slice(0, MAX_DIAGNOSTICS);
 }
 

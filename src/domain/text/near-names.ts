@@ -12,6 +12,7 @@ export function findNearestNames(word: string, names: readonly string[]): string
   if (word === "" || word.length > MAX_WORD_CHARS) return [];
   const allowed = Math.max(1, Math.floor(word.length / 3));
   return names
+    .filter((name) => name.startsWith(word) || Math.abs(name.length - word.length) <= allowed)
     .map((name) => ({ name, distance: name.startsWith(word) ? 0 : editDistance(word, name) }))
     .filter(({ distance }) => distance <= allowed)
     .sort((a, b) => a.distance - b.distance || (a.name < b.name ? -1 : 1))

@@ -5,16 +5,19 @@ import type { OrganizationNames } from "../../../src/domain/organization-names.t
 
 const test = suite("domain/flow-template/unknown-types");
 
+const CREATE = "create it, or correct the name";
+
 const KNOWN: OrganizationNames = {
   organization: "acme",
-  flows: [],
-  tagKeys: [],
+  flows: new Set(),
+  tagKeys: new Set(),
   types: new Map([
     ["coverage", "active"],
     ["old", "archived"],
   ]),
-  attestations: [],
+  attestations: new Set(),
   isExpected: () => false,
+  isOver: () => false,
 };
 const unknown = (text: string): string[] =>
   findUnknownTypes(text, KNOWN).map(({ line, column, path, problem }) => `${line}:${column} ${path}: ${problem}`);
@@ -35,7 +38,8 @@ test("an expected attestation of an unknown or archived type is reported at its 
     [
       "5:24 trail.attestations.2.type: organization 'acme' has no attestation type 'coverge'; did you mean coverage?",
       "10:28 trail.artifacts.0.attestations.1.type: " +
-        "the attestation type 'old' of organization 'acme' is archived and takes no reports",
+        "the attestation type 'old' of organization 'acme' is archived and takes no reports; " +
+        "upload it again to restore it",
     ],
   );
 });
@@ -46,8 +50,8 @@ test("a template without custom types has none, and aliases are followed", () =>
     "trail:\n  attestations: &all\n    - {name: a, type: 'custom:z'}\n" +
     "  artifacts:\n    - {name: x, attestations: *all}\n";
   assert.equal(unknown(list), [
-    "3:23 trail.attestations.0.type: organization 'acme' has no attestation type 'z'",
-    "3:23 trail.artifacts.0.attestations.0.type: organization 'acme' has no attestation type 'z'",
+    `3:23 trail.attestations.0.type: organization 'acme' has no attestation type 'z'; ${CREATE}`,
+    `3:23 trail.artifacts.0.attestations.0.type: organization 'acme' has no attestation type 'z'; ${CREATE}`,
   ]);
 });
 

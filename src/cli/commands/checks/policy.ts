@@ -19,12 +19,7 @@ import { withDataReadOnly } from "../../data-directory.ts";
 import { CommandError, EXIT, escapeLine } from "../../framework.ts";
 import type { Command } from "../../framework.ts";
 import { createReport, printReport, renderFileReport } from "./file-report.ts";
-import {
-  ORGANIZATION_OPTIONS,
-  findMissingOrganization,
-  readOrganizationNames,
-  readOrganization,
-} from "./organization.ts";
+import { ORGANIZATION_OPTIONS, compareWith, findMissingOrganization, readOrganization } from "./organization.ts";
 import { renderTable } from "../../table.ts";
 import { requireEnvironment, selectOrganization, suggestNames } from "../explain.ts";
 import { systemSources } from "../../../clock.ts";
@@ -53,7 +48,7 @@ export const policyCheck: Command = {
     if (!policy) return printReport(io, args, createReport(file, problems));
     const found = await readOrganization(args, io, (store, organization) => ({
       problems: findControlProblems(store, organization, policy),
-      warnings: findUnmetRules(text, policy, readOrganizationNames(store, organization)),
+      warnings: compareWith(store, organization, (known) => findUnmetRules(text, policy, known)),
     }));
     return printReport(io, args, createReport(file, found?.problems ?? [], found?.warnings));
   },
@@ -132,7 +127,7 @@ function previewFile(
   const question = { draft, policyId: policy?.id ?? null, environmentIds: [...new Set(environmentIds)] };
   return {
     preview: store.policyPreviews.preview(question, BOUNDS),
-    warnings: findUnmetRules(text, document, readOrganizationNames(store, organization)),
+    warnings: compareWith(store, organization, (known) => findUnmetRules(text, document, known)),
   };
 }
 

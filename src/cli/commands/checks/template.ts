@@ -4,12 +4,7 @@ import { listTemplateProblems, parseTemplate } from "../../../domain/flow-templa
 import { readText } from "../../command-config.ts";
 import { createReport, printReport } from "./file-report.ts";
 import type { Command } from "../../framework.ts";
-import {
-  ORGANIZATION_OPTIONS,
-  findMissingOrganization,
-  readOrganizationNames,
-  readOrganization,
-} from "./organization.ts";
+import { ORGANIZATION_OPTIONS, compareWith, findMissingOrganization, readOrganization } from "./organization.ts";
 
 export const templateCheck: Command = {
   name: "template check",
@@ -32,7 +27,7 @@ export const templateCheck: Command = {
     const { problems } = parseTemplate(text);
     if (problems) return printReport(io, args, { file, problems: listTemplateProblems(problems), warnings: [] });
     const warnings = await readOrganization(args, io, (store, organization) =>
-      findUnknownTypes(text, readOrganizationNames(store, organization)),
+      compareWith(store, organization, (known) => findUnknownTypes(text, known)),
     );
     return printReport(io, args, createReport(file, [], warnings ?? []));
   },

@@ -11,7 +11,7 @@ import type { Args } from "../../args.ts";
 import { readText } from "../../command-config.ts";
 import { EXIT, escapeLine } from "../../framework.ts";
 import type { Command, Io } from "../../framework.ts";
-import { ORGANIZATION_OPTIONS, findMissingOrganization, isTypeRequired, readOrganization } from "./organization.ts";
+import { ORGANIZATION_OPTIONS, findMissingOrganization, readOrganization } from "./organization.ts";
 import { systemSources } from "../../../clock.ts";
 
 /** A problem of a file; `path` is "" for the file as a whole. */
@@ -78,7 +78,7 @@ async function tryFiles(args: Args, io: Io): Promise<Outcome> {
   const { [SCHEMA_FIELD]: schemaMistake, ...others } = mistakes;
   if (schemaMistake !== undefined) problems = problemsOf(schemaFile ?? file, { [SCHEMA_FIELD]: schemaMistake });
   const warnings = await readOrganization(args, io, (store, organization) =>
-    isTypeRequired(store, organization, type.name)
+    store.organizationNames.isTypeRequired(organization, type.name)
       ? []
       : [{ file, path: "name", message: describeUnused(type.name, organization) }],
   );

@@ -84,8 +84,9 @@ const WARNINGS = [
   "p.yml:8:28: warning: artifacts.attestations.0.name: no template of organization 'acme' expects an attestation " +
     "'unit-test' of type junit, and none was reported; did you mean unit-tests?",
   "p.yml:9:15: warning: artifacts.attestations.1.type: the attestation type 'old' of organization 'acme' is archived " +
-    "and takes no reports",
-  "p.yml:10:26: warning: artifacts.attestations.2.if: no flow of organization 'acme' has the tag 'team'",
+    "and takes no reports; upload it again to restore it",
+  "p.yml:10:26: warning: artifacts.attestations.2.if: no flow of organization 'acme' has the tag 'team'; " +
+    "tag a flow with it, or correct the name",
 ];
 
 test("policy check with --org warns of rules that nothing there can meet, and ends well", () =>
@@ -103,7 +104,7 @@ test("policy check with --org warns of rules that nothing there can meet, and en
       line: 10,
       column: 26,
       path: "artifacts.attestations.2.if",
-      message: "no flow of organization 'acme' has the tag 'team'",
+      message: "no flow of organization 'acme' has the tag 'team'; tag a flow with it, or correct the name",
     });
     assert.match((await check(POLICY, "--org", "other")).out, /organization 'other' has no flow 'payments'/);
   }));

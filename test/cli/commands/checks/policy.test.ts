@@ -79,7 +79,7 @@ test("preview lists the artifacts that would fail, with the line of the rule", (
       err: "",
       out: [
         "-:8:13: warning: artifacts.attestations.1.name: no template of organization 'acme' expects an attestation " +
-          "'review' of type generic, and none was reported",
+          "'review' of type generic, and none was reported; add it to a template, or correct the name",
         "prod#2 stays NON-COMPLIANT. Of 3 running artifacts: 1 would fail, 0 would pass, 2 would stay as they are.",
         "",
         `ENVIRONMENT  ARTIFACT  FINGERPRINT${" ".repeat(55)}BEFORE     AFTER          REASON`,
