@@ -12,6 +12,7 @@ import type { AuditEntry } from "../store/db/audit-log.ts";
 import type { PhysicalType } from "../store/environments/environments.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { Store } from "../store/index.ts";
+import type { FileProblem } from "../domain/policy/diagnostics.ts";
 import type { PolicyPreview } from "../store/policies/policy-previews.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentReader, StoredPolicyFile } from "../workers/documents.ts";
@@ -34,7 +35,7 @@ export type OperationContext = {
   readonly largeJson: LargeJsonReader;
   /** Reads uploaded templates and policies. */
   readonly documents: DocumentReader;
-  /** Evaluates artifacts under policy texts that are not stored; see jobs/policy-previews.ts. */
+  /** Previews of policy and template texts that are not stored; see jobs/policy-previews.ts. */
   readonly policyPreviews: PolicyPreviewer;
   readonly packages: PackageMaker;
   readonly passwords: Pick<PasswordHasher, "hashOfMember">;
@@ -120,15 +121,18 @@ type Recorded = { planned: boolean; index: number | null };
 
 export type PolicyPreviewer = {
   /**
-   * What a valid policy would change.
+   * What a valid policy would change. `warnings`: what would be stored and is probably a mistake, at most 100.
    * @param lane whose turn it is; each organization has its own
    * @throws AppError too_large, unavailable
    */
-  preview(lane: string, task: PreviewTask): Promise<PolicyPreview>;
+  preview(lane: string, task: PreviewTask): Promise<PolicyPreview & { warnings: FileProblem[] }>;
+  /** The warnings of a valid template. @throws AppError as preview */
+  compareTemplate(lane: string, task: { organization: OrganizationRow; template: string }): Promise<FileProblem[]>;
 };
 
 /** `policy`: the text and its parsed form, with the name of the policy it would replace; `policyId` null for none. */
 type PreviewTask = {
+  organization: OrganizationRow;
   policy: Pick<StoredPolicyFile, "yaml" | "parsedJson"> & { name: string };
   policyId: number | null;
   environmentIds: readonly number[];

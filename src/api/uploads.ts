@@ -1,10 +1,12 @@
 /** What policies, custom attestation types and flow templates have in common: an uploaded file, and its versions. */
 import { Type } from "typebox";
 import type { TSchema } from "typebox";
+import { MAX_DIAGNOSTICS } from "../domain/policy/diagnostics.ts";
 import { AppError } from "../errors.ts";
 import { CONFIGURATION_BOUNDS } from "../http/operation.ts";
 import type { FormBody } from "../http/operation.ts";
 import { Closed, named } from "../http/schema.ts";
+import type { OperationContext } from "./context.ts";
 
 /** A form with a JSON part and a configuration file that is held in memory. */
 export const configurationForm = <T extends TSchema>({
@@ -27,6 +29,14 @@ export const TextProblem = named(
   }),
 );
 
+/** The field of a preview with what an upload accepts and the organization has nothing for. */
+export const TextWarnings = Type.Array(TextProblem, {
+  maxItems: MAX_DIAGNOSTICS,
+  description:
+    "What an upload accepts and is probably a mistake, by position: names that the organization does not have, each " +
+    "with what to do. At most 100; empty for an invalid text",
+});
+
 /** What a reader of an uploaded text found: its result, or the mistakes for which an upload would be refused. */
 type Checked<T> = { value: T; problems: null } | { value: null; problems: readonly Problem[] };
 type Problem = NonNullable<AppError["problems"]>[number];
@@ -43,6 +53,10 @@ export async function checkText<T>(read: () => Promise<T>): Promise<Checked<T>> 
     throw error;
   }
 }
+
+/** Whose turn it is in the thread of previews: organizations take turns. */
+export const previewLane = ({ organization }: Pick<OperationContext, "organization">): string =>
+  `previews of ${organization.id}`;
 
 /** The fields that every version of an uploaded file has. */
 export const versionFields = {

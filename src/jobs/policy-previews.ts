@@ -1,25 +1,46 @@
 /**
- * What a policy text would change, for the main thread: the evaluation runs in a thread with its own connection,
- * because it reads and evaluates up to thousands of artifacts under rules that a user wrote. A preview ends at its
- * bounds and says what it left; the deadline of the thread is for what no bound foresaw.
+ * What a policy text would change, and what a policy or template text names that the organization does not have, for
+ * the main thread. The work is done in a thread with its own connection, because it reads and evaluates up to thousands
+ * of artifacts under rules that a user wrote, and up to thousands of templates. It ends at its bounds and says what it
+ * left; the deadline of the thread is for what no bound foresaw.
  */
+import { findUnknownTypes } from "../domain/flow-template/unknown-types.ts";
+import type { OrganizationNames } from "../domain/organization-names.ts";
+import { listDiagnostics } from "../domain/policy/diagnostics.ts";
+import type { Diagnostic, FileProblem } from "../domain/policy/diagnostics.ts";
 import { parsePolicy } from "../domain/policy/document.ts";
 import { findRulePositions } from "../domain/policy/rule-positions.ts";
 import { restorePolicy } from "../domain/policy/stored.ts";
+import { findUnmetRules } from "../domain/policy/unmet-rules.ts";
 import { AppError, unavailable } from "../errors.ts";
 import type { Store } from "../store/index.ts";
 import type { PolicyPreview, PreviewBounds } from "../store/policies/policy-previews.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
 
+type Organization = { id: number; name: string };
+
 /** `parsedJson`: the rules as `serializePolicy` wrote them, null for a text that is quick to parse. */
-export type PreviewTask = {
+type PolicyTask = {
+  organization: Organization;
   policy: { name: string; yaml: string; parsedJson: string | null };
   policyId: number | null;
   environmentIds: readonly number[];
 };
 
-export type PreviewPool = Pool<PreviewTask, PolicyPreview>;
+/** The text of a valid template. */
+type TemplateTask = { organization: Organization; template: string };
+
+/** `warnings`: what would be stored and is probably a mistake, at most 100. */
+type Warnings = { warnings: FileProblem[] };
+type PolicyResult = PolicyPreview & Warnings;
+
+export type PreviewTask = PolicyTask | TemplateTask;
+export type PreviewResult = PolicyResult | Warnings;
+export type PreviewPool = Pool<PreviewTask, PreviewResult>;
+
+/** What a task reads. */
+type PreviewStore = Pick<Store, "policyPreviews" | "organizationNames">;
 
 /** Far more than people look through; together they keep an answer below two megabytes. */
 const BOUNDS: Omit<PreviewBounds, "isOver"> = {
@@ -31,53 +52,85 @@ const BOUNDS: Omit<PreviewBounds, "isOver"> = {
 };
 /** For the evaluation; shorter than people wait for a page. */
 const MAX_EVALUATION_MS = 5_000;
+/** For the comparison of a text with the organization, after it is parsed. */
+const MAX_COMPARISON_MS = 2_000;
 /** For the whole task: the largest policy takes a second to parse, and one artifact may be the last of the time. */
 const MAX_TASK_MS = 15_000;
 /** For the wait for the thread: shorter than clients wait for a response. */
 const MAX_WAITING_MS = 15_000;
 
-/**
- * Evaluates the artifacts of the environments under a valid policy. Blocks for seconds: not for the main thread of a
- * server.
- */
-export function evaluateDraft(
-  store: Pick<Store, "policyPreviews">,
-  { policy: { name, yaml, parsedJson }, ...place }: PreviewTask,
-): PolicyPreview {
+const isOverAfter = (ms: number): (() => boolean) => {
+  const endsAt = performance.now() + ms;
+  return () => performance.now() >= endsAt;
+};
+
+/** The warnings that `find` makes of the names of an organization. */
+function listWarnings(
+  store: PreviewStore,
+  organization: Organization,
+  find: (known: OrganizationNames) => Diagnostic[],
+): FileProblem[] {
+  const isOver = isOverAfter(MAX_COMPARISON_MS);
+  return listDiagnostics(store.organizationNames.compare(organization, { isOver, find }));
+}
+
+/** Does a task. Blocks for seconds: not for the main thread of a server. */
+export const runPreview = (store: PreviewStore, task: PreviewTask): PreviewResult =>
+  "policy" in task ? evaluateDraft(store, task) : compareTemplate(store, task);
+
+/** Evaluates the artifacts of the environments under a valid policy, and compares it with the organization. */
+function evaluateDraft(
+  store: PreviewStore,
+  { organization, policy: { name, yaml, parsedJson }, ...place }: PolicyTask,
+): PolicyResult {
   const document = parsedJson === null ? parsePolicy(yaml).policy : restorePolicy(parsedJson);
   if (!document) throw new Error("the policy to preview is not valid");
   const draft = { name, document, positions: findRulePositions(yaml) };
-  const endsAt = performance.now() + MAX_EVALUATION_MS;
-  const isOver = (): boolean => performance.now() >= endsAt;
-  return store.policyPreviews.preview({ draft, ...place }, { ...BOUNDS, isOver });
+  const isOver = isOverAfter(MAX_EVALUATION_MS);
+  const preview = store.policyPreviews.preview({ draft, ...place }, { ...BOUNDS, isOver });
+  return { ...preview, warnings: listWarnings(store, organization, (known) => findUnmetRules(yaml, document, known)) };
 }
+
+const compareTemplate = (store: PreviewStore, { organization, template }: TemplateTask): Warnings => ({
+  warnings: listWarnings(store, organization, (known) => findUnknownTypes(template, known)),
+});
+
+/** Only a text with one of these can name a custom type: YAML may write any letter as an escape. */
+const MAY_NAME_TYPES = /custom:|\\/;
 
 /** @param dependencies.pool null for a database in memory, which a thread cannot open */
 export function createPolicyPreviewer({ store, pool }: { store: Store; pool: PreviewPool | null }) {
+  async function run(lane: string, task: PreviewTask, advice: string): Promise<PreviewResult> {
+    if (!pool) return runPreview(store, task);
+    try {
+      return await pool.run(task, { lane, allowanceMs: MAX_TASK_MS, deadlineMs: MAX_WAITING_MS });
+    } catch (error) {
+      throw previewError(error, advice);
+    }
+  }
+
   return {
     /**
-     * What a valid policy would change.
+     * What a valid policy would change, and what it names that the organization does not have.
      * @param lane whose turn it is: organizations take turns
      * @throws AppError too_large when the evaluation takes too much time or memory, unavailable when the thread is busy
      */
-    async preview(lane: string, task: PreviewTask): Promise<PolicyPreview> {
-      if (!pool) return evaluateDraft(store, task);
-      try {
-        return await pool.run(task, { lane, allowanceMs: MAX_TASK_MS, deadlineMs: MAX_WAITING_MS });
-      } catch (error) {
-        throw previewError(error);
-      }
-    },
+    preview: async (lane: string, task: PolicyTask): Promise<PolicyResult> =>
+      (await run(lane, task, "Name fewer environments")) as PolicyResult,
+
+    /** What a valid template names that the organization does not have. @throws AppError as preview */
+    compareTemplate: async (lane: string, task: TemplateTask): Promise<FileProblem[]> =>
+      MAY_NAME_TYPES.test(task.template) ? (await run(lane, task, "Send a shorter text")).warnings : [],
   };
 }
 
-function previewError(error: unknown): unknown {
+function previewError(error: unknown, advice: string): unknown {
   const isTooCostly =
     (error instanceof DeadlineError && error.started) || (error instanceof WorkerDiedError && error.began);
   if (isTooCostly)
     return new AppError(
       "too_large",
-      "The preview takes more time or memory than the server has for one request. Name fewer environments",
+      `The preview takes more time or memory than the server has for one request. ${advice}`,
       { internal: error },
     );
   const isBusy = [DeadlineError, WorkerDiedError, QueueFullError, PoolClosedError].some(

@@ -320,6 +320,10 @@ function readingOwnFiles({ policyPreviews, packages, answerReader }: FileReaders
         ensureOwnFiles();
         return policyPreviews.preview(lane, task);
       },
+      async compareTemplate(lane, task) {
+        ensureOwnFiles();
+        return policyPreviews.compareTemplate(lane, task);
+      },
     },
     answerReader: {
       ...answerReader,

@@ -177,8 +177,8 @@ export function openDocuments(
 }
 
 /**
- * The thread that evaluates artifacts under a policy text that is not stored, started on first use; the database must
- * be open already. A single one leaves the other cores to requests.
+ * The thread of the previews of policies and templates, started on first use; the database must be open already. A
+ * single one leaves the other cores to requests.
  */
 export const createPreviewPool = (directory: string, memory: ThreadMemory | null = null): PreviewPool =>
   createPool({

@@ -292,7 +292,7 @@ function caller(store: Store, now: () => number) {
     evidence: { open: never } as unknown as OperationContext["evidence"],
     customTypes: {} as OperationContext["customTypes"],
     documents: createDocumentReader({} as DocumentPool),
-    policyPreviews: { preview: never },
+    policyPreviews: { preview: never, compareTemplate: never },
     largeJson: { read: never },
     packages: {} as OperationContext["packages"],
     passwords: { hashOfMember: never },

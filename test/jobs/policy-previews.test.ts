@@ -8,19 +8,24 @@ import { rejection } from "../evidence/given.ts";
 import { opened } from "../store/given.ts";
 
 const test = suite("jobs/policy-previews");
-const TASK = { policy: { name: "p", yaml: "_schema: /v1", parsedJson: null }, policyId: null, environmentIds: [] };
+const organization = { id: 1, name: "acme" };
+const TASK = {
+  organization,
+  policy: { name: "p", yaml: "_schema: /v1", parsedJson: null },
+  policyId: null,
+  environmentIds: [],
+};
 
-const failingWith = (error: Error) =>
-  rejection(
-    createPolicyPreviewer({
-      store: opened().store,
-      pool: {
-        run: () => Promise.reject(error),
-        load: () => ({ waiting: 0, running: 0 }),
-        close: async () => undefined,
-      },
-    }).preview("acme", TASK),
-  );
+const previewerOf = (error: Error) =>
+  createPolicyPreviewer({
+    store: opened().store,
+    pool: {
+      run: () => Promise.reject(error),
+      load: () => ({ waiting: 0, running: 0 }),
+      close: async () => undefined,
+    },
+  });
+const failingWith = (error: Error) => rejection(previewerOf(error).preview("acme", TASK));
 
 const described = (error: Error): unknown =>
   error instanceof AppError ? [error.code, error.message, error.headers] : error;
@@ -35,6 +40,17 @@ test("a preview that takes too much time or memory is too large, with what to do
       "The preview takes more time or memory than the server has for one request. Name fewer environments",
       {},
     ]);
+});
+
+test("a template that takes too much is too large, and one that names no custom type needs no thread", async () => {
+  const previewer = previewerOf(new DeadlineError("policy previews", { deadlineMs: 15_000, started: true }));
+  const compare = (template: string) => previewer.compareTemplate("acme", { organization, template });
+  assert.equal(described(await rejection(compare("trail: {attestations: [{name: a, type: 'custom:b'}]}"))), [
+    "too_large",
+    "The preview takes more time or memory than the server has for one request. Send a shorter text",
+    {},
+  ]);
+  assert.equal(await compare("trail: {attestations: [{name: a, type: junit}]}"), []);
 });
 
 test("a busy thread asks for a retry", async () => {

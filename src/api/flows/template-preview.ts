@@ -4,7 +4,7 @@ import { json } from "../../http/operation.ts";
 import { Closed, named } from "../../http/schema.ts";
 import { operation } from "../context.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
-import { MAX_PREVIEWED_CHARS, TextProblem, checkText } from "../uploads.ts";
+import { MAX_PREVIEWED_CHARS, TextProblem, TextWarnings, checkText, previewLane } from "../uploads.ts";
 import { documentLane } from "./flows.ts";
 
 const TemplatePreviewInput = named(
@@ -19,6 +19,7 @@ const TemplatePreviewResponse = named(
   Closed({
     valid: Type.Boolean({ description: "Whether the template would be accepted" }),
     problems: Type.Array(TextProblem, { description: "By position; empty for a valid text" }),
+    warnings: TextWarnings,
   }),
 );
 
@@ -29,8 +30,9 @@ export const previewTemplate = operation({
   tag: "Flows",
   summary: "Check a template without storing it",
   description:
-    "Checks the text of a flow template as an upload would, and lists its mistakes by line and column. Nothing is " +
-    "stored.",
+    "Checks the text of a flow template as an upload would, and lists its mistakes by line and column. `warnings` " +
+    "are about attestation types that do not exist or are archived, so that no report can meet the template. Nothing " +
+    "is stored.",
   permission: "flow:read",
   audit: null,
   origin: "assay",
@@ -38,15 +40,19 @@ export const previewTemplate = operation({
   params: OrgPath,
   query: NoQuery,
   body: json(TemplatePreviewInput),
-  responses: { 200: { description: "The mistakes of the text", schema: TemplatePreviewResponse } },
+  responses: { 200: { description: "The mistakes of the text, or its warnings", schema: TemplatePreviewResponse } },
   example: {
     params: { org: "acme" },
     body: { template_yaml: "version: 1\ntrail:\n  attestations:\n    - name: review\n      type: generic\n" },
   },
-  prepare: (context, { body }) =>
-    checkText(() => context.documents.readTemplate(documentLane(context), Buffer.from(body.template_yaml))),
-  handle: (_context, _input, { problems }) => ({
-    status: 200,
-    body: { valid: problems === null, problems: problems ?? [] },
-  }),
+  async prepare(context, { body }) {
+    const { organization, documents, policyPreviews } = context;
+    const { problems } = await checkText(() =>
+      documents.readTemplate(documentLane(context), Buffer.from(body.template_yaml)),
+    );
+    if (problems) return { valid: false, problems: [...problems], warnings: [] };
+    const task = { organization, template: body.template_yaml };
+    return { valid: true, problems: [], warnings: await policyPreviews.compareTemplate(previewLane(context), task) };
+  },
+  handle: (_context, _input, checked) => ({ status: 200, body: checked }),
 });

@@ -14,7 +14,7 @@ import { documentLane } from "../flows/flows.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { SCHEMA_URL } from "../../domain/policy/schema.ts";
-import { MAX_PREVIEWED_CHARS, TextProblem, checkText } from "../uploads.ts";
+import { MAX_PREVIEWED_CHARS, TextProblem, TextWarnings, checkText, previewLane } from "../uploads.ts";
 import { requireControls } from "./policies.ts";
 
 const MAX_NAMED_ENVIRONMENTS = 100;
@@ -114,12 +114,13 @@ const PolicyPreviewResponse = named(
   Closed({
     valid: Type.Boolean({ description: "Whether the policy would be accepted" }),
     problems: Type.Array(TextProblem, { description: "By position; empty for a valid text" }),
+    warnings: TextWarnings,
     environments: Type.Array(EnvironmentPreviewShape, { description: "Empty for an invalid text" }),
     stopped: Nullable(PreviewStop),
   }),
 );
 
-type Previewed = { valid: boolean; problems: readonly unknown[] } & PolicyPreview;
+type Previewed = { valid: boolean; problems: readonly unknown[]; warnings: readonly unknown[] } & PolicyPreview;
 
 export const previewPolicy = operation({
   id: "preview_policy",
@@ -128,7 +129,9 @@ export const previewPolicy = operation({
   tag: "Policies",
   summary: "Preview a policy without storing it",
   description:
-    "Checks a policy text as an upload would, and lists its mistakes by line and column. A valid text is evaluated " +
+    "Checks a policy text as an upload would, and lists its mistakes by line and column. `warnings` are about rules " +
+    "that nothing in the organization can meet, or that never apply: they name a flow, a tag, an attestation type or " +
+    "an attestation that it does not have. A valid text is evaluated " +
     "on the artifacts of the latest snapshots, with the facts that are stored with their evaluations; other policies " +
     "of an environment stay as they are. The answer lists the artifacts whose verdict would be another one. It has " +
     "at most 100 environments, 20,000 evaluated artifacts and 1,000 listed ones, and takes at most five seconds; " +
@@ -159,8 +162,9 @@ export const previewPolicy = operation({
         ? store.policyPreviews.listConsumerIds(policy.id)
         : [];
     const { value: file, problems } = await checkText(() => readPolicy(context, body.policy_yaml));
-    if (problems) return { valid: false, problems, environments: [], stopped: null };
-    const preview = await context.policyPreviews.preview(`previews of ${organization.id}`, {
+    if (problems) return { valid: false, problems, warnings: [], environments: [], stopped: null };
+    const preview = await context.policyPreviews.preview(previewLane(context), {
+      organization,
       policy: { yaml: file.yaml, parsedJson: file.parsedJson, name: policy?.name ?? NEW_POLICY },
       policyId: policy?.id ?? null,
       environmentIds,

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { ROLES, allows } from "../../../src/domain/access.ts";
 import { freshFingerprint, startServer } from "../../given.ts";
 import type { Answer, TestServer } from "../../given.ts";
 import { running, runningIn } from "../environments/given.ts";
@@ -102,6 +103,7 @@ test("an invalid text is answered with each mistake at its line, as an upload is
         message: "Input should be a valid string [input: 1]",
       },
     ],
+    warnings: [],
     environments: [],
     stopped: null,
   });
@@ -145,6 +147,7 @@ test("a control that does not exist is a mistake where the text names it", async
   assert.equal((await preview(at, { policy_yaml })).body, {
     valid: true,
     problems: [],
+    warnings: [],
     environments: [],
     stopped: null,
   });
@@ -324,7 +327,7 @@ test("a policy without environments changes nothing, and archived environments d
   const { at, environment } = await story();
   await server.given.policy(at, { name: "unused", yaml: null });
   const unused = await preview(at, { policy_yaml: PROVENANCE, policy_name: "unused" });
-  assert.equal(unused.body, { valid: true, problems: [], environments: [], stopped: null });
+  assert.equal(unused.body, { valid: true, problems: [], warnings: [], environments: [], stopped: null });
   await server.call("PUT", `/environments/${at.org}/${environment}/archive`, { key: at.key });
   const archived = await preview(at, { policy_yaml: REVIEW, policy_name: "live" });
   assert.equal(archived.body.environments, []);
@@ -441,12 +444,220 @@ test("a full disk does not refuse a preview, and no preview is audited", async (
     assert.equal([answer.status, answer.body.environments[0].would_fail], [200, 1]);
     const path = `/flows/${at.org}/template_preview`;
     const checked = await server.call("POST", path, { key: at.key, body: { template_yaml: "version: 1" } });
-    assert.equal(checked.body, { valid: true, problems: [] });
+    assert.equal(checked.body, { valid: true, problems: [], warnings: [] });
   } finally {
     server.disk.free = Infinity;
     await server.diskGuard.check();
   }
   assert.equal(rows(), before);
+});
+
+/** An organization with the flow `payments`, tagged `risk`, and the types `security-scan` and, archived, `old-scan`. */
+async function namedOrganization(on = server): Promise<At> {
+  const at = on.given.org();
+  for (const name of ["security-scan", "old-scan"]) {
+    const form = { json: { name } };
+    const made = await on.call("POST", `/custom-attestation-types/${at.org}`, { key: at.key, form });
+    assert.is(made.status, 201, made.text);
+  }
+  const path = `/custom-attestation-types/${at.org}/old-scan/archive`;
+  assert.is((await on.call("PUT", path, { key: at.key })).status, 200);
+  await on.given.flow(at, {
+    name: "payments",
+    template: "trail:\n  attestations: [{ name: unit-tests, type: junit }]\n",
+  });
+  await on.call("PATCH", `/tags/${at.org}/flow/payments`, { key: at.key, body: { set_tags: { risk: "7" } } });
+  const trail = await on.given.trail(at, { flow: "payments" });
+  await on.given.attestation(at, { flow: "payments", trail, kind: "generic", name: "licenses" });
+  return at;
+}
+
+const NAMING_POLICY = `${V1}artifacts:
+  provenance:
+    required: true
+    exceptions:
+      - if: flow.name == "payment" or flow.name == "payments"
+  attestations:
+    - { type: custom:security-scan, if: flow.tags.risk > 3 }
+    - { type: junit, name: unit-tests }
+    - { type: generic, name: licenses }
+    - { type: custom:securty-scan }
+    - { type: custom:old-scan, name: any }
+    - { type: custom:zzz }
+    - { type: junit, name: unit-test }
+    - { type: snyk, name: unit-tests }
+    - { type: generic, if: flow.tags.rsk == "7" }
+    - { type: generic, if: 'matches(flow.name, "^web")' }
+`;
+const CREATE = "create it, or correct the name";
+const ADD = "add it to a template, or correct the name";
+
+const policyWarnings = (org: string) => [
+  {
+    line: 6,
+    column: 26,
+    path: "artifacts.provenance.exceptions.0.if",
+    message: `organization '${org}' has no flow 'payment'; did you mean payments?`,
+  },
+  {
+    line: 11,
+    column: 15,
+    path: "artifacts.attestations.3.type",
+    message: `organization '${org}' has no attestation type 'securty-scan'; did you mean security-scan?`,
+  },
+  {
+    line: 12,
+    column: 15,
+    path: "artifacts.attestations.4.type",
+    message:
+      `the attestation type 'old-scan' of organization '${org}' is archived and takes no reports; ` +
+      "upload it again to restore it",
+  },
+  {
+    line: 13,
+    column: 15,
+    path: "artifacts.attestations.5.type",
+    message: `organization '${org}' has no attestation type 'zzz'; ${CREATE}`,
+  },
+  {
+    line: 14,
+    column: 28,
+    path: "artifacts.attestations.6.name",
+    message:
+      `no template of organization '${org}' expects an attestation 'unit-test' of type junit, and none was ` +
+      "reported; did you mean unit-tests?",
+  },
+  {
+    line: 15,
+    column: 27,
+    path: "artifacts.attestations.7.name",
+    message:
+      `no template of organization '${org}' expects an attestation 'unit-tests' of type snyk, and none was ` +
+      `reported; ${ADD}`,
+  },
+  {
+    line: 16,
+    column: 28,
+    path: "artifacts.attestations.8.if",
+    message: `no flow of organization '${org}' has the tag 'rsk'; did you mean risk?`,
+  },
+  {
+    line: 17,
+    column: 29,
+    path: "artifacts.attestations.9.if",
+    message: `no flow of organization '${org}' has a name that matches; create one, or correct the expression`,
+  },
+];
+
+test("names of a policy that the organization does not have are warnings, and the upload is accepted", async () => {
+  const at = await namedOrganization();
+  // Another organization has them.
+  const other = server.given.org();
+  const form = { json: { name: "zzz" } };
+  await server.call("POST", `/custom-attestation-types/${other.org}`, { key: other.key, form });
+  const before = rows();
+  for (const policy_yaml of [NAMING_POLICY, `${NAMING_POLICY}${"# a comment\n".repeat(2_000)}`])
+    assert.equal((await preview(at, { policy_yaml })).body, {
+      valid: true,
+      problems: [],
+      warnings: policyWarnings(at.org),
+      environments: [],
+      stopped: null,
+    });
+  assert.equal(rows(), before);
+  const zzz = { policy_yaml: `${V1}artifacts:\n  attestations: [{ type: custom:zzz }]\n` };
+  assert.equal((await preview(other, zzz)).body.warnings, []);
+  const stored = await server.call("PUT", `/policies/${at.org}`, {
+    key: at.key,
+    form: {
+      field: "payload",
+      json: { name: "named" },
+      file: { name: "policy_file", filename: "policy.yml", content: NAMING_POLICY },
+    },
+  });
+  assert.is(stored.status, 201, stored.text);
+});
+
+const previewTemplate = (at: At, template_yaml: string, on = server): Promise<Answer> =>
+  on.call("POST", `/flows/${at.org}/template_preview`, { key: at.key, body: { template_yaml } });
+
+const NAMING_TEMPLATE = `version: 1
+trail:
+  attestations:
+    - { name: a, type: custom:security-scan }
+    - { name: b, type: custom:securty-scan }
+  artifacts:
+    - name: image
+      attestations:
+        - { name: c, type: "custom:old-scan" }
+        - { name: d, type: "\\x63ustom:zzz" }
+`;
+const templateWarnings = (org: string) => [
+  {
+    line: 5,
+    column: 24,
+    path: "trail.attestations.1.type",
+    message: `organization '${org}' has no attestation type 'securty-scan'; did you mean security-scan?`,
+  },
+  {
+    line: 9,
+    column: 28,
+    path: "trail.artifacts.0.attestations.0.type",
+    message:
+      `the attestation type 'old-scan' of organization '${org}' is archived and takes no reports; ` +
+      "upload it again to restore it",
+  },
+  {
+    line: 10,
+    column: 28,
+    path: "trail.artifacts.0.attestations.1.type",
+    message: `organization '${org}' has no attestation type 'zzz'; ${CREATE}`,
+  },
+];
+
+test("attestation types of a template that take no reports are warnings, and the upload is accepted", async () => {
+  const at = await namedOrganization();
+  for (const text of [NAMING_TEMPLATE, `${NAMING_TEMPLATE}${"# a comment\n".repeat(2_000)}`])
+    assert.equal((await previewTemplate(at, text)).body, {
+      valid: true,
+      problems: [],
+      warnings: templateWarnings(at.org),
+    });
+  const stored = await server.call("PUT", `/flows/${at.org}/template_file`, {
+    key: at.key,
+    form: {
+      json: { name: "typed", description: "" },
+      file: { name: "template_file", filename: "template.yml", content: NAMING_TEMPLATE },
+    },
+  });
+  assert.is(stored.status, 201, stored.text);
+});
+
+test("a text with mistakes has no warnings", async () => {
+  const at = await namedOrganization();
+  const policy = (await preview(at, { policy_yaml: `${NAMING_POLICY}    - { type: junt }\n` })).body;
+  assert.equal([policy.valid, policy.problems.length, policy.warnings], [false, 1, []]);
+  const template = (await previewTemplate(at, `${NAMING_TEMPLATE}    - { nme: x }\n`)).body;
+  assert.equal([template.valid, template.problems.length > 0, template.warnings], [false, true, []]);
+});
+
+test("warnings are at most a hundred, of bounded length, for names as long as a text may have", async () => {
+  const at = server.given.org();
+  const long = "x".repeat(200);
+  const rules = Array.from({ length: 150 }, (_, index) => `    - { type: generic, name: ${long}${index} }\n`).join("");
+  const { warnings } = (await preview(at, { policy_yaml: `${V1}artifacts:\n  attestations:\n${rules}` })).body;
+  assert.is(warnings.length, 100);
+  assert.equal([warnings[0].line, warnings[99].line], [4, 103]);
+  for (const { message } of warnings as { message: string }[]) assert.ok(message.length < 300, message);
+});
+
+test("who may preview may read every name that warnings suggest", () => {
+  const NAMES = ["flow:read", "trail:read", "attestation:read", "custom_type:read", "control:read"] as const;
+  for (const role of [...ROLES, null])
+    for (const isPublic of [true, false])
+      for (const previewing of ["policy:read", "flow:read"] as const)
+        if (allows(previewing, { role, isPublic }))
+          for (const name of NAMES) assert.ok(allows(name, { role, isPublic }), `${role} ${name}`);
 });
 
 test("the thread gives the answer of the main thread, also for a large text", async () => {
@@ -462,6 +673,15 @@ test("the thread gives the answer of the main thread, also for a large text", as
       assert.equal(answer.body, expected);
       assert.is(answer.body.environments[0].flips[0].reasons[0].line, 6);
     }
+    const named = await namedOrganization(threaded);
+    const path = `/policies/${named.org}/preview`;
+    const policy = await threaded.call("POST", path, { key: named.key, body: { policy_yaml: NAMING_POLICY } });
+    assert.equal(policy.body.warnings, policyWarnings(named.org));
+    assert.equal((await previewTemplate(named, NAMING_TEMPLATE, threaded)).body, {
+      valid: true,
+      problems: [],
+      warnings: templateWarnings(named.org),
+    });
   } finally {
     await threaded.stop();
     rmSync(directory, { recursive: true, force: true });
@@ -483,6 +703,7 @@ test("a template is checked, with each mistake at its line", async () => {
         message: (await check("version: 1\ntrail:\n  attestations: [{ name: a, type: nothing }]")).problems[0].message,
       },
     ],
+    warnings: [],
   });
   const broken = await check("version: [");
   assert.equal([broken.valid, broken.problems.length, broken.problems[0].path], [false, 1, ""]);
