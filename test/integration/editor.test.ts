@@ -116,6 +116,42 @@ check("shows each error under its line while a person types, and switches Save o
   }),
 );
 
+check("marks warnings in their own way, and leaves Save on", () =>
+  withEditor(policyPath, async (page, at) => {
+    await typeAtEnd(page, "    - type: custom:coverage");
+    const message = page.locator(".cm-message-warning");
+    await message.waitFor();
+    assert.match(
+      await message.innerText(),
+      /^Line 5, column 13 organization '\S+' has no attestation type 'coverage'; create it, or correct the name$/,
+    );
+    assert.is(await page.locator(".cm-lintRange-warning").innerText(), "custom");
+    assert.is(await page.locator(".cm-lintRange-error").count(), 0);
+    assert.is(await page.locator("[data-editor-state]").innerText(), "1 warning");
+    const result = page.locator("#editor-result");
+    await result.getByText("Computed from this draft. Nothing is stored.").waitFor();
+    assert.match(
+      await result.innerText(),
+      /1 warning\. The text would be stored all the same\.\s+line 5: organization/,
+    );
+    // The mark leads to the place. A text with errors is not compared with the organization.
+    await page.getByRole("button", { name: "Warning in line 5, column 13" }).click();
+    await page.keyboard.press("Shift+End");
+    await page.keyboard.type("wrong");
+    await page.locator("[data-editor-state]").getByText("1 error").waitFor();
+    assert.is(await page.locator("[data-editor-state]").innerText(), "1 error");
+    await page.getByRole("button", { name: "Error in line 5, column 13" }).click();
+    await page.keyboard.press("Shift+End");
+    await page.keyboard.type("custom:coverage");
+    await page.locator("[data-editor-state]").getByText("1 warning").waitFor();
+    const save = page.getByRole("button", { name: "Save as version 2" });
+    assert.is(await save.getAttribute("aria-disabled"), null);
+    await save.click();
+    await page.waitForURL(/done=version_saved/);
+    assert.is((await versionsOf(at)).length, 2);
+  }),
+);
+
 check("completes keys of the schema, types, controls, and names of flows in expressions", () =>
   withEditor(policyPath, async (page) => {
     await typeAtEnd(page, "    - ty");

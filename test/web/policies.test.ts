@@ -224,6 +224,82 @@ test("a reader sees the text and no form, and a forged one changes nothing", asy
   assert.equal((await read(at, "prod")).consuming_envs, []);
 });
 
+test("shows warnings at their lines, in policies and templates, and stores the text all the same", async () => {
+  const { at, browser } = await given();
+  await put(at, "prod", V2);
+  const form = { json: { name: "security-scan" } };
+  await server.call("POST", `/custom-attestation-types/${at.org}`, { key: at.key, form });
+  const rules = '    - type: custom:securty-scan\n    - name: "<b>"\n      type: snyk\n';
+  const typed = `${V1}artifacts:\n  attestations:\n${rules}`;
+  const path = `/${at.org}/policies/prod`;
+  const fields = { form: "edit", policy_file: typed, base: "1", comment: "", description: "" };
+  const preview = await browser.submitForm(path, { ...fields, do: "preview" });
+  const text = visibleText(preview);
+  const type = `organization '${at.org}' has no attestation type 'securty-scan'; did you mean security-scan?`;
+  const name =
+    `no template of organization '${at.org}' expects an attestation '<b>' of type snyk, and none was reported; ` +
+    "add it to a template, or correct the name";
+  assert.ok(text.includes(`Line 4, column 13 ${type}`), text);
+  assert.ok(text.includes(`Line 5, column 13 ${name}`), text);
+  assert.ok(
+    text.includes(
+      "Computed from this draft. Nothing is stored. 2 warnings. The text would be stored all the same. " +
+        `line 4 : ${type} line 5 : ${name}`,
+    ),
+    text,
+  );
+  assert.not.match(text, /error/);
+  assert.match(preview.text, /aria-label="The text with its warnings"/);
+  assert.match(preview.text, /aria-label="Warning in line 4, column 13">4:13</);
+  assert.not.match(preview.text, /aria-invalid|<b>'/);
+  const saved = await browser.submitForm(path, { ...fields, do: "save" });
+  assert.is(saved.status, 303);
+  assert.equal(await textsOf(at, "prod"), [V2, typed]);
+});
+
+test("a template has the warnings too, in an edited flow and in a new one", async () => {
+  const { at, browser } = await given();
+  const template = "version: 1\ntrail:\n  attestations:\n    - name: scan\n      type: custom:nothing-like-it\n";
+  const problem = `organization '${at.org}' has no attestation type 'nothing-like-it'; create it, or correct the name`;
+  const expected = [
+    `Line 5, column 13 ${problem}`,
+    "The template has no errors. Nothing is stored. 1 warning. The text would be stored all the same. " +
+      `line 5 : ${problem}`,
+  ];
+  await server.given.flow(at, { name: "api" });
+  const checked = await browser.submitForm(`/${at.org}/flows/api?tab=template&ask=edit`, {
+    form: "template",
+    do: "preview",
+    template_file: template,
+  });
+  const created = await browser.submitForm(`/${at.org}/flows?ask=create`, {
+    form: "create",
+    do: "preview",
+    name: "new",
+    template_file: template,
+  });
+  for (const page of [checked, created])
+    for (const part of expected) assert.ok(visibleText(page).includes(part), visibleText(page));
+});
+
+test("lists five warnings beside the text, and says how many more there are", async () => {
+  const { at, browser } = await given();
+  await put(at, "prod", V2);
+  const rules = Array.from({ length: 8 }, (_, index) => `    - type: custom:t${index}\n`).join("");
+  const text = visibleText(
+    await browser.submitForm(`/${at.org}/policies/prod`, {
+      form: "edit",
+      do: "preview",
+      policy_file: `${V1}artifacts:\n  attestations:\n${rules}`,
+      base: "1",
+      comment: "",
+      description: "",
+    }),
+  );
+  assert.match(text, /8 warnings\. The text would be stored all the same\..* line 8 : [^:]* and 3 more/);
+  assert.match(text, /Line 11, column 13 organization/);
+});
+
 test("the template of a flow has the same editor", async () => {
   const { at, browser } = await given();
   await server.given.flow(at, { name: "api" });

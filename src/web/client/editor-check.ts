@@ -17,37 +17,49 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
   status.setAttribute("role", "status");
   form.append(status);
   let view: View | null = null;
-  let problems: readonly Problem[] = [];
+  let errors: readonly Problem[] = [];
   let timer = 0;
   let asked: AbortController | null = null;
   /** When the shown result was computed, if it is of a draft without errors. */
   let validSince: Date | null = null;
 
   function show(found: readonly Problem[]): void {
-    problems = found;
+    const warnings = found.filter(({ kind }) => kind === "warning");
+    errors = found.filter(({ kind }) => kind === "error");
     showProblems(found);
-    const words = found.length === 0 ? "" : found.length === 1 ? "1 error" : `${found.length} errors`;
-    const sign = form.querySelector<HTMLTemplateElement>("template[data-editor-error]")?.content.firstElementChild;
     state?.replaceChildren();
-    if (sign && found.length > 0) state?.append(document.importNode(sign, DEEP));
-    state?.firstElementChild?.append(words);
+    if (errors.length > 0) state?.append(sign("error", countText("error", errors.length)));
+    if (warnings.length > 0) state?.append(sign("warning", countText("warning", warnings.length)));
     marks?.replaceChildren();
-    for (const problem of found.slice(0, MAX_MARKS)) marks?.append(mark(problem));
+    for (const problem of [...errors, ...warnings].slice(0, MAX_MARKS)) marks?.append(mark(problem));
     for (const button of saveButtons(form)) {
-      if (found.length === 0) button.removeAttribute("aria-disabled");
+      if (errors.length === 0) button.removeAttribute("aria-disabled");
       else button.setAttribute("aria-disabled", "true");
-      button.title = found.length === 0 ? "" : `${words}: mend them first`;
+      button.title = errors.length === 0 ? "" : `${countText("error", errors.length)}: mend them first`;
     }
-    const [first] = found;
-    status.textContent = first ? `${words}. Line ${first.line}, column ${first.column}: ${first.message}` : "No errors";
+    const [first] = [...errors, ...warnings];
+    const counts = [
+      errors.length === 0 ? "No errors" : countText("error", errors.length),
+      ...(warnings.length === 0 ? [] : [countText("warning", warnings.length)]),
+    ].join(", ");
+    status.textContent = first ? `${counts}. Line ${first.line}, column ${first.column}: ${first.message}` : counts;
+  }
+
+  /** An icon of the page with words. */
+  function sign(kind: Problem["kind"], words: string): Node {
+    const template = form.querySelector<HTMLTemplateElement>(`template[data-editor-${kind}]`);
+    const copy = document.importNode(template?.content ?? document.createDocumentFragment(), DEEP);
+    copy.firstElementChild?.append(words);
+    return copy;
   }
 
   function mark(problem: Problem): HTMLElement {
     const button = document.createElement("button");
     button.type = "button";
-    button.className = "bad num link";
+    button.className = `${problem.kind === "error" ? "bad" : "wait"} num link`;
     button.textContent = `${problem.line}:${problem.column}`;
-    button.setAttribute("aria-label", `Error in line ${problem.line}, column ${problem.column}`);
+    const name = problem.kind === "error" ? "Error" : "Warning";
+    button.setAttribute("aria-label", `${name} in line ${problem.line}, column ${problem.column}`);
     button.addEventListener("click", () => view?.goTo(problem));
     return button;
   }
@@ -92,12 +104,12 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
   function showResult(page: Document, fresh: HTMLElement): void {
     const found = JSON.parse(fresh.dataset["problems"] ?? "[]") as Problem[];
     show(found);
-    if (found.length > 0 && validSince) {
+    if (errors.length > 0 && validSince) {
       const at = validSince.toLocaleTimeString();
       note(`Computed from the last draft without errors, at ${at}. Nothing is stored.`);
       return;
     }
-    validSince = found.length === 0 ? new Date() : null;
+    validSince = errors.length === 0 ? new Date() : null;
     addSymbols(page);
     document.getElementById("editor-result")?.replaceWith(fresh);
     for (const place of fresh.querySelectorAll<HTMLElement>("[data-line]")) linkLine(place);
@@ -114,12 +126,12 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
 
   form.addEventListener("submit", (event) => {
     const isPreview = event.submitter instanceof HTMLButtonElement && event.submitter.value === "preview";
-    if (!isPreview && problems.length === 0) return;
+    if (!isPreview && errors.length === 0) return;
     // The other listeners of the form believe that it was sent.
     event.preventDefault();
     event.stopImmediatePropagation();
     if (isPreview) void run();
-    else if (problems[0]) view?.goTo(problems[0]);
+    else if (errors[0]) view?.goTo(errors[0]);
   });
 
   return {
@@ -128,7 +140,7 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
       clearTimeout(timer);
       timer = window.setTimeout(() => void run(), PAUSE_MS);
     },
-    /** The editor of the draft; shows the errors that the page came with. */
+    /** The editor of the draft; shows the errors and warnings that the page came with. */
     attach(editor: View): void {
       view = editor;
       const known = JSON.parse(form.dataset["problems"] ?? "[]") as Problem[];
@@ -137,6 +149,8 @@ export function checkOnPause(form: HTMLFormElement, showProblems: (problems: rea
     },
   };
 }
+
+const countText = (kind: Problem["kind"], count: number): string => `${count} ${kind}${count === 1 ? "" : "s"}`;
 
 /** With everything inside. */
 const DEEP = true;

@@ -22,6 +22,12 @@ const TOOLTIP = {
   boxShadow: "var(--shadow-floating-small)",
 };
 
+const underline = (colour: string) => ({
+  backgroundImage: "none",
+  textDecoration: `underline wavy var(${colour})`,
+  textUnderlineOffset: "4px",
+});
+
 export const theme = EditorView.theme({
   "&": { color: "var(--fgColor-default)", background: "transparent", maxHeight: "70vh" },
   "&.cm-focused": { outline: "2px solid var(--borderColor-accent-emphasis)", outlineOffset: "-2px" },
@@ -36,16 +42,14 @@ export const theme = EditorView.theme({
   ".cm-new": { background: "var(--bgColor-success-muted)" },
   ".cm-message": AROUND_MESSAGE,
   ".cm-message > div": MESSAGE,
+  ".cm-message-warning > div": { background: "var(--bgColor-attention-muted)" },
   ".cm-key": { color: "var(--prettylights-syntax-entityTag)" },
   ".cm-string": { color: "var(--prettylights-syntax-string)" },
   ".cm-constant": { color: "var(--prettylights-syntax-constant)" },
   ".cm-comment": { color: "var(--prettylights-syntax-comment)" },
   ".cm-expression": { color: "var(--prettylights-syntax-keyword)" },
-  ".cm-lintRange-error": {
-    backgroundImage: "none",
-    textDecoration: "underline wavy var(--fgColor-danger)",
-    textUnderlineOffset: "4px",
-  },
+  ".cm-lintRange-error": underline("--fgColor-danger"),
+  ".cm-lintRange-warning": underline("--fgColor-attention"),
   ".cm-tooltip": TOOLTIP,
   ".cm-tooltip.cm-tooltip-autocomplete > ul": { font: "var(--t-code)", maxHeight: "240px" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "4px 12px", minHeight: "24px" },

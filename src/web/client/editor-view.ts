@@ -25,8 +25,8 @@ import { completeNames } from "./editor-completion.ts";
 import type { KnownNames } from "./editor-completion.ts";
 import { theme } from "./editor-theme.ts";
 
-/** A mistake of the text; line and column from 1. */
-export type Problem = { line: number; column: number; message: string };
+/** A mistake of the text, or what is stored all the same and probably one; line and column from 1. */
+export type Problem = { line: number; column: number; message: string; kind: "error" | "warning" };
 export type EditorView = {
   showProblems(problems: readonly Problem[]): void;
   /** Moves the cursor to a place, and the keyboard into the editor. */
@@ -105,7 +105,7 @@ export function createEditor(form: HTMLFormElement, area: HTMLTextAreaElement, o
       const { doc } = view.state;
       const diagnostics = problems.map((problem) => {
         const from = positionOf(problem);
-        return { from, to: wordEnd(doc, from), severity: "error" as const, message: problem.message };
+        return { from, to: wordEnd(doc, from), severity: problem.kind, message: problem.message };
       });
       view.dispatch(setDiagnostics(view.state, diagnostics), { effects: setProblems.of(problems) });
     },
@@ -155,8 +155,8 @@ class Message extends WidgetType {
     this.problem = problem;
   }
   override eq({ problem }: Message): boolean {
-    const { line, column, message } = this.problem;
-    return problem.line === line && problem.column === column && problem.message === message;
+    const { line, column, message, kind } = this.problem;
+    return problem.line === line && problem.column === column && problem.message === message && problem.kind === kind;
   }
   toDOM(): HTMLElement {
     const { line, column, message } = this.problem;
@@ -165,7 +165,7 @@ class Message extends WidgetType {
     const text = document.createElement("div");
     text.append(place, ` ${message}`);
     const box = document.createElement("div");
-    box.className = "cm-message";
+    box.className = `cm-message cm-message-${this.problem.kind}`;
     box.append(text);
     return box;
   }

@@ -11,7 +11,7 @@ export type Mark = {
   kind: "cause" | "new";
 };
 
-type LineMessage = { line: number; text: Value };
+type LineMessage = { line: number; text: Value; isWarning?: boolean };
 
 /** Lines of a text that are shown; the rest is a download. */
 const MAX_LINES = 2_000;
@@ -49,8 +49,10 @@ export function sourceCode({
   return html`<div class="code" tabindex="0" role="region" aria-label="${label}"><ol>${items}${rest}</ol></div>`;
 }
 
-const messageLine = ({ text }: LineMessage): Html =>
-  html`<li class="msg">${icon("x-circle-fill")}<span>${text}</span></li>`;
+const messageLine = ({ text, isWarning = false }: LineMessage): Html =>
+  html`<li class="msg${isWarning && " msg-wait"}">${icon(
+    isWarning ? "alert" : "x-circle-fill",
+  )}<span>${text}</span></li>`;
 
 /** Groups: indentation and list marks, a key, the colon, the value. */
 const YAML_LINE = /^(\s*(?:- +)*)(?:("[^"]*"|'[^']*'|[^\s#:'"][^#:]*?)(:)(?=\s|$))?(.*)$/;

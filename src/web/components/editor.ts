@@ -79,6 +79,8 @@ export function editorForm(visit: Visit, options: EditorOptions): Html {
   const query = visit.query.toString();
   const action = `${visit.to.path(visit.path.slice(1))}${query === "" ? "" : `?${query}`}`;
   const text = refused ? refused.fields.text(field) : value;
+  const warnings = refused?.warnings ?? [];
+  const found = [...problems.map(withKind("error")), ...warnings.map(withKind("warning"))];
   const error = problems.length === 0 ? (refused?.errors[field] ?? null) : null;
   const hidden = html`${hiddenField("csrf", visit.csrf)}${hiddenField("form", form)}`;
   const note = refused?.message ? html`<p class="problem" role="alert">${refused.message}</p>` : null;
@@ -91,17 +93,20 @@ export function editorForm(visit: Visit, options: EditorOptions): Html {
 ${editableText(text)}</textarea>`;
   const data = html`data-completions="${JSON.stringify(completions)}" data-base="${base?.text}" data-base-name="${
     base?.name
-  }" data-problems="${problemsJson(problems)}"`;
-  const state = problems.length > 0 && errorCount(problems.length);
+  }" data-problems="${problemsJson(problems, warnings)}"`;
+  const state = [
+    problems.length > 0 && errorSign(countText(problems.length, "error")),
+    warnings.length > 0 && warningSign(countText(warnings.length, "warning")),
+  ];
   return html`<form class="editor-form" id="${FORM_ID}" method="post" action="${action}" data-editor ${data}>
 ${hidden}${note}
 <div class="cols-editor"><div class="stack">${above}
 <section class="card" aria-labelledby="h-editor"><div class="card-h"><h2 id="h-editor">${options.title}</h2>
-<template data-editor-error>${errorSign("")}</template><span data-editor-state>${state}</span>
-<span class="sub right" data-editor-changes></span></div>
-${problems.length > 0 && html`<div data-editor-fallback>${markedSource(text, problems)}</div>`}${area}${
+<template data-editor-error>${errorSign("")}</template><template data-editor-warning>${warningSign("")}</template>
+<span class="row" data-editor-state>${state}</span><span class="sub right" data-editor-changes></span></div>
+${found.length > 0 && html`<div data-editor-fallback>${markedSource(text, found)}</div>`}${area}${
   error !== null && html`<p class="field-error">${icon("alert-fill", "12")}${error}</p>`
-}<div class="card-f"><span class="row" data-editor-marks>${problems.map(positionLink)}</span><span
+}<div class="card-f"><span class="row" data-editor-marks>${found.map(positionLink)}</span><span
 class="right" id="editor-hint">${options.language}</span></div></section>
 ${below}${
   buttons &&
@@ -129,30 +134,63 @@ export const isChecked = (form: RefusedForm | null): boolean =>
   form !== null && asksForPreview(form.fields) && form.message === null && Object.keys(form.errors).length === 0;
 
 /** What an editor's form submitted, for the page that shows the result of its check. */
-export const typedForm = (visit: Visit, form: string, typed: Pick<RefusedForm, "fields" | "problems">): Visit =>
+export const typedForm = (
+  visit: Visit,
+  form: string,
+  typed: Pick<RefusedForm, "fields" | "problems" | "warnings">,
+): Visit =>
   Object.create(visit, {
     refused: { value: { ...typed, form, errors: {}, message: null } satisfies RefusedForm },
   });
 
-/** The result of a check. The script takes it from the page; `problems` are the mistakes of the checked text. */
-export const editorResult = (body: Value, problems: readonly SourceProblem[]): Html =>
-  html`<div class="stack" id="editor-result" data-problems="${problemsJson(problems)}">${body}</div>`;
+/** What a check found in a text: its mistakes, and what would be stored all the same. */
+type Found = { problems: readonly SourceProblem[]; warnings: readonly SourceProblem[] };
 
-const problemsJson = (problems: readonly SourceProblem[]): string =>
-  JSON.stringify(problems.map(({ line, column, message }) => ({ line, column, message })));
+/** The result of a check. The script takes it from the page, and from the data what was found in the checked text. */
+export const editorResult = (body: Value, { problems, warnings }: Found = { problems: [], warnings: [] }): Html =>
+  html`<div class="stack" id="editor-result" data-problems="${problemsJson(problems, warnings)}">${body}</div>`;
+
+type Kind = "error" | "warning";
+type Mark = SourceProblem & { kind: Kind };
+const withKind =
+  (kind: Kind) =>
+  (problem: SourceProblem): Mark => ({ ...problem, kind });
+
+const problemsJson = (problems: readonly SourceProblem[], warnings: readonly SourceProblem[]): string =>
+  JSON.stringify(
+    [...problems.map(withKind("error")), ...warnings.map(withKind("warning"))].map(
+      ({ line, column, message, kind }) => ({ line, column, message, kind }),
+    ),
+  );
 
 const errorSign = (text: Value): Html => html`<span class="st bad">${icon("x-circle-fill")}${text}</span>`;
-const errorCount = (count: number): Html => errorSign(count === 1 ? "1 error" : `${count} errors`);
+const warningSign = (text: Value): Html => html`<span class="st wait">${icon("alert")}${text}</span>`;
+const countText = (count: number, kind: Kind): string => (count === 1 ? `1 ${kind}` : `${count} ${kind}s`);
 
-const markedSource = (text: string, problems: readonly SourceProblem[]): Html =>
+const MAX_LISTED_WARNINGS = 5;
+
+/** The warnings of a check in its result; nothing without any. */
+export const warningList = (warnings: readonly SourceProblem[]): Value =>
+  warnings.length > 0 &&
+  html`<div class="why why-wait gap-t">${icon("alert")}<div><p>${countText(warnings.length, "warning")}. The text would
+be stored all the same.</p><ul>${warnings
+    .slice(0, MAX_LISTED_WARNINGS)
+    .map(({ line, message }) => html`<li><span data-line="${line}">line ${line}</span>: ${message}</li>`)}${
+    warnings.length > MAX_LISTED_WARNINGS && html`<li>and ${warnings.length - MAX_LISTED_WARNINGS} more</li>`
+  }</ul></div></div>`;
+
+const markedSource = (text: string, found: readonly Mark[]): Html =>
   sourceCode({
     text,
-    label: "The text with its errors",
-    messages: problems.map(({ line, column, message }) => ({
+    label: found.some(({ kind }) => kind === "error") ? "The text with its errors" : "The text with its warnings",
+    messages: found.map(({ line, column, message, kind }) => ({
       line,
       text: html`<b>Line ${line}, column ${column}</b> ${message}`,
+      isWarning: kind === "warning",
     })),
   });
 
-const positionLink = ({ line, column }: SourceProblem): Html =>
-  html`<a class="bad num" href="#L${line}" aria-label="Error in line ${line}, column ${column}">${line}:${column}</a>`;
+const positionLink = ({ line, column, kind }: Mark): Html =>
+  html`<a class="${kind === "error" ? "bad" : "wait"} num" href="#L${line}" aria-label="${
+    kind === "error" ? "Error" : "Warning"
+  } in line ${line}, column ${column}">${line}:${column}</a>`;

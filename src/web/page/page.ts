@@ -103,6 +103,8 @@ export type RefusedForm = {
   message: string | null;
   /** Problems of a text with their positions. */
   problems: readonly SourceProblem[];
+  /** What a check found in a text that would be stored all the same. */
+  warnings?: readonly SourceProblem[];
 };
 
 export type Crumb = { text: string; href: string };

@@ -7,7 +7,7 @@ import { sourceCode } from "../../components/code.ts";
 import { templateCompletions } from "../../components/completions.ts";
 import { draftDiff } from "../../components/diff.ts";
 import type { Draft } from "../../components/diff.ts";
-import { editorForm, editorResult, isChecked, previewButton, typedForm } from "../../components/editor.ts";
+import { editorForm, editorResult, isChecked, previewButton, typedForm, warningList } from "../../components/editor.ts";
 import { icon } from "../../components/icon.ts";
 import { card, linkButton, padded } from "../../components/layout.ts";
 import { html } from "../../html.ts";
@@ -56,7 +56,9 @@ async function editor(visit: Visit, flow: Flow): Promise<Html> {
     base: { text: flow.template, name: "the present template" },
     completions: await templateCompletions(visit),
     language: TEMPLATE_LANGUAGE,
-    result: isChecked(refused) ? templateResult(problems, draft) : noTemplateResult(),
+    result: isChecked(refused)
+      ? templateResult({ problems, warnings: refused?.warnings ?? [] }, draft)
+      : noTemplateResult(),
     buttons: { submit: "Save template", cancel: visit.here({ ask: null }) },
   });
 }
@@ -74,19 +76,21 @@ export const noTemplateResult = (): Html =>
   editorResult(
     checkCard(html`<p class="muted">New trails of the flow begin with the template. Trails that inherit it are
 re-evaluated when it is saved. A check stores nothing.</p>`),
-    [],
   );
 
 /** After a draft was checked. @param draft null for the template of a new flow */
-export function templateResult(problems: readonly SourceProblem[], draft: Draft | null): Html {
+export function templateResult(
+  { problems, warnings }: { problems: readonly SourceProblem[]; warnings: readonly SourceProblem[] },
+  draft: Draft | null,
+): Html {
   const count = problems.length === 1 ? "an error" : `${problems.length} errors`;
   const body =
     problems.length === 0
       ? html`<div class="why why-none">${icon("info")}<div data-draft-note>The template has no errors. Nothing is
-stored.</div></div>`
+stored.</div></div>${warningList(warnings)}`
       : html`<div class="why why-wait">${icon("alert")}<div data-draft-note>The template has ${count}. Nothing is
 stored.</div></div>`;
-  return editorResult(html`${checkCard(body)}${draft && draftDiff(draft)}`, problems);
+  return editorResult(html`${checkCard(body)}${draft && draftDiff(draft)}`, { problems, warnings });
 }
 
 /**
@@ -95,8 +99,10 @@ stored.</div></div>`;
  */
 export async function checkTemplate(visit: Visit, fields: Fields, form: string): Promise<Visit> {
   try {
-    const { problems } = await visit.call(previewTemplate, { body: { template_yaml: fields.text("template_file") } });
-    return typedForm(visit, form, { fields, problems });
+    const { problems, warnings } = await visit.call(previewTemplate, {
+      body: { template_yaml: fields.text("template_file") },
+    });
+    return typedForm(visit, form, { fields, problems, warnings });
   } catch (error) {
     if (!(error instanceof AppError) || error.fields?.["template_yaml"] === undefined) throw error;
     throw invalid({ template_file: error.fields["template_yaml"] });

@@ -98,7 +98,9 @@ ${selectField(visit, { form: "create", name: "visibility", label: "Visibility", 
     completions: await templateCompletions(visit),
     language: TEMPLATE_LANGUAGE,
     above: card({ id: "h-new", title: "Flow", body: padded(fields) }),
-    result: isChecked(refused) ? templateResult(problems, null) : noTemplateResult(),
+    result: isChecked(refused)
+      ? templateResult({ problems, warnings: refused?.warnings ?? [] }, null)
+      : noTemplateResult(),
     buttons: { submit: "Create flow", cancel: visit.to.flows() },
     rows: 14,
   });

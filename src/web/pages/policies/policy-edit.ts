@@ -108,7 +108,8 @@ export async function checkDraft(
 ): Promise<{ typed: Visit; preview: PreviewAnswer }> {
   try {
     const preview = await visit.call(previewPolicy, { body: { ...body, policy_yaml: fields.text("policy_file") } });
-    return { typed: typedForm(visit, form, { fields, problems: preview.problems }), preview };
+    const { problems, warnings } = preview;
+    return { typed: typedForm(visit, form, { fields, problems, warnings }), preview };
   } catch (error) {
     if (!(error instanceof AppError) || error.fields === null) throw error;
     const { policy_yaml, ...rest } = error.fields;

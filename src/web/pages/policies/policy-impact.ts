@@ -4,7 +4,7 @@ import type { SourceProblem } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { draftDiff } from "../../components/diff.ts";
 import type { Draft } from "../../components/diff.ts";
-import { editorResult, previewButton } from "../../components/editor.ts";
+import { editorResult, previewButton, warningList } from "../../components/editor.ts";
 import { icon } from "../../components/icon.ts";
 import { card, figures, padded } from "../../components/layout.ts";
 import { formatNumber, plainState, stateOf } from "../../components/state.ts";
@@ -31,13 +31,13 @@ export function noImpact(users: number | null): Html {
         : `A preview shows which running artifacts would get another verdict in the ${
             users === 1 ? "environment that uses" : `${formatNumber(users)} environments that use`
           } the policy.`;
-  return editorResult(impactCard("Preview", padded(html`<p class="muted">${where} Nothing is stored.</p>`)), []);
+  return editorResult(impactCard("Preview", padded(html`<p class="muted">${where} Nothing is stored.</p>`)));
 }
 
 /** After a draft was checked. @param draft null for a new policy, which replaces nothing */
 export function impact(visit: Visit, preview: PreviewAnswer, draft: Draft | null): Html {
   const body = preview.valid ? validDraft(visit, preview) : padded(invalidDraft(preview.problems));
-  return editorResult(html`${impactCard("Run again", body)}${draft && draftDiff(draft)}`, preview.problems);
+  return editorResult(html`${impactCard("Run again", body)}${draft && draftDiff(draft)}`, preview);
 }
 
 const impactCard = (button: string, body: Value): Html =>
@@ -59,7 +59,7 @@ const invalidDraft = (problems: readonly SourceProblem[]): Html =>
       "Nothing is stored.",
   );
 
-function validDraft(visit: Visit, { environments, stopped }: PreviewAnswer): Html {
+function validDraft(visit: Visit, { environments, stopped, warnings }: PreviewAnswer): Html {
   const sum = (of: (environment: Environment) => number): number =>
     environments.reduce((total, environment) => total + of(environment), 0);
   const [fails, passes] = [sum(({ would_fail }) => would_fail), sum(({ would_pass }) => would_pass)];
@@ -75,7 +75,7 @@ function validDraft(visit: Visit, { environments, stopped }: PreviewAnswer): Htm
     html`<p class="gap-t muted">The text is valid. It was evaluated in no environment, because none uses the
 policy.</p>`;
   return html`${padded(
-    html`${notice("why-none", "Computed from this draft. Nothing is stored.")}${
+    html`${notice("why-none", "Computed from this draft. Nothing is stored.")}${warningList(warnings)}${
       stopped && html`<p class="gap-t2 sub">${stopText(stopped)}</p>`
     }<div class="gap-t">${counts}</div>${none}`,
   )}${shown.map((environment) => environmentImpact(visit, environment))}${
