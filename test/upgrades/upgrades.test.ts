@@ -16,8 +16,8 @@ import type { Db } from "../../src/store/db/types.ts";
 const test = suite("upgrades/upgrades");
 /** The first schema whose program evaluated under the rules of today (0005-corrections.sql). */
 const CORRECTED = 5;
-/** The first schema that no release contains. */
-const FIRST_UNRELEASED = 8;
+/** The first schema that no release contains: a release changes it (CONTRIBUTING.md). */
+const FIRST_UNRELEASED = 12;
 
 test("there is a fixture of every released schema", () => {
   const changelog = readFileSync(join(import.meta.dirname, "..", "..", "CHANGELOG.md"), "utf8");
@@ -171,7 +171,7 @@ for (const version of fixtureVersions().filter((each) => each >= WITHOUT_TRAILS 
     }));
 }
 
-/** All rows of all tables of a database, which must pass the integrity check. */
+/** All rows that a copy has, of all tables of a database, which must pass the integrity check. */
 function rowsOf(source: string | Buffer): Record<string, unknown[]> {
   const db: Db = new Database(source as string, { nativeBinding: loadAddon() as unknown as string });
   const problems: string[] = [];
@@ -183,8 +183,11 @@ function rowsOf(source: string | Buffer): Record<string, unknown[]> {
   checkIntegrity(db, sink);
   checkForeignKeys(db, sink);
   assert.equal(problems, []);
+  // A copy forgets which commit it is of: it counts its own (store/db/commit-number.ts).
   const names = db
-    .prepare<[], string>("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+    .prepare<[], string>(
+      "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'commit_number' ORDER BY name",
+    )
     .pluck()
     .all();
   const rows = Object.fromEntries(names.map((name) => [name, db.prepare(`SELECT t.* FROM ${name} t`).raw().all()]));

@@ -10,6 +10,8 @@ import { expectStatus } from "../../binary/client.ts";
 const RUNTIME = 2;
 export const WHOLE_API = 3;
 export const WITHOUT_TRAILS = 4;
+const WITHOUT_COMMIT = 8;
+const IGNORES_KEYS = 10;
 
 const COMMIT = "0f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112";
 const LATER = "1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00113";
@@ -36,6 +38,8 @@ const LEGACY = "d4".repeat(32);
 export const WITHOUT_TRAIL = "e5".repeat(32);
 /** Reported to two trails of a flow, and then to the first of them again. */
 export const AGAIN = "f6".repeat(32);
+/** Reported without a commit. */
+const UNCOMMITTED = "08".repeat(32);
 
 const TEMPLATE = `# what a release of the shop needs
 version: 1
@@ -286,6 +290,28 @@ export async function tell(client: Client, bot: Client, era: number): Promise<vo
     await ok(json("PATCH", "/tags/acme/control/SDLC-7", { set_tags: { standard: "internal" }, remove_tags: [] }), 200);
   }
   if (era >= WITHOUT_TRAILS) await runWithoutTrails(client);
+  if (era >= WITHOUT_COMMIT) await reportWithoutCommit(client, era);
+}
+
+/** An artifact whose report names no commit, and has a key that no program knows once such keys are ignored. */
+async function reportWithoutCommit({ json, form }: Client, era: number): Promise<void> {
+  await expectStatus(
+    form("PUT", "/flows/acme/template_file", "data_json", { name: "tools", description: "Built by hand" }),
+    201,
+  );
+  await expectStatus(form("PUT", "/trails/acme/tools", "data_json", { name: "build-1", ...COMMON }), 201);
+  await expectStatus(
+    json("POST", "/artifacts/acme/tools", {
+      fingerprint: UNCOMMITTED,
+      filename: "tools.tar",
+      build_url: "https://ci.example.com/3",
+      commit_url: INFO.url,
+      trail_name: "build-1",
+      template_reference_name: "tools",
+      ...(era >= IGNORES_KEYS ? { built_by_robot: false } : {}),
+    }),
+    201,
+  );
 }
 
 /**
@@ -524,5 +550,11 @@ export function questions(era: number): string[] {
     "/snapshots/acme/production/6",
     `/asserts/acme/fingerprint/${GOOD}?environment_name=production`,
   ];
-  return [...always, ...(era >= RUNTIME ? runtime : []), ...(era >= WHOLE_API ? whole : [])];
+  const withoutCommit = ["/trails/acme/tools/build-1", `/artifacts/acme/tools/fingerprint/${UNCOMMITTED}`];
+  return [
+    ...always,
+    ...(era >= RUNTIME ? runtime : []),
+    ...(era >= WHOLE_API ? whole : []),
+    ...(era >= WITHOUT_COMMIT ? withoutCommit : []),
+  ];
 }
