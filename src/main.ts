@@ -24,16 +24,28 @@ try {
 // Overrides Node's default for the signal, which opens the debugger. Commands that use it add their own listener.
 process.on("SIGUSR1", () => undefined);
 
-// A closed pipe (`assay openapi | head`) is not a failure, and must not end a server. Other errors of these streams
-// have nowhere to be reported.
+// A closed pipe (`assay openapi | head`) is not a failure, and must not end a server. Other errors of standard output
+// are reported when the command ends; those of standard error have nowhere to be reported.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => undefined);
 
 /** Exit codes of a process ended by a signal, as shells define them. */
 const SIGNAL_EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
+/** Of writes after the reader of a pipe has gone away. */
+const READER_GONE: readonly unknown[] = ["EPIPE", "ERR_STREAM_DESTROYED"];
+/** Why text could not be written to standard output. */
+let outputError: NodeJS.ErrnoException | null = null;
+
 const io: Io = {
-  stdout: (text) => void process.stdout.write(text),
+  stdout: (text) =>
+    void process.stdout.write(text, (error: NodeJS.ErrnoException | null | undefined) => {
+      if (error && !READER_GONE.includes(error.code)) outputError ??= error;
+    }),
   stderr: (text) => void process.stderr.write(text),
+  async written() {
+    await flush(process.stdout);
+    if (outputError !== null) throw outputError;
+  },
   // Accessed lazily, by commands that read it: opening it would wait for a terminal.
   stdin: { [Symbol.asyncIterator]: () => process.stdin[Symbol.asyncIterator]() },
   env: process.env,
@@ -101,8 +113,9 @@ const io: Io = {
 };
 
 /** Resolves when everything written so far has left the process, or cannot leave it any more. */
-const flush = (stream: NodeJS.WriteStream): Promise<void> =>
-  new Promise((resolve) => void stream.write("", () => resolve()));
+function flush(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => void stream.write("", () => resolve()));
+}
 
 void runCli(COMMANDS, process.argv.slice(2), io).then(async (exitCode) => {
   await flush(process.stdout);

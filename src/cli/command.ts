@@ -9,6 +9,11 @@ import type { Args, CommandOption, Positionals } from "./args.ts";
 export type Io = {
   stdout(text: string): void;
   stderr(text: string): void;
+  /**
+   * Resolves when all text given to `stdout` has left the process, or its reader has gone away. Rejects with the
+   * system's error when the text could not be written.
+   */
+  written(): Promise<void>;
   stdin: AsyncIterable<Uint8Array | string>;
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;

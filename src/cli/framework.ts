@@ -8,7 +8,7 @@
 import { listAssets, readTextAsset } from "../assets.ts";
 import { renderOptionsHelp } from "../config/resolve.ts";
 import { findNearestNames } from "../domain/text/near-names.ts";
-import { messageOf } from "../domain/text/system-errors.ts";
+import { messageOf, withPath } from "../domain/text/system-errors.ts";
 import { LostCommitsError } from "../store/db/commit-number.ts";
 import {
   DamagedDatabaseError,
@@ -50,9 +50,21 @@ const COMMON_OPTIONS: Readonly<Record<string, CommandOption>> = {
  * Runs the command that `argv` (the arguments after the program's name) selects, and resolves to the exit code. Also
  * handles `assay`, `assay help [COMMAND|TOPIC|WORD]`, --help anywhere, and --version if a command named "version"
  * exists. Explains a usage error on stderr and resolves to 2. Reports an error of the command and resolves to the exit
- * code of its CommandError, to that of a newer database or a data directory in use, or to 1. Never rejects.
+ * code of its CommandError, to that of a newer database or a data directory in use, or to 1. Also to 1 when the command
+ * succeeded and its output could not be written. Never rejects.
  */
 export async function runCli(commands: readonly Command[], argv: readonly string[], io: Io): Promise<number> {
+  const exitCode = await runWords(commands, argv, io);
+  try {
+    await io.written();
+    return exitCode;
+  } catch (error) {
+    reportProblems(io, [messageOf(withPath(error, "standard output"))], { json: argv.includes("--json") });
+    return exitCode === EXIT.done ? EXIT.failed : exitCode;
+  }
+}
+
+async function runWords(commands: readonly Command[], argv: readonly string[], io: Io): Promise<number> {
   const [first] = argv;
   if (first === undefined || first === "--help" || first === "-h") {
     io.stdout(renderOverview(commands));

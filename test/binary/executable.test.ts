@@ -1,5 +1,6 @@
 // The executable by itself, as an operator copies it to a machine that has nothing else of Assay.
 
+import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
@@ -108,6 +109,18 @@ test("refuses Node's own command-line options", async () => {
   const result = await run(["--eval", "process.exit(42)"], { env: { HOME: "/nonexistent" } });
   assert.is.not(result.code, 42);
   assert.is.not(result.code, 0);
+});
+
+test("a command whose result finds no space fails and says so; one whose reader has gone away succeeds", () => {
+  const shell = (script: string) => {
+    const { status, stderr } = spawnSync("bash", ["-c", script, EXECUTABLE], { encoding: "utf8", env: { HOME: "/" } });
+    return { status, stderr };
+  };
+  const full =
+    "cannot write to standard output: no space is left on the disk (ENOSPC); free some space, or use another disk";
+  assert.equal(shell('"$0" version >/dev/full'), { status: 1, stderr: `assay: ${full}\n` });
+  assert.equal(shell('"$0" config explain --json >/dev/full'), { status: 1, stderr: `{"error":"${full}"}\n` });
+  assert.equal(shell('set -o pipefail; "$0" openapi | true'), { status: 0, stderr: "" });
 });
 
 test("version prints the versions of Assay, Node and SQLite, and the commit", async () => {

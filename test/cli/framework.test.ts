@@ -18,6 +18,7 @@ const capture = () => {
   const io: Io = {
     stdout: (text) => void out.push(text),
     stderr: (text) => void err.push(text),
+    written: () => Promise.resolve(),
     stdin: (async function* () {})(),
     env: {},
     cwd: "/",
@@ -180,6 +181,21 @@ test("runs commands with their arguments and returns their exit code", async () 
     err: "",
   });
   assert.equal(await run("verify"), { code: 5, out: "", err: "" });
+});
+
+test("a result that cannot be written makes a success a failure, and is reported", async () => {
+  const error = Object.assign(new Error("ENOSPC"), { code: "ENOSPC", syscall: "write" });
+  const told =
+    "cannot write to standard output: no space is left on the disk (ENOSPC); free some space, or use another disk";
+  const fails = async (...argv: string[]) => {
+    const { io, err } = capture();
+    const code = await runCli(COMMANDS, argv, { ...io, written: () => Promise.reject(error) });
+    return { code, err: err.join("") };
+  };
+  for (const argv of [["version"], [], ["help", "key"], ["key", "--help"]])
+    assert.equal(await fails(...argv), { code: 1, err: `assay: ${told}\n` }, argv.join(" "));
+  assert.equal(await fails("version", "--json"), { code: 1, err: `{"error":"${told}"}\n` });
+  assert.equal(await fails("verify"), { code: 5, err: `assay: ${told}\n` });
 });
 
 test("explains wrong usage on stderr with exit code 2", async () => {

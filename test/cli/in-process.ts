@@ -65,6 +65,7 @@ export function start(argv: readonly string[], surroundings: Surroundings = {}):
       err += text;
       for (const listener of listeners) listener();
     },
+    written: () => Promise.resolve(),
     stdin: (async function* () {
       yield typeof surroundings.stdin === "string"
         ? Buffer.from(surroundings.stdin)
