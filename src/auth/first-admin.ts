@@ -7,7 +7,7 @@ import { randomBytes, timingSafeEqual, createHash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { onPathSync } from "../domain/text/system-errors.ts";
-import { syncToDisk } from "../store/db/sync-to-disk.ts";
+import { syncToDisk } from "../store/db/directories.ts";
 
 const FILE_NAME = "setup-token";
 

@@ -9,7 +9,7 @@
  * The copy of the database is unlinked as soon as it is complete. The leftovers of a killed process are removed by the
  * next backup to the same name.
  */
-import { mkdir, open, rm } from "node:fs/promises";
+import { open, rm } from "node:fs/promises";
 import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -25,6 +25,7 @@ import {
   listEvidenceReferences,
 } from "../store/db/database-copy.ts";
 import { openCopy, sizeOf } from "../store/db/connection.ts";
+import { createDirectory } from "../store/db/directories.ts";
 import { giveToOwner } from "../store/db/state-directory.ts";
 import type { CopyContents } from "../store/db/database-copy.ts";
 import { openUnmigrated, refuseUnfinishedRestore, refuseUnknownSchema, schemaVersion } from "../store/db/database.ts";
@@ -92,8 +93,7 @@ export async function makeBackup(options: BackupOptions): Promise<BackupResult> 
   const lock = await acquireEvidenceLock(options);
   try {
     const partial = "file" in target ? partialOf(target) : join(directory, "backups", "assay-backup-stream.partial");
-    if (!("file" in target) && (await mkdir(dirname(partial), { recursive: true, mode: 0o700 })) !== undefined)
-      giveToOwner(dirname(partial), directory);
+    if (!("file" in target) && createDirectory(dirname(partial)) !== null) giveToOwner(dirname(partial), directory);
     const copy = await createCopy(options, partial);
     try {
       // Read from the copy, under the lock: evidence cannot be moved between reading the rows and the files.

@@ -9,7 +9,7 @@ import { onPathSync } from "../domain/text/system-errors.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";
 import { readFileHeader } from "../store/db/database.ts";
 import { giveToOwner } from "../store/db/state-directory.ts";
-import { syncToDisk } from "../store/db/sync-to-disk.ts";
+import { syncToDisk } from "../store/db/directories.ts";
 import { prepareDirectory } from "../server/prepare-directory.ts";
 import { ADMIN, ORG } from "./acme/people.ts";
 import { openDemoServer } from "./server.ts";

@@ -16,14 +16,14 @@
 // An existing file is kept only if its content is right: a publish compares it with what it received, once while the
 // file stays the same (device, inode, size, times), and replaces a damaged one.
 import { createHash } from "node:crypto";
-import { constants, mkdirSync, statSync } from "node:fs";
+import { constants, statSync } from "node:fs";
 import type { Stats } from "node:fs";
-import { dirname, join, relative, sep } from "node:path";
+import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { createLru } from "../domain/lru.ts";
 import type { Lru } from "../domain/lru.ts";
 import { withPath } from "../domain/text/system-errors.ts";
-import { syncToDisk } from "../store/db/sync-to-disk.ts";
+import { createDirectoryDurably } from "../store/db/directories.ts";
 import { createShardDirectories } from "./directories.ts";
 import type { ShardDirectories } from "./directories.ts";
 import { disk as realDisk, errnoOf, removeIfPresent, removeQuietly } from "./disk.ts";
@@ -142,8 +142,8 @@ type LocalFiles = {
 /**
  * Opens the store and creates its two directories (mode 0700) where they are missing. `directory` is the evidence root;
  * `staging` must be on the same file system. `ids` returns names that are unique across restarts and valid as file
- * names. `disk` is for tests. `hasher` hashes received content, in this thread by default. `onRepair` is called after a
- * damaged file was replaced.
+ * names. `disk` is another than the real one in tests, and where root works for the owner of the directory. `hasher`
+ * hashes received content, in this thread by default. `onRepair` is called after a damaged file was replaced.
  * @throws StagingElsewhereError; ErrnoException when a directory cannot be created
  */
 export function openLocalStore({
@@ -157,7 +157,7 @@ export function openLocalStore({
   directory: string;
   staging: string;
   ids: () => string;
-  disk?: Disk;
+  disk?: Disk | undefined;
   hasher?: Hasher | undefined;
   onRepair?: OnRepair | undefined;
 }): EvidenceStore {
@@ -367,15 +367,4 @@ async function sweepFile(files: LocalFiles, digest: string, rules: SweepRules): 
 async function removeFile({ disk, root, confirmed }: LocalFiles, digest: string): Promise<void> {
   confirmed.delete(digest);
   await removeIfPresent(disk, evidencePath(root, digest));
-}
-
-/**
- * Creates a directory (mode 0700) with its parents. When this returns, the entry of each created directory is on disk.
- * @throws ErrnoException
- */
-export function createDirectoryDurably(path: string): void {
-  const topmost = mkdirSync(path, { recursive: true, mode: 0o700 });
-  if (topmost === undefined) return;
-  const levels = relative(dirname(topmost), path).split(sep).length;
-  for (let made = path, left = levels; left > 0; made = dirname(made), left -= 1) syncToDisk(dirname(made));
 }

@@ -3,12 +3,14 @@
  * restart neither delays nor skips a backup, and listing the directory shows the last good one.
  */
 import { existsSync, readdirSync, statSync } from "node:fs";
-import { mkdir, rm } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { rm } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { BackupError, IncompleteEvidenceError } from "../backup/errors.ts";
 import type { BackupSummary } from "../backup/make.ts";
 import type { Config } from "../config/options.ts";
 import type { Logger } from "../log.ts";
+import { createDirectory } from "../store/db/directories.ts";
+import { giveToOwner } from "../store/db/state-directory.ts";
 
 /** A complete backup: its file name, its size in bytes, and the time in its name, in epoch seconds. */
 type BackupFile = { file: string; time: number; bytes: number };
@@ -172,7 +174,7 @@ async function makeAndPrune(options: ScheduleOptions, reason: string): Promise<{
   // Names have a resolution of a second, and two backups of one second are two files.
   let named = Math.floor(at);
   while (existsSync(join(directory, completeName(named)))) named += 1;
-  if (isInDataDirectory) await mkdir(directory, { recursive: true, mode: 0o700 });
+  if (isInDataDirectory && createDirectory(directory) !== null) giveToOwner(directory, dirname(directory));
   const partial = join(directory, SCHEDULED_PARTIAL);
   try {
     const file = join(directory, completeName(named));

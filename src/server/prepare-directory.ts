@@ -1,10 +1,9 @@
 /** Creates a data directory, durably. */
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { createDirectoryDurably } from "../evidence/local-store.ts";
+import { createDirectory, createDirectoryDurably, syncToDisk } from "../store/db/directories.ts";
 import { refuseUnfinishedRestore } from "../store/db/database.ts";
 import { giveToOwner, refuseMissingTarget } from "../store/db/state-directory.ts";
-import { syncToDisk } from "../store/db/sync-to-disk.ts";
 
 /**
  * Creates the data directory and its subdirectories, readable by their owner only. Their directory entries are synced
@@ -17,7 +16,7 @@ export function prepareDirectory(directory: string): { evidence: string; staging
   refuseUnfinishedRestore(directory);
   const [evidence, staging] = [join(directory, "evidence"), join(directory, "staging")];
   createDirectoryDurably(directory);
-  const created = [evidence, staging].filter((path) => mkdirSync(path, { recursive: true, mode: 0o700 }) !== undefined);
+  const created = [evidence, staging].filter((path) => createDirectory(path) !== null);
   for (const path of created) giveToOwner(path, directory);
   // Without a database, the process that created these directories may have died before it synced them.
   const hasNoDatabase = !existsSync(join(directory, "assay.db"));

@@ -12,6 +12,7 @@ const ORG = ["--org", "acme", "--user", "ops"];
 const IS_DIRECTORY = "it is a directory (EISDIR); give the path of a file";
 const MISSING = "it, or a directory above it, does not exist (ENOENT); check the path";
 const IN_THE_WAY = "something else has that name (EEXIST); move it away, or give another path";
+const NO_NEW = "takes no new directories (ENOENT); give a path on a disk";
 const NO_DIRECTORY = "a part of the path is not a directory (ENOTDIR); check the path";
 
 /** Command lines in a directory with `file`, `dir`, a data directory `data` and a backup of it, and what they say. */
@@ -25,6 +26,8 @@ const CASES: readonly (readonly [argv: readonly string[], expected: string])[] =
   [[...SERVE, "--data", "new", "--ca-file", "file/ca.pem"], `cannot read file/ca.pem: ${NO_DIRECTORY}`],
   [[...SERVE, "--data", "new", "--bootstrap", "dir"], `cannot read dir: ${IS_DIRECTORY}`],
   [["dev", "--listen", "127.0.0.1:0", "--data", "file"], `cannot create the directory /file: ${IN_THE_WAY}`],
+  [[...SERVE, "--data", "/proc/x/y"], `cannot create the directory /proc/x: /proc ${NO_NEW}`],
+  [[...SERVE, "--data", "/proc/self"], `cannot create the directory /proc/self/evidence: /proc/self ${NO_NEW}`],
   [["init", ...ORG, "--data", "file/sub"], `cannot examine /file/sub: ${NO_DIRECTORY}`],
   [["apply", "dir", "--data", "data"], `cannot read dir: ${IS_DIRECTORY}`],
   [["policy", "check", "none.yml"], `cannot read none.yml: ${MISSING}`],

@@ -12,6 +12,7 @@ import {
 import { basename, dirname, join, resolve } from "node:path";
 import { findPackedExecutable, readAsset } from "../../assets.ts";
 import { onPathSync } from "../../domain/text/system-errors.ts";
+import { createDirectory } from "../../store/db/directories.ts";
 import { loadSqlite } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
@@ -48,7 +49,7 @@ export const docker: Command = {
         "this program runs from a checkout, and an image needs the built executable: run make image",
       );
     const directory = resolve(io.cwd, args.positionals[0] ?? "");
-    mkdirSync(directory, { recursive: true });
+    createDirectory(directory);
     if (readdirSync(directory).length > 0) throw new CommandError(`${directory} is not empty: give a new directory`);
 
     // Loaded so that libstdc++, which only the addon needs, is in the list.

@@ -14,7 +14,7 @@ import { LostCommitsError, readCommitMark } from "./commit-number.ts";
 import { openReadOnly } from "./connection.ts";
 import { freeBytesSync } from "./disk-space.ts";
 import { giveToOwner } from "./state-directory.ts";
-import { syncToDisk } from "./sync-to-disk.ts";
+import { syncToDisk } from "./directories.ts";
 import { walBytes } from "./wal.ts";
 
 /** What is known about a loss when a server starts. */

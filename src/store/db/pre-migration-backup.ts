@@ -1,13 +1,13 @@
 /** The copy of the database that is written before a migration changes it. */
-import { closeSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
+import { closeSync, openSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { onPathSync } from "../../domain/text/system-errors.ts";
 import { MB } from "../../domain/text/units.ts";
 import { forgetCommitNumber } from "./commit-number.ts";
 import { openCopy, sizeOf } from "./connection.ts";
+import { createDirectory, syncToDisk } from "./directories.ts";
 import { freeBytesSync } from "./disk-space.ts";
 import { giveToOwner } from "./state-directory.ts";
-import { syncToDisk } from "./sync-to-disk.ts";
 import type { Db } from "./types.ts";
 
 /** There is not enough space for the copy, so the migration did not start. */
@@ -44,7 +44,7 @@ export function backUpBeforeMigration(
   directory: string,
   { from, to, now }: { from: number; to: number; now: number },
 ): { file: string; bytes: number } {
-  if (mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined) giveToOwner(directory, dirname(directory));
+  if (createDirectory(directory) !== null) giveToOwner(directory, dirname(directory));
   const needed = sizeOf(db);
   const free = freeBytesSync(directory);
   if (needed > free) throw new NoSpaceForBackupError(directory, needed, free);
