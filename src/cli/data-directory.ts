@@ -55,7 +55,7 @@ export function withData<T>(
   { create = false, mayBeginAnew = false } = {},
 ): T {
   const before = create ? recordDirectoryState(directory) : null;
-  const data = openData(directory, { create, mayBeginAnew });
+  const data = openData(directory, { create, mayBeginAnew, before });
   try {
     return work(data);
   } catch (error) {
@@ -84,21 +84,40 @@ function undoCreation({ db, store }: Data, directory: string, before: DirectoryS
   }
 }
 
-/**
- * Opens the data for longer work than `withData` fits. The caller closes `db`. `locked`: the caller holds the lock of
- * the directory.
- */
-export function openData(directory: string, { create = false, mayBeginAnew = false, locked = false } = {}): Data {
+type OpenDataOptions = {
+  create?: boolean;
+  mayBeginAnew?: boolean;
+  /** Whether the caller holds the lock of the directory. */
+  locked?: boolean;
+  /** The state of the directory, which is restored if this creates data there and cannot, as on a full disk. */
+  before?: DirectoryState | null;
+};
+
+/** Opens the data for longer work than `withData` fits. The caller closes `db`. */
+export function openData(
+  directory: string,
+  { create = false, mayBeginAnew = false, locked = false, before = null }: OpenDataOptions = {},
+): Data {
   const file = join(directory, "assay.db");
   refuseIncompleteData(directory, { mayBeginAnew });
-  if (create) prepareDirectory(directory);
-  else requireDataDirectory(directory);
-  loadSqlite(directory);
-  const stored = readFileHeader(file);
-  const lock = !locked && (stored === null || stored.schemaVersion < schemaVersion()) ? lockDirectory(directory) : null;
+  let lock: Lock | null;
+  try {
+    if (create) prepareDirectory(directory);
+    else requireDataDirectory(directory);
+    loadSqlite(directory);
+    lock = locked || !isWithoutSchema(file) ? null : lockDirectory(directory);
+  } catch (error) {
+    // Another process may have created its data meanwhile, or be about to.
+    if (!(error instanceof DataDirectoryInUseError) && isWithoutSchema(file)) before?.undo();
+    throw error;
+  }
+  const isNew = isWithoutSchema(file);
   let db: Db;
   try {
     db = openDatabase(directory, systemSources.now(), { mayBeginAnew });
+  } catch (error) {
+    if (lock !== null && isNew) before?.undo();
+    throw error;
   } finally {
     lock?.release();
   }
@@ -109,6 +128,9 @@ export function openData(directory: string, { create = false, mayBeginAnew = fal
     throw error;
   }
 }
+
+/** Whether a database is missing, or has yet to get the tables of this version. @throws ForeignDatabaseError */
+const isWithoutSchema = (file: string): boolean => (readFileHeader(file)?.schemaVersion ?? 0) < schemaVersion();
 
 /**
  * Runs `work` on a read-only connection, beside a server or without one; the directory may then be on a read-only file

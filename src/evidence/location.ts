@@ -3,10 +3,12 @@
  * S3-compatible storage. The database records the location, because its rows name files that exist there and nowhere
  * else.
  */
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { getCACertificates } from "node:tls";
 import { IN_DIRECTORY } from "../store/flows/evidence-location.ts";
+import { findOwner } from "../store/db/state-directory.ts";
 import type { Store } from "../store/index.ts";
+import { diskOf } from "./disk.ts";
 import type { Hasher } from "./hashing.ts";
 import { openLocalStore } from "./local-store.ts";
 import type { EvidenceStore, OnRepair } from "./local-store.ts";
@@ -53,8 +55,11 @@ export async function openEvidenceStore(
   ids: () => string,
   { hasher, onRepair }: { hasher?: Hasher; onRepair?: OnRepair } = {},
 ): Promise<OpenedEvidence> {
-  if (location === IN_DIRECTORY)
-    return { store: openLocalStore({ directory: evidence, staging, ids, hasher, onRepair }), remote: null };
+  if (location === IN_DIRECTORY) {
+    const owner = findOwner(dirname(evidence));
+    const disk = owner === null ? undefined : diskOf(owner);
+    return { store: openLocalStore({ directory: evidence, staging, ids, disk, hasher, onRepair }), remote: null };
+  }
   const { accessKey, secretKey, caCertificates } = access;
   if (accessKey === null || secretKey === null) {
     throw new EvidenceLocationError(

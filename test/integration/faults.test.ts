@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import {
+  existsSync,
   copyFileSync,
   mkdirSync,
   mkdtempSync,
@@ -171,6 +172,24 @@ async function mountSmallDisk(size: number) {
     end: (): void => void holder.kill("SIGKILL"),
   };
 }
+
+testFullDisk("an assay init without space says so, leaves nothing, and succeeds once there is space", async () => {
+  const disk = await mountSmallDisk(16 * MB);
+  try {
+    // From no space for the first file, through a database that cannot get its tables, to one that cannot be closed.
+    for (const left of [0, 8_192, 65_536, 400_000, 1_000_000, 1_200_000]) {
+      disk.fill(left);
+      const { code, stdout, stderr } = await disk.run([...INIT, "--data", "/mnt/new/data"]);
+      assert.equal({ left, code, stdout }, { left, code: 1, stdout: "" }, stderr);
+      assert.match(stderr, /^assay: [^\n]*\/mnt\/new\/data[^\n]*no space is left on the disk[^\n]*\n$/);
+      assert.is(existsSync(join(disk.data, "..", "new")), false, `${left} bytes`);
+      disk.clear();
+    }
+    keyOf(await disk.run([...INIT, "--data", "/mnt/new/data"]));
+  } finally {
+    disk.end();
+  }
+});
 
 testFullDisk("below the reserve it refuses writes with 507, serves reads, and recovers by itself", async () => {
   const disk = await mountSmallDisk(64 * MB);

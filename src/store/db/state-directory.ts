@@ -48,13 +48,22 @@ export function findPrivateDirectory(directory: string): string | null {
   }
 }
 
+export type Owner = { uid: number; gid: number };
+
 /**
- * Gives a file or directory that root created to the owner of the database in `directory`, or of `directory` where it
- * has no database: the server could not use it otherwise. What other users create belongs to themselves.
+ * To whom that belongs which root creates in `directory`: the owner of the database in it, or of `directory` where it
+ * has no database. The server could not use it otherwise. Null where it stays with its creator: what other users than
+ * root create belongs to themselves.
  * @throws the system's error
  */
-export function giveToOwner(path: string, directory: string): void {
-  if (process.getuid?.() !== 0) return;
+export function findOwner(directory: string): Owner | null {
+  if (process.getuid?.() !== 0) return null;
   const { uid, gid } = statSync(join(directory, "assay.db"), { throwIfNoEntry: false }) ?? statSync(directory);
-  if (uid !== 0) chownSync(path, uid, gid);
+  return uid === 0 ? null : { uid, gid };
+}
+
+/** Gives a file or directory that root created to the owner of `directory` (`findOwner`). @throws the system's error */
+export function giveToOwner(path: string, directory: string): void {
+  const owner = findOwner(directory);
+  if (owner !== null) chownSync(path, owner.uid, owner.gid);
 }

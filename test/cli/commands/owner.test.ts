@@ -3,7 +3,9 @@ import { chownSync, lstatSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { startStorage } from "../../evidence/s3-server.ts";
 import { place } from "../../upgrades/fixture.ts";
+import { DIGESTS, onData } from "./evidence-given.ts";
 import { cli, inDirectory } from "../in-process.ts";
 
 const SERVER = 12_345;
@@ -55,5 +57,31 @@ test("an upgrade leaves nothing of root", () =>
     assert.ok(readdirSync(join(data, "backups")).some((name) => name.startsWith("assay-schema-3-")));
     assert.equal(foreignIn(data), []);
   }));
+
+test("evidence that is moved to the directory belongs to the server", async () => {
+  const storage = await startStorage();
+  try {
+    await onData(storage, async ({ directory, place, vault }) => {
+      const done = async (...argv: string[]): Promise<void> => {
+        const { code, err } = await vault(...argv);
+        assert.is(code, 0, `${argv.join(" ")}: ${err}`);
+      };
+      await done("migrate", "--to", place, "--remove-source");
+      rmSync(join(directory, "evidence"), { recursive: true });
+      giveToServer(directory);
+      // A run that was killed between the creation of a directory and its change of owner.
+      mkdirSync(join(directory, "evidence"));
+      chownSync(join(directory, "evidence"), SERVER, SERVER);
+      mkdirSync(join(directory, "evidence", (DIGESTS[0] as string).slice(0, 2)));
+      for (const command of ["copy", "migrate"]) {
+        await done(command, "--to", "directory");
+        assert.equal(foreignIn(directory), [], command);
+      }
+      assert.is((readdirSync(join(directory, "evidence"), { recursive: true }) as string[]).length, 2 * DIGESTS.length);
+    });
+  } finally {
+    await storage.stop();
+  }
+});
 
 all.run();
