@@ -1,4 +1,6 @@
 /** The first stage of a start: the data directory, its database, and the agreement on where the evidence is. */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { systemSources } from "../clock.ts";
 import type { Config } from "../config/options.ts";
 import { bindEvidenceLocation } from "../evidence/location.ts";
@@ -7,7 +9,8 @@ import type { Logger } from "../log.ts";
 import { COMMIT_FILE } from "../store/db/commit-file.ts";
 import { isCommitFileUsable, openCommitNumbering } from "../store/db/commit-number.ts";
 import type { CommitNumbering } from "../store/db/commit-number.ts";
-import { lockDirectory } from "../store/db/data-directory-lock.ts";
+import { DataDirectoryInUseError, lockDirectory } from "../store/db/data-directory-lock.ts";
+import type { Lock } from "../store/db/data-directory-lock.ts";
 import { DamagedDatabaseError, openDatabase } from "../store/db/database.ts";
 import { waitAgain } from "../store/db/connection.ts";
 import { openFileWatch } from "../store/db/file-watch.ts";
@@ -102,6 +105,16 @@ export const logFailedClose = (logger: Logger, error: unknown): void =>
 /** A monotonic clock. */
 const milliseconds = (): number => performance.now();
 
+/** Locks the directory. Where not even the lock can be created, as on a full disk, `undo` runs first. */
+function lockFresh(directory: string, undo: (() => void) | undefined): Lock {
+  try {
+    return lockDirectory(directory);
+  } catch (error) {
+    if (!(error instanceof DataDirectoryInUseError) && !existsSync(join(directory, "assay.db"))) undo?.();
+    throw error;
+  }
+}
+
 /**
  * Locks the data directory and opens its database.
  * @throws DataDirectoryInUseError, NewerDatabaseError, ForeignDatabaseError, LostDatabaseError, EvidencePlaceError,
@@ -112,7 +125,7 @@ export const openStorage = (options: ServeOptions) =>
   openStage(options.logger, async (onClose) => {
     const { directory, config, logger, evidence: access, undoDirectory, mayBeginAnew = false } = options;
     const { evidence, staging } = prepareDirectory(directory);
-    const lock = lockDirectory(directory);
+    const lock = lockFresh(directory, undoDirectory);
     onClose((reason) => {
       try {
         if (reason === "failed start") undoDirectory?.();

@@ -173,16 +173,18 @@ async function mountSmallDisk(size: number) {
   };
 }
 
-testFullDisk("an assay init without space says so, leaves nothing, and succeeds once there is space", async () => {
+testFullDisk("a first start without space says so, leaves nothing, and succeeds once there is space", async () => {
   const disk = await mountSmallDisk(16 * MB);
   try {
     // From no space for the first file, through a database that cannot get its tables, to one that cannot be closed.
     for (const left of [0, 8_192, 65_536, 400_000, 1_000_000, 1_200_000]) {
       disk.fill(left);
-      const { code, stdout, stderr } = await disk.run([...INIT, "--data", "/mnt/new/data"]);
-      assert.equal({ left, code, stdout }, { left, code: 1, stdout: "" }, stderr);
-      assert.match(stderr, /^assay: [^\n]*\/mnt\/new\/data[^\n]*no space is left on the disk[^\n]*\n$/);
-      assert.is(existsSync(join(disk.data, "..", "new")), false, `${left} bytes`);
+      for (const command of [INIT, ["serve", "--listen", "127.0.0.1:0", "--log-level", "error"]]) {
+        const { code, stdout, stderr } = await disk.run([...command, "--data", "/mnt/new/data"]);
+        assert.equal({ left, command, code, stdout }, { left, command, code: 1, stdout: "" }, stderr);
+        assert.match(stderr, /^assay: [^\n]*\/mnt\/new\/data[^\n]*no space is left on the disk[^\n]*\n$/);
+        assert.is(existsSync(join(disk.data, "..", "new")), false, `${command[0]} with ${left} bytes`);
+      }
       disk.clear();
     }
     keyOf(await disk.run([...INIT, "--data", "/mnt/new/data"]));
