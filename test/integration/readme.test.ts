@@ -3,13 +3,13 @@
  * npm registry: a test whose client is missing says that it is skipped.
  */
 import { execFile, execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createClient, expectStatus } from "../binary/client.ts";
-import { inDirectory, run, start } from "../binary/executable.ts";
+import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
 import { readmeBlock } from "../rules/documentation.ts";
 
 const test = suite("integration/readme");
@@ -60,6 +60,37 @@ async function inFolder(body: (folder: string) => Promise<void>): Promise<void> 
     rmSync(folder, { recursive: true, force: true });
   }
 }
+
+const hasCurl = worksHere("curl", "--version");
+if (!hasCurl) console.log("skipped: the first policy of the README, for want of curl");
+
+(hasCurl ? test : test.skip)("the first policy of the README denies what ran before it, and is explained", () =>
+  inFolder(async (folder) => {
+    const server = await start(["dev", "--listen", "127.0.0.1:0", "--data", join(folder, ".assay-dev")]);
+    try {
+      symlinkSync(EXECUTABLE, join(folder, "assay"));
+      const script = /^export KOSLI_HOST=.*^\)$/ms.exec(await server.wrote(/^\)$/m))?.[0] ?? "";
+      const { code, text } = await runProgram("bash", ["-euc", `${script}\n${readmeBlock("sh policy")}`], {
+        cwd: folder,
+      });
+      assert.is(code, 0, text);
+      assert.match(text, "\napp is COMPLIANT in first-flow and COMPLIANT in first-environment: ");
+      assert.match(
+        text,
+        /\nfirst-environment#1 is COMPLIANT and would be NON-COMPLIANT\. Of 1 running artifacts: 1 would fail,/,
+      );
+      assert.match(text, /\nfirst-environment#2 is NON-COMPLIANT: 1 of 1 artifact is not compliant\.\n/);
+      assert.match(
+        text,
+        "    FAILED requires a compliant generic attestation named 'security-scan'\n" +
+          "           none was reported in trail 'build-1' of flow 'first-flow'\n",
+      );
+      assert.match(text, "\n  what would make it compliant:\n");
+    } finally {
+      await server.stop();
+    }
+  }),
+);
 
 const hasCli = worksHere("kosli", "version");
 if (!hasCli) console.log("skipped: the example of the Kosli CLI, for want of kosli");

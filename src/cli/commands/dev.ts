@@ -3,8 +3,9 @@
  * start prints the same key; the key gives access to nothing outside that directory. It refuses data that was set up
  * otherwise.
  */
-import { renameSync, writeFileSync } from "node:fs";
+import { existsSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { findPackedExecutable } from "../../assets.ts";
 import { readTokenFile } from "../../auth/first-admin.ts";
 import { createPasswordHasher } from "../../auth/password-hashing.ts";
 import type { Instance } from "../../server/instance.ts";
@@ -21,7 +22,6 @@ import type { Announcement } from "./serve.ts";
 import { newSecret, systemSources } from "../../clock.ts";
 import { DemoPlaceError, makeDemo } from "../../demo/make.ts";
 import { isDemo, tourOf } from "../../demo/tour.ts";
-import type { TourStop } from "../../demo/tour.ts";
 import { SCHEMA_URL } from "../../domain/policy/schema.ts";
 import { onPathSync } from "../../domain/text/system-errors.ts";
 
@@ -70,7 +70,8 @@ export const dev: Command = {
         [key, place, tours] = [found, directory, isDemo(data.store)];
         await givePassword(data, { key, isNew });
       },
-      announce: (instance) => announceDev(instance, { key, directory: place, tours }),
+      announce: (instance) =>
+        announceDev(instance, { key, directory: place, tours, program: programWord(io.env["PATH"]) }),
     });
   },
 };
@@ -148,20 +149,30 @@ async function givePassword({ db, store }: Data, { key, isNew }: DevKey): Promis
   runTransaction({ db, store }, () => createOperatorChanges(store, "dev").setPassword(user, hash));
 }
 
-type Announced = { key: string; directory: string; tours: boolean };
+/** @property program how a shell calls this program */
+type Announced = { key: string; directory: string; tours: boolean; program: string };
 
-function announceDev(instance: Instance, { key, directory, tours }: Announced): Announcement {
+function announceDev(instance: Instance, { key, directory, tours, program }: Announced): Announcement {
   const { text, fields } = announceAddresses(instance);
   const pages = `${instance.baseUrl}/${ORGANIZATION}`;
   const environment = { KOSLI_HOST: instance.baseUrl, KOSLI_ORG: ORGANIZATION, KOSLI_API_TOKEN: key, KOSLI_FLOW: FLOW };
-  const script = firstAttestationScript(environment, directory);
-  const tour = tours ? tourOf(instance.baseUrl).map((stop) => withCommand(stop, directory)) : [];
+  const explain = (what: string): string =>
+    `${program} explain ${what} --org ${ORGANIZATION} --data ${shellWord(directory)}`;
+  const script = firstAttestationScript(environment, explain(ENVIRONMENT));
+  const tour = tours
+    ? tourOf(instance.baseUrl).map((stop) => ({
+        title: stop.title,
+        url: stop.url,
+        command: stop.explain === null ? null : explain(stop.explain),
+      }))
+    : [];
   return {
     text:
       `${text}web pages: ${pages} (sign in as ${USER} with the API key as password)\n` +
       `organization: ${ORGANIZATION}\nAPI key: ${key}\n\n` +
-      "Paste this script into a shell to record a first attestation, report what runs in an\n" +
-      "environment, and query the verdicts. Its four export lines also configure the Kosli CLI:\n\n" +
+      "This shell serves until Ctrl-C. Paste this script into a second one to record a first\n" +
+      "attestation, report what runs in an environment, and query the verdicts. Its four export\n" +
+      "lines also configure the Kosli CLI:\n\n" +
       `${script}\n${renderTour(tour)}`,
     fields: {
       ...fields,
@@ -179,14 +190,16 @@ function announceDev(instance: Instance, { key, directory, tours }: Announced): 
 /** A stop of the tour with the whole command. */
 type ShownStop = { title: string; url: string; command: string | null };
 
-const withCommand = ({ title, url, explain }: TourStop, directory: string): ShownStop => ({
-  title,
-  url,
-  command: explain === null ? null : explainCommand(explain, directory),
-});
-
-const explainCommand = (what: string, directory: string): string =>
-  `assay explain ${what} --org ${ORGANIZATION} --data ${shellWord(directory)}`;
+/** How a shell with this PATH calls this program: by its name where that leads to it, else by its path. */
+function programWord(path: string | undefined): string {
+  const executable = findPackedExecutable();
+  if (executable === null) return "assay";
+  const named = (path ?? "")
+    .split(":")
+    .map((directory) => join(directory, "assay"))
+    .find((file) => existsSync(file));
+  return named !== undefined && realpathSync(named) === realpathSync(executable) ? "assay" : shellWord(executable);
+}
 
 function renderTour(tour: readonly ShownStop[]): string {
   if (tour.length === 0) return "";
@@ -198,13 +211,13 @@ function renderTour(tour: readonly ShownStop[]): string {
 
 /**
  * Returns a script for a POSIX shell with curl: a flow with a template, a trail, an artifact, an attestation with
- * evidence, the verdict on the artifact, an environment with a policy that runs it, and the verdict there. It may be
- * run again: everything but the reports of the artifact and the attestation is an update. All but its export lines runs
- * in a subshell, so that a failure neither ends the shell nor leaves anything in it.
+ * evidence, the verdict on the artifact, an environment with a policy that runs it, and the verdict there. It prints a
+ * line for each request, and the command `next` at the end. It stops at the first request that is refused, with the
+ * answer. It may be run again: everything but the reports of the artifact and the attestation is an update. All but its
+ * export lines runs in a subshell, so that a failure neither ends the shell nor leaves anything in it.
  */
-function firstAttestationScript(environment: Readonly<Record<string, string>>, directory: string): string {
+function firstAttestationScript(environment: Readonly<Record<string, string>>, next: string): string {
   const exports = Object.entries(environment).map(([name, value]) => `export ${name}=${shellQuote(value)}`);
-  const next = explainCommand(ENVIRONMENT, directory);
   return `${exports.join("\n")}\n\n(\n${PREPARATION}\n\n${REQUESTS}\n\n${CONCLUSION}${shellQuote(next)}\n)`;
 }
 
@@ -215,7 +228,23 @@ work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 api=$KOSLI_HOST/api/v2
 commit=0123456789abcdef0123456789abcdef01234567
-call() { curl -sS -H "Authorization: Bearer $KOSLI_API_TOKEN" "$@" && echo; }
+request() { curl -sS -H "Authorization: Bearer $KOSLI_API_TOKEN" "$@"; }
+step() {
+  printf '%s: ' "$1"
+  shift
+  case $(request -o "$work/answer" -w '%{http_code}' "$@") in
+    2*) echo done ;;
+    000) exit 1 ;;
+    *) cat "$work/answer" && echo && exit 1 ;;
+  esac
+}
+verdict() {
+  case \${1#*'"compliant":'} in
+    true*) echo COMPLIANT ;;
+    false*) echo NON-COMPLIANT ;;
+    *) echo "unknown: $1" ;;
+  esac
+}
 
 cat >"$work/template.yml" <<'END'
 version: 1
@@ -241,47 +270,44 @@ fingerprint=$(sha256sum <"$work/app" | cut -c1-64)`;
 
 /** Shell commands that call the API; they use the variables and functions of PREPARATION. */
 const REQUESTS = `\
-call -X PUT "$api/flows/$KOSLI_ORG/template_file" -F "template_file=@$work/template.yml" --form-string \\
+step 'flow with a template' -X PUT "$api/flows/$KOSLI_ORG/template_file" \\
+  -F "template_file=@$work/template.yml" --form-string \\
   'data_json={"name": "'"$KOSLI_FLOW"'", "description": "How app is built"}'
 
-call -X PUT "$api/trails/$KOSLI_ORG/$KOSLI_FLOW" --form-string \\
+step 'trail build-1' -X PUT "$api/trails/$KOSLI_ORG/$KOSLI_FLOW" --form-string \\
   'data_json={"name": "build-1", "description": "The first build"}'
 
-call -X POST "$api/artifacts/$KOSLI_ORG/$KOSLI_FLOW" -H "Content-Type: application/json" --data '{
+step 'artifact app' -X POST "$api/artifacts/$KOSLI_ORG/$KOSLI_FLOW" -H "Content-Type: application/json" --data '{
   "fingerprint": "'"$fingerprint"'", "filename": "app", "git_commit": "'"$commit"'",
   "build_url": "https://ci.example.com/1", "commit_url": "https://git.example.com/app/'"$commit"'",
   "repo_url": "https://git.example.com/app", "git_commit_info": null,
   "template_reference_name": "app", "trail_name": "build-1"}'
 
-call -X POST "$api/attestations/$KOSLI_ORG/$KOSLI_FLOW/trail/build-1/generic" \\
+step 'attestation unit-tests, with evidence' \\
+  -X POST "$api/attestations/$KOSLI_ORG/$KOSLI_FLOW/trail/build-1/generic" \\
   -F "attachment_file=@$work/tests.log" --form-string \\
   'data_json={"attestation_name": "unit-tests", "artifact_fingerprint": "'"$fingerprint"'",
     "is_compliant": true, "user_data": {"passed": 12}}'
 
-call "$api/asserts/$KOSLI_ORG/fingerprint/$fingerprint?flow_name=$KOSLI_FLOW"
+step 'policy tested' -X PUT "$api/policies/$KOSLI_ORG" \\
+  -F "policy_file=@$work/policy.yml" --form-string 'payload={"name": "tested"}'
 
-call -X PUT "$api/policies/$KOSLI_ORG" -F "policy_file=@$work/policy.yml" --form-string \\
-  'payload={"name": "tested"}' >"$work/policy.json"
-
-call -X PUT "$api/environments/$KOSLI_ORG" -H "Content-Type: application/json" --data '{
+step 'environment with the policy' -X PUT "$api/environments/$KOSLI_ORG" \\
+  -H "Content-Type: application/json" --data '{
   "name": "${ENVIRONMENT}", "type": "server", "description": "Where app runs", "policies": ["tested"]}'
 
-call -X PUT "$api/environments/$KOSLI_ORG/${ENVIRONMENT}/report/server" -H "Content-Type: application/json" --data '{
+step 'report of what runs there' -X PUT "$api/environments/$KOSLI_ORG/${ENVIRONMENT}/report/server" \\
+  -H "Content-Type: application/json" --data '{
   "artifacts": [{"digests": {"app": "'"$fingerprint"'"}, "creationTimestamp": '"$(date +%s)"'}]}'
 
-answer=$(call "$api/asserts/$KOSLI_ORG/fingerprint/$fingerprint?environment_name=${ENVIRONMENT}")
-echo "$answer"`;
+built=$(request "$api/asserts/$KOSLI_ORG/fingerprint/$fingerprint?flow_name=$KOSLI_FLOW")
+running=$(request "$api/asserts/$KOSLI_ORG/fingerprint/$fingerprint?environment_name=${ENVIRONMENT}")`;
 
 /** Shell commands that say in one sentence what came of it; the command that explains it follows. */
 const CONCLUSION = `\
-case \${answer#*'"compliant":'} in
-  true*) verdict=COMPLIANT ;;
-  false*) verdict=NON-COMPLIANT ;;
-  *) verdict="of an unknown state" ;;
-esac
 echo
-echo "app is $verdict in ${ENVIRONMENT}: open $KOSLI_HOST/$KOSLI_ORG/environments/${ENVIRONMENT}," \\
-  "and see why with" `;
+echo "app is $(verdict "$built") in $KOSLI_FLOW and $(verdict "$running") in ${ENVIRONMENT}:" \\
+  "open $KOSLI_HOST/$KOSLI_ORG/environments/${ENVIRONMENT}, and see why with" `;
 
 /** A word of a POSIX shell, quoted where it has to be. */
 const shellWord = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : shellQuote(text));

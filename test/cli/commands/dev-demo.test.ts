@@ -68,7 +68,10 @@ test("fills a new directory, and prints a tour whose pages and commands show the
 
     if (hasCurl) {
       const { stdout } = await runFile("/bin/sh", ["-euc", script], { env: { PATH: process.env["PATH"] ?? "" } });
-      assert.match(stdout, /\napp is COMPLIANT in first-environment: open http:\S+\/first-environment, and see why /);
+      assert.match(
+        stdout,
+        /\napp is COMPLIANT in first-flow and COMPLIANT in first-environment: open http:\S+\/first-environment, /,
+      );
     }
     const { code, err } = await server.stop();
     assert.is(code, 0);
