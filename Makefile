@@ -99,6 +99,10 @@ smoke: dist/assay ## test the executable alone, and rebuild it from a clone to c
 dist: dist/assay ## pack the release into dist/assay-VERSION-linux-x64.tar.gz
 	@$(NODE) bin/dist.ts
 
+# ARCHIVE=path measures another archive than the one of this checkout.
+first-verdict: $(if $(ARCHIVE),,dist) | $(INSTALLED) ## measure the way from the release archive to the first verdicts, without a network
+	@$(NODE) bin/first-verdict.ts '$(ARCHIVE)'
+
 image: dist/assay ## write the context of docker build to dist/image
 	@rm -rf dist/image; dist/assay docker dist/image
 
@@ -134,5 +138,5 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 always:
 
 .PHONY: help run test check format build golden bench bench-cores bench-upgrades bench-data openapi-check clients fixture fuzz fuzz-forms crash soak litestream
-.PHONY: integration guide-run replay screenshots smoke dist image clean always
+.PHONY: integration guide-run replay screenshots smoke dist first-verdict image clean always
 .DEFAULT_GOAL := help

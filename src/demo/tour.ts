@@ -5,7 +5,7 @@ import { ORG } from "./acme/people.ts";
 import { imageFingerprint } from "./acme/releases.ts";
 
 /** @property explain arguments of `assay explain`, without --org and --data; null where there is nothing to explain */
-export type TourStop = { title: string; url: string; explain: string | null };
+type TourStop = { title: string; url: string; explain: string | null };
 
 const ENVIRONMENT = "production-eu";
 /**
