@@ -11,6 +11,16 @@ const test = suite("bin/release");
 
 const readme = releasedReadme(readDocument("README.md"));
 
+test("the version has a section in CHANGELOG.md, with its date", () => {
+  const { version } = JSON.parse(readDocument("package.json")) as { version: string };
+  const lock = JSON.parse(readDocument("package-lock.json")) as { version: string; packages: Record<string, any> };
+  assert.equal([lock.version, lock.packages[""].version], [version, version]);
+  const [newest = ""] = [...readDocument("CHANGELOG.md").matchAll(/^## (?!Unreleased$)(.*)$/gm)].map(
+    ([, name]) => name,
+  );
+  assert.match(newest, new RegExp(`^${version.replaceAll(".", "\\.")} - 20\\d\\d-\\d\\d-\\d\\d$`));
+});
+
 test("the README of the archive names the executable first, and nothing that needs a checkout", () => {
   const commands = [...readme.replace(/^```[^]*?^```$/gm, "").matchAll(/^ {4}(\S.*)$/gm)].map(
     (match) => match[1] as string,
