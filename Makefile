@@ -13,7 +13,7 @@ help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile
 
 run: build ## build, then serve a development instance on http://127.0.0.1:8001 (data in .assay-dev)
-	dist/assay dev --data .assay-dev --listen 127.0.0.1:8001
+	dist/assay dev
 
 test: dist/assay ## run the whole suite; PATTERN=regexp selects files by their path below test/
 	@$(NODE) test/run.ts '$(PATTERN)'

@@ -252,7 +252,9 @@ export function loadSqlite(directory: string | null): void {
 export function requireDataDirectory(directory: string): void {
   refuseMissingTarget(directory);
   refuseIncompleteData(directory);
-  const hint = "give another with --data, or create one with assay serve, assay dev, assay init or assay apply";
+  const hint =
+    "give another with --data (assay dev keeps its own in .assay-dev of its working directory), or create one with " +
+    "assay serve, assay dev, assay init or assay apply";
   if (!statSync(directory, { throwIfNoEntry: false })?.isDirectory()) {
     throw new CommandError(`there is no data directory ${directory}; ${hint}`);
   }

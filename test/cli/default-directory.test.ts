@@ -48,8 +48,8 @@ test("other commands use the same directory, which the environment decides", () 
       code: 1,
       out: "",
       err:
-        `assay: there is no data directory ${elsewhere}; give another with --data, or create one with ` +
-        "assay serve, assay dev, assay init or assay apply\n",
+        `assay: there is no data directory ${elsewhere}; give another with --data (assay dev keeps its own in ` +
+        ".assay-dev of its working directory), or create one with assay serve, assay dev, assay init or assay apply\n",
     });
   }));
 

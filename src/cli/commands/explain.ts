@@ -128,6 +128,12 @@ export function selectOrganization(
   if (name === null) {
     const having = all.filter(({ id }) => environments.every((one) => store.environments.find(id, one) !== null));
     const [only] = all.length === 1 ? all : having;
+    const unknown = environments.find((one) => all.every(({ id }) => store.environments.find(id, one) === null));
+    if (all.length > 1 && unknown !== undefined)
+      throw new CommandError([
+        `no organization has an environment ${quote(unknown)}`,
+        ...suggestNames(unknown, [...new Set(all.flatMap(({ id }) => store.explanations.listEnvironmentNames(id)))]),
+      ]);
     if (only && (all.length === 1 || having.length === 1)) return only;
     throw new CommandError(
       all.length === 0

@@ -711,12 +711,12 @@ test("refuses an environment without reports, several organizations, no organiza
     });
   });
   w.report(w.prod);
-  w.store.organizations.create({ name: "zeta", kind: "shared", isPublic: false, controlsEnabled: true });
+  const zeta = w.store.organizations.create({ name: "zeta", kind: "shared", isPublic: false, controlsEnabled: true });
   await asDirectory(w.db, async (data) => {
     assert.equal(await explain(data, "staging"), {
-      code: 2,
+      code: 1,
       out: "",
-      err: "assay: there are several organizations: give --org acme or zeta\n",
+      err: 'assay: no organization has an environment "staging"\nassay: known are: prod\n',
     });
     assert.is((await explain(data, "prod")).code, 0, "only one of them has the environment");
     assert.equal(await explain(data, "prod", "--org", "zeta"), {
@@ -725,6 +725,20 @@ test("refuses an environment without reports, several organizations, no organiza
       err: "assay: Environment named 'prod' does not exist for organization 'zeta'\n",
     });
     assert.is((await explain(data, "prod", "--org", "acme")).code, 0);
+  });
+  w.store.environments.create(zeta, {
+    name: "prod",
+    type: "K8S",
+    description: "",
+    includeScaling: false,
+    requireProvenance: false,
+  });
+  await asDirectory(w.db, async (data) => {
+    assert.equal(await explain(data, "prod"), {
+      code: 2,
+      out: "",
+      err: "assay: there are several organizations: give --org acme or zeta\n",
+    });
   });
   await inDirectory(async (directory) => {
     const { code, err } = await explain(join(directory, "none"), "prod");

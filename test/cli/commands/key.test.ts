@@ -239,21 +239,20 @@ test("names missing users, accounts and keys with exit code 1", () =>
       null,
     );
 
+    const hint =
+      "give another with --data (assay dev keeps its own in .assay-dev of its working directory), or create one with " +
+      "assay serve, assay dev, assay init or assay apply";
     const none = join(data, "none");
     assert.equal(await cli(["key", "list", ...USER, "--data", none]), {
       code: 1,
       out: "",
-      err:
-        `assay: there is no data directory ${none}; give another with --data, or create one with assay serve, ` +
-        "assay dev, assay init or assay apply\n",
+      err: `assay: there is no data directory ${none}; ${hint}\n`,
     });
     const empty = join(data, "staging");
     assert.equal(await cli(["key", "list", ...USER, "--data", empty]), {
       code: 1,
       out: "",
-      err:
-        `assay: ${empty} is not a data directory: it contains no assay.db; give another with --data, or create one ` +
-        "with assay serve, assay dev, assay init or assay apply\n",
+      err: `assay: ${empty} is not a data directory: it contains no assay.db; ${hint}\n`,
     });
   }));
 
