@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import Database from "better-sqlite3";
 import { EXECUTABLE } from "../binary/executable.ts";
-import { fixtureVersions, place } from "../upgrades/fixture.ts";
+import { olderVersions, place } from "../upgrades/fixture.ts";
 import { startServer, temporaryDirectory } from "./processes.ts";
 import { atMost, judge, printResults } from "./targets.ts";
 
@@ -113,7 +113,7 @@ function stepsIn(log: string): string {
 
 const { values } = parseArgs({ options: { attestations: { type: "string", default: "1000000" } } });
 const root = temporaryDirectory("upgrade-");
-for (const schema of fixtureVersions()) {
+for (const schema of olderVersions()) {
   const data = join(root, `schema-${schema}`);
   try {
     place(schema, data);

@@ -14,7 +14,7 @@ import { bootContainer } from "../guide/container.ts";
 import type { Container, Shell } from "../guide/container.ts";
 import { NEEDS, RUN_PAGES, findUnprinted, readInstruction } from "../guide/instructions.ts";
 import { readBlocks } from "../guide/page.ts";
-import { fixtureVersions, place } from "../upgrades/fixture.ts";
+import { olderVersions, place } from "../upgrades/fixture.ts";
 
 const test = suite("integration/guide-run");
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -162,7 +162,7 @@ if (typeof container !== "string") {
   const archive = `assay-${readBuildInfo().version}-linux-x64.tar.gz`;
   container.copy(join(ROOT, "dist", archive), `/root/${archive}`);
   const directory = mkdtempSync(join(tmpdir(), "assay-guide-"));
-  place(fixtureVersions().at(-1) ?? 0, directory);
+  place(olderVersions().at(-1) ?? 0, directory);
   container.copy(directory, "/root/released");
   rmSync(directory, { recursive: true });
 }

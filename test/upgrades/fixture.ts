@@ -2,6 +2,7 @@
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
+import { schemaVersion } from "../../src/store/db/database.ts";
 
 const PLACE = join(import.meta.dirname, "..", "cases", "upgrades");
 
@@ -18,6 +19,9 @@ export const fixtureVersions = (): number[] =>
   readdirSync(PLACE)
     .flatMap((name) => (/^schema-\d+$/.test(name) ? [Number(name.slice(7))] : []))
     .sort((a, b) => a - b);
+
+/** Those that a start upgrades. */
+export const olderVersions = (): number[] => fixtureVersions().filter((version) => version < schemaVersion());
 
 /** Copies a fixture into an empty directory, as the data directory that a server of its time left. */
 export function place(schema: number, directory: string): Fixture {
