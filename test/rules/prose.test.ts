@@ -42,7 +42,7 @@ const files = [
   "README.md",
   "CHANGELOG.md",
   "schema.sql",
-  "test/rules/goldens/openapi.json",
+  "test/rules/goldens/openapi/*.json",
 ].flatMap((pattern) => globSync(pattern, { cwd: ROOT }));
 
 const offencesIn = (path: string): string[] =>
