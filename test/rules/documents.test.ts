@@ -150,11 +150,12 @@ test("the output of a page may differ in numbers, times and hashes, and in nothi
 });
 
 test("links between documents lead somewhere", () => {
-  const broken = ["README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", ...forDevelopers, ...guide].flatMap(
-    (path) =>
-      linksOf(readDocument(path))
-        .filter((link) => !existsSync(join(ROOT, dirname(path), link)))
-        .map((link) => `${path}: ${link}`),
+  const contract = globSync("src/docs/contract/*.md", { cwd: ROOT });
+  const project = ["README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md"];
+  const broken = [...project, ...forDevelopers, ...contract, ...guide].flatMap((path) =>
+    linksOf(readDocument(path))
+      .filter((link) => !existsSync(join(ROOT, dirname(path), link)))
+      .map((link) => `${path}: ${link}`),
   );
   assert.equal(broken, []);
 });
