@@ -112,7 +112,7 @@ export const conflict = (message = "The resource is being changed by another req
 
 export const gone = (): AppError => new AppError("gone", "This operation has been removed from the API");
 
-/** 413 for a file part, with the limit in MB of 1,048,576 bytes (semantics 13, row 111). */
+/** 413 for a file part, with the limit in MB of 1,048,576 bytes (semantics 13.111). */
 export const fileTooLarge = (limitBytes: number): AppError =>
   new AppError("too_large", `File size exceeds the ${formatLimit(limitBytes)} limit`);
 
@@ -167,7 +167,7 @@ export class UnconfirmedError extends AppError {
   }
 }
 
-/** 403 for a change by session without a valid CSRF token (semantics, Authentication; messages 3). */
+/** 403 for a change by session without a valid CSRF token (http-api-v2 5.3, messages 3). */
 export const csrfMissing = (): AppError => new AppError("forbidden", "CSRF token missing");
 
 /** Bytes as the contract writes limits: in MB from 1 MB on, else in KB or bytes, with at most one decimal. */

@@ -1,5 +1,5 @@
 /**
- * Paging of lists (operations, Paging). A list has one `definePaging({...})`: its limits are part of the query schema,
+ * Paging of lists (operations 1.4). A list has one `definePaging({...})`: its limits are part of the query schema,
  * so values out of range are refused before a handler runs, and the same definition turns the query into a window. A
  * page beyond the end is an empty list with the page number echoed.
  */
@@ -20,7 +20,7 @@ type PageQuery = { page?: number | undefined; per_page?: number | undefined };
  * Defines the paging of one list.
  * @param perPage default page size
  * @param maxPerPage largest page size, null for no maximum
- * @param minPerPage 0 where an empty page requests the counts alone (semantics 13, row 93)
+ * @param minPerPage 0 where an empty page requests the counts alone (semantics 13.93)
  * @param optional whether the list is bare unless `page` or `per_page` is given
  */
 export function definePaging({
@@ -74,7 +74,7 @@ export function definePaging({
 
 const pageCount = (total: number, perPage: number): number => (perPage === 0 ? 0 : Math.ceil(total / perPage));
 
-/** Envelope of style A: `{data, pagination}`; `pagination` is always present (semantics 13, row 93). */
+/** Envelope of style A: `{data, pagination}`; `pagination` is always present (semantics 13.93). */
 export const presentPagination = (total: number, page: number, perPage: number): PaginationValue => ({
   total,
   page,

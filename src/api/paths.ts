@@ -17,7 +17,7 @@ export const TrailPath = Closed({
   trail_name: Name(TRAIL_NAME, { description: "Name of the trail; a new one is begun" }),
 });
 
-/** `/controls/{org}/tags` is a path of its own, so a control with this identifier could never be read (decision 81). */
+/** `/controls/{org}/tags` is a path of its own, so a control with this identifier cannot be read (semantics 13.81). */
 export const RESERVED_CONTROL_IDENTIFIER = "tags";
 
 /** The path of a control. */

@@ -1,6 +1,6 @@
 /**
  * Removed operations that older clients may still call. They respond with 410 after authentication and ignore the rest
- * of the request (operations, Removed).
+ * of the request (operations 28).
  */
 import { Type } from "typebox";
 import { gone } from "../errors.ts";

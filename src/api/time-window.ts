@@ -1,4 +1,4 @@
-/** Time windows in queries (operations, Filters and sorting): epoch seconds, both bounds inclusive. */
+/** Time windows in queries (operations 1.5): epoch seconds, both bounds inclusive. */
 import { Type } from "typebox";
 import { DAY_S, ISO_TIME_PATTERN, parseIsoTime } from "../domain/time.ts";
 import { invalid } from "../errors.ts";

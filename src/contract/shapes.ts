@@ -288,7 +288,7 @@ export const readRepoInfo = (stored: Stored | null): RepoInfoInput | null =>
   stored === null ? null : readStoredMembers(stored, isRepoInfo);
 
 /**
- * Presents a `repo_info_json` column: the four texts of the contract (wire-contract 30, 3).
+ * Presents a `repo_info_json` column: the four texts of the contract (wire-contract 30.3).
  * @throws StoredJsonError for a damaged record
  */
 export function presentRepoInfo(stored: Stored | null): Static<typeof RepoInfoResponse> | null {

@@ -14,7 +14,7 @@ const WRITERS: readonly Role[] = ["admin", "member"];
 type Grant = {
   /** Roles inside the organization that hold the permission. */
   readonly roles: readonly Role[];
-  /** Whether any authenticated principal holds it in a public organization (semantics 1.2, decision 108). */
+  /** Whether any authenticated principal holds it in a public organization (semantics 1.2, 13.108). */
   readonly outsiders: boolean;
 };
 
@@ -43,7 +43,7 @@ const PERMISSIONS = {
   "control:read": { roles: ALL_ROLES, outsiders: true },
   "control:write": { roles: ["admin"], outsiders: false },
   "repo:read": { roles: ALL_ROLES, outsiders: true },
-  // The operations themselves hide targets from outsiders of a public organization (decision 108).
+  // The operations themselves hide targets from outsiders of a public organization (semantics 13.108).
   "action:read": { roles: ALL_ROLES, outsiders: true },
   "action:write": { roles: WRITERS, outsiders: false },
   "notification_config:read": { roles: ALL_ROLES, outsiders: false },

@@ -15,7 +15,7 @@ export const USER_EMAIL = String.raw`^[^\s@\u0000-\u001f\u007f]+@[^\s@\u0000-\u0
 export const ORGANIZATION_NAME = FLOW_NAME;
 /** Trails (messages 12). */
 export const TRAIL_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$`;
-/** Policies (http-api-v2, policy input). */
+/** Policies (http-api-v2 2.1). */
 export const POLICY_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_\.~]*$`;
 /** Custom attestation types (semantics 3.4). */
 export const CUSTOM_TYPE_NAME = TRAIL_NAME;

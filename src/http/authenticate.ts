@@ -1,6 +1,6 @@
 /**
- * Who is calling. An API key arrives as `Bearer KEY`, or as the user name of `Basic base64(KEY:anything)` (http-api-v2,
- * Authentication); without either, the cookie of a browser session counts. Whether a key or session is valid is decided
+ * Who is calling. An API key arrives as `Bearer KEY`, or as the user name of `Basic base64(KEY:anything)` (http-api-v2
+ * 5); without either, the cookie of a browser session counts. Whether a key or session is valid is decided
  * by the store.
  */
 import { hash, timingSafeEqual } from "node:crypto";

@@ -1,6 +1,6 @@
 /**
  * Validation of params, query, body and responses. ajv finds the problems; this file turns them into the field texts of
- * messages.md section 2, one line per field. Schemas are compiled on first use, because compiling all of them would
+ * messages 2, one line per field. Schemas are compiled on first use, because compiling all of them would
  * slow down the start of the process; a test compiles every one.
  *
  * Invariant: a refusal costs no more than reading the value once, and its answer is at most a page. A list of a million

@@ -9,7 +9,7 @@ import type { Logger } from "../log.ts";
  * causes no warning.
  *
  * The query is omitted, because keys end up there by mistake; so is the id in the path of an inbound webhook, which is
- * part of its credential (operations, Authentication and roles). Pass a logger that is not bound to a request: the
+ * part of its credential (operations 1.1). Pass a logger that is not bound to a request: the
  * entry has its own request_id.
  */
 export function logRequest(logger: Logger, entry: RequestEntry): void {

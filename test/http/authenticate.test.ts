@@ -1,4 +1,4 @@
-/** API keys: the two ways in which they arrive, and all that is not a valid one (http-api-v2, Authentication). */
+/** API keys: the two ways in which they arrive, and all that is not a valid one (http-api-v2 5). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { operations } from "../../src/api/index.ts";

@@ -169,7 +169,7 @@ test("no text of a request may contain U+0000", () => {
 });
 
 test("bodies and forms are closed where the server refuses further fields", () => {
-  // Operations, System: a decision may have further fields of its reporter.
+  // Operations 6: a decision may have further fields of its reporter.
   const open = ["post_system_attestation"];
   for (const { label, operation } of all)
     for (const [type, { schema }] of bodyOf(operation)) {

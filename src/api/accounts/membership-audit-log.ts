@@ -1,4 +1,4 @@
-/** The log of changes to memberships and privileges (semantics 8.5). For admins only (decision 109). */
+/** The log of changes to memberships and privileges (semantics 8.5). For admins only (semantics 13.109). */
 import { Type } from "typebox";
 import { ROLES } from "../../domain/access.ts";
 import { NO_BODY } from "../../http/operation.ts";

@@ -1,6 +1,7 @@
 /**
  * Service accounts (semantics 1.5). All roles above reader see all accounts of the organization. Admins manage all of
- * them, members and snapshotters the ones that they created (decisions 36, 110). No role can grant more than itself.
+ * them, members and snapshotters the ones that they created (semantics 13.36, 13.110). No role can grant more than
+ * itself.
  */
 import { Type } from "typebox";
 import { canGrant, ROLES } from "../../domain/access.ts";

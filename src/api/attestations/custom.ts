@@ -17,7 +17,7 @@ import { attestationOperation } from "./report.ts";
 type EvaluatedData = { data: unknown; version: number; verdict: Exclude<TypeEvaluation, { mismatch: string }> };
 
 /**
- * Parses a text that holds the JSON of an object or array; returns any other value unchanged (operations, Attestation).
+ * Parses a text that holds the JSON of an object or array; returns any other value unchanged (operations 6).
  * @throws AppError invalid for JSON that cannot be stored, too_large for JSON with too many values
  */
 async function parseData(context: OperationContext, value: unknown): Promise<unknown> {

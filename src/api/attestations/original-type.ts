@@ -1,4 +1,4 @@
-/** The type that an override names must be that of what it overrides (newer-clients 2). */
+/** The type that an override names must be that of what it overrides (newer-clients 2.3). */
 import { isOriginalType, storedLabelOf, typeWordOf } from "../../domain/attestation/kinds.ts";
 import type { TemplateAttestation } from "../../domain/flow-template/template.ts";
 import { invalid } from "../../errors.ts";

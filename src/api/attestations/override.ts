@@ -1,4 +1,4 @@
-/** Overrides: records that replace the verdict of an attestation, with a reason (semantics 3.5). */
+/** Overrides: records that replace the verdict of an attestation, with a reason (semantics 3.6). */
 import { Type } from "typebox";
 import { ORIGINAL_TYPE } from "../../domain/attestation/kinds.ts";
 import { evaluateOverride } from "../../domain/attestation/override.ts";

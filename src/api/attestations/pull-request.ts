@@ -10,7 +10,7 @@ const MergeCommit = Type.String({ pattern: "^([a-f0-9]{40})?$", maxLength: 40 })
 
 /**
  * Clients collect these objects from code hosts. Unknown keys are never refused, but stored and returned; only known
- * keys are checked (newer-clients 3).
+ * keys are checked (newer-clients 3.1).
  */
 const open = { additionalProperties: true };
 const EpochSeconds = Type.Number({ description: "Epoch seconds" });

@@ -51,7 +51,7 @@ type ReadDecision = { data: Static<typeof DecisionData>; fromText: { asSent: unk
 
 /**
  * Parses the data of a decision, sent as a value or as text.
- * @throws AppError 400 with the path below `attestation_data` (operations, System)
+ * @throws AppError 400 with the path below `attestation_data` (operations 6)
  */
 async function parseDecisionData(context: OperationContext, given: unknown): Promise<ReadDecision> {
   try {

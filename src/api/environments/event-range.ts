@@ -1,4 +1,4 @@
-/** The range of snapshots that a query for events asks for, in one of four notations (semantics 13, row 78). */
+/** The range of snapshots that a query for events asks for, in one of four notations (semantics 13.78). */
 import { isBeyondLatest, parseBound, parseInterval, resolvePosition } from "../../domain/snapshot/expression.ts";
 import type { Position } from "../../domain/snapshot/expression.ts";
 import { invalid } from "../../errors.ts";

@@ -116,7 +116,7 @@ function presentHistoryOrMark(context: ReadContext, row: FoundRow, presence: Rec
   }
 }
 
-/** An artifact that ran without being reported (decision 85). */
+/** An artifact that ran without being reported (semantics 13.85). */
 const presentUnreported = (fingerprint: string, name: string, presence: RecentArtifactLocations): FoundArtifact => ({
   fingerprint,
   name,

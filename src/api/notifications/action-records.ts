@@ -81,7 +81,7 @@ export function presentProperties({ store }: ReadContext, row: ActionRow, role: 
   return {
     ...presentFrame(row),
     triggers: readStoredJson(row.triggers_json, isTriggerList),
-    // Anyone who knows the address of a target can write to it, so only members see them (decision 108).
+    // Anyone who knows the address of a target can write to it, so only members see them (semantics 13.108).
     targets: role === null ? [] : presentEach(targets, presentTarget, () => UNREADABLE_TARGET),
     ...summarizeDeliveries(targets),
   };

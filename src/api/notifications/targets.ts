@@ -85,7 +85,7 @@ const UnusedTarget = named(
   ),
 );
 
-/** A target of any other `type` is stored, but nothing is sent to it (decision 94). */
+/** A target of any other `type` is stored, but nothing is sent to it (semantics 13.94). */
 export const ActionTargets = Type.Array(
   named(
     "ActionTarget",

@@ -39,7 +39,7 @@ const ControlCoverageResponse = named(
 
 const isTextList = isListOf(isText);
 
-/** Percentage with one decimal place (decision 84). */
+/** Percentage with one decimal place (semantics 13.84). */
 const percent = (covered: number, total: number): number =>
   total === 0 ? 0 : Math.round((covered / total) * 1000) / 10;
 

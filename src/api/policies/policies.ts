@@ -1,6 +1,6 @@
 /**
- * Policies: uploaded rules for environments, kept as versions (semantics 5.1). The latest version of an attached policy
- * is in force.
+ * Policies: uploaded rules for environments, kept as versions (semantics 5.1, 5.5). The latest version of an attached
+ * policy is in force.
  */
 import { Type } from "typebox";
 import { POLICY_NAME } from "../../domain/names.ts";
@@ -30,7 +30,7 @@ const PolicyPath = Closed({
   policy_name: Type.String({ description: "Name of the policy" }),
 });
 
-/** The `payload` part has these four properties and no others (http-api-v2, policy input). */
+/** The `payload` part has these four properties and no others (http-api-v2 2.1). */
 const PolicyPutInput = named(
   "PolicyPutInput",
   Closed({

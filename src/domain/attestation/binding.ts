@@ -36,8 +36,8 @@ export type Binding =
 
 /**
  * Binds a reported attestation. A fingerprint alone binds it to all records of that fingerprint, under any reference
- * name. A target name binds only together with a commit, or to the latest artifact of that name (semantics 3.2, 1 to
- * 6).
+ * name. A target name binds only together with a commit, or to the latest artifact of that name (semantics
+ * 3.2.1 to 3.2.6).
  */
 export function bindAttestation(input: BindingInput): Binding {
   const { artifactFingerprint: fingerprint, targetArtifacts, commit, artifactsInTrail } = input;
@@ -85,7 +85,7 @@ export function findPendingAttestations(
   return received.map(({ attestationId }) => attestationId);
 }
 
-/** A pending attestation matches by reference name and commit, never by fingerprint (semantics 3.2, 1). */
+/** A pending attestation matches by reference name and commit, never by fingerprint (semantics 3.2.1). */
 function isTarget(
   artifact: Pick<ArtifactInTrail, "referenceName" | "gitCommit">,
   referenceNames: readonly string[],

@@ -30,7 +30,7 @@ type SummaryRow = { name: string; value: unknown; error: string | null };
 /** One group per element of an array, one group for any other data; `left_out` counts elements beyond the limit. */
 export type Summary = { groups: SummaryRow[][]; left_out: number };
 
-/** Compliant when every rule holds, and always without rules (semantics 3.4, decision 28). */
+/** Compliant when every rule holds, and always without rules (semantics 3.4, 13.28). */
 export function evaluateCustom(outcomes: readonly RuleOutcome[]): AttestationVerdict {
   return verdictFromReasons(
     outcomes.flatMap(({ rule, reason }, index) =>

@@ -18,7 +18,7 @@ type JunitPayload = { junit_results: readonly JunitSuite[] };
 /**
  * Compliant without failures and errors; skipped tests do not matter (semantics 3.3). Every suite is checked instead of
  * the sums: for the counts that test runners write both are equal, and a negative count cannot hide a failure. An empty
- * list of suites proves nothing and is never compliant; validation already refuses it (semantics 13, row 23).
+ * list of suites proves nothing and is never compliant; validation already refuses it (semantics 13.23).
  */
 export function evaluateJunit({ junit_results: suites }: JunitPayload): AttestationVerdict {
   if (suites.length === 0) return verdictFromReasons(["No test suites were reported"]);

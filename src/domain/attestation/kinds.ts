@@ -95,8 +95,8 @@ const familyOf = (label: string): string | null => /^(?:custom|system)(?=:|$)/.e
 const isFamily = (label: string): boolean => /^(?:custom|custom:\*|system:\*)$/.test(label);
 
 /**
- * Whether an override may call the type of its original `named` (newer-clients 2): the type itself, or its family. Both
- * are stored labels; the original may itself be known by its family alone, and `*` is any type.
+ * Whether an override may call the type of its original `named` (newer-clients 2.3): the type itself, or its family.
+ * Both are stored labels; the original may itself be known by its family alone, and `*` is any type.
  */
 export function isOriginalType(named: string, original: string): boolean {
   if (original === ANY_TYPE || named === original) return true;

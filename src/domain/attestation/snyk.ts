@@ -26,7 +26,7 @@ type SnykPayload = {
 
 /**
  * Any finding of any severity in any result fails. An empty list of results passes: the scan ran and had nothing to
- * scan (semantics 3.3 and 13, row 22).
+ * scan (semantics 3.3 and 13.22).
  */
 export function evaluateSnyk({ snyk_results: { results } }: SnykPayload): AttestationVerdict {
   const reasons: string[] = [];

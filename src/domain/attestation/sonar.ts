@@ -27,7 +27,7 @@ type SonarResults = {
 /** The part of a Sonar report that its verdict depends on (wire-contract 6.1). */
 type SonarPayload = { sonar_results: SonarResults };
 
-/** Status of a passed quality gate: in SonarQube's API and in its webhooks (semantics 13, row 24). */
+/** Status of a passed quality gate: in SonarQube's API and in its webhooks (semantics 13.24). */
 const PASSED: readonly string[] = ["OK", "PASSED"];
 
 /** Status of a task that ended without an analysis, and so has no time, revision or quality gate. */

@@ -1,4 +1,4 @@
-// Chooses the template of a trail whenever the trail is begun, the first time or again (semantics 2.3, decision 13).
+// Chooses the template of a trail whenever the trail is begun, the first time or again (semantics 2.3, 13.13).
 // Templates are write-once rows, so the key of a template stands for its text.
 
 export type InheritanceInput = {

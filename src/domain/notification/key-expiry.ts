@@ -1,4 +1,4 @@
-/** Warnings that an API key is about to expire (operations, Notification Config): when they are due, and their text. */
+/** Warnings that an API key is about to expire (operations 15): when they are due, and their text. */
 import { formatDaysLeft, formatMinute } from "../time.ts";
 import { renderMessage } from "./chat-and-mail.ts";
 import type { NotificationMessage } from "./chat-and-mail.ts";

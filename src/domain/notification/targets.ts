@@ -17,7 +17,7 @@ export const TARGET_TYPES = ["SLACK", "WEBHOOK", "EMAIL"] as const satisfies rea
 /** The only version of webhook payloads. */
 export const PAYLOAD_VERSION = "1.0";
 
-/** An object of unknown form, stored as it is; no messages are sent to it (decision 94). */
+/** An object of unknown form, stored as it is; no messages are sent to it (semantics 13.94). */
 export type OtherTarget = Readonly<Record<string, unknown>>;
 
 /** A stored target. `type` is null for an object that no messages are sent to. */

@@ -13,7 +13,7 @@ export const ENVIRONMENT_TRIGGERS = [
 ] as const;
 export type EnvironmentTrigger = (typeof ENVIRONMENT_TRIGGERS)[number];
 
-/** ON_APPROVAL and ON_RELEASE are accepted but never fire (decision 86). */
+/** ON_APPROVAL and ON_RELEASE are accepted but never fire (semantics 13.86). */
 export const FLOW_TRIGGERS = [
   "ON_STARTED_TRAIL",
   "ON_ATTESTED_PROVENANCE",
@@ -40,7 +40,7 @@ export const ARTIFACT_TRIGGERS = [
 ] as const satisfies readonly EnvironmentTrigger[];
 export type ArtifactTrigger = (typeof ARTIFACT_TRIGGERS)[number];
 
-/** The `event_type` of messages about a trigger (decision 26). */
+/** The `event_type` of messages about a trigger (semantics 13.26). */
 export const eventTypeOf = (trigger: EnvironmentTrigger | FlowTrigger): string => trigger.slice("ON_".length);
 
 const TRIGGER_OF_KIND = {

@@ -101,7 +101,7 @@ type Rule =
 
 type Outcome = { type: ResolutionType; attestationIds: readonly string[] };
 
-/** The resolution of a rule when one of its expressions fails (decision 10). */
+/** The resolution of a rule when one of its expressions fails (semantics 13.10). */
 const FAILED_EXPRESSION = {
   provenance: "missing_provenance",
   "trail-compliance": "non_compliant_in_trail",
@@ -248,8 +248,8 @@ function findAttestationOutcome(rule: AttestationRule, candidates: readonly Atte
 
 /**
  * The records that a rule accepts, compliant or not. The name is matched before the type: under an exact name, the
- * artifact's record hides the trail's record, whatever its type (decision 63). For a control, only the most recent of
- * the remaining records counts.
+ * artifact's record hides the trail's record, whatever its type (semantics 13.63). For a control, only the most recent
+ * of the remaining records counts.
  */
 function selectCandidates(rule: AttestationRule, candidates: readonly AttestationCandidate[]): AttestationCandidate[] {
   let records = candidates.filter(({ name }) => rule.name === "*" || name === rule.name);

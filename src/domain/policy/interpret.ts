@@ -26,7 +26,7 @@ class EvaluationFailure extends Error {
   }
 }
 
-/** The value of an expression, or its error: one line with the problem and its position (decision 10). */
+/** The value of an expression, or its error: one line with the problem and its position (semantics 13.10). */
 export function evaluateExpression(expression: Expression, scope: Scope): { value: boolean } | { error: string } {
   try {
     return { value: evaluateBoolean(expression.tree, scope, "the expression") };
@@ -95,7 +95,7 @@ function readContext(name: Extract<Expr, { kind: "context" }>["name"], { flow, a
   }
 }
 
-/** False for null input (decision 9), which includes `flow` itself without provenance. */
+/** False for null input (semantics 13.9), which includes `flow` itself without provenance. */
 function matches(expr: Extract<Expr, { kind: "matches" }>, scope: Scope): boolean {
   const input = evaluate(expr.input, scope);
   if (input === null || (isWhole(input) && !input.present)) return false;
@@ -139,8 +139,8 @@ function requireComparable(value: Value, at: number): void {
 }
 
 /**
- * Negative, 0 or positive; null if the values have no order (decisions 7 and 8): one of them is null, or the operator
- * needs an order and one is a boolean or only one is a number.
+ * Negative, 0 or positive; null if the values have no order (semantics 13.7 and 13.8): one of them is null, or the
+ * operator needs an order and one is a boolean or only one is a number.
  */
 function order({ operator, at }: Comparison, left: Value, right: Value): number | null {
   requireComparable(left, at);

@@ -6,7 +6,7 @@ import type { Diagnostic } from "./diagnostics.ts";
 
 /**
  * One problem for each reference to a control that does not exist, by position. An archived control exists: its
- * identifier is never reused, and an unchanged file must not become invalid (semantics 5.1, decision 106).
+ * identifier is never reused, and an unchanged file must not become invalid (semantics 5.1, 13.106).
  * @param organization its name, for the texts
  * @param exists whether the organization has a control with this identifier; called once for each
  */

@@ -73,9 +73,9 @@ class SyntaxProblem extends Error {
 }
 
 /**
- * Parses an expression with or without its `${{ }}` wrapper (semantics 5.2, decision 58). Problems have offsets into
+ * Parses an expression with or without its `${{ }}` wrapper (semantics 5.2, 13.58). Problems have offsets into
  * `source` in code units: one syntax error, or every refused regular expression. Whether the result is boolean is
- * checked at evaluation (decision 10), not here. Never throws.
+ * checked at evaluation (semantics 13.10), not here. Never throws.
  */
 export function parseExpression(
   source: string,

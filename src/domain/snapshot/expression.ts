@@ -17,7 +17,7 @@ const HOUR_S = 3600;
 /** The specification does not define the length of a month; 30 days needs no calendar. */
 const MONTH_S = 30 * DAY_S;
 const LATEST: Position = { kind: "index", index: -1 };
-/** A larger integer as a bound of events is a unix timestamp (semantics 13, number 78). */
+/** A larger integer as a bound of events is a unix timestamp (semantics 13.78). */
 const MAX_BOUND_INDEX = 1_000_000_000;
 
 // The part of the grammar that the API document publishes; the functions also refuse dates that no calendar has.

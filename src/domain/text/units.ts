@@ -9,7 +9,7 @@ const SIZE_UNITS: Readonly<Record<string, number>> = { B: 1, KB, MB, GB, TB };
 
 /**
  * Bytes of a size such as 100MB; null if it is invalid or not within `min` and `max` bytes. The unit is mandatory: a
- * bare 100 means bytes to some and megabytes to others. A MB is 1,048,576 bytes (semantics 13, decision 111).
+ * bare 100 means bytes to some and megabytes to others. A MB is 1,048,576 bytes (semantics 13.111).
  */
 export function parseSize(text: string, min: number, max: number): number | null {
   const match = /^(\d{1,15})(?:\.(\d{1,3}))? ?([KMGT]?B)$/i.exec(text);

@@ -1,5 +1,5 @@
 /**
- * Bodies that report are open at the top (newer-clients 3): a key that this server does not know is ignored and
+ * Bodies that report are open at the top (newer-clients 3.2): a key that this server does not know is ignored and
  * counted, because one new key of a new client must not stop every pipeline. What looks like a slip of a person's
  * script is refused: it would bind evidence elsewhere.
  */

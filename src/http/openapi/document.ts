@@ -329,7 +329,7 @@ const SHARED = {
   TooLarge: {
     status: 413,
     description: "The request body, or a part of it, exceeds its limit",
-    // The contract gives it the fields of a validation error; `errors` is never there (operations, Conventions).
+    // The contract gives it the fields of a validation error; `errors` is never there (operations 1.3).
     schema: ValidationError,
   },
   RangeNotSatisfiable: {

@@ -133,8 +133,8 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
       return row;
     },
     /**
-     * Adds a version to a new type, or to the type with that name, which becomes active again (semantics 3.4, decision
-     * 50). Call it inside a write, whose serial order numbers the versions. The description is stored as given.
+     * Adds a version to a new type, or to the type with that name, which becomes active again (semantics 3.4,
+     * 13.50). Call it inside a write, whose serial order numbers the versions. The description is stored as given.
      */
     put(organizationId: number, put: CustomTypePut): { created: boolean; version: number } {
       const at = now();

@@ -52,7 +52,7 @@ export function tagTable(db: Db, ...[table, owner]: TagTable) {
 
 /**
  * SQL that is true when the resource `id` (an SQL expression) has every tag of the JSON list bound to `parameter`,
- * whose items are `[key, value or null]` (semantics 13, row 75). One statement serves any number of filters.
+ * whose items are `[key, value or null]` (semantics 13.75). One statement serves any number of filters.
  */
 export const hasAllTags = (...[table, owner, id, parameter]: [...TagTable, id: string, parameter: string]): string =>
   `NOT EXISTS (

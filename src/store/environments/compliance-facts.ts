@@ -46,9 +46,9 @@ export function complianceFactStore(db: Db, { attestations, flows }: FactParts) 
     countFlows: (organizationId: number, fingerprint: string): number =>
       flowCount.get(organizationId, fingerprint) as number,
     /**
-     * The latest record of a fingerprint in each flow it was reported to, archived flows included (decision 65); the
-     * flow of its first report comes first. Empty for an artifact without provenance. `deployment_id` is null in all of
-     * them.
+     * The latest record of a fingerprint in each flow it was reported to, archived flows included (semantics 13.65);
+     * the flow of its first report comes first. Empty for an artifact without provenance. `deployment_id` is null in
+     * all of them.
      */
     read(organizationId: number, fingerprint: string): Facts {
       if (fingerprint === "") return { flows: [] };

@@ -204,7 +204,7 @@ export function deploymentStore(db: Db) {
       const { points, parameters } = choose(filter);
       return points.all(parameters);
     },
-    /** The deployment of a fingerprint in these environments that was recorded last (decision 97); null without one. */
+    /** The deployment of a fingerprint in these environments recorded last (semantics 13.97); null without one. */
     findLatest: (environmentIds: readonly number[], fingerprint: string): DeploymentRow | null =>
       latest.get({ environments: JSON.stringify(environmentIds), fingerprint }) ?? null,
     /** Every deployment of a fingerprint in an organization, oldest first. */

@@ -34,7 +34,7 @@ export function policySubjectStore({ artifacts, attestations, flows }: SubjectPa
   return {
     listRecords,
     /**
-     * The subject of these records; archived flows count like active ones (decision 65). `artifactName` is the name
+     * The subject of these records; archived flows count like active ones (semantics 13.65). `artifactName` is the name
      * under which the artifact runs; without one, the name that each flow has for it is used.
      */
     buildSubject: (fingerprint: string, rows: readonly PlacedArtifactRow[], artifactName = ""): Subject => ({

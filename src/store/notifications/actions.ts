@@ -2,7 +2,7 @@
  * Notification actions: rules that send messages to targets when something happens in environments or flows.
  *
  * Invariants: the number of an action is unique in its organization and never reused; an action names active
- * environments or flows only, and is deleted when the last of them is archived (decision 87).
+ * environments or flows only, and is deleted when the last of them is archived (semantics 13.87).
  */
 import type { StoredTarget } from "../../domain/notification/targets.ts";
 import { notFound } from "../../errors.ts";

@@ -1,4 +1,4 @@
-/** Keys of service accounts: created, used, rotated, expired and revoked (semantics 1.6, decisions 37, 38). */
+/** Keys of service accounts: created, used, rotated, expired and revoked (semantics 1.6, 13.37, 13.38). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ROLES } from "../../../src/domain/access.ts";

@@ -1,4 +1,4 @@
-/** The history of memberships: filters, orders and pages, for admins alone (semantics 8.5, decisions 108, 109). */
+/** The history of memberships: filters, orders and pages, for admins alone (semantics 8.5, 13.108, 13.109). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../../src/store/db/database.ts";

@@ -1,4 +1,4 @@
-/** Service accounts: who can see and manage which (semantics 1.4, 1.5, decisions 31, 36, 105, 110). */
+/** Service accounts: who can see and manage which (semantics 1.4, 1.5, 13.31, 13.36, 13.105, 13.110). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { ROLES, canGrant } from "../../../src/domain/access.ts";

@@ -1,4 +1,4 @@
-/** Bodies that report ignore keys that the server does not know, and admins see what was ignored (newer-clients 3). */
+/** Bodies that report ignore keys that the server does not know; admins see what was ignored (newer-clients 3.2). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { MAX_UNKNOWN_INPUTS } from "../../../src/store/accounts/unknown-inputs.ts";

@@ -279,7 +279,7 @@ test("accepts a report with another commit without binding it (rule 2)", async (
   );
 });
 
-test("binds without a commit to the latest artifact of its name, and to no later one (decision 45)", async () => {
+test("binds without a commit to the latest artifact of its name, and to no later one (semantics 13.45)", async () => {
   const at = await place();
   const [older, latest] = [await artifact(at, { name: "app" }), await artifact(at, { name: "app" })];
   const id = await attest(at, { target: "app" });

@@ -94,7 +94,7 @@ test("an override turns a failure into a pass and back, and the entry keeps id a
   );
 });
 
-test("a later report ends an override, and a later override applies to that report (decision 11)", async () => {
+test("a later report ends an override, and a later override applies to that report (semantics 13.11)", async () => {
   const at = await place();
   await attest(at, "review", snyk(1));
   await override(at, "review", true);
@@ -116,7 +116,7 @@ test("a later report ends an override, and a later override applies to that repo
   );
 });
 
-test("an override of an unreported name is recorded and fills the slot if the type fits (decision 12)", async () => {
+test("an override of an unreported name is recorded, and fills a slot of its type (semantics 13.12)", async () => {
   const at = await place();
   const id = await override(at, "review", true, { original_attestation_type: "snyk" });
   assert.equal(await onTrail(at), [entry("review", "snyk", null, id, true)]);

@@ -1,4 +1,4 @@
-/** Deployments: lists, single ones and the frequency (semantics 6.10, operations). */
+/** Deployments: lists, single ones and the frequency (semantics 6.10, operations 11, 13). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { fresh, freshCommit, freshFingerprint, startServer } from "../../given.ts";

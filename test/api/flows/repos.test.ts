@@ -192,7 +192,7 @@ test("finds a repository by name even if the name ends like another path", async
   const answer = await server.call("DELETE", `/repos/${at.org}/acme/deployments`, { key: at.key });
   assert.equal({ status: answer.status, Allow: answer.headers.get("Allow") }, { status: 405, Allow: "GET, HEAD" });
 
-  // Literal segments take precedence (operations, Route order): these two are found by their ids.
+  // Literal segments take precedence (operations 1.6): these two are found by their ids.
   for (const name of ["tags", "live-artifacts/x"]) {
     await trail({ id: name, name });
     const [{ id }] = (await get(at, `?name=${name}`)).body.repos;

@@ -1,4 +1,4 @@
-/** Actions and environment notifications, two views of one record (operations, Actions; wire-contract 20 and 25). */
+/** Actions and environment notifications, two views of one record (operations 2; wire-contract 20 and 25). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { startServer } from "../../given.ts";

@@ -1,4 +1,4 @@
-/** Recipients of warnings about expiring keys (operations, Notification Config; wire-contract 20). */
+/** Recipients of warnings about expiring keys (operations 15; wire-contract 20). */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { warnOfExpiringKeys } from "../../../src/notifications/key-expiry-warnings.ts";

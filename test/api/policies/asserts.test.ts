@@ -1,5 +1,5 @@
 /**
- * Asserts in their three scopes (semantics 5.8), and the evaluation of policies (5.4) as callers see
+ * Asserts in their three scopes (semantics 5.8), and the evaluation of policies (semantics 5.4) as callers see
  * it.
  */
 import { suite } from "uvu";

@@ -51,7 +51,7 @@ const table: [what: string, given: Given, expected: Binding][] = [
     { artifactFingerprint: "f2", targetArtifacts: ["db"], commit: "c9" },
     { kind: "artifacts", artifactIds: ["a2"] },
   ],
-  ["an unknown fingerprint (decision 46)", { artifactFingerprint: "f9" }, { kind: "unknown_fingerprint" }],
+  ["an unknown fingerprint (semantics 13.46)", { artifactFingerprint: "f9" }, { kind: "unknown_fingerprint" }],
   [
     "an unknown fingerprint with a good target",
     { artifactFingerprint: "f9", targetArtifacts: ["app"], commit: "c1" },
@@ -78,12 +78,12 @@ const table: [what: string, given: Given, expected: Binding][] = [
     { kind: "pending", artifactIds: ["a1", "a2", "a3"], referenceNames: ["app", "db"], commit: "c1" },
   ],
   [
-    "target without commit: the latest of the name (decision 45)",
+    "target without commit: the latest of the name (semantics 13.45)",
     { targetArtifacts: ["app"] },
     { kind: "artifacts", artifactIds: ["a4"] },
   ],
   [
-    "target without commit and not there (decision 45)",
+    "target without commit and not there (semantics 13.45)",
     { targetArtifacts: ["web"] },
     { kind: "needs_commit_or_fingerprint", attestation: "scan", artifact: "web" },
   ],

@@ -32,7 +32,7 @@ const table: [what: string, own: AttestationStatus[], trail: AttestationStatus[]
     ["one missing", [good, gone], [], "INCOMPLETE", [goneReason("artifact 'app'")]],
     ["one failing", [good, bad], [], "NON-COMPLIANT", [badReason("artifact 'app'")]],
     [
-      "failing wins over missing (decision 1)",
+      "failing wins over missing (semantics 13.1)",
       [gone, bad],
       [],
       "NON-COMPLIANT",
@@ -45,8 +45,8 @@ const table: [what: string, own: AttestationStatus[], trail: AttestationStatus[]
       "NON-COMPLIANT",
       [`${badReason("artifact 'app'")}, and is not in the template`],
     ],
-    ["the trail's failure counts (decision 54)", [good], [bad], "NON-COMPLIANT", [badReason("the trail")]],
-    ["what the trail misses counts (decision 54)", [good], [gone], "INCOMPLETE", [goneReason("the trail")]],
+    ["the trail's failure counts (semantics 13.54)", [good], [bad], "NON-COMPLIANT", [badReason("the trail")]],
+    ["what the trail misses counts (semantics 13.54)", [good], [gone], "INCOMPLETE", [goneReason("the trail")]],
     [
       "the trail's failure wins over an own gap",
       [gone],

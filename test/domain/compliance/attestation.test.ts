@@ -65,7 +65,7 @@ for (const [expected, reported, yes] of fits) {
     assert.is(isTypeAccepted(expected, reported), yes));
 }
 
-test("lists template entries, then unexpected ones; a wrong type is missing and listed again (decision 2)", () => {
+test("lists template entries, then unexpected ones; a wrong type is missing and listed again (semantics 13.2)", () => {
   const expected = [
     { name: "b", type: "snyk" },
     { name: "a", type: "*" },
@@ -96,7 +96,7 @@ test("lists everything as unexpected without a template", () => {
   assert.equal(buildAttestationStatuses([], []), []);
 });
 
-test("shows both ids and the original's type of an override (decision 53), which may fill an empty slot (12)", () => {
+test("shows both ids and the original's type of an override, also in an empty slot (semantics 13.53, 13.12)", () => {
   const overridden = fact("a", "snyk", true, "over");
   const neverReported = { ...fact("b", "custom", true, "over2"), attestationId: null };
   assert.equal(

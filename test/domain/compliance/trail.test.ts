@@ -105,7 +105,7 @@ test("is INCOMPLETE for a new trail with requirements, and lists all of them", (
   });
 });
 
-test("covers the artifact in its nested status, and also the trail in its state (decision 54)", () => {
+test("covers the artifact in its nested status, and also the trail in its state (semantics 13.54)", () => {
   const {
     compliance_status: status,
     reasons,
@@ -164,12 +164,12 @@ const verdicts: [what: string, given: Partial<TrailFacts>, status: string][] = [
     "INCOMPLETE",
   ],
   [
-    "failing wins over missing, across levels (decision 1)",
+    "failing wins over missing, across levels (semantics 13.1)",
     { artifacts: [artifact("a", "app", unit(false))] },
     "NON-COMPLIANT",
   ],
   [
-    "wrong type leaves the slot open (decision 2)",
+    "wrong type leaves the slot open (semantics 13.2)",
     {
       trailAttestations: [fact("ticket", "generic")],
       artifacts: [artifact("a", "app", unit(true)), artifact("d", "db")],
@@ -177,7 +177,7 @@ const verdicts: [what: string, given: Partial<TrailFacts>, status: string][] = [
     "INCOMPLETE",
   ],
   [
-    "wrong type and failing counts (decision 2)",
+    "wrong type and failing counts (semantics 13.2)",
     {
       trailAttestations: [fact("ticket", "generic", false)],
       artifacts: [artifact("a", "app", unit(true)), artifact("d", "db")],
@@ -200,7 +200,7 @@ const verdicts: [what: string, given: Partial<TrailFacts>, status: string][] = [
     "COMPLIANT",
   ],
   [
-    "a rebuild repairs (decision 55)",
+    "a rebuild repairs (semantics 13.55)",
     {
       trailAttestations: ticket,
       artifacts: [artifact("a", "app", unit(false)), artifact("d", "db"), artifact("b", "app", unit(true))],
@@ -208,7 +208,7 @@ const verdicts: [what: string, given: Partial<TrailFacts>, status: string][] = [
     "COMPLIANT",
   ],
   [
-    "a rebuild breaks (decision 55)",
+    "a rebuild breaks (semantics 13.55)",
     {
       trailAttestations: ticket,
       artifacts: [artifact("b", "app", unit(true)), artifact("d", "db"), artifact("a", "app", unit(false))],
@@ -224,7 +224,7 @@ for (const [what, given, status] of verdicts) {
   });
 }
 
-test("shows the latest record per name; older records keep their own state (decision 55)", () => {
+test("shows the latest record per name; older records keep their own state (semantics 13.55)", () => {
   const { compliance_status: status, artifacts } = evaluateTrail(
     facts({
       template: EMPTY,

@@ -81,7 +81,7 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
       ],
     ),
   ],
-  // decision 41: any type, on both levels
+  // semantics 13.41: any type, on both levels
   ['trail: {attestations: [{name: a, type: "*"}]}', trailOf([{ name: "a", type: "*" }])],
   [
     'trail: {artifacts: [{name: x, attestations: [{name: a, type: "*"}]}]}',
@@ -151,7 +151,7 @@ const table: [text: string, expected: unknown, beyondSchema?: boolean][] = [
     "trail: {attestations: [{name: a, type: null}]}",
     refusal("trail.attestations.0.type\n  Input should be a valid string [input: null] (line 1, column 40)"),
   ],
-  // decision 42: names that no report can have
+  // semantics 13.42: names that no report can have
   [
     "trail: {attestations: [{name: a.b, type: snyk}]}",
     refusal(

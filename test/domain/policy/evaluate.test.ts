@@ -128,7 +128,7 @@ const ROWS: Row[] = [
     [OK, null, "rule_not_applicable"],
   ],
   [
-    "exception with null if never matches (decision 60)",
+    "exception with null if never matches (semantics 13.60)",
     "{provenance: {required: true, exceptions: [{if: null}, {}]}}",
     [],
     PROVENANCE,
@@ -156,7 +156,7 @@ const ROWS: Row[] = [
     [BAD, false, "no_provenance"],
   ],
 
-  // Decision 61: without provenance expressions run once with flow null
+  // Semantics 13.61: without provenance expressions run once with flow null
   [
     "condition on the flow without provenance",
     "{attestations: [{type: junit, if: exists(flow)}]}",
@@ -179,7 +179,7 @@ const ROWS: Row[] = [
     [BAD, false, "no_provenance"],
   ],
 
-  // Decision 4: no provenance although it is not required
+  // Semantics 13.4: no provenance although it is not required
   ["attestation rule without provenance", "{attestations: [{type: junit}]}", [], FIRST, [BAD, false, "no_provenance"]],
   [
     "trail-compliance without provenance",
@@ -241,7 +241,7 @@ const ROWS: Row[] = [
     [OK, null, "rule_not_applicable"],
   ],
 
-  // trail-compliance: only COMPLIANT satisfies (decision 64: the caller's state includes trail-level entries)
+  // trail-compliance: only COMPLIANT satisfies (semantics 13.64: the caller's state includes trail-level entries)
   [
     "trail-compliance of a compliant one",
     "{trail-compliance: {required: true}}",
@@ -264,7 +264,7 @@ const ROWS: Row[] = [
     [BAD, false, "non_compliant_in_trail"],
   ],
 
-  // Decision 3: all applicable flows must satisfy
+  // Semantics 13.3: all applicable flows must satisfy
   [
     "one of two flows fails",
     "{trail-compliance: {required: true}}",
@@ -367,7 +367,7 @@ const ROWS: Row[] = [
     [BAD, false, "non_compliant_attestation"],
   ],
   [
-    "failing, but need not comply (decision 6)",
+    "failing, but need not comply (semantics 13.6)",
     "{attestations: [{type: junit, name: unit, must_be_compliant: false}]}",
     [flow("a", { candidates: [record({ isCompliant: false })] })],
     FIRST,
@@ -381,7 +381,7 @@ const ROWS: Row[] = [
     [BAD, false, "missing_attestation"],
   ],
   [
-    "wildcard: one compliant suffices (decision 5)",
+    "wildcard: one compliant suffices (semantics 13.5)",
     "{attestations: [{type: junit}]}",
     [flow("a", { candidates: [record({ name: "x", isCompliant: false }), record({ name: "y" })] })],
     FIRST,
@@ -409,7 +409,7 @@ const ROWS: Row[] = [
     [OK, true, "rule_satisfied"],
   ],
 
-  // Decision 63: under an exact name, the artifact's record hides the trail's
+  // Semantics 13.63: under an exact name, the artifact's record hides the trail's
   [
     "exact name: artifact fails, trail passes",
     "{attestations: [{type: junit, name: unit}]}",
@@ -525,7 +525,7 @@ const ROWS: Row[] = [
     [OK, true, "rule_satisfied"],
   ],
 
-  // Decision 10: an expression that fails
+  // Semantics 13.10: an expression that fails
   [
     "provenance: failing exception",
     "{provenance: {required: true, exceptions: [{if: flow}]}}",

@@ -100,7 +100,7 @@ export const flowPage = page({
   },
 });
 
-/** What archiving adds to a name (semantics 2.1). */
+/** What archiving adds to a name (semantics 1.8). */
 const ARCHIVED = /-archived-at-\d+$/;
 
 const archivedNote = (href: string): Html =>
