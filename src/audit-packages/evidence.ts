@@ -13,7 +13,7 @@ import { DamagedEvidenceError } from "../evidence/errors.ts";
 import { evidencePath } from "../evidence/layout.ts";
 import { findIntact } from "../evidence/small-evidence.ts";
 import type { SmallEvidence } from "../store/attestations/small-evidence.ts";
-import { readBlocks } from "./spool.ts";
+import { readBlocks } from "../store/spool.ts";
 
 export type EvidenceState = "included" | "missing" | "damaged";
 

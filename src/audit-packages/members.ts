@@ -5,8 +5,8 @@
 import { createHash } from "node:crypto";
 import { hasMembers, readStoredJson } from "../domain/stored-json.ts";
 import { indentJson } from "../json/text.ts";
-import { openSpool } from "./spool.ts";
-import type { Spool } from "./spool.ts";
+import { openSpool } from "../store/spool.ts";
+import type { Spool } from "../store/spool.ts";
 
 /**
  * `sha256` in hex. `mtime`: epoch seconds, null for the time of the package. `offset`: position in the spool, null for

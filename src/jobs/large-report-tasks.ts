@@ -8,22 +8,19 @@
  * that only starts with this plan is not marked that way: if anything was committed between the two orders, it is
  * marked here, so that the next report evaluates it again.
  */
-import type { Cause } from "../domain/snapshot/diff.ts";
-import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import { AppError } from "../errors.ts";
 import { openCommitNumbering } from "../store/db/commit-number.ts";
-import type { Db } from "../store/db/types.ts";
-import { digestOf } from "../store/environments/snapshot-survey.ts";
+import type { Db, TemporaryFiles } from "../store/db/types.ts";
+import { reportOf, storableReport } from "../store/environments/snapshot-survey.ts";
+import type { StorableReport, Survey } from "../store/environments/snapshot-survey.ts";
 import type { Plan } from "../store/environments/snapshot-plan.ts";
 import { openStore } from "../store/index.ts";
 import type { ReadResult, RecordingOrder, RecordingResult } from "./large-report-orders.ts";
 
 type Task = {
   sequence: number;
-  environmentId: number;
-  cause: Cause;
-  artifacts: readonly ReportedArtifact[] | null;
-  plan: Plan;
+  /** null where there is nothing to apply. */
+  plan: Plan | null;
   dataVersion: number;
 };
 
@@ -32,61 +29,77 @@ const lostError = (what: string): Error => Object.assign(new Error(`${what} was 
 
 export type RecordingTasks = ReturnType<typeof createRecordingTasks>;
 
-/** The three orders, over the connection of the thread. An order whose predecessor's result is lost throws. */
-export function createRecordingTasks(db: Db) {
+/**
+ * The three orders, over the connection of the thread. An order whose predecessor's result is lost throws.
+ * @param temporaryFiles where the evaluations of a plan wait until they are written
+ */
+export function createRecordingTasks(db: Db, temporaryFiles: TemporaryFiles) {
   const clock = { now: 0 };
   const store = openStore(db, {
     now: () => clock.now,
     newId: () => {
       throw new Error("recording creates no record with a public id");
     },
+    temporaryFiles,
   });
   const numbering = openCommitNumbering(db);
   let plannedTask: Task | null = null;
-  let lastRead: { sequence: number; artifacts: ReportedArtifact[] } | null = null;
+  let lastRead: { sequence: number; report: StorableReport } | null = null;
+
+  function forgetPlan(): void {
+    plannedTask?.plan?.evaluations.close();
+    plannedTask = null;
+  }
 
   /** A number that changes with every commit of another connection. */
   const dataVersion = (): number => db.pragma("data_version", { simple: true }) as number;
 
   async function read({ sequence, report, bytes }: Extract<RecordingOrder, { type: "read" }>): Promise<ReadResult> {
-    plannedTask = null;
+    forgetPlan();
     lastRead = null;
     // Loaded on first use: the shapes and their validators take ten megabytes.
     const { readReport } = await import("../contract/report-shapes.ts");
     try {
       const { artifacts, ignored } = readReport(report, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-      lastRead = { sequence, artifacts };
-      return { count: artifacts.length, digest: digestOf(artifacts), ignored };
+      const storable = storableReport(artifacts);
+      lastRead = { sequence, report: storable };
+      return { count: artifacts.length, digest: storable.digest, ignored };
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       return { refusal: { code: error.code, message: error.message, fields: error.fields } };
     }
   }
 
-  function plan({
-    sequence,
-    now,
-    environmentId,
-    cause,
-    artifacts: source,
-  }: Extract<RecordingOrder, { type: "plan" }>): RecordingResult {
-    plannedTask = null;
-    if (source === "read" && lastRead?.sequence !== sequence) throw lostError("the report that this task read");
-    const artifacts = source === "read" ? (lastRead?.artifacts ?? null) : source;
-    lastRead = null;
-    clock.now = now;
-    return inTransaction("BEGIN", () => {
-      const made = planOf(environmentId, cause, artifacts);
-      if (made) plannedTask = { sequence, environmentId, cause, artifacts, plan: made, dataVersion: dataVersion() };
-      return { planned: made !== null, index: null };
-    });
+  function plan(order: Extract<RecordingOrder, { type: "plan" }>): RecordingResult {
+    forgetPlan();
+    clock.now = order.now;
+    try {
+      return inTransaction("BEGIN", () => {
+        const survey = surveyOf(order);
+        // The survey has what is left to do with it.
+        lastRead = null;
+        if (!survey) return { planned: false, index: null };
+        const { sequence } = order;
+        plannedTask = { sequence, plan: store.snapshotRecorder.plan(survey), dataVersion: dataVersion() };
+        return { planned: true, index: null };
+      });
+    } finally {
+      lastRead = null;
+    }
   }
 
-  function planOf(environmentId: number, cause: Cause, artifacts: readonly ReportedArtifact[] | null): Plan | null {
+  /** null for an archived environment. */
+  function surveyOf({
+    sequence,
+    environmentId,
+    cause,
+    artifacts,
+  }: Extract<RecordingOrder, { type: "plan" }>): Survey | null {
+    if (artifacts === "read" && lastRead?.sequence !== sequence) throw lostError("the report that this task read");
     const environment = store.environments.get(environmentId);
-    return environment.archived_at === null
-      ? store.snapshotRecorder.plan(store.snapshotRecorder.readCurrent(environment, cause, artifacts))
-      : null;
+    if (environment.archived_at !== null) return null;
+    const reported = artifacts === "read" ? (lastRead?.report ?? null) : artifacts && storableReport(artifacts);
+    return store.snapshotRecorder.readCurrent(environment, cause, reported);
   }
 
   function write({
@@ -97,20 +110,41 @@ export function createRecordingTasks(db: Db) {
     entry,
   }: Extract<RecordingOrder, { type: "apply" }>): RecordingResult {
     const task = plannedTask;
-    plannedTask = null;
     if (task?.sequence !== sequence) throw lostError("the plan of this task");
     clock.now = now;
     store.jobs.reserveIds(newestJob);
-    return inTransaction("BEGIN IMMEDIATE", () => {
-      const holds = store.snapshotRecorder.isCurrent(task.plan.survey);
-      const current = holds ? task.plan : planOf(task.environmentId, task.cause, task.artifacts);
-      if (!current) return { planned: false, index: null };
-      const index = store.snapshotRecorder.apply(current, actor);
-      if (index !== null && holds && dataVersion() !== task.dataVersion)
-        store.staleArtifacts.markStartedSince(task.environmentId, index);
-      if (index !== null && entry) store.auditLog.append({ ...entry, detail: { ...entry.detail, snapshot: index } });
-      return { planned: true, index };
-    });
+    try {
+      return inTransaction("BEGIN IMMEDIATE", () => applyTask(task, { actor, entry }));
+    } finally {
+      forgetPlan();
+    }
+  }
+
+  function applyTask(
+    task: Task,
+    { actor, entry }: Pick<Extract<RecordingOrder, { type: "apply" }>, "actor" | "entry">,
+  ): RecordingResult {
+    const holds = task.plan !== null && store.snapshotRecorder.isCurrent(task.plan.survey);
+    if (!holds) planAgain(task);
+    if (!task.plan) return { planned: false, index: null };
+    const { id } = task.plan.survey.environment;
+    const index = store.snapshotRecorder.apply(task.plan, actor);
+    if (index !== null && holds && dataVersion() !== task.dataVersion) store.staleArtifacts.markStartedSince(id, index);
+    if (index !== null && entry) store.auditLog.append({ ...entry, detail: { ...entry.detail, snapshot: index } });
+    return { planned: true, index };
+  }
+
+  /** The environment changed after it was surveyed. */
+  function planAgain(task: Task): void {
+    if (!task.plan) return;
+    const { environment, cause } = task.plan.survey;
+    const report = reportOf(task.plan.survey);
+    task.plan.evaluations.close();
+    // Two plans do not fit into memory.
+    task.plan = null;
+    const current = store.environments.get(environment.id);
+    if (current.archived_at !== null) return;
+    task.plan = store.snapshotRecorder.plan(store.snapshotRecorder.readCurrent(current, cause, report));
   }
 
   /** Runs `work` in a transaction, which is durable when this returns. */

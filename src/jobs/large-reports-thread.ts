@@ -5,20 +5,28 @@
  */
 import { workerData } from "node:worker_threads";
 import { delegateCheckpoints, openSecondWriter } from "../store/db/connection.ts";
+import type { TemporaryFiles } from "../store/db/types.ts";
 import { serveTasks } from "../workers/task-protocol.ts";
 import type { ReadResult, RecordingOrder, RecordingResult } from "./large-report-orders.ts";
 import type { RecordingTasks } from "./large-report-tasks.ts";
 
 /** What the thread is started with: the data directory, and which program checkpoints the write-ahead log. */
-export type RecordingWorkerData = { thread: "large reports"; directory: string; checkpoints: "own" | "external" };
+export type RecordingWorkerData = {
+  thread: "large reports";
+  directory: string;
+  checkpoints: "own" | "external";
+  temporaryFiles: TemporaryFiles;
+};
 
-const { directory, checkpoints } = workerData as RecordingWorkerData;
+const { directory, checkpoints, temporaryFiles } = workerData as RecordingWorkerData;
 const db = openSecondWriter(directory);
 if (checkpoints === "external") delegateCheckpoints(db, checkpoints);
 
 let loaded: Promise<RecordingTasks> | null = null;
 const tasks = (): Promise<RecordingTasks> =>
-  (loaded ??= import("./large-report-tasks.ts").then(({ createRecordingTasks }) => createRecordingTasks(db)));
+  (loaded ??= import("./large-report-tasks.ts").then(({ createRecordingTasks }) =>
+    createRecordingTasks(db, temporaryFiles),
+  ));
 
 async function carryOut(order: RecordingOrder): Promise<RecordingResult | ReadResult | null> {
   switch (order.type) {

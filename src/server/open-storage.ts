@@ -151,10 +151,11 @@ export const openStorage = (options: ServeOptions) =>
     onClose(() => numbering.close());
     const storageProbe = openStorageProbe(directory, milliseconds, Math.random);
     opened = storageProbe;
-    const store = openStore(db, systemSources);
+    const temporaryFiles = { directory: staging, reserveBytes: config.diskReserve };
+    const store = openStore(db, { ...systemSources, temporaryFiles });
     // Before anything is changed: a server configured for another place than that of the evidence is refused.
     const home = { location: bindEvidenceLocation(store, access.configured), paths: { evidence, staging }, access };
-    return { db, store, numbering, storageProbe, files, evidence, staging, home };
+    return { db, store, numbering, storageProbe, files, evidence, staging, temporaryFiles, home };
   });
 
 export type Storage = Awaited<ReturnType<typeof openStorage>>;

@@ -79,8 +79,9 @@ export const trustedCertificates = ({ authorities }: Pick<ServeOptions, "authori
 export const openWritePath = (options: ServeOptions, storage: Storage, live: LiveState) =>
   openStage(options.logger, async (onClose) => {
     const { directory, config, logger } = options;
-    const { db, store, numbering } = storage;
-    const pool = createRecordingPool(directory, { checkpoints: config.checkpoints, memory: live.memory.threads });
+    const { db, store, numbering, temporaryFiles } = storage;
+    const memory = live.memory.threads;
+    const pool = createRecordingPool(directory, { checkpoints: config.checkpoints, memory, temporaryFiles });
     onClose(() => pool.close());
     live.poolLoads.push(() => ({ recording: pool.load() }));
     const sender = createSender({

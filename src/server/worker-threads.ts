@@ -20,6 +20,7 @@ import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentResult, DocumentTask } from "../workers/document-worker.ts";
 import { createDocumentReader } from "../workers/documents.ts";
 import type { DocumentReader } from "../workers/documents.ts";
+import type { TemporaryFiles } from "../store/db/types.ts";
 import { createPool } from "../workers/pool.ts";
 import type { PoolMemory } from "../workers/task-memory.ts";
 import type { PoolLoad } from "../workers/pool.ts";
@@ -61,7 +62,11 @@ export const startBackupWorker = (options: WorkerOptions): Worker =>
  */
 export const createRecordingPool = (
   directory: string,
-  { checkpoints = "own", memory = null }: { checkpoints?: "own" | "external"; memory?: ThreadMemory | null } = {},
+  {
+    checkpoints = "own",
+    memory = null,
+    temporaryFiles = { directory, reserveBytes: 0 },
+  }: { checkpoints?: "own" | "external"; memory?: ThreadMemory | null; temporaryFiles?: TemporaryFiles } = {},
 ): RecordingPool =>
   createPool({
     name: "recording",
@@ -75,7 +80,7 @@ export const createRecordingPool = (
     idleTimeoutMs: RECORDING_IDLE_MS,
     start: () =>
       startWorker("jobs/evaluation-worker", {
-        workerData: { thread: "large reports", directory, checkpoints } satisfies RecordingWorkerData,
+        workerData: { thread: "large reports", directory, checkpoints, temporaryFiles } satisfies RecordingWorkerData,
         // It spends most of its time on checkpoints: a small young generation costs large reports little, and saves
         // more than ten megabytes.
         resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: RECORDING_HEAP_MB },

@@ -9,6 +9,7 @@ import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/context.ts";
 import { start } from "../binary/executable.ts";
 import { createWorld } from "../whole/world.ts";
+import type { World } from "../whole/world.ts";
 import { formRequest, jsonRequest } from "./attack.ts";
 import type { AttackRequest } from "./attack.ts";
 
@@ -39,11 +40,8 @@ const COMMIT = "e".repeat(40);
 
 /** Makes the data directory `data`, which must be empty, with the executable. */
 export async function prepareLargeWorld(data: string, sizes: LargeSizes): Promise<LargeWorld> {
-  const world = await createWorld();
-  cpSync(world.image.directory, data, { recursive: true });
-  writeFileSync(join(data, "assay.db"), world.image.database);
+  const world = await copyWorld(data);
   const { admin, reader } = world.keys;
-  await world.stop();
   const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"]);
   const client = createClient(server.url);
   try {
@@ -59,10 +57,19 @@ export async function prepareLargeWorld(data: string, sizes: LargeSizes): Promis
   return { keys: { admin, reader }, reads: listReads(world, sizes) };
 }
 
+/** Makes the data directory `data`, which must be empty, with the world of test/whole/world.ts. */
+export async function copyWorld(data: string): Promise<World> {
+  const world = await createWorld();
+  cpSync(world.image.directory, data, { recursive: true });
+  writeFileSync(join(data, "assay.db"), world.image.database);
+  await world.stop();
+  return world;
+}
+
 type Client = ReturnType<typeof createClient>;
 
 /** A client that fails unless it is answered with success. */
-function createClient(url: string) {
+export function createClient(url: string) {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   const once = ({ method, path, key, headers, body }: AttackRequest): Promise<void> =>
     new Promise((resolve, reject) => {
@@ -168,8 +175,6 @@ const TARGETS: readonly Readonly<Record<string, string>>[] = [
   snapshot_expression: "-1",
   search_value: FINGERPRINT.slice(0, 12),
 }));
-
-type World = Awaited<ReturnType<typeof createWorld>>;
 
 function listReads(world: World, { artifacts }: LargeSizes): Read[] {
   const reads = new Map<string, Read>();

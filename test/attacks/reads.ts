@@ -19,7 +19,7 @@ const LIMIT_BYTES = 512 << 20;
 const SIZES: Readonly<Record<string, LargeSizes>> = {
   large: {
     artifacts: [95_000, 95_000, 60_000],
-    judged: 20_000,
+    judged: 95_000,
     attestations: 16,
     attestationBytes: 3_900_000,
     history: 2_000,

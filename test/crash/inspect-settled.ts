@@ -46,7 +46,8 @@ export function inspectSettled(db: Db): string[] {
       ...present,
       evaluate: present.evaluate && (isChecked || !marks.has(present.fingerprint)),
     }));
-    const { snapshot, running } = store.snapshotRecorder.plan({ ...current, after });
+    const { snapshot, running, evaluations } = store.snapshotRecorder.plan({ ...current, after });
+    evaluations.close();
     const flips = running
       .filter(({ annotation }) => annotation.startsWith("became-"))
       .map(({ artifact, annotation }) => `${artifact.name} ${annotation}`);

@@ -1,9 +1,10 @@
 /** The recorder of large reports, over a real file and a real thread. */
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { translateStorageError } from "../../src/server/disk-guard.ts";
 import { createRecordingPool } from "../../src/server/worker-threads.ts";
 import type { ReportedArtifact } from "../../src/domain/snapshot/normalize.ts";
 import { AppError } from "../../src/errors.ts";
@@ -12,6 +13,7 @@ import { acknowledgedNumber, readCommitFile } from "../../src/store/db/commit-fi
 import { readCommitMark } from "../../src/store/db/commit-number.ts";
 import { delegateCheckpoints } from "../../src/store/db/connection.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
+import { storableReport } from "../../src/store/environments/snapshot-survey.ts";
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { ARTIFACT_FIELDS, TRAIL_FIELDS, createFlow } from "../store/given.ts";
@@ -109,6 +111,19 @@ const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
     instances: { created: [100] },
   }));
 
+/** Of this process, as links. */
+const OPEN_FILES = "/proc/self/fd";
+
+/** Open files that have no name any more. */
+const countUnnamedFiles = (): number =>
+  readdirSync(OPEN_FILES).filter((name) => {
+    try {
+      return /evaluations-.* \(deleted\)$/.test(readlinkSync(join(OPEN_FILES, name)));
+    } catch {
+      return false;
+    }
+  }).length;
+
 test("what the thread commits is numbered like what the writer commits", () =>
   world(async ({ db, directory, report }) => {
     const before = readCommitMark(db)?.number ?? -1;
@@ -133,7 +148,11 @@ test("offloads heavy work to the thread, and nothing without a thread", async ()
 test("offloads few artifacts when their policies are costly or they are in many flows", async () => {
   await world(async ({ store, organizationId, environmentId, policy, attach, recorder }) => {
     const weight = (count: number): number =>
-      store.snapshotRecorder.readCurrent(store.environments.get(environmentId), "report", artifacts(count)).workload;
+      store.snapshotRecorder.readCurrent(
+        store.environments.get(environmentId),
+        "report",
+        storableReport(artifacts(count)),
+      ).workload;
     await attach(policy(`artifacts: {attestations: [${"{type: junit},".repeat(20)}]}`));
     assert.equal({ ordinary: weight(60), isHeavy: recorder.accepts(weight(60)) }, { ordinary: 60, isHeavy: false });
     for (let n = 0; n < 300; n += 1) {
@@ -158,7 +177,7 @@ test("offloads few artifacts when their policies are costly or they are in many 
     const { workload: weight } = store.snapshotRecorder.readCurrent(
       store.environments.get(environmentId),
       "report",
-      artifacts(3),
+      storableReport(artifacts(3)),
     );
     assert.ok(recorder.accepts(weight), `three artifacts under a costly pattern weigh ${weight}`);
   });
@@ -266,6 +285,72 @@ test("the next report sees facts that arrive while the thread is about to start 
     assert.is(await report(many), null);
   });
 });
+
+(existsSync(OPEN_FILES) ? test : test.skip)(
+  "a plan that waits in a file frees it when it is applied, made again, discarded, or of an archived environment",
+  async () => {
+    await world(async ({ db, store, environmentId, writer, pool, policy, attach }) => {
+      attach(policy("artifacts: {provenance: {required: true}}"));
+      // Two megabytes of verdicts.
+      const count = 5_000;
+      const deadline = { deadlineMs: 60_000 };
+      let sequence = 0;
+      const plan = (offset = 0) =>
+        pool.run(
+          {
+            type: "plan",
+            sequence: (sequence += 1),
+            now: 0,
+            environmentId,
+            cause: "report",
+            artifacts: artifacts(count, offset),
+          },
+          deadline,
+        );
+      const apply = () =>
+        writer.withExclusiveWrite(() =>
+          pool.run({ type: "apply", newestJob: 0, sequence, now: 5000, actor: ADA, entry: null }, deadline),
+        );
+
+      await plan();
+      assert.is(countUnnamedFiles(), 1);
+      await plan();
+      assert.is(countUnnamedFiles(), 1, "the earlier plan was discarded");
+      assert.equal(await apply(), { planned: true, index: 1 });
+      assert.is(countUnnamedFiles(), 0, "the plan was applied");
+
+      await plan(1);
+      store.staleArtifacts.markPoliciesChanged(environmentId);
+      assert.equal(await apply(), { planned: true, index: 2 });
+      assert.is(countUnnamedFiles(), 0, "the plan was made again");
+      assert.equal(store.snapshots.find(environmentId, 2)?.non_compliant_count, count);
+      assert.is(db.prepare("SELECT count(*) FROM snapshot_artifacts WHERE annotation = 'exited'").pluck().get(), count);
+
+      await plan(2);
+      db.prepare("UPDATE environments SET archived_at = 1").run();
+      assert.equal(await apply(), { planned: false, index: null });
+      assert.is(countUnnamedFiles(), 0, "the environment was archived");
+    });
+  },
+);
+
+test("refuses a report whose evaluations would use up the reserve of the disk with 507, and stores nothing", () =>
+  world(async ({ db, directory, store, environmentId, writer, entry, policy, attach }) => {
+    attach(policy("artifacts: {provenance: {required: true}}"));
+    const pool = createRecordingPool(directory, { temporaryFiles: { directory, reserveBytes: 2 ** 60 } });
+    const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool });
+    const report = (count: number) =>
+      recorder.report({ environmentId, artifacts: artifacts(count), actor: ADA, entry }).catch((error: unknown) => {
+        const refusal = translateStorageError(error, { isChange: true }) as AppError;
+        return { code: refusal.code, stored: db.prepare("SELECT count(*) FROM snapshots").pluck().get() };
+      });
+    try {
+      assert.equal(await report(5_000), { code: "no_space", stored: 0 });
+      assert.equal(await report(MANY), { planned: true, index: 1 }, "a small one needs no file");
+    } finally {
+      await pool.close();
+    }
+  }));
 
 test("raises triggers in the transaction of the snapshot; the new jobs reuse no id", async () => {
   await world(async ({ db, store, writer, pool, organizationId, environmentId, entry, report }) => {

@@ -6,7 +6,7 @@ import type { Reply } from "../../http/operation.ts";
 import type { Cause } from "../../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../../domain/snapshot/normalize.ts";
 import type { EnvironmentRow, PhysicalType } from "../../store/environments/environments.ts";
-import { digestOf } from "../../store/environments/snapshot-survey.ts";
+import { digestOf, storableReport } from "../../store/environments/snapshot-survey.ts";
 import type { Survey } from "../../store/environments/snapshot-survey.ts";
 import type { OperationContext } from "../context.ts";
 import { REPORTS, readReport } from "../../contract/report-shapes.ts";
@@ -70,7 +70,7 @@ export async function prepareReport(
   const survey =
     size > MAX_INLINE_SURVEY && recorder.accepts(size)
       ? null
-      : store.snapshotRecorder.readCurrent(environment, "report", artifacts);
+      : store.snapshotRecorder.readCurrent(environment, "report", storableReport(artifacts));
   if (survey && !recorder.accepts(survey.workload)) return { ...prepared, survey };
   const { planned, index } = await recorder.report({
     environmentId: environment.id,
@@ -186,7 +186,9 @@ export function recordReport(
   }
   // By now the name may belong to another environment.
   const isSurveyCurrent = survey?.environment.id === environment.id && store.snapshotRecorder.isCurrent(survey);
-  const current = isSurveyCurrent ? survey : store.snapshotRecorder.readCurrent(environment, "report", read());
+  const current = isSurveyCurrent
+    ? survey
+    : store.snapshotRecorder.readCurrent(environment, "report", storableReport(read()));
   const index = store.snapshotRecorder.apply(store.snapshotRecorder.plan(current), actorOf(context));
   context.note({ snapshot: index });
   return index === null ? { ...toReply(null), unaudited: true } : toReply(index);

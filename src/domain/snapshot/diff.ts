@@ -7,15 +7,19 @@
 /** Why the environment is re-evaluated. `report`: a new report; `policies`: a policy was attached or detached. */
 export type Cause = "report" | "policies" | "policy_version" | "allowlist";
 
-/** A running artifact. `provenance` is a text that differs when the provenance does (compliance/environment.ts). */
 export type RunningArtifact = {
   name: string;
   fingerprint: string;
   /** Number of instances, at least 1. */
   instances: number;
   compliant: boolean | null;
-  provenance: string;
 };
+
+/**
+ * A running artifact that was just evaluated. `hasNewProvenance`: whether its provenance (compliance/environment.ts)
+ * differs from that in the latest snapshot, if it ran there.
+ */
+export type EvaluatedArtifact = RunningArtifact & { hasNewProvenance: boolean };
 
 export type Annotation =
   | "started-compliant"
@@ -35,7 +39,7 @@ export type AnnotatedArtifact<T extends RunningArtifact> = {
   now: number;
 };
 
-type Comparison<Before extends RunningArtifact, After extends RunningArtifact> = {
+type Comparison<Before extends RunningArtifact, After extends EvaluatedArtifact> = {
   /** Whether the change makes a new snapshot. */
   snapshot: boolean;
   /** Everything that runs afterwards, in the given order. */
@@ -49,7 +53,7 @@ type Comparison<Before extends RunningArtifact, After extends RunningArtifact> =
  * @param before null before the first snapshot, which even an empty report makes
  * @param after newly evaluated; for causes other than a report, the same artifacts as before
  */
-export function compareRunning<Before extends RunningArtifact, After extends RunningArtifact>(
+export function compareRunning<Before extends RunningArtifact, After extends EvaluatedArtifact>(
   before: readonly Before[] | null,
   after: readonly After[],
   cause: Cause,
@@ -74,7 +78,7 @@ export function compareRunning<Before extends RunningArtifact, After extends Run
       flipped = true;
       return { artifact, annotation: changeAnnotationOf(artifact.compliant), was, now };
     }
-    if (previous.provenance !== artifact.provenance) {
+    if (artifact.hasNewProvenance) {
       enriched = true;
       return { artifact, annotation: "updated-provenance", was, now };
     }

@@ -5,6 +5,9 @@ export type Db = Database.Database;
 /** How a list is sorted, and the part of it to read; null: all of it. */
 export type ListOptions<Order> = { order: Order; window: { limit: number; offset: number } | null };
 
+/** Where temporary files are made, and the bytes of its disk that they leave free. */
+export type TemporaryFiles = { directory: string; reserveBytes: number };
+
 /** Sources of time and ids, passed in so that tests control them. */
 export type SchemaSources = {
   /** Epoch seconds, with fraction. */
@@ -13,4 +16,6 @@ export type SchemaSources = {
   newId(): string;
   /** The operating system's user who runs this process; absent where its name is not recorded. */
   osUser?(): string;
+  /** For what may be larger than memory allows; without them it stays in memory. */
+  temporaryFiles?: TemporaryFiles;
 };

@@ -13,14 +13,14 @@ import type { Db, SchemaSources } from "../db/types.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import { snapshotPlanner } from "./snapshot-plan.ts";
 import type { PlanParts } from "./snapshot-plan.ts";
-import { snapshotSurveyor } from "./snapshot-survey.ts";
+import { snapshotSurveyor, storableReport } from "./snapshot-survey.ts";
 import type { SurveyParts } from "./snapshot-survey.ts";
 import { snapshotWriter } from "./snapshot-writer.ts";
 import type { WriterParts } from "./snapshot-writer.ts";
 
 export function snapshotRecorderStore(db: Db, sources: SchemaSources, parts: SurveyParts & PlanParts & WriterParts) {
   const surveyor = snapshotSurveyor(db, sources, parts);
-  const { plan } = snapshotPlanner(db, parts);
+  const { plan } = snapshotPlanner(db, sources, parts);
   const { apply, recordUnchanged } = snapshotWriter(db, sources, parts);
   return {
     ...surveyor,
@@ -36,7 +36,7 @@ export function snapshotRecorderStore(db: Db, sources: SchemaSources, parts: Sur
       environment: EnvironmentRow,
       { cause, artifacts, actor }: { cause: Cause; artifacts: readonly ReportedArtifact[] | null; actor: Actor },
     ): number | null {
-      return apply(plan(surveyor.readCurrent(environment, cause, artifacts)), actor);
+      return apply(plan(surveyor.readCurrent(environment, cause, artifacts && storableReport(artifacts))), actor);
     },
   };
 }

@@ -27,12 +27,14 @@ export type OpenRow = {
   instances_json: string;
 };
 
+/** An artifact that was reported: the number of its instances, and they as they are stored. */
+type Reported = { name: string; fingerprint: string; instances: number; instancesJson: string };
+
+/** A report as it is stored and compared, which takes half the memory of the objects. */
+export type StorableReport = { artifacts: readonly Reported[]; digest: string };
+
 /** An artifact that runs now. `row`: the same artifact in the latest snapshot; null when it starts. */
-export type Present = {
-  name: string;
-  fingerprint: string;
-  instances: number;
-  instancesJson: string;
+export type Present = Reported & {
   row: OpenRow | null;
   /** Whether it is new or its evaluation is stale. */
   evaluate: boolean;
@@ -42,6 +44,8 @@ export type Present = {
 export type Survey = {
   environment: EnvironmentRow;
   cause: Cause;
+  /** Whether `after` is a report; otherwise it is what ran before. */
+  isReport: boolean;
   policies: readonly AppliedPolicy[];
   versionsJson: string;
   /** null before the first snapshot. */
@@ -119,6 +123,41 @@ export function snapshotSurveyor(
     return workload;
   }
 
+  function readCurrent(environment: EnvironmentRow, cause: Cause, report: StorableReport | null): Survey {
+    const isFirst = environment.snapshot_count === 0;
+    const before = isFirst ? null : openRows.all(environment.id);
+    const staleFingerprints = new Set(stale.all(environment.id).map(({ fingerprint }) => fingerprint));
+    const allowedAt = allowlistEnds.hasAny(environment.id) ? now() : null;
+    if (allowedAt !== null)
+      for (const fingerprint of allowlistEnds.listReached(environment.id, allowedAt))
+        staleFingerprints.add(fingerprint);
+    const applied = readAppliedPolicies(environment.id);
+    const versionsJson = JSON.stringify(applied.map(({ versionId }) => versionId));
+    const policiesChanged =
+      !isFirst && versionsOf.get(environment.id, environment.snapshot_count)?.policy_versions_json !== versionsJson;
+    const isStale = (fingerprint: string): boolean => policiesChanged || staleFingerprints.has(fingerprint);
+    const after = report
+      ? presentOfReport(report.artifacts, before ?? [], isStale)
+      : presentOfRows(before ?? [], isStale);
+    const touched = after.filter(
+      (present) => present.evaluate || present.instancesJson !== present.row?.instances_json,
+    ).length;
+    const continued = after.filter(({ row }) => row !== null).length;
+    const written = touched + ((before?.length ?? 0) - continued);
+    return {
+      environment,
+      cause,
+      isReport: report !== null,
+      policies: applied,
+      versionsJson,
+      before,
+      after,
+      digest: report?.digest ?? environment.running_digest ?? "",
+      allowedAt,
+      workload: workloadOf({ organizationId: environment.organization_id, applied, after, written }),
+    };
+  }
+
   return {
     /**
      * Whether a report matches the latest snapshot, and nothing that a verdict depends on changed since the two were
@@ -135,40 +174,8 @@ export function snapshotSurveyor(
       versionsOf.get(id, snapshot_count)?.policy_versions_json ===
       JSON.stringify(policies.listInForce(id).map(({ version_id }) => version_id)),
 
-    /** Reads the stored state. @param artifacts the report; null when what ran still runs. */
-    readCurrent(environment: EnvironmentRow, cause: Cause, artifacts: readonly ReportedArtifact[] | null): Survey {
-      const isFirst = environment.snapshot_count === 0;
-      const before = isFirst ? null : openRows.all(environment.id);
-      const staleFingerprints = new Set(stale.all(environment.id).map(({ fingerprint }) => fingerprint));
-      const allowedAt = allowlistEnds.hasAny(environment.id) ? now() : null;
-      if (allowedAt !== null)
-        for (const fingerprint of allowlistEnds.listReached(environment.id, allowedAt))
-          staleFingerprints.add(fingerprint);
-      const applied = readAppliedPolicies(environment.id);
-      const versionsJson = JSON.stringify(applied.map(({ versionId }) => versionId));
-      const policiesChanged =
-        !isFirst && versionsOf.get(environment.id, environment.snapshot_count)?.policy_versions_json !== versionsJson;
-      const isStale = (fingerprint: string): boolean => policiesChanged || staleFingerprints.has(fingerprint);
-      const after = artifacts
-        ? presentOfReport(artifacts, before ?? [], isStale)
-        : presentOfRows(before ?? [], isStale);
-      const touched = after.filter(
-        (present) => present.evaluate || present.instancesJson !== present.row?.instances_json,
-      ).length;
-      const continued = after.filter(({ row }) => row !== null).length;
-      const written = touched + ((before?.length ?? 0) - continued);
-      return {
-        environment,
-        cause,
-        policies: applied,
-        versionsJson,
-        before,
-        after,
-        digest: artifacts ? digestOf(artifacts) : (environment.running_digest ?? ""),
-        allowedAt,
-        workload: workloadOf({ organizationId: environment.organization_id, applied, after, written }),
-      };
-    },
+    /** Reads the stored state. @param report null when what ran still runs. */
+    readCurrent,
 
     /** Whether a survey, and a plan made from it, still holds. */
     isCurrent({ environment, allowedAt }: Survey): boolean {
@@ -190,19 +197,44 @@ export function snapshotSurveyor(
 export const digestOf = (artifacts: readonly ReportedArtifact[]): string =>
   hash("sha256", JSON.stringify(artifacts.map(identityOf)));
 
+/** The report of a survey, without the state that it was compared with; null where there was none. */
+export const reportOf = ({ isReport, after, digest }: Survey): StorableReport | null =>
+  isReport
+    ? {
+        artifacts: after.map(({ name, fingerprint, instances, instancesJson }) => ({
+          name,
+          fingerprint,
+          instances,
+          instancesJson,
+        })),
+        digest,
+      }
+    : null;
+
+/** @param artifacts in their order (domain/snapshot/normalize.ts) */
+export const storableReport = (artifacts: readonly ReportedArtifact[]): StorableReport => ({
+  artifacts: artifacts.map(({ name, fingerprint, instances }) => ({
+    name,
+    fingerprint,
+    instances: instances.created.length,
+    instancesJson: JSON.stringify(instances),
+  })),
+  digest: digestOf(artifacts),
+});
+
 function presentOfReport(
-  artifacts: readonly ReportedArtifact[],
+  artifacts: readonly Reported[],
   before: readonly OpenRow[],
   isStale: (fingerprint: string) => boolean,
 ): Present[] {
   const rows = new Map(before.map((row) => [identityOf(row), row]));
-  return artifacts.map(({ name, fingerprint, instances }) => {
+  return artifacts.map(({ name, fingerprint, instances, instancesJson }) => {
     const row = rows.get(identityOf({ name, fingerprint })) ?? null;
     return {
       name,
       fingerprint,
-      instances: instances.created.length,
-      instancesJson: JSON.stringify(instances),
+      instances,
+      instancesJson,
       row,
       evaluate: row === null || isStale(fingerprint),
     };

@@ -15,7 +15,9 @@ import type { Db, SchemaSources } from "../db/types.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import type { logicalSnapshotStore } from "./logical-snapshots.ts";
-import type { After, Before, Plan, RunningEvaluation } from "./snapshot-plan.ts";
+import { textOfFacts } from "./evaluation-spool.ts";
+import type { EvaluationSpool, EvaluationTexts } from "./evaluation-spool.ts";
+import type { After, Before, Plan } from "./snapshot-plan.ts";
 import type { OpenRow } from "./snapshot-survey.ts";
 import { INSERT_SETBACK } from "./snapshot-times.ts";
 import { OPEN } from "./snapshots.ts";
@@ -28,6 +30,9 @@ export type WriterParts = {
 
 /** The snapshot being written; `at` in epoch seconds. */
 type NewSnapshot = { environment: EnvironmentRow; index: number; at: number };
+
+/** The texts of the evaluations of a plan that are not stored yet. */
+type Texts = ReturnType<EvaluationSpool["read"]>;
 
 type Statements = ReturnType<typeof prepareStatements>;
 
@@ -84,44 +89,53 @@ function prepareStatements(db: Db) {
 export function snapshotWriter(db: Db, { now }: SchemaSources, { logical, triggers, clock }: WriterParts) {
   const statements = prepareStatements(db);
 
+  function write({ survey, snapshot, running, exited, evaluations }: Plan, actor: Actor): number | null {
+    const { environment, cause, policies, versionsJson, digest } = survey;
+    const time = now();
+    if (cause === "report") statements.setReported.run(time, environment.id);
+    if (!snapshot) {
+      // Only a report turns new provenance into a snapshot; until then the environment has to be checked again.
+      if (cause === "report" || !running.some(({ annotation }) => annotation === "updated-provenance"))
+        statements.setChecked.run(environment.id);
+      return null;
+    }
+    const index = environment.snapshot_count + 1;
+    const at = clock.timeOfSnapshot(time, environment.last_changed_at);
+    const texts = evaluations.read();
+    for (const item of running) writeRunning(statements, { environment, index, at }, { item, texts });
+    for (const item of exited) writeExited(statements, { environment, index, at }, item);
+    const verdicts = running.map(({ artifact }) => artifact.compliant);
+    const count = (wanted: boolean | null): number => verdicts.filter((compliant) => compliant === wanted).length;
+    const state = toSqlBoolean(computeEnvironmentVerdict(verdicts, policies.length));
+    statements.insertSnapshot.run(
+      environment.id,
+      index,
+      at,
+      cause,
+      state,
+      count(true),
+      count(false),
+      count(null),
+      actor.publicId,
+      actor.displayName,
+      versionsJson,
+    );
+    if (at < (environment.last_changed_at ?? 0)) statements.insertSetback.run(environment.id, index, at);
+    statements.advance.run(index, at, state, digest, environment.id);
+    statements.clearStale.run(environment.id);
+    triggers.raiseSnapshotMade(environment.id, index, at);
+    logical.recordMemberSnapshot(environment.id, actor, at);
+    return index;
+  }
+
   return {
     /** Writes a plan that is current. @returns the index of the snapshot; null when nothing changed. */
-    apply({ survey, snapshot, running, exited }: Plan, actor: Actor): number | null {
-      const { environment, cause, policies, versionsJson, digest } = survey;
-      const time = now();
-      if (cause === "report") statements.setReported.run(time, environment.id);
-      if (!snapshot) {
-        // Only a report turns new provenance into a snapshot; until then the environment has to be checked again.
-        if (cause === "report" || !running.some(({ annotation }) => annotation === "updated-provenance"))
-          statements.setChecked.run(environment.id);
-        return null;
+    apply(plan: Plan, actor: Actor): number | null {
+      try {
+        return write(plan, actor);
+      } finally {
+        plan.evaluations.close();
       }
-      const index = environment.snapshot_count + 1;
-      const at = clock.timeOfSnapshot(time, environment.last_changed_at);
-      for (const item of running) writeRunning(statements, { environment, index, at }, item);
-      for (const item of exited) writeExited(statements, { environment, index, at }, item);
-      const verdicts = running.map(({ artifact }) => artifact.compliant);
-      const count = (wanted: boolean | null): number => verdicts.filter((compliant) => compliant === wanted).length;
-      const state = toSqlBoolean(computeEnvironmentVerdict(verdicts, policies.length));
-      statements.insertSnapshot.run(
-        environment.id,
-        index,
-        at,
-        cause,
-        state,
-        count(true),
-        count(false),
-        count(null),
-        actor.publicId,
-        actor.displayName,
-        versionsJson,
-      );
-      if (at < (environment.last_changed_at ?? 0)) statements.insertSetback.run(environment.id, index, at);
-      statements.advance.run(index, at, state, digest, environment.id);
-      statements.clearStale.run(environment.id);
-      triggers.raiseSnapshotMade(environment.id, index, at);
-      logical.recordMemberSnapshot(environment.id, actor, at);
-      return index;
     },
     /** Records the time of a report that changes nothing. */
     recordUnchanged: (environmentId: number): void => void statements.setReported.run(now(), environmentId),
@@ -132,15 +146,13 @@ export function snapshotWriter(db: Db, { now }: SchemaSources, { logical, trigge
 function writeRunning(
   statements: Statements,
   snapshot: NewSnapshot,
-  { artifact, annotation, was, now: count }: AnnotatedArtifact<After>,
+  { item: { artifact, annotation, was, now: count }, texts }: { item: AnnotatedArtifact<After>; texts: Texts },
 ): void {
   const { environment, index } = snapshot;
   const { name, fingerprint, compliant, present, evaluation } = artifact;
   const { row, instancesJson } = present;
-  if (row === null && evaluation)
-    evaluation.facts = recordDeployments(statements, snapshot, { artifact, flows: evaluation.facts.flows });
   const evaluationId = evaluation
-    ? storeEvaluation(statements, environment.id, { evaluation, row })
+    ? storeEvaluation(statements, snapshot, { artifact, ...evaluation, ...nextOf(texts) })
     : (row as OpenRow).evaluation_id;
   if (row) {
     if (annotation === "unchanged" && evaluationId === row.evaluation_id && instancesJson === row.instances_json)
@@ -190,40 +202,55 @@ function writeExited(
   statements.insertEventRepos.run(index, lastInsertRowid, row.evaluation_id);
 }
 
-/** @returns the id of the stored evaluation: that of the previous one when nothing differs. */
+const parsedFacts = (facts: Facts | string): Facts =>
+  typeof facts === "string" ? (JSON.parse(facts) as Facts) : facts;
+
+/** The texts of the next evaluation. */
+function nextOf(texts: Texts): EvaluationTexts {
+  const { value } = texts.next();
+  if (!value) throw new Error("the plan has fewer texts than evaluations");
+  return value;
+}
+
+/** @returns the id of the evaluation; that of an artifact that starts has its deployments. */
 function storeEvaluation(
-  { insertEvaluation }: Statements,
-  environmentId: number,
-  { evaluation, row }: { evaluation: RunningEvaluation; row: OpenRow | null },
+  statements: Statements,
+  snapshot: NewSnapshot,
+  {
+    artifact,
+    allowlistId,
+    facts,
+    verdictsJson,
+    reasonsJson,
+  }: EvaluationTexts & { artifact: After; allowlistId: number | null },
 ): number {
-  const { facts, verdicts, reasons, compliant, allowlistId, previous } = evaluation;
-  const factsJson = JSON.stringify(facts);
-  const verdictsJson = JSON.stringify(verdicts);
-  if (
-    row &&
-    previous?.facts_json === factsJson &&
-    previous.verdicts_json === verdictsJson &&
-    previous.allowlist_id === allowlistId
-  )
-    return row.evaluation_id;
-  const reasonsJson = JSON.stringify(reasons);
+  const factsJson =
+    artifact.present.row === null
+      ? recordDeployments(statements, snapshot, { artifact, flows: parsedFacts(facts).flows })
+      : textOfFacts(facts);
   return Number(
-    insertEvaluation.run(environmentId, toSqlBoolean(compliant), allowlistId, factsJson, verdictsJson, reasonsJson)
-      .lastInsertRowid,
+    statements.insertEvaluation.run(
+      snapshot.environment.id,
+      toSqlBoolean(artifact.compliant),
+      allowlistId,
+      factsJson,
+      verdictsJson,
+      reasonsJson,
+    ).lastInsertRowid,
   );
 }
 
 /**
- * Records that an artifact with provenance started, once for each of its flows. @returns the facts with the
- * deployments.
+ * Records that an artifact with provenance started, once for each of its flows. @returns its facts with the
+ * deployments, as JSON.
  */
 function recordDeployments(
   statements: Statements,
   { environment, index, at }: NewSnapshot,
   { artifact, flows }: { artifact: After; flows: Facts["flows"] },
-): Facts {
+): string {
   const { name, fingerprint, compliant } = artifact;
-  return {
+  return JSON.stringify({
     flows: flows.map((flow, ordinal) => {
       const replaced =
         flow.reference_name === null
@@ -243,5 +270,5 @@ function recordDeployments(
       );
       return { ...flow, deployment_id: Number(lastInsertRowid) };
     }),
-  };
+  } satisfies Facts);
 }

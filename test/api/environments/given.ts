@@ -1,5 +1,6 @@
 /** Set-up for tests of environments: environments, members, policies and reports, written directly to the store. */
 import type { ReportedArtifact } from "../../../src/domain/snapshot/normalize.ts";
+import { storableReport } from "../../../src/store/environments/snapshot-survey.ts";
 import type { Cause } from "../../../src/domain/snapshot/diff.ts";
 import type { EnvironmentType, PhysicalType } from "../../../src/store/environments/environments.ts";
 import { fresh } from "../../given.ts";
@@ -30,7 +31,9 @@ export function runningIn({ store, db, clock }: TestServer) {
   function look(environmentId: number, cause: Cause, artifacts: readonly ReportedArtifact[] | null): number | null {
     const { snapshotRecorder, environments } = store;
     return snapshotRecorder.apply(
-      snapshotRecorder.plan(snapshotRecorder.readCurrent(environments.get(environmentId), cause, artifacts)),
+      snapshotRecorder.plan(
+        snapshotRecorder.readCurrent(environments.get(environmentId), cause, artifacts && storableReport(artifacts)),
+      ),
       REPORTER,
     );
   }

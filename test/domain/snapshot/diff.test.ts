@@ -1,7 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { compareRunning, identityOf } from "../../../src/domain/snapshot/diff.ts";
-import type { Annotation, Cause, RunningArtifact } from "../../../src/domain/snapshot/diff.ts";
+import type { Annotation, Cause, EvaluatedArtifact } from "../../../src/domain/snapshot/diff.ts";
 
 const test = suite("domain/snapshot/diff");
 
@@ -9,23 +9,23 @@ const A = "a".repeat(64);
 const B = "b".repeat(64);
 const CAUSES: Cause[] = ["report", "policies", "policy_version", "allowlist"];
 
-const web = (more: Partial<RunningArtifact> = {}): RunningArtifact => ({
+const web = (more: Partial<EvaluatedArtifact> = {}): EvaluatedArtifact => ({
   name: "web",
   fingerprint: A,
   instances: 1,
   compliant: true,
-  provenance: "[]",
+  hasNewProvenance: false,
   ...more,
 });
-const api = (more: Partial<RunningArtifact> = {}): RunningArtifact => web({ name: "api", fingerprint: B, ...more });
+const api = (more: Partial<EvaluatedArtifact> = {}): EvaluatedArtifact => web({ name: "api", fingerprint: B, ...more });
 
 /** An artifact as text: name, start of its fingerprint, annotation, instances before and after. */
 type Shown = [artifact: string, annotation: Annotation, was: number, now: number];
 type Row = [
   what: string,
   cause: Cause | readonly Cause[],
-  before: RunningArtifact[] | null,
-  after: RunningArtifact[],
+  before: EvaluatedArtifact[] | null,
+  after: EvaluatedArtifact[],
   snapshot: boolean,
   shown: Shown[],
 ];
@@ -144,7 +144,7 @@ const rows: Row[] = [
     "provenance changed",
     ["report", "policies"],
     [web()],
-    [web({ provenance: "[1]" })],
+    [web({ hasNewProvenance: true })],
     true,
     [["web a", "updated-provenance", 1, 1]],
   ],
@@ -152,7 +152,7 @@ const rows: Row[] = [
     "provenance changed while unknown",
     "report",
     [web({ compliant: null })],
-    [web({ compliant: null, provenance: "[1]" })],
+    [web({ compliant: null, hasNewProvenance: true })],
     true,
     [["web a", "updated-provenance", 1, 1]],
   ],
@@ -160,7 +160,7 @@ const rows: Row[] = [
     "provenance changed, but nobody reported",
     ["policy_version", "allowlist"],
     [web()],
-    [web({ provenance: "[1]" })],
+    [web({ hasNewProvenance: true })],
     false,
     [["web a", "updated-provenance", 1, 1]],
   ],
@@ -228,7 +228,7 @@ const rows: Row[] = [
     "a flip hides new provenance",
     CAUSES,
     [web({ compliant: false })],
-    [web({ provenance: "[1]" })],
+    [web({ hasNewProvenance: true })],
     true,
     [["web a", "became-compliant", 1, 1]],
   ],
@@ -244,7 +244,7 @@ const rows: Row[] = [
     "provenance with other instances",
     "report",
     [web({ instances: 2 })],
-    [web({ provenance: "[1]", instances: 1 })],
+    [web({ hasNewProvenance: true, instances: 1 })],
     true,
     [["web a", "updated-provenance", 2, 1]],
   ],
@@ -263,7 +263,7 @@ const rows: Row[] = [
     "one flips while another's provenance changes, and nobody reported",
     "allowlist",
     [web({ compliant: false }), api()],
-    [web(), api({ provenance: "[1]" })],
+    [web(), api({ hasNewProvenance: true })],
     true,
     [
       ["web a", "became-compliant", 1, 1],
@@ -276,7 +276,7 @@ const rows: Row[] = [
     [web(), api(), web({ name: "flips" }), web({ name: "enriched" }), web({ name: "still" })],
     [
       web({ name: "still", instances: 2 }),
-      web({ name: "enriched", provenance: "[1]" }),
+      web({ name: "enriched", hasNewProvenance: true }),
       web({ name: "flips", compliant: false }),
       api({ fingerprint: A }),
     ],

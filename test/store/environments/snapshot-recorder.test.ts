@@ -1,8 +1,13 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { Facts } from "../../../src/domain/compliance/environment.ts";
 import type { ReportedArtifact } from "../../../src/domain/snapshot/normalize.ts";
+import { storableReport } from "../../../src/store/environments/snapshot-survey.ts";
 import { OPEN } from "../../../src/store/environments/snapshots.ts";
+import { openStore } from "../../../src/store/index.ts";
 import { opened, scans } from "../given.ts";
 
 const test = suite("store/environments/snapshot-recorder");
@@ -427,7 +432,11 @@ test("an overtaken survey is not current; another one can be applied later", () 
   const env = environment();
   report(env, runs("app", A));
   const survey = () =>
-    store.snapshotRecorder.readCurrent(store.environments.get(env), "report", [runs("app", A), runs("db", B)]);
+    store.snapshotRecorder.readCurrent(
+      store.environments.get(env),
+      "report",
+      storableReport([runs("app", A), runs("db", B)]),
+    );
   const [first, second] = [survey(), survey()];
   assert.equal(
     { workload: first.workload, isCurrent: store.snapshotRecorder.isCurrent(first) },
@@ -438,6 +447,71 @@ test("an overtaken survey is not current; another one can be applied later", () 
   const third = survey();
   build(A);
   assert.is(store.snapshotRecorder.isCurrent(third), false, "a fact changed");
+});
+
+test("records evaluations that wait in a file as it records those that fit into memory", () => {
+  const { db, store, clock, f, trail, artifact, attestation, environment, policy, attach } = world();
+  const directory = mkdtempSync(join(tmpdir(), "assay-recorder-"));
+  const spooling = openStore(db, {
+    now: () => (clock.at += 1),
+    newId: () => "",
+    temporaryFiles: { directory, reserveBytes: 0 },
+  });
+  const tested = policy("tested", "artifacts:\n  attestations:\n    - {type: generic, name: check-7}\n");
+  const sides = [store, spooling].map((side) => {
+    const env = environment();
+    attach(env, tested);
+    return { side, env };
+  });
+  // Each artifact of the trail has the facts of all its attestations.
+  const shared = trail(f.id, "shared").id;
+  const check = (name: string, compliant: 0 | 1) => {
+    store.attestations.bindToTrail(shared, attestation(f.id, shared, name, { is_compliant: compliant }).id, name);
+    store.trailEvaluation.evaluate(shared, 5);
+  };
+  for (let n = 0; n < 100; n += 1) check(`check-${n}`, 1);
+  const prints = Array.from({ length: 90 }, (_, n) => n.toString(16).padStart(64, "0"));
+  for (const print of prints) artifact(f.id, shared, print, { referenceName: "app" });
+  store.trailEvaluation.evaluate(shared, 5);
+  const unknown = Array.from({ length: 30 }, (_, n) => (n + 5_000).toString(16).padStart(64, "f"));
+
+  const reportAll = (count: number) =>
+    sides.map(({ side, env }) => {
+      const artifacts = [...prints.slice(0, count), ...unknown].map((print) => runs("app", print));
+      return side.snapshotRecorder.record(side.environments.get(env), { cause: "report", artifacts, actor: ADA });
+    });
+  const recorded = (env: number) =>
+    db
+      .prepare(
+        `SELECT sa.first_index, sa.last_index, sa.fingerprint, sa.annotation, sa.compliant, ev.verdicts_json,
+           ev.reasons_json, json_remove(ev.facts_json, '$.flows[0].deployment_id') AS facts,
+           (SELECT count(*) FROM deployments dep WHERE dep.environment_id = ev.environment_id
+              AND dep.id = ev.facts_json ->> '$.flows[0].deployment_id' AND dep.fingerprint = sa.fingerprint) AS deployed
+         FROM snapshot_artifacts sa JOIN evaluations ev ON ev.id = sa.evaluation_id
+         WHERE sa.environment_id = ? ORDER BY sa.first_index, sa.fingerprint`,
+      )
+      .all(env) as Record<string, unknown>[];
+  const [memory, file] = sides.map(({ env }) => env) as [number, number];
+  try {
+    assert.equal(reportAll(89), [1, 1]);
+    check("check-7", 0);
+    store.staleArtifacts.markTrail(f.organization_id, shared);
+    assert.equal(reportAll(90), [2, 2]);
+    store.staleArtifacts.markTrail(f.organization_id, shared);
+    assert.equal(reportAll(90), [null, null]);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+  const rows = recorded(memory);
+  const bytes = rows.reduce((sum, { facts }) => sum + String(facts).length, 0);
+  assert.ok(bytes > 2 << 20, `${bytes} bytes of facts`);
+  assert.equal(recorded(file), rows);
+  const verdicts = rows.map(({ first_index, compliant, deployed }) => `${first_index} ${compliant} ${deployed}`);
+  const kinds = Object.fromEntries(
+    [...new Set(verdicts)].map((kind) => [kind, verdicts.filter((v) => v === kind).length]),
+  );
+  // Index, verdict, and whether it was deployed: 89 artifacts of the trail turn, and another one starts.
+  assert.equal(kinds, { "1 1 1": 89, "1 0 0": 30, "2 0 1": 90 });
 });
 
 test("a logical environment numbers its own snapshots and shows the latest of each member", () => {

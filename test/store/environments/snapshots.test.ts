@@ -1,6 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { ReportedArtifact } from "../../../src/domain/snapshot/normalize.ts";
+import { storableReport } from "../../../src/store/environments/snapshot-survey.ts";
 import { opened, plan, scans } from "../given.ts";
 
 const test = suite("store/environments/snapshots");
@@ -29,7 +30,9 @@ function world() {
       }),
     );
     return store.snapshotRecorder.apply(
-      store.snapshotRecorder.plan(store.snapshotRecorder.readCurrent(store.environments.get(id), "report", artifacts)),
+      store.snapshotRecorder.plan(
+        store.snapshotRecorder.readCurrent(store.environments.get(id), "report", storableReport(artifacts)),
+      ),
       actor,
     );
   };

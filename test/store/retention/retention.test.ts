@@ -4,6 +4,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { problemsOf } from "../../../src/store/environments/explanation-types.ts";
 import { complianceFactStore } from "../../../src/store/environments/compliance-facts.ts";
+import { storableReport } from "../../../src/store/environments/snapshot-survey.ts";
 import { recordsDigest } from "../../../src/store/retention/retention-deletion.ts";
 import { RetentionChangedError } from "../../../src/store/retention/retention.ts";
 import { sourceFiles } from "../../rules/source.ts";
@@ -417,9 +418,11 @@ test("a snapshot planned on rows that are deleted meanwhile starts over", async 
     includeScaling: false,
     requireProvenance: false,
   });
-  const survey = store.snapshotRecorder.readCurrent(environment, "report", [
-    { name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } },
-  ]);
+  const survey = store.snapshotRecorder.readCurrent(
+    environment,
+    "report",
+    storableReport([{ name: "app", fingerprint: "a".repeat(64), instances: { created: [1] } }]),
+  );
   assert.ok(store.snapshotRecorder.isCurrent(survey));
   assert.is((await carriedOut(setup, retention, planOf(setup, retention))).trails, 1);
   assert.not(store.snapshotRecorder.isCurrent(survey));

@@ -1,7 +1,6 @@
 /**
- * A temporary file without a name: it is unlinked as soon as it is open, so nothing stays behind however the process
- * ends. A package is written to spools within one read transaction, except for its evidence, and read back at the pace
- * of the client. The list of its members is spooled too, because it may be longer than memory allows.
+ * A temporary file without a name, for what may be larger than memory allows: it is unlinked as soon as it is open, so
+ * nothing stays behind however the process ends.
  */
 import { closeSync, openSync, readSync, unlinkSync, writeSync } from "node:fs";
 
