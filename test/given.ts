@@ -23,6 +23,7 @@ import {
   openDocuments,
   openLargeJson,
   startEvidenceWorker,
+  packageMemory,
   startPackageWorker,
 } from "../src/server/worker-threads.ts";
 import { urlsFor } from "../src/contract/urls.ts";
@@ -105,6 +106,7 @@ export type ServerOptions = {
    * need. Without it the database is in memory, and there are no audit packages.
    */
   directory?: string;
+  /** Milliseconds that a package waits for memory. */
   patience?: number;
   /** Rows and evidence to start with; none unless given. */
   from?: ServerImage;
@@ -172,11 +174,13 @@ export async function startServer(options: ServerOptions = {}) {
   const customTypes = openCustomTypes();
   const largeJson = openLargeJson(createConcurrencyLimit(1));
   const documents = openDocuments();
+  const memory = createMemoryBudget({ ...sizeMemoryBudget(1 << 30, LIMITS), ...options.memory });
   const packages = createPackageMaker({
     data: { directory, evidence: evidenceRoot, staging },
     remote,
     start: startPackageWorker,
-    ...(options.patience === undefined ? {} : { stallTimeoutMs: options.patience }),
+    acquireMemory: packageMemory(memory.threads),
+    ...(options.patience === undefined ? {} : { maxWaitingMs: options.patience }),
   });
   const answerReader =
     options.directory === undefined ? null : openAnswerReader({ directory, staging, reserveBytes: 0 });
@@ -223,7 +227,6 @@ export async function startServer(options: ServerOptions = {}) {
     findLockHolder: () => findWriteLockHolder(directory),
   });
   const passwords = createPasswordHasher(CHEAP_SCRYPT);
-  const memory = createMemoryBudget({ ...sizeMemoryBudget(1 << 30, LIMITS), ...options.memory });
   const app = createApp({
     onRepair,
     db,

@@ -7,6 +7,8 @@ import type { Readable } from "node:stream";
 import { MessageChannel } from "node:worker_threads";
 import type { MessagePort, Worker } from "node:worker_threads";
 import { DamagedEvidenceError, EvidenceUnavailableError } from "../evidence/errors.ts";
+import { UNBOUNDED_MEMORY } from "../workers/task-memory.ts";
+import type { AcquireMemory, Lease } from "../workers/task-memory.ts";
 import { createByteStreams } from "../workers/byte-streams.ts";
 import { createDamagedFiles } from "./evidence.ts";
 import type { PackageFailure, PackageRequest, PackageWorkerData } from "./package-worker.ts";
@@ -15,10 +17,10 @@ import type { RemoteEvidence } from "./remote-evidence-reader.ts";
 
 export type PackageMaker = {
   /**
-   * Resolves with the bytes of a package once it is assembled. Rejects with PackagesBusyError, PackageWorkerError,
-   * EvidenceUnavailableError when remote evidence cannot be reached, the reason of an aborted `signal`, or an error
-   * with the `code` of the operating system. The stream fails with DamagedEvidenceError before the last bytes of a
-   * damaged file, and with StalledError when the client stops reading.
+   * Resolves with the bytes of a package once it is assembled. Rejects with PackagesBusyError, PackageMemoryError,
+   * PackageWorkerError, EvidenceUnavailableError when remote evidence cannot be reached, the reason of an aborted
+   * `signal`, or an error with the `code` of the operating system. The stream fails with DamagedEvidenceError before
+   * the last bytes of a damaged file, and with StalledError when the client stops reading.
    */
   open(request: Omit<PackageRequest, "what">, signal?: AbortSignal): Promise<Readable>;
   /** The readable report alone, a PDF. Rejects as `open` does. */
@@ -32,6 +34,11 @@ export class PackagesBusyError extends Error {
   override readonly name = "PackagesBusyError";
 }
 
+/** Other threads, bodies and answers take the memory; the client may retry. */
+export class PackageMemoryError extends Error {
+  override readonly name = "PackageMemoryError";
+}
+
 /** The package thread died, could not start, was closed, or failed to make the package. */
 export class PackageWorkerError extends Error {
   override readonly name = "PackageWorkerError";
@@ -43,6 +50,8 @@ const MAX_ACTIVE = 64;
 const MAX_QUEUED = 256;
 /** Requests that may wait for the report before theirs: a second of work each, for a trail with a long history. */
 const MAX_QUEUED_REPORTS = 64;
+/** For the wait for memory: shorter than clients wait for a response. */
+const MAX_WAITING_MS = 60_000;
 /** Chunks in transit to one stream. */
 const MAX_CHUNKS_AHEAD = 3;
 /** A stream without progress for this long ends, whether the client stopped reading or the thread stopped producing. */
@@ -55,13 +64,18 @@ export function createPackageMaker({
   remote = null,
   start,
   stallTimeoutMs = STALL_TIMEOUT_MS,
+  acquireMemory = UNBOUNDED_MEMORY,
+  maxWaitingMs = MAX_WAITING_MS,
 }: {
   data: Omit<PackageWorkerData, "damaged" | "remote">;
   /** Where the evidence is when it is not in its directory below the data directory. */
   remote?: RemoteEvidence | null;
   start: (options: { workerData: PackageWorkerData; transferList: MessagePort[] }) => Worker;
+  /** Takes the memory that the thread needs to assemble a package. What it sends then takes little. */
+  acquireMemory?: AcquireMemory;
   /** For tests. */
   stallTimeoutMs?: number;
+  maxWaitingMs?: number;
 }): PackageMaker {
   // Kept here because threads come and go: a file that cut off one package is omitted from all later ones.
   const damaged = createDamagedFiles();
@@ -87,12 +101,32 @@ export function createPackageMaker({
   // A report is composed from all records of its trail in memory: the memory of two would add up.
   const reportTurns = createAdmission(1, MAX_QUEUED_REPORTS);
 
-  async function open(request: PackageRequest, signal?: AbortSignal): Promise<Readable> {
+  /** @throws PackageMemoryError, the reason of the signal */
+  async function waitForMemory(signal: AbortSignal | undefined): Promise<Lease> {
+    const timeout = AbortSignal.timeout(maxWaitingMs);
+    try {
+      return await acquireMemory(signal ? AbortSignal.any([signal, timeout]) : timeout);
+    } catch (error) {
+      if (signal?.aborted || !timeout.aborted) throw error;
+      throw new PackageMemoryError(`there was no memory for a package within ${maxWaitingMs} ms`);
+    }
+  }
+
+  /** Opens a stream while it holds memory, and passes it to `use` until that has settled. */
+  async function open<T>(
+    request: PackageRequest,
+    { signal, use }: { signal?: AbortSignal | undefined; use(stream: Readable): T | Promise<T> },
+  ): Promise<T> {
     const leave = await admission.enter(signal);
     try {
-      const stream = await streams.open(request, { stallTimeoutMs, ...(signal ? { signal } : {}) });
-      stream.once("close", leave);
-      return stream;
+      const memory = await waitForMemory(signal);
+      try {
+        const stream = await streams.open(request, { stallTimeoutMs, ...(signal ? { signal } : {}) });
+        stream.once("close", leave);
+        return await use(stream);
+      } finally {
+        memory.release();
+      }
     } catch (error) {
       leave();
       throw error;
@@ -100,11 +134,11 @@ export function createPackageMaker({
   }
 
   return {
-    open: (request, signal) => open({ ...request, what: "package" }, signal),
+    open: (request, signal) => open({ ...request, what: "package" }, { signal, use: (stream) => stream }),
     async report(request) {
       const leave = await reportTurns.enter();
       try {
-        return await buffer(await open({ ...request, what: "report" }));
+        return await open({ ...request, what: "report" }, { use: buffer });
       } finally {
         leave();
       }

@@ -1,5 +1,7 @@
 // The main thread's side of scheduled backups: each backup runs in a thread of its own, which ends with it.
 import type { Worker } from "node:worker_threads";
+import { UNBOUNDED_MEMORY } from "../workers/task-memory.ts";
+import type { AcquireMemory } from "../workers/task-memory.ts";
 import type { BackupOutcome, BackupWorkerData } from "./backup-worker.ts";
 import { BackupError, IncompleteEvidenceError } from "./errors.ts";
 import type { BackupSummary } from "./make.ts";
@@ -21,36 +23,47 @@ const CLOSE_TIMEOUT_MS = 20_000;
 
 export function createBackupMaker({
   start,
+  acquireMemory = UNBOUNDED_MEMORY,
 }: {
   start(options: { workerData: BackupWorkerData }): Worker;
+  /** Takes the memory of a backup for as long as its thread runs. */
+  acquireMemory?: AcquireMemory;
 }): BackupMaker {
   const running = new Set<{ worker: Worker; ended: Promise<void> }>();
-  let isClosed = false;
+  const closing = new AbortController();
+
+  /** Runs a thread to its end. @returns its last message */
+  async function runThread(data: BackupWorkerData): Promise<BackupOutcome> {
+    const worker = start({ workerData: data });
+    const messages: BackupOutcome[] = [];
+    let cause: unknown = null;
+    const ended = new Promise<void>((resolve) => {
+      worker.on("message", (outcome: BackupOutcome) => void messages.push(outcome));
+      worker.on("error", (error) => {
+        cause = error;
+      });
+      worker.on("exit", () => resolve());
+    });
+    const backup = { worker, ended };
+    running.add(backup);
+    await ended;
+    running.delete(backup);
+    const outcome = messages.at(-1);
+    if (outcome === undefined) throw new Error("the backup thread ended without a result", { cause });
+    return outcome;
+  }
+
   return {
     async make(data) {
       // A thread that starts now would be cut off by the end of the process, and leave its partial file.
-      if (isClosed) throw new BackupError("the server is stopping");
-      const worker = start({ workerData: data });
-      const messages: BackupOutcome[] = [];
-      let cause: unknown = null;
-      const ended = new Promise<void>((resolve) => {
-        worker.on("message", (outcome: BackupOutcome) => void messages.push(outcome));
-        worker.on("error", (error) => {
-          cause = error;
-        });
-        worker.on("exit", () => resolve());
-      });
-      const backup = { worker, ended };
-      running.add(backup);
-      await ended;
-      running.delete(backup);
-      const outcome = messages.at(-1);
-      if (outcome === undefined) throw new Error("the backup thread ended without a result", { cause });
+      closing.signal.throwIfAborted();
+      const memory = await acquireMemory(closing.signal);
+      const outcome = await runThread(data).finally(() => memory.release());
       if ("made" in outcome) return outcome.made;
       throw toError(outcome.failed);
     },
     async close() {
-      isClosed = true;
+      closing.abort(new BackupError("the server is stopping"));
       for (const { worker } of running) worker.postMessage("stop");
       const timeout = new Promise<void>((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
       await Promise.race([Promise.all([...running].map(({ ended }) => ended)), timeout]);

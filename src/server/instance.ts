@@ -38,7 +38,7 @@ import { processMemory } from "./process-memory.ts";
 import { createReadiness } from "./readiness.ts";
 import type { App } from "./request-hooks.ts";
 import { startScheduler } from "./scheduler.ts";
-import { startBackupWorker } from "./worker-threads.ts";
+import { backupMemory, startBackupWorker } from "./worker-threads.ts";
 
 export type Instance = {
   /** The bound addresses, see `Listening`. */
@@ -160,7 +160,10 @@ function startBackgroundWork(
   return openStage(logger, async (onClose) => {
     const { recorder, runner, diskGuard } = writePath;
     runner.wake();
-    const maker = createBackupMaker({ start: startBackupWorker });
+    const maker = createBackupMaker({
+      start: startBackupWorker,
+      acquireMemory: backupMemory(live.memory.threads),
+    });
     const { home } = storage;
     const backupsIn = backupDirectory(config, directory);
     removeBackupRemains({ dataDirectory: directory, backupDirectory: backupsIn, now: systemSources.now() }, logger);

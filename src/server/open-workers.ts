@@ -1,7 +1,6 @@
 /** The middle stages of a start: the write path with everything it depends on, then evidence and worker threads. */
 import { getCACertificates } from "node:tls";
 import { readBuildInfo } from "../assets.ts";
-import { createPackageMaker } from "../audit-packages/package-maker.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
 import type { PolicyPreviewer } from "../api/context.ts";
 import { openSetupToken, removeSetupToken } from "../auth/first-admin.ts";
@@ -50,8 +49,8 @@ import {
   openDocuments,
   openHashing,
   openLargeJson,
+  openPackages,
   startEvidenceWorker,
-  startPackageWorker,
 } from "./worker-threads.ts";
 import { createWritePath } from "./write-path.ts";
 
@@ -241,7 +240,7 @@ export const openWorkers = (
     const previewPool = createPreviewPool(directory, live.memory.threads);
     onClose(() => previewPool.close());
     const policyPreviews = createPolicyPreviewer({ store, pool: previewPool });
-    const packages = createPackageMaker({ data: { directory, evidence, staging }, remote, start: startPackageWorker });
+    const packages = openPackages({ directory, evidence, staging }, { remote, memory: live.memory.threads });
     onClose(() => packages.close());
     const { diskReserve: reserveBytes } = config;
     const answerReader = openAnswerReader({ directory, staging, reserveBytes, memory: live.memory.threads });

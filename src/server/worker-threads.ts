@@ -2,6 +2,10 @@
 import { Worker } from "node:worker_threads";
 import type { WorkerOptions } from "node:worker_threads";
 import { resolveWorkerEntry } from "../assets.ts";
+import { createPackageMaker } from "../audit-packages/package-maker.ts";
+import type { PackageMaker } from "../audit-packages/package-maker.ts";
+import type { PackageWorkerData } from "../audit-packages/package-worker.ts";
+import type { RemoteEvidence } from "../audit-packages/remote-evidence-reader.ts";
 import type { AnswerWorkerData } from "./answer-worker.ts";
 import { newPublicId } from "../clock.ts";
 import { createAnswerReader } from "../http/answers/answer-reader.ts";
@@ -22,7 +26,8 @@ import { createDocumentReader } from "../workers/documents.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import type { TemporaryFiles } from "../store/db/types.ts";
 import { createPool } from "../workers/pool.ts";
-import type { PoolMemory } from "../workers/task-memory.ts";
+import { acquireFrom } from "../workers/task-memory.ts";
+import type { AcquireMemory, PoolMemory } from "../workers/task-memory.ts";
 import type { PoolLoad } from "../workers/pool.ts";
 import type { RecordingWorkerData } from "../jobs/large-reports-thread.ts";
 import type { PreviewWorkerData } from "../jobs/policy-preview-thread.ts";
@@ -48,12 +53,31 @@ export const openHashing = (): HashingThread =>
 
 /** Starts the thread that builds audit packages; the database must be open already. */
 export const startPackageWorker = (options: WorkerOptions): Worker =>
-  // Its objects are short-lived, so a small young generation keeps its memory small.
-  startWorker("audit-packages/package-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
+  startWorker("audit-packages/package-worker", {
+    ...options,
+    // Its objects are short-lived, so a small young generation keeps its memory small.
+    resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: PACKAGE_HEAP_MB },
+  });
+
+/** The room for assembling one package. */
+export const packageMemory = (memory: ThreadMemory): AcquireMemory => acquireFrom(memory, PACKAGE_HEAP_MB * MB);
+
+/** Makes audit packages in a thread that starts on first use; the database must be open already. */
+export const openPackages = (
+  data: Omit<PackageWorkerData, "damaged" | "remote">,
+  { remote, memory }: { remote: RemoteEvidence | null; memory: ThreadMemory },
+): PackageMaker =>
+  createPackageMaker({ data, remote, start: startPackageWorker, acquireMemory: packageMemory(memory) });
 
 /** Starts the thread that makes one backup; the database must be open already. */
 export const startBackupWorker = (options: WorkerOptions): Worker =>
-  startWorker("backup/backup-worker", { ...options, resourceLimits: { maxYoungGenerationSizeMb: 4 } });
+  startWorker("backup/backup-worker", {
+    ...options,
+    resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: BACKUP_HEAP_MB },
+  });
+
+/** The room for one backup. */
+export const backupMemory = (memory: ThreadMemory): AcquireMemory => acquireFrom(memory, BACKUP_HEAP_MB * MB);
 
 /**
  * The thread that records large reports on its own connection; the database must be open already. A report takes up to
@@ -93,6 +117,10 @@ const SANDBOX_HEAP_MB = 192;
 const DOCUMENT_HEAP_MB = 96;
 const PREVIEW_HEAP_MB = 192;
 const ANSWER_HEAP_MB = 192;
+/** A trail with a hundred thousand attestations of different names takes 200 MB. */
+const PACKAGE_HEAP_MB = 256;
+/** Four times what a backup takes: it streams, and lists only the evidence that is missing. */
+const BACKUP_HEAP_MB = 96;
 /**
  * An idle thread never returns the memory that a large report left in its heap. Ending it does, and starting it again
  * takes a tenth of a second.

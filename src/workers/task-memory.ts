@@ -1,7 +1,7 @@
-/** The memory that tasks of a pool take from a budget while a thread has them. */
+/** The memory that tasks of worker threads take from a budget while a thread has them. */
 
 /** The right to hold memory. */
-type Lease = { release(): void };
+export type Lease = { release(): void };
 
 export type PoolMemory<Input> = {
   /** Bytes that a task may take in its thread; 0 for one that must not wait for memory. */
@@ -37,3 +37,32 @@ export function createMemoryGate<Input>(memory: PoolMemory<Input> | null, onRoom
     },
   };
 }
+
+/**
+ * Takes the memory of a task whose thread has no pool, once there is room.
+ * @throws the reason of the signal
+ */
+export type AcquireMemory = (signal: AbortSignal) => Promise<Lease>;
+
+/** For threads without a budget. */
+export const UNBOUNDED_MEMORY: AcquireMemory = () => Promise.resolve(NOTHING);
+
+export const acquireFrom =
+  ({ take }: Pick<PoolMemory<unknown>, "take">, bytes: number): AcquireMemory =>
+  (signal) =>
+    new Promise((resolve, reject) => {
+      const giveUp = (): void => reject(signal.reason as Error);
+      const attempt = (): void => {
+        // A task that gave up takes nothing, so that its turn passes to the next one.
+        if (signal.aborted) {
+          giveUp();
+          return;
+        }
+        const lease = take(bytes, attempt);
+        if (lease === null) return;
+        signal.removeEventListener("abort", giveUp);
+        resolve(lease);
+      };
+      signal.addEventListener("abort", giveUp, { once: true });
+      attempt();
+    });

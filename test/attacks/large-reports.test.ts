@@ -87,7 +87,7 @@ artifacts:
     });
 }
 
-test(`records ${PODS} pods under a policy, in the first report, in one with changes, and under another policy`, async () => {
+test(`records ${PODS} pods under a policy, then with changes, then under another policy`, async () => {
   const { admin } = (await copyWorld(data)).keys;
   inStore(build);
   const server = await start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--log-level", "error"]);

@@ -10,7 +10,14 @@ import * as assert from "uvu/assert";
 import { startPackageWorker } from "../../src/server/worker-threads.ts";
 import { DamagedEvidenceError } from "../../src/evidence/errors.ts";
 import { evidencePath } from "../../src/evidence/layout.ts";
-import { PackageWorkerError, PackagesBusyError, createPackageMaker } from "../../src/audit-packages/package-maker.ts";
+import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
+import { acquireFrom } from "../../src/workers/task-memory.ts";
+import {
+  PackageMemoryError,
+  PackageWorkerError,
+  PackagesBusyError,
+  createPackageMaker,
+} from "../../src/audit-packages/package-maker.ts";
 import type { PackageMaker } from "../../src/audit-packages/package-maker.ts";
 import { StalledError } from "../../src/workers/byte-streams.ts";
 import { fresh, startServer } from "../given.ts";
@@ -18,6 +25,7 @@ import type { TestServer } from "../given.ts";
 import { unpack } from "./unpack.ts";
 
 const test = suite("audit-packages/package-maker");
+const MB = 1 << 20;
 const directory = mkdtempSync(join(tmpdir(), "assay-packages-"));
 const data = { directory, evidence: join(directory, "evidence"), staging: join(directory, "staging") };
 let server: TestServer;
@@ -149,6 +157,60 @@ test("composes one report after the other, and refuses those beyond the queue", 
     ),
   );
   assert.equal(await Promise.all(reports), [...Array.from({ length: 65 }, () => "%PDF-"), "PackagesBusyError"]);
+});
+
+test("takes memory until a package is assembled or a report is sent, and lets the next one wait for it", async () => {
+  const { request } = await trail(3);
+  const memory = createMemoryBudget({ total: MB, bodies: MB, answers: MB });
+  const held = () => memory.load().threads.bytes;
+  const own = createPackageMaker({ data, start: startPackageWorker, acquireMemory: acquireFrom(memory.threads, MB) });
+  try {
+    const opening = own.open(request);
+    const [second, report] = [own.open(request), own.report(request)];
+    const abort = new AbortController();
+    const abandoned = own.open(request, abort.signal).catch((error: Error) => error.message);
+    await new Promise(setImmediate);
+    assert.equal(memory.load().threads, { bytes: MB, waiting: 3, refused: 0 });
+    abort.abort(new Error("gone"));
+    assert.is(await abandoned, "gone");
+
+    // A client that does not read holds none of it.
+    const first = await opening;
+    const unread = await second;
+    assert.is((await report).subarray(0, 5).toString(), "%PDF-");
+    assert.is(held(), 0);
+    assert.ok((await buffer(first)).length > 3 * MB);
+    unread.destroy();
+
+    const others = memory.threads.take(MB, () => undefined);
+    const cancelled = new AbortController();
+    const waiting = own.open(request, cancelled.signal).catch((error: Error) => error.message);
+    cancelled.abort(new Error("gone, too"));
+    assert.is(await waiting, "gone, too");
+    others?.release();
+    assert.equal(memory.load().threads, { bytes: 0, waiting: 0, refused: 0 });
+  } finally {
+    await own.close();
+  }
+});
+
+test("gives the memory back when a package cannot be made, and says that it waited too long for it", async () => {
+  const memory = createMemoryBudget({ total: MB, bodies: MB, answers: MB });
+  const acquireMemory = acquireFrom(memory.threads, MB);
+  const { request } = await trail(0);
+  const own = createPackageMaker({ data, start: startPackageWorker, acquireMemory, maxWaitingMs: 10 });
+  try {
+    const missing = { ...request, subject: { kind: "trail" as const, trailId: 987_654 } };
+    assert.instance(await own.open(missing).catch((error) => error), PackageWorkerError);
+    assert.is(memory.load().threads.bytes, 0);
+    const others = memory.threads.take(MB, () => undefined);
+    assert.instance(await own.open(request).catch((error) => error), PackageMemoryError);
+    others?.release();
+    (await own.open(request)).destroy();
+    assert.is(memory.load().threads.bytes, 0);
+  } finally {
+    await own.close();
+  }
 });
 
 test("queues requests beyond the concurrency limit, and refuses those beyond the queue", async () => {

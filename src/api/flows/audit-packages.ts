@@ -3,11 +3,11 @@ import { Readable } from "node:stream";
 import { createHash } from "node:crypto";
 import { Type } from "typebox";
 import { formatAuditPackageName, FINGERPRINT_PREFIX } from "../../domain/names.ts";
-import { type AppError, unavailable } from "../../errors.ts";
+import { type AppError, tooManyRequests, unavailable } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message } from "../../http/schema.ts";
 import type { PackageSubject } from "../../store/flows/audit-packages.ts";
-import { PackagesBusyError } from "../../audit-packages/package-maker.ts";
+import { PackageMemoryError, PackageWorkerError, PackagesBusyError } from "../../audit-packages/package-maker.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { requireFingerprint } from "./artifacts.ts";
@@ -51,10 +51,24 @@ async function openPackage(context: OperationContext, subject: PackageSubject, g
   }
 }
 
-/** The 503 for an error that a retry may resolve; null for all others. */
+/** Whether the thread that makes packages reached its limit of memory. */
+const isOutOfMemory = (error: unknown): boolean =>
+  error instanceof PackageWorkerError &&
+  (error.cause as NodeJS.ErrnoException | null)?.code === "ERR_WORKER_OUT_OF_MEMORY";
+
+/** The 429 or 503 for an error that a retry may resolve; null for all others. */
 function toUnavailable(error: unknown): AppError | null {
   if (error instanceof PackagesBusyError)
     return unavailable("Too many audit packages are being created. Please try again", RETRY_AFTER_S, error);
+  if (error instanceof PackageMemoryError)
+    return tooManyRequests("The server is busy with too many large requests to make an audit package", RETRY_AFTER_S);
+  if (isOutOfMemory(error))
+    return unavailable(
+      "The server had too little memory for an audit package, this one or another. Please try again; the package of " +
+        "an artifact takes less than that of its trail",
+      RETRY_AFTER_S,
+      error,
+    );
   return (error as NodeJS.ErrnoException).code === "ENOSPC"
     ? unavailable("The server has no disk space for the audit package. Please try again", RETRY_AFTER_S, error)
     : null;

@@ -891,4 +891,44 @@ test("without the package thread only the report is unavailable", async () => {
   }
 });
 
+test("refuses a package or report with 429 while the memory is taken, and makes it when it is free", async () => {
+  const own = mkdtempSync(join(tmpdir(), "assay-packages-"));
+  const narrow = await startServer({ directory: own, patience: 20 });
+  try {
+    const at = narrow.given.org();
+    const flow = await narrow.given.flow(at);
+    const trail = await narrow.given.trail(at, { flow });
+    const paths = ["audit_package", "audit_pdf"].map((what) => trailPath({ ...at, flow, trail }, what));
+    const ask = (path: string) =>
+      fetch(`${narrow.url}/api/v2${path}`, { headers: { Authorization: `Bearer ${at.key}` } });
+    const others = narrow.memory.threads.take(narrow.memory.total, () => undefined);
+    for (const path of paths) {
+      const refusal = await ask(path);
+      assert.equal(
+        { status: refusal.status, retry: refusal.headers.get("retry-after"), body: await refusal.json() },
+        {
+          status: 429,
+          retry: "10",
+          body: {
+            message:
+              "The server is busy with too many large requests to make an audit package. " +
+              "Please try again in 10 seconds",
+          },
+        },
+      );
+    }
+    others?.release();
+    for (const path of paths) {
+      const answer = await ask(path);
+      assert.is(answer.status, 200);
+      assert.ok((await answer.arrayBuffer()).byteLength > 100);
+    }
+    const { threads } = narrow.memory.load();
+    assert.equal({ bytes: threads.bytes, waiting: threads.waiting }, { bytes: 0, waiting: 0 });
+  } finally {
+    await narrow.stop();
+    rmSync(own, { recursive: true, force: true });
+  }
+});
+
 test.run();

@@ -486,7 +486,8 @@ test("records evaluations that wait in a file as it records those that fit into 
         `SELECT sa.first_index, sa.last_index, sa.fingerprint, sa.annotation, sa.compliant, ev.verdicts_json,
            ev.reasons_json, json_remove(ev.facts_json, '$.flows[0].deployment_id') AS facts,
            (SELECT count(*) FROM deployments dep WHERE dep.environment_id = ev.environment_id
-              AND dep.id = ev.facts_json ->> '$.flows[0].deployment_id' AND dep.fingerprint = sa.fingerprint) AS deployed
+              AND dep.id = ev.facts_json ->> '$.flows[0].deployment_id'
+              AND dep.fingerprint = sa.fingerprint) AS deployed
          FROM snapshot_artifacts sa JOIN evaluations ev ON ev.id = sa.evaluation_id
          WHERE sa.environment_id = ? ORDER BY sa.first_index, sa.fingerprint`,
       )
