@@ -46,8 +46,8 @@ golden: | $(INSTALLED) ## regenerate the files derived from the code: src/api/in
 	@UPDATE_GOLDENS=1 $(NODE) test/run.ts '^rules/'
 
 # Counts system calls where strace is installed, and compares with PocketBase where Go is. What is missing is skipped.
-bench: dist/assay ## measure the executable; ONLY=regexp selects lines and parts by name
-	$(NODE) test/bench/main.ts --only '$(ONLY)'
+bench: dist/assay ## measure the executable; ONLY=regexp selects by name, AGAINST=path compares with another executable
+	$(NODE) test/bench/main.ts --only '$(ONLY)' $(if $(AGAINST),--against '$(AGAINST)')
 
 bench-cores: dist/assay ## measure the executable on one processor, on two, and so on
 	$(NODE) test/bench/main.ts --cores

@@ -1,5 +1,5 @@
 // Measures the packaged executable: `make bench`, or `node test/bench/main.ts [--seconds N] [--rounds N] [--only
-// REGEXP] [--cores]`.
+// REGEXP] [--cores | --against PATH]`. The servers get the environment of this process.
 //
 // Throughput is compared with a bare server (baseline.ts) on the same machine at the same time (world-part.ts): short
 // slices of either alternate. Processor time for a request is printed beside it, because it hardly depends on what else
@@ -9,7 +9,8 @@
 // The lists and pages parts (`--only lists`, lists.ts; `--only pages`, pages.ts) need the database of `make bench-data`
 // and are skipped without it. The deliveries part (`--only deliveries`, deliveries.ts) uses a server of its own, too.
 // Growth (`--only growth`, growth.ts) compares a small database with a copy of the large one. With --cores, and nothing
-// else, the curve over the number of processors is measured (curve.ts).
+// else, the curve over the number of processors is measured (curve.ts). With --against, and nothing else, the requests
+// of lines.ts that --only selects are sent to the executable and to the one at that path in turn (against.ts).
 //
 // All files are below .build, on the disk of the checkout. The program only prints; it exits with 0 unless a response
 // was wrong.
@@ -18,6 +19,7 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { EXECUTABLE } from "../binary/executable.ts";
+import { measureAgainst } from "./against.ts";
 import { measureCommitNumber } from "./commit-number.ts";
 import { measureCurve } from "./curve.ts";
 import { isBuilt } from "./data.ts";
@@ -46,6 +48,7 @@ const { values: options } = parseArgs({
     rounds: { type: "string", default: "6" },
     only: { type: "string", default: "" },
     cores: { type: "boolean", default: false },
+    against: { type: "string" },
   },
 });
 const extent = { seconds: Number(options.seconds), rounds: Number(options.rounds) };
@@ -84,6 +87,11 @@ async function main(root: string): Promise<void> {
   writeFileSync(applyFile, APPLY_FILE);
   if (options.cores) {
     await measureCurve(root, applyFile, extent);
+    printResults();
+    return;
+  }
+  if (options.against !== undefined) {
+    await measureAgainst({ root, applyFile, other: options.against, extent, only });
     printResults();
     return;
   }

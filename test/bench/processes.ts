@@ -42,7 +42,8 @@ process.on("exit", () => {
 
 /**
  * Starts a server and waits until its output shows its address; with `ready`, until it responded to GET /ready. Its
- * environment has the settings of our systemd unit and image, and `env`.
+ * environment has the settings of our systemd unit and image, the environment of this process, which may have others
+ * (`ASSAY_LOG_LEVEL=error make bench`, `NODE_OPTIONS`), and `env`.
  * @throws Error with its output when it ends before that
  */
 export async function startServer(
@@ -51,7 +52,7 @@ export async function startServer(
 ): Promise<Server> {
   const file = openSync(options.output, "w");
   const startedAt = performance.now();
-  const env = { ...MALLOC_SETTINGS, ...options.env };
+  const env = { ...MALLOC_SETTINGS, ...process.env, ...options.env };
   const child = spawn(command[0] ?? "", command.slice(1), { stdio: ["ignore", file, file], env });
   closeSync(file);
   living.add(child);
