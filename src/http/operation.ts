@@ -319,8 +319,8 @@ type Operation<
    */
   prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;
   /**
-   * For a write that many clients send at a time: its `handle` may run again after a rollback, and keeps the store's
-   * row caches right (store/db/row-caches.ts). Such writes share a savepoint.
+   * For a write that many clients send at a time: its `handle` may run again after a rollback. Such writes run without
+   * savepoints (store/db/group-commit.ts).
    */
   isRepeatable?: true;
   /**

@@ -107,7 +107,7 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
 /** The Koa application over opened parts. */
 export function createApp(dependencies: AppDependencies): App {
   neverWait(dependencies.db);
-  const versions = watchVersions(dependencies.db, { rowCaches: dependencies.store.rowCaches });
+  const versions = watchVersions(dependencies.db);
   const { authenticateSession, ...authenticator } = createAuthenticator(
     dependencies.store,
     versions,

@@ -63,7 +63,6 @@ const COALESCE_WINDOW_S = 0.05;
 export function createWritePath(dependencies: WritePathDependencies) {
   const { db, store, now, timer, logger, pool, sender, checkpoints = "own", readingTurns } = dependencies;
   const writer: GroupCommitWriter = new GroupCommitWriter(db, {
-    caches: store.rowCaches,
     lock: lockOptions(dependencies),
     onBatch(writes, milliseconds, committed) {
       dependencies.batchEnded?.({ writes, milliseconds, committed });

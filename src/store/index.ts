@@ -31,7 +31,6 @@ import { explanationStore } from "./environments/explanations.ts";
 import { complianceFactStore } from "./environments/compliance-facts.ts";
 import { metricsStore } from "./db/metrics-queries.ts";
 import { flowStore } from "./flows/flows.ts";
-import { createHotTrails } from "./flows/hot-trails.ts";
 import { identityStore } from "./accounts/oidc-identities.ts";
 import { inboundWebhookStore } from "./notifications/inbound-webhooks.ts";
 import { jobStore } from "./db/jobs.ts";
@@ -61,7 +60,6 @@ import { smallEvidenceStore } from "./attestations/small-evidence.ts";
 import { snapshotPageStore } from "./environments/snapshot-pages.ts";
 import { snapshotStore } from "./environments/snapshots.ts";
 import { staleArtifactStore } from "./environments/stale-artifacts.ts";
-import { createRowCaches } from "./db/row-caches.ts";
 import { policySubjectStore } from "./flows/policy-subjects.ts";
 import { templateStore } from "./flows/templates.ts";
 import { trailStore } from "./flows/trails.ts";
@@ -73,31 +71,22 @@ import type { Db, SchemaSources } from "./db/types.ts";
 export type Store = ReturnType<typeof openStore>;
 
 export function openStore(db: Db, sources: SchemaSources) {
-  const rowCaches = createRowCaches(db);
   const jobs = jobStore(db, sources);
   const deliveries = outboxStore(db, sources, jobs);
   const clock = clockStore(db, { jobs, deliveries });
-  const triggers = triggerStore(db, { jobs, rowCaches });
+  const triggers = triggerStore(db, jobs);
   const templates = templateStore(db, sources);
-  const staleness = staleArtifactStore(db, rowCaches);
-  const flows = flowStore(db, sources, { staleness, rowCaches });
+  const staleness = staleArtifactStore(db);
+  const flows = flowStore(db, sources, staleness);
   const builds = buildStore(db);
   const artifacts = artifactStore(db, sources, builds);
-  const attestations = attestationStore(db, sources, { triggers, rowCaches });
+  const attestations = attestationStore(db, sources, triggers);
   const attestationSearch = attestationSearchStore(db);
   const policies = policyStore(db, sources);
   const environments = environmentStore(db, sources, staleness);
   const allowlistEnds = allowlistEndStore(db, jobs);
   const allowlists = allowlistStore(db, sources, { ends: allowlistEnds, staleness, triggers });
-  const hotTrails = createHotTrails(rowCaches);
-  const trailEvaluation = trailEvaluationStore(db, {
-    artifacts,
-    attestations,
-    templates,
-    flows,
-    staleness,
-    hotTrails,
-  });
+  const trailEvaluation = trailEvaluationStore(db, { artifacts, attestations, templates, flows, staleness });
   const snapshots = snapshotStore(db);
   const records = explainedAttestationStore(db);
   const versions = explainedVersionStore(db, policies);
@@ -107,8 +96,6 @@ export function openStore(db: Db, sources: SchemaSources) {
   return {
     /** The name under which the membership history records the command line: `operator (root)`. */
     operatorName: (): string => (sources.osUser ? `operator (${sources.osUser()})` : "operator"),
-    /** For the writer of the connection (group-commit.ts). */
-    rowCaches,
     organizations: organizationStore(db, sources),
     organizationNames: organizationNameStore(db, { attestationSearch, policies, templates }),
     unknownInputs: unknownInputStore(db),

@@ -252,7 +252,7 @@ test("a key that expired stays expired after a restart under a clock that was se
   const user = store.users.create({ name: "ann", displayName: "", email: null });
   const digest = keyDigest("a key of this test");
   store.apiKeys.create({ userId: user }, { digest, description: "ci", expiresAt: T + 100 });
-  const versions = watchVersions(db, { rowCaches: store.rowCaches });
+  const versions = watchVersions(db);
   const authenticates = (endedBy: () => number): boolean =>
     createAuthenticator(store, versions, endedBy).authenticate(digest.toString("hex")) !== null;
   pass(50);

@@ -3,14 +3,14 @@ import { isOriginalType, storedLabelOf, typeWordOf } from "../../domain/attestat
 import type { TemplateAttestation } from "../../domain/flow-template/template.ts";
 import { invalid } from "../../errors.ts";
 import type { AttestationRow } from "../../store/attestations/attestation-rows.ts";
-import type { HotTrail } from "../../store/flows/hot-trails.ts";
+import type { LoadedTrail } from "../../store/flows/trail-evaluation.ts";
 
 /**
  * What an override is about: the trail (null) and artifacts by their keys, the names of artifacts that may not be
  * reported yet, and the record before it, which may still wait for its artifact.
  */
 type Overridden = {
-  trail: HotTrail;
+  trail: LoadedTrail;
   name: string;
   targets: readonly (number | null)[];
   referenceNames: readonly string[];

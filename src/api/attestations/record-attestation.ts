@@ -8,8 +8,8 @@ import { badRequest, notFound } from "../../errors.ts";
 import type { UploadedFile } from "../../http/operation.ts";
 import { stringifyJson } from "../../json/text.ts";
 import type { ArtifactInTrailRow } from "../../store/flows/artifacts.ts";
-import type { ReportedFlow } from "../../store/flows/flows.ts";
-import type { HotTrail } from "../../store/flows/hot-trails.ts";
+import type { FlowRow } from "../../store/flows/flows.ts";
+import type { LoadedTrail } from "../../store/flows/trail-evaluation.ts";
 import type { OperationContext } from "../context.ts";
 import { parseRepoInfo, toStoredCommit, toStoredJson } from "../../contract/shapes.ts";
 import type { GitCommitInfoValue } from "../../contract/shapes.ts";
@@ -24,7 +24,7 @@ type Bound = Exclude<Binding, { kind: "unknown_fingerprint" } | { kind: "needs_c
 /** Where a report belongs, with the artifacts that it is bound to. */
 type Target = { binding: Bound; artifacts: readonly ArtifactInTrailRow[] };
 /** The trail and the name of an attestation. */
-type Place = { trail: HotTrail; name: string };
+type Place = { trail: LoadedTrail; name: string };
 
 /**
  * Determines where a report belongs (semantics 3.2).
@@ -103,8 +103,8 @@ function findWaiting(
 
 type AttestationReport<P, Prepared> = {
   params: TrailParams;
-  flow: ReportedFlow;
-  trail: HotTrail;
+  flow: FlowRow;
+  trail: LoadedTrail;
   common: CommonFields;
   payload: P;
   /** The payload as it was sent, for the record. */

@@ -79,7 +79,7 @@ export function attestationOperation<P extends Record<string, TSchema>, Prepared
     },
     handle(context, { params, body, asSent, file }, prepared: Prepared | null) {
       const { flows, trailEvaluation } = context.store;
-      const flow = flows.requireReported(context.organization, params.flow_name);
+      const flow = flows.requireWritable(context.organization, params.flow_name);
       const trail =
         trailEvaluation.find(flow.id, params.trail_name) ??
         trailEvaluation.get(findOrBeginTrail(context, flow, { name: params.trail_name }).id);

@@ -10,7 +10,7 @@ import type { Inheritance } from "../../domain/flow-template/inherit.ts";
 import { invalid } from "../../errors.ts";
 import { Closed, Maybe, Open, named } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
-import type { FlowRow, ReportedFlow } from "../../store/flows/flows.ts";
+import type { FlowRow } from "../../store/flows/flows.ts";
 import type { TrailFields, TrailRow } from "../../store/flows/trails.ts";
 import type { StoredTemplateFile } from "../../workers/documents.ts";
 import type { OperationContext } from "../context.ts";
@@ -74,7 +74,7 @@ const NO_FIELDS = {
  */
 export function findOrBeginTrail(
   context: OperationContext,
-  flow: ReportedFlow,
+  flow: FlowRow,
   { name, description = null }: { name: string; description?: string | null },
 ): TrailRow {
   const { store, organization, principal, note } = context;

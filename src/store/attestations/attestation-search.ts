@@ -5,8 +5,6 @@
  * looks at the newest records first; only if these do not fill the page, it walks the few series that match. So its
  * cost does not grow with the number of records that do not match.
  */
-import { createLru } from "../../domain/lru.ts";
-import type { RowCaches } from "../db/row-caches.ts";
 import type { Db } from "../db/types.ts";
 import { LISTED_ATTESTATIONS } from "./attestation-rows.ts";
 import type { NewAttestation, PlacedAttestationRow } from "./attestation-rows.ts";
@@ -44,37 +42,25 @@ const LAST: Position = { created_at: Number.MAX_SAFE_INTEGER, id: Number.MAX_SAF
 /** Before every `created_at`. */
 const FIRST_TIME = -1;
 
-/** Series in the row cache. */
-const MAX_CACHED_SERIES = 5_000;
-
 /** Returns a function that adds a record to its series. Every insert of an attestation calls it. */
-export function attestationSeriesWriter(db: Db, rowCaches: RowCaches) {
-  const known = createLru<string, number>({ maxEntries: MAX_CACHED_SERIES });
-  rowCaches.register(known);
-  const find = db.prepare<[number, string, string, string, number], { id: number }>(
-    `SELECT id FROM attestation_series
+export function attestationSeriesWriter(db: Db) {
+  const append = db.prepare(
+    `INSERT INTO attestation_series_records (series_id, created_at, attestation_id)
+     SELECT id, ?, ? FROM attestation_series
      WHERE flow_id = ? AND name = ? AND type = ? AND overridden_type = ? AND is_compliant = ?`,
   );
   const insert = db.prepare(
     `INSERT INTO attestation_series (organization_id, flow_id, name, type, overridden_type, is_compliant)
      VALUES (?, ?, ?, ?, ?, ?)`,
   );
-  const append = db.prepare(
-    "INSERT INTO attestation_series_records (series_id, created_at, attestation_id) VALUES (?, ?, ?)",
-  );
   return (
     id: number,
     { organization_id, flow_id, name, type, overridden_type, is_compliant, created_at }: NewAttestation,
   ): void => {
-    const overridden = overridden_type ?? "";
-    // No name or type contains a line break.
-    const key = `${flow_id}\n${name}\n${type}\n${overridden}\n${is_compliant}`;
-    const series =
-      (rowCaches.areUsable ? known.get(key) : undefined) ??
-      find.get(flow_id, name, type, overridden, is_compliant)?.id ??
-      Number(insert.run(organization_id, flow_id, name, type, overridden, is_compliant).lastInsertRowid);
-    if (rowCaches.areUsable) known.set(key, series);
-    append.run(series, created_at, id);
+    const series = [flow_id, name, type, overridden_type ?? "", is_compliant];
+    if (append.run([created_at, id, ...series]).changes > 0) return;
+    insert.run([organization_id, ...series]);
+    append.run([created_at, id, ...series]);
   };
 }
 

@@ -9,7 +9,6 @@ import type { ArtifactAttestation } from "../../domain/attestation/binding.ts";
 import type { AttestationFact } from "../../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
 import { attestationSeriesWriter } from "./attestation-search.ts";
-import type { RowCaches } from "../db/row-caches.ts";
 import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 import { LISTED_ATTESTATIONS, COLUMNS, placed, FIELDS } from "./attestation-rows.ts";
@@ -78,12 +77,8 @@ function factOf(row: CurrentRow): AttestationFact {
   };
 }
 
-export function attestationStore(
-  db: Db,
-  { newId }: SchemaSources,
-  { triggers, rowCaches }: { triggers: ReturnType<typeof triggerStore>; rowCaches: RowCaches },
-) {
-  const addToSeries = attestationSeriesWriter(db, rowCaches);
+export function attestationStore(db: Db, { newId }: SchemaSources, triggers: ReturnType<typeof triggerStore>) {
+  const addToSeries = attestationSeriesWriter(db);
   const insert = db.prepare(
     `INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`,
   );

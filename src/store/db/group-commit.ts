@@ -12,7 +12,6 @@
  */
 import { AppError, readOnly, unavailable, UnconfirmedError } from "../../errors.ts";
 import type { CommitNumbering } from "./commit-number.ts";
-import type { RowCaches } from "./row-caches.ts";
 import type { Db } from "./types.ts";
 import { createWriteLock, isLockedOut } from "./write-lock.ts";
 import type { LockReport, WriteLockOptions } from "./write-lock.ts";
@@ -51,8 +50,6 @@ type WriterOptions = {
   /** Monotonic time in milliseconds. */
   clock?: () => number;
   guard?: WriteGuard;
-  /** Those of the store that writes use. */
-  caches?: RowCaches | null;
   /** Numbers the commits of a database file. */
   numbering?: Pick<CommitNumbering, "advance" | "record"> | null;
   /** What to do about a write lock that another process holds. */
@@ -62,10 +59,7 @@ type WriterOptions = {
 /** `bypassGuard`: run even while the guard refuses writes, to probe whether writing works again. */
 type WriteOptions = { bypassGuard?: boolean };
 
-/**
- * `isRepeatable`: after a rollback the work may run again, and it keeps the row caches right (row-caches.ts). A write
- * without it runs once, and empties the caches.
- */
+/** `isRepeatable`: after a rollback the work may run again. A write without it runs once. */
 type RunOptions = WriteOptions & { isRepeatable?: boolean };
 
 type Job = {
@@ -86,7 +80,6 @@ export class GroupCommitWriter {
   readonly #onBatch: (size: number, milliseconds: number, committed: boolean) => void;
   readonly #clock: () => number;
   readonly #guard: WriteGuard;
-  readonly #caches: RowCaches | null;
   readonly #numbering: Pick<CommitNumbering, "advance" | "record"> | null;
   readonly #sql: Record<"begin" | "commit" | "rollback" | "savepoint" | "release" | "undo", { run(): unknown }>;
   readonly #loans: Loan[] = [];
@@ -105,14 +98,12 @@ export class GroupCommitWriter {
       onBatch = () => undefined,
       clock = () => performance.now(),
       guard = OPEN,
-      caches = null,
       numbering = null,
       lock = {},
     }: WriterOptions = {},
   ) {
     this.#db = db;
     this.#lock = createWriteLock(lock);
-    this.#caches = caches;
     this.#numbering = numbering;
     this.#guard = guard;
     this.#onBatch = onBatch;
@@ -261,7 +252,6 @@ export class GroupCommitWriter {
     let committed = false;
     try {
       this.#sql.begin.run();
-      this.#caches?.begin();
       const take = (): Job | null => {
         const isFull = batch.length === MAX_BATCH_JOBS || (batch.length > 0 && this.#clock() - started >= MAX_BATCH_MS);
         const job = (isFull ? null : this.#queue.shift()) ?? null;
@@ -283,11 +273,9 @@ export class GroupCommitWriter {
     } catch (error) {
       const isLocked = isLockedOut(error) && !this.#db.inTransaction;
       if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
-      this.#caches?.clear();
       if (isLocked) {
         // Only BEGIN fails like this. Jobs were taken if it was the second one, for repeatable writes to run again.
         this.#queue.unshift(...batch);
-        this.#caches?.end();
         return { error };
       }
       // BEGIN itself may have failed, before a job was taken from the queue: reject all of them instead of hanging.
@@ -300,7 +288,6 @@ export class GroupCommitWriter {
       for (const job of batch) job.reject(failure);
       settle.length = 0;
     }
-    this.#caches?.end();
     for (const done of settle) done();
     this.#onBatch(batch.length, this.#clock() - started, committed);
     return null;
@@ -324,7 +311,6 @@ export class GroupCommitWriter {
         jobs.push(job);
         values.push(job.work());
       }
-      this.#caches?.flush();
       return jobs.map(
         ({ resolve }, index) =>
           () =>
@@ -334,7 +320,6 @@ export class GroupCommitWriter {
       // After a full disk or an I/O error SQLite may have rolled back the batch itself.
       if (!this.#db.inTransaction) throw error;
       this.#sql.rollback.run();
-      this.#caches?.clear();
       this.#sql.begin.run();
       this.#careful = CAREFUL_BATCHES;
       return jobs.map((job) => this.#runOne(job));
@@ -348,8 +333,7 @@ export class GroupCommitWriter {
   #runOne(job: Job): () => void {
     this.#sql.savepoint.run();
     try {
-      const value = this.#caches && !job.isRepeatable ? this.#caches.bypass(job.work) : job.work();
-      this.#caches?.flush();
+      const value = job.work();
       this.#sql.release.run();
       return () => job.resolve(value);
     } catch (error) {
@@ -357,7 +341,6 @@ export class GroupCommitWriter {
       if (!this.#db.inTransaction) throw error;
       this.#sql.undo.run();
       this.#sql.release.run();
-      this.#caches?.clear();
       if (isStorageFailure(error)) this.#guard.reportFailure(error);
       const refusal =
         error instanceof AppError || !isStorageFailure(error)

@@ -7,7 +7,6 @@
  *
  * Invariant: versions only rise, and one rises before any value of the change can be read.
  */
-import type { RowCaches } from "./row-caches.ts";
 import type { Db } from "./types.ts";
 
 /** What an answer may depend on: a trail by its row id, or all records of an artifact by their fingerprint. */
@@ -17,7 +16,7 @@ export type Versions = {
   /**
    * The version of the tables that authentication reads: keys, sessions, users, organizations, memberships and service
    * accounts. Also notices other processes: outside a transaction at most once a turn of the event loop, inside one
-   * once if it is a batch of the writer, else every time: no other process can commit while the lock is held.
+   * every time.
    */
   access(): number;
   /** The latest version of anything that an answer may depend on; notices other processes as `access` does. */
@@ -115,15 +114,10 @@ const MAX_SUBJECTS = 10_000;
 type WatchOptions = {
   /** Calls back when this turn of the event loop is over. */
   endTurn?: (done: () => void) => void;
-  /** Those of the writer of this connection. */
-  rowCaches?: Pick<RowCaches, "transaction"> | null;
 };
 
 /** Starts to watch a connection. Call it once for each. */
-export function watchVersions(
-  db: Db,
-  { endTurn = (done) => void setImmediate(done), rowCaches = null }: WatchOptions = {},
-): Versions {
+export function watchVersions(db: Db, { endTurn = (done) => void setImmediate(done) }: WatchOptions = {}): Versions {
   let [latest, access, anything] = [1, 1, 1];
   /** The version of each subject that changed after `floor`. */
   const subjects = new Map<Dependency, number>();
@@ -155,13 +149,8 @@ export function watchVersions(
   let lastDataVersion = dataVersion.get();
   let wasChecked = false;
   const forget = (): void => void (wasChecked = false);
-  let lastTransaction: number | null = null;
   function noticeOthers(): void {
-    const transaction = rowCaches?.transaction ?? null;
-    if (transaction !== null) {
-      if (transaction === lastTransaction) return;
-      lastTransaction = transaction;
-    } else if (!db.inTransaction) {
+    if (!db.inTransaction) {
       if (wasChecked) return;
       wasChecked = true;
       endTurn(forget);

@@ -4,13 +4,11 @@
  * Invariant: every change of a name or a tag marks the running artifacts of the flow as stale, because policies may
  * depend on it.
  */
-import { createLru } from "../../domain/lru.ts";
 import { columnOrStub } from "../db/large-json.ts";
 import { nameTable } from "../db/name-table.ts";
 import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "../db/tags.ts";
 import type { TagChange, TagFilter, Tags } from "../db/tags.ts";
-import type { RowCaches } from "../db/row-caches.ts";
 import type { Db, ListOptions, SchemaSources } from "../db/types.ts";
 
 export type Visibility = "public" | "private";
@@ -35,9 +33,6 @@ export type FlowRow = {
   created_at: number;
   last_modified_at: number;
 };
-
-/** A flow as far as reports need it: without the columns that reports change. */
-export type ReportedFlow = Omit<FlowRow, "latest_activity_at" | "latest_state">;
 
 /** A flow in a list. `template` is null only for a damaged row; `tags_json` is a JSON object of strings. */
 export type FlowListRow = FlowRow & { template: string | null; tags_json: string };
@@ -96,12 +91,7 @@ const listSql = (order: string): string =>
 
 type ListParameters = { organization: number; exact: 0 | 1; search: string; tags: string };
 
-/** Flows in the row cache. */
-const MAX_CACHED_FLOWS = 2_000;
-
-type FlowParts = { staleness: ReturnType<typeof staleArtifactStore>; rowCaches: RowCaches };
-
-export function flowStore(db: Db, { now, newId }: SchemaSources, { staleness, rowCaches }: FlowParts) {
+export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: ReturnType<typeof staleArtifactStore>) {
   const named = nameTable<FlowRow>(db, {
     table: "flows",
     as: "f",
@@ -154,14 +144,6 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, { staleness, ro
     tags: tagFilterJson(tags),
   });
 
-  const reported = createLru<string, ReportedFlow>({ maxEntries: MAX_CACHED_FLOWS });
-  rowCaches.register(reported);
-
-  // Many reports of one batch are about one flow, and only the last activity of a flow is kept.
-  const storeActivity = rowCaches.oncePerBatch<number, { at: number; state: string | null }>((id, { at, state }) =>
-    setActivity.run(at, state, id),
-  );
-
   /** The flow with that id; it must exist. */
   function get(id: number): FlowRow {
     const row = byId.get(id);
@@ -179,15 +161,6 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, { staleness, ro
       organization: number,
       { prefix, trail, limit }: { prefix: string; trail: string; limit: number },
     ): string[] => withTrail.all({ organization, prefix, end: `${prefix}\u{10ffff}`, trail, limit }),
-    /** As `requireWritable`, for a report. @throws AppError not_found. */
-    requireReported(organization: { id: number; name: string }, name: string): ReportedFlow {
-      const key = `${organization.id} ${name}`;
-      const kept = rowCaches.areUsable ? reported.get(key) : undefined;
-      if (kept) return kept;
-      const row = named.requireWritable(organization, name);
-      if (rowCaches.areUsable) reported.set(key, row);
-      return row;
-    },
     get,
     /**
      * The current names of flows by id, archived ones with their suffix; unknown ids are left out. Stored facts name
@@ -241,7 +214,7 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, { staleness, ro
 
     /** Records a change of a trail of the flow. @param at epoch seconds. @param state the state after the change. */
     touch(flowId: number, at: number, state: string | null): void {
-      storeActivity(flowId, { at, state });
+      setActivity.run(at, state, flowId);
     },
 
     /** Active flows of an organization; all of them without a window. */

@@ -73,16 +73,18 @@ export function templateStore(db: Db, { newId }: SchemaSources) {
       return { id, public_id, content };
     },
 
-    /** The parsed template with that id. The value is shared: do not change it. Never refuses a stored text. */
-    getParsed(id: number): Template {
-      const key = getPublicId(id);
-      const known = digests.get(key);
+    /**
+     * The parsed template with that id. The value is shared: do not change it. Never refuses a stored text.
+     * @param publicId looked up unless given
+     */
+    getParsed(id: number, publicId = getPublicId(id)): Template {
+      const known = digests.get(publicId);
       const cached = known === undefined ? undefined : parsed.get(known);
       if (cached) return cached;
       const row = parsedById.get(id) as ParsedRow;
       const text = row.parsed_json ?? row.content ?? "";
       const digest = hash("sha256", `${row.parsed_json === null ? "text" : "parsed"} ${text}`);
-      digests.set(key, digest);
+      digests.set(publicId, digest);
       const shared = parsed.get(digest);
       if (shared) return shared;
       const template = parseRow(row);

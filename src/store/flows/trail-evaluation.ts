@@ -9,11 +9,10 @@ import type { State } from "../../domain/compliance/artifact.ts";
 import { evaluateTrail } from "../../domain/compliance/trail.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
 import type { AttestationFact } from "../../domain/compliance/attestation.ts";
-import type { TemplateAttestation } from "../../domain/flow-template/template.ts";
-import type { artifactStore } from "./artifacts.ts";
+import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
+import type { ArtifactInTrailRow, artifactStore } from "./artifacts.ts";
 import type { attestationStore } from "../attestations/attestations.ts";
 import type { flowStore } from "./flows.ts";
-import type { HotTrail, HotTrails } from "./hot-trails.ts";
 import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import type { TrailRow } from "./trails.ts";
 import type { templateStore } from "./templates.ts";
@@ -25,7 +24,22 @@ type EvaluationParts = {
   templates: ReturnType<typeof templateStore>;
   flows: ReturnType<typeof flowStore>;
   staleness: ReturnType<typeof staleArtifactStore>;
-  hotTrails: HotTrails;
+};
+
+/**
+ * A trail as it is stored, with everything that its evaluation needs. `facts`: the latest record of every name in the
+ * order of their reports, by artifact; the trail's own under null.
+ */
+export type LoadedTrail = {
+  readonly id: number;
+  readonly organizationId: number;
+  readonly flowId: number;
+  readonly state: State;
+  readonly templatePublicId: string;
+  readonly template: Template;
+  /** Oldest first. */
+  readonly artifacts: readonly ArtifactInTrailRow[];
+  readonly facts: ReadonlyMap<number | null, readonly AttestationFact[]>;
 };
 
 /** A trail without its artifacts and facts. */
@@ -33,7 +47,6 @@ type SubjectRow = {
   id: number;
   organization_id: number;
   flow_id: number;
-  name: string;
   template_id: number;
   template_public_id: string;
   state: State;
@@ -41,12 +54,12 @@ type SubjectRow = {
 
 export function trailEvaluationStore(
   db: Db,
-  { artifacts, attestations, templates, flows, staleness, hotTrails }: EvaluationParts,
+  { artifacts, attestations, templates, flows, staleness }: EvaluationParts,
 ) {
   // Without the text of the template, which may be long and is cached in parsed form.
   const subjectBy = <Key extends unknown[]>(condition: string) =>
     db.prepare<Key, SubjectRow>(
-      `SELECT t.id, t.organization_id, t.flow_id, t.name, t.template_id, tpl.public_id AS template_public_id, t.state
+      `SELECT t.id, t.organization_id, t.flow_id, t.template_id, tpl.public_id AS template_public_id, t.state
        FROM trails t JOIN templates tpl ON tpl.id = t.template_id WHERE ${condition}`,
     );
   const byId = subjectBy<[number]>("t.id = ?");
@@ -58,27 +71,25 @@ export function trailEvaluationStore(
   const setState = db.prepare("UPDATE trails SET state = ? WHERE id = ?");
 
   /** Reads what is stored of a trail. */
-  const read = (row: SubjectRow): HotTrail => ({
+  const read = (row: SubjectRow): LoadedTrail => ({
     id: row.id,
     organizationId: row.organization_id,
     flowId: row.flow_id,
-    name: row.name,
     state: row.state,
     templatePublicId: row.template_public_id,
-    template: templates.getParsed(row.template_id),
+    template: templates.getParsed(row.template_id, row.template_public_id),
     artifacts: artifacts.listByTrail(row.id),
     facts: attestations.readFacts(row.id),
-    markedIn: null,
   });
 
-  function load(trailId: number): HotTrail {
+  function load(trailId: number): LoadedTrail {
     const row = byId.get(trailId);
     if (!row) throw new Error(`trail ${trailId} is gone`);
     return read(row);
   }
 
   /** The verdicts that follow from the facts of a trail. Stores nothing. */
-  function evaluateFacts(trail: HotTrail, at: number) {
+  function evaluateFacts(trail: LoadedTrail, at: number) {
     const result = evaluateTrail({
       template: trail.template,
       flowTemplateId: trail.templatePublicId,
@@ -94,14 +105,11 @@ export function trailEvaluationStore(
     return { rows: trail.artifacts, result };
   }
 
-  function store(trail: HotTrail, at: number): TrailStatus {
+  function store(trail: LoadedTrail, at: number): TrailStatus {
     const { rows, result } = evaluateFacts(trail, at);
     const status = result.compliance_status;
     setStatus.run(JSON.stringify(status), JSON.stringify(result.reasons), at, trail.id);
-    if (trail.state !== status.status) {
-      setState.run(status.status, trail.id);
-      trail.state = status.status;
-    }
+    if (trail.state !== status.status) setState.run(status.status, trail.id);
     for (const [index, verdict] of result.artifacts.entries()) {
       const row = rows[index];
       if (!row) continue;
@@ -112,13 +120,9 @@ export function trailEvaluationStore(
         continue;
       artifacts.setReasons(row.id, { reasons: reasons_json, attestations: attestations_json }, at);
       if (row.state !== state) artifacts.setState(row.id, state);
-      Object.assign(row, { state, reasons_json, attestations_json });
     }
     flows.touch(trail.flowId, at, status.status);
-    if (trail.markedIn !== null) staleness.markAgain(trail.markedIn);
-    else if (rows.length > 0) trail.markedIn = staleness.markTrail(trail.organizationId, trail.id);
-    // Its weight changed.
-    hotTrails.keep(trail);
+    if (rows.length > 0) staleness.markTrail(trail.organizationId, trail.id);
     return status;
   }
 
@@ -127,22 +131,13 @@ export function trailEvaluationStore(
     computeVerdicts: (trailId: number, at: number) => evaluateFacts(load(trailId), at),
 
     /** The trail that reports name, with everything that its evaluation needs; null when there is none. */
-    find(flowId: number, name: string): HotTrail | null {
-      const kept = hotTrails.find(flowId, name);
-      if (kept) return kept;
+    find(flowId: number, name: string): LoadedTrail | null {
       const row = byName.get(flowId, name);
-      if (!row) return null;
-      const trail = read(row);
-      hotTrails.keep(trail);
-      return trail;
+      return row ? read(row) : null;
     },
 
     /** As `find`, for a trail that exists. */
-    get(trailId: number): HotTrail {
-      const trail = hotTrails.get(trailId) ?? load(trailId);
-      hotTrails.keep(trail);
-      return trail;
-    },
+    get: load,
 
     /**
      * Evaluates a trail and everything in it, and stores the verdicts.
@@ -157,15 +152,16 @@ export function trailEvaluationStore(
      * nothing else changed since `find` or `get`: the facts follow from those before.
      */
     evaluateRecorded(
-      trail: HotTrail,
+      trail: LoadedTrail,
       { fact, targets }: { fact: AttestationFact; targets: readonly (number | null)[] },
       at: number,
     ): TrailStatus {
+      const facts = new Map(trail.facts);
       for (const target of targets) {
-        const others = trail.facts.get(target)?.filter(({ name }) => name !== fact.name) ?? [];
-        trail.facts.set(target, [...others, fact]);
+        const others = facts.get(target)?.filter(({ name }) => name !== fact.name) ?? [];
+        facts.set(target, [...others, fact]);
       }
-      return store(trail, at);
+      return store({ ...trail, facts }, at);
     },
 
     /**

@@ -9,9 +9,7 @@
  */
 import { SNAPSHOT_TRIGGERS } from "../../domain/notification/triggers.ts";
 import type { EnvironmentTrigger, FlowTrigger } from "../../domain/notification/triggers.ts";
-import { createLru } from "../../domain/lru.ts";
 import type { jobStore } from "../db/jobs.ts";
-import type { RowCaches } from "../db/row-caches.ts";
 import type { Db } from "../db/types.ts";
 
 /** A change, by the ids of its rows. `at`: epoch seconds; `index`: that of the snapshot, or of the latest one then. */
@@ -31,10 +29,7 @@ export type NotifyPayload = ChangeRef & { organization_id: number; actions: read
 
 type Watcher = { organization_id: number; number: number; triggers_json: string };
 
-/** Flows in the row cache, each with the actions that watch it. */
-const MAX_CACHED_FLOWS = 5_000;
-
-export function triggerStore(db: Db, { jobs, rowCaches }: { jobs: ReturnType<typeof jobStore>; rowCaches: RowCaches }) {
+export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
   const watchersOf = (table: "action_environments" | "action_flows", column: "environment_id" | "flow_id") =>
     db.prepare<[number], Watcher>(
       `SELECT act.organization_id, act.number, act.triggers_json
@@ -43,17 +38,6 @@ export function triggerStore(db: Db, { jobs, rowCaches }: { jobs: ReturnType<typ
     );
   const byEnvironment = watchersOf("action_environments", "environment_id");
   const byFlow = watchersOf("action_flows", "flow_id");
-  const known = createLru<number, readonly Watcher[]>({ maxEntries: MAX_CACHED_FLOWS });
-  rowCaches.register(known);
-
-  function watchersOfFlow(id: number): readonly Watcher[] {
-    const kept = rowCaches.areUsable ? known.get(id) : undefined;
-    if (kept) return kept;
-    const watchers = byFlow.all(id);
-    if (rowCaches.areUsable) known.set(id, watchers);
-    return watchers;
-  }
-
   const groupsOf = db.prepare<[number], { id: number }>(
     "SELECT logical_id AS id FROM environment_members WHERE member_id = ? ORDER BY logical_id",
   );
@@ -113,7 +97,7 @@ export function triggerStore(db: Db, { jobs, rowCaches }: { jobs: ReturnType<typ
 
     /** A trail was created, explicitly or by a report that named it. */
     raiseTrailStarted: (flowId: number, { trailId, at, by }: { trailId: number; at: number; by: string }): void =>
-      raise(watchersOfFlow(flowId), ["ON_STARTED_TRAIL"], {
+      raise(byFlow.all(flowId), ["ON_STARTED_TRAIL"], {
         type: "trail",
         flow_id: flowId,
         trail_id: trailId,
@@ -126,7 +110,7 @@ export function triggerStore(db: Db, { jobs, rowCaches }: { jobs: ReturnType<typ
       flowId: number,
       { artifactId, at, by }: { artifactId: number; at: number; by: string },
     ): void =>
-      raise(watchersOfFlow(flowId), ["ON_ATTESTED_PROVENANCE"], {
+      raise(byFlow.all(flowId), ["ON_ATTESTED_PROVENANCE"], {
         type: "artifact",
         flow_id: flowId,
         artifact_id: artifactId,
@@ -136,7 +120,7 @@ export function triggerStore(db: Db, { jobs, rowCaches }: { jobs: ReturnType<typ
 
     /** An attestation of any kind was reported. */
     raiseAttested: (flowId: number, attestationId: number, at: number): void =>
-      raise(watchersOfFlow(flowId), ["ON_ATTESTATION"], {
+      raise(byFlow.all(flowId), ["ON_ATTESTATION"], {
         type: "attestation",
         flow_id: flowId,
         attestation_id: attestationId,

@@ -1,13 +1,8 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { notFound } from "../../../src/errors.ts";
-import { openSecondWriter } from "../../../src/store/db/connection.ts";
-import { openDatabase, openMemory } from "../../../src/store/db/database.ts";
+import { openMemory } from "../../../src/store/db/database.ts";
 import { GroupCommitWriter } from "../../../src/store/db/group-commit.ts";
-import { createRowCaches } from "../../../src/store/db/row-caches.ts";
 import type { Db } from "../../../src/store/db/types.ts";
 
 const test = suite("store/db/group-commit");
@@ -118,87 +113,6 @@ test("a write that is not repeatable runs once, whatever its neighbours do", asy
   await Promise.allSettled([once, refused]);
   assert.is(runs, 1);
   assert.equal(all(), [1]);
-});
-
-test("row caches serve repeatable writes only, and are empty after a rollback and any other write", async () => {
-  const db = openMemory();
-  db.exec("CREATE TABLE t (n INTEGER PRIMARY KEY) STRICT");
-  const caches = createRowCaches(db);
-  const seen = new Map<string, string>();
-  caches.register(seen);
-  const writer = new GroupCommitWriter(db, { caches, clock: () => 0 });
-  const keep = (name: string) => () => {
-    if (caches.areUsable) seen.set(name, "kept");
-    return [...seen.keys()];
-  };
-  const repeatable = { isRepeatable: true };
-
-  assert.equal(await Promise.all([writer.run(keep("a"), repeatable), writer.run(keep("b"), repeatable)]), [
-    ["a"],
-    ["a", "b"],
-  ]);
-  assert.equal(await writer.run(keep("c"), repeatable), ["a", "b", "c"], "they outlive the batch");
-  assert.is(caches.areUsable, false);
-
-  assert.equal(await writer.run(keep("d")), [], "a write that keeps nothing right finds nothing");
-  assert.equal(await writer.run(keep("e"), repeatable), ["e"]);
-
-  const refused = writer.run(() => {
-    seen.set("f", "of a write that is rolled back");
-    throw notFound("no such thing");
-  }, repeatable);
-  await refused.catch(() => undefined);
-  assert.equal(await writer.run(keep("g"), repeatable), ["g"]);
-
-  db.exec("INSERT INTO t (n) VALUES (1)");
-  assert.equal(await writer.run(keep("h"), repeatable), ["h"], "this connection wrote beside the writer");
-});
-
-test("row caches are empty after a commit of another connection", async () => {
-  const directory = mkdtempSync(join(tmpdir(), "assay-writer-"));
-  const db = openDatabase(directory, 0);
-  const other = openSecondWriter(directory);
-  try {
-    const caches = createRowCaches(db);
-    const seen = new Map<string, string>();
-    caches.register(seen);
-    const writer = new GroupCommitWriter(db, { caches });
-    const keep = (name: string) =>
-      writer.run(
-        () => {
-          seen.set(name, "kept");
-          return [...seen.keys()];
-        },
-        { isRepeatable: true },
-      );
-    await keep("a");
-    assert.equal(await keep("b"), ["a", "b"]);
-    other.exec("CREATE TABLE t (n INTEGER PRIMARY KEY) STRICT");
-    assert.equal(await keep("c"), ["c"]);
-  } finally {
-    other.close();
-    db.close();
-    rmSync(directory, { recursive: true });
-  }
-});
-
-test("what is due before a commit runs with every write, and is undone with it", async () => {
-  const { db, add, all } = given();
-  const caches = createRowCaches(db);
-  const addOnce = caches.oncePerBatch<number, void>((n) => void add(n)());
-  const writer = new GroupCommitWriter(db, { caches, clock: () => 0 });
-  const write = (n: number, fails = false) =>
-    writer.run(
-      () => {
-        addOnce(n);
-        if (fails) throw notFound("no such thing");
-      },
-      { isRepeatable: true },
-    );
-  await Promise.allSettled([write(1), write(2, true), write(3)]);
-  assert.equal(all(), [1, 3]);
-  await Promise.all([write(4), write(5)]);
-  assert.equal(all(), [1, 3, 4, 5]);
 });
 
 test("writes that arrive in a later turn join, while each turn brings one", async () => {

@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openDatabase } from "../../../src/store/db/database.ts";
-import { createRowCaches } from "../../../src/store/db/row-caches.ts";
 import { watchVersions } from "../../../src/store/db/versions.ts";
 import { openStore } from "../../../src/store/index.ts";
 
@@ -139,34 +138,6 @@ test("another connection is noticed in the next turn, and inside a transaction a
     ours.exec("BEGIN IMMEDIATE");
     assert.is.not(versions.access(), later, "a transaction sees the change, so it must be noticed");
     ours.exec("COMMIT");
-  });
-});
-
-test("a batch of the writer looks for other connections once it begins, and again after a rollback", () => {
-  world(({ ours, other }) => {
-    const rowCaches = createRowCaches(other);
-    const versions = watchVersions(other, { rowCaches });
-    const seen = [versions.access()];
-    const change = (name: string): unknown => ours.exec(`UPDATE users SET name = '${name}'`);
-
-    change("eve");
-    other.exec("BEGIN IMMEDIATE");
-    rowCaches.begin();
-    seen.push(versions.access(), versions.access());
-    other.exec("ROLLBACK");
-    change("ada");
-    rowCaches.clear();
-    other.exec("BEGIN IMMEDIATE");
-    seen.push(versions.access(), versions.access());
-    other.exec("COMMIT");
-    rowCaches.end();
-
-    change("bob");
-    other.exec("BEGIN IMMEDIATE");
-    rowCaches.begin();
-    seen.push(versions.access());
-    assert.equal(new Set(seen).size, 4, "each change was noticed");
-    assert.equal([seen[1] === seen[2], seen[3] === seen[4]], [true, true]);
   });
 });
 

@@ -8,7 +8,7 @@ import { AppError, notFound } from "../../../src/errors.ts";
 import { LOCK_TIMEOUT_MS, neverWait, openSecondWriter } from "../../../src/store/db/connection.ts";
 import { openDatabase } from "../../../src/store/db/database.ts";
 import { GroupCommitWriter, isLoggedRefusal } from "../../../src/store/db/group-commit.ts";
-import { createRowCaches } from "../../../src/store/db/row-caches.ts";
+import type { Db } from "../../../src/store/db/types.ts";
 import { findWriteLockHolder } from "../../../src/store/db/wal.ts";
 
 const test = suite("store/db/write-lock");
@@ -33,10 +33,9 @@ function openParts(directory: string) {
   const time = { now: 0 };
   const events: string[] = [];
   const batches: { size: number; committed: boolean }[] = [];
-  const caches = createRowCaches(db);
+  const afterRollback: (() => void)[] = [];
   const insert = db.prepare("INSERT INTO t (n) VALUES (?)");
-  const writer = new GroupCommitWriter(db, {
-    caches,
+  const writer = new GroupCommitWriter(tellingRollbacks(db, afterRollback), {
     clock: () => time.now,
     onBatch: (size, _milliseconds, committed) => batches.push({ size, committed }),
     lock: {
@@ -52,7 +51,7 @@ function openParts(directory: string) {
     time,
     events,
     batches,
-    caches,
+    afterRollback,
     writer,
     add: (n: number) => () => Number(insert.run(n).lastInsertRowid),
     all: () => db.prepare("SELECT n FROM t ORDER BY n").pluck().all(),
@@ -62,6 +61,26 @@ function openParts(directory: string) {
     },
   };
 }
+
+/** The connection, for a writer after whose next rollback each of these runs once. */
+const tellingRollbacks = (db: Db, afterRollback: (() => void)[]): Db =>
+  new Proxy(db, {
+    get(target, name) {
+      if (name === "prepare")
+        return (sql: string) => {
+          const statement = target.prepare(sql);
+          if (sql !== "ROLLBACK") return statement;
+          return {
+            run() {
+              statement.run();
+              for (const work of afterRollback.splice(0)) work();
+            },
+          };
+        };
+      const value = Reflect.get(target, name) as unknown;
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
@@ -131,16 +150,9 @@ test("exclusive access is granted once the lock is free, and refused after five 
   }));
 
 test("repeatable writes that run again wait for a process that took the lock in between", () =>
-  withWriter(async ({ db, writer, other, caches, add, all, untilHeld }) => {
-    let mayTake = true;
-    // Caches are cleared between the rollback of the writes together and the second transaction.
-    caches.register({
-      clear() {
-        if (!mayTake || db.inTransaction) return;
-        mayTake = false;
-        other.exec("BEGIN IMMEDIATE; INSERT INTO t (n) VALUES (9)");
-      },
-    });
+  withWriter(async ({ writer, other, afterRollback, add, all, untilHeld }) => {
+    // Between the rollback of the writes together and the second transaction.
+    afterRollback.push(() => void other.exec("BEGIN IMMEDIATE; INSERT INTO t (n) VALUES (9)"));
     const repeatable = { isRepeatable: true };
     const writes = Promise.allSettled([
       writer.run(add(1), repeatable),

@@ -2,7 +2,6 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { AppError } from "../../../src/errors.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
-import { createRowCaches } from "../../../src/store/db/row-caches.ts";
 import { flowStore } from "../../../src/store/flows/flows.ts";
 import { staleArtifactStore } from "../../../src/store/environments/stale-artifacts.ts";
 import type { FlowRow } from "../../../src/store/flows/flows.ts";
@@ -221,8 +220,7 @@ function plans(): Map<string, string[]> {
     },
   }) as Db;
   const sources = { now: () => 0, newId: () => "" };
-  const rowCaches = createRowCaches(db);
-  flowStore(watched, sources, { staleness: staleArtifactStore(db, rowCaches), rowCaches });
+  flowStore(watched, sources, staleArtifactStore(db));
   templateStore(watched, sources);
   return new Map(
     statements.map((sql) => {
