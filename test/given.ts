@@ -37,6 +37,7 @@ import type { LoginDependencies } from "../src/auth/login-context.ts";
 import { createPasswordHasher } from "../src/auth/password-hashing.ts";
 import { createLogger } from "../src/log.ts";
 import { ringAtOnce } from "../src/demo/server.ts";
+import { createCommitSync, openLogSync } from "../src/store/db/commit-sync.ts";
 import { openDatabase, openMemory } from "../src/store/db/database.ts";
 import { openFileWatch } from "../src/store/db/file-watch.ts";
 import { keyDigest } from "../src/store/accounts/api-keys.ts";
@@ -124,6 +125,8 @@ export type ServerOptions = {
   newSecret?: () => string;
   /** Seconds by which each reading of the clock advances it; 1 unless given. */
   clockStep?: number;
+  /** Makes commits durable, and calls back; by default the disk does. */
+  sync?: Parameters<typeof createCommitSync>[0];
   /** Whether large reports are recorded in a thread, as in production; only with a directory. */
   hasRecordingThread?: boolean;
   /**
@@ -214,7 +217,10 @@ export async function startServer(options: ServerOptions = {}) {
     options.directory !== undefined && options.hasRecordingThread === true
       ? createRecordingPool(options.directory)
       : null;
+  const logSync = options.directory === undefined ? null : openLogSync(db, directory);
+  const sync = options.sync ?? logSync?.sync;
   const { writer, recorder, runner } = createWritePath({
+    ...(sync ? { sync: createCommitSync(sync, throwError) } : {}),
     guard: diskGuard,
     db,
     store,
@@ -582,6 +588,7 @@ export async function startServer(options: ServerOptions = {}) {
       await largeJson.close();
       await documents.close();
       await evidenceStore.close();
+      logSync?.close();
       db.close();
       watched?.close();
       if (options.directory === undefined) rmSync(directory, { recursive: true, force: true });
@@ -620,6 +627,10 @@ export function formData(part: Part): FormData {
   }
   return form;
 }
+
+const throwError = (error: Error): never => {
+  throw error;
+};
 
 let counter = 0;
 /** A name that no other test uses. */

@@ -23,6 +23,7 @@ import { watchDeparture } from "./response.ts";
 import type { Representation } from "./operation.ts";
 import { recordForLog } from "./request-log.ts";
 import { progressOf } from "./watchdog/request-progress.ts";
+import { markDurable } from "./durable-answers.ts";
 import { sendReply } from "./send-reply.ts";
 import type { Exchange, Membership, RequestContext } from "./server-context.ts";
 
@@ -76,6 +77,7 @@ export async function serveOperation<Context, M extends Membership>(exchange: Ex
         watchDeparture: () => watchDeparture(ctx),
       },
     });
+    if (!isRead) markDurable(ctx);
     const sent = await sendReply(exchange, reply);
     if (sent && "dependsOn" in reply && reply.dependsOn) cache?.keep(sent, reply.dependsOn);
   } finally {

@@ -5,6 +5,7 @@ import type { UnknownInput } from "../domain/network/client.ts";
 import type { AnswerWatch } from "./memory/answer-watch.ts";
 import type { RequestEntry } from "./request-entry.ts";
 import type { BodyLimits } from "./body/body.ts";
+import type { Durable } from "./durable-answers.ts";
 import type { BodyBudget } from "./body/body-budget.ts";
 import type { AnswerReader } from "./answers/answer-reader.ts";
 import type { AnswerBounds } from "./answers/large-answers.ts";
@@ -121,6 +122,8 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   };
   /** Makes large answers in a thread; null over a database in memory, which a thread cannot open. */
   answerReader: AnswerReader | null;
+  /** See durable-answers.ts. */
+  durable: Durable;
   /** A number that is another one after any change of the database. */
   databaseState(): number;
   evidence: EvidenceStage;

@@ -7,6 +7,7 @@
 import type { RequestListener } from "node:http";
 import { pipeline, Readable } from "node:stream";
 import type Koa from "koa";
+import { holdUntilDurable } from "./durable-answers.ts";
 import { serveOperation } from "./pipeline.ts";
 import type { createRouter } from "./routing/router.ts";
 import type { Membership, ServerContext } from "./server-context.ts";
@@ -49,7 +50,7 @@ export function createShortWay<Context, M extends Membership>({
     if (cut > 0) ctx.url = url.slice(cut);
     boundary(ctx, async () => {
       server.rateLimits.countAddress(ctx.state["client"] as string);
-      await serveOperation({ server, operation, ctx });
+      await holdUntilDurable(ctx, server.durable, () => serveOperation({ server, operation, ctx }));
     }).then(
       () => send(ctx),
       (error: Error) => ctx.onerror(error),

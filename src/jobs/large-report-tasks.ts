@@ -152,9 +152,9 @@ export function createRecordingTasks(db: Db, temporaryFiles: TemporaryFiles) {
     db.exec(begin);
     try {
       const result = work();
-      numbering.advance();
+      const number = numbering.advance();
       db.exec("COMMIT");
-      numbering.record();
+      if (number !== null) numbering.record(number);
       return result;
     } catch (error) {
       if (db.inTransaction) db.exec("ROLLBACK");

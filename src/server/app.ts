@@ -50,6 +50,7 @@ import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import { liveSubjects } from "./live-subjects.ts";
 import type { Metrics } from "./metrics.ts";
 import { createAuthenticator, inboundWebhookEndpoint } from "./principals.ts";
+import { holdUntilDurable } from "../http/durable-answers.ts";
 import { emptyApp, requestHooks } from "./request-hooks.ts";
 import type { App, RequestHookDependencies } from "./request-hooks.ts";
 import { noteUnknownRoute } from "./unknown-routes.ts";
@@ -138,6 +139,7 @@ export function createApp(dependencies: AppDependencies): App {
     ...transactionHooks(dependencies),
     answerReader: dependencies.answerReader,
     databaseState: versions.state,
+    durable: () => dependencies.writer.durable(),
     evidence: dependencies.evidence,
     bodyBudget: dependencies.memory.bodies,
     largeJson: dependencies.largeJson,
@@ -178,6 +180,7 @@ function assemble(
   const { metrics, key } = dependencies.metrics ?? { metrics: null, key: null };
   if (metrics && key !== null) app.use(createMetricsPage(metrics, { token: key, rates }));
   if (dependencies.rates.address !== null) app.use(limitByAddress(rates));
+  app.use((ctx, next) => holdUntilDurable(ctx, context.durable, next));
   app.use(apiReference());
   app.use(browser.renew);
   app.use(browser.serve);

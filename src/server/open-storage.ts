@@ -9,6 +9,7 @@ import type { Logger } from "../log.ts";
 import { COMMIT_FILE } from "../store/db/commit-file.ts";
 import { isCommitFileUsable, openCommitNumbering } from "../store/db/commit-number.ts";
 import type { CommitNumbering } from "../store/db/commit-number.ts";
+import { openLogSync } from "../store/db/commit-sync.ts";
 import { DataDirectoryInUseError, lockDirectory } from "../store/db/data-directory-lock.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
 import { DamagedDatabaseError, openDatabase } from "../store/db/database.ts";
@@ -155,7 +156,9 @@ export const openStorage = (options: ServeOptions) =>
     const store = openStore(db, { ...systemSources, temporaryFiles });
     // Before anything is changed: a server configured for another place than that of the evidence is refused.
     const home = { location: bindEvidenceLocation(store, access.configured), paths: { evidence, staging }, access };
-    return { db, store, numbering, storageProbe, files, evidence, staging, temporaryFiles, home };
+    const logSync = openLogSync(db, directory);
+    onClose(() => logSync.close());
+    return { db, store, numbering, storageProbe, files, logSync, evidence, staging, temporaryFiles, home };
   });
 
 export type Storage = Awaited<ReturnType<typeof openStorage>>;

@@ -1,4 +1,5 @@
 /** The middle stages of a start: the write path with everything it depends on, then evidence and worker threads. */
+import { join } from "node:path";
 import { getCACertificates } from "node:tls";
 import { readBuildInfo } from "../assets.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
@@ -26,6 +27,8 @@ import type { MailSettings } from "../notifications/mail-client.ts";
 import { createResolver } from "../notifications/resolver.ts";
 import { createSender } from "../notifications/sender.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
+import { createCommitSync } from "../store/db/commit-sync.ts";
+import { syncToDisk } from "../store/db/directories.ts";
 import { findWriteLockHolder } from "../store/db/wal.ts";
 import { isLoggedRefusal } from "../store/db/group-commit.ts";
 import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
@@ -83,15 +86,7 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
     const pool = createRecordingPool(directory, { checkpoints: config.checkpoints, memory, temporaryFiles });
     onClose(() => pool.close());
     live.poolLoads.push(() => ({ recording: pool.load() }));
-    const sender = createSender({
-      resolve: createResolver(),
-      now: systemSources.now,
-      timer: systemTimer,
-      allow: config.webhookAllow ?? [],
-      mail: mailSettings(config),
-      ca: trustedCertificates(options),
-      version: readBuildInfo().version,
-    });
+    const sender = openSender(options);
     // Disk guard, writer and clock watch refer to each other; these are set as soon as each exists.
     let writePath: WritePath | null = null;
     let clock: ClockWatch | null = null;
@@ -114,6 +109,10 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
       urls: () => urlsFor(live.baseUrl),
       guard: diskGuard,
       numbering,
+      // Not caught, so that it ends the process: what was committed cannot be taken back any more.
+      sync: createCommitSync(storage.logSync.sync, (error) => {
+        throw error;
+      }),
       mayCheckpoint: storage.files.mayCheckpoint,
       findLockHolder: () => findWriteLockHolder(directory),
       checkpoints: config.checkpoints,
@@ -127,8 +126,21 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
     clock = createClockWatch({ store, writer, logger, now: systemSources.now, monotonic });
     await releaseInterruptedJobs({ store, writer, logger, isReadOnly: () => diskGuard.readOnlyReason() !== null });
     await options.beforeListening?.({ db, store });
+    // It may have written without the writer.
+    syncToDisk(join(directory, "assay.db-wal"));
     const setup = prepareSetup(store, directory);
     return { sender, diskGuard, metrics, readingTurns, writer, recorder, runner, clock, setup };
+  });
+
+const openSender = (options: ServeOptions): ReturnType<typeof createSender> =>
+  createSender({
+    resolve: createResolver(),
+    now: systemSources.now,
+    timer: systemTimer,
+    allow: options.config.webhookAllow ?? [],
+    mail: mailSettings(options.config),
+    ca: trustedCertificates(options),
+    version: readBuildInfo().version,
   });
 
 /** The guard, with a first measurement. `writePath` exists before the first test write. */

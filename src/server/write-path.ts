@@ -13,9 +13,10 @@ import { createEventNotifier } from "../notifications/compose-messages.ts";
 import { createDeliverer } from "../notifications/deliver.ts";
 import type { Sender } from "../notifications/sender.ts";
 import type { CommitNumbering } from "../store/db/commit-number.ts";
+import type { CommitSync } from "../store/db/commit-sync.ts";
 import { delegateCheckpoints, LOCK_TIMEOUT_MS } from "../store/db/connection.ts";
 import { GroupCommitWriter } from "../store/db/group-commit.ts";
-import type { WriteGuard } from "../store/db/group-commit.ts";
+import type { WriteGuard } from "../store/db/types.ts";
 import type { Db } from "../store/db/types.ts";
 import type { LockHolder } from "../store/db/wal.ts";
 import type { WriteLockOptions } from "../store/db/write-lock.ts";
@@ -40,6 +41,8 @@ type WritePathDependencies = {
   guard?: WriteGuard;
   /** Numbers the commits; without it they have no number. */
   numbering?: CommitNumbering;
+  /** Makes commits durable; needed unless COMMIT itself does (commit-sync.ts). */
+  sync?: CommitSync;
   /** Whether the write-ahead log may be copied into the database now; always unless given. */
   mayCheckpoint?(): boolean;
   /** Finds the process that holds the write lock, for the log and for refusals; none unless given. */
@@ -71,6 +74,7 @@ export function createWritePath(dependencies: WritePathDependencies) {
     },
     ...(dependencies.guard ? { guard: dependencies.guard } : {}),
     ...(dependencies.numbering ? { numbering: dependencies.numbering } : {}),
+    ...(dependencies.sync ? { sync: dependencies.sync } : {}),
   });
   const recorder = createLargeReportRecorder({
     store,

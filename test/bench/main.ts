@@ -32,6 +32,7 @@ import { startServer, temporaryDirectory } from "./processes.ts";
 import { CONNECTIONS } from "./slices.ts";
 import { reached, row } from "./print.ts";
 import { measureRuntime } from "./runtime.ts";
+import { measureSlowDisk } from "./slow-disk.ts";
 import { printResults, skip } from "./targets.ts";
 import { APPLY_FILE, REPORT_BYTES, TRAILS } from "./world.ts";
 import { WORLD_TITLES, measureWorld } from "./world-part.ts";
@@ -104,6 +105,12 @@ async function main(root: string): Promise<void> {
     else skip(name, "run `make bench-data` first");
   }
   if (only.test("growth")) await measureGrowth(root, extent.rounds);
+  if (only.test("slow disk"))
+    await measureSlowDisk(root, {
+      executables: options.against === undefined ? [EXECUTABLE] : [EXECUTABLE, options.against],
+      applyFile,
+      extent,
+    });
   if (only.test("commit number")) await measureCommitNumber(root);
   if (only.test("deliveries")) await measureDeliveries(root, applyFile, BESIDE_DELIVERIES);
   if (only.test("start")) {

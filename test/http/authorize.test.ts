@@ -145,6 +145,7 @@ const serverContext: ServerContext<Context> = {
   onHungRequest: () => undefined,
   watchdogTimer: () => () => undefined,
   logRequest: () => undefined,
+  durable: () => null,
   checkResponses: true,
 };
 

@@ -87,6 +87,7 @@ const serverContext = (checkResponses: boolean): ServerContext<null> => ({
   noteUnknownRoute: () => undefined,
   mapError: (error) => error,
   resolveBaseUrl: () => "http://assay.test",
+  durable: () => null,
   newId: () => "id",
   rateLimits: { countAddress: () => undefined, countKey: () => undefined },
   onRequest: () => undefined,

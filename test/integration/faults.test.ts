@@ -389,7 +389,6 @@ const [EIO, EACCES, ENOSPC, EROFS] = [5, 13, 28, 30];
  * storage works again.
  */
 const CASES: readonly { what: string; rules: string; statuses: readonly number[] }[] = [
-  { what: "the write-ahead log cannot be synced", rules: `fsync assay.db-wal ${EIO}`, statuses: [503, 507] },
   { what: "the write-ahead log cannot be written", rules: `write assay.db-wal ${EIO}`, statuses: [503, 507] },
   { what: "the write-ahead log has no space", rules: `write assay.db-wal ${ENOSPC}`, statuses: [507] },
   { what: "evidence cannot be written", rules: `write /staging/ ${EIO}`, statuses: [503, 507] },
@@ -455,6 +454,45 @@ testFaults("each fault refuses the write and leaves nothing of it, reads still w
     for (const line of ["entered read-only mode", "left read-only mode"])
       assert.is(server.output().split(line).length - 1, CASES.length, line);
     expectDatabase(data, [...acknowledged.keys()]);
+  }),
+);
+
+testFaults("a log that cannot be synced ends the server before anything is acknowledged, and a start goes on", () =>
+  inDirectory(async (directory) => {
+    const { data, control, key, server, client, serve } = await startFaulty(directory);
+    await expectStatus(attest(client, "accepted", 400_000), 201);
+    writeFileSync(control, `fsync assay.db-wal ${EIO}`);
+    const refused = await attest(client, "refused").then(
+      ({ status }) => status,
+      () => "no answer",
+    );
+    assert.is(refused, "no answer");
+    assert.equal(await server.exited, { code: 1, signal: null }, server.output());
+    assert.match(server.output(), "the write-ahead log could not be synced to disk (EIO)");
+    writeFileSync(control, "");
+    const next = await serve();
+    const again = createClient(next.url, key);
+    await expectEvidence(again, data, new Map([["accepted", 400_000]]));
+    await expectStatus(attest(again, "later", 400_000), 201);
+    assert.equal(await next.stop(), { code: 0, signal: null }, next.output());
+    assert.not.match(next.output(), "commits are missing");
+  }),
+);
+
+testFaults("while the disk takes seconds for a sync, reads and health probes do not wait for a write", () =>
+  inDirectory(async (directory) => {
+    const { control, server, client } = await startFaulty(directory);
+    await expectStatus(attest(client, "accepted"), 201);
+    writeFileSync(control, "slow assay.db-wal 3000");
+    let isAnswered = false;
+    const write = attest(client, "slow").finally(() => (isAnswered = true));
+    let probes = 0;
+    for (; !isAnswered && probes < 200; probes += 1)
+      assert.is((await fetch(`${server.url}/healthz`)).status, 200, String(probes));
+    assert.is(isAnswered, false, "two hundred probes were answered before the disk was");
+    await expectStatus(write, 201);
+    writeFileSync(control, "");
+    await server.stop();
   }),
 );
 
@@ -552,7 +590,7 @@ testFaults(
         writeFileSync(control, "");
         assert.is(await waitForStatus(200), "OK");
       }
-      writeFileSync(control, `fsync assay.db-wal ${EIO}`);
+      writeFileSync(control, `write assay.db-wal ${EIO}`);
       assert.ok([503, 507].includes((await attest(client, "refused")).status));
       const { status, text } = await probe("/readyz");
       assert.equal({ status, state: JSON.parse(text).state }, { status: 200, state: "read-only" });

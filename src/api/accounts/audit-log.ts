@@ -13,7 +13,7 @@ import { formatCsvLine } from "../../domain/text/csv.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Nullable, OneOf, named } from "../../http/schema.ts";
 import { parseSessionActorId } from "../../store/accounts/sessions.ts";
-import type { AuditFilter, AuditRow } from "../../store/db/audit-log.ts";
+import type { AuditFilter, AuditRow, AuditSlice } from "../../store/db/audit-log.ts";
 import { operation, largeRead } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { parseCursor, toCursor } from "../paging.ts";
@@ -186,22 +186,12 @@ const renderLine = (row: AuditRow): string =>
   ]);
 
 /** Entries are written while they are read, so a file of any size takes the memory of one slice. */
-async function* generateLines(
-  store: OperationContext["store"],
-  organizationId: number,
-  filter: AuditFilter,
-): AsyncGenerator<string> {
+async function* generateLines(read: (before: number | null) => AuditSlice, newest: AuditSlice): AsyncGenerator<string> {
   yield formatCsvLine(COLUMNS);
-  for (let before: number | null = null; ; ) {
-    const slice = store.auditLog.listSlice(organizationId, filter, {
-      before,
-      scanned: SLICE_ENTRIES,
-      limit: SLICE_ENTRIES,
-    });
+  for (let slice = newest; ; slice = read(slice.before)) {
     // Yields even when the filter leaves nothing of a slice: a disconnected client ends the generator only here.
     yield slice.rows.map(renderLine).join("");
     if (slice.before === null) return;
-    before = slice.before;
     await nextTurn();
   }
 }
@@ -225,12 +215,16 @@ export const downloadAuditLog = operation({
   example: { params: { org: "acme" }, query: { event: "member" } },
   handle({ store, organization }, { query }) {
     const filter = filterOf(query);
+    const read = (before: number | null): AuditSlice =>
+      store.auditLog.listSlice(organization.id, filter, { before, scanned: SLICE_ENTRIES, limit: SLICE_ENTRIES });
+    // Here, so that the answer shows nothing newer than this read: it is sent once that is durable.
+    const newest = read(null);
     return {
       status: 200,
       stream: {
         contentType: "text/csv; charset=utf-8",
         filename: `${organization.name}-audit-log.csv`,
-        open: () => Readable.from(generateLines(store, organization.id, filter)),
+        open: () => Readable.from(generateLines(read, newest)),
       },
     };
   },

@@ -42,7 +42,7 @@ export type AuditFilter = {
 };
 
 /** The matching entries among the next ones, and the id from which to go on; null at the end of the log. */
-type AuditSlice = { rows: AuditRow[]; before: number | null };
+export type AuditSlice = { rows: AuditRow[]; before: number | null };
 
 const COLUMNS =
   "timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, " +

@@ -41,11 +41,12 @@ export const lossReason = (missing: number): string =>
 export type CommitNumbering = {
   /**
    * Raises the number of the open transaction, if it changed a row. Call it right before COMMIT.
+   * @returns the number; null if no row was changed
    * @throws LostCommitsError while commits are missing
    */
-  advance(): void;
-  /** Raises the file. Call it right after COMMIT, before anybody hears of the commit. Never throws. */
-  record(): void;
+  advance(): number | null;
+  /** Raises the file. Call it when the commit is durable, before anybody hears of it. Never throws. */
+  record(number: number): void;
   /** How many commits are missing. */
   missing(): number;
   /** Goes on from the latest acknowledged number: nothing is missing after the commit. Call it inside a transaction. */
@@ -79,7 +80,7 @@ export function openCommitNumbering(
   /** The latest commit that was acknowledged when the connection was opened. */
   const acknowledged = acknowledgedNumber(contents, databaseId);
   const missing = (): number => Math.max(0, acknowledged - (read.get() ?? 0));
-  let [changesBefore, pending, isFailing] = [changes.get() ?? 0, 0, false];
+  let [changesBefore, isFailing] = [changes.get() ?? 0, false];
   let file: CommitFile | null = null;
 
   function write(number: number): void {
@@ -100,15 +101,13 @@ export function openCommitNumbering(
   return {
     advance() {
       const total = changes.get() ?? 0;
-      if (total === changesBefore) return;
-      pending = raise.get() ?? 0;
+      if (total === changesBefore) return null;
+      const number = raise.get() ?? 0;
       changesBefore = total + 1;
-      if (pending <= acknowledged) throw new LostCommitsError(acknowledged - pending + 1);
+      if (number <= acknowledged) throw new LostCommitsError(acknowledged - number + 1);
+      return number;
     },
-    record() {
-      if (pending > 0) write(pending);
-      pending = 0;
-    },
+    record: write,
     missing,
     accept: () => void set.run(acknowledged),
     close: () => file?.close(),
@@ -126,7 +125,7 @@ export function isCommitFileUsable(directory: string, db: Db): boolean {
 }
 
 const UNNUMBERED: CommitNumbering = {
-  advance: () => undefined,
+  advance: () => null,
   record: () => undefined,
   missing: () => 0,
   accept: () => undefined,
@@ -141,16 +140,15 @@ const UNNUMBERED: CommitNumbering = {
 export function runNumbered<T>(db: Db, work: () => T, { acceptsLoss = false } = {}): T {
   const numbering = openCommitNumbering(db);
   try {
-    const result = db
+    const { value, number } = db
       .transaction(() => {
         const value = work();
         if (acceptsLoss) numbering.accept();
-        numbering.advance();
-        return value;
+        return { value, number: numbering.advance() };
       })
       .immediate();
-    numbering.record();
-    return result;
+    if (number !== null) numbering.record(number);
+    return value;
   } catch (error) {
     throw withPath(error, db.name);
   } finally {

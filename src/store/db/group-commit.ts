@@ -1,9 +1,10 @@
 /**
- * The write queue of the process (group commit): writes that arrive in one turn of the event loop share one transaction
- * and one fsync.
+ * The write queue of the process (group commit): writes that arrive in one turn of the event loop share one
+ * transaction, and those that arrive while the disk is busy (commit-sync.ts) share the next one.
  *
- * Invariants: a write that fails leaves the others alone; a promise resolves only after the commit that holds its
- * write; nothing but this class begins a transaction on its connection.
+ * Invariants: a write that fails leaves the others alone; a promise settles only when the commit that holds its write
+ * is durable, and all commits before, which its refusal may be about; nothing but this class begins a transaction on
+ * its connection.
  *
  * While another process holds the write lock, writes wait here and the thread goes on (write-lock.ts).
  *
@@ -12,7 +13,9 @@
  */
 import { AppError, readOnly, unavailable, UnconfirmedError } from "../../errors.ts";
 import type { CommitNumbering } from "./commit-number.ts";
-import type { Db } from "./types.ts";
+import { DURABLE } from "./commit-sync.ts";
+import type { CommitSync } from "./commit-sync.ts";
+import type { Db, WriteGuard } from "./types.ts";
 import { createWriteLock, isLockedOut } from "./write-lock.ts";
 import type { LockReport, WriteLockOptions } from "./write-lock.ts";
 
@@ -29,15 +32,6 @@ const MAX_BATCH_MS = 5;
 /** After a repeatable write was refused, so many batches run each write in its own savepoint. */
 const CAREFUL_BATCHES = 16;
 
-/** Decides whether writes are accepted, and is notified of storage failures. */
-export type WriteGuard = {
-  /** @throws the error for the client when writes are refused. */
-  ensureWritable(): void;
-  reportFailure(error: unknown): void;
-  /** Looks at the files of the database. @returns why no commit may be acknowledged any more; null if it may */
-  checkFiles(): string | null;
-};
-
 const OPEN: WriteGuard = {
   ensureWritable: () => undefined,
   reportFailure: () => undefined,
@@ -52,6 +46,8 @@ type WriterOptions = {
   guard?: WriteGuard;
   /** Numbers the commits of a database file. */
   numbering?: Pick<CommitNumbering, "advance" | "record"> | null;
+  /** Makes commits durable; needed unless COMMIT itself does. */
+  sync?: CommitSync;
   /** What to do about a write lock that another process holds. */
   lock?: WriteLockOptions;
 };
@@ -71,6 +67,9 @@ type Job = {
   queuedAt: number;
 };
 
+/** A batch after its COMMIT, which has no number if nothing was changed. `settle`: how to answer each write. */
+type Committed = { batch: readonly Job[]; settle: readonly (() => void)[]; number: number | null; started: number };
+
 /** Exclusive work of another connection, which never rejects. */
 type Loan = Pick<Job, "reject" | "queuedAt"> & { work: () => Promise<void> };
 
@@ -81,6 +80,7 @@ export class GroupCommitWriter {
   readonly #clock: () => number;
   readonly #guard: WriteGuard;
   readonly #numbering: Pick<CommitNumbering, "advance" | "record"> | null;
+  readonly #sync: CommitSync;
   readonly #sql: Record<"begin" | "commit" | "rollback" | "savepoint" | "release" | "undo", { run(): unknown }>;
   readonly #loans: Loan[] = [];
   readonly #lock: ReturnType<typeof createWriteLock>;
@@ -99,12 +99,14 @@ export class GroupCommitWriter {
       clock = () => performance.now(),
       guard = OPEN,
       numbering = null,
+      sync = DURABLE,
       lock = {},
     }: WriterOptions = {},
   ) {
     this.#db = db;
     this.#lock = createWriteLock(lock);
     this.#numbering = numbering;
+    this.#sync = sync;
     this.#guard = guard;
     this.#onBatch = onBatch;
     this.#clock = clock;
@@ -119,7 +121,7 @@ export class GroupCommitWriter {
   }
 
   /**
-   * Runs `work` in the next batch and resolves with its result once the batch is committed.
+   * Runs `work` in the next batch and resolves with its result once the batch is committed and durable.
    *
    * Rejects with what `work` threw (its changes are rolled back), with AppError `unavailable` when the batch could not
    * be committed or another process held the write lock for too long (nothing was stored), or at once with the guard's
@@ -162,26 +164,47 @@ export class GroupCommitWriter {
     return this.#lock.heldMs(this.#clock());
   }
 
-  /** Resolves when everything queued so far is committed and no exclusive write runs. */
+  /** Resolves when everything queued so far is committed and durable, and no exclusive write runs. */
   idle(): Promise<void> {
-    if (this.#queue.length === 0 && this.#loans.length === 0 && !this.#lent) return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
+    if (this.#isIdle()) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#idle.push(resolve);
+      this.#sync.whenDurable(() => this.#releaseIdle());
+    });
+  }
+
+  /** Resolves once everything that is committed now is durable, and may be shown; null if it is. */
+  durable(): Promise<void> | null {
+    return this.#sync.isPending() ? new Promise((resolve) => this.#sync.whenDurable(resolve)) : null;
+  }
+
+  #isIdle(): boolean {
+    return this.#queue.length === 0 && this.#loans.length === 0 && !this.#lent && !this.#sync.isPending();
+  }
+
+  #releaseIdle(): void {
+    if (this.#isIdle()) for (const done of this.#idle.splice(0)) done();
   }
 
   #schedule(): void {
     this.#retry?.ref();
     if (this.#scheduled || this.#lent) return;
     this.#scheduled = true;
+    // While the disk is busy, writes gather: larger batches cost less for each write, and syncs follow each other.
+    this.#sync.whenDurable(() => this.#gather());
+  }
+
+  #gather(): void {
     const started = this.#clock();
     // The first immediate runs before the event loop looks for requests again.
     let known = -1;
-    const gather = (): void => {
+    const look = (): void => {
       const isGrowing = this.#queue.length > known;
       known = this.#queue.length;
-      if (isGrowing && known < MAX_BATCH_JOBS && this.#clock() - started < MAX_GATHER_MS) setImmediate(gather);
+      if (isGrowing && known < MAX_BATCH_JOBS && this.#clock() - started < MAX_GATHER_MS) setImmediate(look);
       else this.#flush();
     };
-    setImmediate(gather);
+    setImmediate(look);
   }
 
   #flush(): void {
@@ -198,16 +221,19 @@ export class GroupCommitWriter {
     const loan = this.#loans.shift();
     if (loan) {
       this.#lent = true;
-      void loan.work().then(() => {
-        this.#lent = false;
-        this.#next();
+      // So that the numbers of commits reach their file in order, and no sync runs when the next batch is committed.
+      this.#sync.whenDurable(() => {
+        void loan.work().then(() => {
+          this.#lent = false;
+          this.#next();
+        });
       });
     } else this.#next();
   }
 
   #next(): void {
     if (this.#queue.length > 0 || this.#loans.length > 0) this.#schedule();
-    else for (const done of this.#idle.splice(0)) done();
+    else this.#sync.whenDurable(() => this.#releaseIdle());
   }
 
   /** Takes the write lock and returns it. @returns SQLite's error if another process holds it, else null */
@@ -241,7 +267,7 @@ export class GroupCommitWriter {
     this.#retry = setTimeout(() => this.#flush(), pauseMs);
     if (this.#queue.length > 0 || this.#loans.length > 0) return;
     this.#retry.unref();
-    for (const done of this.#idle.splice(0)) done();
+    this.#releaseIdle();
   }
 
   /** Runs a batch. @returns SQLite's error if another process holds the lock: then the queue is as before; else null */
@@ -249,7 +275,6 @@ export class GroupCommitWriter {
     const started = this.#clock();
     const settle: (() => void)[] = [];
     let batch: Job[] = [];
-    let committed = false;
     try {
       this.#sql.begin.run();
       const take = (): Job | null => {
@@ -261,15 +286,16 @@ export class GroupCommitWriter {
       const together = this.#careful > 0 ? [] : this.#runTogether(() => (this.#queue[0]?.isRepeatable ? take() : null));
       for (const done of together) settle.push(done);
       for (let job = take(); job; job = take()) settle.push(this.#runOne(job));
-      // Before, so that nothing is left of what is refused; and after, because files may be replaced in between.
+      // Here, so that nothing is left of what is refused; and after the sync, because files may be replaced meanwhile.
       const problem = this.#guard.checkFiles();
       if (problem !== null) throw readOnly(problem);
-      this.#numbering?.advance();
+      const number = this.#numbering?.advance() ?? null;
       this.#sql.commit.run();
-      this.#confirmCommit();
-      this.#numbering?.record();
-      committed = true;
       if (this.#careful > 0) this.#careful -= 1;
+      const acknowledge = (): void => this.#acknowledge({ batch, settle, number, started });
+      // Without a number nothing was changed, and everything before is durable.
+      if (number !== null || !this.#numbering) this.#sync.start(acknowledge);
+      else acknowledge();
     } catch (error) {
       const isLocked = isLockedOut(error) && !this.#db.inTransaction;
       if (this.#db.inTransaction) this.#db.exec("ROLLBACK");
@@ -281,16 +307,30 @@ export class GroupCommitWriter {
       // BEGIN itself may have failed, before a job was taken from the queue: reject all of them instead of hanging.
       if (batch.length === 0) batch = this.#queue.splice(0);
       this.#guard.reportFailure(error);
-      const failure =
-        error instanceof AppError
-          ? error
-          : unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
-      for (const job of batch) job.reject(failure);
-      settle.length = 0;
+      this.#refuse({ batch, started }, error instanceof AppError ? error : notStored(error));
     }
-    for (const done of settle) done();
-    this.#onBatch(batch.length, this.#clock() - started, committed);
     return null;
+  }
+
+  /** Settles a batch that is durable. */
+  #acknowledge({ batch, settle, number, started }: Committed): void {
+    try {
+      this.#confirmCommit();
+    } catch (error) {
+      this.#guard.reportFailure(error);
+      this.#refuse({ batch, started }, error);
+      return;
+    }
+    if (number !== null) this.#numbering?.record(number);
+    for (const done of settle) done();
+    const committed = true;
+    this.#onBatch(batch.length, this.#clock() - started, committed);
+  }
+
+  #refuse({ batch, started }: Pick<Committed, "batch" | "started">, error: unknown): void {
+    for (const job of batch) job.reject(error);
+    const committed = false;
+    this.#onBatch(batch.length, this.#clock() - started, committed);
   }
 
   /** @throws UnconfirmedError when what was committed may be in files that no later start opens */
@@ -342,14 +382,14 @@ export class GroupCommitWriter {
       this.#sql.undo.run();
       this.#sql.release.run();
       if (isStorageFailure(error)) this.#guard.reportFailure(error);
-      const refusal =
-        error instanceof AppError || !isStorageFailure(error)
-          ? error
-          : unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
+      const refusal = error instanceof AppError || !isStorageFailure(error) ? error : notStored(error);
       return () => job.reject(refusal);
     }
   }
 }
+
+const notStored = (error: unknown): AppError =>
+  unavailable("The write could not be stored. Nothing was changed. Please try again", 5, error);
 
 /** Whether a write was refused for a reason that the log has: read-only mode, or a lock of another process. */
 export const isLoggedRefusal = (error: unknown): boolean =>

@@ -19,3 +19,12 @@ export type SchemaSources = {
   /** For what may be larger than memory allows; without them it stays in memory. */
   temporaryFiles?: TemporaryFiles;
 };
+
+/** Decides whether writes are accepted, and is notified of storage failures. */
+export type WriteGuard = {
+  /** @throws the error for the client when writes are refused. */
+  ensureWritable(): void;
+  reportFailure(error: unknown): void;
+  /** Looks at the files of the database. @returns why no commit may be acknowledged any more; null if it may */
+  checkFiles(): string | null;
+};

@@ -77,12 +77,14 @@ test("commits of several connections do not overwrite each other's number in the
   const { directory, db, numbering } = given();
   const other = openSecondWriter(directory);
   // The other connection commits between the commit of this one and its file.
-  db.transaction(() => {
-    insertJob(db);
-    numbering.advance();
-  }).immediate();
+  const number = db
+    .transaction(() => {
+      insertJob(db);
+      return numbering.advance();
+    })
+    .immediate();
   runNumbered(other, () => insertJob(other));
-  numbering.record();
+  numbering.record(number as number);
   assert.equal({ database: numberOf(db), file: fileNumber(directory, db) }, { database: 2, file: 2 });
 });
 

@@ -1,6 +1,7 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { notFound } from "../../../src/errors.ts";
+import { createCommitSync } from "../../../src/store/db/commit-sync.ts";
 import { openMemory } from "../../../src/store/db/database.ts";
 import { GroupCommitWriter } from "../../../src/store/db/group-commit.ts";
 import type { Db } from "../../../src/store/db/types.ts";
@@ -175,6 +176,133 @@ test("rejects a failed exclusive write, and writes go on", async () => {
   assert.is(write?.status, "fulfilled");
   await writer.idle();
   assert.equal(all(), [1]);
+});
+
+/** As `given`, with a disk whose syncs end when the test says so. */
+function givenSlowDisk(options: { problem?: () => string | null } = {}) {
+  const { db, all } = given();
+  const syncs: ((error: unknown) => void)[] = [];
+  const failures: unknown[] = [];
+  const recorded: number[] = [];
+  let number = 0;
+  const insert = db.prepare("INSERT INTO t (n) VALUES (?)");
+  const changes = db.prepare<[], number>("SELECT total_changes()").pluck();
+  let known = changes.get();
+  const writer = new GroupCommitWriter(db, {
+    clock: () => 0,
+    sync: createCommitSync(
+      (done) => void syncs.push(done),
+      (error) => void failures.push(error),
+    ),
+    numbering: {
+      advance() {
+        if (changes.get() === known) return null;
+        known = changes.get();
+        return (number += 1);
+      },
+      record: (at) => void recorded.push(at),
+    },
+    guard: {
+      ensureWritable: () => undefined,
+      reportFailure: (error) => void failures.push(error),
+      checkFiles: options.problem ?? (() => null),
+    },
+  });
+  const settled: string[] = [];
+  /** Queues a write, and notes when it is settled. */
+  const write = (name: string, work: () => unknown): void =>
+    void writer.run(work).then(
+      () => void settled.push(name),
+      (error: Error) => void settled.push(`${name}: ${error.message}`),
+    );
+  const add = (n: number) => () => insert.run(n);
+  /** Lets the writer run everything that is queued. */
+  const turn = async (): Promise<void> => {
+    for (let turns = 0; turns < 10; turns += 1) await new Promise((resolve) => setImmediate(resolve));
+  };
+  return { writer, all, syncs, failures, recorded, settled, write, add, turn };
+}
+
+test("a write settles when its commit is durable, and those that arrive meanwhile share the next commit", async () => {
+  const { writer, all, syncs, recorded, settled, write, add, turn } = givenSlowDisk();
+  write("first", add(1));
+  await turn();
+  assert.equal([all(), settled, recorded, syncs.length], [[1], [], [], 1]);
+  write("second", add(2));
+  await turn();
+  write("third", add(3));
+  await turn();
+  assert.equal([all(), settled, syncs.length], [[1], [], 1]);
+  assert.ok(writer.durable() !== null);
+  syncs.shift()?.(null);
+  await turn();
+  assert.equal([all(), settled, recorded, syncs.length], [[1, 2, 3], ["first"], [1], 1]);
+  syncs.shift()?.(null);
+  await turn();
+  assert.equal([settled, recorded, syncs.length], [["first", "second", "third"], [1, 2], 0]);
+  assert.is(writer.durable(), null);
+});
+
+test("a refusal waits for the commits that it may be about, and needs no sync of its own", async () => {
+  const { syncs, settled, write, add, turn } = givenSlowDisk();
+  const refuse = (): never => {
+    throw notFound("it is there already");
+  };
+  write("refused first", refuse);
+  await turn();
+  assert.equal([settled.splice(0), syncs.length], [["refused first: it is there already"], 0]);
+  write("stored", add(1));
+  await turn();
+  write("refused", refuse);
+  await turn();
+  assert.equal([settled, syncs.length], [[], 1]);
+  syncs.shift()?.(null);
+  await turn();
+  assert.equal([settled, syncs.length], [["stored", "refused: it is there already"], 0]);
+});
+
+test("a sync that fails acknowledges nothing, neither then nor later", async () => {
+  const { failures, recorded, syncs, settled, write, add, turn } = givenSlowDisk();
+  write("first", add(1));
+  await turn();
+  write("second", add(2));
+  await turn();
+  syncs.shift()?.(new Error("i/o error"));
+  await turn();
+  write("third", add(3));
+  await turn();
+  assert.equal([settled, recorded, syncs.length], [[], [], 0]);
+  assert.equal(
+    failures.map((error) => (error as Error).name),
+    ["LogSyncError"],
+  );
+});
+
+test("a commit whose files were replaced during its sync is not acknowledged", async () => {
+  let problem: string | null = null;
+  const { recorded, syncs, settled, write, add, turn } = givenSlowDisk({ problem: () => problem });
+  write("first", add(1));
+  await turn();
+  problem = "assay.db was replaced";
+  syncs.shift()?.(null);
+  await turn();
+  assert.equal(recorded, []);
+  assert.equal(settled, [
+    "first: The server is in read-only mode: assay.db was replaced. It is not known whether the change was stored",
+  ]);
+});
+
+test("idle waits for the disk, and exclusive work begins when everything before it is durable", async () => {
+  const { writer, syncs, settled, write, add, turn } = givenSlowDisk();
+  write("first", add(1));
+  await turn();
+  void writer.idle().then(() => void settled.push("idle"));
+  void writer.withExclusiveWrite(async () => void settled.push("exclusive"));
+  await turn();
+  assert.equal(settled, []);
+  syncs.shift()?.(null);
+  await turn();
+  assert.equal(settled, ["first", "exclusive", "idle"]);
 });
 
 test.run();
