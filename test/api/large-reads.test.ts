@@ -8,6 +8,7 @@ import { buffer } from "node:stream/consumers";
 import { gunzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { getRepoLiveArtifacts } from "../../src/api/flows/repo-releases.ts";
 import { presentSnapshot } from "../../src/contract/present-snapshot.ts";
 import { urlsFor } from "../../src/contract/urls.ts";
 import { MAX_INLINE_ANSWER_BYTES } from "../../src/http/answers/large-answers.ts";
@@ -280,6 +281,36 @@ test("a client that disconnects in the middle leaves nothing open", async () => 
   }
   await until("all files are closed", () => answerFiles() === 0);
   assert.equal(staged(), []);
+});
+
+test("what runs of a repository is looked for in the reader thread where thousands of artifacts run", async () => {
+  const own = server.given.org();
+  const world = runningIn(server);
+  const flow = await server.given.flow(own);
+  const repo_info = { name: "acme/shop", url: "https://git.test/acme/shop", provider: "github", id: "R1" };
+  const artifact = await server.given.artifact(own, { flow, trail: "release", name: "app", repo_info });
+  const environment = world.environment(own);
+  const { store } = server;
+  const isLarge = (): boolean | undefined => {
+    const row = store.organizations.find(own.org);
+    return getRepoLiveArtifacts.isLarge?.({ store, organization: row } as never, null as never, undefined as never);
+  };
+  const live = async () => {
+    const { status, body } = await server.call("GET", `/repos/${own.org}/live-artifacts/acme%2Fshop`, { key: own.key });
+    assert.is(status, 200, JSON.stringify(body));
+    const { live_artifacts, _embedded } = body;
+    return {
+      names: live_artifacts.map(({ artifact_name }: { artifact_name: string }) => artifact_name),
+      artifacts: _embedded.artifacts.map(({ fingerprint }: { fingerprint: string }) => fingerprint),
+      environments: _embedded.environments.map(({ name }: { name: string }) => name),
+    };
+  };
+  const shop = { names: ["app", "copy of app"], artifacts: [artifact], environments: [environment] };
+  world.report(own, environment, [running("app", artifact), running("copy of app", artifact)]);
+  assert.equal([isLarge(), await live()], [false, shop]);
+  const strays = Array.from({ length: 2_000 }, (_, n) => running(`stray-${n}`, n.toString(16).padStart(64, "e")));
+  world.report(own, environment, [running("app", artifact), running("copy of app", artifact), ...strays]);
+  assert.equal([isLarge(), await live()], [true, shop]);
 });
 
 test.run();

@@ -1,13 +1,13 @@
 /** The releases of a repository: where its artifacts run, and when they were deployed (semantics 8.1). */
 import { Type } from "typebox";
-import type { Static } from "typebox";
 import { COMMIT_SHA, FINGERPRINT, PUBLIC_ID, matches } from "../../domain/names.ts";
 import { shownCommit } from "../../domain/commit.ts";
 import { NO_BODY } from "../../http/operation.ts";
+import { JsonList } from "../../json/text.ts";
 import { Closed, Matching, Nullable, Repeated, named } from "../../http/schema.ts";
 import { readSelector } from "../../store/flows/artifact-selector.ts";
 import type { DeploymentFilter } from "../../store/environments/deployments.ts";
-import type { RunningInRepoRow } from "../../store/environments/artifact-locations.ts";
+import type { RunningInRepoKey, RunningInRepoRow } from "../../store/environments/artifact-locations.ts";
 import { DeploymentListPage, deploymentPage, deploymentEnvironmentIds } from "../environments/deployments.ts";
 import { operation, largeRead } from "../context.ts";
 import type { ReadContext } from "../context.ts";
@@ -65,15 +65,26 @@ const RepoLiveStatusResponse = named(
   }),
 );
 
-function presentLive(
-  { urls, organization: { name: org } }: ReadContext,
-  repoId: string,
-  rows: readonly RunningInRepoRow[],
-): Static<typeof RepoLiveStatusResponse> {
-  const artifacts = new Map(rows.map((row) => [row.artifact_id, row]));
-  const environments = new Map(rows.map((row) => [row.environment_id, row]));
+/** Artifacts that are read at a time. */
+const BATCH_SIZE = 200;
+
+function* readRunning({ store }: ReadContext, keys: readonly RunningInRepoKey[]): Generator<RunningInRepoRow> {
+  for (let start = 0; start < keys.length; start += BATCH_SIZE)
+    yield* store.artifactLocations.readRunningInRepo(keys.slice(start, start + BATCH_SIZE));
+}
+
+/** The first key of each of these. */
+const firstOfEach = (keys: readonly RunningInRepoKey[], of: "record" | "environment"): RunningInRepoKey[] => {
+  const seen = new Set<number>();
+  return keys.filter(({ [of]: id }) => !seen.has(id) && seen.add(id));
+};
+
+/** Lists are made while they are written. */
+function presentLive(context: ReadContext, repoId: string, keys: readonly RunningInRepoKey[]) {
+  const { urls } = context;
+  const org = context.organization.name;
   return {
-    live_artifacts: rows.map((row) => ({
+    live_artifacts: JsonList.from(readRunning(context, keys), (row) => ({
       environment_id: row.environment_id,
       artifact_id: row.artifact_id,
       artifact_name: row.name,
@@ -88,7 +99,7 @@ function presentLive(
       },
     })),
     _embedded: {
-      artifacts: [...artifacts.values()].map((row) => ({
+      artifacts: JsonList.from(readRunning(context, firstOfEach(keys, "record")), (row) => ({
         id: row.artifact_id,
         fingerprint: row.fingerprint,
         flow_name: row.flow_name,
@@ -99,7 +110,7 @@ function presentLive(
           urls.artifactPage(org, row.flow_name, { fingerprint: row.fingerprint, id: row.artifact_id }),
         ),
       })),
-      environments: [...environments.values()].map((row) => ({
+      environments: JsonList.from(readRunning(context, firstOfEach(keys, "environment")), (row) => ({
         id: row.environment_id,
         name: row.environment_name,
         type: row.environment_type,
@@ -113,7 +124,10 @@ function presentLive(
   };
 }
 
-export const getRepoLiveArtifacts = operation({
+/** Looking whether so many artifacts come from a repository takes ten milliseconds. */
+const MAX_RUNNING_HERE = 2_000;
+
+export const getRepoLiveArtifacts = largeRead({
   ...SELECTED_REPO,
   id: "get_repo_live_artifacts",
   path: "/repos/{org}/live-artifacts/{repo_name*}",
@@ -123,6 +137,7 @@ export const getRepoLiveArtifacts = operation({
     "selected by name and `provider`, or by `id`; if several match, the one that was created last.",
   responses: { 200: { description: "The running artifacts", schema: RepoLiveStatusResponse }, 404: NO_REPO },
   example: { params: { org: "acme", repo_name: "acme/payments" } },
+  isLarge: ({ store, organization }) => store.artifactLocations.runsMoreThan(organization.id, MAX_RUNNING_HERE),
   handle(context, { params, query }) {
     const { store, organization } = context;
     const repo = selectRepo(context, params.repo_name, { ...query, isUnique: false });

@@ -75,6 +75,9 @@ export type TrailTransitionRow = {
   environment_name: string;
 };
 
+/** A running artifact of a repository, by the ids of rows: itself, its latest record from there, its environment. */
+export type RunningInRepoKey = { id: number; record: number; environment: number };
+
 /** An artifact of a repository that runs in an environment now. Names are current names. */
 export type RunningInRepoRow = {
   environment_id: string;
@@ -184,26 +187,44 @@ export function artifactLocationStore(db: Db) {
   );
   // The running artifacts are few compared with everything ever built, so they lead; one index lookup for each shows
   // whether it comes from the repository.
-  const runningByRepo = db.prepare<{ organization: number; repo: number }, RunningInRepoRow>(
-    `SELECT env.public_id AS environment_id, env.name AS environment_name, env.type AS environment_type,
-            env.snapshot_count AS snapshot_index, sa.name, sa.compliant, s.timestamp AS started_at,
-            a.public_id AS artifact_id, a.fingerprint, a.git_commit, a.commit_url, f.name AS flow_name,
-            ${selectorColumn("a")}
+  const keysByRepo = db.prepare<{ organization: number; repo: number }, RunningInRepoKey>(
+    `SELECT live.id, live.record, sa.environment_id AS environment
      FROM (SELECT sa.id, (SELECT max(a.id) FROM artifacts a
                           WHERE a.organization_id = sa.organization_id AND a.fingerprint = sa.fingerprint
                             AND a.repo_id = @repo) AS record
            FROM snapshot_artifacts sa INDEXED BY snapshot_artifacts_running
            WHERE sa.organization_id = @organization AND sa.last_index = ${OPEN}) AS live
        CROSS JOIN snapshot_artifacts sa ON sa.id = live.id CROSS JOIN environments env ON env.id = sa.environment_id
-       CROSS JOIN snapshots s ON s.environment_id = sa.environment_id AND s.idx = sa.started_index
-       CROSS JOIN artifacts a ON a.id = live.record CROSS JOIN flows f ON f.id = a.flow_id
      WHERE live.record IS NOT NULL AND env.archived_at IS NULL ORDER BY env.name, sa.name, sa.id`,
   );
+  const runningByKeys = db.prepare<[string], RunningInRepoRow>(
+    `SELECT env.public_id AS environment_id, env.name AS environment_name, env.type AS environment_type,
+            env.snapshot_count AS snapshot_index, sa.name, sa.compliant, s.timestamp AS started_at,
+            a.public_id AS artifact_id, a.fingerprint, a.git_commit, a.commit_url, f.name AS flow_name,
+            ${selectorColumn("a")}
+     FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa ON sa.id = wanted.value ->> 'id'
+       CROSS JOIN environments env ON env.id = sa.environment_id
+       CROSS JOIN snapshots s ON s.environment_id = sa.environment_id AND s.idx = sa.started_index
+       CROSS JOIN artifacts a ON a.id = wanted.value ->> 'record' CROSS JOIN flows f ON f.id = a.flow_id
+     ORDER BY wanted.key`,
+  );
+  const countRunning = db
+    .prepare<[number, number], number>(
+      `SELECT count(*) FROM (SELECT 1 FROM snapshot_artifacts INDEXED BY snapshot_artifacts_running
+                             WHERE organization_id = ? AND last_index = ${OPEN} LIMIT ?)`,
+    )
+    .pluck();
 
   return {
+    /** Whether more than `count` artifacts run in an organization. */
+    runsMoreThan: (organizationId: number, count: number): boolean =>
+      (countRunning.get(organizationId, count + 1) ?? 0) > count,
     /** The running artifacts with a record from a repository, in active environments; by environment, then name. */
-    listRunningByRepo: (organizationId: number, repoId: number): RunningInRepoRow[] =>
-      runningByRepo.all({ organization: organizationId, repo: repoId }),
+    listRunningByRepo: (organizationId: number, repoId: number): RunningInRepoKey[] =>
+      keysByRepo.all({ organization: organizationId, repo: repoId }),
+    /** What these are, in the same order. */
+    readRunningInRepo: (keys: readonly RunningInRepoKey[]): RunningInRepoRow[] =>
+      runningByKeys.all(JSON.stringify(keys)),
     /** Where a fingerprint runs and ran in an organization; environments in the order of their creation. */
     findByFingerprint(organizationId: number, fingerprint: string): ArtifactLocations {
       const environments = Map.groupBy(

@@ -333,15 +333,11 @@ test("lists what runs of a repository, once for each name in each active environ
     };
   };
   assert.is.not(first, again);
-  assert.equal(store.artifactLocations.listRunningByRepo(organizationId, shop), [
-    row(prod, 2, "app"),
-    row(stage, 2, "a"),
-    row(stage, 2, "z"),
-  ]);
+  const { listRunningByRepo, readRunningInRepo } = store.artifactLocations;
+  const runningIn = (organization: number, repo: number) => readRunningInRepo(listRunningByRepo(organization, repo));
+  assert.equal(runningIn(organizationId, shop), [row(prod, 2, "app"), row(stage, 2, "a"), row(stage, 2, "z")]);
   assert.equal(
-    store.artifactLocations
-      .listRunningByRepo(organizationId, other)
-      .map(({ environment_name, name }) => [environment_name, name]),
+    runningIn(organizationId, other).map(({ environment_name, name }) => [environment_name, name]),
     [
       ["prod", "app"],
       ["stage", "a"],
@@ -350,8 +346,8 @@ test("lists what runs of a repository, once for each name in each active environ
   );
   assert.equal(
     {
-      "ofRepo(organizationId, 99)": store.artifactLocations.listRunningByRepo(organizationId, 99),
-      "ofRepo(99, shop)": store.artifactLocations.listRunningByRepo(99, shop),
+      "ofRepo(organizationId, 99)": runningIn(organizationId, 99),
+      "ofRepo(99, shop)": runningIn(99, shop),
     },
     { "ofRepo(organizationId, 99)": [], "ofRepo(99, shop)": [] },
   );
