@@ -13,7 +13,7 @@ import type { PhysicalType } from "../store/environments/environments.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { Store } from "../store/index.ts";
 import type { FileProblem } from "../domain/policy/diagnostics.ts";
-import type { PolicyPreview } from "../store/policies/policy-previews.ts";
+import type { PolicyPreview } from "../store/environments/policy-previews.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentReader, StoredPolicyFile } from "../workers/documents.ts";
 import type { Urls } from "../contract/urls.ts";

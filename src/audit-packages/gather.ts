@@ -10,7 +10,7 @@ import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
 import { hasMembers, isListOf, isObject, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
-import type { RunRow } from "../store/flows/audit-packages.ts";
+import type { RunRow } from "../store/environments/audit-packages.ts";
 import type { TrailEventRow } from "../store/flows/trail-events.ts";
 import type { TrailRow } from "../store/flows/trails.ts";
 import type { PlacedAttestationRow } from "../store/attestations/attestation-rows.ts";

@@ -1,6 +1,6 @@
 /** What the steps of gathering a package share: the source, the members, the report and the references still to add. */
 import type { PresenterContext } from "../contract/presenter-context.ts";
-import type { PackageSubject } from "../store/flows/audit-packages.ts";
+import type { PackageSubject } from "../store/environments/audit-packages.ts";
 import type { EvidenceFiles } from "./evidence.ts";
 import type { Members } from "./members.ts";
 import { createSampler } from "./report.ts";

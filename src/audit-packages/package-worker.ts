@@ -17,7 +17,7 @@ import { generatePackage, generateReport } from "./package.ts";
 import type { ByteGenerator, PackageInput } from "./package.ts";
 import { renderReport } from "./pdf/render.ts";
 import { createRemoteEvidence, UnreachableEvidenceError } from "./remote-evidence.ts";
-import type { PackageSubject } from "../store/flows/audit-packages.ts";
+import type { PackageSubject } from "../store/environments/audit-packages.ts";
 import { openSecondWriter } from "../store/db/connection.ts";
 import { openStore } from "../store/index.ts";
 import type { StreamReport, StreamOrder } from "../workers/byte-streams.ts";

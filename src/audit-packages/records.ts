@@ -18,7 +18,7 @@ import type {
   RunRow,
   UsedPolicyRow,
   UsedTypeRow,
-} from "../store/flows/audit-packages.ts";
+} from "../store/environments/audit-packages.ts";
 import { OPEN } from "../store/environments/snapshots.ts";
 import type { EvidenceState } from "./evidence.ts";
 import { evidenceFileName, policyFileName, typeFileName } from "./file-names.ts";

@@ -30,7 +30,7 @@ import { giveToOwner } from "../store/db/state-directory.ts";
 import type { CopyContents } from "../store/db/database-copy.ts";
 import { openUnmigrated, refuseUnfinishedRestore, refuseUnknownSchema, schemaVersion } from "../store/db/database.ts";
 import type { Db } from "../store/db/types.ts";
-import { findRecordedLocation } from "../store/flows/evidence-location.ts";
+import { findRecordedLocation } from "../store/attestations/evidence-location.ts";
 import { BackupError, IncompleteEvidenceError } from "./errors.ts";
 import { compareEvidence } from "./evidence.ts";
 import type { Head, Manifest } from "./format.ts";

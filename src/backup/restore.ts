@@ -13,7 +13,7 @@ import { onPath } from "../domain/text/system-errors.ts";
 import { MB } from "../domain/text/units.ts";
 import { openCopy } from "../store/db/connection.ts";
 import { checkCopy } from "../store/db/database-copy.ts";
-import { clearLocation } from "../store/flows/evidence-location.ts";
+import { clearLocation } from "../store/attestations/evidence-location.ts";
 import { NewerDatabaseError, UNFINISHED_RESTORE, schemaVersion } from "../store/db/database.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
 import { lockDirectory } from "../store/db/data-directory-lock.ts";

@@ -20,7 +20,7 @@ import {
   refuseUnknownSchema,
   schemaVersion,
 } from "../store/db/database.ts";
-import { IN_DIRECTORY } from "../store/flows/evidence-location.ts";
+import { IN_DIRECTORY } from "../store/attestations/evidence-location.ts";
 import { openStore } from "../store/index.ts";
 import type { Store } from "../store/index.ts";
 import { DataDirectoryInUseError, isServed, lockDirectory } from "../store/db/data-directory-lock.ts";

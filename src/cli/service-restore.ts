@@ -19,7 +19,7 @@ import { DataDirectoryInUseError, isServed, lockDirectory } from "../store/db/da
 import { openCopy, openReadOnly } from "../store/db/connection.ts";
 import { findMissingTarget, findPrivateDirectory } from "../store/db/state-directory.ts";
 import { walBytes } from "../store/db/wal.ts";
-import { IN_DIRECTORY, findRecordedLocation } from "../store/flows/evidence-location.ts";
+import { IN_DIRECTORY, findRecordedLocation } from "../store/attestations/evidence-location.ts";
 import type { Db } from "../store/db/types.ts";
 import { CommandError, EXIT } from "./framework.ts";
 import { readService, resumeService, startService, stopService } from "./systemd-service.ts";

@@ -3,7 +3,7 @@
  * resumes where it stopped. A file counts as copied only after the target has confirmed it, by its checksum or by
  * reading it back.
  */
-import type { NamedFile } from "../store/flows/evidence-location.ts";
+import type { NamedFile } from "../store/attestations/evidence-location.ts";
 import type { Store } from "../store/index.ts";
 import { DamagedEvidenceError, MissingEvidenceError } from "../evidence/errors.ts";
 import type { EvidenceStore } from "../evidence/local-store.ts";

@@ -10,7 +10,7 @@ import type { EvidenceAccess } from "../evidence/location.ts";
 import { listStaged } from "../evidence/staging.ts";
 import { ForeignDatabaseError } from "../store/db/database.ts";
 import { countMissingCommits } from "../store/db/lost-commits.ts";
-import { IN_DIRECTORY, findRecordedLocation } from "../store/flows/evidence-location.ts";
+import { IN_DIRECTORY, findRecordedLocation } from "../store/attestations/evidence-location.ts";
 import { openEvidence, resolveEvidencePlace, withDataReadOnly } from "./data-directory.ts";
 import type { showProgress } from "./progress.ts";
 

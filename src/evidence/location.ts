@@ -5,7 +5,7 @@
  */
 import { dirname, join } from "node:path";
 import { getCACertificates } from "node:tls";
-import { IN_DIRECTORY } from "../store/flows/evidence-location.ts";
+import { IN_DIRECTORY } from "../store/attestations/evidence-location.ts";
 import { findOwner } from "../store/db/state-directory.ts";
 import type { Store } from "../store/index.ts";
 import { diskOf } from "./disk.ts";

@@ -14,7 +14,7 @@ import { restorePolicy } from "../domain/policy/stored.ts";
 import { findUnmetRules } from "../domain/policy/unmet-rules.ts";
 import { AppError, unavailable } from "../errors.ts";
 import type { Store } from "../store/index.ts";
-import type { PolicyPreview, PreviewBounds } from "../store/policies/policy-previews.ts";
+import type { PolicyPreview, PreviewBounds } from "../store/environments/policy-previews.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
 

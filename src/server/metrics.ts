@@ -7,7 +7,7 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from "prom
 import type { MemoryLoad, MemoryUse } from "../http/memory/memory-budget.ts";
 import type { Phase } from "../http/watchdog/request-progress.ts";
 import { freeBytes } from "../store/db/disk-space.ts";
-import type { metricsStore } from "../store/db/metrics-queries.ts";
+import type { metricsStore } from "../store/notifications/metrics-queries.ts";
 import { walBytes } from "../store/db/wal.ts";
 import type { PoolLoad } from "../workers/pool.ts";
 import { requestMetrics, unknownReadings } from "./request-metrics.ts";

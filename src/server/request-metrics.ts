@@ -4,7 +4,7 @@ import type { Registry } from "prom-client";
 import type { RequestEntry } from "../http/request-entry.ts";
 import { PHASES } from "../http/watchdog/request-progress.ts";
 import type { Phase } from "../http/watchdog/request-progress.ts";
-import type { metricsStore } from "../store/db/metrics-queries.ts";
+import type { metricsStore } from "../store/notifications/metrics-queries.ts";
 
 /** Seconds. Reads take a few milliseconds, uploads of gigabytes take minutes. */
 const REQUEST_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 300];

@@ -1,4 +1,7 @@
-/** The metrics page, on both listeners. Values from the database are tested in store/db/metrics-queries.test.ts. */
+/**
+ * The metrics page, on both listeners. Values from the database are tested in
+ * store/notifications/metrics-queries.test.ts.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,7 +14,7 @@ import { createLogger } from "../../src/log.ts";
 import { createMetrics } from "../../src/server/metrics.ts";
 import type { MetricSources, Metrics } from "../../src/server/metrics.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
-import { metricsStore } from "../../src/store/db/metrics-queries.ts";
+import { metricsStore } from "../../src/store/notifications/metrics-queries.ts";
 import { AMPLE, startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
 import { dial, exchange, logged } from "../http/socket.ts";

@@ -30,7 +30,7 @@ const READS_NOTHING: Readonly<Record<string, string>> = {
   flow_template_schema_v1: "a text that never changes",
 };
 
-/** Reads by a thread on a connection of its own; test/store/flows/audit-packages.test.ts checks their plans. */
+/** Reads by a thread on a connection of its own; test/store/environments/audit-packages.test.ts checks their plans. */
 const READ_ELSEWHERE: readonly string[] = [
   "get_audit_package",
   "download_trail_audit_package",

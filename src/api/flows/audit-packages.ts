@@ -6,7 +6,7 @@ import { formatAuditPackageName, FINGERPRINT_PREFIX } from "../../domain/names.t
 import { type AppError, tooManyRequests, unavailable } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Matching, Message } from "../../http/schema.ts";
-import type { PackageSubject } from "../../store/flows/audit-packages.ts";
+import type { PackageSubject } from "../../store/environments/audit-packages.ts";
 import { PackageMemoryError, PackageWorkerError, PackagesBusyError } from "../../audit-packages/package-maker.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";

@@ -6,7 +6,7 @@ import { Type } from "typebox";
 import { badRequest } from "../../errors.ts";
 import { json } from "../../http/operation.ts";
 import { Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
-import type { PolicyPreview } from "../../store/policies/policy-previews.ts";
+import type { PolicyPreview } from "../../store/environments/policy-previews.ts";
 import type { StoredPolicyFile } from "../../workers/documents.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";

@@ -13,7 +13,7 @@ import {
   openEvidenceStore,
   readOnlyPaths,
 } from "../../evidence/location.ts";
-import { IN_DIRECTORY } from "../../store/flows/evidence-location.ts";
+import { IN_DIRECTORY } from "../../store/attestations/evidence-location.ts";
 import type { EvidenceAccess } from "../../evidence/location.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import { MB } from "../../domain/text/units.ts";

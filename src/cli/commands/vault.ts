@@ -1,7 +1,7 @@
 /** `assay vault`: shows where evidence is stored, and moves it between the data directory and S3-compatible storage. */
 import { parseEvidenceStore } from "../../config/parse-values.ts";
 import { openEvidenceStore } from "../../evidence/location.ts";
-import { IN_DIRECTORY } from "../../store/flows/evidence-location.ts";
+import { IN_DIRECTORY } from "../../store/attestations/evidence-location.ts";
 import { DataDirectoryInUseError, lockDirectory, lockEvidence } from "../../store/db/data-directory-lock.ts";
 import type { Lock } from "../../store/db/data-directory-lock.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";

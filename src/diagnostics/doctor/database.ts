@@ -17,7 +17,7 @@ import type { FileHeader } from "../../store/db/file-header.ts";
 import { countMissingCommits } from "../../store/db/lost-commits.ts";
 import type { Db } from "../../store/db/types.ts";
 import { walBytes } from "../../store/db/wal.ts";
-import { findRequiredLocation } from "../../store/flows/evidence-location.ts";
+import { findRequiredLocation } from "../../store/attestations/evidence-location.ts";
 import type { Check, Machine } from "./check.ts";
 import { ageText, fail, fileSizeText, ok, warn } from "./check.ts";
 

@@ -1,7 +1,7 @@
 /** Copies of the database as single files: how they are made and checked, and what evidence they name. */
 import { hash } from "node:crypto";
 import { withPath } from "../../domain/text/system-errors.ts";
-import { hasSmallEvidence } from "../flows/evidence-location.ts";
+import { hasSmallEvidence } from "../attestations/evidence-location.ts";
 import { forgetCommitNumber } from "./commit-number.ts";
 import { openCopy } from "./connection.ts";
 import { DamagedDatabaseError, isDamage, requireSchema } from "./database.ts";

@@ -23,7 +23,7 @@ import { fromSqlBoolean } from "../db/database.ts";
 import type { Db } from "../db/types.ts";
 import type { ExplainedAttestation, explainedAttestationStore } from "../attestations/explained-attestations.ts";
 import type { flowStore } from "../flows/flows.ts";
-import type { sameNameStore } from "../flows/same-name.ts";
+import type { sameNameStore } from "./same-name.ts";
 import type { policyStore } from "../policies/policies.ts";
 import type { GetVersion, explainedVersionStore } from "../policies/explained-versions.ts";
 import type { EnvironmentRow, environmentStore } from "./environments.ts";

@@ -12,7 +12,7 @@ import type { OrganizationRow } from "../../../store/accounts/organizations.ts";
 import { openStore } from "../../../store/index.ts";
 import type { Store } from "../../../store/index.ts";
 import type { PolicyRow } from "../../../store/policies/policies.ts";
-import type { PolicyPreview } from "../../../store/policies/policy-previews.ts";
+import type { PolicyPreview } from "../../../store/environments/policy-previews.ts";
 import type { Args } from "../../args.ts";
 import { DATA_OPTIONS, readText, resolveDataDirectory } from "../../command-config.ts";
 import { withDataReadOnly } from "../../data-directory.ts";

@@ -4,7 +4,7 @@
  */
 import type { SameNameRecord } from "../../domain/compliance/same-name.ts";
 import type { Db } from "../db/types.ts";
-import { OPEN } from "../environments/snapshots.ts";
+import { OPEN } from "./snapshots.ts";
 
 /** Records that a lookup compares: the index has names that differ only in case together. */
 const MAX_COMPARED = 100;

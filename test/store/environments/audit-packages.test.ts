@@ -2,11 +2,11 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openMemory } from "../../../src/store/db/database.ts";
-import { auditPackageStore } from "../../../src/store/flows/audit-packages.ts";
+import { auditPackageStore } from "../../../src/store/environments/audit-packages.ts";
 import { plan } from "../given.ts";
 import type { Db } from "../../../src/store/db/types.ts";
 
-const test = suite("store/flows/audit-packages");
+const test = suite("store/environments/audit-packages");
 
 test("an index serves every query, and only ids and the files of one subject are sorted", () => {
   const db = openMemory();

@@ -1,5 +1,5 @@
 /** Coverage of controls: the environments in which an attached policy has a rule for a control. Read-only. */
-import type { EnvironmentType } from "../environments/environments.ts";
+import type { EnvironmentType } from "./environments.ts";
 import type { Db } from "../db/types.ts";
 
 type CoverageRow = {

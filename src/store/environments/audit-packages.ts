@@ -2,11 +2,11 @@
  * The rows that belong into an audit package of a trail or an artifact. Read-only; lists are read row by row, because a
  * package may exceed the memory. Read one package in one transaction.
  */
-import { PLACED_ARTIFACTS } from "./artifacts.ts";
-import type { PlacedArtifactRow } from "./artifacts.ts";
+import { PLACED_ARTIFACTS } from "../flows/artifacts.ts";
+import type { PlacedArtifactRow } from "../flows/artifacts.ts";
 import { PLACED_ATTESTATIONS } from "../attestations/attestations.ts";
-import type { EnvironmentType } from "../environments/environments.ts";
-import type { EvaluatedArtifactRow, SnapshotCause } from "../environments/snapshots.ts";
+import type { EnvironmentType } from "./environments.ts";
+import type { EvaluatedArtifactRow, SnapshotCause } from "./snapshots.ts";
 import type { Db } from "../db/types.ts";
 import type { PlacedAttestationRow } from "../attestations/attestation-rows.ts";
 

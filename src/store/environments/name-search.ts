@@ -4,7 +4,7 @@
  * beginning, and the latest ones are compared one by one as well. Read-only.
  */
 import type { Db } from "../db/types.ts";
-import { OPEN } from "../environments/snapshots.ts";
+import { OPEN } from "./snapshots.ts";
 
 /** Flows, environments, policies, repositories and service accounts that are compared one by one. */
 const MAX_COMPARED = 5_000;

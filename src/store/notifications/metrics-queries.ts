@@ -1,7 +1,7 @@
 /** Sizes and queue lengths for the metrics endpoint: each query is cheap enough to run on every scrape. */
 import { summarizeUnknownInputs } from "../accounts/unknown-inputs.ts";
 import type { UnknownInputRow } from "../accounts/unknown-inputs.ts";
-import type { Db } from "./types.ts";
+import type { Db } from "../db/types.ts";
 
 type JobMetrics = {
   kind: string;

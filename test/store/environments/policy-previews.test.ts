@@ -6,7 +6,7 @@ import { findRulePositions } from "../../../src/domain/policy/rule-positions.ts"
 import { runtime } from "../../runtime.ts";
 import { opened } from "../given.ts";
 
-const test = suite("store/policies/policy-previews");
+const test = suite("store/environments/policy-previews");
 
 const TWO_RULES = "_schema: /v1\nartifacts:\n  provenance: { required: true }\n  attestations: [{ type: junit }]\n";
 const AMPLE = {

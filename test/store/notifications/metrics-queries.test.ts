@@ -1,12 +1,12 @@
 /** Counters that are maintained beside the rows they count. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { metricsStore } from "../../../src/store/db/metrics-queries.ts";
+import { metricsStore } from "../../../src/store/notifications/metrics-queries.ts";
 import { startServer } from "../../given.ts";
 import type { TestServer } from "../../given.ts";
 import type { Db } from "../../../src/store/db/types.ts";
 
-const test = suite("store/db/metrics-queries");
+const test = suite("store/notifications/metrics-queries");
 let server: TestServer;
 let at: { org: string; key: string };
 test.before(async () => {

@@ -13,12 +13,12 @@ import type { PolicyDocument } from "../../domain/policy/ast.ts";
 import { hasMembers, isListOf, isText, readStoredJson, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { fromSqlBoolean } from "../db/database.ts";
 import type { Db } from "../db/types.ts";
-import type { allowlistStore } from "../environments/allowlists.ts";
-import type { EnvironmentRow, environmentStore } from "../environments/environments.ts";
-import { OPEN } from "../environments/snapshots.ts";
-import type { snapshotStore } from "../environments/snapshots.ts";
+import type { allowlistStore } from "./allowlists.ts";
+import type { EnvironmentRow, environmentStore } from "./environments.ts";
+import { OPEN } from "./snapshots.ts";
+import type { snapshotStore } from "./snapshots.ts";
 import type { flowStore } from "../flows/flows.ts";
-import type { policyStore } from "./policies.ts";
+import type { policyStore } from "../policies/policies.ts";
 
 /** `environmentIds`: active physical environments, in the order of the result. */
 type PreviewQuestion = { draft: PolicyDraft; policyId: number | null; environmentIds: readonly number[] };

@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { opened, plan, scans } from "../given.ts";
 
-const test = suite("store/flows/same-name");
+const test = suite("store/environments/same-name");
 const [A, B, C] = ["a", "b", "c"].map((digit) => digit.repeat(64)) as [string, string, string];
 
 /** Records of a name, reported one after the other, each to a trail of its own. */

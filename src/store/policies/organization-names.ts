@@ -7,8 +7,8 @@ import { StoredJsonError } from "../../domain/stored-json.ts";
 import type { attestationSearchStore } from "../attestations/attestation-search.ts";
 import type { Db } from "../db/types.ts";
 import type { templateStore } from "../flows/templates.ts";
-import type { policyStore } from "../policies/policies.ts";
-import type { OrganizationRow } from "./organizations.ts";
+import type { policyStore } from "./policies.ts";
+import type { OrganizationRow } from "../accounts/organizations.ts";
 
 type NameParts = {
   attestationSearch: Pick<ReturnType<typeof attestationSearchStore>, "listNames" | "isReported">;

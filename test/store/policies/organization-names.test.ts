@@ -4,7 +4,7 @@ import * as assert from "uvu/assert";
 import type { OrganizationNames } from "../../../src/domain/organization-names.ts";
 import { opened, scans } from "../given.ts";
 
-const test = suite("store/accounts/organization-names");
+const test = suite("store/policies/organization-names");
 
 const TEMPLATE = (name: string, type: string): string =>
   `trail:\n  attestations: [{ name: ${name}, type: "${type}" }]\n  artifacts:\n` +
