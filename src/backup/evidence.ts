@@ -1,11 +1,11 @@
 /** Compares the evidence that rows name with the files of an evidence store. */
 import type { EvidenceStore } from "../evidence/local-store.ts";
-import { listEvidenceReferences } from "../store/db/database-copy.ts";
-import type { EvidenceReference } from "../store/db/database-copy.ts";
+import { listNamedFiles } from "../store/attestations/evidence-location.ts";
+import type { NamedFile } from "../store/attestations/evidence-location.ts";
 import type { Db } from "../store/db/types.ts";
 
 /** Evidence that a row names and that the store does not have, or not with that size; `problem` says which. */
-type EvidenceMismatch = EvidenceReference & { problem: string };
+type EvidenceMismatch = NamedFile & { problem: string };
 
 /**
  * Compares all references of a database copy with the listing of the store, in one pass over both.
@@ -21,7 +21,7 @@ export async function compareEvidence(
   try {
     let file = await files.next();
     let count = 0;
-    for (const { digest, size } of listEvidenceReferences(copy)) {
+    for (const { digest, size } of listNamedFiles(copy)) {
       while (!file.done && file.value.digest < digest) file = await files.next();
       const actual = file.done || file.value.digest !== digest ? null : file.value.size;
       if (actual === null) onMismatch({ digest, size, problem: `evidence ${digest} is missing` });

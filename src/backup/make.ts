@@ -17,20 +17,19 @@ import { DamagedEvidenceError, EvidenceUnavailableError, MissingEvidenceError } 
 import type { EvidenceStore } from "../evidence/local-store.ts";
 import { DataDirectoryInUseError, lockEvidence } from "../store/db/data-directory-lock.ts";
 import type { Lock } from "../store/db/data-directory-lock.ts";
-import {
-  checkCopy,
-  copyDatabase,
-  countEvidenceReferences,
-  listDamagedContent,
-  listEvidenceReferences,
-} from "../store/db/database-copy.ts";
+import { checkCopy, copyDatabase } from "../store/db/database-copy.ts";
 import { openCopy, sizeOf } from "../store/db/connection.ts";
 import { createDirectory } from "../store/db/directories.ts";
 import { giveToOwner } from "../store/db/state-directory.ts";
 import type { CopyContents } from "../store/db/database-copy.ts";
 import { openUnmigrated, refuseUnfinishedRestore, refuseUnknownSchema, schemaVersion } from "../store/db/database.ts";
 import type { Db } from "../store/db/types.ts";
-import { findRecordedLocation } from "../store/attestations/evidence-location.ts";
+import {
+  countNamedFiles,
+  findRecordedLocation,
+  listDamagedContent,
+  listNamedFiles,
+} from "../store/attestations/evidence-location.ts";
 import { BackupError, IncompleteEvidenceError } from "./errors.ts";
 import { compareEvidence } from "./evidence.ts";
 import type { Head, Manifest } from "./format.ts";
@@ -138,7 +137,7 @@ async function createCopy(options: BackupOptions, partial: string): Promise<Copy
   const db = openUnmigrated(directory);
   try {
     const size = sizeOf(db);
-    const evidenceBytes = (): number => (options.evidence === null ? 0 : countEvidenceReferences(db).bytes);
+    const evidenceBytes = (): number => (options.evidence === null ? 0 : countNamedFiles(db).bytes);
     await requireSpace({ directory, target, reserve, parent: dirname(partial), size, evidenceBytes });
     await removeCopy(name);
     await (await open(name, "wx", 0o600)).close();
@@ -170,7 +169,7 @@ async function writeArchive(
 ): Promise<BackupResult> {
   const { target, program, progress, signal, check } = options;
   const missing = store ? await findMissing(options, db, store) : new Set<string>();
-  const evidence = store && { references: () => listEvidenceReferences(db), missing, store };
+  const evidence = store && { references: () => listNamedFiles(db), missing, store };
   let manifest: Manifest | null = null;
   let done = 0;
   const archive = async function* (): AsyncGenerator<Uint8Array> {
@@ -185,7 +184,7 @@ async function writeArchive(
       yield step.value;
     }
   };
-  progress.begin("writing the backup", bytes + (evidence ? countEvidenceReferences(db).bytes : 0));
+  progress.begin("writing the backup", bytes + (evidence ? countNamedFiles(db).bytes : 0));
   try {
     const blocks = toBlocks(archive());
     const written =
@@ -224,7 +223,7 @@ async function findMissing(
 ): Promise<Set<string>> {
   const missing = new Set<string>();
   const problems: string[] = [];
-  progress.begin("looking for evidence", countEvidenceReferences(db).files, "files");
+  progress.begin("looking for evidence", countNamedFiles(db).files, "files");
   await compareEvidence(db, store, {
     onMismatch({ digest, problem }) {
       missing.add(digest);
@@ -241,7 +240,7 @@ async function findMissing(
     requireIntactContent(db, signal);
     return missing;
   }
-  for (const { digest } of listEvidenceReferences(db)) {
+  for (const { digest } of listNamedFiles(db)) {
     signal.throwIfAborted();
     if (!missing.has(digest) && (await store.verify(digest)) !== "ok") missing.add(digest);
   }

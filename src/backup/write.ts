@@ -4,7 +4,8 @@ import type { FileHandle } from "node:fs/promises";
 import { END_OF_ARCHIVE_BYTES, memberHeader, memberPadding } from "../archive/tar.ts";
 import { DamagedEvidenceError } from "../evidence/errors.ts";
 import type { EvidenceStore } from "../evidence/local-store.ts";
-import type { CopyContents, EvidenceReference } from "../store/db/database-copy.ts";
+import type { NamedFile } from "../store/attestations/evidence-location.ts";
+import type { CopyContents } from "../store/db/database-copy.ts";
 import {
   FORMAT_VERSION,
   MEMBER,
@@ -29,7 +30,7 @@ type ArchiveSources = {
 
 type ArchiveEvidence = {
   /** Yields the same references in the same order each time. */
-  references(): Iterable<EvidenceReference>;
+  references(): Iterable<NamedFile>;
   /** Digests that are left out. */
   missing: ReadonlySet<string>;
   store: Pick<EvidenceStore, "read">;
@@ -93,7 +94,7 @@ export async function* generateArchive({
 }
 
 /** The evidence that the archive contains. */
-function* included(evidence: ArchiveEvidence | null): Generator<EvidenceReference> {
+function* included(evidence: ArchiveEvidence | null): Generator<NamedFile> {
   if (evidence === null) return;
   for (const reference of evidence.references()) if (!evidence.missing.has(reference.digest)) yield reference;
 }
@@ -120,7 +121,7 @@ function* textMember({
 /** @throws MissingEvidenceError, DamagedEvidenceError */
 async function* evidenceMember(
   store: Pick<EvidenceStore, "read">,
-  { digest, size }: EvidenceReference,
+  { digest, size }: NamedFile,
   mtime: number,
 ): AsyncGenerator<Uint8Array> {
   yield* memberHead({ name: evidenceMemberName(digest), size, mtime });
@@ -148,7 +149,7 @@ async function* fileContent(file: FileHandle, bytes: number): AsyncGenerator<Uin
 }
 
 /** The lines of SHA256SUMS in blocks of a few hundred kilobytes. */
-function* sumsBlocks(opening: string, evidence: Iterable<EvidenceReference>): Generator<Buffer> {
+function* sumsBlocks(opening: string, evidence: Iterable<NamedFile>): Generator<Buffer> {
   let lines = opening;
   for (const { digest } of evidence) {
     lines += sumsLine(digest, evidenceMemberName(digest));

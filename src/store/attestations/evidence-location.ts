@@ -1,7 +1,9 @@
 /**
  * Where evidence files are stored, recorded in the database, so that a server with another setting is noticed; and the
- * files that attestations name. Evidence whose content is in the database (small_evidence) needs no file.
+ * files that attestations name. Evidence whose content is in the database (small_evidence) needs no file. A backup, a
+ * restore and the doctor ask in databases of any schema version, without a store.
  */
+import { hash } from "node:crypto";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 /** The location of evidence kept in the data directory, not in object storage. */
@@ -19,7 +21,7 @@ const hasTable = (db: Db, name: string): boolean =>
   db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(name) !== undefined;
 
 /** Whether the database can hold content of evidence; it has the table since migration 0007. */
-export const hasSmallEvidence = (db: Db): boolean => hasTable(db, "small_evidence");
+const hasSmallEvidence = (db: Db): boolean => hasTable(db, "small_evidence");
 
 /** Whether any attestation names a file, in a database of any schema version. */
 const hasFiles = (db: Db): boolean => db.prepare(hasSmallEvidence(db) ? ANY : ANY_NAMED).get() !== undefined;
@@ -66,4 +68,34 @@ export function evidenceLocationStore(db: Db, sources: SchemaSources) {
     /** The files that attestations name, once each: at most `limit`, ordered by digest, after the digest `after`. */
     listFiles: (after: string, limit: number): NamedFile[] => page.all(after, limit),
   };
+}
+
+/**
+ * Every evidence file that rows need, once each, ordered by digest. The connection is busy until the iterator ends.
+ */
+export const listNamedFiles = (db: Db): IterableIterator<NamedFile> =>
+  db
+    .prepare<[], NamedFile>(
+      `SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations
+       WHERE evidence_digest IS NOT NULL
+         ${hasSmallEvidence(db) ? "AND NOT EXISTS (SELECT 1 FROM small_evidence WHERE digest = evidence_digest)" : ""}
+       GROUP BY evidence_digest ORDER BY evidence_digest`,
+    )
+    .iterate();
+
+/** The digests of all content in the database that differs from its digest. The connection is busy meanwhile. */
+export function* listDamagedContent(db: Db): Generator<string> {
+  if (!hasSmallEvidence(db)) return;
+  const rows = db.prepare<[], { digest: string; content: Buffer }>("SELECT digest, content FROM small_evidence");
+  for (const { digest, content } of rows.iterate()) if (hash("sha256", content) !== digest) yield digest;
+}
+
+/** How many evidence files rows need, and their total size in bytes. */
+export function countNamedFiles(db: Db): { files: number; bytes: number } {
+  let [files, bytes] = [0, 0];
+  for (const { size } of listNamedFiles(db)) {
+    files += 1;
+    bytes += size;
+  }
+  return { files, bytes };
 }

@@ -1,7 +1,5 @@
-/** Copies of the database as single files: how they are made and checked, and what evidence they name. */
-import { hash } from "node:crypto";
+/** Copies of the database as single files: how they are made and checked. */
 import { withPath } from "../../domain/text/system-errors.ts";
-import { hasSmallEvidence } from "../attestations/evidence-location.ts";
 import { forgetCommitNumber } from "./commit-number.ts";
 import { openCopy } from "./connection.ts";
 import { DamagedDatabaseError, isDamage, requireSchema } from "./database.ts";
@@ -12,9 +10,6 @@ const PAGES_PER_STEP = 512;
 
 /** The schema version of a copy, and the row count of each table, by table name. */
 export type CopyContents = { schemaVersion: number; rows: Record<string, number> };
-
-/** An evidence file that rows need, because the database does not hold its content: SHA-256 in hex, size in bytes. */
-export type EvidenceReference = { digest: string; size: number };
 
 /**
  * Copies the database, as of the moment of the call, to `file`, which must exist and be empty. The copy needs no
@@ -95,34 +90,4 @@ function readContents(db: Db): CopyContents {
     db.prepare<[], number>(`SELECT count(*) FROM "${name}"`).pluck().get() ?? 0,
   ]);
   return { schemaVersion: db.pragma("user_version", { simple: true }) as number, rows: Object.fromEntries(rows) };
-}
-
-/**
- * Every evidence file that rows need, once each, ordered by digest. The connection is busy until the iterator ends.
- */
-export const listEvidenceReferences = (db: Db): IterableIterator<EvidenceReference> =>
-  db
-    .prepare<[], EvidenceReference>(
-      `SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations
-       WHERE evidence_digest IS NOT NULL
-         ${hasSmallEvidence(db) ? "AND NOT EXISTS (SELECT 1 FROM small_evidence WHERE digest = evidence_digest)" : ""}
-       GROUP BY evidence_digest ORDER BY evidence_digest`,
-    )
-    .iterate();
-
-/** The digests of all content in the database that differs from its digest. The connection is busy meanwhile. */
-export function* listDamagedContent(db: Db): Generator<string> {
-  if (!hasSmallEvidence(db)) return;
-  const rows = db.prepare<[], { digest: string; content: Buffer }>("SELECT digest, content FROM small_evidence");
-  for (const { digest, content } of rows.iterate()) if (hash("sha256", content) !== digest) yield digest;
-}
-
-/** How many evidence files rows need, and their total size in bytes. */
-export function countEvidenceReferences(db: Db): { files: number; bytes: number } {
-  let [files, bytes] = [0, 0];
-  for (const { size } of listEvidenceReferences(db)) {
-    files += 1;
-    bytes += size;
-  }
-  return { files, bytes };
 }
