@@ -7,6 +7,7 @@ import { artifactStore } from "./flows/artifacts.ts";
 import { attestationListStore } from "./attestations/attestation-lists.ts";
 import { attestationSearchStore } from "./attestations/attestation-search.ts";
 import { attestationStore } from "./attestations/attestations.ts";
+import type { AttestationChanges } from "./attestations/attestations.ts";
 import { auditLogStore } from "./db/audit-log.ts";
 import { auditPackageStore } from "./environments/audit-packages.ts";
 import { largeJsonStore } from "./db/large-json.ts";
@@ -19,6 +20,7 @@ import { customAttestationTypeStore } from "./attestations/custom-attestation-ty
 import { outboxStore } from "./notifications/outbox.ts";
 import { deliveryLogStore } from "./notifications/delivery-log.ts";
 import { deploymentStore } from "./environments/deployments.ts";
+import type { EnvironmentChanges } from "./environments/changes.ts";
 import { environmentEventStore } from "./environments/environment-events.ts";
 import { environmentListStore } from "./environments/environment-lists.ts";
 import { environmentStore } from "./environments/environments.ts";
@@ -30,6 +32,7 @@ import { explainedVersionStore } from "./policies/explained-versions.ts";
 import { explanationStore } from "./environments/explanations.ts";
 import { complianceFactStore } from "./environments/compliance-facts.ts";
 import { metricsStore } from "./notifications/metrics-queries.ts";
+import type { FlowChanges } from "./flows/changes.ts";
 import { flowStore } from "./flows/flows.ts";
 import { identityStore } from "./accounts/oidc-identities.ts";
 import { inboundWebhookStore } from "./notifications/inbound-webhooks.ts";
@@ -73,20 +76,30 @@ export type Store = ReturnType<typeof openStore>;
 export function openStore(db: Db, sources: SchemaSources) {
   const jobs = jobStore(db, sources);
   const deliveries = outboxStore(db, sources, jobs);
-  const clock = clockStore(db, { jobs, deliveries });
+  const clock = clockStore(db, [deliveries, jobs]);
   const triggers = triggerStore(db, jobs);
-  const templates = templateStore(db, sources);
   const staleness = staleArtifactStore(db);
-  const flows = flowStore(db, sources, staleness);
+  /** What a change in an area causes in later ones. */
+  const changes: FlowChanges & EnvironmentChanges & AttestationChanges = {
+    onAttested: triggers.raiseAttested,
+    onTrailStarted: triggers.raiseTrailStarted,
+    onTrailChanged: staleness.markTrail,
+    onArtifactChanged: staleness.markArtifact,
+    onFlowChanged: staleness.markFlow,
+    onSnapshotMade: triggers.raiseSnapshotMade,
+    onArtifactAllowed: triggers.raiseArtifactAllowed,
+  };
+  const templates = templateStore(db, sources);
+  const flows = flowStore(db, sources, changes);
   const builds = buildStore(db);
   const artifacts = artifactStore(db, sources, builds);
-  const attestations = attestationStore(db, sources, triggers);
+  const attestations = attestationStore(db, sources, changes);
   const attestationSearch = attestationSearchStore(db);
   const policies = policyStore(db, sources);
   const environments = environmentStore(db, sources, staleness);
   const allowlistEnds = allowlistEndStore(db, jobs);
-  const allowlists = allowlistStore(db, sources, { ends: allowlistEnds, staleness, triggers });
-  const trailEvaluation = trailEvaluationStore(db, { artifacts, attestations, templates, flows, staleness });
+  const allowlists = allowlistStore(db, sources, { ends: allowlistEnds, staleness, ...changes });
+  const trailEvaluation = trailEvaluationStore(db, { artifacts, attestations, templates, flows, ...changes });
   const snapshots = snapshotStore(db);
   const records = explainedAttestationStore(db);
   const versions = explainedVersionStore(db, policies);
@@ -113,7 +126,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     nameSearch: nameSearchStore(db),
     templates,
     flows,
-    trails: trailStore(db, sources, triggers),
+    trails: trailStore(db, sources, changes),
     artifacts,
     attestations,
     attestationLists: attestationListStore(db),
@@ -160,9 +173,9 @@ export function openStore(db: Db, sources: SchemaSources) {
       allowlists,
       allowlistEnds,
       facts,
-      triggers,
       clock,
-      logical: logicalSnapshotStore(db, triggers, clock),
+      onSnapshotMade: changes.onSnapshotMade,
+      logical: logicalSnapshotStore(db, { clock, onSnapshotMade: changes.onSnapshotMade }),
     }),
     jobs,
     inboundWebhooks: inboundWebhookStore(db, sources),

@@ -55,6 +55,24 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["clock.ts", ""],
 ];
 
+/**
+ * The areas of store/ and its loose files, the lowest first: each imports only what stands before it. A file that reads
+ * the tables of several areas stands in the last of them. What changes below is announced: index.ts passes the calls.
+ */
+const STORE_ORDER: readonly string[] = [
+  "actor.ts",
+  "spool.ts",
+  "db",
+  "accounts",
+  "attestations",
+  "flows",
+  "policies",
+  "environments",
+  "notifications",
+  "retention",
+  "index.ts",
+];
+
 /** No folder holds more files than this; a larger one gets a second level. */
 const MAX_FILES_IN_FOLDER = 32;
 const MAX_LOOSE_FILES = 5;
@@ -136,6 +154,59 @@ test("an area names only areas below it", () => {
       .map((name) => `${area} -> ${name}`),
   );
   assert.equal(offences, []);
+});
+
+type Imports = { path: string; imports: readonly string[] };
+
+/** The imports from one area of store/ into another that does not stand before it. */
+const findUpwardImports = (those: readonly Imports[]): string[] => {
+  const storeAreaOf = (path: string): string | undefined => path.match(/^src\/store\/([^/]+)/)?.[1];
+  const placeOf = (area: string): number => STORE_ORDER.indexOf(area);
+  return those.flatMap(({ path, imports }) => {
+    const area = storeAreaOf(path);
+    if (area === undefined) return [];
+    if (placeOf(area) < 0) return [`${path}: store/${area} is not in STORE_ORDER`];
+    return imports.flatMap((name) => {
+      const target = storeAreaOf(name);
+      return target === undefined || target === area || (placeOf(target) >= 0 && placeOf(target) < placeOf(area))
+        ? []
+        : [`${path} imports ${name}: ${area} may import ${STORE_ORDER.slice(0, placeOf(area)).join(", ")}`];
+    });
+  });
+};
+
+test("an area of store/ imports only areas before it", () => {
+  assert.equal(findUpwardImports(files), []);
+});
+
+test("an import of a later area of store/, of its index, or from an unknown area is found", () => {
+  const below = "db, accounts, attestations, flows";
+  const cases: [path: string, imports: string, found: string | null][] = [
+    ["flows/trails.ts", "flows/artifacts.ts", null],
+    ["flows/trails.ts", "attestations/attestations.ts", null],
+    ["flows/trails.ts", "spool.ts", null],
+    ["index.ts", "retention/retention.ts", null],
+    [
+      "policies/policies.ts",
+      "environments/snapshots.ts",
+      `imports src/store/environments/snapshots.ts: policies may import actor.ts, spool.ts, ${below}`,
+    ],
+    [
+      "policies/policies.ts",
+      "index.ts",
+      `imports src/store/index.ts: policies may import actor.ts, spool.ts, ${below}`,
+    ],
+    ["spool.ts", "db/types.ts", "imports src/store/db/types.ts: spool.ts may import actor.ts"],
+    ["db/types.ts", "new/rows.ts", "imports src/store/new/rows.ts: db may import actor.ts, spool.ts"],
+  ];
+  for (const [path, imports, found] of cases)
+    assert.equal(
+      findUpwardImports([{ path: `src/store/${path}`, imports: [`src/store/${imports}`, "src/domain/time.ts"] }]),
+      found === null ? [] : [`src/store/${path} ${found}`],
+    );
+  assert.equal(findUpwardImports([{ path: "src/store/new/rows.ts", imports: [] }]), [
+    "src/store/new/rows.ts: store/new is not in STORE_ORDER",
+  ]);
 });
 
 test("every permitted import is used", () => {

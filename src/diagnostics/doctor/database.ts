@@ -195,9 +195,6 @@ export type DatabaseContents = {
   checks: Check[];
 };
 
-/** The doctor only reads. */
-const NO_QUEUES = { jobs: { pullForward: () => undefined }, deliveries: { pullForward: () => undefined } };
-
 /** Reads the rows that the checks need: a few short queries. */
 export function checkContents(db: Db, { isServed, now }: { isServed: boolean; now: number }): DatabaseContents {
   // The table is empty before the first file.
@@ -218,7 +215,7 @@ export function checkContents(db: Db, { isServed, now }: { isServed: boolean; no
     evidence: totals ?? { files: 0, database: 0 },
     place: findRequiredLocation(db),
     newest: latest?.newest ?? null,
-    clock: clockStore(db, NO_QUEUES).read(),
+    clock: clockStore(db, []).read(),
     backwards: latest?.backwards ?? 0,
     checks: [checkDeliveries(db), checkJobs(db, { isServed, now }), checkClients(db, now)],
   };

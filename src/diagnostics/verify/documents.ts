@@ -1,8 +1,8 @@
 /** Compares large templates and policies, whose stored form is evaluated, with the texts that people read. */
+import { readStoredText } from "../../domain/flow-template/stored.ts";
 import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
 import type { Db } from "../../store/db/types.ts";
-import { readStoredText } from "../../store/flows/templates.ts";
 import { yieldToEventLoop } from "./check.ts";
 import type { Findings } from "./check.ts";
 

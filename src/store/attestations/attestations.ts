@@ -9,7 +9,6 @@ import type { ArtifactAttestation } from "../../domain/attestation/binding.ts";
 import type { AttestationFact } from "../../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
 import { attestationSeriesWriter } from "./attestation-search.ts";
-import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 import { LISTED_ATTESTATIONS, COLUMNS, placed, FIELDS } from "./attestation-rows.ts";
 import type { NewAttestation, PlacedAttestationRow, AttestationRow } from "./attestation-rows.ts";
@@ -77,7 +76,10 @@ function factOf(row: CurrentRow): AttestationFact {
   };
 }
 
-export function attestationStore(db: Db, { newId }: SchemaSources, triggers: ReturnType<typeof triggerStore>) {
+/** Announced inside the write, to areas that this one does not know. `at`: epoch seconds. */
+export type AttestationChanges = { onAttested(flowId: number, attestationId: number, at: number): void };
+
+export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested }: AttestationChanges) {
   const addToSeries = attestationSeriesWriter(db);
   const insert = db.prepare(
     `INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`,
@@ -159,12 +161,12 @@ export function attestationStore(db: Db, { newId }: SchemaSources, triggers: Ret
     },
     findByPublicId: (organizationId: number, publicId: string): PlacedAttestationRow | null =>
       byPublicId.get(publicId, organizationId) ?? null,
-    /** Appends a record and raises the triggers of actions. @returns its id and public id. */
+    /** Appends a record and announces it. @returns its id and public id. */
     create(record: NewAttestation): { id: number; publicId: string } {
       const publicId = newId();
       const id = Number(insert.run(publicId, ...FIELDS.map((field) => record[field])).lastInsertRowid);
       addToSeries(id, record);
-      triggers.raiseAttested(record.flow_id, id, record.created_at);
+      onAttested(record.flow_id, id, record.created_at);
       return { id, publicId };
     },
     /** Binds a record to the trail itself. */

@@ -9,8 +9,6 @@
  */
 import { disprovesJump, classifyClock, chooseSnapshotTime } from "../../domain/clock.ts";
 import type { ClockRecord } from "../../domain/clock.ts";
-import type { outboxStore } from "../notifications/outbox.ts";
-import type { jobStore } from "./jobs.ts";
 import type { Db } from "./types.ts";
 
 /**
@@ -20,12 +18,11 @@ export const GOOD_TIME_INTERVAL_S = 3_600;
 
 type Row = { good_at: number; jump_from: number | null; jump_to: number | null; is_open: 0 | 1 };
 
-type Parts = {
-  jobs: Pick<ReturnType<typeof jobStore>, "pullForward">;
-  deliveries: Pick<ReturnType<typeof outboxStore>, "pullForward">;
-};
+/** What waits until a time. `pullForward` makes what is due at `from` or later due at `at`. */
+type Queue = { pullForward(from: number, at: number): void };
 
-export function clockStore(db: Db, { jobs, deliveries }: Parts) {
+/** @param queues what a wrong clock may have scheduled; none where nothing is changed */
+export function clockStore(db: Db, queues: readonly Queue[]) {
   const selectRow = db.prepare<[], Row>("SELECT good_at, jump_from, jump_to, is_open FROM clock WHERE id = 1");
   const newest = db.prepare<[], { timestamp: number }>("SELECT timestamp FROM audit_log ORDER BY id DESC LIMIT 1");
   const insert = db.prepare("INSERT INTO clock (id, good_at) VALUES (1, ?)");
@@ -54,7 +51,7 @@ export function clockStore(db: Db, { jobs, deliveries }: Parts) {
   }
 
   /**
-   * Records that the clock is right at `at`. Deliveries and jobs that a wrong clock scheduled far ahead become due now.
+   * Records that the clock is right at `at`. What a wrong clock scheduled far ahead in the queues becomes due now.
    */
   function confirm(at: number): void {
     const record = read();
@@ -62,8 +59,7 @@ export function clockStore(db: Db, { jobs, deliveries }: Parts) {
     closeJump.run(at);
     const { jumpTo, isOpen } = record;
     if (jumpTo === null || at >= jumpTo || !(isOpen || disprovesJump(at, record))) return;
-    deliveries.pullForward(jumpTo, at);
-    jobs.pullForward(jumpTo, at);
+    for (const queue of queues) queue.pullForward(jumpTo, at);
   }
 
   return {

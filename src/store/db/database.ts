@@ -9,6 +9,7 @@ import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { listAssets, readTextAsset } from "../../assets.ts";
+import { readStoredText } from "../../domain/flow-template/stored.ts";
 import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
 import { withPath } from "../../domain/text/system-errors.ts";
@@ -21,7 +22,6 @@ import { refuseLostDatabase } from "./lost-database.ts";
 import { backUpBeforeMigration } from "./pre-migration-backup.ts";
 import { compareSchemas, listSchemaObjects } from "./schema-comparison.ts";
 import type { SchemaProblem } from "./schema-comparison.ts";
-import { readStoredText } from "../flows/templates.ts";
 import type { Db } from "./types.ts";
 
 /** A boolean as SQLite stores it. null (unknown) stays null. */

@@ -3,8 +3,8 @@
  * a fingerprint counts, until it ends (allowlist-ends.ts).
  */
 import type { allowlistEndStore } from "./allowlist-ends.ts";
+import type { EnvironmentChanges } from "./changes.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
-import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 export type AllowlistRow = {
@@ -44,13 +44,16 @@ const COLUMNS = [
   .map((name) => `al.${name}`)
   .join(", ");
 
-type AllowlistParts = {
+type AllowlistParts = Pick<EnvironmentChanges, "onArtifactAllowed"> & {
   ends: ReturnType<typeof allowlistEndStore>;
   staleness: ReturnType<typeof staleArtifactStore>;
-  triggers: ReturnType<typeof triggerStore>;
 };
 
-export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, staleness, triggers }: AllowlistParts) {
+export function allowlistStore(
+  db: Db,
+  { now, newId }: SchemaSources,
+  { ends, staleness, onArtifactAllowed }: AllowlistParts,
+) {
   const insert = db.prepare(
     `INSERT INTO allowlist_entries (public_id, organization_id, environment_id, fingerprint, artifact_name, description,
                                     user_id, user_name, timestamp, expires_at)
@@ -89,8 +92,8 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, st
 
   return {
     /**
-     * Adds an entry, which takes the place of earlier ones for its fingerprint and of their ends, and raises the
-     * triggers of actions. Where the artifact runs, its evaluation becomes stale.
+     * Adds an entry, which takes the place of earlier ones for its fingerprint and of their ends, and announces it.
+     * Where the artifact runs, its evaluation becomes stale.
      * @returns the public id of the entry.
      */
     create(environment: { id: number; organization_id: number }, entry: AllowlistEntry): string {
@@ -109,7 +112,7 @@ export function allowlistStore(db: Db, { now, newId }: SchemaSources, { ends, st
         entry.expires_at,
       );
       ends.replace({ id: Number(lastInsertRowid), environment_id: environment.id, ...entry, timestamp: at });
-      triggers.raiseArtifactAllowed(environment.id, Number(lastInsertRowid), at);
+      onArtifactAllowed(environment.id, Number(lastInsertRowid), at);
       staleness.markAllowlisted(environment.id, entry.fingerprint);
       return id;
     },

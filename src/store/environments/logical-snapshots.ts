@@ -7,9 +7,9 @@
 import { computeLogicalVerdict } from "../../domain/compliance/environment.ts";
 import type { clockStore } from "../db/clock.ts";
 import { fromSqlBoolean, toSqlBoolean } from "../db/database.ts";
+import type { EnvironmentChanges } from "./changes.ts";
 import { INSERT_SETBACK } from "./snapshot-times.ts";
 import { OPEN } from "./snapshots.ts";
-import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db } from "../db/types.ts";
 import type { Actor } from "../actor.ts";
 
@@ -26,11 +26,9 @@ type MemberRow = {
 };
 type ShownRow = { member_id: number; member_index: number; position: number };
 
-export function logicalSnapshotStore(
-  db: Db,
-  triggers: ReturnType<typeof triggerStore>,
-  clock: ReturnType<typeof clockStore>,
-) {
+type LogicalParts = Pick<EnvironmentChanges, "onSnapshotMade"> & { clock: ReturnType<typeof clockStore> };
+
+export function logicalSnapshotStore(db: Db, { onSnapshotMade, clock }: LogicalParts) {
   const groupsOf = db.prepare<[number], GroupRow>(
     `SELECT env.id, env.snapshot_count, env.last_changed_at
      FROM environment_members em JOIN environments env ON env.id = em.logical_id
@@ -100,7 +98,7 @@ export function logicalSnapshotStore(
     );
     if (time < (group.last_changed_at ?? 0)) insertSetback.run(group.id, index, time);
     advance.run(index, time, compliant, group.id);
-    triggers.raiseSnapshotMade(group.id, index, time);
+    onSnapshotMade(group.id, index, time);
   }
 
   return {

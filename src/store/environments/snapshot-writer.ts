@@ -12,7 +12,7 @@ import type { Actor } from "../actor.ts";
 import type { clockStore } from "../db/clock.ts";
 import { toSqlBoolean } from "../db/database.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
-import type { triggerStore } from "../notifications/triggers.ts";
+import type { EnvironmentChanges } from "./changes.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import type { logicalSnapshotStore } from "./logical-snapshots.ts";
 import { textOfFacts } from "./evaluation-spool.ts";
@@ -22,9 +22,8 @@ import type { OpenRow } from "./snapshot-survey.ts";
 import { INSERT_SETBACK } from "./snapshot-times.ts";
 import { OPEN } from "./snapshots.ts";
 
-export type WriterParts = {
+export type WriterParts = Pick<EnvironmentChanges, "onSnapshotMade"> & {
   logical: ReturnType<typeof logicalSnapshotStore>;
-  triggers: ReturnType<typeof triggerStore>;
   clock: ReturnType<typeof clockStore>;
 };
 
@@ -86,7 +85,7 @@ function prepareStatements(db: Db) {
   };
 }
 
-export function snapshotWriter(db: Db, { now }: SchemaSources, { logical, triggers, clock }: WriterParts) {
+export function snapshotWriter(db: Db, { now }: SchemaSources, { logical, onSnapshotMade, clock }: WriterParts) {
   const statements = prepareStatements(db);
 
   function write({ survey, snapshot, running, exited, evaluations }: Plan, actor: Actor): number | null {
@@ -123,7 +122,7 @@ export function snapshotWriter(db: Db, { now }: SchemaSources, { logical, trigge
     if (at < (environment.last_changed_at ?? 0)) statements.insertSetback.run(environment.id, index, at);
     statements.advance.run(index, at, state, digest, environment.id);
     statements.clearStale.run(environment.id);
-    triggers.raiseSnapshotMade(environment.id, index, at);
+    onSnapshotMade(environment.id, index, at);
     logical.recordMemberSnapshot(environment.id, actor, at);
     return index;
   }

@@ -1,15 +1,14 @@
 /**
  * Flows: their names, settings and tags.
  *
- * Invariant: every change of a name or a tag marks the running artifacts of the flow as stale, because policies may
- * depend on it.
+ * Invariant: every change of a name or a tag is announced, because policies may depend on it.
  */
 import { columnOrStub } from "../db/large-json.ts";
 import { nameTable } from "../db/name-table.ts";
-import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "../db/tags.ts";
 import type { TagChange, TagFilter, Tags } from "../db/tags.ts";
 import type { Db, ListOptions, SchemaSources } from "../db/types.ts";
+import type { FlowChanges } from "./changes.ts";
 
 export type Visibility = "public" | "private";
 
@@ -91,7 +90,9 @@ const listSql = (order: string): string =>
 
 type ListParameters = { organization: number; exact: 0 | 1; search: string; tags: string };
 
-export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: ReturnType<typeof staleArtifactStore>) {
+type OwnChanges = Pick<FlowChanges, "onFlowChanged">;
+
+export function flowStore(db: Db, { now, newId }: SchemaSources, { onFlowChanged }: OwnChanges) {
   const named = nameTable<FlowRow>(db, {
     table: "flows",
     as: "f",
@@ -198,7 +199,7 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     /** Renames an active flow; the new name must be free, and the old one becomes an alias (semantics 1.8). */
     rename(flow: FlowRow, name: string): void {
       named.rename(flow, name, now());
-      staleness.markFlow(flow.organization_id, flow.id);
+      onFlowChanged(flow.organization_id, flow.id);
     },
 
     /**
@@ -208,7 +209,7 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     archive(flow: FlowRow): string {
       const at = now();
       const name = named.archive(flow, at);
-      staleness.markFlow(flow.organization_id, flow.id);
+      onFlowChanged(flow.organization_id, flow.id);
       return name;
     },
 
@@ -237,7 +238,7 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, staleness: Retu
     patchTags(flowId: number, change: TagChange): void {
       tags.patch(flowId, change);
       setModified.run(now(), flowId);
-      staleness.markFlow(get(flowId).organization_id, flowId);
+      onFlowChanged(get(flowId).organization_id, flowId);
     },
   };
 }

@@ -6,14 +6,13 @@
  * (semantics 2.1).
  */
 import { hash } from "node:crypto";
-import { parse } from "yaml";
 import { MAX_INLINE_DOCUMENT_BYTES } from "../../domain/documents.ts";
 import { locateExpectations } from "../../domain/flow-template/lines.ts";
 import type { TemplateLines } from "../../domain/flow-template/lines.ts";
 import { createLru } from "../../domain/lru.ts";
 import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
-import { parseTemplate } from "../../domain/flow-template/template.ts";
-import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
+import { readStoredText } from "../../domain/flow-template/stored.ts";
+import type { Template } from "../../domain/flow-template/template.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 type TemplateRow = { id: number; public_id: string; content: string };
@@ -113,45 +112,3 @@ const parseRow = ({ parsed_json, content }: ParsedRow): Template =>
   parsed_json === null
     ? readStoredText(content ?? "")
     : readStoredJson(parsed_json, hasMembers<Template>("version", "trail"));
-
-/** Parses a text that was once accepted, under whatever limits and grammar applied then. Never throws. */
-export const readStoredText = (content: string): Template =>
-  parseTemplate(content, { isStored: true }).template ?? salvage(content);
-
-/** Reads what can be read of a text that the grammar refuses; an empty template when nothing can. Never throws. */
-export function salvage(content: string): Template {
-  const template: Template = { version: 1, trail: { attestations: [], artifacts: [] } };
-  let root: unknown;
-  try {
-    // Aliases are limited, because a text of a few lines can expand to billions of entries.
-    root = parse(content, { schema: "core", uniqueKeys: false, logLevel: "silent", maxAliasCount: 1_000 });
-  } catch {
-    return template;
-  }
-  const trail = member(root, "trail");
-  template.trail.attestations = attestationsOf(trail);
-  for (const artifact of listOf(trail, "artifacts")) {
-    const name = member(artifact, "name");
-    if (typeof name === "string") template.trail.artifacts.push({ name, attestations: attestationsOf(artifact) });
-  }
-  return template;
-}
-
-function attestationsOf(owner: unknown): TemplateAttestation[] {
-  return listOf(owner, "attestations").flatMap((item) => {
-    const name = member(item, "name");
-    const type = member(item, "type");
-    // Without a type the intent is unknown, so any type fills the slot.
-    return typeof name === "string" ? [{ name, type: typeof type === "string" ? type : "*" }] : [];
-  });
-}
-
-function listOf(owner: unknown, key: string): unknown[] {
-  const list = member(owner, key);
-  return Array.isArray(list) ? list : [];
-}
-
-const member = (owner: unknown, key: string): unknown =>
-  typeof owner === "object" && owner !== null && Object.hasOwn(owner, key)
-    ? (owner as Record<string, unknown>)[key]
-    : undefined;

@@ -12,18 +12,17 @@ import type { AttestationFact } from "../../domain/compliance/attestation.ts";
 import type { Template, TemplateAttestation } from "../../domain/flow-template/template.ts";
 import type { ArtifactInTrailRow, artifactStore } from "./artifacts.ts";
 import type { attestationStore } from "../attestations/attestations.ts";
+import type { FlowChanges } from "./changes.ts";
 import type { flowStore } from "./flows.ts";
-import type { staleArtifactStore } from "../environments/stale-artifacts.ts";
 import type { TrailRow } from "./trails.ts";
 import type { templateStore } from "./templates.ts";
 import type { Db } from "../db/types.ts";
 
-type EvaluationParts = {
+type EvaluationParts = Pick<FlowChanges, "onTrailChanged" | "onArtifactChanged"> & {
   artifacts: ReturnType<typeof artifactStore>;
   attestations: ReturnType<typeof attestationStore>;
   templates: ReturnType<typeof templateStore>;
   flows: ReturnType<typeof flowStore>;
-  staleness: ReturnType<typeof staleArtifactStore>;
 };
 
 /**
@@ -54,7 +53,7 @@ type SubjectRow = {
 
 export function trailEvaluationStore(
   db: Db,
-  { artifacts, attestations, templates, flows, staleness }: EvaluationParts,
+  { artifacts, attestations, templates, flows, onTrailChanged, onArtifactChanged }: EvaluationParts,
 ) {
   // Without the text of the template, which may be long and is cached in parsed form.
   const subjectBy = <Key extends unknown[]>(condition: string) =>
@@ -122,7 +121,7 @@ export function trailEvaluationStore(
       if (row.state !== state) artifacts.setState(row.id, state);
     }
     flows.touch(trail.flowId, at, status.status);
-    if (rows.length > 0) staleness.markTrail(trail.organizationId, trail.id);
+    if (rows.length > 0) onTrailChanged(trail.organizationId, trail.id);
     return status;
   }
 
@@ -179,7 +178,7 @@ export function trailEvaluationStore(
       artifacts.setReasons(artifactId, { reasons: JSON.stringify(reasons), attestations }, at);
       artifacts.setState(artifactId, state);
       flows.touch(flowId, at, state);
-      staleness.markArtifact(artifactId);
+      onArtifactChanged(artifactId);
       return state;
     },
   };

@@ -4,9 +4,9 @@ import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
 import { prefixUpperBound } from "./artifacts.ts";
+import type { FlowChanges } from "./changes.ts";
 import { selectWithStubs } from "../db/large-json.ts";
 import { trailEventStore } from "./trail-events.ts";
-import type { triggerStore } from "../notifications/triggers.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 export type TrailRow = {
@@ -72,7 +72,9 @@ type TrailState = "INCOMPLETE" | "COMPLIANT" | "NON-COMPLIANT";
 const TAGGED_FLOWS = `SELECT f.id FROM flows f JOIN flow_tags tag ON tag.flow_id = f.id AND tag.key = ?
          WHERE f.organization_id = ? AND tag.value = ?`;
 
-export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: ReturnType<typeof triggerStore>) {
+type TrailChanges = Pick<FlowChanges, "onTrailStarted">;
+
+export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStarted }: TrailChanges) {
   const byName = db.prepare<[number, string], TrailRow>(
     `SELECT ${TRAIL_COLUMNS} FROM trails WHERE flow_id = ? AND name = ?`,
   );
@@ -161,8 +163,8 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       return readStoredJson(text, hasMembers<TrailStatus>("status"));
     },
     /**
-     * Creates a trail without a verdict and raises the triggers of actions; trail-evaluation.ts must follow in the same
-     * write. @returns the new row.
+     * Creates a trail without a verdict and announces it; trail-evaluation.ts must follow in the same write.
+     * @returns the new row.
      */
     create(
       at: { organizationId: number; flowId: number; name: string; createdBy: string },
@@ -187,7 +189,7 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, triggers: Retu
       );
       incrementCount.run(at.flowId);
       const row = byId.get(Number(lastInsertRowid)) as TrailRow;
-      triggers.raiseTrailStarted(at.flowId, { trailId: row.id, at: time, by: at.createdBy });
+      onTrailStarted(at.flowId, { trailId: row.id, at: time, by: at.createdBy });
       return row;
     },
     /**

@@ -1,5 +1,6 @@
 /**
- * Raises the triggers of notification actions: every change that actions may watch calls this, in its own write.
+ * Raises the triggers of notification actions: every change that actions may watch calls this, in its own write, most
+ * of them as an announcement (store/index.ts).
  * Without a watching action that costs one index lookup; otherwise it adds one job, however large the change. The job
  * makes the messages after the commit (notifications/compose-messages.ts), from rows that no longer change. So every
  * committed change gets its messages, in order, and a rolled-back one gets none.
