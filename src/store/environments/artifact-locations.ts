@@ -208,17 +208,15 @@ export function artifactLocationStore(db: Db) {
        CROSS JOIN artifacts a ON a.id = wanted.value ->> 'record' CROSS JOIN flows f ON f.id = a.flow_id
      ORDER BY wanted.key`,
   );
-  const countRunning = db
-    .prepare<[number, number], number>(
-      `SELECT count(*) FROM (SELECT 1 FROM snapshot_artifacts INDEXED BY snapshot_artifacts_running
-                             WHERE organization_id = ? AND last_index = ${OPEN} LIMIT ?)`,
-    )
-    .pluck();
+  const findRunningAfter = db.prepare<[number, number], object>(
+    `SELECT 1 FROM snapshot_artifacts INDEXED BY snapshot_artifacts_running
+     WHERE organization_id = ? AND last_index = ${OPEN} LIMIT 1 OFFSET ?`,
+  );
 
   return {
     /** Whether more than `count` artifacts run in an organization. */
     runsMoreThan: (organizationId: number, count: number): boolean =>
-      (countRunning.get(organizationId, count + 1) ?? 0) > count,
+      findRunningAfter.get(organizationId, count) !== undefined,
     /** The running artifacts with a record from a repository, in active environments; by environment, then name. */
     listRunningByRepo: (organizationId: number, repoId: number): RunningInRepoKey[] =>
       keysByRepo.all({ organization: organizationId, repo: repoId }),
