@@ -10,7 +10,8 @@
 // and are skipped without it. The deliveries part (`--only deliveries`, deliveries.ts) uses a server of its own, too.
 // Growth (`--only growth`, growth.ts) compares a small database with a copy of the large one. With --cores, and nothing
 // else, the curve over the number of processors is measured (curve.ts). With --against, and nothing else, the requests
-// of lines.ts that --only selects are sent to the executable and to the one at that path in turn (against.ts).
+// of lines.ts that --only selects are sent to the executable and to the one at that path in turn (against.ts), or with
+// `--only 'slow disk'` those of slow-disk.ts.
 //
 // All files are below .build, on the disk of the checkout. The program only prints; it exits with 0 unless a response
 // was wrong.
@@ -40,6 +41,8 @@ import { WORLD_TITLES, measureWorld } from "./world-part.ts";
 const COLD_STARTS = 5;
 /** The name of the part about environments, reports and snapshots for `--only`. */
 const RUNTIME = "runtime";
+/** The name of the part about reads while the disk is slow (slow-disk.ts). */
+const SLOW_DISK = "slow disk";
 /** The parts about lists and pages on a large database. */
 const LARGE_PARTS = { lists: (root: string) => measureLists(root), pages: measurePages };
 
@@ -92,7 +95,9 @@ async function main(root: string): Promise<void> {
     return;
   }
   if (options.against !== undefined) {
-    await measureAgainst({ root, applyFile, other: options.against, extent, only });
+    const { against: other } = options;
+    if (only.source === SLOW_DISK) await measureSlowDisk(root, { executables: [EXECUTABLE, other], applyFile, extent });
+    else await measureAgainst({ root, applyFile, other, extent, only });
     printResults();
     return;
   }
@@ -105,12 +110,7 @@ async function main(root: string): Promise<void> {
     else skip(name, "run `make bench-data` first");
   }
   if (only.test("growth")) await measureGrowth(root, extent.rounds);
-  if (only.test("slow disk"))
-    await measureSlowDisk(root, {
-      executables: options.against === undefined ? [EXECUTABLE] : [EXECUTABLE, options.against],
-      applyFile,
-      extent,
-    });
+  if (only.test(SLOW_DISK)) await measureSlowDisk(root, { executables: [EXECUTABLE], applyFile, extent });
   if (only.test("commit number")) await measureCommitNumber(root);
   if (only.test("deliveries")) await measureDeliveries(root, applyFile, BESIDE_DELIVERIES);
   if (only.test("start")) {
