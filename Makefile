@@ -20,7 +20,7 @@ test: dist/assay ## run the whole suite; PATTERN=regexp selects files by their p
 
 # CI runs both, and a pattern of `make test` chooses from both.
 integration: dist/assay ## test the executable with Chromium, S3, systemd, failing disks, attacks and without a network
-	@$(NODE) test/run.ts '^(integration|attacks|replay)/'
+	@$(NODE) test/run.ts '$(or $(PATTERN),^(integration|attacks|replay)/)'
 
 replay: | $(INSTALLED) ## compare answers and tables of a told story and of refusals with the recorded ones; RECORD=1 records
 	@RECORD='$(RECORD)' $(NODE) test/run.ts '^replay/'
