@@ -1,6 +1,6 @@
 // What a slow disk costs those who only read: reads beside four writers while each sync of the log takes longer, and
-// how long a health probe waits while one sync takes two seconds. The library of test/integration makes syncs slow,
-// which needs a C compiler. With a second executable, slices of both alternate.
+// how long a health probe waits while one sync takes two seconds. A library makes syncs slow (slow-sync.c), which needs
+// a C compiler. With a second executable, slices of both alternate.
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,21 +25,21 @@ export async function measureSlowDisk(
   root: string,
   { executables, applyFile, extent }: { executables: readonly string[]; applyFile: string; extent: Extent },
 ): Promise<void> {
-  const shim = join(root, "faults.so");
-  const source = join(import.meta.dirname, "..", "integration", "faults.c");
+  const shim = join(root, "slow-sync.so");
+  const source = join(import.meta.dirname, "slow-sync.c");
   if (spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"]).status !== 0) {
     skip("slow disk", "making syncs slow needs a C compiler");
     return;
   }
-  const control = join(root, "faults");
-  const setDelay = (milliseconds: number): void => writeFileSync(control, `slow assay.db-wal ${milliseconds}`);
+  const control = join(root, "slow-sync");
+  const setDelay = (milliseconds: number): void => writeFileSync(control, String(milliseconds));
   setDelay(0);
   const servers: Server[] = [];
   for (const [index, executable] of executables.entries()) {
     const command = [executable, "serve", "--data", join(root, `slow-${index}`), "--bootstrap", applyFile];
     const server = await startServer([...command, "--listen", "127.0.0.1:0", "--log-level", "warn"], {
       output: join(root, `slow-${index}.log`),
-      env: { LD_PRELOAD: shim, FAULTS: control },
+      env: { LD_PRELOAD: shim, SLOW_SYNC: control },
     });
     await populate(server.url);
     servers.push(server);
