@@ -20,5 +20,5 @@ export async function holdUntilDurable(
   }
 }
 
-/** For what was stored by a write that resolved: later commits are not in the answer, so it waits for none. */
+/** For what is durable already, the answer of a write that resolved or a kept one: it waits for no later commit. */
 export const markDurable = (ctx: Koa.Context): void => void (ctx.state["isDurable"] = true);

@@ -107,14 +107,21 @@ function cacheOf<Context, M extends Membership>(
   const version = responseCache.version();
   const key = `${membership?.organizationId} ${baseUrl} ${ctx.url}`;
   return {
-    /** Keeps an answer until one of the subjects changes. */
-    keep: (answer: Representation, dependsOn: readonly (number | string)[]): void =>
-      responseCache.set(key, { answer, dependsOn } satisfies Kept, { chars: charactersOf(answer), version, dependsOn }),
+    /** Keeps an answer, once it is durable, until one of the subjects changes. */
+    keep(answer: Representation, dependsOn: readonly (number | string)[]): void {
+      const kept: Kept = { answer, dependsOn };
+      const keep = (): void => responseCache.set(key, kept, { chars: charactersOf(answer), version, dependsOn });
+      const pending = server.durable();
+      if (pending) void pending.then(keep);
+      else keep();
+    },
     /** Sends the cached answer. @returns false if there is none. */
     async send(): Promise<boolean> {
       const kept = responseCache.get(key) as Kept | undefined;
       if (kept === undefined) return false;
       const { answer, dependsOn } = kept;
+      // It was kept when it was durable.
+      markDurable(ctx);
       const before = charactersOf(answer);
       await sendRepresentation(ctx, answer);
       // It grew if this was the first client that accepts gzip.

@@ -87,6 +87,48 @@ test("without a commit that is not durable nothing waits", () =>
     assert.is((await server.call("GET", `/flows/${at.org}`, { key: at.key })).status, 200);
   }));
 
+test("a kept answer waits for no commit that is not in it, and is kept when what it shows is durable", () =>
+  givenSlowDisk(async ({ server, slow, syncing, release }) => {
+    const at = server.given.org();
+    const flow = await server.given.flow(at);
+    const fingerprint = await server.given.artifact(at, { flow, trail: "one", name: "app" });
+    const { key } = at;
+    const path = `/artifacts/${at.org}/${flow}/fingerprint/${fingerprint}`;
+    const read = (): Promise<Answer> => server.call("GET", path, { key });
+    const before = await read();
+    assert.equal([before.status, (await read()).text], [200, before.text]);
+    slow();
+    const answered: string[] = [];
+    const write = watch(
+      "write",
+      server.call("PUT", `/trails/${at.org}/${flow}`, { key, form: { json: { name: "two" } } }),
+      answered,
+    );
+    await syncing();
+    assert.is((await read()).text, before.text);
+    assert.equal(answered, []);
+    release();
+    await write;
+    // The same artifact changes: what is read before the disk has it waits, again and again.
+    slow();
+    const attest = watch(
+      "attestation",
+      server.call("POST", `/attestations/${at.org}/${flow}/trail/one/generic`, {
+        key,
+        form: { json: { attestation_name: "tests", is_compliant: false, artifact_fingerprint: fingerprint } },
+      }),
+      answered,
+    );
+    await syncing();
+    const reads = [watch("first", read(), answered), watch("second", read(), answered)];
+    assert.equal((await server.call("GET", "//ready")).status, 200);
+    assert.equal(answered, ["write 201"]);
+    release();
+    await Promise.all([attest, ...reads]);
+    assert.equal(answered.slice(1).sort(), ["attestation 201", "first 200", "second 200"]);
+    assert.is.not((await read()).text, before.text);
+  }));
+
 test("a write waits for its own commit, and not for those after it", () =>
   givenSlowDisk(async ({ server, slow, syncing, releaseOne, release }) => {
     const at = server.given.org();
