@@ -26,7 +26,7 @@ export async function measureSlowDisk(
   { executables, applyFile, extent }: { executables: readonly string[]; applyFile: string; extent: Extent },
 ): Promise<void> {
   const shim = join(root, "slow-sync.so");
-  const source = join(import.meta.dirname, "slow-sync.c");
+  const source = join(import.meta.dirname, "..", "integration", "slow-sync.c");
   if (spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"]).status !== 0) {
     skip("slow disk", "making syncs slow needs a C compiler");
     return;

@@ -1,5 +1,5 @@
 /* Fails system calls on files according to a control file, one rule per line: CALL SUBSTRING ERRNO, for instance
- * "fsync assay.db-wal 5". "slow SUBSTRING MILLISECONDS" makes each fsync take longer. Loaded with LD_PRELOAD; every other call passes through. $FAULTS names the control file,
+ * "fsync assay.db-wal 5". Loaded with LD_PRELOAD; every other call passes through. $FAULTS names the control file,
  * which is read again for each call. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -69,16 +69,13 @@ ssize_t pread64(int fd, void *bytes, size_t size, off64_t at) {
   return real(fd, bytes, size, at);
 }
 ssize_t pread(int fd, void *bytes, size_t size, off_t at) { return pread64(fd, bytes, size, at); }
-static void delay(int fd) { usleep((useconds_t)fault_of("slow", fd) * 1000); }
 int fsync(int fd) {
   REAL(fsync);
-  delay(fd);
   FAIL_IF(fault_of("fsync", fd));
   return real(fd);
 }
 int fdatasync(int fd) {
   REAL(fdatasync);
-  delay(fd);
   FAIL_IF(fault_of("fsync", fd));
   return real(fd);
 }

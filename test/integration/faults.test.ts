@@ -19,7 +19,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import Database from "better-sqlite3";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -373,15 +373,16 @@ fullDisk.run();
 
 // ---- system calls that fail
 
-const shim = join(mkdtempSync(join(tmpdir(), "assay-faults-")), "faults.so");
-const compiled =
-  spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", shim, join(import.meta.dirname, "faults.c"), "-ldl"], {
-    env: { PATH },
-  }).status === 0;
+const libraries = mkdtempSync(join(tmpdir(), "assay-faults-"));
+const [shim, slowSync] = [join(libraries, "faults.so"), join(libraries, "slow-sync.so")];
+const compiled = [shim, slowSync].every((library) => {
+  const source = join(import.meta.dirname, basename(library).replace(".so", ".c"));
+  return spawnSync("cc", ["-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], { env: { PATH } }).status === 0;
+});
 const systemCalls = suite("integration/faults: failing system calls");
 const testFaults = compiled ? systemCalls : systemCalls.skip;
 if (!compiled) console.log("skipped: making system calls fail needs a C compiler");
-systemCalls.after(() => rmSync(join(shim, ".."), { recursive: true, force: true }));
+systemCalls.after(() => rmSync(libraries, { recursive: true, force: true }));
 
 const [EIO, EACCES, ENOSPC, EROFS] = [5, 13, 28, 30];
 /**
@@ -407,15 +408,15 @@ const CASES: readonly { what: string; rules: string; statuses: readonly number[]
   },
 ];
 
-/** A server with one trail, whose system calls fail as the text in the file `control` says. */
-async function startFaulty(directory: string) {
+/** A server with one trail, whose system calls fail, or are slow, as the text in the file `control` says. */
+async function startFaulty(directory: string, library = shim) {
   const data = join(directory, "data");
   const control = join(directory, "control");
   writeFileSync(control, "");
   const key = keyOf(await run([...INIT, "--data", data]));
   const serve = (): Promise<Running> =>
     start(["serve", "--data", data, "--listen", "127.0.0.1:0", "--small-evidence", "0"], {
-      env: { LD_PRELOAD: shim, FAULTS: control },
+      env: { LD_PRELOAD: library, FAULTS: control, SLOW_SYNC: control },
     });
   const server = await serve();
   const client = createClient(server.url, key);
@@ -481,9 +482,9 @@ testFaults("a log that cannot be synced ends the server before anything is ackno
 
 testFaults("while the disk takes seconds for a sync, reads and health probes do not wait for a write", () =>
   inDirectory(async (directory) => {
-    const { control, server, client } = await startFaulty(directory);
+    const { control, server, client } = await startFaulty(directory, slowSync);
     await expectStatus(attest(client, "accepted"), 201);
-    writeFileSync(control, "slow assay.db-wal 3000");
+    writeFileSync(control, "3000");
     let isAnswered = false;
     const write = attest(client, "slow").finally(() => (isAnswered = true));
     let probes = 0;

@@ -1,12 +1,10 @@
 /** What the replay asks of a server, as chapters. Two runs of the same code ask the same and are answered the same. */
 import { createHash } from "node:crypto";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import fc from "fast-check";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/context.ts";
 import { fingerprintOf } from "../../src/demo/steps.ts";
+import { inDirectory } from "../binary/executable.ts";
 import { startServer } from "../given.ts";
 import type { CallOptions, ServerOptions, TestServer } from "../given.ts";
 import { readsOfStory } from "../story/html-urls.ts";
@@ -47,18 +45,9 @@ const recorded = (server: TestServer, recorder: Recorder, nameOf: (key: string) 
   },
 });
 
-async function withDirectory(work: (directory: string) => Promise<void>): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), "assay-replay-"));
-  try {
-    await work(directory);
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
-}
-
 /** Two months of a company, the organization with every odd text, and what each reading operation says of them. */
 async function story(recorder: Recorder): Promise<void> {
-  await withDirectory(async (directory) => {
+  await inDirectory(async (directory) => {
     const server = await startServer({ ...repeatable(), sender: DEMO_SENDER, directory, hasRecordingThread: true });
     try {
       const keys = new Map<string, string>();
@@ -113,7 +102,7 @@ async function refusalsOf(
     ...refusedDrafts(accepted[0] as Draft, world),
     ...fc.sample(faulty, { seed, numRuns: FAULTY_REQUESTS }),
   ];
-  await withDirectory(async (directory) => {
+  await inDirectory(async (directory) => {
     const server = await startServer({ ...options, from: world.image, limits: SMALL, directory });
     const client = createClient(server.url);
     try {
@@ -167,7 +156,7 @@ const POLICY = "artifacts:\n  provenance:\n    required: true\n";
 
 /** Reports of all sizes to environments with and without policies, and what makes them evaluated again. */
 async function reports(recorder: Recorder): Promise<void> {
-  await withDirectory(async (directory) => {
+  await inDirectory(async (directory) => {
     const server = await startServer({ ...repeatable(), directory, hasRecordingThread: true });
     try {
       const { org, key } = server.given.org({ name: "reporters" });
