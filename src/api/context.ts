@@ -6,10 +6,10 @@ import type { AnswerBounds } from "../http/answers/large-answers.ts";
 import { largeReadFor, operationFor } from "../http/operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
-import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
+import type { Cause } from "../domain/snapshot/diff.ts";
 import type { Role } from "../domain/access.ts";
 import type { AuditEntry } from "../store/db/audit-log.ts";
-import type { PhysicalType } from "../store/environments/environments.ts";
+import type { EnvironmentRow, PhysicalType } from "../store/environments/environments.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { Store } from "../store/index.ts";
 import type { FileProblem } from "../domain/policy/diagnostics.ts";
@@ -68,7 +68,7 @@ export type OperationContext = {
   note(detail: Record<string, unknown>): void;
   /** The audit entry of this write, with the detail added so far. */
   auditEntry(): AuditEntry;
-  readonly recorder: LargeReportRecorder;
+  readonly recorder: Recorder;
   readonly jobs: Jobs;
   /** See PresenterContext. */
   readonly answerBounds: AnswerBounds;
@@ -82,39 +82,24 @@ export type OperationContext = {
  */
 export type ReadContext = Pick<OperationContext, "store" | "urls" | "organization" | "answerBounds">;
 
-/** Records large reports in a thread, because they would block the main thread; see jobs/large-reports.ts. */
-export type LargeReportRecorder = {
-  /** Whether this many artifacts to evaluate or write are work for the thread. */
-  accepts(workload: number): boolean;
-  /** Whether `recordRaw` is available. */
-  readonly canRecordRaw: boolean;
+/** Records what runs in environments; see jobs/recorder.ts. */
+export type Recorder = {
   /**
-   * Records a report.
+   * Reads the text of a report and records it. The buffer is given away. `environment` is called inside the write, too;
+   * it and `accept`, which gets the top-level keys that the shape of the report lacks, throw to refuse the report.
    * @returns the index of the snapshot, null if none was made; `planned` is false, and nothing is recorded, if the
    *   environment was archived in the meantime
    */
   report(task: {
-    environmentId: number;
-    artifacts: readonly ReportedArtifact[];
-    actor: Actor;
-    entry: AuditEntry;
-  }): Promise<Recorded>;
-  /**
-   * Parses the text of a report and records it. The buffer is transferred to the thread. `touch` runs inside a write
-   * and returns whether the report repeats the latest one, so that its digest is enough. If `digest` is known already,
-   * such a report is not parsed. `accept` gets the top-level keys that the shape of the report does not know, and
-   * throws to refuse it.
-   */
-  recordRaw(task: {
-    environmentId: number;
-    report: PhysicalType;
+    type: PhysicalType;
     bytes: Buffer;
-    digest?: string | null;
-    accept: (ignored: readonly string[]) => void;
-    touch: (digest: string) => boolean;
     actor: Actor;
-    entry: (artifacts: number) => AuditEntry;
+    environment(): EnvironmentRow;
+    accept(ignored: readonly string[]): void;
+    entry(artifacts: number): AuditEntry;
   }): Promise<Recorded>;
+  /** Re-evaluates the latest snapshot inside a write; null, and nothing is written, when it is too much work. */
+  recordWithin(task: { environmentId: number; cause: Cause; report: null; actor: Actor; entry: null }): Recorded | null;
 };
 
 type Recorded = { planned: boolean; index: number | null };

@@ -13,7 +13,7 @@ import {
   normalizePlain,
 } from "../domain/snapshot/normalize.ts";
 import type { Item, ReportedArtifact } from "../domain/snapshot/normalize.ts";
-import { tooLarge } from "../errors.ts";
+import { badRequest, tooLarge } from "../errors.ts";
 import { REPORT_BOUNDS, createBodyShape, readJson } from "../http/body/read-json.ts";
 import { Closed, Matching, Maybe, OneOf, Open, WithinBytes, named } from "../http/schema.ts";
 import type { PhysicalType } from "../store/environments/environments.ts";
@@ -67,7 +67,7 @@ type ReportShape<I extends TSchema> = {
   normalize(items: readonly Static<I>[]): ReportedArtifact[];
 };
 
-export type Report = {
+type Report = {
   schema: TSchema;
   /** @param body a value of the schema. @throws AppError too_large */
   normalizeBody(body: unknown): ReportedArtifact[];
@@ -194,11 +194,12 @@ export const REPORTS: Readonly<Record<PhysicalType, Report>> = {
 };
 
 /** `ignored`: the top-level keys that the shape does not know. */
-export type ReadReport = { artifacts: ReportedArtifact[]; ignored: readonly string[] };
+type ReadReport = { artifacts: ReportedArtifact[]; ignored: readonly string[] };
 
 /** Parses and normalizes the text of a report. @throws AppError as for any JSON body */
 export function readReport(type: PhysicalType, bytes: Buffer): ReadReport {
   const { schema, normalizeBody } = REPORTS[type];
-  const { value, ignored } = readJson(bytes, { ...createBodyShape(schema, REPORT_BOUNDS), acceptsNull: false });
+  const { value, ignored } = readJson(bytes, createBodyShape(schema, REPORT_BOUNDS));
+  if (value === null) throw badRequest("A JSON body is required: the request has none");
   return { artifacts: normalizeBody(value), ignored };
 }

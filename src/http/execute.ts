@@ -61,18 +61,22 @@ export async function execute<Context, M extends Membership>(
       inlineBytes: operation.isLarge && server.answerReader ? MAX_INLINE_ANSWER_BYTES : Infinity,
       isForPage: delivery.isForPage,
     });
+    const confirmInWrite = (): Context => {
+      progress.requireRunning();
+      const confirmed = confirm();
+      return confirmed === initial ? context : server.updateContext(context, confirmed);
+    };
     progress.enter("preparing");
-    const prepared = operation.prepare ? await operation.prepare(context, input) : undefined;
+    const prepared = operation.prepare ? await operation.prepare(context, input, confirmInWrite) : undefined;
     if (isReading(operation) && operation.isLarge)
       return await readLarge(server, operation, { context, request: initial, input, prepared, delivery });
     if (isReading(operation)) return server.read(() => operation.handle(context, input, prepared));
+    if (operation.storesInPrepare) return operation.handle(context, input, prepared);
     const write = () => {
       progress.enter("writing");
       return server.write(
         () => {
-          progress.requireRunning();
-          const confirmed = operation.alreadyStored?.(prepared) ? initial : confirm();
-          const current = confirmed === initial ? context : server.updateContext(context, confirmed);
+          const current = confirmInWrite();
           if (small) server.insertEvidence(small);
           const reply = operation.handle(current, input, prepared);
           if (operation.audit && !("unaudited" in reply)) server.audit(current);

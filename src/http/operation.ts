@@ -72,20 +72,12 @@ export type JsonBody<T extends TSchema = TSchema> = {
   /** Whether a missing body and the literal `null` are accepted; the handler gets null for both (wire-contract 1.3). */
   optional: boolean;
   /**
-   * How large and how complex the JSON may be. Large bodies are scanned for that while they arrive, also above
-   * `rawAbove`; the others are scanned by what parses them.
+   * How large and how complex the JSON may be. Large bodies are scanned for that while they arrive, also those that
+   * are not parsed here; the others are scanned by what parses them.
    */
   bounds: JsonBounds;
-  /**
-   * Bytes above which the body is not parsed here but handed to `prepare` as `Input.rawBody`, for a thread to read:
-   * parsing it on the main thread would block every other request. 0 hands over every body, as signed ones need.
-   */
-  rawAbove?: number;
-  /**
-   * Bytes up to which a body is not scanned while it arrives. For an operation that recognizes bodies by their bytes;
-   * what parses the others scans them.
-   */
-  scanAbove?: number;
+  /** For an operation that reads the body itself: it is not parsed here but handed to `prepare` as `Input.rawBody`. */
+  isRaw?: true;
 };
 
 /** A multipart body: one JSON field part and at most one file part (wire-contract 1.3). */
@@ -144,7 +136,7 @@ export type Input<P extends TObject, Q extends TObject, B extends Body> = {
   file: UploadedFile | null;
   /** Top-level properties that the JSON body contained, before defaults were applied. */
   sentFields: ReadonlySet<string>;
-  /** The unparsed bytes of a JSON body above `JsonBody.rawAbove`, else null. */
+  /** The unparsed bytes of a JSON body that is `isRaw`, else null. */
   rawBody: Buffer | null;
 };
 
@@ -315,19 +307,20 @@ type Operation<
   cacheable?: true;
   /**
    * For work that cannot happen inside a transaction, because it waits: threads, files, the network. Runs before
-   * `handle`, which gets its result as third argument. If it stores something itself, see `alreadyStored`.
+   * `handle`, which gets its result as third argument. If it stores something itself, see `storesInPrepare`.
    */
-  prepare?(context: Context, input: Input<P, Q, B>): Promise<Prepared>;
+  prepare?(context: Context, input: Input<P, Q, B>, confirm: () => Context): Promise<Prepared>;
   /**
    * For a write that many clients send at a time: its `handle` may run again after a rollback. Such writes run without
    * savepoints (store/db/group-commit.ts).
    */
   isRepeatable?: true;
   /**
-   * For an operation whose `prepare` may commit the change itself, as a thread does: whether it did. Then `handle` only
-   * answers, and is not refused even if the principal has lost its rights meanwhile.
+   * For an operation whose `prepare` commits the change and its audit entry, as a thread does. In a write of its own it
+   * calls `confirm`, which returns the context with the rights of that moment and throws when the principal has lost
+   * them or the request was given up. Then `handle` only answers, outside any transaction.
    */
-  alreadyStored?(prepared: Prepared): boolean;
+  storesInPrepare?: true;
   /**
    * For a GET whose answer the data can make larger than MAX_INLINE_ANSWER_BYTES (answers/large-answers.ts): such an
    * answer is made in the reader thread, where `handle` runs with the context of that thread, and what `prepare`

@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from "node:http";
 import { contextFactory } from "../api/context.ts";
-import type { LargeReportRecorder, OperationContext, OrgMembership, PolicyPreviewer } from "../api/context.ts";
+import type { Recorder, OperationContext, OrgMembership, PolicyPreviewer } from "../api/context.ts";
 import { operations } from "../api/index.ts";
 import { DOCUMENT } from "../api/openapi-document.ts";
 import { readBuildInfo } from "../assets.ts";
@@ -59,7 +59,7 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   db: Db;
   store: Store;
   writer: GroupCommitWriter;
-  recorder: LargeReportRecorder;
+  recorder: Recorder;
   runner: JobRunner;
   sources: SchemaSources;
   /** Makes credentials, such as API keys and secrets of webhooks. */

@@ -12,7 +12,7 @@ import { createAnswerReader } from "../http/answers/answer-reader.ts";
 import type { AnswerReader, SpoolPool } from "../http/answers/answer-reader.ts";
 import { createFreeBlocks } from "../http/answers/large-answers.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
-import type { RecordingPool } from "../jobs/large-reports.ts";
+import type { RecordingPool } from "../jobs/recorder.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { createHashingThread } from "../evidence/hash-threads.ts";
 import type { HashingThread } from "../evidence/hash-threads.ts";
@@ -29,7 +29,7 @@ import { createPool } from "../workers/pool.ts";
 import { acquireFrom } from "../workers/task-memory.ts";
 import type { AcquireMemory, PoolMemory } from "../workers/task-memory.ts";
 import type { PoolLoad } from "../workers/pool.ts";
-import type { RecordingWorkerData } from "../jobs/large-reports-thread.ts";
+import type { RecordingWorkerData } from "../jobs/recording-thread.ts";
 import type { PreviewWorkerData } from "../jobs/policy-preview-thread.ts";
 import type { PreviewPool } from "../jobs/policy-previews.ts";
 
@@ -104,7 +104,7 @@ export const createRecordingPool = (
     idleTimeoutMs: RECORDING_IDLE_MS,
     start: () =>
       startWorker("jobs/evaluation-worker", {
-        workerData: { thread: "large reports", directory, checkpoints, temporaryFiles } satisfies RecordingWorkerData,
+        workerData: { thread: "recording", directory, checkpoints, temporaryFiles } satisfies RecordingWorkerData,
         // It spends most of its time on checkpoints: a small young generation costs large reports little, and saves
         // more than ten megabytes.
         resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: RECORDING_HEAP_MB },

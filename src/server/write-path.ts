@@ -1,13 +1,13 @@
 /**
- * The write path: the group-commit writer, the recorder of large reports, and the runner of the jobs that writes add.
+ * The write path: the group-commit writer, the recorder of reports, and the runner of the jobs that writes add.
  */
 import type { Urls } from "../contract/urls.ts";
 import type { Timer } from "../domain/time.ts";
 import { createAllowlistEnds } from "../jobs/end-allowlist-entries.ts";
 import { createKeyExpiry } from "../jobs/expire-keys.ts";
 import { createJobRunner } from "../jobs/job-runner.ts";
-import { createLargeReportRecorder } from "../jobs/large-reports.ts";
-import type { RecordingPool } from "../jobs/large-reports.ts";
+import { createRecorder } from "../jobs/recorder.ts";
+import type { RecordingPool } from "../jobs/recorder.ts";
 import type { Logger } from "../log.ts";
 import { createEventNotifier } from "../notifications/compose-messages.ts";
 import { createDeliverer } from "../notifications/deliver.ts";
@@ -76,7 +76,7 @@ export function createWritePath(dependencies: WritePathDependencies) {
     ...(dependencies.numbering ? { numbering: dependencies.numbering } : {}),
     ...(dependencies.sync ? { sync: dependencies.sync } : {}),
   });
-  const recorder = createLargeReportRecorder({
+  const recorder = createRecorder({
     store,
     writer,
     now,

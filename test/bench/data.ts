@@ -12,6 +12,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { recordHere } from "../../src/jobs/recording-steps.ts";
 import { readTextAsset } from "../../src/assets.ts";
 import { operations } from "../../src/api/index.ts";
 import { contextFactory } from "../../src/api/context.ts";
@@ -299,7 +300,7 @@ function caller(store: Store, now: () => number) {
     mappedOrganizations: new Set(),
     targetProblem: never,
     version: never,
-    recorder: { accepts: () => false, canRecordRaw: false, report: never, recordRaw: never },
+    recorder: { report: never, recordWithin: (task) => recordHere(store, task, Infinity) },
     jobs: { waitFor: never },
   });
   const handlers = new Map<string, AssayOperation>(operations.map((operation) => [operation.id, operation]));
@@ -351,7 +352,7 @@ function caller(store: Store, now: () => number) {
         digest: sha256(file as string),
       },
     };
-    operation.handle(context, input, await operation.prepare?.(context, input));
+    operation.handle(context, input, await operation.prepare?.(context, input, () => context));
     store.auditLog.append(context.auditEntry());
   };
 }

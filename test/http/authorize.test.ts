@@ -30,6 +30,8 @@ let role: Role | null = "admin";
 let features: Feature[] = [];
 /** Runs in `prepare`, between the body and the write. */
 let meanwhile = (): void => undefined;
+/** Runs in `prepare` of the operation that stores there, after its write. */
+let afterStoring = (): void => undefined;
 let done: string[] = [];
 /** Runs when evidence is staged. */
 let onStaged = (): void => undefined;
@@ -74,12 +76,13 @@ const operations = [
     path: "/things/{org}/stored",
     body: json(Closed({})),
     responses: { 200: { description: "Done", schema: shape } },
-    prepare: async () => {
+    prepare: async (_context, _input, confirm) => {
       meanwhile();
-      done.push("stored");
+      done.push(`stored as ${confirm().membership?.role}`);
+      afterStoring();
       return true;
     },
-    alreadyStored: (prepared) => prepared,
+    storesInPrepare: true,
     handle,
   }),
   declare({
@@ -165,7 +168,7 @@ test.after(() => {
 });
 test.before.each(() => {
   [isValid, role, features, done] = [true, "admin", ["controls"], []];
-  meanwhile = onStaged = () => undefined;
+  meanwhile = onStaged = afterStoring = () => undefined;
 });
 
 async function send(path: string): Promise<[number, unknown]> {
@@ -184,27 +187,38 @@ test("a write with valid rights succeeds", async () => {
   );
 });
 
+/** Ways to lose rights, and what a request gets then. */
+const LOSSES = [
+  [() => (isValid = false), 401, UNAUTHENTICATED],
+  [() => (role = "member"), 403, DENIED],
+  [() => (role = null), 403, DENIED],
+  [() => (features = []), 403, DENIED],
+] as const;
+
 test("a revoked key, a lesser role, or a feature that is switched off meanwhile stops the write", async () => {
-  for (const [change, status, body] of [
-    [() => (isValid = false), 401, UNAUTHENTICATED],
-    [() => (role = "member"), 403, DENIED],
-    [() => (role = null), 403, DENIED],
-    [() => (features = []), 403, DENIED],
-  ] as const) {
-    [isValid, role] = [true, "admin"];
+  for (const [change, status, body] of LOSSES) {
+    [isValid, role, features] = [true, "admin", ["controls"]];
     meanwhile = () => void change();
     assert.equal({ send: await send("/things/acme"), done }, { send: [status, body], done: [] });
   }
 });
 
 test("a change that `prepare` has stored is answered as stored, and does not start without rights", async () => {
-  meanwhile = () => void (isValid = false);
+  afterStoring = () => void (isValid = false);
   assert.equal(
     { send: await send("/things/acme/stored"), done },
-    { send: [200, { role: "admin" }], done: ["stored", "handled", "audited"] },
+    { send: [200, { role: "admin" }], done: ["stored as admin", "handled"] },
   );
   done = [];
   assert.equal({ send: await send("/things/acme/stored"), done }, { send: [401, UNAUTHENTICATED], done: [] });
+});
+
+test("rights that end while `prepare` works stop the write that it makes", async () => {
+  for (const [change, status, body] of LOSSES) {
+    [isValid, role, features] = [true, "admin", ["controls"]];
+    meanwhile = () => void change();
+    assert.equal({ send: await send("/things/acme/stored"), done }, { send: [status, body], done: [] });
+  }
 });
 
 test("staged evidence is discarded if the sender's rights end while it arrives", async () => {

@@ -8,7 +8,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { createWalWatch, CHECKPOINT_LIMITS, busyTimeoutFor } from "../../src/jobs/wal-checkpointer.ts";
 import type { CheckpointLimits } from "../../src/jobs/wal-checkpointer.ts";
-import { createLargeReportRecorder } from "../../src/jobs/large-reports.ts";
+import { createRecorder } from "../../src/jobs/recorder.ts";
 import { createLogger } from "../../src/log.ts";
 import { delegateCheckpoints } from "../../src/store/db/connection.ts";
 import { openDatabase } from "../../src/store/db/database.ts";
@@ -50,7 +50,7 @@ async function open(directory: string, checkpoints: "own" | "external") {
   const store = openStore(db, { now: () => 5000, newId: () => "id" });
   const pool = createRecordingPool(directory, { checkpoints });
   const writer: GroupCommitWriter = new GroupCommitWriter(db, { onBatch: (writes) => recorder.onCommit(writes) });
-  const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool, checkpoints });
+  const recorder = createRecorder({ store, writer, now: () => 5000, pool, checkpoints });
   const readers = [0, 1].map(
     () =>
       new Worker(new URL("./log-readers.ts", import.meta.url), { workerData: { file: join(directory, "assay.db") } }),

@@ -37,8 +37,8 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["audit-packages", "contract evidence store workers json archive domain assets.ts"],
   ["auth", "store domain errors.ts"],
   ["notifications", "jobs log.ts store domain"],
-  // The thread that records large reports loads their shapes, and nothing else of the contract.
-  ["jobs", "contract/report-shapes.ts log.ts store workers domain errors.ts"],
+  // The recorder reads the texts of reports: their shapes are all that it needs of the contract.
+  ["jobs", "contract/report-shapes.ts http/body/read-json.ts log.ts store workers domain errors.ts"],
   ["contract", "http store json domain errors.ts"],
   ["http", "workers json domain/access.ts domain/lru.ts domain/network domain/text domain/time.ts errors.ts"],
   ["backup", "evidence store workers archive domain"],

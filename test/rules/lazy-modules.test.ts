@@ -37,7 +37,7 @@ const LAZY: Readonly<Record<string, { without: readonly RegExp[]; still: string 
     without: [/^undici/, /^nodemailer/, /^openid-client/, /^@aws-sdk/, /^@smithy/, /^pdfkit/, /^fontkit/, /^jq-wasm/],
     still: "koa",
   },
-  "src/jobs/large-reports-thread.ts": {
+  "src/jobs/recording-thread.ts": {
     without: [/^src\/store\/index/, /^src\/domain\/policy\//, /^yaml/, /^re2js/, /^ajv/, /^typebox/],
     still: "better-sqlite3",
   },

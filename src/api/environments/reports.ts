@@ -6,7 +6,7 @@ import { REPORT_BOUNDS, json } from "../../http/operation.ts";
 import { Message, Ok } from "../../http/schema.ts";
 import type { PhysicalType } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
-import { SCANNED_ON_ARRIVAL_ABOVE, prepareReport, prepareUnreadReport, recordReport } from "./record-report.ts";
+import { recordReport } from "./record-report.ts";
 import { REPORTS } from "../../contract/report-shapes.ts";
 import { EnvironmentPath, NoQuery } from "../paths.ts";
 
@@ -20,7 +20,7 @@ type ReportType = {
 
 /** The operation that accepts reports of one type. */
 function report({ id, type, summary, example }: ReportType) {
-  const { schema, normalizeBody } = REPORTS[type];
+  const { schema } = REPORTS[type];
   return operation({
     id,
     method: "PUT",
@@ -34,7 +34,7 @@ function report({ id, type, summary, example }: ReportType) {
     audit: "environment.reported",
     params: EnvironmentPath,
     query: NoQuery,
-    body: { ...json(schema, REPORT_BOUNDS), rawAbove: 0, scanAbove: SCANNED_ON_ARRIVAL_ABOVE },
+    body: { ...json(schema, REPORT_BOUNDS), isRaw: true },
     responses: {
       200: { description: "Nothing changed", schema: Ok },
       201: { description: "Recorded as a new snapshot", schema: Ok },
@@ -45,16 +45,15 @@ function report({ id, type, summary, example }: ReportType) {
       params: { org: "acme", env_name: type === "K8S" ? "production" : `production-${type}` },
       body: { artifacts: [example] },
     },
-    async prepare(context, { params, body, rawBody }) {
-      const target = { name: params.env_name, type };
-      if (rawBody) return prepareUnreadReport(context, target, rawBody);
-      // Not over HTTP: a page of this server.
-      const artifacts = normalizeBody(body);
-      context.note({ artifacts: artifacts.length });
-      return prepareReport(context, target, artifacts);
-    },
-    alreadyStored: ({ done }) => done !== null,
-    handle: (context, { params }, prepared) => recordReport(context, { name: params.env_name, type }, prepared),
+    prepare: (context, { params, body, rawBody }, confirm) =>
+      recordReport(context, confirm, {
+        name: params.env_name,
+        type,
+        // Parsed already only when it came from a page of this server.
+        bytes: rawBody ?? Buffer.from(JSON.stringify(body)),
+      }),
+    storesInPrepare: true,
+    handle: (_context, _input, { index }) => ({ status: index === null ? 200 : 201, body: "OK", unaudited: true }),
   });
 }
 

@@ -36,7 +36,7 @@ const HookPath = Closed({
 });
 
 /** The signature covers the bytes of the body, so `readCall` parses it after the signature was verified. */
-const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ ...optionalJson(schema), rawAbove: 0 });
+const signedBody = <T extends TSchema>(schema: T): JsonBody<T> => ({ ...optionalJson(schema), isRaw: true });
 
 /** A call, and the same as it was sent, for the record. */
 type Call<T extends TSchema> = { call: Static<T>; asSent: Static<T> };

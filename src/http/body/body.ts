@@ -68,13 +68,10 @@ export async function receiveJson(
     limits,
     intake,
     shape,
-    scanAbove,
   }: {
     limits: Pick<BodyLimits, "json" | "stallTimeoutS">;
     intake: BodyIntake;
     shape: ScannedShape;
-    /** Bytes; a body with a declared length up to this is not scanned. */
-    scanAbove: number;
   },
 ): Promise<ReceivedBody | null> {
   if (!hasBody(ctx.req)) return null;
@@ -89,7 +86,7 @@ export async function receiveJson(
     sendContinue(ctx);
     const bytes = await collectBody(ctx.req, {
       limits,
-      ...(isLarge && (declared as number) <= scanAbove ? {} : { shape }),
+      shape,
       declared: isLarge ? declared : null,
       isContended: intake.budget.isContended,
       async admitLarge() {

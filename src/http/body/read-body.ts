@@ -67,15 +67,15 @@ export async function readOperationBody<Context, M extends Membership>(
 
 async function readJsonBody<Context, M extends Membership>(
   { server, ctx }: Exchange<Context, M>,
-  { schema, bounds, optional, rawAbove = Number.POSITIVE_INFINITY, scanAbove = 0 }: JsonBody,
+  { schema, bounds, optional, isRaw }: JsonBody,
   intake: BodyIntake,
 ): Promise<OperationBody> {
   const shape = createBodyShape(schema, bounds);
   const limits = { ...server.limits, json: maxBodyBytes(bounds, server.limits.json, server.limits) };
-  const received = await receiveJson(ctx, { limits, intake, shape, scanAbove });
+  const received = await receiveJson(ctx, { limits, intake, shape });
   const { bytes = null, lease = null } = received ?? {};
   try {
-    if (bytes && bytes.length > rawAbove) return { ...EMPTY, rawBody: bytes, lease };
+    if (bytes && isRaw) return { ...EMPTY, rawBody: bytes, lease };
     const read =
       bytes && (await parseJsonBytes(server.largeJson, progressOf(ctx), { bytes, shape, asText: bounds.asText }));
     if (read === null || read.value === null) {

@@ -16,7 +16,7 @@ import type { Phase, RequestProgress } from "./request-progress.ts";
 
 /** Seconds between two checks. */
 export const CHECK_S = 30;
-/** Twice the longest deadline that a step of a request has (jobs/large-reports.ts). */
+/** Twice the longest deadline that a step of a request has (jobs/recorder.ts). */
 const MAX_IDLE_S = 600;
 /** Of a request whose client is gone: nothing waits for it but what it holds. */
 const MAX_IDLE_GONE_S = 60;

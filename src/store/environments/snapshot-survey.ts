@@ -70,7 +70,7 @@ export type SurveyParts = {
 /** Milliseconds to evaluate and write one artifact under a few ordinary policies. */
 const ARTIFACT_MS = 0.2;
 
-/** Above this the work goes to the worker thread anyway (jobs/large-reports.ts), and counting flows is not free. */
+/** Above this the work goes to the worker thread anyway (jobs/recorder.ts), and counting flows is not free. */
 const MAX_COUNTED_WORKLOAD = 100;
 
 export function snapshotSurveyor(

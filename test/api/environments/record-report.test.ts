@@ -1,87 +1,68 @@
-/**
- * Reports between preparation and the write, with an in-memory store and a recorder that only records its calls.
- */
+/** Reports to environments that change meanwhile, with a store in memory and a recorder that the test controls. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { contextFactory } from "../../../src/api/context.ts";
-import type { OperationContext, OperationContextParts } from "../../../src/api/context.ts";
-import { prepareReport, recordReport } from "../../../src/api/environments/record-report.ts";
+import type { OperationContextParts, Recorder } from "../../../src/api/context.ts";
+import { recordReport } from "../../../src/api/environments/record-report.ts";
+import { AppError } from "../../../src/errors.ts";
 import { runtime } from "../../runtime.ts";
 import { opened } from "../../store/given.ts";
 
 const test = suite("api/environments/record-report");
 
-function setUp() {
+function setUp(report: Recorder["report"]) {
   const database = opened();
   const { store, organizationId, clock } = database;
-  const handedOver: number[] = [];
-  const organization = store.organizations.find("acme");
-  const recorder: OperationContext["recorder"] = {
-    accepts: (weight) => weight > 64,
-    canRecordRaw: true,
-    async report({ artifacts }) {
-      handedOver.push(artifacts.length);
-      return { planned: true, index: 7 };
-    },
-    recordRaw: async () => ({ planned: true, index: null }),
-  };
+  const organization = store.organizations.find("acme") as NonNullable<ReturnType<typeof store.organizations.find>>;
+  const recorder: Recorder = { report, recordWithin: () => null };
   const { createContext } = contextFactory({ store, recorder, now: () => clock.at } as OperationContextParts);
   const context = createContext({
     requestId: "r",
     accessVersion: null,
     principal: { kind: "user", id: 1, publicId: "ada-id", name: "ada", displayName: "Ada", keyPublicId: "k" },
-    membership: {
-      organizationId,
-      role: "admin",
-      isPublic: false,
-      features: [],
-      organization: organization as NonNullable<typeof organization>,
-    },
+    membership: { organizationId, role: "admin", isPublic: false, features: [], organization },
     operationId: "k8s_report",
     event: "environment.reported",
     path: "/x",
     baseUrl: "http://assay.test",
   });
-  let surveys = 0;
-  const { readCurrent: survey } = store.snapshotRecorder;
-  store.snapshotRecorder.readCurrent = (...request) => {
-    surveys += 1;
-    return survey(...request);
-  };
-  return { ...database, ...runtime(database), context, handedOver, surveys: () => surveys };
+  const given = runtime(database);
+  const send = (confirm = () => context): Promise<unknown> =>
+    recordReport(context, confirm, { name: "prod", type: "K8S", bytes: Buffer.from("{}") }).catch((error: unknown) =>
+      error instanceof AppError ? [error.code, error.message] : error,
+    );
+  const prod = (): number => given.environment(organizationId, "prod");
+  return { store, prod, send };
 }
 
-const artifacts = (count: number) =>
-  Array.from({ length: count }, (_, place) => ({
-    name: `app-${place}`,
-    fingerprint: place.toString(16).padStart(64, "0"),
-    instances: { created: [1] },
-  }));
-
-test("hands a small report for a large environment to the thread without reading its current state", async () => {
-  const { context, environment, store, organizationId, handedOver, surveys } = setUp();
-  store.snapshotRecorder.record(store.environments.get(environment(organizationId, "large")), {
-    cause: "report",
-    artifacts: artifacts(2_001),
-    actor: context.principal,
+test("a report to an environment that was archived meanwhile is a 404, and a 409 if another has its name", async () => {
+  let between = (): void => undefined;
+  const { store, prod, send } = setUp(async ({ environment }) => {
+    environment();
+    between();
+    return { planned: false, index: null };
   });
-  const prepared = await prepareReport(context, { name: "large", type: "K8S" }, artifacts(3));
-  assert.equal(
-    { done: prepared.done, handedOver, surveys: surveys() },
-    { done: { index: 7 }, handedOver: [3], surveys: 0 },
-  );
+  const first = prod();
+  between = () => store.environments.archive(store.environments.get(first));
+  assert.equal(await send(), ["not_found", "Environment named 'prod' has been archived for organization 'acme'"]);
+  const second = prod();
+  between = () => {
+    store.environments.rename(store.environments.get(second), "old");
+    prod();
+  };
+  assert.is(((await send()) as [string])[0], "conflict");
 });
 
-test("records a report in the environment that has the name at the time of the write", async () => {
-  const { context, environment, organizationId, store } = setUp();
-  const first = environment(organizationId, "prod");
-  const prepared = await prepareReport(context, { name: "prod", type: "K8S" }, artifacts(3));
-  store.environments.rename(store.environments.get(first), "old");
-  const second = environment(organizationId, "prod");
-  assert.equal(recordReport(context, { name: "prod", type: "K8S" }, prepared), { status: 201, body: "OK" });
-  assert.equal(
-    [first, second].map((id) => store.environments.get(id).snapshot_count),
-    [0, 1],
+test("a report is refused inside the write when its rights ended or the request was given up", async () => {
+  const { prod, send } = setUp(async ({ environment }) => ({ planned: true, index: environment().snapshot_count }));
+  prod();
+  assert.equal(await send(), { index: 0 });
+  const givenUp = new Error("given up");
+  assert.is(
+    await send(() => {
+      throw givenUp;
+    }),
+    givenUp,
   );
 });
 

@@ -11,11 +11,12 @@
 import { AppError } from "../errors.ts";
 import { openCommitNumbering } from "../store/db/commit-number.ts";
 import type { Db, TemporaryFiles } from "../store/db/types.ts";
-import { reportOf, storableReport } from "../store/environments/snapshot-survey.ts";
+import { reportOf } from "../store/environments/snapshot-survey.ts";
 import type { StorableReport, Survey } from "../store/environments/snapshot-survey.ts";
 import type { Plan } from "../store/environments/snapshot-plan.ts";
 import { openStore } from "../store/index.ts";
-import type { ReadResult, RecordingOrder, RecordingResult } from "./large-report-orders.ts";
+import type { ReadResult, RecordingOrder, RecordingResult } from "./recording-orders.ts";
+import { writePlan, readReportText } from "./recording-steps.ts";
 
 type Task = {
   sequence: number;
@@ -57,13 +58,10 @@ export function createRecordingTasks(db: Db, temporaryFiles: TemporaryFiles) {
   async function read({ sequence, report, bytes }: Extract<RecordingOrder, { type: "read" }>): Promise<ReadResult> {
     forgetPlan();
     lastRead = null;
-    // Loaded on first use: the shapes and their validators take ten megabytes.
-    const { readReport } = await import("../contract/report-shapes.ts");
     try {
-      const { artifacts, ignored } = readReport(report, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-      const storable = storableReport(artifacts);
-      lastRead = { sequence, report: storable };
-      return { count: artifacts.length, digest: storable.digest, ignored };
+      const text = await readReportText(report, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+      lastRead = { sequence, report: text.report };
+      return { count: text.count, digest: text.digest, ignored: text.ignored };
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       return { refusal: { code: error.code, message: error.message, fields: error.fields } };
@@ -93,12 +91,12 @@ export function createRecordingTasks(db: Db, temporaryFiles: TemporaryFiles) {
     sequence,
     environmentId,
     cause,
-    artifacts,
+    report,
   }: Extract<RecordingOrder, { type: "plan" }>): Survey | null {
-    if (artifacts === "read" && lastRead?.sequence !== sequence) throw lostError("the report that this task read");
+    if (report === "read" && lastRead?.sequence !== sequence) throw lostError("the report that this task read");
     const environment = store.environments.get(environmentId);
     if (environment.archived_at !== null) return null;
-    const reported = artifacts === "read" ? (lastRead?.report ?? null) : artifacts && storableReport(artifacts);
+    const reported = report === "read" ? (lastRead?.report ?? null) : report;
     return store.snapshotRecorder.readCurrent(environment, cause, reported);
   }
 
@@ -128,9 +126,8 @@ export function createRecordingTasks(db: Db, temporaryFiles: TemporaryFiles) {
     if (!holds) planAgain(task);
     if (!task.plan) return { planned: false, index: null };
     const { id } = task.plan.survey.environment;
-    const index = store.snapshotRecorder.apply(task.plan, actor);
+    const index = writePlan(store, task.plan, { actor, entry });
     if (index !== null && holds && dataVersion() !== task.dataVersion) store.staleArtifacts.markStartedSince(id, index);
-    if (index !== null && entry) store.auditLog.append({ ...entry, detail: { ...entry.detail, snapshot: index } });
     return { planned: true, index };
   }
 

@@ -1,4 +1,4 @@
-/** The recorder of large reports, over a real file and a real thread. */
+/** The recorder of reports, over a real file and a real thread. */
 import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,11 @@ import { translateStorageError } from "../../src/server/disk-guard.ts";
 import { createRecordingPool } from "../../src/server/worker-threads.ts";
 import type { ReportedArtifact } from "../../src/domain/snapshot/normalize.ts";
 import { AppError } from "../../src/errors.ts";
-import { createLargeReportRecorder } from "../../src/jobs/large-reports.ts";
+import { nextTurn } from "../../src/http/next-turn.ts";
+import { LARGE_JSON_BYTES } from "../../src/http/body/read-json.ts";
+import { createRecorder } from "../../src/jobs/recorder.ts";
+import type { ReportTask } from "../../src/jobs/recorder.ts";
+import { readReportText } from "../../src/jobs/recording-steps.ts";
 import { acknowledgedNumber, readCommitFile } from "../../src/store/db/commit-file.ts";
 import { readCommitMark } from "../../src/store/db/commit-number.ts";
 import { delegateCheckpoints } from "../../src/store/db/connection.ts";
@@ -19,7 +23,7 @@ import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { ARTIFACT_FIELDS, TRAIL_FIELDS, createFlow } from "../store/given.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
 
-const test = suite("jobs/large-reports");
+const test = suite("jobs/recorder");
 const ADA = { publicId: "ada-id", displayName: "Ada" };
 const MANY = 200;
 
@@ -57,7 +61,7 @@ function open(directory: string) {
   );
   const writer = new GroupCommitWriter(db);
   const pool = createRecordingPool(directory);
-  const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool });
+  const recorder = createRecorder({ store, writer, now: () => 5000, pool });
   const entry = {
     organizationId,
     actor: { kind: "user" as const, publicId: "ada-id", name: "ada", keyPublicId: "k" },
@@ -67,8 +71,16 @@ function open(directory: string) {
     requestId: "r",
     detail: null,
   };
-  const report = (artifacts: readonly ReportedArtifact[]) =>
-    recorder.report({ environmentId, artifacts, actor: ADA, entry }).then(({ index }) => index);
+  const taskOf = (bytes: Buffer, more: Partial<ReportTask> = {}): ReportTask => ({
+    type: "K8S",
+    bytes,
+    actor: ADA,
+    environment: () => store.environments.get(environmentId),
+    accept: () => undefined,
+    entry: () => entry,
+    ...more,
+  });
+  const report = (bytes: Buffer) => recorder.report(taskOf(bytes)).then(({ index }) => index);
   const policy = (yaml: string) =>
     store.policies.put(organizationId, {
       name: "p",
@@ -97,6 +109,7 @@ function open(directory: string) {
     pool,
     recorder,
     entry,
+    taskOf,
     report,
     policy,
     attach,
@@ -110,6 +123,23 @@ const artifacts = (count: number, offset = 0): ReportedArtifact[] =>
     fingerprint: (index + offset).toString(16).padStart(64, "0"),
     instances: { created: [100] },
   }));
+
+/** The text of a report with so many pods. */
+const textOf = (count: number, offset = 0): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      artifacts: artifacts(count, offset).map(({ name, fingerprint }) => ({
+        podName: `${name}-x`,
+        namespace: "shop",
+        digests: { [name]: fingerprint },
+        creationTimestamp: 100,
+        owners: null,
+      })),
+    }),
+  );
+
+/** The same report as a text that the thread reads. */
+const padded = (text: Buffer): Buffer => Buffer.concat([text, Buffer.alloc(LARGE_JSON_BYTES, " ")]);
 
 /** Of this process, as links. */
 const OPEN_FILES = "/proc/self/fd";
@@ -127,7 +157,7 @@ const countUnnamedFiles = (): number =>
 test("what the thread commits is numbered like what the writer commits", () =>
   world(async ({ db, directory, report }) => {
     const before = readCommitMark(db)?.number ?? -1;
-    await report(artifacts(MANY));
+    await report(textOf(MANY));
     const mark = readCommitMark(db);
     assert.equal(
       { database: mark?.number, file: acknowledgedNumber(readCommitFile(directory), mark?.databaseId ?? "") },
@@ -135,26 +165,67 @@ test("what the thread commits is numbered like what the writer commits", () =>
     );
   }));
 
-test("offloads heavy work to the thread, and nothing without a thread", async () => {
-  await world(async ({ recorder, store, writer }) => {
-    assert.equal(
-      { one: recorder.accepts(1), atThreshold: recorder.accepts(64), aboveThreshold: recorder.accepts(65) },
-      { one: false, atThreshold: false, aboveThreshold: true },
-    );
-    assert.is(createLargeReportRecorder({ store, writer, now: () => 1, pool: null }).accepts(1_000_000), false);
+/** A world whose recorder notes the orders that the thread gets. */
+const watched = (body: (house: ReturnType<typeof open> & { orders: string[] }) => Promise<void>): Promise<void> =>
+  world(async (house) => {
+    const orders: string[] = [];
+    const run: typeof house.pool.run = (order, options) => {
+      orders.push(order.type);
+      return house.pool.run(order, options);
+    };
+    const { store, writer } = house;
+    const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...house.pool, run } });
+    const report = (bytes: Buffer) => recorder.report(house.taskOf(bytes)).then(({ index }) => index);
+    await body({ ...house, recorder, report, orders });
   });
-});
 
-test("offloads few artifacts when their policies are costly or they are in many flows", async () => {
-  await world(async ({ store, organizationId, environmentId, policy, attach, recorder }) => {
-    const weight = (count: number): number =>
-      store.snapshotRecorder.readCurrent(
-        store.environments.get(environmentId),
-        "report",
-        storableReport(artifacts(count)),
-      ).workload;
-    await attach(policy(`artifacts: {attestations: [${"{type: junit},".repeat(20)}]}`));
-    assert.equal({ ordinary: weight(60), isHeavy: recorder.accepts(weight(60)) }, { ordinary: 60, isHeavy: false });
+/** Waits until the thread has an order. */
+async function begun(orders: readonly string[]): Promise<void> {
+  while (orders.length === 0) await nextTurn();
+}
+
+test("leaves more than 64 artifacts and texts above 256 KB to the thread, and nothing without one", () =>
+  watched(async ({ store, writer, environmentId, orders, taskOf, report }) => {
+    const recorded = async (bytes: Buffer) => {
+      const before = orders.length;
+      return { index: await report(bytes), orders: orders.slice(before) };
+    };
+    assert.equal(await recorded(textOf(64)), { index: 1, orders: [] });
+    assert.equal(await recorded(textOf(64)), { index: null, orders: [] });
+    assert.equal(await recorded(textOf(65, 1)), { index: 2, orders: ["plan", "apply"] });
+    assert.equal(await recorded(padded(textOf(1))), { index: 3, orders: ["read", "plan", "apply"] });
+    assert.equal(await recorded(padded(textOf(1))), { index: null, orders: [] }, "the same bytes");
+    assert.equal(await recorded(padded(padded(textOf(1)))), { index: null, orders: ["read"] }, "the same report");
+    await report(textOf(2));
+    assert.equal(await recorded(padded(textOf(1))), { index: 5, orders: ["read", "plan", "apply"] }, "known bytes");
+    const alone = createRecorder({ store, writer, now: () => 5000, pool: null });
+    assert.equal(await alone.report(taskOf(padded(textOf(MANY)))), { planned: true, index: 6 });
+    assert.is(store.snapshots.countRunning(environmentId), MANY);
+  }));
+
+test("one artifact of many is recorded on the main thread, up to 2,048 that have to be compared", () =>
+  watched(async ({ orders, report }) => {
+    const onePod = (count: number) => {
+      const digests = Object.fromEntries(artifacts(count).map(({ name, fingerprint }) => [name, fingerprint]));
+      const pod = { podName: "x", namespace: "shop", digests, creationTimestamp: 100, owners: null };
+      return Buffer.from(JSON.stringify({ artifacts: [pod] }));
+    };
+    for (const [count, expected] of [
+      [2_048, []],
+      [2_049, ["plan", "apply"]],
+    ] as const) {
+      await report(onePod(count));
+      orders.length = 0;
+      await report(onePod(count - 1));
+      assert.equal(orders, expected, `${count}`);
+    }
+  }));
+
+test("leaves few artifacts to the thread when their policies are costly or they are in many flows", async () => {
+  await watched(async ({ store, organizationId, policy, attach, orders, report }) => {
+    attach(policy(`artifacts: {attestations: [${"{type: junit},".repeat(20)}]}`));
+    await report(textOf(60));
+    assert.equal(orders, [], "ordinary");
     for (let n = 0; n < 300; n += 1) {
       const flow = createFlow(store, organizationId, `f${n}`);
       store.artifacts.create(
@@ -162,7 +233,7 @@ test("offloads few artifacts when their policies are costly or they are in many 
           organizationId,
           flowId: flow.id,
           trailId: null,
-          fingerprint: artifacts(1)[0]?.fingerprint ?? "",
+          fingerprint: artifacts(1, 99)[0]?.fingerprint ?? "",
           referenceName: null,
           createdBy: "ada",
         },
@@ -170,24 +241,37 @@ test("offloads few artifacts when their policies are costly or they are in many 
         5000,
       );
     }
-    assert.ok(recorder.accepts(weight(1)), `one artifact in 300 flows weighs ${weight(1)}`);
+    await report(textOf(1, 99));
+    assert.equal(orders, ["plan", "apply"]);
   });
-  await world(async ({ store, environmentId, policy, attach, recorder }) => {
-    await attach(policy(`artifacts: {attestations: [{type: junit, if: "matches(artifact.name, '(?:a?){900}')"}]}`));
-    const { workload: weight } = store.snapshotRecorder.readCurrent(
-      store.environments.get(environmentId),
-      "report",
-      storableReport(artifacts(3)),
-    );
-    assert.ok(recorder.accepts(weight), `three artifacts under a costly pattern weigh ${weight}`);
+  await watched(async ({ policy, attach, orders, report }) => {
+    attach(policy(`artifacts: {attestations: [{type: junit, if: "matches(artifact.name, '(?:a?){900}')"}]}`));
+    await report(textOf(3));
+    assert.equal(orders, ["plan", "apply"]);
   });
 });
 
+test("a re-evaluation within a write does a little work only", () =>
+  world(async ({ store, writer, environmentId, recorder, report, policy, attach }) => {
+    const within = () =>
+      writer.run(() =>
+        recorder.recordWithin({ environmentId, cause: "policies", report: null, actor: ADA, entry: null }),
+      );
+    await report(textOf(65));
+    attach(policy("artifacts: {provenance: {required: true}}"));
+    assert.is(await within(), null);
+    assert.is(store.environments.get(environmentId).snapshot_count, 1);
+    await report(textOf(64));
+    policy("artifacts: {}\n");
+    store.staleArtifacts.markPoliciesChanged(environmentId);
+    assert.equal(await within(), { planned: true, index: 3 });
+  }));
+
 test("records a report with its audit entry, and none for a report without changes", async () => {
   await world(async ({ store, organizationId, environmentId, report }) => {
-    assert.is(await report(artifacts(MANY)), 1);
-    assert.is(await report(artifacts(MANY)), null);
-    assert.is(await report(artifacts(MANY, 1)), 2);
+    assert.is(await report(textOf(MANY)), 1);
+    assert.is(await report(textOf(MANY)), null);
+    assert.is(await report(textOf(MANY, 1)), 2);
     const { snapshot_count, last_reported_at } = store.environments.get(environmentId);
     assert.equal(
       { snapshot_count, last_reported_at, size: store.snapshots.countRunning(environmentId) },
@@ -205,9 +289,9 @@ test("records a report with its audit entry, and none for a report without chang
 
 test("records racing reports and writes one after another, without a missing or repeated index", async () => {
   await world(async ({ db, environmentId, writer, store, report }) => {
-    const indexes = await Promise.all([0, 1, 2, 3].map((offset) => report(artifacts(MANY, offset))));
+    const indexes = await Promise.all([0, 1, 2, 3].map((offset) => report(textOf(MANY, offset))));
     const light = await Promise.all([
-      report(artifacts(MANY, 4)),
+      report(textOf(MANY, 4)),
       writer.run(() =>
         store.snapshotRecorder.record(store.environments.get(environmentId), {
           cause: "report",
@@ -235,7 +319,7 @@ test("the thread counts an allowlist entry until its end", async () => {
         user_name: "Ada",
         expires_at,
       });
-    assert.is(await report(many), 1);
+    assert.is(await report(textOf(MANY)), 1);
     assert.equal(db.prepare("SELECT name FROM snapshot_artifacts WHERE compliant = 1 ORDER BY name").pluck().all(), [
       "app-000001",
       "app-000002",
@@ -247,7 +331,8 @@ test("the next report sees facts that arrive while the thread is about to start 
   await world(async ({ db, store, organizationId, environmentId, writer, pool, report }) => {
     const flow = createFlow(store, organizationId, "f");
     const many = artifacts(MANY);
-    const order = { environmentId, cause: "report" as const, artifacts: many };
+    const { report: read } = await readReportText("K8S", textOf(MANY));
+    const order = { environmentId, cause: "report" as const, report: read };
     await pool.run({ type: "plan", sequence: 1, now: 0, ...order }, { deadlineMs: 60_000 });
     await writer.run(() => {
       const trail = store.trails.create(
@@ -278,11 +363,11 @@ test("the next report sees facts that arrive while the thread is about to start 
       ),
     );
     assert.equal(applied, { planned: true, index: 1 });
-    assert.is(await report(many), 2);
+    assert.is(await report(textOf(MANY)), 2);
     assert.equal(db.prepare("SELECT name, annotation FROM snapshot_artifacts WHERE first_index = 2").raw().all(), [
       ["app-000007", "updated-provenance"],
     ]);
-    assert.is(await report(many), null);
+    assert.is(await report(textOf(MANY)), null);
   });
 });
 
@@ -303,7 +388,7 @@ test("the next report sees facts that arrive while the thread is about to start 
             now: 0,
             environmentId,
             cause: "report",
-            artifacts: artifacts(count, offset),
+            report: storableReport(artifacts(count, offset)),
           },
           deadline,
         );
@@ -335,12 +420,12 @@ test("the next report sees facts that arrive while the thread is about to start 
 );
 
 test("refuses a report whose evaluations would use up the reserve of the disk with 507, and stores nothing", () =>
-  world(async ({ db, directory, store, environmentId, writer, entry, policy, attach }) => {
+  world(async ({ db, directory, store, writer, taskOf, policy, attach }) => {
     attach(policy("artifacts: {provenance: {required: true}}"));
     const pool = createRecordingPool(directory, { temporaryFiles: { directory, reserveBytes: 2 ** 60 } });
-    const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool });
+    const recorder = createRecorder({ store, writer, now: () => 5000, pool });
     const report = (count: number) =>
-      recorder.report({ environmentId, artifacts: artifacts(count), actor: ADA, entry }).catch((error: unknown) => {
+      recorder.report(taskOf(textOf(count))).catch((error: unknown) => {
         const refusal = translateStorageError(error, { isChange: true }) as AppError;
         return { code: refusal.code, stored: db.prepare("SELECT count(*) FROM snapshots").pluck().get() };
       });
@@ -353,7 +438,7 @@ test("refuses a report whose evaluations would use up the reserve of the disk wi
   }));
 
 test("raises triggers in the transaction of the snapshot; the new jobs reuse no id", async () => {
-  await world(async ({ db, store, writer, pool, organizationId, environmentId, entry, report }) => {
+  await world(async ({ db, store, writer, pool, organizationId, environmentId, entry, taskOf, report }) => {
     const raised = () =>
       (
         db.prepare("SELECT id, payload_json FROM jobs WHERE kind = 'notify' ORDER BY id").all() as {
@@ -361,7 +446,7 @@ test("raises triggers in the transaction of the snapshot; the new jobs reuse no 
           payload_json: string;
         }[]
       ).map(({ id, payload_json }) => ({ id, ...JSON.parse(payload_json) }));
-    await report(artifacts(MANY));
+    await report(textOf(MANY));
     assert.equal(raised(), []);
     const fields = {
       name: "a",
@@ -378,14 +463,14 @@ test("raises triggers in the transaction of the snapshot; the new jobs reuse no 
     await writer.run(() => store.jobs.complete(done));
 
     let woken = 0;
-    const recorder = createLargeReportRecorder({
+    const recorder = createRecorder({
       store,
       writer,
       now: () => 5000,
       pool,
       jobsAdded: () => void (woken += 1),
     });
-    assert.equal(await recorder.report({ environmentId, artifacts: artifacts(MANY, 1), actor: ADA, entry }), {
+    assert.equal(await recorder.report(taskOf(textOf(MANY, 1))), {
       planned: true,
       index: 2,
     });
@@ -407,12 +492,7 @@ test("raises triggers in the transaction of the snapshot; the new jobs reuse no 
     assert.is(await writer.run(() => store.jobs.add("other", {})), done + 2);
 
     // An audit entry that cannot be written rolls back the snapshot and its triggers.
-    const failing = recorder.report({
-      environmentId,
-      artifacts: artifacts(MANY, 2),
-      actor: ADA,
-      entry: { ...entry, organizationId: 99 },
-    });
+    const failing = recorder.report(taskOf(textOf(MANY, 2), { entry: () => ({ ...entry, organizationId: 99 }) }));
     await failing.then(
       () => assert.unreachable(),
       (error: unknown) => assert.instance(error, TaskError),
@@ -424,18 +504,68 @@ test("raises triggers in the transaction of the snapshot; the new jobs reuse no 
   });
 });
 
-test("records nothing in an environment that was archived meanwhile", async () => {
-  await world(async ({ db, environmentId, writer, recorder, entry }) => {
-    const late = recorder.report({ environmentId, artifacts: artifacts(MANY), actor: ADA, entry });
-    await writer.run(() => db.prepare("UPDATE environments SET archived_at = 1 WHERE id = ?").run(environmentId));
-    assert.equal(await late, { planned: false, index: null });
+test("records nothing in an environment that was archived before the thread planned", async () => {
+  await world(async ({ db, store, environmentId, writer, pool, taskOf }) => {
+    const run: typeof pool.run = async (order, options) => {
+      if (order.type === "plan")
+        await writer.run(() => db.prepare("UPDATE environments SET archived_at = 1 WHERE id = ?").run(environmentId));
+      return pool.run(order, options);
+    };
+    const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
+    for (const text of [textOf(MANY), padded(textOf(MANY))]) {
+      db.prepare("UPDATE environments SET archived_at = NULL").run();
+      assert.equal(await recorder.report(taskOf(text)), { planned: false, index: null });
+    }
+    assert.is(db.prepare("SELECT count(*) FROM snapshots").pluck().get(), 0);
+  });
+});
+
+test("records a report in the environment that has the name at the time of the write", async () => {
+  await world(async ({ db, store, environmentId, organizationId, recorder, taskOf }) => {
+    const second = Number(
+      db
+        .prepare(
+          "INSERT INTO environments (public_id, organization_id, name, type, created_at, last_modified_at) VALUES " +
+            "('f', ?, 'other', 'K8S', 1, 1)",
+        )
+        .run(organizationId).lastInsertRowid,
+    );
+    let snapshots = 0;
+    for (const text of [textOf(3), textOf(MANY), padded(textOf(3))]) {
+      let id = environmentId;
+      const entry = taskOf(text).entry(0);
+      const task = taskOf(text, {
+        environment: () => store.environments.get(id),
+        entry() {
+          id = second;
+          return entry;
+        },
+      });
+      assert.equal(await recorder.report(task), { planned: true, index: (snapshots += 1) });
+    }
+    assert.equal(
+      [environmentId, second].map((id) => store.environments.get(id).snapshot_count),
+      [0, 3],
+    );
+  });
+});
+
+test("an environment that is refused leaves nothing behind, and the text of a large report unread", async () => {
+  await watched(async ({ db, recorder, orders, taskOf }) => {
+    const refusal = new AppError("not_found", "Environment 'prod' does not exist");
+    const environment = () => {
+      throw refusal;
+    };
+    for (const text of [textOf(3), textOf(MANY), padded(textOf(3))])
+      assert.is(await recorder.report(taskOf(text, { environment })).catch((error: unknown) => error), refusal);
+    assert.equal(orders, []);
     assert.is(db.prepare("SELECT count(*) FROM snapshots").pluck().get(), 0);
   });
 });
 
 test("a re-evaluation adds a snapshot, and repeating it adds none", async () => {
   await world(async ({ store, environmentId, recorder, report, policy, attach, requestReevaluation }) => {
-    await report(artifacts(MANY));
+    await report(textOf(MANY));
     attach(policy("artifacts:\n  provenance:\n    required: true\n"));
     const attached = requestReevaluation("policies");
     await recorder.reevaluate(attached);
@@ -463,13 +593,13 @@ test("a re-evaluation adds a snapshot, and repeating it adds none", async () => 
 });
 
 test("a re-evaluation queued behind a report does nothing when the report did it", async () => {
-  await world(async ({ store, environmentId, recorder, report, policy, attach, requestReevaluation }) => {
-    await report(artifacts(MANY));
+  await watched(async ({ store, environmentId, recorder, orders, report, policy, attach, requestReevaluation }) => {
+    await report(textOf(MANY));
     attach(policy("artifacts:\n  provenance:\n    required: true\n"));
-    const [index] = await Promise.all([
-      report(artifacts(MANY, 1)),
-      recorder.reevaluate(requestReevaluation("policies")),
-    ]);
+    orders.length = 0;
+    const first = report(textOf(MANY, 1));
+    await begun(orders);
+    const [index] = await Promise.all([first, recorder.reevaluate(requestReevaluation("policies"))]);
     assert.equal(
       {
         index,
@@ -484,7 +614,7 @@ test("a re-evaluation queued behind a report does nothing when the report did it
 test("a repeated re-evaluation adds no second snapshot of the same policies after a fact changed", async () => {
   for (const count of [3, MANY])
     await world(async ({ store, environmentId, recorder, report, policy, attach, requestReevaluation }) => {
-      await report(artifacts(count));
+      await report(textOf(count));
       attach(policy("artifacts:\n  provenance:\n    required: true\n"));
       const attached = requestReevaluation("policies");
       await recorder.reevaluate(attached);
@@ -504,116 +634,65 @@ test("a repeated re-evaluation adds no second snapshot of the same policies afte
     });
 });
 
-/** The text of a report with so many pods. */
-const textOf = (count: number, offset = 0): Buffer =>
-  Buffer.from(
-    JSON.stringify({
-      artifacts: artifacts(count, offset).map(({ name, fingerprint }) => ({
-        podName: `${name}-x`,
-        namespace: "shop",
-        digests: { [name]: fingerprint },
-        creationTimestamp: 100,
-        owners: null,
-      })),
-    }),
-  );
-
-test("the thread reads the text of a report; without changes only the time of the last report changes", async () => {
-  await world(async ({ store, recorder, environmentId, organizationId, entry }) => {
-    const calls: unknown[] = [];
-    const send = (bytes: Buffer) =>
-      recorder.recordRaw({
-        environmentId,
-        report: "K8S",
-        bytes,
-        actor: ADA,
-        accept: () => undefined,
-        touch: (digest) => {
-          const unchanged = store.snapshotRecorder.isUnchanged(store.environments.get(environmentId), digest);
-          calls.push(unchanged ? "unchanged" : "changed");
-          return unchanged;
-        },
-        entry: (count) => {
-          calls.push(count);
-          return { ...entry, detail: { artifacts: count } };
-        },
-      });
-    assert.equal(await send(textOf(MANY)), { planned: true, index: 1 });
-    assert.equal(await send(textOf(MANY)), { planned: true, index: null });
-    assert.equal(await send(Buffer.concat([Buffer.from("  "), textOf(3, 7)]).subarray(1)), { planned: true, index: 2 });
-    assert.equal(calls, ["changed", MANY, "unchanged", "changed", 3]);
-    assert.is(store.snapshots.countRunning(environmentId), 3);
-    assert.equal(
-      store.auditLog.listLatest(organizationId, 9).map(({ detail_json }) => JSON.parse(detail_json ?? "")),
-      [
-        { artifacts: 3, snapshot: 2 },
-        { artifacts: MANY, snapshot: 1 },
-      ],
-    );
-  });
-});
-
-test("a text whose digest is known is read only if the report changes something", async () => {
-  await world(async ({ store, recorder, environmentId, entry }) => {
-    const digests: string[] = [];
-    const send = (bytes: Buffer, digest: string | null) =>
-      recorder.recordRaw({
-        environmentId,
-        report: "K8S",
-        bytes,
-        digest,
-        actor: ADA,
-        accept: () => undefined,
-        touch: (read) => {
-          digests.push(read);
-          return store.snapshotRecorder.isUnchanged(store.environments.get(environmentId), read);
-        },
-        entry: () => entry,
-      });
-    assert.equal(await send(textOf(3), null), { planned: true, index: 1 });
-    const [digest] = digests as [string];
-    // Bytes that the thread would refuse.
-    assert.equal(await send(Buffer.from("{"), digest), { planned: true, index: null });
-    assert.equal(await send(textOf(4), null), { planned: true, index: 2 });
-    assert.equal(await send(textOf(3), digest), { planned: true, index: 3 });
-    assert.is(digests.filter((read) => read === digest).length, 4);
-  });
-});
-
-test("refuses an invalid report like any invalid body, and leaves nothing behind", async () => {
-  await world(async ({ db, recorder, environmentId, entry }) => {
-    const refusal = async (text: string): Promise<unknown> => {
-      try {
-        return await recorder.recordRaw({
-          environmentId,
-          report: "K8S",
-          bytes: Buffer.from(text),
-          actor: ADA,
-          accept: () => undefined,
-          touch: () => {
-            assert.unreachable();
-            return false;
-          },
-          entry: () => entry,
+test("a report is read, counted and audited alike, here and in the thread", async () => {
+  for (const count of [3, MANY])
+    for (const sent of [(text: Buffer) => text, padded])
+      await world(async ({ store, recorder, environmentId, organizationId, entry, taskOf }) => {
+        const calls: unknown[] = [];
+        const send = (text: Buffer) =>
+          recorder.report(
+            taskOf(sent(text), {
+              accept: (ignored) => void calls.push(ignored),
+              entry: (artifacts) => ({ ...entry, detail: { artifacts } }),
+            }),
+          );
+        const more = (text: Buffer) => Buffer.from(text.toString().replace("{", '{"more":1,'));
+        assert.equal(await send(textOf(count)), { planned: true, index: 1 });
+        assert.equal(await send(more(textOf(count))), { planned: true, index: null });
+        assert.equal(await send(Buffer.concat([Buffer.from("  "), textOf(2, 7)]).subarray(1)), {
+          planned: true,
+          index: 2,
         });
-      } catch (error) {
-        return error instanceof AppError ? [error.code, error.message, error.fields] : error;
-      }
+        assert.equal(calls, [[], ["more"], []]);
+        assert.is(store.snapshots.countRunning(environmentId), 2);
+        assert.equal(
+          store.auditLog.listLatest(organizationId, 9).map(({ detail_json }) => JSON.parse(detail_json ?? "")),
+          [
+            { artifacts: 2, snapshot: 2 },
+            { artifacts: count, snapshot: 1 },
+          ],
+        );
+      });
+});
+
+test("refuses an invalid report like any invalid body, here and in the thread, and leaves nothing behind", async () => {
+  await world(async ({ db, recorder, taskOf }) => {
+    const refusals = async (text: string): Promise<unknown> => {
+      const [here, there] = await Promise.all(
+        [Buffer.from(text), padded(Buffer.from(text))].map((bytes) =>
+          recorder.report(taskOf(bytes, { accept: () => assert.unreachable() })).then(
+            () => "recorded",
+            (error: unknown) => (error instanceof AppError ? [error.code, error.message, error.fields] : error),
+          ),
+        ),
+      );
+      assert.equal(there, here);
+      return here;
     };
     const invalid = (fields: object) => ["invalid", "Input payload validation failed", fields];
     assert.equal(
-      await refusal("{"),
+      await refusals("{]"),
       invalid({ body: "Input should be valid JSON: unexpected character at position 1 (line 1 column 2)" }),
     );
-    assert.equal(await refusal("{}"), invalid({ artifacts: "Field required" }));
+    assert.equal(await refusals("{}"), invalid({ artifacts: "Field required" }));
     assert.equal(
-      await refusal('{"artefacts": [], "more": 1}'),
+      await refusals('{"artefacts": [], "more": 1}'),
       invalid({
         artifacts: "Field required",
         artefacts: "Extra inputs are not permitted. Did you mean 'artifacts'?",
       }),
     );
-    assert.equal(await refusal("null"), invalid({ body: "Input should be a valid object [input: null]" }));
+    assert.equal(await refusals("null"), ["invalid", "A JSON body is required: the request has none", null]);
     assert.is(db.prepare("SELECT count(*) FROM snapshots").pluck().get(), 0);
   });
 });
@@ -634,7 +713,7 @@ test("makes a checkpoint after a thousand writes, so that the log does not grow 
     for (let round = 1; round <= 8; round += 1) {
       recorder.onCommit(1_024);
       // A report is recorded in its turn, after the checkpoint.
-      await report(artifacts(1, round));
+      await report(textOf(65, round));
       await write(256);
     }
     assert.ok(log() < 3 * once, `${once} bytes grew to ${log()}`);
@@ -642,16 +721,10 @@ test("makes a checkpoint after a thousand writes, so that the log does not grow 
 });
 
 test("checkpoints do not queue up behind a long report", async () => {
-  await world(async ({ store, writer, environmentId, pool, entry }) => {
-    const orders: string[] = [];
-    const run: typeof pool.run = (order, options) => {
-      orders.push(order.type);
-      return pool.run(order, options);
-    };
-    const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
-    const report = (offset: number) =>
-      recorder.report({ environmentId, artifacts: artifacts(MANY, offset), actor: ADA, entry });
+  await watched(async ({ recorder, orders, ...world }) => {
+    const report = (offset: number) => world.report(textOf(MANY, offset));
     const first = report(0);
+    await begun(orders);
     for (let times = 0; times < 10; times += 1) recorder.onCommit(256);
     await Promise.all([first, report(1)]);
     recorder.onCommit(256);
@@ -662,13 +735,13 @@ test("checkpoints do not queue up behind a long report", async () => {
 });
 
 test("answers infrastructure failures with a request to retry, and bugs with a 500", async () => {
-  await world(async ({ store, writer, environmentId, pool, entry }) => {
+  await world(async ({ store, writer, environmentId, pool, taskOf }) => {
     const outcome = async (error: Error): Promise<unknown> => {
       const run: typeof pool.run = (order, options) =>
         order.type === "plan" ? pool.run(order, options) : Promise.reject(error);
-      const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
+      const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...pool, run } });
       try {
-        return await recorder.report({ environmentId, artifacts: artifacts(MANY), actor: ADA, entry });
+        return await recorder.report(taskOf(textOf(MANY)));
       } catch (thrown) {
         return thrown instanceof AppError ? [thrown.code, thrown.message, thrown.internal === error] : thrown;
       }
@@ -697,7 +770,7 @@ test("answers infrastructure failures with a request to retry, and bugs with a 5
 });
 
 test("a thread that was replaced between two orders of a task is an infrastructure failure", async () => {
-  await world(async ({ directory, store, writer, environmentId, entry }) => {
+  await world(async ({ directory, store, writer, environmentId, taskOf }) => {
     for (const last of ["read", "plan"]) {
       const [first, second] = [createRecordingPool(directory), createRecordingPool(directory)];
       let replaced = false;
@@ -706,21 +779,11 @@ test("a thread that was replaced between two orders of a task is an infrastructu
         replaced ||= order.type === last;
         return answer;
       };
-      const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool: { ...first, run } });
-      const refusal = await recorder
-        .recordRaw({
-          environmentId,
-          report: "K8S",
-          bytes: textOf(MANY),
-          actor: ADA,
-          accept: () => undefined,
-          touch: () => false,
-          entry: () => entry,
-        })
-        .then(
-          () => "recorded",
-          (error) => error.code,
-        );
+      const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...first, run } });
+      const refusal = await recorder.report(taskOf(padded(textOf(MANY)))).then(
+        () => "recorded",
+        (error) => error.code,
+      );
       assert.equal(
         { last, refusal, snapshot_count: store.environments.get(environmentId).snapshot_count },
         { last, refusal: "unavailable", snapshot_count: 0 },
@@ -731,15 +794,14 @@ test("a thread that was replaced between two orders of a task is an infrastructu
 });
 
 test("the queue is bounded by the artifacts in the reports, not by their number", async () => {
-  await world(async ({ store, environmentId, entry, writer, pool }) => {
-    const recorder = createLargeReportRecorder({ store, writer, now: () => 5000, pool, maxQueuedArtifacts: 210 });
-    const report = (count: number, offset = 0) =>
-      recorder.report({ environmentId, artifacts: artifacts(count, offset), actor: ADA, entry });
+  await world(async ({ store, taskOf, writer, pool }) => {
+    const recorder = createRecorder({ store, writer, now: () => 5000, pool, maxQueuedArtifacts: 210 });
+    const report = (count: number, offset = 0) => recorder.report(taskOf(textOf(count, offset)));
     const outcomes = async (reports: Promise<unknown>[]) =>
       (await Promise.allSettled(reports)).map((outcome) =>
         outcome.status === "rejected" ? outcome.reason.code : "recorded",
       );
-    assert.equal(await outcomes([70, 70, 70, 1, 70].map((count, place) => report(count, place))), [
+    assert.equal(await outcomes([70, 70, 70, 66, 70].map((count, place) => report(count, place))), [
       "recorded",
       "recorded",
       "recorded",
@@ -747,7 +809,7 @@ test("the queue is bounded by the artifacts in the reports, not by their number"
       "unavailable",
     ]);
     // Larger than the limit, but alone: the queue has drained.
-    assert.equal(await outcomes([report(300), report(1)]), ["recorded", "unavailable"]);
+    assert.equal(await outcomes([report(300), report(65)]), ["recorded", "unavailable"]);
     assert.equal(
       await outcomes(Array.from({ length: 40 }, (_, offset) => report(5, offset))),
       Array.from({ length: 40 }, () => "recorded"),

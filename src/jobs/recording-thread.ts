@@ -1,18 +1,18 @@
 /**
  * The thread that records large reports, re-evaluates large environments and copies the write-ahead log, on its own
  * connection. It copies the log every few hundred writes, so it is there whenever the server is busy; the stores and
- * the policy language, which take 20 MB, are loaded with the first report that needs them (large-report-tasks.ts).
+ * the policy language, which take 20 MB, are loaded with the first report that needs them (recording-tasks.ts).
  */
 import { workerData } from "node:worker_threads";
 import { delegateCheckpoints, openSecondWriter } from "../store/db/connection.ts";
 import type { TemporaryFiles } from "../store/db/types.ts";
 import { serveTasks } from "../workers/task-protocol.ts";
-import type { ReadResult, RecordingOrder, RecordingResult } from "./large-report-orders.ts";
-import type { RecordingTasks } from "./large-report-tasks.ts";
+import type { ReadResult, RecordingOrder, RecordingResult } from "./recording-orders.ts";
+import type { RecordingTasks } from "./recording-tasks.ts";
 
 /** What the thread is started with: the data directory, and which program checkpoints the write-ahead log. */
 export type RecordingWorkerData = {
-  thread: "large reports";
+  thread: "recording";
   directory: string;
   checkpoints: "own" | "external";
   temporaryFiles: TemporaryFiles;
@@ -24,7 +24,7 @@ if (checkpoints === "external") delegateCheckpoints(db, checkpoints);
 
 let loaded: Promise<RecordingTasks> | null = null;
 const tasks = (): Promise<RecordingTasks> =>
-  (loaded ??= import("./large-report-tasks.ts").then(({ createRecordingTasks }) =>
+  (loaded ??= import("./recording-tasks.ts").then(({ createRecordingTasks }) =>
     createRecordingTasks(db, temporaryFiles),
   ));
 

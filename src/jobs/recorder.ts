@@ -1,10 +1,12 @@
 /**
- * Records reports that would block the main thread. Up to OFFLOAD_THRESHOLD artifacts are evaluated and written on the
- * main thread, between other writes. Larger reports are tasks of the recording thread, which gets exclusive write
- * access while it writes.
+ * The recorder of what runs in environments. Each report and re-evaluation takes the same steps (recording-steps.ts):
+ * on the main thread, inside one write that it shares with others, while they are little work; else as a task of the
+ * recording thread, which gets exclusive write access while it writes. Over a database in memory, which threads cannot
+ * share, the main thread does everything.
+ *
+ * Why not the thread for all: an order is a message there and another one back, and each report is a commit of its own.
+ * A small report would take twice the processor time, and a hundred at once two and a half times as long.
  */
-import type { Cause } from "../domain/snapshot/diff.ts";
-import type { ReportedArtifact } from "../domain/snapshot/normalize.ts";
 import { AppError, tooCostly, unavailable } from "../errors.ts";
 import type { Actor } from "../store/actor.ts";
 import type { AuditEntry } from "../store/db/audit-log.ts";
@@ -17,13 +19,10 @@ import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
-import type { ReadResult, RecordingOrder, RecordingResult } from "./large-report-orders.ts";
-
-/**
- * Artifacts. Evaluating one under three policies and writing it takes about 0.2 ms, and the event loop may be blocked
- * for 20 ms.
- */
-const OFFLOAD_THRESHOLD = 64;
+import { LARGE_JSON_BYTES } from "../http/body/read-json.ts";
+import { createKnownTexts, keyOfText } from "./known-texts.ts";
+import type { FoundText, ReadResult, Recording, RecordingOrder, RecordingResult } from "./recording-orders.ts";
+import { MAX_ARTIFACTS_HERE, readReportText, recordHere } from "./recording-steps.ts";
 
 /**
  * Artifacts in the queued reports, which are held in memory at about a kilobyte each: a few of the largest reports, or
@@ -66,31 +65,20 @@ type RecorderDependencies = {
   jobsAdded?(): void;
 };
 
-type RecordingTask = {
-  environmentId: number;
-  cause: Cause;
-  /** null: the artifacts of the latest snapshot; "read": those that the order before read. */
-  artifacts: readonly ReportedArtifact[] | "read" | null;
-  actor: Actor;
-  entry: AuditEntry | null;
-};
-
-type RawReport = {
-  environmentId: number;
-  report: PhysicalType;
+export type ReportTask = {
+  type: PhysicalType;
+  /** The text, whose buffer is given away. */
   bytes: Buffer;
-  /** The digest of the report, if the same bytes were read before. */
-  digest?: string | null;
-  /** Called with the top-level keys that the shape of the report does not know; throws to refuse the report. */
-  accept: (ignored: readonly string[]) => void;
-  /** Called with the report's digest inside a write; returns whether nothing else has to be recorded. */
-  touch: (digest: string) => boolean;
   actor: Actor;
-  /** Returns the audit entry of a report with so many artifacts. */
-  entry: (artifacts: number) => AuditEntry;
+  /** The environment that has the name now; called inside the write, too. @throws AppError to refuse the report */
+  environment(): EnvironmentRow;
+  /** Called once with the top-level keys that the shape of the report lacks. @throws AppError to refuse the report */
+  accept(ignored: readonly string[]): void;
+  /** The audit entry of a report with so many artifacts. */
+  entry(artifacts: number): AuditEntry;
 };
 
-export function createLargeReportRecorder(dependencies: RecorderDependencies) {
+export function createRecorder(dependencies: RecorderDependencies) {
   const {
     store,
     writer,
@@ -99,66 +87,70 @@ export function createLargeReportRecorder(dependencies: RecorderDependencies) {
     maxQueuedArtifacts = MAX_QUEUED_ARTIFACTS,
   } = dependencies;
   const queue = createTaskQueue(maxQueuedArtifacts);
-  const record = createThreadRecorder(dependencies);
+  const recordInThread = createThreadRecorder(dependencies);
   const { onCommit, emptyWal } = createCheckpoints(dependencies, queue);
+  const maxArtifacts = pool ? MAX_ARTIFACTS_HERE : Infinity;
+  const knownTexts = createKnownTexts();
   let sequence = 0;
+
+  /**
+   * What is done with every report that was read, in one write: one that repeats the latest is recorded by its digest,
+   * and a little work is done.
+   * @returns what is left for the thread
+   */
+  function begin(
+    { actor, environment, accept, entry }: ReportTask,
+    { report, count, digest, ignored }: FoundText & Pick<Recording, "report">,
+  ): Promise<RecordingResult | Recording> {
+    accept(ignored);
+    const auditEntry = entry(count);
+    return writer.run(() => {
+      const row = environment();
+      if (store.snapshotRecorder.isUnchanged(row, digest)) {
+        store.snapshotRecorder.recordUnchanged(row.id);
+        return { planned: true, index: null };
+      }
+      const recording: Recording = { environmentId: row.id, cause: "report", report, actor, entry: auditEntry };
+      return recordHere(store, recording, maxArtifacts) ?? recording;
+    });
+  }
 
   return {
     onCommit,
     emptyWal,
 
-    /** Whether evaluating or writing so many artifacts, or an evaluation of that workload, should run in the thread. */
-    accepts: (workload: number): boolean => pool !== null && workload > OFFLOAD_THRESHOLD,
-
-    /** Whether the thread can read the text of a report. */
-    canRecordRaw: pool !== null,
+    /**
+     * Records inside a write that made it necessary. Returns null, and writes nothing, when that is too much work for
+     * the main thread: then a job has to do it.
+     */
+    recordWithin: (recording: Recording): RecordingResult | null => recordHere(store, recording, maxArtifacts),
 
     /**
-     * Records a report.
+     * Reads the text of a report and records it.
      * @returns `planned` false when the environment was archived meanwhile; nothing was recorded then
-     * @throws AppError unavailable
+     * @throws AppError unavailable, what the task throws, or an error about the text
      */
-    async report(task: {
-      environmentId: number;
-      artifacts: readonly ReportedArtifact[];
-      actor: Actor;
-      entry: AuditEntry;
-    }): Promise<RecordingResult> {
-      if (!pool) throw new Error("there is no thread that records");
-      return queue.run(task.artifacts.length, () => record(pool, (sequence += 1), { ...task, cause: "report" }));
-    },
-
-    /**
-     * Reads the text of a report, whose buffer is given away, and records it. A report whose digest is known and that
-     * changes nothing is not read.
-     * @returns like `report`
-     * @throws AppError unavailable, or an error about the text
-     */
-    async recordRaw({
-      environmentId,
-      report,
-      bytes,
-      digest = null,
-      accept,
-      touch,
-      actor,
-      entry,
-    }: RawReport): Promise<RecordingResult> {
-      if (!pool) throw new Error("there is no thread that reads");
-      if (digest !== null && (await writer.run(() => touch(digest)))) return { planned: true, index: null };
+    async report(task: ReportTask): Promise<RecordingResult> {
+      const { type, bytes } = task;
+      const number = (sequence += 1);
+      if (!pool || bytes.length <= LARGE_JSON_BYTES) {
+        const read = await readReportText(type, bytes);
+        const begun = await begin(task, read);
+        if ("planned" in begun) return begun;
+        return queue.run(read.count, () => recordInThread(number, begun));
+      }
+      // Nothing is read for an environment that is not there.
+      task.environment();
+      const key = await keyOfText(type, bytes);
+      const known = knownTexts.get(key);
+      const recognized = known ? await begin(task, { ...known, report: "read" }) : null;
+      if (recognized && "planned" in recognized) return recognized;
       return queue.run(Math.ceil(bytes.length / MIN_BYTES_PER_ARTIFACT), async () => {
-        const number = (sequence += 1);
-        const order: RecordingOrder = { type: "read", sequence: number, report, bytes };
+        const order: RecordingOrder = { type: "read", sequence: number, report: type, bytes };
         const read = await readingTurns.run(() => readInThread(pool, order, bytes));
-        accept(read.ignored);
-        if (await writer.run(() => touch(read.digest))) return { planned: true, index: null };
-        return record(pool, number, {
-          environmentId,
-          cause: "report",
-          artifacts: "read",
-          actor,
-          entry: entry(read.count),
-        });
+        knownTexts.set(key, read);
+        const begun = recognized ?? (await begin(task, { ...read, report: "read" }));
+        return "planned" in begun ? begun : recordInThread(number, begun);
       });
     },
 
@@ -169,18 +161,12 @@ export function createLargeReportRecorder(dependencies: RecorderDependencies) {
     async reevaluate(payload: ReevaluatePayload): Promise<void> {
       const { environment_id: environmentId, cause, user_id, user_name } = payload;
       const actor: Actor = { publicId: user_id, displayName: user_name };
-      if (pool && isHeavy(store, environmentId, cause)) {
-        await queue.runAlways(async () => {
-          // Checked when its turn comes: a report before it may have re-evaluated the environment.
-          if (!isReevaluated(store, store.environments.get(environmentId), payload))
-            await record(pool, (sequence += 1), { environmentId, cause, artifacts: null, actor, entry: null });
-        });
-        return;
-      }
-      await writer.run(() => {
-        const environment = store.environments.get(environmentId);
-        if (!isReevaluated(store, environment, payload))
-          store.snapshotRecorder.record(environment, { cause, artifacts: null, actor });
+      const recording: Recording = { environmentId, cause, report: null, actor, entry: null };
+      const isDone = (): boolean => isReevaluated(store, store.environments.get(environmentId), payload);
+      if (await writer.run(() => isDone() || recordHere(store, recording, maxArtifacts) !== null)) return;
+      await queue.runAlways(async () => {
+        // Checked when its turn comes: a report before it may have re-evaluated the environment.
+        if (!isDone()) await recordInThread((sequence += 1), recording);
       });
     },
   };
@@ -197,10 +183,6 @@ function isReevaluated(
     return environment.snapshot_count > snapshot_count && store.snapshotRecorder.isUnderPolicies(environment);
   return environment.checked_revision === environment.revision;
 }
-
-const isHeavy = (store: Store, environmentId: number, cause: Cause): boolean =>
-  store.snapshots.countRunning(environmentId) > OFFLOAD_THRESHOLD ||
-  store.snapshotRecorder.readCurrent(store.environments.get(environmentId), cause, null).workload > OFFLOAD_THRESHOLD;
 
 type TaskQueue = ReturnType<typeof createTaskQueue>;
 
@@ -248,25 +230,28 @@ function failureMessage(error: unknown): string | null {
 }
 
 /** Records a task in the thread, which plans it and then applies the plan with exclusive write access. */
-function createThreadRecorder({ store, writer, now, jobsAdded = () => undefined }: RecorderDependencies) {
-  return async function record(thread: RecordingPool, sequence: number, task: RecordingTask): Promise<RecordingResult> {
-    const { environmentId, cause, artifacts, actor, entry } = task;
-    const planned = (await thread.run(
-      { type: "plan", sequence, now: now(), environmentId, cause, artifacts },
+function createThreadRecorder({ store, writer, now, pool, jobsAdded = () => undefined }: RecorderDependencies) {
+  return async function recordInThread(
+    sequence: number,
+    { environmentId, cause, report, actor, entry }: Recording,
+  ): Promise<RecordingResult> {
+    if (!pool) throw new Error("there is no thread that records");
+    const planned = (await pool.run(
+      { type: "plan", sequence, now: now(), environmentId, cause, report },
       { deadlineMs: TASK_TIMEOUT_MS },
     )) as RecordingResult;
     if (!planned.planned) return planned;
     const recorded = await writer.withExclusiveWrite(async () => {
       const newestJob = store.jobs.newestId();
       try {
-        return (await thread.run(
+        return (await pool.run(
           { type: "apply", sequence, now: now(), newestJob, actor, entry },
           { deadlineMs: TASK_TIMEOUT_MS },
         )) as RecordingResult;
       } catch (error) {
         // The thread is being stopped, perhaps within a transaction. The next order starts only when it has ended.
         if (error instanceof DeadlineError)
-          await thread
+          await pool
             .run({ type: "checkpoint", busyTimeoutMs: 0 }, { deadlineMs: TASK_TIMEOUT_MS })
             .catch(() => undefined);
         throw error;
@@ -278,11 +263,7 @@ function createThreadRecorder({ store, writer, now, jobsAdded = () => undefined 
 }
 
 /** Reads the text of a report in the thread. @throws AppError about the text */
-async function readInThread(
-  thread: RecordingPool,
-  order: RecordingOrder,
-  bytes: Buffer,
-): Promise<Extract<ReadResult, { digest: string }>> {
+async function readInThread(thread: RecordingPool, order: RecordingOrder, bytes: Buffer): Promise<FoundText> {
   // A buffer of its own moves to the thread; a part of a shared one has to be copied.
   const ownsBuffer = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
   const transfer = ownsBuffer ? [bytes.buffer as ArrayBuffer] : [];
