@@ -7,7 +7,6 @@
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { getHeapStatistics } from "node:v8";
 import { parentPort, workerData } from "node:worker_threads";
 import type { MessagePort } from "node:worker_threads";
 import { urlsFor } from "../contract/urls.ts";
@@ -21,7 +20,7 @@ import type { PackageSubject } from "../store/environments/audit-packages.ts";
 import { openSecondWriter } from "../store/db/connection.ts";
 import { openStore } from "../store/index.ts";
 import type { StreamReport, StreamOrder } from "../workers/byte-streams.ts";
-import { collectGarbage, countReleasedBytes } from "../workers/memory-reclaim.ts";
+import { countReleasedBytes, createGarbageCollector } from "../workers/memory-reclaim.ts";
 
 export type PackageWorkerData = {
   /** The data directory. */
@@ -55,11 +54,6 @@ export type PackageFailure = {
 };
 
 const CHUNK_BYTES = 128 * 1024;
-/**
- * The garbage of a larger heap is collected when a package is assembled: its memory then counts for others. Code, fonts
- * and the records of an ordinary package take half of it.
- */
-const LARGE_HEAP_BYTES = 64 << 20;
 /** Buffers that zlib allocates for each byte of a chunk; see workers/memory-reclaim.ts. */
 const GARBAGE_PER_CHUNK_BYTE = 4;
 /** Pieces per chunk: well-compressible input must not keep the thread from the other packages. */
@@ -72,6 +66,8 @@ const db = openSecondWriter(directory);
 const refuseWrite = (): never => {
   throw new Error("a package does not write to the database");
 };
+/** Collected when a package is assembled: its memory then counts for others. */
+const garbage = createGarbageCollector();
 const store = openStore(db, { now: refuseWrite, newId: refuseWrite });
 // Whatever the code above this connection does, SQLite refuses to write.
 db.pragma("query_only = ON");
@@ -136,7 +132,7 @@ function open({ id, request, credits }: OpenOrder, files: EvidenceFiles): void {
   if (ready === null) throw new Error("the package is empty");
   const sending: Sending = { chunks, ready, credits };
   sendings.set(id, sending);
-  if (getHeapStatistics().used_heap_size > LARGE_HEAP_BYTES) collectGarbage();
+  if (garbage.isDue()) garbage.collect();
   send({ type: "opened", id });
   pump(id, sending);
 }

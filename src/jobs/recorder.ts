@@ -19,6 +19,8 @@ import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
+import { UNBOUNDED_MEMORY } from "../workers/task-memory.ts";
+import type { AcquireMemory, Lease } from "../workers/task-memory.ts";
 import { LARGE_JSON_BYTES } from "../http/body/read-json.ts";
 import { createKnownTexts, keyOfText } from "./known-texts.ts";
 import type { FoundText, ReadResult, Recording, RecordingOrder, RecordingResult } from "./recording-orders.ts";
@@ -56,6 +58,8 @@ type RecorderDependencies = {
   pool: RecordingPool | null;
   /** Limits how many large texts are parsed at a time, in any thread. */
   readingTurns?: ConcurrencyLimit;
+  /** Takes the memory that the thread needs for one report; unbounded unless given. */
+  acquireMemory?: AcquireMemory;
   /** "external": another program empties the write-ahead log. */
   checkpoints?: "own" | "external";
   /** Whether the log may be copied into the database now; always unless given. */
@@ -87,6 +91,7 @@ export function createRecorder(dependencies: RecorderDependencies) {
     maxQueuedArtifacts = MAX_QUEUED_ARTIFACTS,
   } = dependencies;
   const queue = createTaskQueue(maxQueuedArtifacts);
+  const inThread = createRoom(dependencies);
   const recordInThread = createThreadRecorder(dependencies);
   const { onCommit, emptyWal } = createCheckpoints(dependencies, queue);
   const maxArtifacts = pool ? MAX_ARTIFACTS_HERE : Infinity;
@@ -137,7 +142,13 @@ export function createRecorder(dependencies: RecorderDependencies) {
         const read = await readReportText(type, bytes);
         const begun = await begin(task, read);
         if ("planned" in begun) return begun;
-        return queue.run(read.count, () => recordInThread(number, begun));
+        return queue.run(
+          read.count,
+          inThread(async (takeRoom) => {
+            await takeRoom();
+            return recordInThread(number, begun);
+          }),
+        );
       }
       // Nothing is read for an environment that is not there.
       task.environment();
@@ -145,13 +156,18 @@ export function createRecorder(dependencies: RecorderDependencies) {
       const known = knownTexts.get(key);
       const recognized = known ? await begin(task, { ...known, report: "read" }) : null;
       if (recognized && "planned" in recognized) return recognized;
-      return queue.run(Math.ceil(bytes.length / MIN_BYTES_PER_ARTIFACT), async () => {
+      const work = inThread(async (takeRoom) => {
         const order: RecordingOrder = { type: "read", sequence: number, report: type, bytes };
-        const read = await readingTurns.run(() => readInThread(pool, order, bytes));
+        const read = await readingTurns.run(async () => {
+          // After the turn, as for every large text: who has memory never waits for a turn.
+          await takeRoom();
+          return readInThread(pool, order, bytes);
+        });
         knownTexts.set(key, read);
         const begun = recognized ?? (await begin(task, { ...read, report: "read" }));
         return "planned" in begun ? begun : recordInThread(number, begun);
       });
+      return queue.run(Math.ceil(bytes.length / MIN_BYTES_PER_ARTIFACT), work);
     },
 
     /**
@@ -164,10 +180,14 @@ export function createRecorder(dependencies: RecorderDependencies) {
       const recording: Recording = { environmentId, cause, report: null, actor, entry: null };
       const isDone = (): boolean => isReevaluated(store, store.environments.get(environmentId), payload);
       if (await writer.run(() => isDone() || recordHere(store, recording, maxArtifacts) !== null)) return;
-      await queue.runAlways(async () => {
-        // Checked when its turn comes: a report before it may have re-evaluated the environment.
-        if (!isDone()) await recordInThread((sequence += 1), recording);
-      });
+      // Checked when its turn comes: a report before it may have re-evaluated the environment.
+      await queue.runAlways(
+        inThread(async (takeRoom) => {
+          if (isDone()) return;
+          await takeRoom();
+          await recordInThread((sequence += 1), recording);
+        }),
+      );
     },
   };
 }
@@ -186,28 +206,51 @@ function isReevaluated(
 
 type TaskQueue = ReturnType<typeof createTaskQueue>;
 
+/** What a turn of the queue does, and what it does after the answer, before the next turn. */
+type Turn<T> = { work(): Promise<T>; afterwards?(): Promise<void> };
+
+/** Lets work of the thread take the memory for one report, which is taken until the thread has returned it. */
+function createRoom({ pool, acquireMemory = UNBOUNDED_MEMORY }: Pick<RecorderDependencies, "pool" | "acquireMemory">) {
+  return function inThread<T>(work: (takeRoom: () => Promise<void>) => Promise<T>): Turn<T> {
+    let room: Lease | null = null;
+    const takeRoom = async (): Promise<void> => {
+      const timeout = AbortSignal.timeout(TASK_TIMEOUT_MS);
+      room = await acquireMemory(timeout).catch((error: unknown) => {
+        throw timeout.aborted ? unavailable("The server has no memory for a large report. Please try again", 5) : error;
+      });
+    };
+    return {
+      work: () => work(takeRoom),
+      async afterwards() {
+        if (room) await pool?.run({ type: "forget" }, { deadlineMs: TASK_TIMEOUT_MS }).catch(() => undefined);
+        room?.release();
+      },
+    };
+  };
+}
+
 /** Runs tasks of the thread one after another, because it holds one plan at a time. */
 function createTaskQueue(maxQueuedArtifacts: number) {
   let queuedArtifacts = 0;
   let last: Promise<unknown> = Promise.resolve();
 
-  function enqueue<T>(artifacts: number, work: () => Promise<T>): Promise<T> {
+  function enqueue<T>(artifacts: number, { work, afterwards }: Turn<T>): Promise<T> {
     queuedArtifacts += artifacts;
     const turn = last.then(work).finally(() => (queuedArtifacts -= artifacts));
-    last = turn.catch(() => undefined);
+    last = turn.catch(() => undefined).then(afterwards);
     return turn;
   }
 
   return {
     /** Runs work that is not about a client's report. Its errors are not translated. */
-    runAlways: <T>(work: () => Promise<T>): Promise<T> => enqueue(0, work),
+    runAlways: <T>(turn: Turn<T>): Promise<T> => enqueue(0, turn),
     /** Runs work on a report. @throws AppError unavailable when the queue is full, and for failures on the way */
-    async run<T>(artifacts: number, work: () => Promise<T>): Promise<T> {
+    async run<T>(artifacts: number, turn: Turn<T>): Promise<T> {
       // A report larger than the limit is accepted while the queue is empty.
       if (queuedArtifacts > 0 && queuedArtifacts + artifacts > maxQueuedArtifacts)
         throw unavailable("The server has too many large reports to record. Please try again", 5);
       try {
-        return await enqueue(artifacts, work);
+        return await enqueue(artifacts, turn);
       } catch (error) {
         const message = failureMessage(error);
         throw message === null ? error : unavailable(message, 5, error);
@@ -316,7 +359,7 @@ function createCheckpoints(
     if (!pool || checkpoints === "external" || !mayCheckpoint()) return;
     [writes, isQueued] = [0, true];
     await queue
-      .runAlways(() => checkpoint(pool, busyTimeoutMs))
+      .runAlways({ work: () => checkpoint(pool, busyTimeoutMs) })
       .catch(() => undefined)
       .finally(() => (isQueued = false));
   }

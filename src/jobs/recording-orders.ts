@@ -24,6 +24,8 @@ export type RecordingOrder =
   | ({ type: "plan"; sequence: number; now: number } & Pick<Recording, "environmentId" | "cause" | "report">)
   /** `now`: epoch seconds; `newestJob`: the highest job id in use. */
   | ({ type: "apply"; sequence: number; now: number; newestJob: number } & Pick<Recording, "actor" | "entry">)
+  /** Drops what the thread has of a task, and returns its memory. */
+  | { type: "forget" }
   /**
    * Copies the write-ahead log into the database file, as far as its readers permit. With a `busyTimeoutMs` above 0 it
    * waits that long for readers and then empties the log, which needs exclusive write access.

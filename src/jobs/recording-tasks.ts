@@ -31,7 +31,7 @@ const lostError = (what: string): Error => Object.assign(new Error(`${what} was 
 export type RecordingTasks = ReturnType<typeof createRecordingTasks>;
 
 /**
- * The three orders, over the connection of the thread. An order whose predecessor's result is lost throws.
+ * The orders about a report, over the connection of the thread. An order whose predecessor's result is lost throws.
  * @param temporaryFiles where the evaluations of a plan wait until they are written
  */
 export function createRecordingTasks(db: Db, temporaryFiles: TemporaryFiles) {
@@ -52,12 +52,16 @@ export function createRecordingTasks(db: Db, temporaryFiles: TemporaryFiles) {
     plannedTask = null;
   }
 
+  function forget(): void {
+    forgetPlan();
+    lastRead = null;
+  }
+
   /** A number that changes with every commit of another connection. */
   const dataVersion = (): number => db.pragma("data_version", { simple: true }) as number;
 
   async function read({ sequence, report, bytes }: Extract<RecordingOrder, { type: "read" }>): Promise<ReadResult> {
-    forgetPlan();
-    lastRead = null;
+    forget();
     try {
       const text = await readReportText(report, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
       lastRead = { sequence, report: text.report };
@@ -159,5 +163,5 @@ export function createRecordingTasks(db: Db, temporaryFiles: TemporaryFiles) {
     }
   }
 
-  return { read, plan, write };
+  return { read, plan, write, forget };
 }

@@ -6,6 +6,7 @@
 import { workerData } from "node:worker_threads";
 import { delegateCheckpoints, openSecondWriter } from "../store/db/connection.ts";
 import type { TemporaryFiles } from "../store/db/types.ts";
+import { createGarbageCollector } from "../workers/memory-reclaim.ts";
 import { serveTasks } from "../workers/task-protocol.ts";
 import type { ReadResult, RecordingOrder, RecordingResult } from "./recording-orders.ts";
 import type { RecordingTasks } from "./recording-tasks.ts";
@@ -22,6 +23,9 @@ const { directory, checkpoints, temporaryFiles } = workerData as RecordingWorker
 const db = openSecondWriter(directory);
 if (checkpoints === "external") delegateCheckpoints(db, checkpoints);
 
+/** Of whole tasks: what is left when nothing of one is needed any more. */
+const garbage = createGarbageCollector();
+
 let loaded: Promise<RecordingTasks> | null = null;
 const tasks = (): Promise<RecordingTasks> =>
   (loaded ??= import("./recording-tasks.ts").then(({ createRecordingTasks }) =>
@@ -36,13 +40,16 @@ async function carryOut(order: RecordingOrder): Promise<RecordingResult | ReadRe
       return (await tasks()).plan(order);
     case "apply":
       return (await tasks()).write(order);
+    case "forget":
+      (await loaded)?.forget();
+      if (garbage.isDue()) garbage.collect();
+      return null;
     case "checkpoint":
       return checkpoint(order.busyTimeoutMs);
   }
 }
 
-// The garbage that a text leaves would still be in memory while the report is recorded.
-serveTasks(carryOut, { leavesGarbage: ({ type }) => type === "read" });
+serveTasks(carryOut);
 
 function checkpoint(busyTimeoutMs: number): null {
   if (busyTimeoutMs === 0) {

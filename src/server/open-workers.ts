@@ -47,6 +47,7 @@ import { saveCounts } from "./scheduler.ts";
 import {
   createPreviewPool,
   createRecordingPool,
+  recordingMemory,
   openAnswerReader,
   openCustomTypes,
   openDocuments,
@@ -82,8 +83,7 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
   openStage(options.logger, async (onClose) => {
     const { directory, config, logger } = options;
     const { db, store, numbering, temporaryFiles } = storage;
-    const memory = live.memory.threads;
-    const pool = createRecordingPool(directory, { checkpoints: config.checkpoints, memory, temporaryFiles });
+    const pool = createRecordingPool(directory, { checkpoints: config.checkpoints, temporaryFiles });
     onClose(() => pool.close());
     live.poolLoads.push(() => ({ recording: pool.load() }));
     const sender = openSender(options);
@@ -117,6 +117,7 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
       findLockHolder: () => findWriteLockHolder(directory),
       checkpoints: config.checkpoints,
       readingTurns,
+      acquireMemory: recordingMemory(live.memory.threads),
       trustedNow: () => clock?.trustedNow() ?? systemSources.now(),
       ...(metrics ? { batchEnded: metrics.batchEnded } : {}),
     });

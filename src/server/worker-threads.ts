@@ -88,17 +88,11 @@ export const createRecordingPool = (
   directory: string,
   {
     checkpoints = "own",
-    memory = null,
     temporaryFiles = { directory, reserveBytes: 0 },
-  }: { checkpoints?: "own" | "external"; memory?: ThreadMemory | null; temporaryFiles?: TemporaryFiles } = {},
+  }: { checkpoints?: "own" | "external"; temporaryFiles?: TemporaryFiles } = {},
 ): RecordingPool =>
   createPool({
     name: "recording",
-    // Its other tasks hold the writer, so they must not wait; their memory is that of the tasks before.
-    memory: memory && {
-      ...memory,
-      bytesOf: ({ type }) => (type === "read" || type === "plan" ? RECORDING_HEAP_MB * MB : 0),
-    },
     size: 1,
     queueLimit: 2,
     idleTimeoutMs: RECORDING_IDLE_MS,
@@ -110,6 +104,9 @@ export const createRecordingPool = (
         resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: RECORDING_HEAP_MB },
       }),
   });
+
+/** The room for recording one large report, from its text to its commit. */
+export const recordingMemory = (memory: ThreadMemory): AcquireMemory => acquireFrom(memory, RECORDING_HEAP_MB * MB);
 
 const RECORDING_HEAP_MB = 256;
 const JSON_HEAP_MB = 160;

@@ -22,6 +22,7 @@ import type { LockHolder } from "../store/db/wal.ts";
 import type { WriteLockOptions } from "../store/db/write-lock.ts";
 import type { Store } from "../store/index.ts";
 import type { ConcurrencyLimit } from "../workers/concurrency-limit.ts";
+import type { AcquireMemory } from "../workers/task-memory.ts";
 import { jobHandlers, PARALLEL_BY_KIND } from "./job-handlers.ts";
 import type { Metrics } from "./metrics.ts";
 
@@ -52,6 +53,8 @@ type WritePathDependencies = {
   /** "external": another program empties the write-ahead log. */
   checkpoints?: "own" | "external";
   readingTurns?: ConcurrencyLimit;
+  /** Takes the memory that recording a large report needs; unbounded unless given. */
+  acquireMemory?: AcquireMemory;
   /** The time by which keys and allowlist entries end; `now` unless given. */
   trustedNow?(): number;
 };
@@ -84,6 +87,7 @@ export function createWritePath(dependencies: WritePathDependencies) {
     checkpoints,
     ...(dependencies.mayCheckpoint ? { mayCheckpoint: dependencies.mayCheckpoint } : {}),
     ...(readingTurns ? { readingTurns } : {}),
+    ...(dependencies.acquireMemory ? { acquireMemory: dependencies.acquireMemory } : {}),
     jobsAdded: () => runner.wake(),
   });
   if (pool) delegateCheckpoints(db, checkpoints);

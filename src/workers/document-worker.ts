@@ -32,4 +32,4 @@ function readDocument({ kind, bytes }: DocumentTask): DocumentResult {
 }
 
 // Every file that comes here is large, and its parsed form a hundred times larger.
-serveTasks(readDocument, { leavesGarbage: () => true });
+serveTasks(readDocument);

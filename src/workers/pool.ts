@@ -3,9 +3,10 @@
 //
 // Invariants: every promise of `run` settles, at the latest at its deadline. At most `size` threads exist, including a
 // dying one. A thread that died or was stopped is replaced only when there is work, so a broken entry file costs one
-// start per task and never a restart loop. The tasks of one lane cannot starve those of another.
+// start per task and never a restart loop. The tasks of one lane cannot starve those of another. The memory of a task
+// is taken until its thread has returned it.
 import type { Transferable, Worker } from "node:worker_threads";
-import { clearIdleTimer } from "./pool-thread.ts";
+import { clearIdleTimer, createThread, isIdle } from "./pool-thread.ts";
 import type { Task, Thread } from "./pool-thread.ts";
 import { beginAllowance } from "./own-time.ts";
 import type { BeginAllowance, ThreadName } from "./own-time.ts";
@@ -211,9 +212,7 @@ class ThreadPool<Input, Output> {
 
   /** Threads that could take a task at once, including those that may still be started. */
   #countIdle(): number {
-    let busy = 0;
-    for (const { task, leaving } of this.#threads) if (task !== null || leaving) busy += 1;
-    return this.#size - busy;
+    return this.#size - [...this.#threads].filter((thread) => !isIdle(thread)).length;
   }
 
   #countRunning(lane: string): number {
@@ -268,8 +267,8 @@ class ThreadPool<Input, Output> {
   }
 
   #findIdleThread(): Thread<Input, Output> | null {
-    for (const thread of this.#threads) if (thread.task === null && !thread.leaving) return thread;
-    return this.#threads.size < this.#size ? this.#startThread() : null;
+    const idle = [...this.#threads].find(isIdle);
+    return idle ?? (this.#threads.size < this.#size ? this.#startThread() : null);
   }
 
   #startThread(): Thread<Input, Output> | null {
@@ -282,11 +281,13 @@ class ThreadPool<Input, Output> {
       if (task !== undefined) this.#settle(task, () => task.reject(new WorkerDiedError(text, { began: false, cause })));
       return this.#queue.length > 0 ? this.#startThread() : null;
     }
-    const thread: Thread<Input, Output> = { worker, task: null, leaving: false, cause: null, idleTimer: null };
+    const thread = createThread<Input, Output>(worker);
     this.#threads.add(thread);
-    worker.on("message", (report: TaskReport) =>
-      "began" in report ? this.#begin(thread, report.thread) : this.#finish(thread, report),
-    );
+    worker.on("message", (report: TaskReport) => {
+      if ("began" in report) this.#begin(thread, report.thread);
+      else if ("collected" in report) this.#rest(thread);
+      else this.#finish(thread, report);
+    });
     worker.on("messageerror", (error) => this.#stop(thread, error));
     worker.on("error", (error) => {
       thread.leaving = true;
@@ -302,6 +303,7 @@ class ThreadPool<Input, Output> {
     const { task, cause } = thread;
     thread.task = null;
     task?.memory?.release();
+    thread.collecting?.release();
     const text = `${this.#name}: the thread ended with code ${exitCode}`;
     if (task !== null) this.#settle(task, () => task.reject(new WorkerDiedError(text, { began: task.began, cause })));
     this.#dispatch();
@@ -338,15 +340,25 @@ class ThreadPool<Input, Output> {
   #finish(thread: Thread<Input, Output>, reply: TaskReply): void {
     const { task } = thread;
     thread.task = null;
-    task?.memory?.release();
+    if (reply.collects) thread.collecting = task?.memory ?? null;
+    else task?.memory?.release();
     if (task !== null) {
       this.#settle(task, () => {
         if (reply.ok) task.resolve(reply.output as Output);
         else task.reject(new TaskError(reply.message, { task: reply.name, code: reply.code }));
       });
     }
+    if (reply.collects) this.#dispatch();
+    else this.#rest(thread);
+  }
+
+  /** The thread has returned the memory of its task, and waits for another one. */
+  #rest(thread: Thread<Input, Output>): void {
+    const memory = thread.collecting;
+    thread.collecting = null;
+    memory?.release();
     this.#dispatch();
-    if (this.#idleTimeoutMs !== null && thread.task === null)
+    if (this.#idleTimeoutMs !== null && isIdle(thread))
       thread.idleTimer = setTimeout(() => this.#stop(thread, null), this.#idleTimeoutMs).unref();
   }
 

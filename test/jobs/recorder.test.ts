@@ -21,6 +21,7 @@ import { storableReport } from "../../src/store/environments/snapshot-survey.ts"
 import { openStore } from "../../src/store/index.ts";
 import { GroupCommitWriter } from "../../src/store/db/group-commit.ts";
 import { ARTIFACT_FIELDS, TRAIL_FIELDS, createFlow } from "../store/given.ts";
+import type { AcquireMemory } from "../../src/workers/task-memory.ts";
 import { DeadlineError, PoolClosedError, TaskError, WorkerDiedError } from "../../src/workers/pool.ts";
 
 const test = suite("jobs/recorder");
@@ -165,12 +166,12 @@ test("what the thread commits is numbered like what the writer commits", () =>
     );
   }));
 
-/** A world whose recorder notes the orders that the thread gets. */
+/** A world whose recorder notes the orders that the thread gets, but for the last one of each task. */
 const watched = (body: (house: ReturnType<typeof open> & { orders: string[] }) => Promise<void>): Promise<void> =>
   world(async (house) => {
     const orders: string[] = [];
     const run: typeof house.pool.run = (order, options) => {
-      orders.push(order.type);
+      if (order.type !== "forget") orders.push(order.type);
       return house.pool.run(order, options);
     };
     const { store, writer } = house;
@@ -501,6 +502,52 @@ test("raises triggers in the transaction of the snapshot; the new jobs reuse no 
       { raised: raised(), snapshot_count: store.environments.get(environmentId).snapshot_count, woken },
       { raised: [], snapshot_count: 2, woken: 1 },
     );
+  });
+});
+
+test("a report holds memory until the thread has returned it, also when it is refused or fails", async () => {
+  await world(async ({ store, writer, pool, taskOf, policy, attach, requestReevaluation }) => {
+    const events: string[] = [];
+    const run: typeof pool.run = async (order, options) => {
+      events.push(order.type);
+      const result = await pool.run(order, options);
+      if (order.type === "plan" && fails) throw new WorkerDiedError("the thread ended", { began: true });
+      return result;
+    };
+    let fails = false;
+    let returned = (): void => undefined;
+    const acquireMemory: AcquireMemory = async () => {
+      events.push("take");
+      return {
+        release() {
+          events.push("return");
+          returned();
+        },
+      };
+    };
+    const recorder = createRecorder({ store, writer, now: () => 5000, pool: { ...pool, run }, acquireMemory });
+    const eventsOf = async (work: () => Promise<unknown>): Promise<string> => {
+      events.length = 0;
+      const end = new Promise<void>((resolve) => (returned = resolve));
+      await work().catch(() => undefined);
+      await end;
+      return events.join(" ");
+    };
+    const send = (bytes: Buffer, more = {}) => eventsOf(() => recorder.report(taskOf(bytes, more)));
+    assert.is(await send(textOf(MANY)), "take plan apply forget return");
+    assert.is(await send(padded(textOf(2, 7))), "take read plan apply forget return");
+    assert.is(await send(padded(Buffer.from("{]"))), "take read forget return");
+    const refuse = (): never => {
+      throw new AppError("forbidden", "no");
+    };
+    assert.is(await send(padded(textOf(3, 7)), { accept: refuse }), "take read forget return");
+    fails = true;
+    assert.is(await send(padded(textOf(4, 7))), "take read plan forget return");
+    fails = false;
+    assert.is(await send(textOf(MANY, 3)), "take plan apply forget return");
+    attach(policy("artifacts:\n  provenance:\n    required: true\n"));
+    const attached = requestReevaluation("policies");
+    assert.is(await eventsOf(() => recorder.reevaluate(attached)), "take plan apply forget return");
   });
 });
 

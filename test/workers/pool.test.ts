@@ -142,6 +142,25 @@ test("collects the garbage of a task that leaves much once the task is done", as
   await pool.close();
 });
 
+test("the memory of a task that leaves much garbage comes back when that is collected", async () => {
+  const memory = givenMemory(10);
+  const { pool, started } = givenPool({ size: 2, memory });
+  await pool.run({ kind: "litter" }, { deadlineMs: AMPLE });
+  assert.equal({ held: memory.held, load: pool.load() }, { held: 10, load: { waiting: 0, running: 0 } });
+  await pool.run({ kind: "hold", flags: released() }, { deadlineMs: AMPLE });
+  assert.equal({ held: memory.held, started: started.length }, { held: 0, started: 1 });
+  await pool.close();
+});
+
+test("the memory of a thread that ends while it collects comes back", async () => {
+  const memory = givenMemory(10);
+  const { pool, started } = givenPool({ memory });
+  await pool.run({ kind: "litter" }, { deadlineMs: AMPLE });
+  await started[0]?.terminate();
+  assert.is(memory.held, 0);
+  await pool.close();
+});
+
 test("fails only the task whose input cannot be sent", async () => {
   const { pool, started, echo } = givenPool();
   const [failed, fine] = await Promise.allSettled([echo(() => {}), echo(2)]);

@@ -14,6 +14,7 @@ import { JsonScan } from "../../json/scan.ts";
 import { progressOf } from "../watchdog/request-progress.ts";
 import { scanError } from "./read-json.ts";
 import type { ScannedShape } from "./read-json.ts";
+import { countReleasedBytes } from "../../workers/memory-reclaim.ts";
 
 export type BodyLimits = {
   /** Plain JSON bodies, bytes. */
@@ -342,6 +343,8 @@ function createBodyBuffer(declared: number | null) {
     add(chunk: Buffer, { keep }: { keep: boolean }): void {
       if (keep && whole) whole.set(chunk, size);
       else if (keep) chunks.push(chunk);
+      // What was copied is garbage: that of a few large bodies would take more memory than the bodies.
+      if (!keep || whole) countReleasedBytes(chunk.length);
       size += chunk.length;
     },
     /** Everything so far. */

@@ -7,7 +7,6 @@ import { readJson } from "./read-json.ts";
 import type { JsonShape } from "./read-json.ts";
 import { splitJson } from "./json-pieces.ts";
 import type { Pieces } from "./json-pieces.ts";
-import { LARGE_INPUT_BYTES } from "../../workers/memory-reclaim.ts";
 import { serveTasks } from "../../workers/task-protocol.ts";
 
 /** `schema`: the schema as JSON text, null for none. */
@@ -51,4 +50,4 @@ function readTask({ bytes, shape, asText }: JsonTask): JsonResult {
   }
 }
 
-serveTasks(readTask, { leavesGarbage: ({ bytes }) => bytes.length > LARGE_INPUT_BYTES });
+serveTasks(readTask);

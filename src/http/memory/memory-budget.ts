@@ -93,13 +93,19 @@ export type MemoryBudgetOptions = {
   maxWaiting?: number;
 };
 
+/** What the program takes without any work of callers: 60 MB at the start, the rest by idle threads and caches. */
+const PROGRAM_BYTES = 192 << 20;
+
 /**
- * Three quarters of the memory that the process may use; the rest is for the program itself. A sixth of that for
- * bodies, and for answers, but not less than 64 MB, nor than one body that the limits allow.
+ * Three quarters of the memory that the process may use, but what the program itself takes is left for it. A sixth of
+ * that for bodies, and for answers, but not less than 64 MB, nor than one body that the limits allow.
  * @param memory bytes that the process may use
  */
 export function sizeMemoryBudget(memory: number, limits: { json: number; form: number }): MemoryBudgetOptions {
-  const total = Math.min(MAX_TOTAL_BYTES, Math.max(MIN_TOTAL_BYTES, Math.floor(memory * 0.75)));
+  const total = Math.min(
+    MAX_TOTAL_BYTES,
+    Math.max(MIN_TOTAL_BYTES, Math.floor(Math.min(memory * 0.75, memory - PROGRAM_BYTES))),
+  );
   const part = Math.max(MIN_PART_BYTES, Math.floor(total / 6));
   return { total, bodies: Math.max(part, limits.json, limits.form), answers: part };
 }

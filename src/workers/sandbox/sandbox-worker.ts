@@ -4,7 +4,6 @@ import type { ExpressionRun } from "../../domain/attestation/custom.ts";
 import { createLru } from "../../domain/lru.ts";
 import { runJq } from "./jq.ts";
 import type { JqOrder } from "./jq.ts";
-import { LARGE_INPUT_BYTES } from "../memory-reclaim.ts";
 import { serveTasks } from "../task-protocol.ts";
 import { compileTypeSchema } from "./json-schema.ts";
 import type { SchemaCheck } from "./json-schema.ts";
@@ -45,6 +44,4 @@ async function runTask(task: SandboxTask): Promise<SandboxResult> {
   return { output, tookMs: (user + system) / 1_000 };
 }
 
-const dataOf = (task: SandboxTask): Uint8Array | null => (task.kind === "schema" ? task.data : task.input);
-
-serveTasks(runTask, { leavesGarbage: (task) => (dataOf(task)?.length ?? 0) > LARGE_INPUT_BYTES });
+serveTasks(runTask);
