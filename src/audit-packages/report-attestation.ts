@@ -1,5 +1,8 @@
 /** An attestation as the readable report shows it: who reported what, and the facts of its kind in a few lines. */
 import { readReportedMembers } from "../contract/reported-json.ts";
+import { SBOM_LABEL, typeWordOf } from "../domain/attestation/kinds.ts";
+import { describeFormat, describeSubject, describeTools, readSbomSummary } from "../domain/sbom/summary.ts";
+import type { SbomSummary } from "../domain/sbom/summary.ts";
 import { truncate } from "../domain/text/excerpt.ts";
 import { isObject, readStoredJsonOrNull } from "../domain/stored-json.ts";
 import { stringifyJson } from "../json/text.ts";
@@ -22,7 +25,7 @@ export function toReportAttestation(
   return {
     id: row.public_id,
     name: row.name,
-    type: row.type,
+    type: typeWordOf(row.type),
     compliant: row.is_compliant === 1,
     reportedBy: row.reported_by,
     createdAt: row.created_at,
@@ -42,7 +45,7 @@ export function toReportAttestation(
     override:
       row.overridden_type === null
         ? null
-        : { reason: truncateText(String(payload.reason ?? "")) ?? "", type: row.overridden_type },
+        : { reason: truncateText(String(payload.reason ?? "")) ?? "", type: typeWordOf(row.overridden_type) },
   };
 }
 
@@ -63,7 +66,10 @@ type Payload = {
 const isPayload = (value: unknown): value is Payload => isObject(value);
 
 /** The facts of an attestation in a few lines; attestations.json has all of them. */
-function describeFacts(payload: Payload, { control, control_version, payload_json }: PlacedAttestationRow): string[] {
+function describeFacts(
+  payload: Payload,
+  { type, control, control_version, payload_json }: PlacedAttestationRow,
+): string[] {
   // A damaged payload may have any shape.
   try {
     if (Array.isArray(payload.junit_results)) return payload.junit_results.map(describeSuite);
@@ -72,6 +78,7 @@ function describeFacts(payload: Payload, { control, control_version, payload_jso
     if (Array.isArray(payload.jira_results)) return payload.jira_results.map(describeIssue);
     if (Array.isArray(payload.pull_requests)) return payload.pull_requests.map(describePullRequest);
     if (payload.sonar_results) return [`Quality gate: ${payload.sonar_results.qualityGate?.status ?? "none"}`];
+    if (type === SBOM_LABEL) return describeSbom(readSbomSummary(payload.attestation_data));
     if (control !== null)
       return [`Control ${control}${control_version === null ? "" : `, version ${control_version}`}`];
     if (payload.attestation_data === undefined) return [];
@@ -79,6 +86,17 @@ function describeFacts(payload: Payload, { control, control_version, payload_jso
   } catch {
     return ["The facts of this record cannot be read"];
   }
+}
+
+function describeSbom({ format, createdAt, tools, subject, packages }: SbomSummary): string[] {
+  const notStated = "not stated";
+  return [
+    `Format: ${describeFormat(format)}`,
+    `About: ${describeSubject(subject) || notStated}`,
+    `Packages: ${packages ?? notStated}`,
+    `Tools: ${describeTools(tools) || notStated}`,
+    `Created: ${createdAt ?? notStated}`,
+  ];
 }
 
 const describeSuite = ({ name, total, failures, errors, skipped }: JunitSuite): string =>

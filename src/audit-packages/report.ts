@@ -50,6 +50,7 @@ export type ReportArtifact = {
 export type ReportAttestation = {
   id: string;
   name: string;
+  /** The word of templates and policies. */
   type: string;
   compliant: boolean;
   reportedBy: string;

@@ -26,7 +26,7 @@ export const AttestationItem = named(
     {
       attestation_id: Type.String(),
       attestation_name: Type.String(),
-      attestation_type: Type.String({ description: "A built-in kind, `custom:NAME`, `system:decision` or `override`" }),
+      attestation_type: Type.String({ description: "A built-in kind, `custom:NAME`, `system:NAME` or `override`" }),
       schema_version: Type.Integer(),
       is_compliant: Type.Boolean(),
       created_at: Type.Number({ description: "Epoch seconds" }),

@@ -56,6 +56,7 @@ const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }
     reason: "the content of a file, or a name list that becomes one",
   },
   { field: /^attestation_data\b/, reason: "validated by the schema of its type, and JSON in a text" },
+  { field: /^control$/, reason: "required or refused by the type, and client generators know no conditions" },
   { field: /^(?:evaluator|summary)\b/, reason: "jq" },
 ];
 

@@ -4,6 +4,7 @@ import type { Static, TObject, TSchema } from "typebox";
 import type { AttestationVerdict } from "../../domain/attestation/verdict.ts";
 import { ATTESTATION_NAME } from "../../domain/names.ts";
 import type { JsonBounds } from "../../http/body/read-json.ts";
+import type { UploadedFile } from "../../http/operation.ts";
 import { Closed, Maybe } from "../../http/schema.ts";
 import type { OperationContext } from "../context.ts";
 import {
@@ -58,9 +59,10 @@ export type AttestationKind<P extends Record<string, TSchema>, Prepared> = {
   isOpen?: true;
   /**
    * Does the part of the evaluation that cannot happen inside a transaction, after all other checks passed.
+   * @param file the attachment, null without one
    * @throws AppError to refuse the report; nothing of it is stored then
    */
-  prepare?(context: OperationContext, payload: Static<TObject<P>>): Promise<Prepared>;
+  prepare?(context: OperationContext, payload: Static<TObject<P>>, file: UploadedFile | null): Promise<Prepared>;
   evaluate(payload: Static<TObject<P>>, prepared: Prepared): AttestationVerdict;
   /** The fields of the record in addition to the common ones. @param payload as it was sent (`Input.asSent`) */
   facts(payload: Static<TObject<P>>, prepared: Prepared): Record<string, unknown>;

@@ -21,7 +21,7 @@ export const postOverride = attestationOperation({
       pattern: ORIGINAL_TYPE,
       "x-published": { pattern: ORIGINAL_TYPE.replaceAll(".*", String.raw`[^\x00\r\n]*`) },
       maxLength: 300,
-      description: "The overridden type: a built-in one, `custom`, `custom:NAME`, `decision` or `system:NAME`",
+      description: "The overridden type: a built-in one, `custom`, `custom:NAME`, `decision`, `sbom` or `system:NAME`",
     }),
   },
   evaluate: evaluateOverride,

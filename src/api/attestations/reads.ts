@@ -75,7 +75,9 @@ export const getAttestations = largeRead({
       Type.String({ description: "RE2 expression that matches part of the name; not together with `name`" }),
     ),
     flow: Repeated(Type.String(), { description: "Names of flows; any may match" }),
-    type: Repeated(TypeWord, { description: "Built-in kinds, `decision`, `override` or `custom:NAME`; any may match" }),
+    type: Repeated(TypeWord, {
+      description: "Built-in kinds, `decision`, `sbom`, `override` or `custom:NAME`; any may match",
+    }),
     is_compliant: Type.Optional(Type.Boolean()),
     from_timestamp: Timestamp("Reported at or after"),
     to_timestamp: Timestamp("Reported at or before"),

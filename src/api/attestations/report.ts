@@ -75,7 +75,7 @@ export function attestationOperation<P extends Record<string, TSchema>, Prepared
       const common = body as CommonFields;
       bindReport(context, params, { artifacts: trail ? context.store.artifacts.listByTrail(trail.id) : [], common });
       parseRepoInfo(common.repo_info);
-      return kind.prepare ? await kind.prepare(context, body as unknown as Static<TObject<P>>) : null;
+      return kind.prepare ? await kind.prepare(context, body as unknown as Static<TObject<P>>, file) : null;
     },
     handle(context, { params, body, asSent, file }, prepared: Prepared | null) {
       const { flows, trailEvaluation } = context.store;

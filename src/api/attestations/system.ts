@@ -1,44 +1,40 @@
-/** Attestations of types that the server defines: currently only decisions on controls (semantics 7.2). */
+/** Attestations of types that the server defines: decisions on controls (semantics 7.2), SBOMs (newer-clients 2). */
 import { Type } from "typebox";
-import type { Static } from "typebox";
 import { evaluateDecision } from "../../domain/attestation/decision.ts";
 import { storedLabelOf } from "../../domain/attestation/kinds.ts";
-import { AppError, invalid } from "../../errors.ts";
+import { evaluateSbom } from "../../domain/attestation/sbom.ts";
+import { excerpt } from "../../domain/text/excerpt.ts";
+import { invalid } from "../../errors.ts";
 import type { Kept } from "../../http/body/read-json.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
-import { Closed, ExactlyOne, OneOf, PublishedAs, named } from "../../http/schema.ts";
-import { validate } from "../../http/validate.ts";
+import type { UploadedFile } from "../../http/operation.ts";
+import { Closed, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { largeRead } from "../context.ts";
-import type { OperationContext } from "../context.ts";
-import { readNestedJson } from "../nested-json.ts";
-import { MAX_FREE_FORM_BYTES, requireWithinBytes } from "../../contract/shapes.ts";
+import { MAX_FREE_FORM_BYTES } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { COMMON_FIELDS } from "./kind.ts";
 import { attestationOperation } from "./report.ts";
-
-const DECISION = "decision";
-
-/** The `attestation_data` of a decision; further keys are custom and are stored. */
-const DecisionData = Type.Object(
-  { is_compliant: Type.Boolean({ description: "Whether the control is satisfied" }) },
-  { additionalProperties: true },
-);
-
-/** The types, each with the shape of its data in every version, oldest first. */
-const TYPES = [{ name: DECISION, versions: [{ version: 1, schema: DecisionData }] }];
+import { DecisionData, SYSTEM_TYPES, SYSTEM_TYPE_VERSIONS, SbomData, readSystemData } from "./system-data.ts";
+import type { SystemData, SystemType } from "./system-data.ts";
 
 const PAYLOAD = {
-  type_name: OneOf([DECISION]),
-  control: Type.String({
-    minLength: 1,
-    maxLength: MAX_NAME_CHARS,
-    description: "Identifier of the control, which does not have to exist",
-  }),
-  attestation_data: PublishedAs(
-    ExactlyOne([DecisionData, Type.String({ description: "The same as JSON text" })], {
-      "x-max-bytes": MAX_FREE_FORM_BYTES,
-      description: "The data of the type",
+  type_name: OneOf(SYSTEM_TYPES),
+  control: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: MAX_NAME_CHARS,
+      description: "Identifier of the control, which does not have to exist. Of a decision: required; else refused",
     }),
+  ),
+  attestation_data: PublishedAs(
+    Type.Union(
+      [
+        named("DecisionData", DecisionData),
+        named("SbomData", SbomData),
+        Type.String({ description: "The same as JSON text" }),
+      ],
+      { "x-max-bytes": MAX_FREE_FORM_BYTES, description: "The data of the type" },
+    ),
     Type.Unsafe<Record<string, unknown> | unknown[] | string>({
       anyOf: [{ type: "object" }, { type: "array", items: {} }, { type: "string" }],
       "x-max-bytes": MAX_FREE_FORM_BYTES,
@@ -46,31 +42,26 @@ const PAYLOAD = {
   ),
 };
 
-/** The data of a decision; `fromText`: as it was sent, if that was in a text. */
-type ReadDecision = { data: Static<typeof DecisionData>; fromText: { asSent: unknown } | null };
-
-/**
- * Parses the data of a decision, sent as a value or as text.
- * @throws AppError 400 with the path below `attestation_data` (operations 6)
- */
-async function parseDecisionData(context: OperationContext, given: unknown): Promise<ReadDecision> {
-  try {
-    const nested = { field: "", what: "The JSON in 'attestation_data'", bounds: RECORD_BOUNDS, asText: false };
-    const read = typeof given === "string" ? await readNestedJson(context, given, nested) : null;
-    const data = read === null ? given : read.value;
-    const problems = validate(DecisionData, data, { mode: "plain", root: "" });
-    if (problems) throw invalid(problems);
-    requireWithinBytes("attestation_data", data, MAX_FREE_FORM_BYTES);
-    return { data: data as Static<typeof DecisionData>, fromText: read };
-  } catch (error) {
-    if (!(error instanceof AppError) || !error.fields) throw error;
-    // A problem of the data as a whole has an empty path.
-    const below = (path: string): string => ["attestation_data", path].filter(Boolean).join(".");
-    throw invalid(Object.fromEntries(Object.entries(error.fields).map(([path, text]) => [below(path), text])));
-  }
+/** @throws AppError 400 for a decision without a control, and for another type with one */
+function requireControl({ type_name: type, control }: { type_name: SystemType; control?: string }): void {
+  if (type === "decision" && control === undefined) throw invalid({ control: "Field required" });
+  if (type !== "decision" && control !== undefined)
+    throw invalid({
+      control: `Input is for type 'decision' only, and the type is '${type}' [input: ${excerpt(control)}]`,
+    });
 }
 
-const DECISION_KEEPS: Kept = {
+/**
+ * Clients upload the SBOM as it is, and people compare its SHA-256.
+ * @throws AppError 400 that names both digests
+ */
+function requireOriginal({ original_fingerprint: stated }: { original_fingerprint: string }, file: UploadedFile): void {
+  if (file.digest === stated) return;
+  const problem = `Input should be the SHA-256 of the attachment, '${file.digest}' [input: ${stated}]`;
+  throw invalid({ "attestation_data.original_fingerprint": problem });
+}
+
+const KEEPS: Kept = {
   exact: ["user_data", "annotations", "external_urls", "repo_info"],
   counted: ["attestation_data"],
   others: true,
@@ -80,21 +71,27 @@ export const postSystem = attestationOperation({
   segment: "system",
   input: "SystemAttestationPostInput",
   form: "SystemAttestationForm",
-  summary: "Report a decision on a control",
+  summary: "Report a decision on a control, or an SBOM",
   description:
-    "States whether a control is satisfied, for a trail or an artifact. The decision counts in its trail like any " +
+    "A decision states whether a control is satisfied, for a trail or an artifact. It counts in its trail like any " +
     "other attestation, and in policies with a rule for the control. The record keeps the current version of the " +
-    "control; an unknown control is accepted and has none. Custom fields are stored.",
+    "control; an unknown control is accepted and has none. An SBOM is compliant, recorded as reported: nothing is " +
+    "checked but that an attachment has the SHA-256 that the report states. Custom fields are stored.",
   payload: PAYLOAD,
   isOpen: true,
   // The data is needed as a value, because its members are evaluated.
-  bounds: { ...RECORD_BOUNDS, asText: ["user_data"], keeps: DECISION_KEEPS },
-  prepare: (context, { attestation_data: data }) => parseDecisionData(context, data),
-  evaluate: ({ type_name, control }, { data }) => evaluateDecision({ type_name, control, attestation_data: data }),
+  bounds: { ...RECORD_BOUNDS, asText: ["user_data"], keeps: KEEPS },
+  async prepare(context, payload, file): Promise<SystemData> {
+    requireControl(payload);
+    const read = await readSystemData(context, payload.type_name, payload.attestation_data);
+    if (read.type === "sbom" && file) requireOriginal(read.data, file);
+    return read;
+  },
+  evaluate: ({ control = "" }, read) => (read.type === "sbom" ? evaluateSbom() : evaluateDecision(control, read.data)),
   label: ({ type_name }) => storedLabelOf(type_name),
-  columns: ({ store, organization }, { control }) => ({
+  columns: ({ store, organization }, { control = null }) => ({
     control,
-    control_version: store.controls.find(organization.id, control)?.version ?? null,
+    control_version: control === null ? null : (store.controls.find(organization.id, control)?.version ?? null),
   }),
   facts({ attestation_data: given, control: _column, ...rest }, { fromText }) {
     const own = Object.entries(rest).filter(([name]) => !Object.hasOwn(COMMON_FIELDS, name));
@@ -102,7 +99,7 @@ export const postSystem = attestationOperation({
   },
   example: {
     attestation_name: "review-board",
-    type_name: DECISION,
+    type_name: "decision",
     control: "SDLC-7",
     attestation_data: { is_compliant: true },
   },
@@ -138,5 +135,5 @@ export const listSystemAttestationTypes = largeRead({
   body: NO_BODY,
   responses: { 200: { description: "The types", schema: Type.Array(SystemAttestationType) } },
   example: {},
-  handle: () => ({ status: 200, body: TYPES }),
+  handle: () => ({ status: 200, body: SYSTEM_TYPE_VERSIONS }),
 });

@@ -1,5 +1,6 @@
 /** Checklists: what the template expects, next to what was reported. */
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
+import { typeWordOf } from "../../domain/attestation/kinds.ts";
 import type { ReportTrail } from "../report.ts";
 import { verdictText } from "../records.ts";
 import { COLOR } from "./canvas.ts";
@@ -65,7 +66,7 @@ function drawEntries(sheet: Sheet, entries: readonly AttestationStatus[]): void 
     ],
     shown.map((entry): Cell[] => [
       { text: entry.attestation_name },
-      { text: entry.attestation_type },
+      { text: typeWordOf(entry.attestation_type) },
       { text: entry.unexpected ? "no" : "yes" },
       verdictCell(entry),
       { text: describeRecord(entry), color: COLOR.dim },

@@ -1,8 +1,8 @@
 // The kinds of attestations and their names. A kind has up to three spellings, which must not be mixed: the path
 // segment to which reports are posted, the word in templates, policies and filters, and the label that is stored and
-// returned as `attestation_type`. They differ for decisions (`system`, `decision`, `system:decision`) and for custom
-// types (`custom`, `custom:<name>`, `custom:<name>`). Wherever a word is asked for, the label is accepted too, because
-// clients send back what they read.
+// returned as `attestation_type`. They differ for decisions (`system`, `decision`, `system:decision`), SBOMs (`system`,
+// `sbom`, `system:sbom`) and custom types (`custom`, `custom:<name>`, `custom:<name>`). Wherever a word is asked for,
+// the label is accepted too, because clients send back what they read.
 import { CUSTOM_TYPE_NAME, matches } from "../names.ts";
 
 type Kind = {
@@ -23,6 +23,7 @@ export const KINDS: readonly Kind[] = [
   { segment: "jira", word: "jira", label: "jira" },
   { segment: "sonar", word: "sonar", label: "sonar" },
   { segment: "system", word: "decision", label: "system:decision" },
+  { segment: "system", word: "sbom", label: "system:sbom" },
   { segment: "custom", word: "custom", label: null },
   { segment: "override", word: null, label: "override" },
 ];
@@ -32,7 +33,7 @@ const BUILT_IN_WORDS: readonly string[] = KINDS.flatMap((kind) =>
   kind.word === null || kind.word === "custom" ? [] : [kind.word],
 );
 
-/** The labels that differ from the words of their kinds. */
+/** The labels that differ from the words of their kinds: those of the kinds that the server defines. */
 const LABELS: readonly { word: string; label: string }[] = KINDS.flatMap(({ word, label }) =>
   word === null || label === null || label === word ? [] : [{ word, label }],
 );
@@ -45,8 +46,9 @@ const ACCEPTED_WORDS = [...BUILT_IN_WORDS, ...SYSTEM_LABELS];
 /** The word that accepts any type, in templates and policies (semantics 2.1, 5.1). */
 export const ANY_TYPE = "*";
 
-/** Stored label of decisions (semantics 3.3). */
+/** Stored labels of decisions and SBOMs (semantics 3.3). */
 export const DECISION_LABEL = "system:decision";
+export const SBOM_LABEL = "system:sbom";
 
 /** Pattern of `custom:<name>`; part of TYPE_WORD and of the served schemas. */
 const CUSTOM_TYPE_WORD = CUSTOM_TYPE_NAME.replace("^", "^custom:");

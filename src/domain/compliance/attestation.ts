@@ -1,5 +1,5 @@
 // Status entries: the expected attestations of one level (a trail, or one artifact in it) against the reported ones.
-import { ANY_TYPE, DECISION_LABEL } from "../attestation/kinds.ts";
+import { ANY_TYPE, SYSTEM_LABELS, storedLabelOf } from "../attestation/kinds.ts";
 import type { TemplateAttestation } from "../flow-template/template.ts";
 
 /**
@@ -29,13 +29,12 @@ export type AttestationStatus = {
 /**
  * Whether a record of type `reported` may fill a slot that expects `expected` (semantics 4.1). `reported` is a stored
  * label, or the type given by an override whose original is unknown: there `custom` and `custom:*` mean any custom
- * type, and `system:*` means decisions, the only system kind (semantics 3.6).
+ * type, and `system:*` any type that the server defines (semantics 3.6).
  */
 export function isTypeAccepted(expected: string, reported: string): boolean {
   if (expected === ANY_TYPE || expected === reported) return true;
-  if (expected === "decision" || expected === DECISION_LABEL) {
-    return reported === "decision" || reported === DECISION_LABEL || reported === "system:*";
-  }
+  const label = storedLabelOf(expected);
+  if (SYSTEM_LABELS.includes(label)) return storedLabelOf(reported) === label || reported === "system:*";
   return expected.startsWith("custom:") && (reported === "custom" || reported === "custom:*");
 }
 

@@ -11,6 +11,7 @@ const ATTEST: Readonly<Record<string, readonly [subcommand: string, more: string
   sonar: ["sonar", ""],
   jira: ["jira", ""],
   pull_request: ["pullrequest github", ""],
+  sbom: ["sbom", "--sbom-file sbom.cdx.json"],
 };
 
 /** The command for a remedy; null where it takes more than one, or none. @param image name of the artifact */

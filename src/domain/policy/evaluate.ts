@@ -2,6 +2,7 @@
  * Evaluates one artifact under one policy version (semantics 5.3, 5.4): facts in, verdict out. The caller knows which
  * records exist and which is the latest per name. A rule is evaluated for each pair of artifact and flow independently.
  */
+import { ANY_TYPE, storedLabelOf } from "../attestation/kinds.ts";
 import type { AttestationRule, BooleanRule, Expression, PolicyDocument } from "./ast.ts";
 import { attestationDefinitionOf, booleanDefinitionOf } from "./document.ts";
 import type { AttestationDefinition, BooleanDefinition } from "./document.ts";
@@ -255,8 +256,8 @@ function selectCandidates(rule: AttestationRule, candidates: readonly Attestatio
   let records = candidates.filter(({ name }) => rule.name === "*" || name === rule.name);
   if (rule.name !== "*" && records.some(({ level }) => level === "artifact"))
     records = records.filter(({ level }) => level === "artifact");
-  const type = rule.type === "decision" ? "system:decision" : rule.type;
-  if (type !== "*") records = records.filter((record) => record.type === type);
+  const type = storedLabelOf(rule.type);
+  if (type !== ANY_TYPE) records = records.filter((record) => record.type === type);
   if (rule.forControl === null) return records;
   records = records.filter(({ control }) => control === rule.forControl);
   return records.length < 2

@@ -15,6 +15,7 @@ export const ATTESTATION_TYPES = [
   "jira",
   "sonar",
   "decision",
+  "sbom",
   "*",
 ] as const;
 

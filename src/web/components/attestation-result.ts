@@ -1,4 +1,8 @@
 /** What an attestation says, in a few words, by its kind. */
+import { typeWordOf } from "../../domain/attestation/kinds.ts";
+import { describeFormat, describeSubject, readSbomSummary } from "../../domain/sbom/summary.ts";
+import type { SbomSummary } from "../../domain/sbom/summary.ts";
+import { stringifyJson } from "../../json/text.ts";
 import { unreadableText } from "./json.ts";
 import { inlineText, listOf, numberOf, objectOf, textOf } from "./loose-json.ts";
 import { formatNumber } from "./state.ts";
@@ -15,13 +19,16 @@ const MAX_CHARS = 160;
 
 /** One line about the result: `1,214 passed, 6 skipped`. Empty where nothing but the verdict was reported. */
 export function resultOf(attestation: ShownAttestation): string {
-  const kind = attestation.attestation_type.split(":")[0] ?? "";
+  const kind = kindWordOf(attestation.attestation_type);
   const left = leftOutOf(attestation);
   if (left !== null) return left.isDamaged ? "" : "Too long to be shown here";
   const text = (Object.hasOwn(RESULTS, kind) ? RESULTS[kind]?.(attestation) : null) || (attestation.description ?? "");
   const [line = ""] = text.trim().split("\n");
   return line.length > MAX_CHARS ? `${line.slice(0, MAX_CHARS - 1)}…` : line;
 }
+
+/** The word of a type, `custom` for every custom one. */
+export const kindWordOf = (label: string): string => (label.startsWith("custom:") ? "custom" : typeWordOf(label));
 
 /** The field with what a kind found. */
 const FINDINGS: Readonly<Record<string, string>> = {
@@ -30,6 +37,7 @@ const FINDINGS: Readonly<Record<string, string>> = {
   sonar: "sonar_results",
   pull_request: "pull_requests",
   jira: "jira_results",
+  sbom: "attestation_data",
   custom: "rules",
 };
 
@@ -39,7 +47,7 @@ const FINDINGS: Readonly<Record<string, string>> = {
  */
 export function leftOutOf(attestation: ShownAttestation): { isDamaged: boolean; value: unknown } | null {
   if (attestation["unreadable"] === true) return { isDamaged: true, value: null };
-  const [kind = ""] = attestation.attestation_type.split(":");
+  const kind = kindWordOf(attestation.attestation_type);
   const found = Object.hasOwn(FINDINGS, kind) ? attestation[FINDINGS[kind] as string] : null;
   const value = [attestation, found].find((one) => unreadableText(one) !== "");
   return value === undefined ? null : { isDamaged: false, value };
@@ -94,9 +102,18 @@ const RESULTS: Readonly<Record<string, (attestation: ShownAttestation) => string
       .map(({ name, value }) => `${textOf(name)} ${inlineText(value)}`)
       .join(", ");
   },
-  system: ({ control, is_compliant: isCompliant }) => `${textOf(control)}: ${isCompliant ? "approved" : "declined"}`,
+  sbom(attestation) {
+    const { format, packages, subject } = sbomSummaryOf(attestation);
+    const count = packages === null ? null : `${formatNumber(packages)} ${packages === 1 ? "package" : "packages"}`;
+    return joined([describeFormat(format), count, describeSubject(subject) || null]);
+  },
+  decision: ({ control, is_compliant: isCompliant }) => `${textOf(control)}: ${isCompliant ? "approved" : "declined"}`,
   override: ({ reason }) => `Overridden: ${textOf(reason)}`,
 };
+
+/** What the client read from an SBOM. */
+export const sbomSummaryOf = ({ attestation_data: data }: ShownAttestation): SbomSummary =>
+  readSbomSummary(JSON.parse(stringifyJson(data ?? null)));
 
 /** The sums over all suites. `failed` has failures and errors. */
 export function junitTotals({ junit_results: results }: ShownAttestation) {
@@ -125,6 +142,3 @@ export function pullRequestName(url: string): string {
   const [, last = url] = /([^/]+)\/?$/.exec(url) ?? [];
   return /^\d+$/.test(last) ? `#${last}` : last;
 }
-
-/** The type in the words of templates and policies: `decision`, `custom:licenses`. */
-export const typeWord = (label: string): string => (label === "system:decision" ? "decision" : label);

@@ -671,7 +671,7 @@ refused("override", [
     {
       original_attestation_type:
         "String should match pattern " +
-        `'^(generic|junit|snyk|pull_request|jira|sonar|decision|custom|custom:.*|system:.*)$' [input: ${word}]`,
+        `'^(generic|junit|snyk|pull_request|jira|sonar|decision|sbom|custom|custom:.*|system:.*)$' [input: ${word}]`,
     },
   ]),
 ]);
@@ -689,7 +689,9 @@ test("an override accepts every name of an original's type", async () => {
     "custom",
     "custom:cov.1",
     "custom:*",
+    "sbom",
     "system:decision",
+    "system:sbom",
     "system:*",
   ]) {
     const answer = await post(at, "override", {

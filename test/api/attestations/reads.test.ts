@@ -39,7 +39,8 @@ async function refuses(at: Place, rest: string, errors: Record<string, string>):
 const noFlow = (at: Place, flow: string) => ({
   message: `Flow named '${flow}' does not exist for organization '${at.org}'`,
 });
-const TYPES = "'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'override' or 'custom:<name>'";
+const TYPES =
+  "'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'sbom', 'override' or 'custom:<name>'";
 const OVERRIDE = { kind: "override", reason: "r", new_compliance_status: true, original_attestation_type: "snyk" };
 const SNYK = {
   kind: "snyk",

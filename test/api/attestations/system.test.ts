@@ -138,7 +138,7 @@ test("refuses invalid data by path, with and without a file, and leaves nothing 
   const at = await place();
   const commit = freshCommit();
   for (const [more, errors] of [
-    [{ type_name: "approval" }, { type_name: "Input should be 'decision' [input: approval]" }],
+    [{ type_name: "approval" }, { type_name: "Input should be 'decision' or 'sbom' [input: approval]" }],
     [{ control: undefined }, { control: "Field required" }],
     [{ control: null }, { control: "Input should be a valid string [input: null]" }],
     [{ control: "" }, { control: "String should have at least 1 character [input: ]" }],
@@ -168,10 +168,10 @@ test("refuses invalid data by path, with and without a file, and leaves nothing 
     ],
     [{ attestation_data: '"{}"' }, { attestation_data: "Input should be a valid object [input: {}]" }],
     [
-      { attestation_name: "a b", control: undefined },
+      { attestation_name: "a b", control: 5 },
       {
         attestation_name: String.raw`String should match pattern '^[a-zA-Z0-9\-_,]+$' [input: a b]`,
-        control: "Field required",
+        control: "Input should be a valid string [input: 5]",
       },
     ],
   ] as const)
@@ -280,26 +280,45 @@ test("accepts decisions while the controls are disabled", async () => {
 test("lists the types that the server defines with the shape of their data", async () => {
   const { key } = server.given.org();
   const { status, body } = await server.call("GET", "/attestations/system-attestation-types", { key });
-  assert.equal(
-    { status, body },
-    {
-      status: 200,
-      body: [
-        {
-          name: "decision",
-          versions: [
-            {
-              version: 1,
-              schema: {
-                type: "object",
-                required: ["is_compliant"],
-                additionalProperties: true,
-                properties: { is_compliant: { type: "boolean", description: "Whether the control is satisfied" } },
-              },
-            },
-          ],
+  assert.is(status, 200);
+  assert.equal(body[0], {
+    name: "decision",
+    versions: [
+      {
+        version: 1,
+        schema: {
+          type: "object",
+          required: ["is_compliant"],
+          additionalProperties: true,
+          properties: { is_compliant: { type: "boolean", description: "Whether the control is satisfied" } },
         },
-      ],
+      },
+    ],
+  });
+  const [sbom] = body.slice(1);
+  const { required, properties, additionalProperties } = sbom.versions[0].schema;
+  assert.equal(
+    {
+      names: body.map(({ name }: Json) => name),
+      versions: sbom.versions.length,
+      required,
+      additionalProperties,
+      keys: Object.keys(properties),
+      document: Object.keys(properties.document.anyOf[0].properties),
+      fingerprint: properties.original_fingerprint,
+    },
+    {
+      names: ["decision", "sbom"],
+      versions: 1,
+      required: ["format", "original_fingerprint"],
+      additionalProperties: true,
+      keys: ["format", "original_fingerprint", "document"],
+      document: ["created_at", "tools", "subject", "package_count"],
+      fingerprint: {
+        type: "string",
+        pattern: "^[a-f0-9]{64}$",
+        description: "SHA-256 of the SBOM; an attachment must have it",
+      },
     },
   );
   assert.is((await server.call("GET", "/attestations/system-attestation-types")).status, 401);

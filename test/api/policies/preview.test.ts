@@ -93,7 +93,7 @@ test("an invalid text is answered with each mistake at its line, as an upload is
         path: "artifacts.attestations.0.type",
         message:
           "Field required: " +
-          "write 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', '*' or" +
+          "write 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'sbom', '*' or" +
           " 'custom:<name>'",
       },
       {

@@ -15,7 +15,7 @@ import {
 const test = suite("domain/attestation/kinds");
 
 test("has the path segments that clients post to", () => {
-  const segments = KINDS.map(({ segment }) => segment).sort();
+  const segments = [...new Set(KINDS.map(({ segment }) => segment))].sort();
   assert.equal(segments, ["custom", "generic", "jira", "junit", "override", "pull_request", "snyk", "sonar", "system"]);
 });
 
@@ -27,6 +27,7 @@ const words: [word: string, inTemplate: boolean, inFilter: boolean, inOverride: 
   ["jira", true, true, true],
   ["sonar", true, true, true],
   ["decision", true, true, true],
+  ["sbom", true, true, true],
   ["custom:coverage.v2", true, true, true],
   ["*", true, false, false],
   ["custom", false, false, true],
@@ -35,7 +36,7 @@ const words: [word: string, inTemplate: boolean, inFilter: boolean, inOverride: 
   ["custom:-x", false, false, true],
   ["custom:a b", false, false, true],
   ["system:decision", true, true, true],
-  ["system:sbom", false, false, true],
+  ["system:sbom", true, true, true],
   ["system:*", false, false, true],
   ["pull-request", false, false, false],
   ["artifact", false, false, false],
@@ -55,9 +56,11 @@ for (const [word, inTemplate, inFilter, inOverride] of words) {
   });
 }
 
-test("converts between the word and the stored label of a decision", () => {
+test("converts between the words and the stored labels of decisions and SBOMs", () => {
   assert.is(storedLabelOf("decision"), "system:decision");
   assert.is(typeWordOf("system:decision"), "decision");
+  assert.is(storedLabelOf("sbom"), "system:sbom");
+  assert.is(typeWordOf("system:sbom"), "sbom");
   for (const same of ["generic", "pull_request", customLabelOf("x")]) {
     assert.is(storedLabelOf(same), same);
     assert.is(typeWordOf(same), same);
@@ -67,7 +70,7 @@ test("converts between the word and the stored label of a decision", () => {
 test("lists every word in refusals", () => {
   assert.is(
     TYPE_WORDS_TEXT,
-    "'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'custom:<type-name>' or '*'",
+    "'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'sbom', 'custom:<type-name>' or '*'",
   );
 });
 

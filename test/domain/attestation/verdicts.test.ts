@@ -117,16 +117,8 @@ const table: [what: string, judgement: AttestationVerdict, reasons: string[]][] 
     evaluateOverride({ reason: "too old", new_compliance_status: false, original_attestation_type: "snyk" }),
     ["Overridden as not compliant: too old"],
   ],
-  [
-    "decision: yes",
-    evaluateDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: true } }),
-    [],
-  ],
-  [
-    "decision: no",
-    evaluateDecision({ type_name: "decision", control: "C1", attestation_data: { is_compliant: false } }),
-    ["The decision on control 'C1' is negative"],
-  ],
+  ["decision: yes", evaluateDecision("C1", { is_compliant: true }), []],
+  ["decision: no", evaluateDecision("C1", { is_compliant: false }), ["The decision on control 'C1' is negative"]],
 ];
 for (const [what, judgement, reasons] of table) {
   test(what, () => assert.equal(judgement, { isCompliant: reasons.length === 0, reasons }));

@@ -28,7 +28,7 @@ const refusal = (...problems: string[]): string =>
   [`${problems.length} validation errors for Template`, ...problems].join("\n");
 
 const TYPES =
-  "Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', " +
+  "Input should be 'generic', 'junit', 'snyk', 'pull_request', 'jira', 'sonar', 'decision', 'sbom', " +
   "'custom:<type-name>' or '*'";
 const whole = `
 version: 1

@@ -90,7 +90,7 @@ artifacts:
   ]);
 });
 
-for (const type of ["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision", "custom:x"]) {
+for (const type of ["generic", "junit", "snyk", "pull_request", "jira", "sonar", "decision", "sbom", "custom:x"]) {
   valid(`type ${type}`, () => {
     assert.is(accepted(`${S}artifacts: {attestations: [{type: "${type}"}]}`).attestations[0]?.type, type);
   });
@@ -300,12 +300,12 @@ artifacts:
 `,
     [
       "4:7 artifacts.attestations.0.type: Field required: write 'generic', 'junit', 'snyk', 'pull_request', " +
-        "'jira', 'sonar', 'decision', '*' or 'custom:<name>'",
+        "'jira', 'sonar', 'decision', 'sbom', '*' or 'custom:<name>'",
       "5:14 artifacts.attestations.1.type: Input should be a valid string [input: null]",
       ...[["6:14", 2, "pull-request"]].map(
         ([at, n, v]) =>
           `${at} artifacts.attestations.${n}.type: Input should be 'generic', 'junit', 'snyk', 'pull_request', ` +
-          `'jira', 'sonar', 'decision', '*' or 'custom:<name>' [input: ${v}]`,
+          `'jira', 'sonar', 'decision', 'sbom', '*' or 'custom:<name>' [input: ${v}]`,
       ),
       "7:14 artifacts.attestations.3.type: String should match pattern " +
         "'^custom:[a-zA-Z0-9][a-zA-Z0-9\\-_.~]*$' [input: custom:]",
@@ -320,7 +320,7 @@ artifacts:
       ].map(
         ([at, n, v]) =>
           `${at} artifacts.attestations.${n}.type: Input should be 'generic', 'junit', 'snyk', 'pull_request', ` +
-          `'jira', 'sonar', 'decision', '*' or 'custom:<name>' [input: ${v}]`,
+          `'jira', 'sonar', 'decision', 'sbom', '*' or 'custom:<name>' [input: ${v}]`,
       ),
       "13:27 artifacts.attestations.9.name: Input should be a valid string [input: null]",
       "14:27 artifacts.attestations.10.name: Input should be a valid string [input: 12]",

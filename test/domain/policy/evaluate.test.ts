@@ -439,6 +439,21 @@ const ROWS: Row[] = [
     [OK, true, "rule_satisfied"],
   ],
 
+  [
+    "sbom has the type label system:sbom",
+    "{attestations: [{type: sbom}]}",
+    [flow("a", { candidates: [record({ type: "system:sbom" })] })],
+    FIRST,
+    [OK, true, "rule_satisfied"],
+  ],
+  [
+    "sbom is no custom type of that name",
+    "{attestations: [{type: sbom}]}",
+    [flow("a", { candidates: [record({ type: "custom:sbom" })] })],
+    FIRST,
+    [BAD, false, "missing_attestation"],
+  ],
+
   // Decisions
   [
     "decision has the type label system:decision",

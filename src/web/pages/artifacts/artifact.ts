@@ -6,7 +6,8 @@ import { getAuditPackage } from "../../../api/flows/audit-packages.ts";
 import { getTrail } from "../../../api/flows/trails.ts";
 import { assertArtifact } from "../../../api/policies/asserts.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { resultOf, typeWord } from "../../components/attestation-result.ts";
+import { typeWordOf } from "../../../domain/attestation/kinds.ts";
+import { resultOf } from "../../components/attestation-result.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, copyButton, reportedLink } from "../../components/identifier.ts";
 import { jsonText } from "../../components/json.ts";
@@ -226,7 +227,7 @@ function attestationRow(
   const { id, state, status, group } = entry;
   const record = id === null ? undefined : records.get(id);
   const isOverridden = status.overridden_attestation_id !== null;
-  const type = typeWord(status.attestation_type);
+  const type = typeWordOf(status.attestation_type);
   const word = isOverridden ? `${stateWord(state)} by override` : stateWord(state);
   return html`<tr>${nameCell({
     href: id === null || trail === null ? null : to.attestation({ flow, trail, id }),

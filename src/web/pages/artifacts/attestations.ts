@@ -3,7 +3,8 @@ import { getCustomAttestationTypes } from "../../../api/attestations/custom-atte
 import { getAttestations } from "../../../api/attestations/reads.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { resultOf, typeWord } from "../../components/attestation-result.ts";
+import { typeWordOf } from "../../../domain/attestation/kinds.ts";
+import { resultOf } from "../../components/attestation-result.ts";
 import { fingerprint } from "../../components/identifier.ts";
 import { empty, linkButton, nameCell, pageHead, table } from "../../components/layout.ts";
 import { filters } from "../../components/lists.ts";
@@ -157,8 +158,8 @@ function attestationRow({ to, now }: Visit, attestation: Attestation): Html {
   const overridden = (attestation as { original_attestation_type?: unknown }).original_attestation_type;
   const kind =
     type === "override" && typeof overridden === "string"
-      ? html`${typeWord(overridden)} ${tag("override")}`
-      : html`<bdi>${typeWord(type)}</bdi>`;
+      ? html`${typeWordOf(overridden)} ${tag("override")}`
+      : html`<bdi>${typeWordOf(type)}</bdi>`;
   const name = nameCell({
     href: to.attestation({ flow, trail, id: attestation.attestation_id }),
     name: html`<bdi>${attestation.attestation_name}</bdi>`,

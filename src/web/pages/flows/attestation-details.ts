@@ -1,11 +1,19 @@
 /** What an attestation says in full, by its kind: the rule of its verdict, figures and findings. */
-import { junitTotals, leftOutOf, pullRequestName, snykTotals } from "../../components/attestation-result.ts";
+import {
+  junitTotals,
+  kindWordOf,
+  leftOutOf,
+  pullRequestName,
+  sbomSummaryOf,
+  snykTotals,
+} from "../../components/attestation-result.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, reportedLink } from "../../components/identifier.ts";
 import { facts } from "../../components/layout.ts";
 import { inlineText, listOf, numberOf, objectOf, textOf } from "../../components/loose-json.ts";
 import { formatNumber, plainState } from "../../components/state.ts";
 import { formatSpan, time } from "../../components/time.ts";
+import { describeFormat, describeSubject, describeTools } from "../../../domain/sbom/summary.ts";
 import { membersOf } from "../../../json/text.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
@@ -28,7 +36,7 @@ type Context = { now: number; whole: string };
 
 /** The details of a record of any kind; of an unknown one, the rule alone. */
 export function detailsOf(record: TrailAttestation, context: Context): Details {
-  const [kind = ""] = record.attestation_type.split(":");
+  const kind = kindWordOf(record.attestation_type);
   const details = (Object.hasOwn(KINDS, kind) ? KINDS[kind] : undefined)?.(record, context) ?? {
     rule: "The reporter stated the verdict.",
   };
@@ -48,7 +56,8 @@ const KINDS: Readonly<Record<string, (record: TrailAttestation, context: Context
   sonar: sonarDetails,
   pull_request: pullRequestDetails,
   jira: jiraDetails,
-  system: decisionDetails,
+  decision: decisionDetails,
+  sbom: sbomDetails,
   custom: customDetails,
   override: () => ({ rule: "An override replaces the verdict until the attestation is reported again." }),
 };
@@ -240,6 +249,22 @@ function decisionDetails(record: TrailAttestation): Details {
       ["Version", record["control_version"] ? `v${textOf(record["control_version"])}` : "the control did not exist"],
       ["Decision", record.is_compliant ? "Satisfied" : "Not satisfied"],
       ...entries.map(([name, value]) => [name, inlineText(value)] as const),
+    ]),
+  };
+}
+
+function sbomDetails(record: TrailAttestation, { now }: Context): Details {
+  const { format, createdAt, tools, subject, packages } = sbomSummaryOf(record);
+  const made = createdAt === null ? Number.NaN : Date.parse(createdAt) / 1000;
+  return {
+    rule: "An SBOM is compliant. It was recorded as reported: nothing was checked against the artifact.",
+    figures: facts([
+      ["Format", describeFormat(format)],
+      ["About", describeSubject(subject)],
+      ["Package URL", subject?.purl && html`<span class="mono">${subject.purl}</span>`],
+      ["Packages", packages === null ? html`<span class="muted">not stated</span>` : formatNumber(packages)],
+      ["Tools", describeTools(tools) || html`<span class="muted">not stated</span>`],
+      ["Created", Number.isFinite(made) ? time(made, now) : (createdAt ?? html`<span class="muted">not stated</span>`)],
     ]),
   };
 }

@@ -5,7 +5,8 @@ import { getAttestations } from "../../../api/attestations/reads.ts";
 import { listTrailAttestations } from "../../../api/attestations/trail-attestations.ts";
 import { AppError } from "../../../errors.ts";
 import { membersOf } from "../../../json/text.ts";
-import { resultOf, typeWord } from "../../components/attestation-result.ts";
+import { typeWordOf } from "../../../domain/attestation/kinds.ts";
+import { resultOf } from "../../components/attestation-result.ts";
 import { formOf, selectField, textArea } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, reportedLink } from "../../components/identifier.ts";
@@ -138,7 +139,7 @@ function headSection(visit: Visit, { trail, record, entry }: Opened): Html {
     stateOfVerdict(record.is_compliant),
     isOverride ? { word: `${record.is_compliant ? "Compliant" : "Non-compliant"} by override` } : {},
   )}${isReplaced && tag("overridden", "pencil")}${entry?.status.unexpected && tag("not in template", "plus")}</div>
-<div class="meta"><span>${typeWord(record.attestation_type)}</span>${
+<div class="meta"><span>${typeWordOf(record.attestation_type)}</span>${
     artifact &&
     html`<span>${icon("package")}${
       print ? html`<a href="${to.artifact(trail.flow.name, print)}">${artifact}</a>` : artifact

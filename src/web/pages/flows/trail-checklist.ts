@@ -2,7 +2,8 @@
 import type { Html } from "../../html.ts";
 import { html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
-import { resultOf, typeWord } from "../../components/attestation-result.ts";
+import { typeWordOf } from "../../../domain/attestation/kinds.ts";
+import { resultOf } from "../../components/attestation-result.ts";
 import { icon } from "../../components/icon.ts";
 import { fingerprint } from "../../components/identifier.ts";
 import { card, empty, moreLink, nameCell } from "../../components/layout.ts";
@@ -125,7 +126,7 @@ function entryRow({ here, query, now }: Visit, entry: Entry, { records }: RowCon
   }</td><td class="r">${time(record?.created_at, now)}</td></tr>`;
 }
 
-const typeText = (type: string): string => (type === "*" ? "any type" : typeWord(type));
+const typeText = (type: string): string => (type === "*" ? "any type" : typeWordOf(type));
 
 /** The query parameters of an open drawer, removed. */
 export const CLOSED = { attestation_id: null, view: null, ask: null } as const;

@@ -3,7 +3,8 @@ import type { Html } from "../../html.ts";
 import { html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { postOverride } from "../../../api/attestations/override.ts";
-import { resultOf, typeWord } from "../../components/attestation-result.ts";
+import { typeWordOf } from "../../../domain/attestation/kinds.ts";
+import { resultOf } from "../../components/attestation-result.ts";
 import { linkButton, reasonsBox } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
 import { CLOSED } from "./trail-checklist.ts";
@@ -73,7 +74,7 @@ function missingReason(entry: Entry, entries: readonly Entry[]): Html {
   const other = entries.find(
     ({ group, status }) => status.unexpected && status.attestation_name === name && group?.name === entry.group?.name,
   );
-  const what = other ? `was reported as ${typeWord(other.status.attestation_type)}` : "is missing";
-  const wanted = type === "*" ? "" : `, type ${typeWord(type)}`;
+  const what = other ? `was reported as ${typeWordOf(other.status.attestation_type)}` : "is missing";
+  const wanted = type === "*" ? "" : `, type ${typeWordOf(type)}`;
   return html`<bdi>${name}</bdi> ${what} ${ownerOf(entry)}. The template asks for it${wanted}`;
 }

@@ -1,4 +1,5 @@
 /** Why a trail has its verdict. */
+import { typeWordOf } from "../../../domain/attestation/kinds.ts";
 import { sourceCode } from "../../components/code.ts";
 import type { Mark } from "../../components/code.ts";
 import { icon } from "../../components/icon.ts";
@@ -197,8 +198,9 @@ const STATES = {
 } as const;
 
 function expectationNode(visit: Visit, answer: TrailAnswer, expectation: Expectation): TreeNode {
-  const { name, type, state, unexpected, overridden, lines } = expectation;
-  const typed = type === "*" ? "any attestation" : `${type === "system:decision" ? "decision" : `${type} attestation`}`;
+  const { name, state, unexpected, overridden, lines } = expectation;
+  const type = typeWordOf(expectation.type);
+  const typed = type === "*" ? "any attestation" : type === "decision" ? "decision" : `${type} attestation`;
   const isMissing = state === "MISSING";
   const subs = [unexpected && "The template does not expect it", isMissing && "It was never reported"].filter(Boolean);
   return {
