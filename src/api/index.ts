@@ -21,6 +21,7 @@ import * as attestationsJunit from "./attestations/junit.ts";
 import * as attestationsOverride from "./attestations/override.ts";
 import * as attestationsPullRequest from "./attestations/pull-request.ts";
 import * as attestationsReads from "./attestations/reads.ts";
+import * as attestationsSbomElements from "./attestations/sbom-elements.ts";
 import * as attestationsSnyk from "./attestations/snyk.ts";
 import * as attestationsSonar from "./attestations/sonar.ts";
 import * as attestationsSystem from "./attestations/system.ts";
@@ -90,6 +91,7 @@ const resources: readonly object[] = [
   attestationsOverride,
   attestationsPullRequest,
   attestationsReads,
+  attestationsSbomElements,
   attestationsSnyk,
   attestationsSonar,
   attestationsSystem,

@@ -23,6 +23,7 @@ import { stringifyWithList } from "./members.ts";
 import type { Members } from "./members.ts";
 import { readTexts, toArtifactRecord, toAttestationRecord, toRunRecord } from "./records.ts";
 import { toReportAttestation } from "./report-attestation.ts";
+import { warnAboutSboms } from "./report-sboms.ts";
 import { truncateLines, truncateText } from "./report.ts";
 import type { AuditReport, ReportTrail } from "./report.ts";
 
@@ -178,6 +179,7 @@ function gatherAttestations(gathering: Gathering): void {
     rows: gathering.context.store.auditPackages.listAttestations(gathering.subject),
     toRecord: (row) => addAttestation(gathering, row),
   });
+  warnAboutSboms(gathering.report.attestations.items, gathering.files);
 }
 
 const CUSTOM_TYPE_PREFIX = "custom:";

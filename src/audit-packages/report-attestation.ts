@@ -33,6 +33,8 @@ export function toReportAttestation(
     description: truncateText(row.description),
     reasons: truncateLines(readTexts(row.reasons_json) ?? []),
     facts: row.type === "override" ? [] : truncateLines(describeFacts(payload, row)),
+    warnings: [],
+    sbom: row.type === SBOM_LABEL ? readSbomSummary(payload.attestation_data) : null,
     evidence:
       row.evidence_digest === null || evidence === null
         ? null

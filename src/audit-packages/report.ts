@@ -4,6 +4,7 @@
  */
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import type { TrailStatus } from "../domain/compliance/trail.ts";
+import type { SbomSummary } from "../domain/sbom/summary.ts";
 import { truncate } from "../domain/text/excerpt.ts";
 import type { EvidenceState } from "./evidence.ts";
 import type { RunRecord } from "./records.ts";
@@ -60,6 +61,10 @@ export type ReportAttestation = {
   description: string | null;
   reasons: string[];
   facts: string[];
+  /** What the reader should know, and no verdict. */
+  warnings: string[];
+  /** What was reported about an SBOM; null for other types. */
+  sbom: SbomSummary | null;
   evidence: { name: string; digest: string; size: number; state: EvidenceState } | null;
   override: { reason: string; type: string } | null;
 };

@@ -1,16 +1,21 @@
 /**
- * Parses uploaded template and policy files for the main thread: small files at once, large ones in a worker thread
- * with a timeout and a bounded heap, because parsing may take a second and a hundred megabytes. Organizations are the
- * lanes of the pool, so they take turns.
+ * Parses uploaded template and policy files, and SBOMs, for the main thread: small files at once, large ones in a
+ * worker thread with a timeout and a bounded heap, because parsing may take a second and a hundred megabytes.
+ * Organizations are the lanes of the pool, so they take turns.
  */
 import { MAX_INLINE_DOCUMENT_BYTES, readPolicyFile, readTemplateFile } from "../domain/documents.ts";
 import type { PolicyFile, DocumentRefusal, TemplateFile } from "../domain/documents.ts";
 import type { TemplateLines } from "../domain/flow-template/lines.ts";
 import type { PolicyLines } from "../domain/policy/lines.ts";
+import { createLru } from "../domain/lru.ts";
+import { TOO_COMPLEX } from "../domain/sbom/document.ts";
+import type { ReadDocument } from "../domain/sbom/document.ts";
 import { AppError, invalidText, unavailable } from "../errors.ts";
+import { createConcurrencyLimit } from "./concurrency-limit.ts";
 import type { DocumentResult, DocumentTask } from "./document-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "./pool.ts";
 import type { Pool } from "./pool.ts";
+import { readBoundedSbom } from "./sbom-document.ts";
 
 /** A file in its stored form; `parsedJson` is null if parsing the text again is as cheap. */
 export type StoredTemplateFile = Omit<TemplateFile, "parsedJson"> & { parsedJson: string | null };
@@ -34,6 +39,12 @@ export type DocumentReader = {
   locateRules(lane: string, text: string): Promise<PolicyLines | null>;
   /** Locates the expectations of a stored template, as locateRules. */
   locateExpectations(lane: string, text: string): Promise<TemplateLines | null>;
+  /**
+   * Reads an SBOM of at most MAX_SBOM_BYTES, once: results are kept by its digest.
+   * @param load its bytes, which are in memory of two SBOMs at a time; rejects as it does
+   * @throws AppError unavailable if the server is too busy
+   */
+  readSbom(lane: string, digest: string, load: () => Promise<Buffer>): Promise<ReadDocument>;
 };
 
 export type DocumentPool = Pool<DocumentTask, DocumentResult>;
@@ -46,6 +57,11 @@ const MAX_WAITING_MS = 25_000;
 /** The buffer to move to the thread; empty for a part of a shared buffer, which has to be copied. */
 const transferableOf = ({ buffer, byteLength }: Uint8Array): ArrayBuffer[] =>
   buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : [];
+
+/** SBOMs whose results are kept; each takes some hundred bytes. */
+const MAX_KEPT_SBOMS = 1_000;
+/** SBOMs that are in memory at once, for the next to be at hand when the thread is free. */
+const MAX_LOADED_SBOMS = 2;
 
 const tooCostly = (message: string): AppError => new AppError("too_large", message);
 
@@ -97,7 +113,28 @@ export function createDocumentReader(pool: DocumentPool): DocumentReader {
     }
   }
 
+  const sboms = createLru<string, ReadDocument>({ maxEntries: MAX_KEPT_SBOMS });
+  const loading = createConcurrencyLimit(MAX_LOADED_SBOMS);
+
+  async function readSbom(lane: string, digest: string, load: () => Promise<Buffer>): Promise<ReadDocument> {
+    const known = sboms.get(digest);
+    if (known) return known;
+    const read = await loading.run(async () => {
+      const bytes = await load();
+      if (bytes.length <= MAX_INLINE_DOCUMENT_BYTES) return readBoundedSbom(bytes);
+      try {
+        return ((await readInThread("sbom", lane, { kind: "sbom", bytes })) as { sbom: ReadDocument }).sbom;
+      } catch (error) {
+        if (error instanceof AppError && error.code === "too_large") return TOO_COMPLEX;
+        throw error;
+      }
+    });
+    sboms.set(digest, read);
+    return read;
+  }
+
   return {
+    readSbom,
     locateRules: (lane, text) => locate<PolicyLines>(lane, "policy_lines", text),
     locateExpectations: (lane, text) => locate<TemplateLines>(lane, "template_lines", text),
     readTemplate: (lane, bytes) => read(lane, bytes, TEMPLATE),

@@ -807,6 +807,7 @@ test("the examples of all operations succeed in the order of a release", async (
     // These examples name an object that no other example creates.
     const missing = [
       "get_attestation_evidence",
+      "get_attestation_sbom",
       "get_artifact_attestation",
       "get_control_decision",
       "list_repo_deployments",

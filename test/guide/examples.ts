@@ -28,6 +28,7 @@ export const WRITING_PAGES = [
   "policy-recipes",
   "templates",
   "attestation-types",
+  "sboms",
   "actions",
   "kubernetes-jobs",
 ] as const;

@@ -135,7 +135,7 @@ test("redis is allowlisted, prod-baseline has seven versions and a key expires i
 });
 
 test("there are attestations of all kinds", async () => {
-  const kinds = ["generic", "junit", "snyk", "sonar", "jira", "pull_request", "decision", "custom:cyclonedx"];
+  const kinds = ["generic", "junit", "snyk", "sonar", "jira", "pull_request", "decision", "sbom", "custom:cyclonedx"];
   for (const kind of [...kinds, "custom:licenses"])
     assert.is((await read(`/attestations/acme?type=${kind}&per_page=1`)).data.length, 1, kind);
 });

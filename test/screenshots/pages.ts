@@ -127,6 +127,7 @@ export const PAGES: readonly PhotographedPage[] = [
     path: drawer("backend-api", "release-2.41.0", name as string),
   })),
   { name: "attestation-sonar", path: drawer("backend-api", "release-2.40.3", "sonar-gate") },
+  { name: "attestation-sbom", path: drawer("backend-api", "release-2.40.3", "image-sbom") },
   { name: "attestation-image", path: drawer("web-checkout", "release-8.3.1", "browser-tests") },
   ...[
     ["image", "web-checkout", "release-8.3.1", "browser-tests"],

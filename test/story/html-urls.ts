@@ -17,6 +17,9 @@ const FILES = new Set([
 const isAboutTheStory = ({ id, method, path, status }: (typeof operations)[number]): boolean =>
   method === "GET" && path.includes("{org}") && status !== "removed" && !FILES.has(id);
 
+/** The only SBOMs of the story. */
+const SBOM = "image-sbom";
+
 const QUERIES: Readonly<Record<string, string>> = {
   search_names: "?q=release",
   list_attestations_for_criteria: `?flow_name=backend-api&commit_list=${commitOf("release-2.40.3", "a90b2c4")}`,
@@ -64,6 +67,7 @@ export async function readsOfStory(
     const names = [...path.matchAll(/\{(\w+)\*?\}/g)].map(([, name]) => name as string);
     const paths = new Set(
       objects.flatMap((object) => {
+        if (id === "get_attestation_sbom" && object["attestation_name"] !== SBOM) return [];
         if (!names.every((name) => name in object)) return [];
         const fill = (_: string, name: string): string => encodeURIComponent(object[name] as string);
         return [path.replaceAll(/\{(\w+)\*?\}/g, fill) + (QUERIES[id] ?? "")];

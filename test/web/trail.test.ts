@@ -161,6 +161,36 @@ test("every kind of attestation has a summary and details of its own", async () 
       { type_name: "decision", control: "SEC-1", attestation_data: { is_compliant: true, board: "three people" } },
       ["Control SEC-1", "Decision Satisfied", "board three people"],
     ],
+    [
+      "system",
+      {
+        name: "bom",
+        type_name: "sbom",
+        attestation_data: {
+          format: "spdx-2.3",
+          original_fingerprint: "a".repeat(64),
+          document: {
+            created_at: null,
+            tools: ["syft 1.18.0", "<b>"],
+            subject: { name: "app", version: "1.4", purl: "pkg:oci/app@1.4" },
+            package_count: 1234,
+          },
+        },
+      },
+      [
+        "sbom",
+        "nothing was checked against the artifact",
+        "Format SPDX 2.3",
+        "About app 1.4",
+        "Package URL pkg:oci/app@1.4",
+        "Packages 1,234",
+        "Tools syft 1.18.0, <b>",
+        "Created not stated",
+        "Minimum elements 2 missing Missing Components CycloneDX 1.6, SPDX 3.0.1, or a later version BSI Time of its",
+        "was not read, because no file is attached. This is a warning and no verdict.",
+        "Not known: author of the SBOM,",
+      ],
+    ],
     ["generic", { is_compliant: false, annotations: { node: "eu-1" } }, ["states its verdict", "node eu-1"]],
   ];
   for (const [kind, fields, words] of kinds) {

@@ -5,6 +5,7 @@
  *
  * An operation with a path parameter that VALUES does not contain fails its tests with a message that says so.
  */
+import { hash } from "node:crypto";
 import { operations } from "../../src/api/index.ts";
 import type { AssayOperation } from "../../src/api/context.ts";
 import { startServer } from "../given.ts";
@@ -165,6 +166,7 @@ export async function createWorld(options: ServerOptions = {}): Promise<World> {
   const [{ id: sent }] = (await made(server, "POST", `/actions/${org}/3/test`, { key })).deliveries;
   const { id: ownKey } = await made(server, "POST", "/user/api-keys", { key, body: { description: "laptop" } });
   const organizationId = (server.store.organizations.find(org) as { id: number }).id;
+  const [{ attestation_id: sbom }] = (await made(server, "GET", `/attestations/${org}?type=sbom`, { key })).data;
   const unknown = { organizationId, client: "Kosli/v9.0.0", kind: "key", operation: "create_artifact" } as const;
   for (const name of ["later", "even_later"]) server.store.unknownInputs.note({ ...unknown, name });
   await server.writer.run(() => server.store.unknownInputs.flush(server.clock.at));
@@ -197,6 +199,7 @@ export async function createWorld(options: ServerOptions = {}): Promise<World> {
       retry_action_delivery: { action_number: "3", delivery_id: sent },
       delete_user_api_key: { key_id: ownKey },
       rotate_user_api_key: { key_id: ownKey },
+      get_attestation_sbom: { ...RELEASE, attestation_id: sbom },
     },
     keys: {
       admin: key,
@@ -366,6 +369,9 @@ const ONE_OF_EACH: Readonly<Record<string, string>> = {
  * Bodies for further resources, by the operation that creates them, in the order of creation. `body` is merged into the
  * operation's example.
  */
+const RELEASE = { flow_name: "backend", trail_name: "release-0" };
+const EXAMPLE_FILE = byId.get("post_system_attestation")?.example.file ?? "";
+
 const FURTHER: readonly { id: string; path?: Record<string, string>; body: Record<string, unknown> }[] = [
   { id: "post_control", body: { identifier: "SOC-1", name: "Reviews" } },
   { id: "post_control", body: { identifier: "SOC-2", name: "Tests" } },
@@ -391,6 +397,20 @@ const FURTHER: readonly { id: string; path?: Record<string, string>; body: Recor
     id: "post_system_attestation",
     path: { flow_name: "frontend", trail_name: "release-2" },
     body: { attestation_name: "decided", control: "SOC-1" },
+  },
+  {
+    id: "post_system_attestation",
+    path: RELEASE,
+    body: {
+      attestation_name: "bom",
+      type_name: "sbom",
+      control: undefined,
+      attestation_data: {
+        format: "spdx-2.3",
+        original_fingerprint: hash("sha256", EXAMPLE_FILE),
+        document: { package_count: 2 },
+      },
+    },
   },
   { id: "put_inbound_webhook", path: { webhook_kind: "launch-darkly" }, body: {} },
   { id: "put_retention_rule", body: {} },

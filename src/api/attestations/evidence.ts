@@ -1,11 +1,37 @@
 /** Downloads of evidence. */
 import { Type } from "typebox";
+import type { Static } from "typebox";
 import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message } from "../../http/schema.ts";
 import { operation } from "../context.ts";
+import type { OperationContext } from "../context.ts";
+import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
 import { requireTrail } from "../flows/trails.ts";
 import { NoQuery } from "../paths.ts";
+
+export const AttestationPath = Closed({
+  org: Type.String(),
+  flow_name: Type.String(),
+  trail_name: Type.String(),
+  attestation_id: Type.String(),
+});
+
+/** @throws AppError 404 for an attestation that is not on the trail, or whose flow or trail does not exist */
+export function requireOnTrail(
+  context: OperationContext,
+  { flow_name, trail_name, attestation_id }: Static<typeof AttestationPath>,
+): PlacedAttestationRow {
+  const { store, organization } = context;
+  const flow = store.flows.require(organization, flow_name);
+  const trail = requireTrail(context, { id: flow.id, name: flow_name }, trail_name);
+  const row = store.attestations.findByPublicId(organization.id, attestation_id);
+  if (row?.trail_id === trail.id) return row;
+  throw notFound(
+    `Attestation '${attestation_id}' does not exist in trail '${trail_name}' of flow ` +
+      `'${flow_name}' belonging to organization '${organization.name}'`,
+  );
+}
 
 export const getEvidence = operation({
   id: "get_attestation_evidence",
@@ -17,12 +43,7 @@ export const getEvidence = operation({
     "The file as uploaded, with its content type. Supports byte ranges; the ETag is the SHA-256 of the content.",
   permission: "attestation:read",
   audit: null,
-  params: Closed({
-    org: Type.String(),
-    flow_name: Type.String(),
-    trail_name: Type.String(),
-    attestation_id: Type.String(),
-  }),
+  params: AttestationPath,
   query: NoQuery,
   body: NO_BODY,
   responses: {
@@ -44,15 +65,8 @@ export const getEvidence = operation({
     },
   },
   handle(context, { params }) {
-    const { store, organization, evidence } = context;
-    const flow = store.flows.require(organization, params.flow_name);
-    const trail = requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name);
-    const row = store.attestations.findByPublicId(organization.id, params.attestation_id);
-    if (!row || row.trail_id !== trail.id)
-      throw notFound(
-        `Attestation '${params.attestation_id}' does not exist in trail '${params.trail_name}' of flow ` +
-          `'${params.flow_name}' belonging to organization '${organization.name}'`,
-      );
+    const { organization, evidence } = context;
+    const row = requireOnTrail(context, params);
     const { evidence_digest: digest, evidence_size: size } = row;
     if (digest === null || size === null)
       throw notFound(

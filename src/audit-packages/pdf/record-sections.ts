@@ -123,6 +123,7 @@ function drawAttestation(sheet: Sheet, attestation: ReportAttestation): void {
     { maxLines: 8 },
   );
   sheet.bullets(attestation.facts, { maxLines: 2, color: COLOR.dim });
+  sheet.bullets(attestation.warnings, { maxLines: 3, color: COLOR.open });
   sheet.bullets(attestation.reasons, { color: COLOR.bad });
   sheet.space(8);
 }

@@ -179,6 +179,7 @@ const SEQUELS: readonly Sequel[] = [
   },
   // Provenance of what runs in production is updated.
   { at: "0d 09:10", trail: "release-2.40.3", artifact: "ledger-worker", name: "unit-tests", type: "junit" },
+  { at: "0d 09:11", trail: "release-2.40.3", artifact: "ledger-worker", name: "image-sbom", type: "sbom" },
   // The incident: a vulnerability becomes known while the release is running in production.
   {
     at: "13d 18:40",

@@ -21,6 +21,7 @@ import type { Visit } from "../../page/page.ts";
 import { queryText } from "../../page/links.ts";
 import { detailsOf } from "./attestation-details.ts";
 import { sizeText } from "./evidence-preview.ts";
+import { sbomSection } from "./sbom-section.ts";
 import { CLOSED } from "./trail-checklist.ts";
 import { isAbout } from "./trail-entries.ts";
 import type { Entry, Trail, TrailAttestation } from "./trail-entries.ts";
@@ -156,6 +157,7 @@ async function recordSections(visit: Visit, opened: Opened): Promise<Value> {
   return [
     overrideSection(visit, opened),
     ...sections,
+    await sbomSection(visit, record),
     recordSection(record),
     userData !== null &&
       userData !== undefined &&
