@@ -2,7 +2,7 @@
  * The examples of the README with the clients that they are for, against the executable. The clients are not in the
  * npm registry: a test whose client is missing says that it is skipped.
  */
-import { execFile, execFileSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,34 +11,13 @@ import * as assert from "uvu/assert";
 import { createClient, expectStatus } from "../binary/client.ts";
 import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
 import { readmeBlock } from "../rules/documentation.ts";
+import { runProgram, worksHere } from "./programs.ts";
 
 const test = suite("integration/readme");
 
 /** The block with the address and the key of a server in the place of the printed ones. */
 const forServer = (info: string, { url, key }: { url: string; key: string }): string =>
   readmeBlock(info).replaceAll("http://127.0.0.1:8001", url).replaceAll("KEY", key);
-
-function worksHere(program: string, ...args: string[]): boolean {
-  try {
-    execFileSync(program, args, { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Runs a program to its end. @returns its exit code and all that it printed */
-const runProgram = (
-  program: string,
-  args: readonly string[],
-  options: { cwd: string; env?: Record<string, string> },
-): Promise<{ code: number; text: string }> =>
-  new Promise((resolve) => {
-    const env = { ...process.env, ...options.env };
-    const child = execFile(program, args, { cwd: options.cwd, env }, (_, stdout, stderr) =>
-      resolve({ code: child.exitCode ?? -1, text: stdout + stderr }),
-    );
-  });
 
 async function withServer(body: (server: { url: string; key: string }) => Promise<void>): Promise<void> {
   await inDirectory(async (data) => {
