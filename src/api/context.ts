@@ -1,5 +1,6 @@
 /** The context that every operation of Assay works with, and the declaration of operations. */
 import type { TSchema } from "typebox";
+import { forbidden } from "../errors.ts";
 import { noteIgnoredKeys, refuseSlips } from "../http/body/unknown-keys.ts";
 import { unboundedAnswer } from "../http/answers/large-answers.ts";
 import type { AnswerBounds } from "../http/answers/large-answers.ts";
@@ -49,8 +50,10 @@ export type OperationContext = {
   version(): { version: string; commit: string | null; schema: number };
   /** The organization of the path; throws on operations outside an organization. */
   readonly organization: OrganizationRow;
-  /** The authenticated user or service account; throws on operations without authentication. */
+  /** The user, service account or operator who asks; throws on operations without authentication. */
   readonly principal: Principal;
+  /** As `principal`, for what is about the caller's own account. @throws AppError 403 for the operator, who has none */
+  readonly account: Principal & { kind: "user" | "service_account" };
   /** The principal's role in the organization of the path; null for a reader of a public one without membership. */
   readonly role: Role | null;
   /**
@@ -205,6 +208,11 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
     },
     get principal() {
       return requirePresent(request.principal, "principal");
+    },
+    get account() {
+      const { kind, ...principal } = requirePresent(request.principal, "principal");
+      if (kind === "operator") throw forbidden(null, "The operator has no account: this is for users with a key");
+      return { ...principal, kind };
     },
   });
   return {

@@ -1,4 +1,4 @@
-/** All operations of the API. Written by `make golden` from the files of this folder that export one. */
+/** All operations. Written by `make golden` from the files of this folder that export one. */
 import { isOperation } from "./context.ts";
 import type { AssayOperation } from "./context.ts";
 import * as accountsApiKeys from "./accounts/api-keys.ts";
@@ -59,6 +59,11 @@ import * as notificationsEnvironmentNotifications from "./notifications/environm
 import * as notificationsInboundWebhookSettings from "./notifications/inbound-webhook-settings.ts";
 import * as notificationsInboundWebhooks from "./notifications/inbound-webhooks.ts";
 import * as notificationsNotificationConfig from "./notifications/notification-config.ts";
+import * as operatorDeliveries from "./operator/deliveries.ts";
+import * as operatorSessions from "./operator/sessions.ts";
+import * as operatorTargetSecrets from "./operator/target-secrets.ts";
+import * as operatorUserApiKeys from "./operator/user-api-keys.ts";
+import * as operatorUsers from "./operator/users.ts";
 import * as policiesAsserts from "./policies/asserts.ts";
 import * as policiesControlCoverage from "./policies/control-coverage.ts";
 import * as policiesControlDecisions from "./policies/control-decisions.ts";
@@ -129,6 +134,11 @@ const resources: readonly object[] = [
   notificationsInboundWebhookSettings,
   notificationsInboundWebhooks,
   notificationsNotificationConfig,
+  operatorDeliveries,
+  operatorSessions,
+  operatorTargetSecrets,
+  operatorUserApiKeys,
+  operatorUsers,
   policiesAsserts,
   policiesControlCoverage,
   policiesControlDecisions,
@@ -141,6 +151,10 @@ const resources: readonly object[] = [
   tags,
 ];
 
-export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>
+const all: readonly AssayOperation[] = resources.flatMap((resource) =>
   Object.values(resource).flat().filter(isOperation),
 );
+
+export const operations = all.filter(({ permission }) => permission !== "operator");
+/** What only the operator may do. */
+export const operatorOperations = all.filter(({ permission }) => permission === "operator");

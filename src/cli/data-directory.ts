@@ -213,10 +213,23 @@ export function runTransaction<T>({ db }: Data, work: () => T): T {
   try {
     return runNumbered(db, work);
   } catch (error) {
-    if (!String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")) throw error;
-    throw new CommandError("the database is busy with writes of another process; nothing was changed, try again");
+    throw explainBusy(error);
   }
 }
+
+/** Runs a transaction that waits between its statements. @throws CommandError as runTransaction */
+export async function refuseBusy<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw explainBusy(error);
+  }
+}
+
+const explainBusy = (error: unknown): unknown =>
+  String((error as { code?: unknown }).code).startsWith("SQLITE_BUSY")
+    ? new CommandError("the database is busy with writes of another process; nothing was changed, try again")
+    : error;
 
 /**
  * `runTransaction`, and then a pause for as long as it held the write lock: for one of many transactions of a command,

@@ -203,22 +203,23 @@ function describeError(error: unknown): { problems: readonly string[]; exitCode:
     return { problems: [`the evidence store does not respond: ${error.why}`], exitCode: EXIT.failed };
   if (error instanceof LostCommitsError) return { problems: [error.message], exitCode: EXIT.damaged };
   if (error instanceof DataDirectoryInUseError) return { problems: [error.message], exitCode: EXIT.dataInUse };
+  if (error instanceof AppError) return { problems: describeRefusal(error), exitCode: EXIT.failed };
   const known =
     error instanceof ForeignDatabaseError ||
     error instanceof UnfinishedRestoreError ||
     error instanceof LostDatabaseError ||
     ("code" in error && typeof error.code === "string");
   return {
-    problems: [known ? describeKnownError(error) : `unexpected failure: ${error.stack ?? error.message}`],
+    problems: [known ? messageOf(error) : `unexpected failure: ${error.stack ?? error.message}`],
     exitCode: EXIT.failed,
   };
 }
 
 /** The server hides from clients why a write failed; the operator needs it. */
-const describeKnownError = (error: Error): string =>
-  error instanceof AppError && error.internal instanceof Error
-    ? `${error.message} (${messageOf(error.internal)})`
-    : messageOf(error);
+function describeRefusal(error: AppError): string[] {
+  if (error.fields) return Object.entries(error.fields).map(([field, problem]) => `${field}: ${problem}`);
+  return [error.internal instanceof Error ? `${error.message} (${messageOf(error.internal)})` : error.message];
+}
 
 function renderOverview(commands: readonly Command[]): string {
   const guide = renderColumns(listTopicNames().map((name) => [name, topicTitle(name)]));

@@ -58,14 +58,30 @@ const PERMISSIONS = {
 } as const satisfies Record<string, Grant>;
 
 /**
- * A permission in the organization of the path, or one of the three that need no organization: `public` (no key),
- * `authenticated` (any valid key; the operation itself filters the result) and `signed` (no key; the path names an
- * inbound webhook, whose secret signs the body and whose service account becomes the principal).
+ * A permission in the organization of the path, or one of the four that need no organization: `public` (no key),
+ * `authenticated` (any valid key; the operation itself filters the result), `signed` (no key; the path names an
+ * inbound webhook, whose secret signs the body and whose service account becomes the principal) and `operator` (the
+ * command line on the machine of the server; no key and no session has it).
  */
 export type OrgPermission = keyof typeof PERMISSIONS;
-export type Permission = OrgPermission | "public" | "authenticated" | "signed";
+export type Permission = OrgPermission | "public" | "authenticated" | "signed" | "operator";
 
 export const isOrgPermission = (permission: Permission): permission is OrgPermission => permission in PERMISSIONS;
+
+/**
+ * The operator reads and configures every organization as an admin does. Evidence and decisions need an author whom an
+ * auditor can ask, so they take an API key.
+ */
+const REPORTING: readonly OrgPermission[] = [
+  "trail:write",
+  "artifact:write",
+  "attestation:write",
+  "environment:report",
+  "allowlist:write",
+];
+
+/** Whether the operator holds a permission, in any organization. */
+export const operatorHolds = (permission: OrgPermission): boolean => !REPORTING.includes(permission);
 
 /**
  * Features that an organization can switch off as a whole (semantics 1.2). An operation of a disabled feature responds

@@ -2,12 +2,19 @@
  * Who may (semantics 1.2, 1.4). Each function returns a new `RequestContext` and changes none, so that a handler sees
  * the rights of exactly one moment.
  */
-import { allows, isOrgPermission } from "../domain/access.ts";
+import { allows, isOrgPermission, operatorHolds } from "../domain/access.ts";
 import { forbidden, notFound, unauthenticated } from "../errors.ts";
 import { authenticate } from "./authenticate.ts";
 import type { AnyOperation, Signature } from "./operation.ts";
 import { recordForLog } from "./request-log.ts";
-import type { Exchange, Membership, RequestContext, ServerContext, SignedEndpoint } from "./server-context.ts";
+import type {
+  Exchange,
+  Membership,
+  Principal,
+  RequestContext,
+  ServerContext,
+  SignedEndpoint,
+} from "./server-context.ts";
 
 /**
  * Authenticates the request and checks the permission of its operation; a signed operation is left to
@@ -33,11 +40,40 @@ export function authorize<Context, M extends Membership>(exchange: Exchange<Cont
   recordForLog(ctx, { principal });
   server.rateLimits.countKey(principal.keyPublicId);
   const accessVersion = ctx.req.headers.authorization === undefined ? null : server.accessVersion();
-  if (!isOrgPermission(permission)) return { ...anonymous, principal, accessVersion };
-  const organization = organizationOf(exchange);
-  const membership = organization === null ? null : server.findMembership(principal, organization);
-  return { ...anonymous, principal, accessVersion, membership: requirePermission(operation, membership) };
+  const request = { ...anonymous, principal, accessVersion };
+  return admit(operation, { request, organization: organizationOf(exchange), findMembership: server.findMembership });
 }
+
+/**
+ * The request with its membership, if its principal may call the operation. What only the operator may do is refused by
+ * the kind of the principal, however the call came.
+ * @throws AppError 403.
+ */
+export function admit<M extends Membership>(
+  operation: Pick<AnyOperation<never>, "permission" | "feature">,
+  {
+    request,
+    organization,
+    findMembership,
+  }: {
+    request: RequestContext<M>;
+    organization: string | null;
+    findMembership(principal: Principal, organization: string): M | null;
+  },
+): RequestContext<M> {
+  const { principal } = request;
+  const { permission } = operation;
+  const isOperator = principal?.kind === "operator";
+  if (permission === "operator" && !isOperator) throw forbidden();
+  if (isOrgPermission(permission) && isOperator && !operatorHolds(permission)) throw forbidden(null, NO_REPORTS);
+  const isOfOrganization = isOrgPermission(permission) || (permission === "operator" && organization !== null);
+  if (!isOfOrganization) return request;
+  const membership = principal === null || organization === null ? null : findMembership(principal, organization);
+  if (isOperator && !membership) throw notFound(`There is no organization '${organization}'`);
+  return { ...request, membership: permission === "operator" ? membership : requirePermission(operation, membership) };
+}
+
+const NO_REPORTS = "The operator reports no evidence and makes no decisions: use an API key of the organization";
 
 /**
  * Checks again that the credential is valid and the permission suffices. Rights may end while a body arrives or
@@ -55,9 +91,7 @@ export function reauthorize<Context, M extends Membership>(
   if (principal === null) return request;
   if (request.accessVersion !== null && request.accessVersion === server.accessVersion()) return request;
   if (!server.isCredentialValid(principal)) throw unauthenticated();
-  if (!isOrgPermission(operation.permission)) return request;
-  const membership = organization === null ? null : server.readMembership(principal, organization);
-  return { ...request, membership: requirePermission(operation, membership) };
+  return admit(operation, { request, organization, findMembership: server.readMembership });
 }
 
 /** Finds the endpoint that the path of a signed operation names. @throws AppError 404. */
@@ -98,13 +132,13 @@ export function permits(
   { permission, feature }: Pick<AnyOperation<never>, "permission" | "feature">,
   membership: Membership | null,
 ): boolean {
-  if (!isOrgPermission(permission)) return permission !== "signed";
+  if (!isOrgPermission(permission)) return permission !== "signed" && permission !== "operator";
   if (!membership || !allows(permission, membership)) return false;
   return !feature || membership.features.includes(feature);
 }
 
 /** The membership, if it allows the operation. @throws AppError 403. */
-export function requirePermission<M extends Membership>(
+function requirePermission<M extends Membership>(
   operation: Pick<AnyOperation<never>, "permission" | "feature">,
   membership: M | null,
 ): M {

@@ -9,7 +9,7 @@ import type { LargeAnswer } from "./answers/large-answers.ts";
 import { isReading } from "./operation.ts";
 import type { AnyOperation, Input, Reply } from "./operation.ts";
 import type { RequestProgress } from "./watchdog/request-progress.ts";
-import type { Membership, RequestContext, ServerContext } from "./server-context.ts";
+import type { CallContext, Membership, RequestContext } from "./server-context.ts";
 
 /** What publishing evidence may take: a second for each of so many bytes, beyond what any phase may. */
 const PUBLISHED_BYTES_PER_S = 262_144;
@@ -51,7 +51,7 @@ export type LargeReply = { status: 200; large: LargeAnswer | null };
 
 /** @throws AppError for every refusal, which leaves nothing behind. */
 export async function execute<Context, M extends Membership>(
-  server: ServerContext<Context, M>,
+  server: CallContext<Context, M>,
   operation: AnyOperation<Context>,
   { request, confirm, confirmsFirst, input, progress, small, staged, delivery }: Execution<M>,
 ): Promise<Reply | LargeReply> {
@@ -108,7 +108,7 @@ function makeHere(reply: Reply, limit: number): Reply | null {
 
 /** Answers a read whose answer may be large: here, or in the reader thread. */
 async function readLarge<Context, M extends Membership>(
-  { read, answerReader, databaseState }: ServerContext<Context, M>,
+  { read, answerReader, databaseState }: CallContext<Context, M>,
   operation: AnyOperation<Context>,
   {
     context,

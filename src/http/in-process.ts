@@ -1,11 +1,12 @@
 /**
- * Calls of operations by our own pages, without HTTP in between: the same permission check, validation, transaction and
- * audit entry as for a request, so that a page can neither show nor change more than the API.
+ * Calls of operations by our own pages and commands, without HTTP in between: the same permission check, validation,
+ * transaction and audit entry as for a request, so that a page can neither show nor change more than the API, and a
+ * command is refused by the same rules.
  */
 import type { Static, TObject, TSchema } from "typebox";
 import { badRequest, gone, tooLarge } from "../errors.ts";
 import { readJson, createBodyShape, createPartShape, LARGE_JSON_BYTES } from "./body/read-json.ts";
-import { permits, reauthorize, requirePermission } from "./authorize.ts";
+import { admit, permits, reauthorize } from "./authorize.ts";
 import { execute } from "./execute.ts";
 import type { Delivery } from "./execute.ts";
 import { createConcurrencyLimit } from "../workers/concurrency-limit.ts";
@@ -15,10 +16,9 @@ import type { AnyOperation, Download, Input, ResponseShape, Stream, UploadedFile
 import { JsonText, parseExact, stringifyJson, withParsedTexts } from "../json/text.ts";
 import { itemTexts, memberTexts } from "../json/walk.ts";
 import { checkParameters } from "./query-parameters.ts";
-import { isOrgPermission } from "../domain/access.ts";
 import { nextTurn } from "./next-turn.ts";
 import type { RequestProgress } from "./watchdog/request-progress.ts";
-import type { Membership, Principal, RequestContext, ServerContext } from "./server-context.ts";
+import type { CallContext, Membership, Principal, RequestContext } from "./server-context.ts";
 import { hash } from "node:crypto";
 
 /** An operation as a caller sees it: what it takes, and what it answers. */
@@ -65,7 +65,14 @@ export type Caller = {
   membershipIn(org: string): Membership | null;
 };
 
-type Call = { principal: Principal; requestId: string; baseUrl: string; progress: RequestProgress };
+type Call = {
+  principal: Principal;
+  requestId: string;
+  baseUrl: string;
+  progress: RequestProgress;
+  /** A page, or a command, which the audit log names in place of the operation. */
+  asker: "page" | { command: string };
+};
 
 /**
  * The longest answer that a page can work with: one with a template, policy or schema, which are up to 10 MB. Of all
@@ -83,7 +90,7 @@ const TURN_MS = 5;
  * @param clock milliseconds since any moment
  */
 export function createCallers<Context, M extends Membership>(
-  server: ServerContext<Context, M>,
+  server: CallContext<Context, M>,
   clock = (): number => performance.now(),
 ) {
   return (call: Call): Caller => {
@@ -159,8 +166,7 @@ async function parseInTurns(text: string): Promise<unknown> {
   return parse(text);
 }
 
-const IN_PROCESS: Delivery = {
-  isForPage: true,
+const IN_PROCESS: Omit<Delivery, "isForPage"> = {
   hasBody: true,
   takeRoom() {},
   wantsGzip: () => false,
@@ -175,8 +181,8 @@ type Untyped = {
 };
 
 async function run<Context, M extends Membership>(
-  server: ServerContext<Context, M>,
-  { principal, requestId, baseUrl, progress }: Call,
+  server: CallContext<Context, M>,
+  { principal, requestId, baseUrl, progress, asker }: Call,
   { operation, input }: { operation: AnyOperation<Context>; input: Untyped },
 ) {
   const texts = Object.fromEntries(Object.entries(input.params ?? {}).map(([name, value]) => [name, String(value)]));
@@ -186,7 +192,7 @@ async function run<Context, M extends Membership>(
     principal,
     membership: null,
     accessVersion: null,
-    operationId: operation.id,
+    operationId: asker === "page" ? operation.id : asker.command,
     event: operation.audit,
     path: pathOf(operation.path, texts),
     baseUrl,
@@ -206,25 +212,23 @@ async function run<Context, M extends Membership>(
     progress,
     small: null,
     staged: null,
-    delivery: IN_PROCESS,
+    delivery: { ...IN_PROCESS, isForPage: asker === "page" },
   });
 }
 
 /** @throws AppError 401, 403. */
 function authorizeCall<Context, M extends Membership>(
-  server: ServerContext<Context, M>,
+  server: CallContext<Context, M>,
   operation: AnyOperation<Context>,
   { request, organization }: { request: RequestContext<M>; organization: string | null },
 ): RequestContext<M> {
   if (operation.permission === "signed") throw new Error(`${operation.id} is signed: pages cannot call it`);
-  if (!isOrgPermission(operation.permission)) return request;
-  const membership = organization === null ? null : server.readMembership(request.principal as Principal, organization);
-  return { ...request, membership: requirePermission(operation, membership) };
+  return admit(operation, { request, organization, findMembership: server.readMembership });
 }
 
 /** The body of a call, read as if it had arrived over HTTP: bounded, validated, with its defaults filled in. */
 async function readInput<Context, M extends Membership>(
-  server: ServerContext<Context, M>,
+  server: CallContext<Context, M>,
   { id, body }: AnyOperation<Context>,
   input: Untyped,
 ): Promise<{ bytes: number; input: Omit<Input<TObject, TObject, never>, "params" | "query"> }> {

@@ -17,16 +17,20 @@ import type { LargeJsonReader } from "./body/read-json.ts";
 import type { Timer } from "../domain/time.ts";
 import type { HungRequest } from "./watchdog/watchdog.ts";
 
-/** The authenticated user or service account. The kit only passes it on; `name` and `publicId` go to log and audit. */
+/**
+ * The authenticated user or service account, or the operator, whom only the command line is. The kit only passes it on;
+ * `name` and `publicId` go to log and audit.
+ */
 export type Principal = {
-  kind: "user" | "service_account";
+  kind: "user" | "service_account" | "operator";
+  /** 0 for the operator. */
   id: number;
   publicId: string;
   /** Login name or account name. */
   name: string;
   /** The name that people see: the display name, or `name` where there is none. */
   displayName: string;
-  /** Public id of the API key, or the name of the session, that authenticated the request. */
+  /** Public id of the API key, or the name of the session, that authenticated the request; empty for the operator. */
   keyPublicId: string;
 };
 
@@ -161,6 +165,26 @@ export type ServerContext<Context, M extends Membership = Membership> = {
   /** Whether every answer is checked against its declared shape (in tests and development). */
   checkResponses: boolean;
 };
+
+/** What running an operation takes, without HTTP around it. */
+export type CallContext<Context, M extends Membership = Membership> = Pick<
+  ServerContext<Context, M>,
+  | "accessVersion"
+  | "isCredentialValid"
+  | "readMembership"
+  | "createContext"
+  | "updateContext"
+  | "read"
+  | "write"
+  | "insertEvidence"
+  | "audit"
+  | "afterCommit"
+  | "answerReader"
+  | "databaseState"
+  | "evidence"
+  | "largeJson"
+  | "ensureWritable"
+>;
 
 /** One request to one operation, as the stages of the pipeline pass it on. */
 export type Exchange<Context, M extends Membership = Membership> = {

@@ -5,7 +5,7 @@
 import type { IncomingMessage } from "node:http";
 import { contextFactory } from "../api/context.ts";
 import type { Recorder, OperationContext, OrgMembership, PolicyPreviewer } from "../api/context.ts";
-import { operations } from "../api/index.ts";
+import { operations, operatorOperations } from "../api/index.ts";
 import { DOCUMENT } from "../api/openapi-document.ts";
 import { readBuildInfo } from "../assets.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
@@ -125,6 +125,7 @@ export function createApp(dependencies: AppDependencies): App {
         requestId: ctx.state["requestId"] as string,
         baseUrl: context.resolveBaseUrl(ctx.req),
         progress: progressOf(ctx),
+        asker: "page",
       }),
   });
   const rates = createRateLimits(dependencies.rates);
@@ -172,7 +173,8 @@ function assemble(
   const rates = context.rateLimits;
   const app = emptyApp(dependencies);
   const boundary = createRequestBoundary(context);
-  const find = createRouter(operations);
+  // What only the operator may do is found, and refused to every key and session like any other missing permission.
+  const find = createRouter([...operations, ...operatorOperations]);
   app.use(boundary);
   if (basePath !== null) app.use(stripBasePath(basePath));
   app.use(createHealthProbes(dependencies.readiness));

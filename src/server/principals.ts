@@ -135,7 +135,8 @@ function userOf({ user_id: id, user_public_id: publicId, name, display_name, pub
   };
 }
 
-function membershipOf(store: Store, principal: Principal, name: string): OrgMembership | null {
+/** The standing of a principal in an organization; null if it does not exist. */
+export function membershipOf(store: Store, principal: Principal, name: string): OrgMembership | null {
   const organization = store.organizations.find(name);
   if (!organization) return null;
   return {
@@ -148,6 +149,7 @@ function membershipOf(store: Store, principal: Principal, name: string): OrgMemb
 }
 
 function roleIn(store: Store, principal: Principal, organizationId: number): OrgMembership["role"] {
+  if (principal.kind === "operator") return "admin";
   if (principal.kind === "user") return store.organizations.findRole(organizationId, principal.id);
   const account = store.serviceAccounts.get(principal.id);
   return account.organization_id === organizationId ? account.privilege : null;

@@ -11,6 +11,8 @@ import { stringifyJson } from "../../src/json/text.ts";
 
 const test = suite("http/in-process");
 
+const PRINCIPAL = { kind: "user", id: 1, publicId: "", name: "ada", displayName: "Ada", keyPublicId: "" } as const;
+
 /** An operation that takes a while. */
 const operationOf = (take: () => void) =>
   ({
@@ -35,7 +37,10 @@ async function countTurns(ms: number, calls: number): Promise<number> {
   let clock = 0;
   const operation = operationOf(() => void (clock += ms));
   const progress = { enter: () => undefined, requireRunning: () => undefined, onOver: () => undefined };
-  const caller = createCallers(server, () => clock)({ principal: null as never, requestId: "", baseUrl: "", progress });
+  const caller = createCallers(
+    server,
+    () => clock,
+  )({ principal: PRINCIPAL, requestId: "", baseUrl: "", progress, asker: "page" });
   let turns = 0;
   let isOver = false;
   const turn = (): void => {
@@ -81,7 +86,13 @@ async function callLarge(bytes: number, text = '{"n":1}') {
     isLarge: () => true,
   } as never;
   const progress = { enter: () => undefined, requireRunning: () => undefined, onOver: () => undefined };
-  const caller = createCallers(server)({ principal: null as never, requestId: "", baseUrl: "", progress });
+  const caller = createCallers(server)({
+    principal: PRINCIPAL,
+    requestId: "",
+    baseUrl: "",
+    progress,
+    asker: "page",
+  });
   const outcome = await caller
     .call(operation, { params: { org: "acme" } } as never)
     .catch(({ code, message }: { code: string; message: string }) => ({ code, message }));

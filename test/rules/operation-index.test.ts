@@ -27,7 +27,7 @@ test("every file that exports an operation is in src/api/index.ts", async () => 
   matchesFile(
     "src/api/index.ts",
     [
-      "/** All operations of the API. Written by `make golden` from the files of this folder that export one. */",
+      "/** All operations. Written by `make golden` from the files of this folder that export one. */",
       'import { isOperation } from "./context.ts";',
       'import type { AssayOperation } from "./context.ts";',
       ...resources.map((file) => `import * as ${nameOf(file)} from "./${file}";`),
@@ -36,9 +36,13 @@ test("every file that exports an operation is in src/api/index.ts", async () => 
       ...resources.map((file) => `  ${nameOf(file)},`),
       "];",
       "",
-      "export const operations: readonly AssayOperation[] = resources.flatMap((resource) =>",
+      "const all: readonly AssayOperation[] = resources.flatMap((resource) =>",
       "  Object.values(resource).flat().filter(isOperation),",
       ");",
+      "",
+      'export const operations = all.filter(({ permission }) => permission !== "operator");',
+      "/** What only the operator may do. */",
+      'export const operatorOperations = all.filter(({ permission }) => permission === "operator");',
       "",
     ].join("\n"),
   );

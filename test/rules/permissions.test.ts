@@ -1,7 +1,7 @@
 /** Every operation, asked by everybody: what the table in domain/access.ts promises is what the server does. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { operations } from "../../src/api/index.ts";
+import { operations, operatorOperations } from "../../src/api/index.ts";
 import { ROLES, allows, isOrgPermission } from "../../src/domain/access.ts";
 import { startServer } from "../given.ts";
 import type { TestServer } from "../given.ts";
@@ -79,6 +79,29 @@ test("each operation answers each role as the table says", async () => {
         `${operation.id} in a public organization`,
       );
   }
+});
+
+test("no key of any role may do what only the operator may, whatever the path names", async () => {
+  const { org } = server.given.org();
+  const keys = ROLES.flatMap((role) => [server.given.user(org, role), server.given.serviceAccount(org, role)]);
+  const before = server.db.prepare("SELECT count(*) FROM audit_log").pluck().get();
+  for (const operation of operatorOperations)
+    for (const [params, at] of [
+      [operation.example.params ?? {}, org],
+      [{}, "no-such-org"],
+    ] as const) {
+      const path = pathFor(operation.path, params, at);
+      const anonymous = await server.call(operation.method, path);
+      assert.equal({ status: anonymous.status, body: anonymous.body }, { status: 401, body: UNAUTHENTICATED });
+      const bodies = operation.body.kind === "none" ? [{}] : [{ body: operation.example.body }, { raw: "{no json" }];
+      for (const key of [...keys, server.given.user(org, null)])
+        for (const more of bodies) {
+          const answer = await server.call(operation.method, path, { key, ...more });
+          assert.equal({ status: answer.status, body: answer.body }, { status: 403, body: DENIED }, operation.id);
+        }
+    }
+  assert.ok(operatorOperations.length > 10);
+  assert.is(server.db.prepare("SELECT count(*) FROM audit_log").pluck().get(), before);
 });
 
 test(

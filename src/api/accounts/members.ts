@@ -16,7 +16,7 @@ import { USER_DISPLAY_NAME, MAX_NAME_CHARS, USER_EMAIL, USER_NAME } from "../../
 import { badRequest, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, OneOf, named } from "../../http/schema.ts";
-import type { MemberRow } from "../../store/accounts/organizations.ts";
+import type { MemberRow, OrganizationRow } from "../../store/accounts/organizations.ts";
 import type { UserRow } from "../../store/accounts/users.ts";
 import { changesOf } from "../changes.ts";
 import { operation } from "../context.ts";
@@ -31,7 +31,7 @@ const MemberPath = Closed({
   user: Type.String({ description: "Login name of the user" }),
 });
 
-const MemberRole = OneOf(ROLES, { description: "Role in the organization" });
+export const MemberRole = OneOf(ROLES, { description: "Role in the organization" });
 const MEMBER_FIELDS = {
   user: Type.String({ description: "Login name" }),
   display_name: Type.String({ description: "The login name if the user has no other" }),
@@ -73,19 +73,17 @@ const MemberRemoved = named(
 );
 
 const MemberPutInput = named("MemberPutInput", Closed({ role: MemberRole }));
-const MemberPostInput = named(
-  "MemberPostInput",
-  Closed({
-    name: Name(USER_NAME, {
-      description: "Login name, also of the personal organization of the user; it cannot be changed",
-    }),
-    display_name: Type.Optional(
-      Matching(USER_DISPLAY_NAME, { maxLength: MAX_NAME_CHARS, default: "", description: "One line; empty for none" }),
-    ),
-    email: Maybe(Matching(USER_EMAIL, { maxLength: 254, description: "E-mail address that no other user has" })),
-    role: MemberRole,
+/** What a user is created with. */
+export const USER_FIELDS = {
+  name: Name(USER_NAME, {
+    description: "Login name, also of the personal organization of the user; it cannot be changed",
   }),
-);
+  display_name: Type.Optional(
+    Matching(USER_DISPLAY_NAME, { maxLength: MAX_NAME_CHARS, default: "", description: "One line; empty for none" }),
+  ),
+  email: Maybe(Matching(USER_EMAIL, { maxLength: 254, description: "E-mail address that no other user has" })),
+};
+const MemberPostInput = named("MemberPostInput", Closed({ ...USER_FIELDS, role: MemberRole }));
 
 const isMapped = ({ store, organization, mappedOrganizations }: OperationContext, userId: number): boolean =>
   isRoleMapped(store, mappedOrganizations, { organization: organization.name, userId });
@@ -100,7 +98,7 @@ const presentMember = (context: OperationContext, row: MemberRow) => ({
 });
 
 /** @throws AppError 400 */
-function requireShared({ organization }: OperationContext): void {
+export function requireShared({ organization }: OperationContext): void {
   if (organization.kind === "personal")
     throw badRequest(`'${organization.name}' is a personal organization: its user is its only member and always admin`);
 }
@@ -112,12 +110,23 @@ function requireUser({ store, organization }: OperationContext, name: string): {
   return { user, role: store.organizations.findRole(organization.id, user.id) };
 }
 
-/** @param role null for a membership that ends @throws AppError 400 */
-function requireRemainingAdmin({ store, organization }: OperationContext, user: UserRow, role: Role | null): void {
-  if (keepsAdmin(store.organizations.listMembers(organization.id), new Map([[user.name, role]]))) return;
-  throw badRequest(
-    `'${user.name}' is the last admin of '${organization.name}': give another member the role admin first`,
+/**
+ * An organization that has an admin keeps one.
+ * @param role of the user in these organizations from now on; null: the memberships end
+ * @throws AppError 400 that names those that would have none
+ */
+export function requireRemainingAdmin(
+  { store, principal }: OperationContext,
+  organizations: readonly Pick<OrganizationRow, "id" | "name">[],
+  { user, role }: { user: { name: string }; role: Role | null },
+): void {
+  const orphaned = organizations.filter(
+    ({ id }) => !keepsAdmin(store.organizations.listMembers(id), new Map([[user.name, role]])),
   );
+  if (orphaned.length === 0) return;
+  const names = orphaned.map(({ name }) => `'${name}'`).join(", ");
+  const force = principal.kind === "operator" ? ", or use --force" : "";
+  throw badRequest(`'${user.name}' is the last admin of ${names}: give another member the role admin first${force}`);
 }
 
 const EXAMPLE_PATH = { org: "acme", user: "ada" };
@@ -192,18 +201,29 @@ export const createMember = operation({
 });
 
 /** @throws AppError 400 naming the fields that another user or an organization has */
-function requireFree(
-  { store }: OperationContext,
+export function requireFree(
+  context: OperationContext,
   { name, email = null }: { name: string; email?: string | null },
 ): void {
+  const { store } = context;
   const problems: Record<string, string> = {};
   if (store.users.find(name)) problems["name"] = `A user with this name already exists [input: ${name}]`;
   else if (store.organizations.find(name))
     problems["name"] =
       `An organization with this name already exists, and the user needs a personal one [input: ${name}]`;
-  if (email !== null && store.users.findByEmail(email))
-    problems["email"] = `A user with this e-mail address already exists [input: ${email}]`;
+  Object.assign(problems, findTakenEmail(context, email, null));
   if (Object.keys(problems).length > 0) throw invalid(problems);
+}
+
+/** The problem of an e-mail address that another user has; none for that of `owner`. */
+export function findTakenEmail(
+  { store }: OperationContext,
+  email: string | null,
+  owner: { id: number } | null,
+): Record<string, string> {
+  const holder = email === null ? null : store.users.findByEmail(email);
+  if (!holder || holder.id === owner?.id) return {};
+  return { email: `A user with this e-mail address already exists [input: ${email}]` };
 }
 
 export const putMember = operation({
@@ -237,7 +257,7 @@ export const putMember = operation({
         throw badRequest(
           `Groups of the login provider give '${user.name}' the role in '${organization.name}': change the groups`,
         );
-      requireRemainingAdmin(context, user, role);
+      requireRemainingAdmin(context, [organization], { user, role });
       changesOf(context).setRole(organization.id, user, { role, previous });
     }
     const member = presentMember(context, store.organizations.getMember(organization.id, user.id));
@@ -273,7 +293,7 @@ export const removeMember = operation({
     const previous = user && store.organizations.findRole(organization.id, user.id);
     // The same answer for both: whether the user exists elsewhere is nothing that removing a member has to tell.
     if (!user || !previous) throw notFound(`'${params.user}' is not a member of '${organization.name}'`);
-    requireRemainingAdmin(context, user, null);
+    requireRemainingAdmin(context, [organization], { user, role: null });
     changesOf(context).removeMember(organization.id, user, previous);
     const accounts = listLiveAccounts(store, organization, user);
     return { status: 200, body: { user: user.name, service_accounts: accounts }, unaudited: true };

@@ -31,8 +31,8 @@ const MAX_KEYS = 100;
 const KeyPath = Closed({ key_id: Type.String({ description: "Id of the key, not the key itself" }) });
 
 /** The user who asks. @throws AppError 403 for a service account */
-function requireUser({ principal }: OperationContext): { userId: number } {
-  if (principal.kind === "user") return { userId: principal.id };
+function requireUser({ account }: OperationContext): { userId: number } {
+  if (account.kind === "user") return { userId: account.id };
   throw forbidden(null, "A service account has no keys of its own here: use /service-accounts/{org}/{name}/api-keys");
 }
 

@@ -79,7 +79,7 @@ export const getPrincipal = operation({
   responses: { 200: { description: "The principal", schema: PrincipalResponse } },
   example: {},
   handle(context) {
-    const { kind, name, displayName } = context.principal;
+    const { kind, name, displayName } = context.account;
     return { status: 200, body: { kind, name, display_name: displayName, credential: requireCredential(context) } };
   },
 });

@@ -11,6 +11,7 @@ import { badRequest, forbidden, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, Ok, OneOf, Open, named } from "../../http/schema.ts";
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
+import { sourceOf } from "../changes.ts";
 import { operation, largeRead } from "../context.ts";
 import type { OperationContext, ReadContext } from "../context.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
@@ -203,7 +204,10 @@ export const updateServiceAccount = operation({
     if (!isDescribed && privilege === account.privilege)
       return { status: 200, body: presentAccount(account), unaudited: true };
     store.serviceAccounts.setDescription(account.id, description);
-    store.serviceAccounts.setPrivilege(account.id, privilege, { changedBy: principal.displayName, source: "app" });
+    store.serviceAccounts.setPrivilege(account.id, privilege, {
+      changedBy: principal.displayName,
+      source: sourceOf(context),
+    });
     note({ account: account.name, privilege, previous_privilege: account.privilege, description_changed: isDescribed });
     return { status: 200, body: presentAccount(store.serviceAccounts.get(account.id)) };
   },

@@ -31,11 +31,11 @@ export const getDefaultOrg = operation({
   body: NO_BODY,
   responses: { 200: { description: "The default organization", schema: DefaultOrgResponse } },
   example: {},
-  handle({ store, principal }) {
+  handle({ store, account }) {
     const id =
-      principal.kind === "user"
-        ? store.users.get(principal.id).default_organization_id
-        : store.serviceAccounts.get(principal.id).organization_id;
+      account.kind === "user"
+        ? store.users.get(account.id).default_organization_id
+        : store.serviceAccounts.get(account.id).organization_id;
     return { status: 200, body: { default_org_name: id === null ? "" : store.organizations.get(id).name } };
   },
 });
@@ -59,18 +59,18 @@ export const putDefaultOrg = operation({
     403: { description: "No such organization, or the caller is not a member of it", schema: Message },
   },
   example: { params: { org: "acme" } },
-  handle({ store, principal, note }, { params }) {
+  handle({ store, account, note }, { params }) {
     const organization = store.organizations.find(params.org);
     // The message names the path of the request (messages 3).
     const denied = () => forbidden(null, `Access denied to /api/v2/user/${params.org}`);
     if (!organization) throw denied();
-    if (principal.kind === "service_account") {
+    if (account.kind === "service_account") {
       // A service account has one organization and no profile: choosing its own changes nothing, any other is refused.
-      if (store.serviceAccounts.get(principal.id).organization_id !== organization.id) throw denied();
+      if (store.serviceAccounts.get(account.id).organization_id !== organization.id) throw denied();
       return { status: 200, body: "OK" };
     }
-    if (store.organizations.findRole(organization.id, principal.id) === null) throw denied();
-    store.users.setDefaultOrganization(principal.id, organization.id);
+    if (store.organizations.findRole(organization.id, account.id) === null) throw denied();
+    store.users.setDefaultOrganization(account.id, organization.id);
     note({ organization: organization.name });
     return { status: 200, body: "OK" };
   },
@@ -90,11 +90,11 @@ const OwnOrganization = named(
 );
 
 /** A service account belongs to one organization, with its privilege as role. */
-function listOwn({ store, principal }: OperationContext, { limit, offset }: PageWindow) {
-  if (principal.kind === "user") {
-    const defaultId = store.users.get(principal.id).default_organization_id;
+function listOwn({ store, account }: OperationContext, { limit, offset }: PageWindow) {
+  if (account.kind === "user") {
+    const defaultId = store.users.get(account.id).default_organization_id;
     const data = store.users
-      .listMembershipPage(principal.id, { limit, offset })
+      .listMembershipPage(account.id, { limit, offset })
       .map(({ organization, organization_id, kind, role, is_public }) => ({
         name: organization,
         kind,
@@ -102,9 +102,9 @@ function listOwn({ store, principal }: OperationContext, { limit, offset }: Page
         is_public: is_public === 1,
         is_default: organization_id === defaultId,
       }));
-    return { data, total: store.users.countMemberships(principal.id) };
+    return { data, total: store.users.countMemberships(account.id) };
   }
-  const { organization_id, privilege } = store.serviceAccounts.get(principal.id);
+  const { organization_id, privilege } = store.serviceAccounts.get(account.id);
   const { name, kind, is_public } = store.organizations.get(organization_id);
   const only = { name, kind, role: privilege, is_public: is_public === 1, is_default: true };
   return { data: [only].slice(offset, offset + limit), total: 1 };

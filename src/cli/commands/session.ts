@@ -1,11 +1,10 @@
 /** `assay session`: lists and ends login sessions. Works with and without a running server. */
-import type { Store } from "../../store/index.ts";
-import type { SessionRow } from "../../store/accounts/sessions.ts";
+import { endUserSession, endUserSessions, listSessions } from "../../api/operator/sessions.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { runTransaction, withData } from "../data-directory.ts";
-import { CommandError, EXIT } from "../framework.ts";
+import { EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { createOperatorChanges } from "../operator-changes.ts";
+import { changeAsOperator, withOperator } from "../operator.ts";
+import type { AnswerOf } from "../operator.ts";
 import { renderTable } from "../table.ts";
 import { requireUser, formatTimestamp } from "../lookup.ts";
 
@@ -25,8 +24,8 @@ export const sessionList: Command = {
   async run(args, io) {
     const directory = await resolveDataDirectory(args, io);
     const word = args.texts.get("user")?.[0];
-    const sessions = withData(directory, ({ store }) =>
-      store.sessions.list(word === undefined ? null : requireUser(store, word).id).map((row) => present(store, row)),
+    const sessions = await withOperator(directory, { command: "session list" }, ({ call, store }) =>
+      call(listSessions, { query: { user: word === undefined ? null : requireUser(store, word).name } }),
     );
     if (args.switches.has("json")) io.stdout(`${JSON.stringify({ sessions })}\n`);
     else {
@@ -60,25 +59,11 @@ export const sessionRevoke: Command = {
     const id = args.positionals[0];
     const word = args.texts.get("user")?.[0];
     const directory = await resolveDataDirectory(args, io);
-    const ended = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const { store } = data;
-        const operator = createOperatorChanges(store, "session revoke");
-        if (id !== undefined) {
-          const sessionCells = store.sessions.find(id);
-          if (!sessionCells)
-            throw new CommandError(
-              `there is no open session ${JSON.stringify(id.slice(0, 100))}; see assay session list`,
-            );
-          return Number(operator.endSession(store.users.get(sessionCells.user_id), id));
-        }
-        const users =
-          word === undefined
-            ? [...new Set(store.sessions.list().map(({ user_id }) => user_id))].map(store.users.get)
-            : [requireUser(store, word)];
-        return users.reduce((sum, user) => sum + operator.endSessions(user), 0);
-      }),
-    );
+    const { ended_sessions: ended } = await changeAsOperator(directory, { command: "session revoke" }, (operator) => {
+      if (id !== undefined) return operator.call(endUserSession, { params: { session_id: id } });
+      const user = word === undefined ? null : requireUser(operator.store, word).name;
+      return operator.call(endUserSessions, { query: { user } });
+    });
     io.stdout(
       args.switches.has("json")
         ? `${JSON.stringify({ ended_sessions: ended })}\n`
@@ -88,18 +73,6 @@ export const sessionRevoke: Command = {
   },
 };
 
-type PresentedSession = ReturnType<typeof present>;
-const present = (store: Store, row: SessionRow) => ({
-  id: row.public_id,
-  user: store.users.get(row.user_id).name,
-  method: row.method,
-  address: row.address,
-  user_agent: row.user_agent,
-  created_at: row.created_at,
-  last_used_at: row.last_used_at,
-  expires_at: row.expires_at,
-});
-
 const sessionCells = ({
   id,
   user,
@@ -108,7 +81,7 @@ const sessionCells = ({
   user_agent,
   created_at,
   last_used_at,
-}: PresentedSession): string[] => [
+}: AnswerOf<typeof listSessions>[number]): string[] => [
   id,
   user,
   method,

@@ -156,6 +156,27 @@ export function runNumbered<T>(db: Db, work: () => T, { acceptsLoss = false } = 
   }
 }
 
+/**
+ * As runNumbered, for work that waits between its statements. Nothing else may use the connection meanwhile; statements
+ * of the work that begin a transaction of their own need a savepoint.
+ */
+export async function runNumberedSteps<T>(db: Db, work: () => Promise<T>): Promise<T> {
+  const numbering = openCommitNumbering(db);
+  try {
+    db.exec("BEGIN IMMEDIATE");
+    const value = await work();
+    const number = numbering.advance();
+    db.exec("COMMIT");
+    if (number !== null) numbering.record(number);
+    return value;
+  } catch (error) {
+    throw withPath(error, db.name);
+  } finally {
+    if (db.inTransaction) db.exec("ROLLBACK");
+    numbering.close();
+  }
+}
+
 const hasTable = (db: Db): boolean =>
   db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'commit_number'").get() !== undefined;
 

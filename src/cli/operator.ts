@@ -1,0 +1,62 @@
+/**
+ * Commands that change accounts and settings call operations as the operator: the rules, the transaction and the audit
+ * entry are those of the API. What a command line names is looked up in the store, for texts that say what to do.
+ */
+import { createOperatorCaller } from "../server/operator/caller.ts";
+import type { OperatorCaller } from "../server/operator/caller.ts";
+export type { AnswerOf } from "../server/operator/caller.ts";
+import { runNumberedSteps } from "../store/db/commit-number.ts";
+import type { Store } from "../store/index.ts";
+import { openData, refuseBusy, runTransaction } from "./data-directory.ts";
+
+type Operator = Pick<OperatorCaller, "call" | "open"> & {
+  store: Store;
+  /** Runs calls in one transaction: a refusal of one leaves nothing of the others behind. */
+  atomically<T>(work: () => Promise<T>): Promise<T>;
+};
+
+type OperatorOptions = {
+  /** The name of the command, for the audit log. */
+  command: string;
+  /** The person responsible, for histories. */
+  by?: string | null;
+  /** Public URL of the server, for answers with addresses. */
+  baseUrl?: string;
+};
+
+/** Calls operations on a data directory. Each call is a transaction of its own, unless `atomically` runs it. */
+export async function withOperator<T>(
+  directory: string,
+  { command, by = null, baseUrl = "http://localhost" }: OperatorOptions,
+  work: (operator: Operator) => Promise<T>,
+): Promise<T> {
+  const data = openData(directory);
+  const { db, store } = data;
+  const caller = createOperatorCaller({
+    store,
+    directory,
+    baseUrl,
+    command,
+    by,
+    write: (change) => (db.inTransaction ? db.transaction(change)() : runTransaction(data, change)),
+    read: (reading) => (db.inTransaction ? reading() : db.transaction(reading).deferred()),
+  });
+  try {
+    return await work({
+      call: caller.call,
+      open: caller.open,
+      store,
+      atomically: (steps) => refuseBusy(() => runNumberedSteps(db, steps)),
+    });
+  } finally {
+    await caller.close();
+    db.close();
+  }
+}
+
+/** As withOperator, in one transaction with the lookups before the calls. */
+export const changeAsOperator = <T>(
+  directory: string,
+  options: OperatorOptions,
+  work: (operator: Operator) => Promise<T>,
+): Promise<T> => withOperator(directory, options, (operator) => operator.atomically(() => work(operator)));
