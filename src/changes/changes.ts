@@ -61,13 +61,6 @@ const serviceAccountChanges = (store: Store, note: Note, author: ChangeAuthor) =
     note(organizationId, "service_account.created", name, { privilege });
     return id;
   },
-  /** Deletes an account that no enabled webhook uses, with its keys. @returns the number of its live keys. */
-  deleteServiceAccount(account: AccountRef): number {
-    const keys = store.apiKeys.listActive(account.id).map((key) => key.public_id);
-    note(account.organization_id, "service_account.deleted", account.name, { privilege: account.privilege, keys });
-    store.serviceAccounts.delete(account.id);
-    return keys.length;
-  },
   setPrivilege(account: AccountRef, privilege: Role): void {
     store.serviceAccounts.setPrivilege(account.id, privilege, { changedBy: author.displayName, source: author.source });
     note(account.organization_id, "service_account.updated", account.name, {

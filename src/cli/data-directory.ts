@@ -235,13 +235,19 @@ const explainBusy = (error: unknown): unknown =>
  * `runTransaction`, and then a pause for as long as it held the write lock: for one of many transactions of a command,
  * so that a server beside it can write between them.
  */
-export async function runOneOfMany<T>(data: Data, work: () => T): Promise<T> {
+export const runOneOfMany = <T>(data: Data, work: () => T): Promise<T> =>
+  letOthersWrite(async (begun) =>
+    runTransaction(data, () => {
+      begun();
+      return work();
+    }),
+  );
+
+/** Runs a transaction, which calls `begun` once it holds the write lock, and pauses for as long as it held it. */
+export async function letOthersWrite<T>(transaction: (begun: () => void) => Promise<T>): Promise<T> {
   // Measured inside the transaction: waiting for the write lock blocks no other process.
   let startedAt = 0;
-  const result = runTransaction(data, () => {
-    startedAt = performance.now();
-    return work();
-  });
+  const result = await transaction(() => void (startedAt = performance.now()));
   await sleep(performance.now() - startedAt);
   return result;
 }

@@ -5,6 +5,7 @@ import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { ServiceAccountRow } from "../store/accounts/service-accounts.ts";
 import type { UserRow } from "../store/accounts/users.ts";
 import { isAccountName } from "./apply/apply-file.ts";
+import type { Args } from "./args.ts";
 import { CommandError } from "./framework.ts";
 
 /**
@@ -16,6 +17,10 @@ export function requireUser(store: Store, word: string): UserRow {
   if (!row) throw new CommandError(`there is no user ${JSON.stringify(word.slice(0, 100))}; assay user list lists all`);
   return row;
 }
+
+/** The problem of a command line without the organization that it needs. */
+export const findOrgProblems = ({ texts }: Args): string[] =>
+  (texts.get("org")?.[0] ?? "") === "" ? ["--org: give the name of an organization"] : [];
 
 /** @throws CommandError when there is none */
 export function requireOrganization(store: Store, name: string): OrganizationRow {

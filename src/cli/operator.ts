@@ -7,12 +7,14 @@ import type { OperatorCaller } from "../server/operator/caller.ts";
 export type { AnswerOf } from "../server/operator/caller.ts";
 import { runNumberedSteps } from "../store/db/commit-number.ts";
 import type { Store } from "../store/index.ts";
-import { openData, refuseBusy, runTransaction } from "./data-directory.ts";
+import { letOthersWrite, openData, refuseBusy, runTransaction } from "./data-directory.ts";
 
-type Operator = Pick<OperatorCaller, "call" | "open"> & {
+export type Operator = Pick<OperatorCaller, "call" | "open"> & {
   store: Store;
   /** Runs calls in one transaction: a refusal of one leaves nothing of the others behind. */
   atomically<T>(work: () => Promise<T>): Promise<T>;
+  /** As `atomically`, for one of many transactions: a server beside the command can write between them. */
+  oneOfMany<T>(work: () => Promise<T>): Promise<T>;
 };
 
 type OperatorOptions = {
@@ -41,12 +43,20 @@ export async function withOperator<T>(
     write: (change) => (db.inTransaction ? db.transaction(change)() : runTransaction(data, change)),
     read: (reading) => (db.inTransaction ? reading() : db.transaction(reading).deferred()),
   });
+  const atomically = <R>(steps: () => Promise<R>): Promise<R> => refuseBusy(() => runNumberedSteps(db, steps));
   try {
     return await work({
       call: caller.call,
       open: caller.open,
       store,
-      atomically: (steps) => refuseBusy(() => runNumberedSteps(db, steps)),
+      atomically,
+      oneOfMany: (steps) =>
+        letOthersWrite((begun) =>
+          atomically(() => {
+            begun();
+            return steps();
+          }),
+        ),
     });
   } finally {
     await caller.close();

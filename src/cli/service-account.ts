@@ -1,6 +1,7 @@
 /**
  * `assay service-account`: accounts for machines, each in one organization. Works with and without a running server.
  */
+import { createServiceAccount, deleteServiceAccount } from "../api/accounts/service-accounts.ts";
 import { ROLES } from "../domain/access.ts";
 import type { Role } from "../domain/access.ts";
 import type { Store } from "../store/index.ts";
@@ -9,12 +10,12 @@ import { ACCOUNT_NAME_RULE, isAccountName } from "./apply/apply-file.ts";
 import { joinAlternatives } from "./args.ts";
 import type { Args, CommandOption } from "./args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "./command-config.ts";
-import { runTransaction, withData } from "./data-directory.ts";
-import { CommandError, EXIT } from "./framework.ts";
+import { withData } from "./data-directory.ts";
 import type { Command } from "./framework.ts";
-import { createOperatorChanges } from "./operator-changes.ts";
+import { changeAsOperator } from "./operator.ts";
+import { countOf, printResult, optionOf } from "./output.ts";
 import { renderTable } from "./table.ts";
-import { requireOrganization, requireServiceAccount, formatTimestamp } from "./lookup.ts";
+import { findOrgProblems, formatTimestamp, requireOrganization, requireServiceAccount } from "./lookup.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "Organization of the service account" };
 const DEFAULT_PRIVILEGE: Role = "reader";
@@ -58,32 +59,17 @@ export const serviceAccountCreate: Command = {
     const description = args.texts.get("description")?.[0] || null;
     const privilege = findPrivilege(args) ?? DEFAULT_PRIVILEGE;
     const directory = await resolveDataDirectory(args, io);
-    const made = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const { store } = data;
-        const organization = requireOrganization(store, orgOf(args));
-        if (organization.kind === "personal") {
-          throw new CommandError(
-            `${organization.name} is a personal organization; only shared organizations have service accounts`,
-          );
-        }
-        if (store.serviceAccounts.find(organization.id, name))
-          throw new CommandError(`${organization.name} already has a service account ${name}`);
-        const id = createOperatorChanges(store, "service-account create").createServiceAccount(organization.id, {
-          name,
-          privilege,
-          description,
-        });
-        return present(store, store.serviceAccounts.get(id));
-      }),
-    );
-    if (args.switches.has("json"))
-      io.stdout(`${JSON.stringify({ organization: orgOf(args), service_account: made })}\n`);
-    else {
-      io.stdout(`created ${orgOf(args)}/${name}: ${privilege}\n`);
-      io.stderr(`it has no key yet: assay key create --org ${orgOf(args)} --service-account ${name}\n`);
-    }
-    return EXIT.done;
+    const org = orgOf(args);
+    const made = await changeAsOperator(directory, { command: "service-account create" }, async ({ call, store }) => {
+      const organization = requireOrganization(store, org);
+      await call(createServiceAccount, { params: { org }, body: { name, description, privilege } });
+      return present(store, requireServiceAccount(store, organization, name));
+    });
+    return printResult(io, args, {
+      json: { organization: org, service_account: made },
+      text: `created ${org}/${name}: ${privilege}\n`,
+      notice: `it has no key yet: assay key create --org ${org} --service-account ${name}\n`,
+    });
   },
 };
 
@@ -100,25 +86,18 @@ export const serviceAccountList: Command = {
       const organization = requireOrganization(store, orgOf(args));
       return store.serviceAccounts.list(organization.id).map((row) => present(store, row));
     });
-    if (args.switches.has("json"))
-      io.stdout(`${JSON.stringify({ organization: orgOf(args), service_accounts: accounts })}\n`);
-    else {
-      const rows = accounts.map(({ name, privilege, active_api_keys, created_at, description }) => [
-        name,
-        privilege,
-        String(active_api_keys),
-        formatTimestamp(created_at),
-        description ?? "-",
-      ]);
-      io.stdout(
-        renderTable(
-          ["NAME", "PRIVILEGE", "KEYS", "CREATED", "DESCRIPTION"],
-          rows,
-          `${orgOf(args)} has no service accounts`,
-        ),
-      );
-    }
-    return EXIT.done;
+    const rows = accounts.map(({ name, privilege, active_api_keys, created_at, description }) => [
+      name,
+      privilege,
+      String(active_api_keys),
+      formatTimestamp(created_at),
+      description ?? "-",
+    ]);
+    const headers = ["NAME", "PRIVILEGE", "KEYS", "CREATED", "DESCRIPTION"];
+    return printResult(io, args, {
+      json: { organization: orgOf(args), service_accounts: accounts },
+      text: renderTable(headers, rows, `${orgOf(args)} has no service accounts`),
+    });
   },
 };
 
@@ -136,35 +115,25 @@ export const serviceAccountDelete: Command = {
   check: (args) => findOrgProblems(args),
   async run(args, io) {
     const directory = await resolveDataDirectory(args, io);
-    const { account, keys } = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const { store } = data;
-        const organization = requireOrganization(store, orgOf(args));
-        const found = requireServiceAccount(store, organization, args.positionals[0] ?? "");
-        const hooks = store.serviceAccounts.listEnabledWebhookKinds(found.id);
-        if (hooks.length > 0) {
-          const name = `${organization.name}/${found.name}`;
-          throw new CommandError(
-            `${name} is in use by the webhook ${hooks.join(" and ")}; disable it first with assay webhook disable`,
-          );
-        }
-        return {
-          account: found,
-          keys: createOperatorChanges(store, "service-account delete").deleteServiceAccount(found),
-        };
-      }),
+    const org = orgOf(args);
+    const { name, keys } = await changeAsOperator(
+      directory,
+      { command: "service-account delete" },
+      async ({ call, store }) => {
+        const { id, name } = requireServiceAccount(store, requireOrganization(store, org), args.positionals[0] ?? "");
+        const keys = store.apiKeys.listActive(id).length;
+        await call(deleteServiceAccount, { params: { org, name } });
+        return { name, keys };
+      },
     );
-    if (args.switches.has("json"))
-      io.stdout(`${JSON.stringify({ organization: orgOf(args), deleted: account.name, revoked_api_keys: keys })}\n`);
-    else io.stdout(`deleted ${orgOf(args)}/${account.name}: ${keys} API ${keys === 1 ? "key" : "keys"} revoked\n`);
-    return EXIT.done;
+    return printResult(io, args, {
+      json: { organization: org, deleted: name, revoked_api_keys: keys },
+      text: `deleted ${org}/${name}: ${countOf(keys, "API key")} revoked\n`,
+    });
   },
 };
 
-const orgOf = ({ texts }: Args): string => texts.get("org")?.[0] ?? "";
-
-const findOrgProblems = (args: Args): string[] =>
-  orgOf(args) === "" ? ["--org: give the name of an organization"] : [];
+const orgOf = (args: Args): string => optionOf(args, "org") ?? "";
 
 /** Null for an unknown role. */
 function findPrivilege({ texts }: Args): Role | null {

@@ -83,16 +83,18 @@ test("creates an account, gives it a key, lists it, and deletes it with its keys
       deleted: "plain",
       revoked_api_keys: 0,
     });
+    const at = "/api/v2/service-accounts/acme";
     assert.equal(
       auditOf(data)
         .slice(before)
-        .map((line) => line.replace(/"keys":\["[\w-]+"\]/, '"keys":[ID]')),
+        .map((line) => line.replace(/"keys":\["[\w-]+"\]/, '"keys":[ID]').replace(/"key_id":"[\w-]+"/, '"key_id":ID')),
       [
-        'service-account create service_account.created ci-bot {"privilege":"member"}',
-        'service-account create service_account.created plain {"privilege":"reader"}',
-        'key create api_key.created - {"owner":"acme/ci-bot","description":"ci","expires_at":0}',
-        'service-account delete service_account.deleted ci-bot {"privilege":"member","keys":[ID]}',
-        'service-account delete service_account.deleted plain {"privilege":"reader","keys":[]}',
+        `service-account create service_account.created ${at} {"account":"ci-bot","privilege":"member"}`,
+        `service-account create service_account.created ${at} {"account":"plain","privilege":"reader"}`,
+        'key create api_key.created - {"account":"ci-bot","key_id":ID,"description":"ci","expires_at":0}',
+        `service-account delete service_account.deleted ${at}/ci-bot ` +
+          '{"account":"ci-bot","privilege":"member","keys":[ID]}',
+        `service-account delete service_account.deleted ${at}/plain {"account":"plain","privilege":"reader","keys":[]}`,
       ],
     );
   }));
@@ -106,13 +108,9 @@ test("explains an impossible change and changes nothing", () =>
     const name = "NAME: give a name of 1 to 64 letters, digits and hyphens";
     const org = "--org: give the name of an organization";
     const table: [string[], number, string[]][] = [
-      [["create", "ci", ...ACME], 1, ["acme already has a service account ci"]],
+      [["create", "ci", ...ACME], 1, ["name: A service account with this name already exists [input: ci]"]],
       [["create", "ci", "--org", "nobody"], 1, ['there is no organization "nobody"']],
-      [
-        ["create", "ci", "--org", "ops"],
-        1,
-        ["ops is a personal organization; only shared organizations have service accounts"],
-      ],
+      [["create", "ci", "--org", "ops"], 1, ["Personal organizations cannot have service accounts"]],
       [
         ["create", "a b", "--privilege", "king", "--description", "x".repeat(513)],
         2,
@@ -140,7 +138,7 @@ test("explains an impossible change and changes nothing", () =>
       [
         ["delete", "sonar-webhook", ...ACME],
         1,
-        ["acme/sonar-webhook is in use by the webhook sonar; disable it first with assay webhook disable"],
+        ["Service account 'sonar-webhook' is in use by incoming webhooks (sonar): disable them first"],
       ],
     ];
     for (const [words, code, lines] of table) {

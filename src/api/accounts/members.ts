@@ -217,13 +217,15 @@ export function requireFree(
 
 /** The problem of an e-mail address that another user has; none for that of `owner`. */
 export function findTakenEmail(
-  { store }: OperationContext,
+  { store, principal }: OperationContext,
   email: string | null,
   owner: { id: number } | null,
 ): Record<string, string> {
   const holder = email === null ? null : store.users.findByEmail(email);
   if (!holder || holder.id === owner?.id) return {};
-  return { email: `A user with this e-mail address already exists [input: ${email}]` };
+  // Who it is, an admin of one organization need not know.
+  const shown = principal.kind === "operator" ? `, '${holder.name}',` : "";
+  return { email: `A user${shown} with this e-mail address already exists [input: ${email}]` };
 }
 
 export const putMember = operation({

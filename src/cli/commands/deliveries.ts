@@ -6,15 +6,15 @@
 import type { AttemptRow, DeliveryRow, DeliveryState } from "../../store/notifications/delivery-log.ts";
 import { isObject, readStoredJson } from "../../domain/stored-json.ts";
 import type { Store } from "../../store/index.ts";
+import { purgeDeliveries, retryDeliveries } from "../../api/operator/deliveries.ts";
 import { joinAlternatives } from "../args.ts";
 import type { Args, CommandOption } from "../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { openData, runOneOfMany, runTransaction, withData } from "../data-directory.ts";
-import type { Data } from "../data-directory.ts";
-import { CommandError, EXIT, escapeLine } from "../framework.ts";
+import { withData } from "../data-directory.ts";
+import { CommandError, escapeLine } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
-import { createOperatorChanges } from "../operator-changes.ts";
-import type { OperatorChanges } from "../operator-changes.ts";
+import { withOperator } from "../operator.ts";
+import { printResult } from "../output.ts";
 import { renderTable } from "../table.ts";
 import { requireOrganization, formatTimestamp } from "../lookup.ts";
 import { describeTarget } from "../../domain/notification/targets.ts";
@@ -75,9 +75,10 @@ export const deliveriesList: Command = {
       const before = beforeId === undefined ? null : requireDelivery(store, beforeId).id;
       return store.deliveryLog.list({ ...within(store), state: state as DeliveryState | null, before }, limit);
     });
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ deliveries: rows.map(present) })}\n`);
-    else io.stdout(renderTable(COLUMNS, rows.map(deliveryCells), "no messages"));
-    return EXIT.done;
+    return printResult(io, args, {
+      json: { deliveries: rows.map(present) },
+      text: renderTable(COLUMNS, rows.map(deliveryCells), "no messages"),
+    });
   },
 };
 
@@ -101,11 +102,11 @@ export const deliveriesShow: Command = {
       const found = requireDelivery(store, args.positionals[0] ?? "");
       return { row: found, attempts: store.deliveryLog.listAttempts(found.id) };
     });
-    if (args.switches.has("json")) {
-      const message = readStoredJson(row.message_json, isObject);
-      io.stdout(`${JSON.stringify({ ...present(row), message, log: attempts.map(presentAttempt) })}\n`);
-    } else io.stdout(renderDelivery(row, attempts));
-    return EXIT.done;
+    const message = readStoredJson(row.message_json, isObject);
+    return printResult(io, args, {
+      json: { ...present(row), message, log: attempts.map(presentAttempt) },
+      text: renderDelivery(row, attempts),
+    });
   },
 };
 
@@ -124,12 +125,7 @@ export const deliveriesRetry: Command = {
   positionals: { min: 0, max: MAX_LIMIT, names: ["ID"] },
   check: findSelectionProblems,
   run: (args, io) =>
-    changeSelected(args, io, {
-      command: "deliveries retry",
-      done: "retried",
-      change: (operator, row) => operator.retryDelivery(row),
-      refusal: (row) => `${row.public_id} is ${row.state}: only dead or waiting messages can be retried`,
-    }),
+    changeSelected(args, io, { command: "deliveries retry", done: "retried", operation: retryDeliveries }),
 };
 
 export const deliveriesPurge: Command = {
@@ -145,81 +141,52 @@ export const deliveriesPurge: Command = {
   positionals: { min: 0, max: MAX_LIMIT, names: ["ID"] },
   check: findSelectionProblems,
   run: (args, io) =>
-    changeSelected(args, io, {
-      command: "deliveries purge",
-      done: "purged",
-      change: (operator, row) => operator.purgeDelivery(row),
-      refusal: (row) => `${row.public_id} is ${row.state}: only dead messages can be purged`,
-    }),
+    changeSelected(args, io, { command: "deliveries purge", done: "purged", operation: purgeDeliveries }),
 };
 
 type SelectionChange = {
   command: string;
   done: string;
-  change(operator: OperatorChanges, row: DeliveryRow): boolean;
-  refusal(row: DeliveryRow): string;
+  operation: typeof retryDeliveries | typeof purgeDeliveries;
 };
 
-/** Changes the selected messages. */
-async function changeSelected(args: Args, io: Io, order: SelectionChange): Promise<number> {
-  const { command, done } = order;
-  const ids = [...new Set(args.positionals)];
+/** Changes the selected messages: all that the IDs name or none; all dead letters otherwise. */
+async function changeSelected(args: Args, io: Io, { command, done, operation }: SelectionChange): Promise<number> {
   const within = parseFilter(args);
-  const data = openData(await resolveDataDirectory(args, io));
+  const directory = await resolveDataDirectory(args, io);
   const changed: string[] = [];
+  const note = (ids: readonly string[]): void => {
+    for (const id of ids) changed.push(id);
+  };
   try {
-    const operator = createOperatorChanges(data.store, command);
-    if (ids.length > 0) changeListed(data, operator, { ids, order, changed });
-    else await changeAllDead(data, operator, { within: within(data.store), order, changed });
+    await withOperator(directory, { command }, async ({ call, store, oneOfMany }) => {
+      if (args.positionals.length > 0)
+        return note((await call(operation, { body: { ids: [...args.positionals] } })).ids);
+      const filter = within(store);
+      let rows: DeliveryRow[] = [];
+      // A page in each transaction: there may be very many, and the server waits for each.
+      do {
+        const before = rows.at(-1)?.id ?? null;
+        rows = await oneOfMany(async () => {
+          const page = store.deliveryLog.list({ ...filter, state: "dead", before }, PAGE_SIZE);
+          if (page.length > 0) await call(operation, { body: { ids: page.map(({ public_id }) => public_id) } });
+          return page;
+        });
+        note(rows.map(({ public_id }) => public_id));
+      } while (rows.length === PAGE_SIZE);
+    });
   } catch (error) {
     if (changed.length === 0 || !(error instanceof CommandError)) throw error;
     const before = `${done} ${changed.length} messages before that; run the same command again for the others`;
     throw new CommandError([...error.problems, before], error.exitCode);
-  } finally {
-    data.db.close();
   }
-  if (args.switches.has("json")) io.stdout(`${JSON.stringify({ [done]: changed })}\n`);
-  else io.stdout(changed.length > 0 ? changed.map((id) => `${done} ${id}\n`).join("") : "there are no dead messages\n");
-  return EXIT.done;
-}
-
-type Selection = { order: SelectionChange; changed: string[] };
-
-/** Changes all of these messages or, if one cannot be changed, none. */
-function changeListed(
-  data: Data,
-  operator: OperatorChanges,
-  { ids, order, changed }: Selection & { ids: readonly string[] },
-): void {
-  const names = runTransaction(data, () =>
-    ids.map((id) => {
-      const row = requireDelivery(data.store, id);
-      if (!order.change(operator, row)) throw new CommandError(`${order.refusal(row)}; nothing was changed`);
-      return row.public_id;
-    }),
-  );
-  for (const name of names) changed.push(name);
+  return printResult(io, args, {
+    json: { [done]: changed },
+    text: changed.map((id) => `${done} ${id}\n`).join("") || "there are no dead messages\n",
+  });
 }
 
 type DeliveryFilter = { organizationId: number | null; action: string | null };
-
-/** Changes all dead letters, a page in each transaction: there may be very many, and the server waits for each. */
-async function changeAllDead(
-  data: Data,
-  operator: OperatorChanges,
-  { within, order, changed }: Selection & { within: DeliveryFilter },
-): Promise<void> {
-  let rows: DeliveryRow[] = [];
-  do {
-    const before = rows.at(-1)?.id ?? null;
-    rows = await runOneOfMany(data, () => {
-      const page = data.store.deliveryLog.list({ ...within, state: "dead", before }, PAGE_SIZE);
-      for (const row of page) order.change(operator, row);
-      return page;
-    });
-    for (const { public_id } of rows) changed.push(public_id);
-  } while (rows.length === PAGE_SIZE);
-}
 
 function findSelectionProblems(args: Args): string[] {
   const isChosenOnce = args.positionals.length > 0 !== args.texts.has("org");

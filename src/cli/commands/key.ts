@@ -1,19 +1,20 @@
 /** `assay key`: manages API keys of users and service accounts. Works with and without a running server. */
+import { createApiKey, listApiKeys, revokeApiKey } from "../../api/accounts/api-keys.ts";
+import { createApiKeyOfUser, listApiKeysOfUser, revokeApiKeyOfUser } from "../../api/operator/user-api-keys.ts";
 import { parseDuration } from "../../domain/text/units.ts";
 import { MAX_EXPIRY_S } from "../../domain/time.ts";
-import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
 import type { Store } from "../../store/index.ts";
 import { isKeyDescription } from "../apply/apply-file.ts";
 import type { Args, CommandOption } from "../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { runTransaction, withData } from "../data-directory.ts";
-import { CommandError, EXIT, escapeLine } from "../framework.ts";
+import { CommandError, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { createOperatorChanges } from "../operator-changes.ts";
-import type { NamedKeyOwner } from "../../changes/changes.ts";
+import { changeAsOperator, withOperator } from "../operator.ts";
+import type { AnswerOf } from "../operator.ts";
+import { printResult, optionOf } from "../output.ts";
 import { renderTable } from "../table.ts";
 import { requireOrganization, requireServiceAccount, requireUser, formatTimestamp } from "../lookup.ts";
-import { newSecret, systemSources } from "../../clock.ts";
+import { systemSources } from "../../clock.ts";
 
 const OWNER_OPTIONS: Readonly<Record<string, CommandOption>> = {
   user: {
@@ -59,24 +60,22 @@ export const keyCreate: Command = {
   },
   async run(args, io) {
     const find = parseOwner(args);
-    const description = descriptionOption(args);
-    const expiresAt = parseExpiry(args, systemSources.now());
+    const body = { description: descriptionOption(args), expires_at: parseExpiry(args, systemSources.now()) };
     const directory = await resolveDataDirectory(args, io);
-    const key = newSecret();
-    const made = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const owner = find(data.store);
-        const id = createOperatorChanges(data.store, "key create").createKey(owner, { key, description, expiresAt });
-        return { owner, row: data.store.apiKeys.get(id) };
-      }),
-    );
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ ...present(made.row), key })}\n`);
-    else {
-      const { row, owner } = made;
-      io.stderr(`API key ${row.public_id} of ${owner.name}, ${describeExpiry(row)}; it is not shown again\n`);
-      io.stdout(`${key}\n`);
-    }
-    return EXIT.done;
+    const { owner, made } = await changeAsOperator(directory, { command: "key create" }, async ({ call, store }) => {
+      const owner = find(store);
+      const made =
+        "user" in owner.params
+          ? await call(createApiKeyOfUser, { params: owner.params, body })
+          : await call(createApiKey, { params: owner.params, body });
+      return { owner, made };
+    });
+    const { key, ...shown } = made;
+    return printResult(io, args, {
+      json: { ...shown, last_used_at: 0, key },
+      text: `${key}\n`,
+      notice: `API key ${made.id} of ${owner.name}, ${describeExpiry(made)}; it is not shown again\n`,
+    });
   },
 };
 
@@ -91,21 +90,21 @@ export const keyList: Command = {
   async run(args, io) {
     const find = parseOwner(args);
     const directory = await resolveDataDirectory(args, io);
-    const keys = withData(directory, ({ store }) =>
-      store.apiKeys.listByOwner(find(store)).filter((key) => store.apiKeys.isActive(key)),
-    );
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ keys: keys.map(present) })}\n`);
-    else {
-      const row = (key: ApiKeyRow): string[] => [
-        key.public_id,
-        formatTimestamp(key.created_at),
-        formatExpiry(key),
-        formatLastUse(key),
-        key.description,
-      ];
-      io.stdout(renderTable(["ID", "CREATED", "EXPIRES", "LAST USED", "DESCRIPTION"], keys.map(row), "no valid keys"));
-    }
-    return EXIT.done;
+    const keys = await withOperator(directory, { command: "key list" }, async ({ call, store }) => {
+      const { params } = find(store);
+      return "user" in params ? call(listApiKeysOfUser, { params }) : call(listApiKeys, { params });
+    });
+    const row = (key: ApiKey): string[] => [
+      key.id,
+      formatTimestamp(key.created_at),
+      formatExpiry(key),
+      key.last_used_at === 0 ? "never" : formatTimestamp(key.last_used_at),
+      key.description,
+    ];
+    return printResult(io, args, {
+      json: { keys },
+      text: renderTable(["ID", "CREATED", "EXPIRES", "LAST USED", "DESCRIPTION"], keys.map(row), "no valid keys"),
+    });
   },
 };
 
@@ -125,43 +124,46 @@ export const keyRevoke: Command = {
     const find = parseOwner(args);
     const directory = await resolveDataDirectory(args, io);
     const id = args.positionals[0] ?? "";
-    const row = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const owner = find(data.store);
-        const key = data.store.apiKeys
-          .listByOwner(owner)
-          .find((candidate) => candidate.public_id === id && data.store.apiKeys.isActive(candidate));
-        if (!key)
-          throw new CommandError(
-            `API key not found: ${owner.name} has no valid key ${JSON.stringify(id.slice(0, 100))}; see assay key list`,
-          );
-        createOperatorChanges(data.store, "key revoke").revokeKey(owner, key);
-        return key;
-      }),
-    );
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ revoked: row.public_id })}\n`);
-    else io.stdout(`revoked ${row.public_id}: ${escapeLine(row.description)}\n`);
-    return EXIT.done;
+    const revoked = await changeAsOperator(directory, { command: "key revoke" }, async ({ call, store }) => {
+      const { params, ...owner } = find(store);
+      const keys = await ("user" in params ? call(listApiKeysOfUser, { params }) : call(listApiKeys, { params }));
+      const key = keys.find((one) => one.id === id);
+      if (!key)
+        throw new CommandError(
+          `API key not found: ${owner.name} has no valid key ${JSON.stringify(id.slice(0, 100))}; see assay key list`,
+        );
+      const at = { key_id: id };
+      await ("user" in params
+        ? call(revokeApiKeyOfUser, { params: { ...params, ...at } })
+        : call(revokeApiKey, { params: { ...params, ...at } }));
+      return key;
+    });
+    return printResult(io, args, {
+      json: { revoked: revoked.id },
+      text: `revoked ${revoked.id}: ${escapeLine(revoked.description)}\n`,
+    });
   },
 };
+
+/** Who has a key: `name` as ops or acme/ci-bot, `params` as operations name them. */
+type Owner = { name: string; params: { user: string } | { org: string; name: string } };
 
 /**
  * Reads the options that name the owner, and adds a mistake in them to `problems`.
  * @returns a function that looks the owner up in a store, and throws a CommandError if there is none
  */
-function parseOwner(args: Args, problems: string[] = []): (store: Store) => NamedKeyOwner {
-  const [user, org, account] = ["user", "org", "service-account"].map((name) => args.texts.get(name)?.[0] ?? null);
+function parseOwner(args: Args, problems: string[] = []): (store: Store) => Owner {
+  const [user, org, account] = ["user", "org", "service-account"].map((name) => optionOf(args, name));
   if (typeof user === "string" && org === null && account === null) {
     return (store) => {
-      const row = requireUser(store, user);
-      return { userId: row.id, name: row.name };
+      const { name } = requireUser(store, user);
+      return { name, params: { user: name } };
     };
   }
   if (typeof org === "string" && typeof account === "string" && user === null) {
     return (store) => {
-      const organization = requireOrganization(store, org);
-      const row = requireServiceAccount(store, organization, account);
-      return { serviceAccountId: row.id, organizationId: organization.id, name: `${org}/${row.name}` };
+      const { name } = requireServiceAccount(store, requireOrganization(store, org), account);
+      return { name: `${org}/${name}`, params: { org, name } };
     };
   }
   problems.push("name the owner of the key with --user, or with both --org and --service-account");
@@ -176,7 +178,7 @@ function findOwnerProblems(args: Args): readonly string[] {
   return problems;
 }
 
-const descriptionOption = (args: Args): string => args.texts.get("description")?.[0] ?? "";
+const descriptionOption = (args: Args): string => optionOf(args, "description") ?? "";
 
 /** Returns the expiry in whole epoch seconds, 0 for never. */
 function parseExpiry(args: Args, now: number, problems: string[] = []): number {
@@ -213,24 +215,14 @@ function parseTimestamp(text: string): number | null {
     : null;
 }
 
-/** Renders a key as the API does (semantics 1.6). */
-const present = (row: ApiKeyRow) => ({
-  id: row.public_id,
-  description: row.description,
-  created_at: row.created_at,
-  expires_at: row.expires_at,
-  last_used_at: row.last_used_at,
-  ...(row.grace_period_expires_at === null ? {} : { grace_period_expires_at: row.grace_period_expires_at }),
-});
+type ApiKey = AnswerOf<typeof listApiKeys>[number];
+type Expiry = Pick<ApiKey, "expires_at" | "grace_period_expires_at">;
 
 /** Formats the time when a key becomes invalid, or "never". */
-function formatExpiry(row: ApiKeyRow): string {
-  const ends = [row.expires_at, row.grace_period_expires_at ?? 0].filter((end) => end > 0);
+function formatExpiry({ expires_at, grace_period_expires_at = 0 }: Expiry): string {
+  const ends = [expires_at, grace_period_expires_at].filter((end) => end > 0);
   return ends.length > 0 ? formatTimestamp(Math.min(...ends)) : "never";
 }
 
-const describeExpiry = (row: ApiKeyRow): string =>
-  formatExpiry(row) === "never" ? "never expires" : `expires ${formatExpiry(row)}`;
-
-const formatLastUse = (row: ApiKeyRow): string =>
-  row.last_used_at === 0 ? "never" : formatTimestamp(row.last_used_at);
+const describeExpiry = (key: Expiry): string =>
+  formatExpiry(key) === "never" ? "never expires" : `expires ${formatExpiry(key)}`;

@@ -1,11 +1,10 @@
 /** `assay user passwd`: sets or removes the password of a user. */
-import { findPasswordProblem } from "../../domain/login/password.ts";
-import { createPasswordHasher } from "../../auth/password-hashing.ts";
+import { removeUserPassword, setUserPassword } from "../../api/operator/users.ts";
 import { DATA_OPTIONS, resolveDataDirectory, readText } from "../command-config.ts";
-import { runTransaction, withData } from "../data-directory.ts";
-import { CommandError, EXIT } from "../framework.ts";
+import { CommandError } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
-import { createOperatorChanges } from "../operator-changes.ts";
+import { withOperator } from "../operator.ts";
+import { countOf, printResult } from "../output.ts";
 import { requireUser } from "../lookup.ts";
 
 export const userPasswd: Command = {
@@ -25,34 +24,31 @@ export const userPasswd: Command = {
     const directory = await resolveDataDirectory(args, io);
     const word = args.positionals[0] ?? "";
     const removes = args.switches.has("remove");
-    const { name } = withData(directory, ({ store }) => requireUser(store, word));
-    const hash = removes ? null : await createPasswordHasher().hash(await readNewPassword(io, name));
-    const { outcome, sessions } = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const user = requireUser(data.store, word);
-        const operator = createOperatorChanges(data.store, "user passwd");
-        if (hash) return { outcome: "set", sessions: operator.setPassword(user, hash) };
-        const removed = operator.removePassword(user);
-        return { outcome: removed.had ? "removed" : "unchanged", sessions: removed.sessions };
-      }),
+    const { user, outcome, sessions } = await withOperator(
+      directory,
+      { command: "user passwd" },
+      async ({ call, store }) => {
+        const params = { user: requireUser(store, word).name };
+        if (removes) {
+          const { changed, ended_sessions } = await call(removeUserPassword, { params });
+          return { ...params, outcome: changed ? "removed" : "unchanged", sessions: ended_sessions };
+        }
+        const password = await readNewPassword(io, params.user);
+        const { ended_sessions } = await call(setUserPassword, { params, body: { password } });
+        return { ...params, outcome: "set", sessions: ended_sessions };
+      },
     );
-    if (args.switches.has("json"))
-      io.stdout(`${JSON.stringify({ user: name, password: outcome, ended_sessions: sessions })}\n`);
-    else {
-      const change = outcome === "unchanged" ? `${name} has no password` : `${outcome} the password of ${name}`;
-      io.stdout(`${change}, ended ${sessions} ${sessions === 1 ? "session" : "sessions"}\n`);
-    }
-    return EXIT.done;
+    const change = outcome === "unchanged" ? `${user} has no password` : `${outcome} the password of ${user}`;
+    return printResult(io, args, {
+      json: { user, password: outcome, ended_sessions: sessions },
+      text: `${change}, ended ${countOf(sessions, "session")}\n`,
+    });
   },
 };
 
-/** Reads the password from the terminal or from standard input. @throws CommandError when it is not acceptable */
-async function readNewPassword(io: Io, name: string): Promise<string> {
-  const password = io.stdinIsTty ? await askTwice(io, name) : ((await readText(io, "-")).split(/\r?\n/, 1)[0] ?? "");
-  const problem = findPasswordProblem(password, name);
-  if (problem !== null) throw new CommandError(`nothing was changed: ${problem}`);
-  return password;
-}
+/** Reads the password from the terminal or from standard input. @throws CommandError when none is entered */
+const readNewPassword = async (io: Io, name: string): Promise<string> =>
+  io.stdinIsTty ? askTwice(io, name) : ((await readText(io, "-")).split(/\r?\n/, 1)[0] ?? "");
 
 async function askTwice(io: Io, name: string): Promise<string> {
   const password = await io.askHidden(`New password of ${name}: `);

@@ -15,9 +15,9 @@ import type { Data } from "../data-directory.ts";
 import { CommandError, EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
 import { createOperatorChanges } from "../operator-changes.ts";
-import { BY, byOption, findOrgProblems, openRetentionOf, resolveScope } from "./retention.ts";
+import { BY, byOption, openRetentionOf, resolveScope } from "./retention.ts";
 import { renderTable } from "../table.ts";
-import { requireOrganization, formatTimestamp } from "../lookup.ts";
+import { findOrgProblems, requireOrganization, formatTimestamp } from "../lookup.ts";
 import { systemSources } from "../../clock.ts";
 
 /**

@@ -1,6 +1,11 @@
 /** `assay retention set|unset|list|hold|release`: manages retention rules and legal holds. */
+import {
+  deleteRetentionRule,
+  placeLegalHold,
+  putRetentionRule,
+  releaseLegalHold,
+} from "../../api/accounts/retention.ts";
 import { parseDuration } from "../../domain/text/units.ts";
-import { AppError } from "../../errors.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
 import type { Store } from "../../store/index.ts";
 import type { OrganizationRow } from "../../store/accounts/organizations.ts";
@@ -8,18 +13,18 @@ import { retentionRuleText } from "../../store/retention/retention-plan.ts";
 import { MAX_HOLD_REASON_CHARS, MAX_RETENTION_DAYS, isEvidenceFirst } from "../../store/retention/retention-rules.ts";
 import type { LegalHoldRow, RetentionRuleRow, RetentionScope } from "../../store/retention/retention-rules.ts";
 import { heldScopeNameOf } from "../../changes/retention.ts";
-import type { NamedScope } from "../../changes/retention.ts";
 import { openRetention } from "../../store/retention/retention.ts";
 import type { Retention } from "../../store/retention/retention.ts";
 import type { Args, CommandOption } from "../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { runTransaction, withData } from "../data-directory.ts";
+import { withData } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
-import { CommandError, EXIT, escapeLine } from "../framework.ts";
-import type { Command } from "../framework.ts";
-import { createOperatorChanges } from "../operator-changes.ts";
+import { CommandError, escapeLine } from "../framework.ts";
+import type { Command, Io } from "../framework.ts";
+import { changeAsOperator } from "../operator.ts";
+import { printResult, optionOf } from "../output.ts";
 import { renderTable } from "../table.ts";
-import { requireOrganization, formatTimestamp } from "../lookup.ts";
+import { findOrgProblems, requireOrganization, formatTimestamp } from "../lookup.ts";
 import { systemSources } from "../../clock.ts";
 
 const ORG: CommandOption = { kind: "text", placeholder: "NAME", description: "The organization" };
@@ -38,33 +43,23 @@ const DAY_S = 86_400;
 
 export const openRetentionOf = ({ db, store }: Data): Retention => openRetention(db, systemSources, store.builds);
 
-/** Looks up the organization and flow that --org and --flow name. @throws CommandError */
+/** Looks up the organization and flow that --org and --flow name. @throws CommandError, AppError */
 export function resolveScope(
   store: Store,
   args: Args,
 ): RetentionScope & { organization: OrganizationRow; flow: FlowRow | null } {
   const organization = requireOrganization(store, args.texts.get("org")?.[0] ?? "");
   const name = args.texts.get("flow")?.[0];
-  const flow = name === undefined ? null : requireFlow(store, organization, name);
+  const flow = name === undefined ? null : store.flows.require(organization, name);
   return { organizationId: organization.id, flowId: flow?.id ?? null, organization, flow };
 }
 
-function requireFlow(store: Store, organization: OrganizationRow, name: string): FlowRow {
-  try {
-    return store.flows.require(organization, name);
-  } catch (error) {
-    throw error instanceof AppError ? new CommandError(error.message) : error;
-  }
+/** As resolveScope, with what operations and people call it. */
+function namedScopeOf(store: Store, args: Args) {
+  const { organization, flow, ...ids } = resolveScope(store, args);
+  const name = flow ? `${organization.name}/${flow.name}` : organization.name;
+  return { ...ids, name, params: { org: organization.name }, flow: flow?.name ?? null };
 }
-
-const scopeNameOf = ({ organization, flow }: { organization: OrganizationRow; flow: FlowRow | null }): string =>
-  flow ? `${organization.name}/${flow.name}` : organization.name;
-
-const namedScopeOf = (scope: ReturnType<typeof resolveScope>): NamedScope => ({
-  organizationId: scope.organizationId,
-  flowId: scope.flowId,
-  name: scopeNameOf(scope),
-});
 
 /** Parses a duration such as 90d or 52w to whole days; a bare number means days. Null if the option is not set. */
 function parseDays(args: Args, name: string, problems: string[]): number | null {
@@ -82,10 +77,7 @@ const parseRuleDays = (args: Args, problems: string[] = []): { trails: number | 
   evidence: parseDays(args, "evidence-after", problems),
 });
 
-const causeOf = ({ texts }: Args): string => (texts.get("reason")?.[0] ?? "").trim();
-
-export const findOrgProblems = ({ texts }: Args): string[] =>
-  texts.has("org") ? [] : ["--org: give the name of an organization"];
+const causeOf = (args: Args): string => (optionOf(args, "reason") ?? "").trim();
 
 export const retentionSet: Command = {
   name: "retention set",
@@ -124,17 +116,20 @@ export const retentionSet: Command = {
     return problems;
   },
   async run(args, io) {
-    const days = parseRuleDays(args);
+    const { trails, evidence } = parseRuleDays(args);
     const directory = await resolveDataDirectory(args, io);
-    const rule = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const scope = namedScopeOf(resolveScope(data.store, args));
-        return createOperatorChanges(data.store, "retention set").setRetentionRule(scope, days);
-      }),
-    );
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentRule(rule))}\n`);
-    else io.stdout(`${escapeLine(retentionRuleText(rule))}\nnothing is deleted until you run assay retention run\n`);
-    return EXIT.done;
+    const rule = await changeAsOperator(directory, { command: "retention set" }, async ({ call, store }) => {
+      const { organizationId, flowId, params, flow } = namedScopeOf(store, args);
+      await call(putRetentionRule, {
+        params,
+        body: { flow, trails_after_days: trails, evidence_after_days: evidence },
+      });
+      return store.retentionRules.listOf(organizationId).find(({ flow_id }) => flow_id === flowId) as RetentionRuleRow;
+    });
+    return printResult(io, args, {
+      json: presentRule(rule),
+      text: `${escapeLine(retentionRuleText(rule))}\nnothing is deleted until you run assay retention run\n`,
+    });
   },
 };
 
@@ -151,17 +146,12 @@ export const retentionUnset: Command = {
   check: (args) => findOrgProblems(args),
   async run(args, io) {
     const directory = await resolveDataDirectory(args, io);
-    const place = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const scope = namedScopeOf(resolveScope(data.store, args));
-        if (!createOperatorChanges(data.store, "retention unset").removeRetentionRule(scope))
-          throw new CommandError(`there is no rule for ${scope.name}; assay retention list shows all`);
-        return scope.name;
-      }),
-    );
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ removed: place })}\n`);
-    else io.stdout(`removed the rule for ${escapeLine(place)}\n`);
-    return EXIT.done;
+    const place = await changeAsOperator(directory, { command: "retention unset" }, async ({ call, store }) => {
+      const { params, flow, name } = namedScopeOf(store, args);
+      await call(deleteRetentionRule, { params, query: { flow } });
+      return name;
+    });
+    return printResult(io, args, { json: { removed: place }, text: `removed the rule for ${escapeLine(place)}\n` });
   },
 };
 
@@ -187,25 +177,22 @@ export const retentionList: Command = {
         holds: (args.switches.has("all") ? stored.listHolds() : stored.listActiveHolds()).filter(within),
       };
     });
-    if (args.switches.has("json"))
-      io.stdout(`${JSON.stringify({ rules: rules.map(presentRule), holds: holds.map(presentHold) })}\n`);
-    else {
-      io.stdout(
-        renderTable(["ORGANIZATION", "FLOW", "TRAILS", "FILES"], rules.map(ruleCells), "no rules: everything is kept"),
-      );
-      const releaseHeaders = args.switches.has("all") ? ["RELEASED", "RELEASED BY"] : [];
-      const headers = ["HOLD", "ON", "SINCE", "BY", ...releaseHeaders, "REASON"];
-      const rows = holds.map((hold) => [
-        hold.public_id,
-        heldScopeNameOf(hold),
-        formatTimestamp(hold.placed_at),
-        hold.placed_by,
-        ...(args.switches.has("all") ? releaseCells(hold) : []),
-        hold.reason,
-      ]);
-      io.stdout(`\n${renderTable(headers, rows, "no legal holds")}`);
-    }
-    return EXIT.done;
+    const all = args.switches.has("all");
+    const headers = ["HOLD", "ON", "SINCE", "BY", ...(all ? ["RELEASED", "RELEASED BY"] : []), "REASON"];
+    const rows = holds.map((hold) => [
+      hold.public_id,
+      heldScopeNameOf(hold),
+      formatTimestamp(hold.placed_at),
+      hold.placed_by,
+      ...(all ? releaseCells(hold) : []),
+      hold.reason,
+    ]);
+    const ruleHeaders = ["ORGANIZATION", "FLOW", "TRAILS", "FILES"];
+    const text = [
+      renderTable(ruleHeaders, rules.map(ruleCells), "no rules: everything is kept"),
+      renderTable(headers, rows, "no legal holds"),
+    ].join("\n");
+    return printResult(io, args, { json: { rules: rules.map(presentRule), holds: holds.map(presentHold) }, text });
   },
 };
 
@@ -236,22 +223,15 @@ export const retentionHold: Command = {
     return problems;
   },
   async run(args, io) {
-    const reason = causeOf(args);
+    const body = { reason: causeOf(args), trail: optionOf(args, "trail") };
     const directory = await resolveDataDirectory(args, io);
-    const hold = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const scope = resolveScope(data.store, args);
-        const name = args.texts.get("trail")?.[0];
-        const trail = name === undefined || scope.flow === null ? null : data.store.trails.find(scope.flow.id, name);
-        if (name !== undefined && !trail)
-          throw new CommandError(`${scopeNameOf(scope)} has no trail ${JSON.stringify(name.slice(0, 100))}`);
-        const why = { reason, by: byOption(args) };
-        return createOperatorChanges(data.store, "retention hold").placeHold(namedScopeOf(scope), trail, why);
-      }),
-    );
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentHold(hold))}\n`);
-    else io.stdout(`${escapeLine(holdLine(hold))}\n`);
-    return EXIT.done;
+    const options = { command: "retention hold", by: byOption(args) };
+    const hold = await changeAsOperator(directory, options, async ({ call, store }) => {
+      const { params, flow } = namedScopeOf(store, args);
+      const { id } = await call(placeLegalHold, { params, body: { ...body, flow } });
+      return store.retentionRules.findHold(id) as LegalHoldRow;
+    });
+    return printHold(io, args, hold);
   },
 };
 
@@ -266,26 +246,22 @@ export const retentionRelease: Command = {
   async run(args, io) {
     const id = args.positionals[0] ?? "";
     const directory = await resolveDataDirectory(args, io);
-    const hold = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const found = data.store.retentionRules.findHold(id);
-        if (!found)
-          throw new CommandError(
-            `there is no hold ${JSON.stringify(id.slice(0, 100))}; assay retention list shows all`,
-          );
-        const released = createOperatorChanges(data.store, "retention release").releaseHold(found, byOption(args));
-        if (!released)
-          throw new CommandError(`the hold ${id} was already released at ${formatTimestamp(found.released_at ?? 0)}`);
-        return released;
-      }),
-    );
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify(presentHold(hold))}\n`);
-    else io.stdout(`${escapeLine(holdLine(hold))}\n`);
-    return EXIT.done;
+    const options = { command: "retention release", by: byOption(args) };
+    const hold = await changeAsOperator(directory, options, async ({ call, store }) => {
+      const found = store.retentionRules.findHold(id);
+      if (!found)
+        throw new CommandError(`there is no hold ${JSON.stringify(id.slice(0, 100))}; assay retention list shows all`);
+      await call(releaseLegalHold, { params: { org: found.organization_name, hold_id: id } });
+      return store.retentionRules.findHold(id) as LegalHoldRow;
+    });
+    return printHold(io, args, hold);
   },
 };
 
-export const byOption = (args: Args): string => args.texts.get("by")?.[0] ?? "operator";
+const printHold = (io: Io, args: Args, hold: LegalHoldRow): number =>
+  printResult(io, args, { json: presentHold(hold), text: `${escapeLine(holdLine(hold))}\n` });
+
+export const byOption = (args: Args): string => optionOf(args, "by") ?? "operator";
 
 function ruleCells({
   organization_name,

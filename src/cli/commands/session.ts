@@ -1,10 +1,10 @@
 /** `assay session`: lists and ends login sessions. Works with and without a running server. */
 import { endUserSession, endUserSessions, listSessions } from "../../api/operator/sessions.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
 import { changeAsOperator, withOperator } from "../operator.ts";
 import type { AnswerOf } from "../operator.ts";
+import { countOf, printResult } from "../output.ts";
 import { renderTable } from "../table.ts";
 import { requireUser, formatTimestamp } from "../lookup.ts";
 
@@ -27,12 +27,11 @@ export const sessionList: Command = {
     const sessions = await withOperator(directory, { command: "session list" }, ({ call, store }) =>
       call(listSessions, { query: { user: word === undefined ? null : requireUser(store, word).name } }),
     );
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ sessions })}\n`);
-    else {
-      const headers = ["ID", "USER", "METHOD", "ADDRESS", "SINCE", "LAST USED", "BROWSER"];
-      io.stdout(renderTable(headers, sessions.map(sessionCells), "no open sessions"));
-    }
-    return EXIT.done;
+    const headers = ["ID", "USER", "METHOD", "ADDRESS", "SINCE", "LAST USED", "BROWSER"];
+    return printResult(io, args, {
+      json: { sessions },
+      text: renderTable(headers, sessions.map(sessionCells), "no open sessions"),
+    });
   },
 };
 
@@ -64,12 +63,10 @@ export const sessionRevoke: Command = {
       const user = word === undefined ? null : requireUser(operator.store, word).name;
       return operator.call(endUserSessions, { query: { user } });
     });
-    io.stdout(
-      args.switches.has("json")
-        ? `${JSON.stringify({ ended_sessions: ended })}\n`
-        : `ended ${ended} ${ended === 1 ? "session" : "sessions"}\n`,
-    );
-    return EXIT.done;
+    return printResult(io, args, {
+      json: { ended_sessions: ended },
+      text: `ended ${countOf(ended, "session")}\n`,
+    });
   },
 };
 

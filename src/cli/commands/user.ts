@@ -1,21 +1,19 @@
 /** `assay user`: manages users. Works with and without a running server. */
-import { keepsAdmin } from "../../domain/access.ts";
+import { createUser, disableUser, enableUser, listUsers, updateUser } from "../../api/operator/users.ts";
 import { matches, USER_NAME } from "../../domain/names.ts";
 import type { IdentityRow } from "../../store/accounts/oidc-identities.ts";
-import type { Store } from "../../store/index.ts";
-import type { UserMembership, UserRow } from "../../store/accounts/users.ts";
+import type { UserRow } from "../../store/accounts/users.ts";
 import { isDisplayName, isEmail, NAME_RULE } from "../apply/apply-file.ts";
-import { applyPlan } from "../apply/apply-plan.ts";
 import type { Args, CommandOption } from "../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { runTransaction, withData } from "../data-directory.ts";
-import { CommandError, EXIT, escapeLine } from "../framework.ts";
+import { withData } from "../data-directory.ts";
+import { EXIT, escapeLine } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { listLiveAccounts } from "../../changes/members.ts";
-import { createOperatorChanges } from "../operator-changes.ts";
+import { changeAsOperator, withOperator } from "../operator.ts";
+import type { AnswerOf } from "../operator.ts";
+import { countOf, printResult, optionOf } from "../output.ts";
 import { renderTable } from "../table.ts";
 import { requireUser, formatTimestamp } from "../lookup.ts";
-import { systemSources } from "../../clock.ts";
 
 const USER_WORD = "USER is a login name or an e-mail address.";
 const DISPLAY_NAME: CommandOption = {
@@ -48,23 +46,10 @@ export const userCreate: Command = {
     const displayName = args.texts.get("display-name")?.[0] ?? "";
     const email = args.texts.get("email")?.[0] ?? null;
     const directory = await resolveDataDirectory(args, io);
-    const user = withData(directory, (data) =>
-      runTransaction(data, () => {
-        if (data.store.users.find(name)) throw new CommandError(`user ${name} already exists`);
-        refuseTakenEmail(data.store, email, null);
-        const place = { line: 1, column: 1 };
-        const plan = { organizations: [], users: [{ name, displayName, email, apiKeys: [], place }] };
-        const result = applyPlan(data.store, plan, { operation: "user create", now: systemSources.now() });
-        // A plan of a single user can only fail because of its name.
-        if (result.changes === null)
-          throw new CommandError(
-            `there is an organization ${name}, but the user's personal organization needs that name; choose another`,
-          );
-        return requireUser(data.store, name);
-      }),
+    const user = await changeAsOperator(directory, { command: "user create" }, ({ call }) =>
+      call(createUser, { body: { name, display_name: displayName, email } }),
     );
-    io.stdout(args.switches.has("json") ? `${JSON.stringify({ user: present(user) })}\n` : `created ${userLine(user)}`);
-    return EXIT.done;
+    return printResult(io, args, { json: { user }, text: `created ${userLine(user)}` });
   },
 };
 
@@ -76,18 +61,17 @@ export const userList: Command = {
   takesConfig: false,
   async run(args, io) {
     const directory = await resolveDataDirectory(args, io);
-    const users = withData(directory, ({ store }) => store.users.list());
-    if (args.switches.has("json")) io.stdout(`${JSON.stringify({ users: users.map(present) })}\n`);
-    else {
-      const row = (user: UserRow): string[] => [
-        user.name,
-        formatTimestamp(user.created_at),
-        user.email ?? "-",
-        user.display_name || user.name,
-      ];
-      io.stdout(renderTable(["USER", "CREATED", "E-MAIL", "NAME"], users.map(row), "no users"));
-    }
-    return EXIT.done;
+    const users = await withOperator(directory, { command: "user list" }, ({ call }) => call(listUsers));
+    const rows = users.map(({ name, created_at, email, display_name }) => [
+      name,
+      formatTimestamp(created_at),
+      email ?? "-",
+      display_name,
+    ]);
+    return printResult(io, args, {
+      json: { users },
+      text: renderTable(["USER", "CREATED", "E-MAIL", "NAME"], rows, "no users"),
+    });
   },
 };
 
@@ -130,7 +114,7 @@ export const userShow: Command = {
       io.stdout(`${JSON.stringify({ user })}\n`);
       return EXIT.done;
     }
-    io.stdout(userLine(shown.user));
+    io.stdout(userLine(present(shown.user)));
     const keys = `${shown.keys} API ${shown.keys === 1 ? "key" : "keys"}`;
     const defaultOrg = `default organization ${shown.defaultOrg || "none"}`;
     io.stdout(`created ${formatTimestamp(shown.user.created_at)}, ${keys}, ${defaultOrg}\n`);
@@ -171,28 +155,21 @@ export const userSet: Command = {
     return problems;
   },
   async run(args, io) {
-    const displayName = args.texts.get("display-name")?.[0];
-    const address = args.texts.get("email")?.[0];
+    const displayName = optionOf(args, "display-name");
+    const address = optionOf(args, "email");
     const forgets = args.switches.has("no-email");
     const directory = await resolveDataDirectory(args, io);
-    const { user, changed } = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const { store } = data;
-        const before = requireUser(store, args.positionals[0] ?? "");
-        const wanted = {
-          displayName: displayName ?? before.display_name,
-          email: forgets ? null : (address ?? before.email),
-        };
-        refuseTakenEmail(store, wanted.email, before);
-        const differs = wanted.displayName !== before.display_name || wanted.email !== before.email;
-        if (differs) createOperatorChanges(store, "user set").describeUser(before, wanted);
-        return { user: store.users.get(before.id), changed: differs };
+    const { changed, ...user } = await changeAsOperator(directory, { command: "user set" }, ({ call, store }) =>
+      call(updateUser, {
+        params: { user: requireUser(store, args.positionals[0] ?? "").name },
+        body: {
+          ...(displayName === null ? {} : { display_name: displayName }),
+          ...(forgets ? { email: null } : address === null ? {} : { email: address }),
+        },
       }),
     );
-    if (args.switches.has("json"))
-      io.stdout(`${JSON.stringify({ user: present(user), outcome: changed ? "changed" : "unchanged" })}\n`);
-    else io.stdout(`${changed ? "changed" : "unchanged"} ${userLine(user)}`);
-    return EXIT.done;
+    const outcome = changed ? "changed" : "unchanged";
+    return printResult(io, args, { json: { user, outcome }, text: `${outcome} ${userLine(user)}` });
   },
 };
 
@@ -215,52 +192,21 @@ export const userDisable: Command = {
   positionals: { min: 1, max: 1, names: ["USER"] },
   async run(args, io) {
     const directory = await resolveDataDirectory(args, io);
-    const { name, organizations, keys, sessions, accounts } = withData(directory, (data) =>
-      runTransaction(data, () => disableUser(data.store, args)),
+    const ended = await changeAsOperator(directory, { command: "user disable" }, ({ call, store }) =>
+      call(disableUser, {
+        params: { user: requireUser(store, args.positionals[0] ?? "").name },
+        body: { force: args.switches.has("force") },
+      }),
     );
-    if (args.switches.has("json")) {
-      const ended = { removed_from: organizations, revoked_api_keys: keys, ended_sessions: sessions };
-      io.stdout(`${JSON.stringify({ user: name, ...ended, service_accounts: accounts })}\n`);
-    } else {
-      const revoked = `${keys} API ${keys === 1 ? "key" : "keys"} revoked`;
-      io.stdout(`disabled ${name}: ${revoked}, removed from ${organizations.join(", ") || "no organization"}\n`);
-      if (accounts.length > 0)
-        io.stderr(`service accounts that ${name} created keep working: ${accounts.join(", ")}\n`);
-    }
-    return EXIT.done;
+    const { user, removed_from, revoked_api_keys, service_accounts: accounts } = ended;
+    const revoked = `${countOf(revoked_api_keys, "API key")} revoked`;
+    return printResult(io, args, {
+      json: ended,
+      text: `disabled ${user}: ${revoked}, removed from ${removed_from.join(", ") || "no organization"}\n`,
+      notice: accounts.length > 0 ? `service accounts that ${user} created keep working: ${accounts.join(", ")}\n` : "",
+    });
   },
 };
-
-type DisabledUser = { name: string; organizations: string[]; keys: number; sessions: number; accounts: string[] };
-
-/** @throws CommandError when an organization would lose its last admin and --force is not given */
-function disableUser(store: Store, { positionals, switches }: Args): DisabledUser {
-  const user = requireUser(store, positionals[0] ?? "");
-  const shared = store.users.listMemberships(user.id).filter(({ kind }) => kind === "shared");
-  const orphaned = switches.has("force") ? [] : shared.filter((membership) => isLastAdmin(store, membership, user));
-  if (orphaned.length > 0) {
-    const names = orphaned.map(({ organization }) => organization).join(", ");
-    throw new CommandError(
-      `${user.name} is the last admin of ${names}; give another member the role admin first, or use --force`,
-    );
-  }
-  const operator = createOperatorChanges(store, "user disable");
-  const accounts = shared.flatMap(({ organization, organization_id }) =>
-    listLiveAccounts(store, { id: organization_id }, user).map((account) => `${organization}/${account}`),
-  );
-  for (const { organization_id, role } of shared) operator.removeMember(organization_id, user, role);
-  const keys = store.apiKeys.listByOwner({ userId: user.id }).filter(({ revoked_at }) => revoked_at === null);
-  for (const key of keys) operator.revokeKey({ userId: user.id, name: user.name }, key);
-  const { sessions } = operator.removePassword(user);
-  operator.blockIdentities(user);
-  return {
-    name: user.name,
-    organizations: shared.map(({ organization }) => organization),
-    keys: keys.length,
-    sessions,
-    accounts,
-  };
-}
 
 export const userEnable: Command = {
   name: "user enable",
@@ -275,24 +221,15 @@ export const userEnable: Command = {
   positionals: { min: 1, max: 1, names: ["USER"] },
   async run(args, io) {
     const directory = await resolveDataDirectory(args, io);
-    const { name, changed } = withData(directory, (data) =>
-      runTransaction(data, () => {
-        const user = requireUser(data.store, args.positionals[0] ?? "");
-        return {
-          name: user.name,
-          changed: createOperatorChanges(data.store, "user enable").unblockIdentities(user),
-        };
-      }),
+    const { user, changed } = await changeAsOperator(directory, { command: "user enable" }, ({ call, store }) =>
+      call(enableUser, { params: { user: requireUser(store, args.positionals[0] ?? "").name } }),
     );
-    if (args.switches.has("json"))
-      io.stdout(`${JSON.stringify({ user: name, outcome: changed ? "changed" : "unchanged" })}\n`);
-    else io.stdout(`${changed ? "enabled" : "unchanged"} ${name}\n`);
-    return EXIT.done;
+    return printResult(io, args, {
+      json: { user, outcome: changed ? "changed" : "unchanged" },
+      text: `${changed ? "enabled" : "unchanged"} ${user}\n`,
+    });
   },
 };
-
-const isLastAdmin = (store: Store, membership: UserMembership, user: UserRow): boolean =>
-  !keepsAdmin(store.organizations.listMembers(membership.organization_id), new Map([[user.name, null]]));
 
 function findProfileProblems({ texts }: Args): string[] {
   const displayName = texts.get("display-name")?.[0] ?? "";
@@ -301,13 +238,6 @@ function findProfileProblems({ texts }: Args): string[] {
   if (!isDisplayName(displayName)) problems.push("--display-name: give one line of at most 256 characters");
   if (email !== null && !isEmail(email)) problems.push("--email: give an e-mail address");
   return problems;
-}
-
-/** `owner` may already have the address. @throws CommandError */
-function refuseTakenEmail(store: Store, email: string | null, owner: UserRow | null): void {
-  const holder = email === null ? null : store.users.findByEmail(email);
-  if (holder && holder.id !== owner?.id)
-    throw new CommandError(`the e-mail address ${JSON.stringify(email)} already belongs to user ${holder.name}`);
 }
 
 const presentLogins = ({
@@ -331,5 +261,6 @@ const present = ({ name, display_name, email, created_at }: UserRow) => ({
   created_at,
 });
 
-const userLine = ({ name, display_name, email }: UserRow): string =>
-  `${name}${email === null ? "" : ` <${escapeLine(email)}>`}: ${escapeLine(display_name || name)}\n`;
+/** A user as operations answer it. */
+const userLine = ({ name, display_name, email }: AnswerOf<typeof createUser>): string =>
+  `${name}${email === null ? "" : ` <${escapeLine(email)}>`}: ${escapeLine(display_name)}\n`;

@@ -1,4 +1,9 @@
 /** `assay webhook`: manages inbound webhooks of SonarQube and LaunchDarkly. Works with and without a running server. */
+import {
+  deleteInboundWebhook,
+  putInboundWebhook,
+  rotateInboundWebhookSecret,
+} from "../../api/notifications/inbound-webhook-settings.ts";
 import { truncate } from "../../domain/text/excerpt.ts";
 import { SONAR_NAME_AFFIX } from "../../domain/inbound-webhook/sonar.ts";
 import type { SonarFlowNames } from "../../domain/inbound-webhook/sonar.ts";
@@ -6,19 +11,17 @@ import { matches } from "../../domain/names.ts";
 import { WEBHOOK_KINDS } from "../../store/notifications/inbound-webhooks.ts";
 import type { InboundWebhookRow, WebhookKind } from "../../store/notifications/inbound-webhooks.ts";
 import { isObject, readStoredJson } from "../../domain/stored-json.ts";
-import type { Store } from "../../store/index.ts";
-import type { OrganizationRow } from "../../store/accounts/organizations.ts";
 import { joinAlternatives } from "../args.ts";
 import type { Args, CommandOption } from "../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory, resolveDirectoryAndUrl, PUBLIC_URL_OPTIONS } from "../command-config.ts";
-import { runTransaction, withData } from "../data-directory.ts";
-import type { Data } from "../data-directory.ts";
-import { CommandError, EXIT } from "../framework.ts";
+import { withData } from "../data-directory.ts";
+import { CommandError } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
-import { createOperatorChanges } from "../operator-changes.ts";
+import { changeAsOperator } from "../operator.ts";
+import type { Operator } from "../operator.ts";
+import { printResult, optionOf } from "../output.ts";
 import { renderTable } from "../table.ts";
-import { requireOrganization, formatTimestamp } from "../lookup.ts";
-import { newSecret } from "../../clock.ts";
+import { findOrgProblems, requireOrganization, formatTimestamp } from "../lookup.ts";
 
 const ORG: CommandOption = {
   kind: "text",
@@ -52,31 +55,23 @@ export const webhookEnable: Command = {
   check: (args) => [...findOrgProblems(args), ...findKindProblems(args), ...findSettingsProblems(args)],
   async run(args, io) {
     const kind = kindOf(args);
-    const settings = settingsOf(args, kind);
+    const settings = settingsOf(args);
     const { directory, ...address } = await resolveDirectoryAndUrl(args, io);
     const urls = createUrls(args, io, address);
-    return withOrganization(args, directory, ({ store }, organization) => {
-      if (organization.kind !== "shared")
-        throw new CommandError(
-          `${organization.name} is a personal organization; webhooks need a service account, so choose a shared one`,
-        );
-      const operator = createOperatorChanges(store, "webhook enable");
-      const known = store.inboundWebhooks.findEnabled(organization.id, kind);
-      if (known) {
-        operator.configureWebhook(organization.id, known, settings);
-        const name = `the ${kind} webhook of ${organization.name}`;
-        const text = `${name} is already enabled; its address and secret have not changed\n${urls.of(known)}\n`;
-        return urls.print({ ...present(known), settings }, text);
-      }
-      const hook = operator.createWebhook(organization.id, {
-        kind,
-        settings,
-        publicId: newSecret(),
-        secret: newSecret(),
-      });
-      const text = `address: ${urls.of(hook)}\nsecret:  ${hook.secret}\n`;
-      return urls.print({ ...present(hook), secret: hook.secret }, text);
-    });
+    const { row, secret } = await changeWebhook(
+      args,
+      { directory, command: "webhook enable" },
+      async ({ call, params }) => {
+        const answer = await call(putInboundWebhook, { params, ...(kind === "sonar" ? { body: settings } : {}) });
+        return "secret" in answer ? answer.secret : null;
+      },
+    );
+    if (secret === null) {
+      const name = `the ${kind} webhook of ${orgOf(args)}`;
+      const text = `${name} is already enabled; its address and secret have not changed\n${urls.of(row)}\n`;
+      return urls.print(present(row), text);
+    }
+    return urls.print({ ...present(row), secret }, `address: ${urls.of(row)}\nsecret:  ${secret}\n`);
   },
 };
 
@@ -91,20 +86,19 @@ export const webhookList: Command = {
   async run(args, io) {
     const { directory, ...address } = await resolveDirectoryAndUrl(args, io);
     const urls = createUrls(args, io, address);
-    return withOrganization(args, directory, ({ store }, organization) => {
-      const hooks = store.inboundWebhooks.list(organization.id);
-      const row = (hook: InboundWebhookRow): string[] => {
-        const { kind, disabled_at, last_received_at: at } = hook;
-        return [kind, at === null ? "never" : formatTimestamp(at), disabled_at === null ? urls.of(hook) : "disabled"];
-      };
-      const text = renderTable(
-        ["KIND", "LAST CALL", "ADDRESS"],
-        hooks.map(row),
-        `${organization.name} has no inbound webhooks`,
-      );
-      const print = hooks.some(({ disabled_at }) => disabled_at === null) ? urls.print : printLater(args, io);
-      return print({ webhooks: hooks.map(present) }, text);
-    });
+    const hooks = withData(directory, ({ store }) =>
+      store.inboundWebhooks.list(requireOrganization(store, orgOf(args)).id),
+    );
+    const row = (hook: InboundWebhookRow): string[] => {
+      const { kind, disabled_at, last_received_at: at } = hook;
+      return [kind, at === null ? "never" : formatTimestamp(at), disabled_at === null ? urls.of(hook) : "disabled"];
+    };
+    const headers = ["KIND", "LAST CALL", "ADDRESS"];
+    const text = renderTable(headers, hooks.map(row), `${orgOf(args)} has no inbound webhooks`);
+    const json = { webhooks: hooks.map(present) };
+    return hooks.some(({ disabled_at }) => disabled_at === null)
+      ? urls.print(json, text)
+      : printResult(io, args, { json, text });
   },
 };
 
@@ -122,12 +116,16 @@ export const webhookRotate: Command = {
   check: (args) => [...findOrgProblems(args), ...findKindProblems(args)],
   async run(args, io) {
     const kind = kindOf(args);
-    return withOrganization(args, await resolveDataDirectory(args, io), ({ store }, organization) => {
-      const hook = requireWebhook(store, organization, kind);
-      const secret = newSecret();
-      createOperatorChanges(store, "webhook rotate-secret").setWebhookSecret(organization.id, hook, secret);
-      return printLater(args, io)({ ...present(hook), secret }, `secret: ${secret}\n`);
-    });
+    const directory = await resolveDataDirectory(args, io);
+    const { row, secret } = await changeWebhook(
+      args,
+      { directory, command: "webhook rotate-secret" },
+      async (webhook) => {
+        requireWebhook(webhook, kind);
+        return (await webhook.call(rotateInboundWebhookSecret, { params: webhook.params })).secret;
+      },
+    );
+    return printResult(io, args, { json: { ...present(row), secret }, text: `secret: ${secret}\n` });
   },
 };
 
@@ -142,54 +140,55 @@ export const webhookDisable: Command = {
   check: (args) => [...findOrgProblems(args), ...findKindProblems(args)],
   async run(args, io) {
     const kind = kindOf(args);
-    return withOrganization(args, await resolveDataDirectory(args, io), ({ store }, organization) => {
-      const hook = requireWebhook(store, organization, kind);
-      createOperatorChanges(store, "webhook disable").disableWebhook(organization.id, hook);
-      return printLater(args, io)({ disabled: kind }, `disabled the ${kind} webhook of ${organization.name}\n`);
+    const directory = await resolveDataDirectory(args, io);
+    await changeAsOperator(directory, { command: "webhook disable" }, async ({ call, store }) => {
+      const organization = requireOrganization(store, orgOf(args));
+      requireWebhook(
+        { hook: store.inboundWebhooks.findEnabled(organization.id, kind), params: { org: organization.name } },
+        kind,
+      );
+      return call(deleteInboundWebhook, { params: { org: organization.name, webhook_kind: kind } });
+    });
+    return printResult(io, args, {
+      json: { disabled: kind },
+      text: `disabled the ${kind} webhook of ${orgOf(args)}\n`,
     });
   },
 };
 
-/** Runs `work` on the organization that --org names in one transaction, and calls its result after the commit. */
-function withOrganization(
+/** `hook` is the enabled webhook of this kind, null without one. */
+type Webhook = Pick<Operator, "call"> & {
+  params: { org: string; webhook_kind: WebhookKind };
+  hook: InboundWebhookRow | null;
+};
+
+/** Changes the webhook that the command line names. @returns its row, and the secret that the change answered */
+const changeWebhook = (
   args: Args,
-  directory: string,
-  work: (data: Data, organization: OrganizationRow) => () => void,
-): number {
-  const name = args.texts.get("org")?.[0] ?? "";
-  const print = withData(directory, (data) =>
-    runTransaction(data, () => work(data, requireOrganization(data.store, name))),
-  );
-  print();
-  return EXIT.done;
-}
+  { directory, command }: { directory: string; command: string },
+  change: (webhook: Webhook) => Promise<string | null>,
+): Promise<{ row: InboundWebhookRow; secret: string | null }> =>
+  changeAsOperator(directory, { command }, async ({ call, store }) => {
+    const { id, name } = requireOrganization(store, orgOf(args));
+    const kind = kindOf(args);
+    const find = () => store.inboundWebhooks.findEnabled(id, kind);
+    const secret = await change({ call, params: { org: name, webhook_kind: kind }, hook: find() });
+    return { row: find() as InboundWebhookRow, secret };
+  });
 
-/** Returns a function that prints the output; called after the commit, so that everything printed has happened. */
-type Printer = (json: object, text: string) => () => void;
-
-const printLater =
-  (args: Args, io: Io): Printer =>
-  (json, text) =>
-  () =>
-    io.stdout(args.switches.has("json") ? `${JSON.stringify(json)}\n` : text);
+const orgOf = (args: Args): string => optionOf(args, "org") ?? "";
 
 /** The addresses to enter in the other product. `print` is for output that contains such an address. */
-type WebhookUrls = { of(hook: InboundWebhookRow): string; print: Printer };
+type WebhookUrls = { of(hook: InboundWebhookRow): string; print(json: object, text: string): number };
 
 function createUrls(args: Args, io: Io, { baseUrl, isDerived }: { baseUrl: string; isDerived: boolean }): WebhookUrls {
   const hint =
     "base-url is not set, so the address is derived from the listen address: give the server's --base-url URL\n";
   return {
     of: (hook) => `${baseUrl}${pathOf(hook)}`,
-    print: (json, text) => () => {
-      printLater(args, io)(json, text)();
-      if (isDerived && !args.switches.has("json")) io.stderr(hint);
-    },
+    print: (json, text) => printResult(io, args, { json, text, notice: isDerived ? hint : "" }),
   };
 }
-
-const findOrgProblems = ({ texts }: Args): string[] =>
-  texts.has("org") ? [] : ["--org: give the name of an organization"];
 
 const findKind = ({ positionals: [word] }: Args): WebhookKind | undefined => WEBHOOK_KINDS.find((one) => one === word);
 
@@ -207,11 +206,11 @@ function kindOf(args: Args): WebhookKind {
   return kind;
 }
 
-/** Reads how flows of scans without a flow are named; `from` is not validated yet. */
-const flowNamesOf = ({ texts }: Args): { from: string; prefix: string; suffix: string } => ({
-  from: texts.get("flow-name")?.[0] ?? "key",
-  prefix: texts.get("flow-prefix")?.[0] ?? "",
-  suffix: texts.get("flow-suffix")?.[0] ?? "",
+/** Reads how flows of scans without a flow are named; not validated yet. */
+const settingsOf = (args: Args) => ({
+  flow_name: (optionOf(args, "flow-name") ?? "key") as SonarFlowNames["from"],
+  flow_prefix: optionOf(args, "flow-prefix") ?? "",
+  flow_suffix: optionOf(args, "flow-suffix") ?? "",
 });
 
 function findSettingsProblems(args: Args): string[] {
@@ -219,8 +218,8 @@ function findSettingsProblems(args: Args): string[] {
   const given = Object.keys(FLOW_OPTIONS).filter((name) => args.texts.has(name));
   if (kind !== undefined && kind !== "sonar")
     return given.map((name) => `--${name}: only the sonar webhook has this option`);
-  const { from, prefix, suffix } = flowNamesOf(args);
-  const problems = isFlowNameSource(from) ? [] : ["--flow-name: give key or name"];
+  const { flow_name: from, flow_prefix: prefix, flow_suffix: suffix } = settingsOf(args);
+  const problems = ["key", "name"].includes(from) ? [] : ["--flow-name: give key or name"];
   for (const [option, value] of [
     ["flow-prefix", prefix],
     ["flow-suffix", suffix],
@@ -230,20 +229,12 @@ function findSettingsProblems(args: Args): string[] {
   return problems;
 }
 
-const isFlowNameSource = (text: string): text is SonarFlowNames["from"] => text === "key" || text === "name";
-
-function settingsOf(args: Args, kind: WebhookKind): SonarFlowNames | Record<string, never> {
-  const { from, prefix, suffix } = flowNamesOf(args);
-  return kind === "sonar" && isFlowNameSource(from) ? { from, prefix, suffix } : {};
-}
-
-function requireWebhook(store: Store, organization: OrganizationRow, kind: WebhookKind): InboundWebhookRow {
-  const hook = store.inboundWebhooks.findEnabled(organization.id, kind);
-  if (!hook)
-    throw new CommandError(
-      `${organization.name} has no enabled ${kind} webhook; assay webhook enable ${kind} creates one`,
-    );
-  return hook;
+function requireWebhook(
+  { hook, params }: Pick<Webhook, "hook"> & { params: { org: string } },
+  kind: WebhookKind,
+): void {
+  if (hook === null)
+    throw new CommandError(`${params.org} has no enabled ${kind} webhook; assay webhook enable ${kind} creates one`);
 }
 
 const pathOf = ({ kind, public_id }: Pick<InboundWebhookRow, "kind" | "public_id">): string =>

@@ -13,7 +13,7 @@ export type UserRow = {
   last_modified_at: number;
 };
 
-export type UserMembership = {
+type UserMembership = {
   organization_id: number;
   organization: string;
   kind: "personal" | "shared";

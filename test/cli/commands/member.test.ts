@@ -141,7 +141,8 @@ test("refuses to remove the last admin without --force, in apply too", () =>
   given(async (data) => {
     await member(data, "add", "ann", ...ACME, "--role", "member");
     const before = countRows(data);
-    const problem = "assay: ops is the last admin of acme; give another member the role admin first, or use --force\n";
+    const problem =
+      "assay: 'ops' is the last admin of 'acme': give another member the role admin first, or use --force\n";
     for (const words of [
       ["set-role", "ops", "--role", "member"],
       ["remove", "ops"],
@@ -191,7 +192,7 @@ test("explains an impossible change and changes nothing", () =>
     const role = ["--role", "member"];
     const org = "--org: give the name of an organization";
     const roles = "--role: give admin, member, snapshotter or reader";
-    const personal = "ann is a personal organization: its user is its only member and always admin";
+    const personal = "'ann' is a personal organization: its user is its only member and always admin";
     const table: [string[], number, string[]][] = [
       [
         ["add", "ann", ...ACME, ...role],

@@ -150,10 +150,14 @@ test("refuses contradictory arguments and changes nothing", () =>
       ],
       [["set", "--org", "nobody", "--trails-after", "5"], 1, 'there is no organization "nobody"'],
       [["set", "--org", "acme", "--flow", "nothing", "--trails-after", "5"], 1, "Flow"],
-      [["unset", "--org", "acme"], 1, "there is no rule for acme; assay retention list shows all"],
+      [["unset", "--org", "acme"], 1, "There is no retention rule for 'acme'"],
       [["hold", "--org", "acme"], 2, "--reason: give a reason"],
       [["hold", "--org", "acme", "--reason", "x", "--trail", "t"], 2, "--trail: give --flow too"],
-      [["hold", "--org", "acme", "--reason", "x", "--flow", "build", "--trail", "u"], 1, 'acme/build has no trail "u"'],
+      [
+        ["hold", "--org", "acme", "--reason", "x", "--flow", "build", "--trail", "u"],
+        1,
+        "'acme/build' has no trail 'u'",
+      ],
       [["release", "x"], 1, 'there is no hold "x"'],
       [["run"], 2, "--plan: give a plan printed by assay retention plan"],
       [["run", "--plan", "1-2"], 2, "--plan: give a plan"],
@@ -226,7 +230,7 @@ test("a hold protects a trail, its release is recorded, and a second release is 
     );
     const again = await cli(["retention", "release", hold.id, ...on]);
     assert.is(again.code, 1);
-    assert.match(again.err, "was already released at ");
+    assert.match(again.err, `The legal hold '${hold.id}' was already released`);
     assert.equal(
       auditOf(data)
         .slice(-2)

@@ -128,7 +128,7 @@ test("a disabled user has neither keys nor memberships, but still exists", () =>
     assert.equal(await user(data, "disable", "ops"), {
       code: 1,
       out: "",
-      err: "assay: ops is the last admin of acme; give another member the role admin first, or use --force\n",
+      err: "assay: 'ops' is the last admin of 'acme': give another member the role admin first, or use --force\n",
     });
     assert.equal(countRows(data), counted);
     assert.equal(
@@ -144,13 +144,13 @@ test("explains an impossible change and changes nothing", () =>
     const name = "NAME: give a name of letters, digits and - _ . ~ that begins with a letter or a digit";
     const email = "--email: give an e-mail address";
     const shown = "--display-name: give one line of at most 256 characters";
-    const taken = 'the e-mail address "A@B" already belongs to user ann';
+    const taken = "email: A user, 'ann', with this e-mail address already exists [input: A@B]";
     const table: [string[], number, string[]][] = [
-      [["create", "ann"], 1, ["user ann already exists"]],
+      [["create", "ann"], 1, ["name: A user with this name already exists [input: ann]"]],
       [
         ["create", "acme"],
         1,
-        ["there is an organization acme, but the user's personal organization needs that name; choose another"],
+        ["name: An organization with this name already exists, and the user needs a personal one [input: acme]"],
       ],
       [["create", "bob", "--email", "A@B"], 1, [taken]],
       [["set", "ops", "--email", "A@B"], 1, [taken]],

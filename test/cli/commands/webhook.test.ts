@@ -145,7 +145,7 @@ test("explains mistakes and changes nothing", () =>
       [
         ["enable", "sonar", "--org", "ops"],
         1,
-        "assay: ops is a personal organization; webhooks need a service account, so choose a shared one\n",
+        "assay: Personal organizations have no service accounts, which webhooks need\n",
       ],
       [
         ["enable", "launch-darkly", "--org", "acme", "--flow-prefix", "x"],
