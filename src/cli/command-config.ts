@@ -194,7 +194,10 @@ export function evidenceAccessOf(
  * @throws CommandError when the file holds no certificate or one that cannot be read: a server that trusts fewer
  *   authorities than its operator expects would otherwise fail only when it sends its first message
  */
-export async function readCaBundle({ caFile: name }: Config, io: Io): Promise<readonly string[] | null> {
+export async function readCaBundle(
+  { caFile: name }: Pick<Config, "caFile">,
+  io: Io,
+): Promise<readonly string[] | null> {
   if (name === null) return null;
   const certificates = parseCertificates(await readText(io, name));
   if (certificates.length === 0) throw new CommandError(`the CA bundle ${name} holds no certificate in PEM form`);

@@ -76,6 +76,10 @@ export type Command = {
    * positionals. The framework also calls it when it found mistakes itself, so that one run reports all of them.
    */
   check?(args: Args, io: Io): readonly string[];
+  /**
+   * For a command whose options follow from its first argument: the command for these words, which come after its name.
+   */
+  readonly specialize?: (words: readonly string[]) => Command;
   /** Resolves to an exit code; called only when `check` found no problem. Rejects with CommandError or any error. */
   run(args: Args, io: Io): Promise<number>;
 };

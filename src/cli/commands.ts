@@ -3,6 +3,7 @@ import { acceptLoss } from "./commands/accept-loss.ts";
 import { actionSecret } from "./commands/action.ts";
 import { apply } from "./commands/apply.ts";
 import { backup } from "./commands/backup.ts";
+import { call } from "./commands/call.ts";
 import { completion } from "./commands/completion.ts";
 import { configExplain, configShow } from "./commands/config.ts";
 import { deliveriesList, deliveriesPurge, deliveriesRetry, deliveriesShow } from "./commands/deliveries.ts";
@@ -78,6 +79,7 @@ export const COMMANDS: readonly Command[] = [
   retentionRun,
   retentionDeleted,
   vacuum,
+  call,
   explain,
   policyCheck,
   policyPreview,

@@ -77,7 +77,7 @@ async function runWords(commands: readonly Command[], argv: readonly string[], i
   const end = words.indexOf("--");
   const options = end < 0 ? words : words.slice(0, end);
   const json = options.includes("--json");
-  const command = findCommand(commands, words);
+  const command = findSpecialCommand(commands, words);
   if (!command) {
     const group = listGroup(commands, first);
     if (group.length > 0 && (options.includes("--help") || options.includes("-h"))) {
@@ -120,6 +120,12 @@ function findCommand(commands: readonly Command[], words: readonly string[]): Co
   return commands.find(({ name }) => name === pair) ?? commands.find(({ name }) => name === first) ?? null;
 }
 
+/** The command that the words select, for these words. */
+function findSpecialCommand(commands: readonly Command[], words: readonly string[]): Command | null {
+  const command = findCommand(commands, words);
+  return command?.specialize?.(words.slice(command.name.split(" ").length)) ?? command;
+}
+
 function listGroup(commands: readonly Command[], word: string): readonly Command[] {
   return commands.filter(({ name }) => name.startsWith(`${word} `));
 }
@@ -127,7 +133,7 @@ function listGroup(commands: readonly Command[], word: string): readonly Command
 function runHelp(commands: readonly Command[], argv: readonly string[], io: Io): number {
   const words = argv.filter((word) => word !== "--json" && word !== "--help" && word !== "-h");
   const [first] = words;
-  const command = findCommand(commands, words);
+  const command = findSpecialCommand(commands, words);
   const group = first === undefined ? [] : listGroup(commands, first);
   const topic = first !== undefined && words.length === 1 ? findTopicText(first.toLowerCase()) : null;
   if (first === undefined) io.stdout(renderOverview(commands));

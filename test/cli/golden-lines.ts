@@ -392,7 +392,7 @@ const OTHERS: Chapter = {
     "member ad",
     "membr add",
     "--data x",
-    "call",
+    "call nothing --org acme",
     "explain production --org acme --data $DATA",
     "explain #1 zz --data $DATA",
     "policy check missing.yaml",

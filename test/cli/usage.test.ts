@@ -82,7 +82,8 @@ for (const { name, usage } of COMMANDS) {
 }
 
 for (const { name, options, takesConfig } of COMMANDS) {
-  const takesData = options["data"] !== undefined;
+  const data = options["data"];
+  const takesData = data?.kind === "text" && data.isSetting === true;
   if (!takesConfig && !takesData) continue;
 
   test(`assay ${name} reports an unknown option together with invalid configuration values from every source`, () =>

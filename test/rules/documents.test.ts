@@ -183,8 +183,9 @@ function offenceOf(line: string, groups: ReadonlySet<string>, config: ReadonlySe
     const known = ["", "COMMAND", "TOPIC", ...topicsOfGuide(), ...groups, ...COMMANDS.map(({ name }) => name)];
     return known.includes(named) ? [] : [`there is no topic ${named}`];
   }
-  const command =
+  const found =
     COMMANDS.find(({ name }) => name === words.slice(0, 2).join(" ")) ?? COMMANDS.find(({ name }) => name === first);
+  const command = found?.specialize?.(words.slice(1)) ?? found;
   if (!command)
     return groups.has(first) && words.length === 1 ? [] : first === "COMMAND" ? [] : [`there is no command ${first}`];
   const own = new Set(Object.keys(commandOptions(command)));

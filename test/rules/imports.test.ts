@@ -18,7 +18,8 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["main.ts", "cli"],
   [
     "cli",
-    "diagnostics demo server api changes contract backup auth evidence config log.ts store json domain errors.ts " +
+    "diagnostics demo server api changes contract http backup auth evidence config log.ts store json domain " +
+      "errors.ts " +
       "assets.ts clock.ts",
   ],
   ["diagnostics", "evidence config store domain"],

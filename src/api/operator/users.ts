@@ -213,7 +213,7 @@ export const setUserPassword = operation({
   params: UserPath,
   query: NoQuery,
   // No limit in the shape, whose refusal would quote the password.
-  body: json(Closed({ password: Type.String({ description: "12 characters to 1024 bytes" }) })),
+  body: json(Closed({ password: Type.String({ description: "12 characters to 1024 bytes", "x-secret": true }) })),
   responses: {
     200: { description: "Set", schema: Closed({ user: FIELDS.name, ended_sessions: Type.Integer() }) },
     404: NO_USER,
