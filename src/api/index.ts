@@ -60,6 +60,7 @@ import * as notificationsInboundWebhookSettings from "./notifications/inbound-we
 import * as notificationsInboundWebhooks from "./notifications/inbound-webhooks.ts";
 import * as notificationsNotificationConfig from "./notifications/notification-config.ts";
 import * as operatorDeliveries from "./operator/deliveries.ts";
+import * as operatorOrganizations from "./operator/organizations.ts";
 import * as operatorSessions from "./operator/sessions.ts";
 import * as operatorTargetSecrets from "./operator/target-secrets.ts";
 import * as operatorUserApiKeys from "./operator/user-api-keys.ts";
@@ -135,6 +136,7 @@ const resources: readonly object[] = [
   notificationsInboundWebhooks,
   notificationsNotificationConfig,
   operatorDeliveries,
+  operatorOrganizations,
   operatorSessions,
   operatorTargetSecrets,
   operatorUserApiKeys,

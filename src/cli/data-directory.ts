@@ -44,20 +44,36 @@ export const NEW_DATABASE_OPTION: Readonly<Record<string, CommandOption>> = {
 export type Data = { readonly db: Db; readonly store: Store };
 
 /**
- * Opens the data, runs `work` and closes the data again. With `create` a missing directory is created, and removed
- * again if `work` throws. With `mayBeginAnew` an empty database may begin where data of a lost one is.
+ * Opens the data, runs `work` and closes the data again.
  * @throws CommandError when the directory is missing or holds no data, NewerDatabaseError, ForeignDatabaseError,
  *   DataDirectoryInUseError when the schema needs an upgrade while a server runs
  */
-export function withData<T>(
-  directory: string,
-  work: (data: Data) => T,
-  { create = false, mayBeginAnew = false } = {},
-): T {
-  const before = create ? recordDirectoryState(directory) : null;
-  const data = openData(directory, { create, mayBeginAnew, before });
+export function withData<T>(directory: string, work: (data: Data) => T): T {
+  const data = openData(directory);
   try {
     return work(data);
+  } finally {
+    data.db.close();
+  }
+}
+
+/**
+ * How data is opened. With `create` a missing directory is created, and removed again if `work` throws.
+ * With `mayBeginAnew` an empty database may begin where data of a lost one is. With `locked` the caller holds the lock
+ * of the directory.
+ */
+export type OpeningOptions = { create?: boolean; mayBeginAnew?: boolean; locked?: boolean };
+
+/** Opens the data, runs `work` to its end and closes the data again. @throws as withData */
+export async function withDataSteps<T>(
+  directory: string,
+  { create = false, mayBeginAnew = false, locked = false }: OpeningOptions,
+  work: (data: Data) => Promise<T>,
+): Promise<T> {
+  const before = create ? recordDirectoryState(directory) : null;
+  const data = openData(directory, { create, mayBeginAnew, locked, before });
+  try {
+    return await work(data);
   } catch (error) {
     if (before?.isFresh === true) undoCreation(data, directory, before);
     throw error;

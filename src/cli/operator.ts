@@ -7,7 +7,8 @@ import type { OperatorCaller } from "../server/operator/caller.ts";
 export type { AnswerOf } from "../server/operator/caller.ts";
 import { runNumberedSteps } from "../store/db/commit-number.ts";
 import type { Store } from "../store/index.ts";
-import { letOthersWrite, openData, refuseBusy, runTransaction } from "./data-directory.ts";
+import { letOthersWrite, refuseBusy, runTransaction, withDataSteps } from "./data-directory.ts";
+import type { Data, OpeningOptions } from "./data-directory.ts";
 
 export type Operator = Pick<OperatorCaller, "call" | "open"> & {
   store: Store;
@@ -24,15 +25,24 @@ type OperatorOptions = {
   by?: string | null;
   /** Public URL of the server, for answers with addresses. */
   baseUrl?: string;
+  /** How the data is opened; see withData. */
+  opening?: OpeningOptions;
 };
 
 /** Calls operations on a data directory. Each call is a transaction of its own, unless `atomically` runs it. */
 export async function withOperator<T>(
   directory: string,
-  { command, by = null, baseUrl = "http://localhost" }: OperatorOptions,
+  { command, by = null, baseUrl = "http://localhost", opening = {} }: OperatorOptions,
   work: (operator: Operator) => Promise<T>,
 ): Promise<T> {
-  const data = openData(directory);
+  return withDataSteps(directory, opening, (data) => callOn(data, { directory, command, by, baseUrl }, work));
+}
+
+async function callOn<T>(
+  data: Data,
+  { directory, command, by, baseUrl }: { directory: string; command: string; by: string | null; baseUrl: string },
+  work: (operator: Operator) => Promise<T>,
+): Promise<T> {
   const { db, store } = data;
   const caller = createOperatorCaller({
     store,
@@ -60,7 +70,6 @@ export async function withOperator<T>(
     });
   } finally {
     await caller.close();
-    db.close();
   }
 }
 

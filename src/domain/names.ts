@@ -26,6 +26,12 @@ export const CONTROL_IDENTIFIER = String.raw`^[a-zA-Z0-9\-._~]+$`;
 /** Notification actions (semantics 10). */
 export const ACTION_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_\.~/]*$`;
 /** Service accounts; the length is 1 to 64 characters (semantics 1.5). */
+/**
+ * Whether a text can be an API key. Clients also send a key as the user name of basic authentication, which ends at a
+ * colon; the upper bound keeps it well below the header size that the server accepts.
+ */
+export const isApiKeyText = (text: string): boolean => /^[!-9;-~]{16,1024}$/.test(text);
+
 export const SERVICE_ACCOUNT_NAME = String.raw`^[a-zA-Z0-9\-]+$`;
 /** Attestations and the entries of `target_artifacts` (semantics 10, wire-contract 6.1). */
 export const ATTESTATION_NAME = String.raw`^[a-zA-Z0-9\-_,]+$`;

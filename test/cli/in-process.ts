@@ -140,7 +140,10 @@ export function look<T>(directory: string, body: (store: Store, db: Db) => T): T
   }
 }
 
-/** Returns the audit log, oldest first, as "operation event target detail" without ids of keys. */
+/**
+ * Returns the audit log, oldest first, as "operation event target detail". The target of a key is left out, and its id
+ * is ID.
+ */
 export const auditOf = (directory: string): string[] =>
   look(directory, (_, db) =>
     db
@@ -150,7 +153,7 @@ export const auditOf = (directory: string): string[] =>
        FROM audit_log ORDER BY id`,
       )
       .all()
-      .map(({ line }) => line),
+      .map(({ line }) => line.replace(/"key_id":"[\w-]+"/, '"key_id":ID')),
   );
 
 /** Counts the rows of each account table. */

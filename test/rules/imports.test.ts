@@ -18,14 +18,14 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["main.ts", "cli"],
   [
     "cli",
-    "diagnostics demo server api changes contract http backup auth evidence config log.ts store json domain " +
+    "diagnostics demo server api contract http backup auth evidence config log.ts store json domain " +
       "errors.ts " +
       "assets.ts clock.ts",
   ],
   ["diagnostics", "evidence config store domain"],
   [
     "demo",
-    "server web changes contract auth notifications jobs http evidence log.ts store workers archive domain clock.ts",
+    "server web api contract auth notifications jobs http evidence log.ts store workers archive domain clock.ts",
   ],
   [
     "server",
@@ -33,8 +33,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
       "workers archive domain errors.ts assets.ts clock.ts",
   ],
   ["web", "api auth http json domain errors.ts assets.ts"],
-  ["api", "changes audit-packages auth contract http store workers json domain errors.ts"],
-  ["changes", "auth store domain"],
+  ["api", "audit-packages auth contract http store workers json domain errors.ts"],
   ["audit-packages", "contract evidence store workers json archive domain assets.ts"],
   ["auth", "store domain errors.ts"],
   ["notifications", "jobs log.ts store domain"],

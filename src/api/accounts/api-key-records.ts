@@ -99,6 +99,7 @@ const creatorIdOf = ({ principal }: OperationContext): string | null =>
 
 /**
  * Creates a key, and notes it for the audit log. @param checkExpiry refuses an expiry that the caller may not give
+ * @param key its text; a new secret unless given
  * @throws AppError 400
  */
 export function createKey(
@@ -107,13 +108,14 @@ export function createKey(
   {
     body,
     checkExpiry,
-  }: { body: Static<typeof ApiKeyPostInput>; checkExpiry?: ((expiresAt: number) => void) | undefined },
+    key: given,
+  }: { body: Static<typeof ApiKeyPostInput>; checkExpiry?: ((expiresAt: number) => void) | undefined; key?: string },
 ): Static<typeof ApiKeyCreatedResponse> {
   const { store, note } = context;
   const expiresAt = body.expires_at ?? 0;
   requireFuture(context, expiresAt);
   checkExpiry?.(expiresAt);
-  const key = context.newSecret();
+  const key = given ?? context.newSecret();
   const id = store.apiKeys.create(owner, {
     digest: keyDigest(key),
     description: body.description,

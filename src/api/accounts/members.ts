@@ -10,7 +10,6 @@ import { Type } from "typebox";
 import { keepsAdmin, ROLES } from "../../domain/access.ts";
 import type { Role } from "../../domain/access.ts";
 import { createUserWithOrganization } from "../../auth/account-changes.ts";
-import { isRoleMapped, listLiveAccounts } from "../../changes/members.ts";
 import { Name } from "../../contract/shapes.ts";
 import { USER_DISPLAY_NAME, MAX_NAME_CHARS, USER_EMAIL, USER_NAME } from "../../domain/names.ts";
 import { badRequest, invalid, notFound } from "../../errors.ts";
@@ -18,6 +17,7 @@ import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, OneOf, named } from "../../http/schema.ts";
 import type { MemberRow, OrganizationRow } from "../../store/accounts/organizations.ts";
 import type { UserRow } from "../../store/accounts/users.ts";
+import type { Store } from "../../store/index.ts";
 import { changesOf } from "../changes.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
@@ -85,6 +85,25 @@ export const USER_FIELDS = {
 };
 const MemberPostInput = named("MemberPostInput", Closed({ ...USER_FIELDS, role: MemberRole }));
 
+/** Lists the names of an organization's service accounts that the user created and that have live keys. */
+export const listLiveAccounts = (store: Store, organization: { id: number }, user: { public_id: string }): string[] =>
+  store.serviceAccounts
+    .list(organization.id)
+    .filter((account) => account.creating_user_id === user.public_id && store.apiKeys.listActive(account.id).length > 0)
+    .map(({ name }) => name);
+
+/**
+ * Whether each login decides the user's role in the organization anew: groups of the login provider give roles there,
+ * and the user signs in with the provider. Another role would last until the next login only.
+ * @param mapped names of the organizations in which groups give roles (oidc-roles)
+ */
+const isRoleMapped = (
+  store: Store,
+  mapped: ReadonlySet<string>,
+  { organization, userId }: { organization: string; userId: number },
+): boolean =>
+  mapped.has(organization) && store.identities.listByUser(userId).some(({ blocked_at }) => blocked_at === null);
+
 const isMapped = ({ store, organization, mappedOrganizations }: OperationContext, userId: number): boolean =>
   isRoleMapped(store, mappedOrganizations, { organization: organization.name, userId });
 
@@ -125,7 +144,7 @@ export function requireRemainingAdmin(
   );
   if (orphaned.length === 0) return;
   const names = orphaned.map(({ name }) => `'${name}'`).join(", ");
-  const force = principal.kind === "operator" ? ", or use --force" : "";
+  const force = principal.kind === "operator" ? ", or use assay member with --force" : "";
   throw badRequest(`'${user.name}' is the last admin of ${names}: give another member the role admin first${force}`);
 }
 
@@ -259,7 +278,8 @@ export const putMember = operation({
         throw badRequest(
           `Groups of the login provider give '${user.name}' the role in '${organization.name}': change the groups`,
         );
-      requireRemainingAdmin(context, [organization], { user, role });
+      // The change of another member takes no admin away, and the list of members may be long.
+      if (previous === "admin") requireRemainingAdmin(context, [organization], { user, role });
       changesOf(context).setRole(organization.id, user, { role, previous });
     }
     const member = presentMember(context, store.organizations.getMember(organization.id, user.id));

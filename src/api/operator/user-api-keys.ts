@@ -1,8 +1,11 @@
-/** API keys of any user. Users manage their own with other operations. */
+/** API keys of any user, and keys that are not made here. Users manage their own with other operations. */
 import { Type } from "typebox";
-import { notFound } from "../../errors.ts";
+import { badRequest, notFound } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Message } from "../../http/schema.ts";
+import { isApiKeyText } from "../../domain/names.ts";
+import { keyDigest } from "../../store/accounts/api-keys.ts";
+import type { KeyOwner } from "../../store/accounts/api-keys.ts";
 import {
   ApiKeyCreatedResponse,
   ApiKeyListItemResponse,
@@ -11,6 +14,7 @@ import {
   presentItem,
 } from "../accounts/api-key-records.ts";
 import { operation } from "../context.ts";
+import type { OperationContext } from "../context.ts";
 import { NoQuery } from "../paths.ts";
 import { OPERATOR } from "./operator.ts";
 import { NO_USER, USER_EXAMPLE, UserPath, requireServerUser } from "./users.ts";
@@ -78,5 +82,78 @@ export const revokeApiKeyOfUser = operation({
     store.apiKeys.revoke(key.public_id);
     context.note({ user: user.name, key_id: key.public_id, description: key.description });
     return { status: 200, body: "revoked" };
+  },
+});
+
+const Owner = {
+  user: Type.Optional(Type.String({ description: "Login name of the owner" })),
+  org: Type.Optional(Type.String({ description: "Organization of the service account that owns it" })),
+  service_account: Type.Optional(Type.String({ description: "The service account" })),
+};
+
+/** @throws AppError 400, 404 */
+function requireOwner(
+  context: OperationContext,
+  { user, org, service_account: account }: { user?: string; org?: string; service_account?: string },
+): KeyOwner {
+  const { store } = context;
+  if (user !== undefined && org === undefined && account === undefined)
+    return { userId: requireServerUser(context, user).id };
+  if (user !== undefined || org === undefined || account === undefined)
+    throw badRequest("Name the owner of the key: user, or org and service_account");
+  const organization = store.organizations.find(org);
+  const row = organization && store.serviceAccounts.find(organization.id, account);
+  if (!row) throw notFound(`There is no service account '${org}/${account}'`);
+  return { serviceAccountId: row.id };
+}
+
+export const importApiKey = operation({
+  ...OPERATOR,
+  id: "import_api_key",
+  method: "POST",
+  path: "/operator/api-keys",
+  summary: "Accept a key that was made elsewhere",
+  description: "Changes nothing if the owner has the key already: its description and expiry never change.",
+  audit: "api_key.created",
+  params: Closed({}),
+  query: NoQuery,
+  // No limit in the shape, whose refusal would quote the key.
+  body: json(
+    Closed({
+      ...ApiKeyPostInput.properties,
+      ...Owner,
+      key: Type.String({
+        description: "16 to 1024 printable ASCII characters, no spaces and colons",
+        "x-secret": true,
+      }),
+    }),
+  ),
+  responses: {
+    200: {
+      description: "The key is valid",
+      schema: Closed({ ...ApiKeyListItemResponse.properties, created: Type.Boolean() }),
+    },
+    404: NO_USER,
+  },
+  example: { body: { user: "ada", description: "laptop", key: "0123456789abcdef" } },
+  handle(context, { body }) {
+    const { store } = context;
+    const { key, description, expires_at, ...owners } = body;
+    const owner = requireOwner(context, owners);
+    if (!isApiKeyText(key))
+      throw badRequest("A key has 16 to 1024 printable ASCII characters without spaces and colons");
+    const known = store.apiKeys.find(keyDigest(key));
+    if (!known) {
+      context.note(owners);
+      const made = createKey(context, owner, { key, body: { description, expires_at: expires_at ?? 0 } });
+      return { status: 200, body: { ...presentItem(store.apiKeys.get(made.id)), created: true } };
+    }
+    const isOwn =
+      "userId" in owner ? known.user_id === owner.userId : known.service_account_id === owner.serviceAccountId;
+    if (!isOwn) throw badRequest("this key belongs to another owner, give a different one");
+    if (known.revoked_at !== null && !store.apiKeys.hasLapsed(known))
+      throw badRequest("this key was revoked, give a new one");
+    if (!store.apiKeys.isActive(known)) throw badRequest("this key has expired, give a new one");
+    return { status: 200, body: { ...presentItem(known), created: false }, unaudited: true };
   },
 });

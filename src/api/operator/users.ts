@@ -1,7 +1,6 @@
 /** Users of the server, whom only the operator creates, changes and disables. */
 import { Type } from "typebox";
 import { createUserWithOrganization } from "../../auth/account-changes.ts";
-import { listLiveAccounts } from "../../changes/members.ts";
 import { MAX_NAME_CHARS, USER_DISPLAY_NAME, USER_EMAIL } from "../../domain/names.ts";
 import { findPasswordProblem } from "../../domain/login/password.ts";
 import { badRequest, invalid, notFound } from "../../errors.ts";
@@ -12,6 +11,7 @@ import {
   MemberRole,
   USER_FIELDS,
   findTakenEmail,
+  listLiveAccounts,
   requireFree,
   requireRemainingAdmin,
   requireShared,

@@ -33,6 +33,7 @@ import type { Role } from "../../domain/access.ts";
 import { MAX_EXPIRY_S } from "../../domain/time.ts";
 import {
   MAX_NAME_CHARS,
+  isApiKeyText,
   matches,
   SERVICE_ACCOUNT_NAME,
   USER_DISPLAY_NAME,
@@ -159,10 +160,8 @@ const EXPIRES_AT = scalar<number>({
   accepts: "whole epoch seconds from 0 (never) to 4102444800",
   blank: 0,
 });
-// Clients also send a key as the user name of basic authentication, which ends at a colon. The upper bound keeps a key
-// well below the header size that the server accepts.
 const KEY = text(
-  (value) => /^[!-9;-~]{16,1024}$/.test(value),
+  isApiKeyText,
   "16 to 1024 printable ASCII characters without spaces and colons, in quotes, or omit it to generate a key",
   { isSecret: true },
 );

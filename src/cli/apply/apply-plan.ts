@@ -1,23 +1,26 @@
 /**
- * Applies a plan (apply-file.ts) to the store.
+ * Applies a plan (apply-file.ts): compares it with what there is, and calls the operations that make the difference.
  *
- * Invariants: all checks precede all writes, and the caller runs both in one transaction, so a plan is applied as a
- * whole or not at all; objects that the plan does not name stay untouched; a second run of the same plan writes
- * nothing. A new user always gets the personal organization of the same name (semantics 1.2), even if the plan omits
- * it.
+ * Invariants: the caller runs it in one transaction and rolls back if there is a problem, so a plan is applied as a
+ * whole or not at all; a refused call does not end the plan, so that one run reports all problems; objects that the
+ * plan does not name stay untouched; a second run of the same plan writes nothing. A new user always gets the personal
+ * organization of the same name (semantics 1.2), even if the plan omits it.
  */
-import { keepsAdmin } from "../../domain/access.ts";
-import type { Role } from "../../domain/access.ts";
+import { createApiKey } from "../../api/accounts/api-keys.ts";
+import { putMember } from "../../api/accounts/members.ts";
+import { updateOrganizationSettings } from "../../api/accounts/organizations.ts";
+import { createServiceAccount, updateServiceAccount } from "../../api/accounts/service-accounts.ts";
+import { createOrganization } from "../../api/operator/organizations.ts";
+import { createApiKeyOfUser, importApiKey } from "../../api/operator/user-api-keys.ts";
+import { createUser, updateUser } from "../../api/operator/users.ts";
 import { compareByPosition } from "../../domain/text/source-position.ts";
 import type { SourcePosition } from "../../domain/text/source-position.ts";
-import { keyDigest } from "../../store/accounts/api-keys.ts";
-import type { Store } from "../../store/index.ts";
+import { AppError } from "../../errors.ts";
+import type { KeyOwner } from "../../store/accounts/api-keys.ts";
+import type { OrganizationRow } from "../../store/accounts/organizations.ts";
 import type { ApiKeyPlan, ApplyPlan, OrganizationPlan, ServiceAccountPlan, UserPlan } from "./apply-file.ts";
 import { escapeLine } from "../framework.ts";
-import { createOperatorChanges } from "../operator-changes.ts";
-import type { NamedKeyOwner } from "../../changes/changes.ts";
-import type { OperatorChanges } from "../operator-changes.ts";
-import { newSecret } from "../../clock.ts";
+import type { Operator } from "../operator.ts";
 
 /** One object of the plan and its outcome. */
 export type Change = {
@@ -32,153 +35,217 @@ export type Change = {
 
 type ApplyResult = { changes: Change[]; problems: null } | { changes: null; problems: string[] };
 
-/**
- * Applies `plan`; call it inside a transaction. `operation` names the command in the audit log, `now` is epoch seconds.
- * Returns all problems at once as "line L column C: PLACE: PROBLEM", and then has written nothing.
- */
-export function applyPlan(
-  store: Store,
-  plan: ApplyPlan,
-  { operation, now }: { operation: string; now: number },
-): ApplyResult {
-  const problems = findProblems(store, plan, now);
-  if (problems.length > 0) return { changes: null, problems };
+/** Where an entry is in the file: its position, and its name as organizations[0].members[1]. */
+type Place = { place: SourcePosition; where: string };
 
-  const changes: Change[] = [];
-  const applying: ApplyContext = {
-    store,
-    operator: createOperatorChanges(store, operation),
-    record: (change) => void changes.push({ detail: null, key: null, ...change }),
-  };
-  const newUsers = plan.users.filter((user) => store.users.find(user.name) === null);
-  applyUsers(applying, plan.users);
-  const named = new Set(plan.organizations.map((organization) => organization.name));
-  for (const user of newUsers) if (!named.has(user.name)) applyOrganization(applying, personalOrganization(user));
-  for (const organization of plan.organizations) applyOrganization(applying, organization);
-  for (const user of plan.users) {
-    applyKeys(applying, { userId: requireExisting(store.users.find(user.name)).id, name: user.name }, user.apiKeys);
-  }
-  return { changes, problems: null };
-}
-
-type ApplyContext = {
-  store: Store;
-  operator: OperatorChanges;
+type ApplyContext = Pick<Operator, "call" | "store"> & {
   /** Adds a change to the result; `detail` and `key` are null by default. */
   record(change: Omit<Change, "detail" | "key"> & Partial<Change>): void;
+  refuse(at: Place, problem: string): void;
+  /** The answer of a call; null if it was refused, which is noted as a problem. */
+  attempt<T>(at: Place, call: () => Promise<T>): Promise<T | null>;
+  /** Users whom this plan created. */
+  newUsers: Set<string>;
+  /** Users whom it could not create: what depends on them is not reported again. */
+  refusedUsers: Set<string>;
 };
 
-/** Returns a user's personal organization as a plan with the default settings. */
-function personalOrganization({ name, place }: UserPlan): OrganizationPlan {
+/**
+ * Applies `plan`; call it inside a transaction. Returns all problems at once as "line L column C: PLACE: PROBLEM"; the
+ * caller then rolls back what was written before them.
+ */
+export async function applyPlan(
+  { call, store }: Pick<Operator, "call" | "store">,
+  plan: ApplyPlan,
+): Promise<ApplyResult> {
+  const changes: Change[] = [];
+  const problems: { place: SourcePosition; text: string }[] = [];
+  const refuse = ({ place, where }: Place, problem: string): void =>
+    void problems.push({ place, text: `${where}${problem}` });
+  const applying: ApplyContext = {
+    call,
+    store,
+    newUsers: new Set(),
+    refusedUsers: new Set(),
+    record: (change) => void changes.push({ detail: null, key: null, ...change }),
+    refuse,
+    async attempt(at, attempted) {
+      try {
+        return await attempted();
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        for (const [field, text] of Object.entries(error.fields ?? { "": error.message }))
+          refuse(at, `${field === "" ? "" : `.${field}`}: ${text}`);
+        return null;
+      }
+    },
+  };
+  await applyUsers(applying, plan.users);
+  const named = new Set(plan.organizations.map((organization) => organization.name));
+  for (const name of applying.newUsers) if (!named.has(name)) recordPersonal(applying, name);
+  for (const [index, organization] of plan.organizations.entries())
+    await applyOrganization(applying, organization, `organizations[${index}]`);
+  for (const [index, user] of plan.users.entries()) {
+    const row = store.users.find(user.name);
+    const owner = { id: row && { userId: row.id }, name: user.name, params: { user: user.name } };
+    await applyKeys(applying, owner, { plans: user.apiKeys, where: `users[${index}]` });
+  }
+  if (problems.length === 0) return { changes, problems: null };
+  const sorted = problems.sort((a, b) => compareByPosition(a.place, b.place));
   return {
-    name,
-    kind: "personal",
-    public: false,
-    features: { controls: true },
-    members: [],
-    serviceAccounts: [],
-    place,
+    changes: null,
+    problems: sorted.map(({ place, text }) => `line ${place.line} column ${place.column}: ${text}`),
   };
 }
 
-function applyUsers({ store, operator, record }: ApplyContext, plans: readonly UserPlan[]): void {
+async function applyUsers(applying: ApplyContext, plans: readonly UserPlan[]): Promise<void> {
+  const { call, store, record, attempt, newUsers, refusedUsers } = applying;
   const known = plans.map((plan) => ({ plan, user: store.users.find(plan.name) }));
-  // Users of one plan may swap their addresses, which must stay unique after every statement.
+  const wanted = new Map(plans.map(({ name, email }) => [email?.toLowerCase(), name]));
+  // Users of one plan may swap their addresses, which must stay unique after every change.
   for (const { plan, user } of known) {
-    if (user && user.email !== plan.email)
-      store.users.updateProfile(user.id, { displayName: user.display_name, email: null });
+    const next = user?.email ? wanted.get(user.email.toLowerCase()) : undefined;
+    if (next !== undefined && next !== plan.name)
+      await call(updateUser, { params: { user: plan.name }, body: { email: null } });
   }
-  for (const { plan, user } of known) {
-    const wanted = { displayName: plan.displayName, email: plan.email };
+  for (const [index, { plan, user }] of known.entries()) {
+    const at = { place: plan.place, where: `users[${index}]` };
+    const { name, displayName: display_name, email } = plan;
     if (!user) {
-      operator.createUser({ name: plan.name, ...wanted });
-      record({ kind: "user", name: plan.name, outcome: "created" });
+      if (await attempt(at, () => call(createUser, { body: { name, display_name, email } }))) {
+        newUsers.add(name);
+        record({ kind: "user", name, outcome: "created" });
+      } else refusedUsers.add(name);
       continue;
     }
     const differences = [
-      ...describeDifference("display name", user.display_name, plan.displayName),
-      ...describeDifference("e-mail", user.email, plan.email),
+      ...describeDifference("display name", user.display_name, display_name),
+      ...describeDifference("e-mail", user.email, email),
     ];
-    if (differences.length > 0) operator.describeUser(user, wanted);
-    record({ kind: "user", name: plan.name, ...outcomeOf(differences) });
+    if (differences.length > 0)
+      await attempt(at, () => call(updateUser, { params: { user: name }, body: { display_name, email } }));
+    record({ kind: "user", name, ...outcomeOf(differences) });
   }
 }
 
-function applyOrganization(applying: ApplyContext, plan: OrganizationPlan): void {
-  const { store, operator, record } = applying;
-  const { name, kind, members } = plan;
-  const settings = { isPublic: plan.public, controlsEnabled: plan.features.controls };
-  const organization = store.organizations.find(name);
-  let id: number;
-  if (organization) {
-    id = organization.id;
-    const differences = [
-      ...describeDifference("public", organization.is_public === 1, settings.isPublic),
-      ...describeDifference("controls", organization.controls_enabled === 1, settings.controlsEnabled),
-    ];
-    if (differences.length > 0) operator.configureOrganization(organization, settings);
-    record({ kind: "organization", name, ...outcomeOf(differences) });
+/** Records the personal organization of a new user, which was created with them. */
+function recordPersonal({ record }: ApplyContext, name: string): void {
+  record({ kind: "organization", name, outcome: "created", detail: "personal" });
+  record({ kind: "member", name: `${name}/${name}`, outcome: "created", detail: "admin" });
+}
+
+async function applyOrganization(applying: ApplyContext, plan: OrganizationPlan, where: string): Promise<void> {
+  const { call, store, record, refuse, attempt, newUsers } = applying;
+  const { name, kind } = plan;
+  const at = { place: plan.place, where };
+  const settings = { is_public: plan.public, controls_enabled: plan.features.controls };
+  const found = store.organizations.find(name);
+  if (found && found.kind !== kind)
+    return refuse(at, `.kind: "${name}" is a ${found.kind} organization, and its kind cannot change`);
+  if (!found && kind === "personal")
+    return refuse(at, `: a personal organization has the name of its user, and there is no user "${name}"`);
+  if (!found) {
+    if (!(await attempt(at, () => call(createOrganization, { body: { name, ...settings } })))) return;
+    record({ kind: "organization", name, outcome: "created" });
   } else {
-    id = operator.createOrganization({ name, kind, ...settings });
-    record({ kind: "organization", name, outcome: "created", detail: kind === "personal" ? "personal" : null });
-    // A personal organization always has its user as admin.
-    if (kind === "personal" && members.length === 0) applyMember(applying, { id, name }, { user: name, role: "admin" });
+    const differences = [
+      ...describeDifference("public", found.is_public === 1, settings.is_public),
+      ...describeDifference("controls", found.controls_enabled === 1, settings.controls_enabled),
+    ];
+    if (differences.length > 0)
+      await attempt(at, () => call(updateOrganizationSettings, { params: { org: name }, body: settings }));
+    if (kind === "personal" && newUsers.has(name)) recordPersonal(applying, name);
+    else record({ kind: "organization", name, ...outcomeOf(differences) });
   }
-  for (const member of members) applyMember(applying, { id, name }, member);
-  for (const account of plan.serviceAccounts) applyServiceAccount(applying, { id, name }, account);
+  const organization = store.organizations.find(name) as OrganizationRow;
+  await applyMembers(applying, organization, { plan, where });
+  for (const [index, account] of plan.serviceAccounts.entries())
+    await applyServiceAccount(applying, organization, { plan: account, where: `${where}.service_accounts[${index}]` });
 }
 
-function applyMember(
-  { store, operator, record }: ApplyContext,
-  organization: Named,
-  member: { user: string; role: Role },
-): void {
-  const user = requireExisting(store.users.find(member.user));
-  const previous = store.organizations.findRole(organization.id, user.id);
-  const name = `${organization.name}/${user.name}`;
-  if (previous !== member.role) operator.setRole(organization.id, user, { role: member.role, previous });
-  if (previous === null) record({ kind: "member", name, outcome: "created", detail: member.role });
-  else record({ kind: "member", name, ...outcomeOf(describeDifference("role", previous, member.role)) });
+async function applyMembers(
+  { call, store, record, attempt, newUsers, refusedUsers }: ApplyContext,
+  organization: OrganizationRow,
+  { plan, where }: { plan: OrganizationPlan; where: string },
+): Promise<void> {
+  const org = organization.name;
+  const members = plan.members.map((member, index) => {
+    const user = store.users.find(member.user);
+    const previous = user && store.organizations.findRole(organization.id, user.id);
+    return { ...member, where: `${where}.members[${index}]`, previous };
+  });
+  const changed = members.filter(({ user, role, previous }) => role !== previous && !refusedUsers.has(user));
+  // New admins first: one file may hand the role over.
+  for (const member of [...changed].sort((a, b) => Number(b.role === "admin") - Number(a.role === "admin")))
+    await attempt(member, () => call(putMember, { params: { org, user: member.user }, body: { role: member.role } }));
+  for (const { user, role, previous } of members) {
+    const name = `${org}/${user}`;
+    if (previous === null) record({ kind: "member", name, outcome: "created", detail: role });
+    else if (!(organization.kind === "personal" && newUsers.has(user)))
+      record({ kind: "member", name, ...outcomeOf(describeDifference("role", previous, role)) });
+  }
 }
 
-function applyServiceAccount(applying: ApplyContext, organization: Named, plan: ServiceAccountPlan): void {
-  const { store, operator, record } = applying;
-  const name = `${organization.name}/${plan.name}`;
-  const account = store.serviceAccounts.find(organization.id, plan.name);
-  const { privilege } = plan;
-  const id = account?.id ?? operator.createServiceAccount(organization.id, { name: plan.name, privilege });
+async function applyServiceAccount(
+  applying: ApplyContext,
+  organization: OrganizationRow,
+  { plan, where }: { plan: ServiceAccountPlan; where: string },
+): Promise<void> {
+  const { call, store, record, attempt } = applying;
+  const { name, privilege } = plan;
+  const [org, shown, at] = [organization.name, `${organization.name}/${name}`, { place: plan.place, where }];
+  const account = store.serviceAccounts.find(organization.id, name);
   if (account) {
-    const differences = describeDifference("privilege", account.privilege, plan.privilege);
-    if (differences.length > 0) operator.setPrivilege(account, plan.privilege);
-    record({ kind: "service_account", name, ...outcomeOf(differences) });
-  } else record({ kind: "service_account", name, outcome: "created", detail: plan.privilege });
-  applyKeys(applying, { serviceAccountId: id, organizationId: organization.id, name }, plan.apiKeys);
+    const differences = describeDifference("privilege", account.privilege, privilege);
+    if (differences.length > 0)
+      await attempt(at, () => call(updateServiceAccount, { params: { org, name }, body: { privilege } }));
+    record({ kind: "service_account", name: shown, ...outcomeOf(differences) });
+  } else {
+    if (!(await attempt(at, () => call(createServiceAccount, { params: { org }, body: { name, privilege } })))) return;
+    record({ kind: "service_account", name: shown, outcome: "created", detail: privilege });
+  }
+  const row = store.serviceAccounts.find(organization.id, name);
+  const owner = { id: row && { serviceAccountId: row.id }, name: shown, params: { org, name } };
+  await applyKeys(applying, owner, { plans: plan.apiKeys, where });
 }
 
-function applyKeys(
-  { store, operator, record }: ApplyContext,
-  owner: NamedKeyOwner,
-  plans: readonly ApiKeyPlan[],
-): void {
-  for (const { description, key, expiresAt } of plans) {
-    const known = key === null ? findLiveKey(store, owner, description) : store.apiKeys.find(keyDigest(key));
-    if (known) {
-      const differs = known.description !== description || known.expires_at !== expiresAt;
-      const detail = differs ? `${description}; description and expiry of an existing key never change` : description;
-      record({ kind: "api_key", name: owner.name, outcome: "unchanged", detail });
+/** Who has keys: `id` in the store, null if it could not be created; `params` as operations name it. */
+type Owner = { id: KeyOwner | null; name: string; params: { user: string } | { org: string; name: string } };
+
+async function applyKeys(
+  { call, store, record, attempt }: ApplyContext,
+  { id: owner, name, params }: Owner,
+  { plans, where }: { plans: readonly ApiKeyPlan[]; where: string },
+): Promise<void> {
+  if (owner === null) return;
+  for (const [index, { description, key, expiresAt, place }] of plans.entries()) {
+    const at = { place, where: `${where}.api_keys[${index}]` };
+    const body = { description, expires_at: expiresAt };
+    const known = key === null ? findLiveKey(store, owner, description) : null;
+    if (known) recordKnown(known);
+    else if (key === null) {
+      const made = await attempt(at, () =>
+        "user" in params ? call(createApiKeyOfUser, { params, body }) : call(createApiKey, { params, body }),
+      );
+      record({ kind: "api_key", name, outcome: "created", detail: description, key: made?.key ?? null });
     } else {
-      const minted = key === null ? newSecret() : null;
-      operator.createKey(owner, { key: key ?? (minted as string), description, expiresAt });
-      record({ kind: "api_key", name: owner.name, outcome: "created", detail: description, key: minted });
+      const owners = "user" in params ? params : { org: params.org, service_account: params.name };
+      const made = await attempt(at, () => call(importApiKey, { body: { ...body, ...owners, key } }));
+      if (made?.created === false) recordKnown(made);
+      else record({ kind: "api_key", name, outcome: "created", detail: description });
+    }
+
+    function recordKnown(has: { description: string; expires_at: number }): void {
+      const differs = has.description !== description || has.expires_at !== expiresAt;
+      const detail = differs ? `${description}; description and expiry of an existing key never change` : description;
+      record({ kind: "api_key", name, outcome: "unchanged", detail });
     }
   }
 }
 
-const findLiveKey = (store: Store, owner: NamedKeyOwner, description: string) =>
+const findLiveKey = (store: Operator["store"], owner: KeyOwner, description: string) =>
   store.apiKeys.listByOwner(owner).find((key) => key.description === description && store.apiKeys.isActive(key)) ??
   null;
-
-type Named = { id: number; name: string };
 
 /** Returns the difference as one line, or no line if the values are equal. */
 function describeDifference(what: string, from: string | boolean | null, to: string | boolean | null): string[] {
@@ -190,116 +257,6 @@ const outcomeOf = (differences: readonly string[]): Pick<Change, "outcome" | "de
   differences.length > 0
     ? { outcome: "changed", detail: differences.join(", ") }
     : { outcome: "unchanged", detail: null };
-
-/** Asserts the result of a lookup that the checks of the plan have already made. */
-function requireExisting<T>(found: T | null): T {
-  if (found === null) throw new Error("the plan refers to an object that its checks did not find missing");
-  return found;
-}
-
-/** `users` holds the names of the users in the plan. */
-type CheckContext = {
-  store: Store;
-  users: ReadonlySet<string>;
-  now: number;
-  refuse(place: SourcePosition, problem: string): void;
-};
-
-/** Finds everything that prevents the plan from being applied to this store, in file order. */
-function findProblems(store: Store, plan: ApplyPlan, now: number): string[] {
-  const problems: { place: SourcePosition; text: string }[] = [];
-  const users = new Set(plan.users.map((user) => user.name));
-  const checking: CheckContext = { store, users, now, refuse: (place, text) => void problems.push({ place, text }) };
-  for (const [index, organization] of plan.organizations.entries())
-    checkOrganization(checking, organization, `organizations[${index}]`);
-  for (const [index, user] of plan.users.entries()) checkUser(checking, user, `users[${index}]`);
-  return problems
-    .sort((a, b) => compareByPosition(a.place, b.place))
-    .map(({ place, text }) => `line ${place.line} column ${place.column}: ${text}`);
-}
-
-function checkOrganization(checking: CheckContext, organization: OrganizationPlan, where: string): void {
-  const { store, users, refuse } = checking;
-  const { name, kind, place } = organization;
-  const isUser = (user: string): boolean => users.has(user) || store.users.find(user) !== null;
-  const found = store.organizations.find(name);
-  if (found && found.kind !== kind) {
-    refuse(place, `${where}.kind: "${name}" is a ${found.kind} organization, and its kind cannot change`);
-  } else if (!found && kind === "shared" && store.users.find(name)) {
-    refuse(place, `${where}: "${name}" is the name of a user and reserved for their personal organization`);
-  } else if (!found && kind === "personal" && !isUser(name)) {
-    refuse(place, `${where}: a personal organization has the name of its user, and there is no user "${name}"`);
-  }
-  organization.members.forEach((member, index) => {
-    if (isUser(member.user)) return;
-    refuse(
-      member.place,
-      `${where}.members[${index}]: there is no user "${member.user}" in this file or in the database`,
-    );
-  });
-  if (
-    found &&
-    kind === "shared" &&
-    !keepsAdmin(
-      store.organizations.listMembers(found.id),
-      new Map(organization.members.map(({ user, role }) => [user, role])),
-    )
-  ) {
-    refuse(
-      place,
-      `${where}.members: this would leave "${name}" without an admin; assay member set-role --force does that`,
-    );
-  }
-  organization.serviceAccounts.forEach((account, index) => {
-    const known = found && store.serviceAccounts.find(found.id, account.name);
-    checkKeys(checking, account.apiKeys, {
-      owner: known ? { serviceAccountId: known.id } : null,
-      where: `${where}.service_accounts[${index}]`,
-    });
-  });
-}
-
-function checkUser(checking: CheckContext, user: UserPlan, where: string): void {
-  const { store, users, refuse } = checking;
-  const known = store.users.find(user.name);
-  if (!known && store.organizations.find(user.name)?.kind === "shared") {
-    refuse(
-      user.place,
-      `${where}: "${user.name}" is the name of a shared organization, ` +
-        "so the personal organization of this user cannot have it",
-    );
-  }
-  const holder = user.email === null ? null : store.users.findByEmail(user.email);
-  // A holder that is also in the plan gives the address up; apply-file.ts has refused two users with the same address.
-  if (holder && holder.name !== user.name && !users.has(holder.name)) {
-    refuse(user.place, `${where}.email: ${JSON.stringify(user.email)} already belongs to user "${holder.name}"`);
-  }
-  checkKeys(checking, user.apiKeys, { owner: known ? { userId: known.id } : null, where });
-}
-
-/** `owner` is null if it does not exist yet. */
-function checkKeys(
-  checking: CheckContext,
-  keys: readonly ApiKeyPlan[],
-  { owner, where }: { owner: { userId: number } | { serviceAccountId: number } | null; where: string },
-): void {
-  const { store, now, refuse } = checking;
-  keys.forEach(({ key, expiresAt, place }, index) => {
-    const here = `${where}.api_keys[${index}]`;
-    const known = key === null ? null : store.apiKeys.find(keyDigest(key));
-    if (!known) {
-      if (expiresAt !== 0 && expiresAt <= now) refuse(place, `${here}.expires_at: ${expiresAt} is in the past`);
-      return;
-    }
-    const isOwn =
-      owner !== null &&
-      ("userId" in owner ? known.user_id === owner.userId : known.service_account_id === owner.serviceAccountId);
-    if (!isOwn) refuse(place, `${here}.key: this key belongs to another owner, give a different one`);
-    else if (known.revoked_at !== null && !store.apiKeys.hasLapsed(known))
-      refuse(place, `${here}.key: this key was revoked, give a new one`);
-    else if (!store.apiKeys.isActive(known)) refuse(place, `${here}.key: this key has expired, give a new one`);
-  });
-}
 
 /** Renders the changes for people, one line each; a generated key follows the line of its change. */
 export function describeChanges(changes: readonly Change[]): string {

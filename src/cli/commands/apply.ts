@@ -1,9 +1,10 @@
 /** `assay apply`: creates organizations, users, members, service accounts and keys as a file declares them. */
 import { describeChanges } from "../apply/apply-plan.ts";
 import { DATA_OPTIONS, NAMED_DATA_OPTION, resolveDataDirectory } from "../command-config.ts";
-import { NEW_DATABASE, NEW_DATABASE_OPTION, withData } from "../data-directory.ts";
-import { EXIT } from "../framework.ts";
+import { NEW_DATABASE, NEW_DATABASE_OPTION } from "../data-directory.ts";
 import type { Command } from "../framework.ts";
+import { withOperator } from "../operator.ts";
+import { printResult } from "../output.ts";
 import { applyPlanFile, readApplyFile } from "./serve.ts";
 
 export const apply: Command = {
@@ -23,11 +24,10 @@ export const apply: Command = {
     const directory = await resolveDataDirectory(args, io, apply);
     const file = args.positionals[0] ?? "";
     const plan = await readApplyFile(io, file);
-    const changes = withData(directory, (data) => applyPlanFile(data, { plan, name: file, operation: "apply" }), {
-      create: true,
-      mayBeginAnew: args.switches.has(NEW_DATABASE),
-    });
-    io.stdout(args.switches.has("json") ? `${JSON.stringify({ changes })}\n` : describeChanges(changes));
-    return EXIT.done;
+    const opening = { create: true, mayBeginAnew: args.switches.has(NEW_DATABASE) };
+    const changes = await withOperator(directory, { command: "apply", opening }, (operator) =>
+      applyPlanFile(operator, { plan, name: file }),
+    );
+    return printResult(io, args, { json: { changes }, text: describeChanges(changes) });
   },
 };

@@ -7,15 +7,17 @@ import { existsSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { findPackedExecutable } from "../../assets.ts";
 import { readTokenFile } from "../../auth/first-admin.ts";
-import { createPasswordHasher } from "../../auth/password-hashing.ts";
+import { importApiKey } from "../../api/operator/user-api-keys.ts";
+import { setUserPassword } from "../../api/operator/users.ts";
 import type { Instance } from "../../server/instance.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
-import { NEW_DATABASE_OPTION, runTransaction } from "../data-directory.ts";
+import { NEW_DATABASE_OPTION } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
 import { CommandError } from "../framework.ts";
 import type { Command, Io } from "../framework.ts";
 import { createFirstPlan } from "./init.ts";
-import { createOperatorChanges } from "../operator-changes.ts";
+import { withOperator } from "../operator.ts";
+import type { Operator } from "../operator.ts";
 import { showProgress } from "../progress.ts";
 import { announceAddresses, applyPlanFile, runServer } from "./serve.ts";
 import type { Announcement } from "./serve.ts";
@@ -66,9 +68,9 @@ export const dev: Command = {
       checkResponses: true,
       ...(args.switches.has(DEMO) ? { fill: (target) => fillWithDemo(io, target, args.switches.has("json")) } : {}),
       setUp: async (data, directory) => {
-        const { key: found, isNew } = setUp(data, directory);
+        const { key: found, isNew } = await setUp(data, directory);
         [key, place, tours] = [found, directory, isDemo(data.store)];
-        await givePassword(data, { key, isNew });
+        await givePassword(data, { directory, key, isNew });
       },
       announce: (instance) =>
         announceDev(instance, { key, directory: place, tours, program: programWord(io.env["PATH"]) }),
@@ -104,8 +106,7 @@ async function fillWithDemo(io: Io, target: Target, quiet: boolean): Promise<voi
 type DevKey = { key: string; isNew: boolean };
 
 /** Creates the developer's organization, user and key where they are missing. @returns a live key. */
-function setUp(data: Data, directory: string): DevKey {
-  const { store } = data;
+async function setUp({ store }: Data, directory: string): Promise<DevKey> {
   const file = join(directory, KEY_FILE);
   const user = store.users.find(USER);
   if (!user && (store.users.count() > 0 || store.organizations.list().length > 0)) {
@@ -121,33 +122,30 @@ function setUp(data: Data, directory: string): DevKey {
   const key = newSecret();
   onPathSync(`${file}.new`, () => writeFileSync(`${file}.new`, `${key}\n`, { mode: 0o600 }));
   renameSync(`${file}.new`, file);
-  if (!user)
-    applyPlanFile(data, {
-      plan: createFirstPlan(
-        { org: ORGANIZATION, user: USER, email: null, displayName: "Developer" },
-        { description: KEY_DESCRIPTION, text: key },
-      ),
-      name: KEY_FILE,
-      operation: "dev",
-    });
-  else {
-    runTransaction(data, () =>
-      createOperatorChanges(store, "dev").createKey(
-        { userId: user.id, name: user.name },
-        { key, description: KEY_DESCRIPTION, expiresAt: 0 },
-      ),
-    );
-  }
+  const plan = createFirstPlan(
+    { org: ORGANIZATION, user: USER, email: null, displayName: "Developer" },
+    { description: KEY_DESCRIPTION, text: key },
+  );
+  await asDeveloper<unknown>(directory, (operator) =>
+    user
+      ? operator.call(importApiKey, { body: { user: USER, description: KEY_DESCRIPTION, key } })
+      : applyPlanFile(operator, { plan, name: KEY_FILE }),
+  );
   return { key, isNew: true };
 }
 
 /** Makes a new key the password of the developer in the web pages; one that they chose later stays. */
-async function givePassword({ db, store }: Data, { key, isNew }: DevKey): Promise<void> {
+async function givePassword({ store }: Data, { directory, key, isNew }: DevKey & { directory: string }): Promise<void> {
   const user = store.users.find(USER);
   if (!user || (!isNew && store.passwords.find(user.id) !== null)) return;
-  const hash = await createPasswordHasher().hash(key);
-  runTransaction({ db, store }, () => createOperatorChanges(store, "dev").setPassword(user, hash));
+  await asDeveloper(directory, ({ call }) =>
+    call(setUserPassword, { params: { user: USER }, body: { password: key } }),
+  );
 }
+
+/** The server holds the lock of the directory, and does not serve yet. */
+const asDeveloper = <T>(directory: string, work: (operator: Operator) => Promise<T>): Promise<T> =>
+  withOperator(directory, { command: "dev", opening: { locked: true } }, work);
 
 /** @property program how a shell calls this program */
 type Announced = { key: string; directory: string; tours: boolean; program: string };

@@ -7,11 +7,11 @@ import { applyPlan } from "../apply/apply-plan.ts";
 import type { Change } from "../apply/apply-plan.ts";
 import type { Args } from "../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
-import { NEW_DATABASE, NEW_DATABASE_OPTION, runTransaction, withData } from "../data-directory.ts";
-import type { Data } from "../data-directory.ts";
+import { NEW_DATABASE, NEW_DATABASE_OPTION } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command } from "../framework.ts";
-import { systemSources } from "../../clock.ts";
+import { changeAsOperator } from "../operator.ts";
+import type { Operator } from "../operator.ts";
 
 export const init: Command = {
   name: "init",
@@ -38,10 +38,10 @@ export const init: Command = {
   async run(args, io) {
     const admin = adminOf(args);
     const directory = await resolveDataDirectory(args, io);
-    const changes = withData(directory, (data) => runTransaction(data, () => setUp(data, directory, admin)), {
-      create: true,
-      mayBeginAnew: args.switches.has(NEW_DATABASE),
-    });
+    const opening = { create: true, mayBeginAnew: args.switches.has(NEW_DATABASE) };
+    const changes = await changeAsOperator(directory, { command: "init", opening }, (operator) =>
+      setUp(operator, directory, admin),
+    );
     removeSetupToken(directory);
     const key = findMintedKey(changes);
     if (args.switches.has("json")) {
@@ -56,11 +56,12 @@ export const init: Command = {
 };
 
 /** @throws CommandError when the data is already in use */
-function setUp({ store }: Data, directory: string, admin: Admin): readonly Change[] {
+async function setUp(operator: Operator, directory: string, admin: Admin): Promise<readonly Change[]> {
+  const { store } = operator;
   if (store.users.count() > 0 || store.organizations.list().length > 0) {
     throw new CommandError(`${directory} is already set up; see assay help apply and assay help key`);
   }
-  const result = applyPlan(store, createFirstPlan(admin), { operation: "init", now: systemSources.now() });
+  const result = await applyPlan(operator, createFirstPlan(admin));
   if (result.changes === null) throw new CommandError(result.problems);
   return result.changes;
 }

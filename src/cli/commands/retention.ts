@@ -12,7 +12,7 @@ import type { OrganizationRow } from "../../store/accounts/organizations.ts";
 import { retentionRuleText } from "../../store/retention/retention-plan.ts";
 import { MAX_HOLD_REASON_CHARS, MAX_RETENTION_DAYS, isEvidenceFirst } from "../../store/retention/retention-rules.ts";
 import type { LegalHoldRow, RetentionRuleRow, RetentionScope } from "../../store/retention/retention-rules.ts";
-import { heldScopeNameOf } from "../../changes/retention.ts";
+import { heldScopeNameOf } from "../../api/changes.ts";
 import { openRetention } from "../../store/retention/retention.ts";
 import type { Retention } from "../../store/retention/retention.ts";
 import type { Args, CommandOption } from "../args.ts";

@@ -21,16 +21,17 @@ import type { Change } from "../apply/apply-plan.ts";
 import type { Args } from "../args.ts";
 import type { ConfigurationRules } from "../command.ts";
 import { loadConfig, evidenceAccessOf, readCaBundle, readText } from "../command-config.ts";
-import { runTransaction, loadSqlite, NEW_DATABASE, NEW_DATABASE_OPTION } from "../data-directory.ts";
+import { loadSqlite, NEW_DATABASE, NEW_DATABASE_OPTION } from "../data-directory.ts";
 import type { Data } from "../data-directory.ts";
 import { CommandError, EXIT } from "../framework.ts";
 import type { Command, ExitCode, Io } from "../framework.ts";
+import { withOperator } from "../operator.ts";
+import type { Operator } from "../operator.ts";
 import { explainListenError } from "../listen-failure.ts";
 import { reloadOnHangup, statusOf, logCertificate } from "../reload.ts";
 import { readKeyPair } from "../tls.ts";
 import { prepareDirectory } from "../../server/prepare-directory.ts";
 import { refuseIncompleteData } from "../../store/db/database.ts";
-import { systemSources } from "../../clock.ts";
 import { LostCommitsError } from "../../store/db/commit-number.ts";
 
 /** Start-up output, as lines for people and as the fields of --json. */
@@ -226,7 +227,7 @@ async function start(
       undoDirectory: () => before.undo(),
       async beforeListening(data) {
         await rules.setUp?.(data, directory);
-        const text = applyBootstrap(data, settings, logger);
+        const text = await applyBootstrap(settings, logger);
         if (before.isFresh) heldText = text;
         else io.stdout(text);
       },
@@ -254,11 +255,13 @@ function prepareData(directory: string, before: DirectoryState): void {
  * changes nothing then.
  * @returns the output about its changes
  */
-function applyBootstrap(data: Data, { bootstrap, json }: ServerSettings, logger: Logger): string {
+async function applyBootstrap({ directory, bootstrap, json }: ServerSettings, logger: Logger): Promise<string> {
   if (bootstrap === null) return "";
   let changes: readonly Change[];
   try {
-    changes = applyPlanFile(data, { ...bootstrap, operation: "bootstrap" });
+    changes = await withOperator(directory, { command: "bootstrap", opening: { locked: true } }, (operator) =>
+      applyPlanFile(operator, bootstrap),
+    );
   } catch (error) {
     if (!(error instanceof LostCommitsError)) throw error;
     logger.warn({ file: bootstrap.name }, `the bootstrap file was not applied: ${error.message}`);
@@ -279,20 +282,19 @@ export async function readApplyFile(io: Io, name: string): Promise<ApplyPlan> {
   return plan;
 }
 
-/** A plan with the name of its file, for messages, and the command that applies it, for the audit log. */
-type NamedPlan = { plan: ApplyPlan; name: string; operation: string };
+/** A plan with the name of its file, for messages. */
+type NamedPlan = { plan: ApplyPlan; name: string };
 
 /**
  * Applies a plan in one transaction.
  * @throws CommandError that lists everything that prevents the plan from being applied; then nothing has changed
  */
-export function applyPlanFile(data: Data, { plan, name, operation }: NamedPlan): readonly Change[] {
-  const { changes, problems } = runTransaction(data, () =>
-    applyPlan(data.store, plan, { operation, now: systemSources.now() }),
-  );
-  if (changes === null) throw applyError(name, problems);
-  return changes;
-}
+export const applyPlanFile = (operator: Operator, { plan, name }: NamedPlan): Promise<readonly Change[]> =>
+  operator.atomically(async () => {
+    const { changes, problems } = await applyPlan(operator, plan);
+    if (changes === null) throw applyError(name, problems);
+    return changes;
+  });
 
 function applyError(name: string, problems: readonly string[]): CommandError {
   const file = name === "-" ? "standard input" : name;

@@ -1,7 +1,7 @@
 /** Who works at acme, and which programs report for them. */
 import { createUserWithOrganization } from "../../auth/account-changes.ts";
-import { createChanges } from "../../changes/changes.ts";
-import type { Changes } from "../../changes/changes.ts";
+import { createChanges } from "../../api/changes.ts";
+import type { Changes } from "../../api/changes.ts";
 import type { Role } from "../../domain/access.ts";
 import { DAY_S } from "../../domain/time.ts";
 import type { Calendar, StoryTime, Step, Teller } from "../steps.ts";

@@ -33,7 +33,7 @@ organizations:
     service_accounts:
       - { name: ci, privilege: member, api_keys: [ { description: fixed, key: "${KEY}1" }, { description: minted } ] }
       - { name: plain }
-  - { name: eve, kind: personal, public: true, members: [ { user: eve, role: member } ] }
+  - { name: eve, kind: personal, public: true, members: [ { user: eve, role: admin } ] }
 users:
   - { name: ops, display_name: Operations, email: ops@example.com, \
 api_keys: [ { description: laptop, key: "${KEY}2", expires_at: 4102444800 } ] }
@@ -59,7 +59,7 @@ test("creates everything, prints the changes, and changes nothing the second tim
       `           ${minted}`,
       "created    service account acme/plain: reader",
       "created    organization eve: personal",
-      "created    member eve/eve: member",
+      "created    member eve/eve: admin",
       "created    API key of ops: laptop",
       "",
     ]);
@@ -128,8 +128,9 @@ users:
       'apply user.updated ops {"display_name":"Ops","email":"OPS@example.com"}',
       'apply organization.updated acme {"public":false,"controls":true}',
       'apply member.role_changed root {"role":"member","previous_role":"reader"}',
-      'apply service_account.updated ci {"privilege":"admin","previous_privilege":"member"}',
-      'apply api_key.created - {"owner":"acme/ci","description":"fixed","expires_at":0}',
+      "apply service_account.updated /api/v2/service-accounts/acme/ci " +
+        '{"account":"ci","privilege":"admin","previous_privilege":"member","description_changed":false}',
+      'apply api_key.created - {"org":"acme","service_account":"ci","key_id":ID,"description":"fixed","expires_at":0}',
     ]);
     look(data, (store, db) => {
       const acme = store.organizations.find("acme")?.id ?? 0;
@@ -231,16 +232,19 @@ users:
     const problems = [
       'line 3 column 5: organizations[1].kind: "acme" is a shared organization, and its kind cannot change',
       'line 4 column 5: organizations[2].kind: "ops" is a personal organization, and its kind cannot change',
-      'line 5 column 5: organizations[3]: "bare" is the name of a user and reserved for their personal organization',
+      "line 5 column 5: organizations[3].name: A user has this name, which their personal organization needs " +
+        "[input: bare]",
       "line 6 column 5: organizations[4]: a personal organization has the name of its user, and there is no user " +
         '"nobody"',
-      'line 9 column 9: organizations[5].members[0]: there is no user "ghost" in this file or in the database',
-      "line 14 column 13: organizations[5].service_accounts[0].api_keys[0].expires_at: 1700000000 is in the past",
-      "line 15 column 13: organizations[5].service_accounts[0].api_keys[1].key: this key belongs to another " +
+      "line 9 column 9: organizations[5].members[0]: User 'ghost' not found",
+      "line 14 column 13: organizations[5].service_accounts[0].api_keys[0].expires_at: Expiry must be in the future " +
+        "[input: 1700000000]",
+      "line 15 column 13: organizations[5].service_accounts[0].api_keys[1]: this key belongs to another " +
         "owner, give a different one",
-      'line 18 column 5: users[1].email: "OPS@example.com" already belongs to user "ops"',
-      "line 21 column 9: users[2].api_keys[0].key: this key belongs to another owner, give a different one",
-      "line 23 column 17: users[3].api_keys[0].expires_at: 1 is in the past",
+      "line 18 column 5: users[1].email: A user, 'ops', with this e-mail address already exists " +
+        "[input: OPS@example.com]",
+      "line 21 column 9: users[2].api_keys[0]: this key belongs to another owner, give a different one",
+      "line 23 column 17: users[3].api_keys[0].expires_at: Expiry must be in the future [input: 1]",
     ];
     // The parser itself finds that one file has `first` as user and as shared organization.
     const alone = await apply("users: [ { name: acme } ]");
@@ -248,8 +252,8 @@ users:
       code: 1,
       out: "",
       err:
-        'assay: standard input line 1 column 10: users[0]: "acme" is the name of a shared organization, so the ' +
-        "personal organization of this user cannot have it\nassay: nothing was applied\n",
+        "assay: standard input line 1 column 10: users[0].name: An organization with this name already exists, and " +
+        "the user needs a personal one [input: acme]\nassay: nothing was applied\n",
     });
     assert.equal(await apply(yaml.replace("  - { name: first }\n", "  - { name: root2 }\n")), {
       code: 1,
@@ -262,7 +266,7 @@ users:
     const dead = (key: string) =>
       `organizations: [ { name: acme, service_accounts: [ { name: ci, api_keys: [ { description: a, key: "${key}` +
       `" } ] } ] } ]`;
-    const place = "line 1 column 76: organizations[0].service_accounts[0].api_keys[0].key";
+    const place = "line 1 column 76: organizations[0].service_accounts[0].api_keys[0]";
     assert.is(
       (await apply(dead(`${KEY}1`))).err,
       `assay: standard input ${place}: this key was revoked, give a new one\nassay: nothing was applied\n`,

@@ -216,7 +216,9 @@ test("on a data directory it reads and configures as the operator", () =>
     assert.equal(await call(["put_member", "--org", "acme", "--user", "ops", "--role", "reader"]), {
       code: 1,
       out: "",
-      err: "assay: 'ops' is the last admin of 'acme': give another member the role admin first, or use --force\n",
+      err:
+        "assay: 'ops' is the last admin of 'acme': give another member the role admin first, " +
+        "or use assay member with --force\n",
     });
     assert.equal(await call(["list_members", "--org", "nope"]), {
       code: 1,

@@ -80,7 +80,7 @@ test("keeps the developer's changes and replaces a revoked, lost or damaged key"
       ]),
       [1, 0],
     );
-    const created = 'dev api_key.created - {"owner":"dev","description":"assay dev","expires_at":0}';
+    const created = 'dev api_key.created - {"user":"dev","key_id":ID,"description":"assay dev","expires_at":0}';
     assert.is(auditOf(data).at(-2), created);
     assert.match(String(auditOf(data).at(-1)), /^dev password\.set /);
     assert.ok(await isPassword(data, second.api_key), "the new key is the password");

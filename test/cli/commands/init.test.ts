@@ -58,7 +58,7 @@ test("creates the organization, its admin, a personal organization and a key, an
       'init member.added ops {"role":"admin"}',
       'init organization.created acme {"kind":"shared","public":false,"controls":true}',
       'init member.added ops {"role":"admin"}',
-      'init api_key.created - {"owner":"ops","description":"first key","expires_at":0}',
+      'init api_key.created - {"user":"ops","key_id":ID,"description":"first key","expires_at":0}',
     ]);
   }));
 

@@ -54,10 +54,7 @@ test("creates a key and prints only that, lists it and revokes it", () =>
         err: `assay: API key not found: ${name} has no valid key "${id?.[1]}"; see assay key list\n`,
       });
     }
-    const entries = auditOf(data)
-      .slice(-4)
-      .map((line) => line.replace(/"key_id":"[\w-]+"/, '"key_id":ID'));
-    assert.equal(entries, [
+    assert.equal(auditOf(data).slice(-4), [
       'key create api_key.created - {"user":"ops","key_id":ID,"description":"ci job","expires_at":0}',
       'key revoke api_key.revoked - {"user":"ops","key_id":ID,"description":"ci job"}',
       'key create api_key.created - {"account":"ci","key_id":ID,"description":"ci job","expires_at":0}',

@@ -142,7 +142,8 @@ test("refuses to remove the last admin without --force, in apply too", () =>
     await member(data, "add", "ann", ...ACME, "--role", "member");
     const before = countRows(data);
     const problem =
-      "assay: 'ops' is the last admin of 'acme': give another member the role admin first, or use --force\n";
+      "assay: 'ops' is the last admin of 'acme': give another member the role admin first, " +
+      "or use assay member with --force\n";
     for (const words of [
       ["set-role", "ops", "--role", "member"],
       ["remove", "ops"],
@@ -155,8 +156,8 @@ test("refuses to remove the last admin without --force, in apply too", () =>
       code: 1,
       out: "",
       err: [
-        'assay: standard input line 1 column 17: organizations[0].members: this would leave "acme" without an ' +
-          "admin; assay member set-role --force does that",
+        "assay: standard input line 1 column 40: organizations[0].members[0]: 'ops' is the last admin of 'acme': " +
+          "give another member the role admin first, or use assay member with --force",
         "assay: nothing was applied\n",
       ].join("\n"),
     });

@@ -403,8 +403,8 @@ test("reports all mistakes of the bootstrap file with exit code 1 and applies no
       code: 1,
       out: "",
       err: [
-        'b.yml line 2 column 37: organizations[0].members[0]: there is no user "x" in this file or in the database',
-        'b.yml line 2 column 61: organizations[0].members[1]: there is no user "y" in this file or in the database',
+        "b.yml line 2 column 37: organizations[0].members[0]: User 'x' not found",
+        "b.yml line 2 column 61: organizations[0].members[1]: User 'y' not found",
         "nothing was applied",
       ]
         .map((line) => `assay: ${line}\n`)

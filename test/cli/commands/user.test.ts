@@ -128,7 +128,9 @@ test("a disabled user has neither keys nor memberships, but still exists", () =>
     assert.equal(await user(data, "disable", "ops"), {
       code: 1,
       out: "",
-      err: "assay: 'ops' is the last admin of 'acme': give another member the role admin first, or use --force\n",
+      err:
+        "assay: 'ops' is the last admin of 'acme': give another member the role admin first, " +
+        "or use assay member with --force\n",
     });
     assert.equal(countRows(data), counted);
     assert.equal(
