@@ -5,31 +5,14 @@
 // dying one. A thread that died or was stopped is replaced only when there is work, so a broken entry file costs one
 // start per task and never a restart loop. The tasks of one lane cannot starve those of another. The memory of a task
 // is taken until its thread has returned it.
-import type { Transferable, Worker } from "node:worker_threads";
+import type { Worker } from "node:worker_threads";
 import { clearIdleTimer, createThread, isIdle } from "./pool-thread.ts";
-import type { Task, Thread } from "./pool-thread.ts";
+import type { PoolOptions, Task, TaskOptions, Thread } from "./pool-thread.ts";
 import { beginAllowance } from "./own-time.ts";
 import type { BeginAllowance, ThreadName } from "./own-time.ts";
 import { createMemoryGate } from "./task-memory.ts";
-import type { MemoryGate, PoolMemory } from "./task-memory.ts";
+import type { MemoryGate } from "./task-memory.ts";
 import type { TaskOrder, TaskReply, TaskReport } from "./task-protocol.ts";
-
-export type TaskOptions = {
-  /** Milliseconds from the call of `run`, including time in the queue; below 2^31, the limit of timers. */
-  deadlineMs: number;
-  /**
-   * Milliseconds that the task may take once its thread has begun it, without those for which the thread waits for a
-   * processor; `deadlineMs` then bounds only the time until that. For tasks whose timeout is part of a verdict or a
-   * refusal, which must not depend on the load of the machine or on the start of a thread.
-   */
-  allowanceMs?: number;
-  /** The owner of the task. A lane gets all threads but one at most, and lanes with waiting tasks take turns. */
-  lane?: string;
-  /** Rejects the call with the signal's reason. A running task continues until its deadline; its result is ignored. */
-  signal?: AbortSignal;
-  /** Buffers of the input to move to the thread instead of copying them. */
-  transfer?: readonly Transferable[];
-};
 
 export type PoolLoad = { waiting: number; running: number };
 
@@ -43,6 +26,11 @@ export type Pool<Input, Output> = {
   load(): PoolLoad;
   /** Refuses further tasks, waits for the accepted ones (their deadlines bound that), then stops the threads. */
   close(): Promise<void>;
+};
+
+type StoppablePool<Input, Output> = Pool<Input, Output> & {
+  /** Refuses further tasks and stops the threads at once: accepted tasks reject with PoolClosedError. */
+  terminate(): Promise<void>;
 };
 
 /** The queue of the pool or of the lane is full; the client may retry later. */
@@ -102,31 +90,13 @@ export class TaskError extends Error {
   }
 }
 
-type PoolOptions<Input> = {
-  /** Used in error texts. */
-  name: string;
-  /** Most threads; they start on demand. */
-  size: number;
-  /** Most tasks waiting for a thread. */
-  queueLimit: number;
-  /** Most waiting tasks of one lane; `queueLimit` by default. */
-  laneLimit?: number;
-  /** Milliseconds after which an idle thread is stopped, which frees all memory of its tasks; null keeps it. */
-  idleTimeoutMs?: number | null;
-  /** Starts a thread, whose entry file calls `serveTasks` (task-protocol.ts). */
-  start: () => Worker;
-  /** Where tasks take memory, until their thread has done with them; a task without it waits. Unbounded if absent. */
-  memory?: PoolMemory<Input> | null;
-  /** Counts what the system says of the thread unless given. */
-  beginAllowance?: BeginAllowance;
-};
-
-export function createPool<Input, Output>(options: PoolOptions<Input>): Pool<Input, Output> {
+export function createPool<Input, Output>(options: PoolOptions<Input>): StoppablePool<Input, Output> {
   const pool = new ThreadPool<Input, Output>(options);
   return {
     run: (input, taskOptions) => pool.run(input, taskOptions),
     load: () => pool.load(),
     close: () => pool.close(),
+    terminate: () => pool.terminate(),
   };
 }
 
@@ -136,6 +106,7 @@ class ThreadPool<Input, Output> {
   readonly #queueLimit: number;
   readonly #laneLimit: number;
   readonly #idleTimeoutMs: number | null;
+  readonly #keepsReady: boolean;
   readonly #start: () => Worker;
   readonly #memory: MemoryGate<Input>;
   readonly #beginAllowance: BeginAllowance;
@@ -153,6 +124,7 @@ class ThreadPool<Input, Output> {
     this.#queueLimit = options.queueLimit;
     this.#laneLimit = options.laneLimit ?? options.queueLimit;
     this.#idleTimeoutMs = options.idleTimeoutMs ?? null;
+    this.#keepsReady = options.keepsReady ?? false;
     this.#start = options.start;
     this.#beginAllowance = options.beginAllowance ?? beginAllowance;
     this.#memory = createMemoryGate(options.memory ?? null, () => this.#dispatch());
@@ -200,6 +172,15 @@ class ThreadPool<Input, Output> {
   close(): Promise<void> {
     this.#closing ??= this.#stopAll();
     return this.#closing;
+  }
+
+  terminate(): Promise<void> {
+    const closed = new PoolClosedError(`${this.#name}: closed`);
+    for (const task of [...this.#queue.splice(0), ...[...this.#threads].map((thread) => thread.task)])
+      if (task !== null) this.#settle(task, () => task.reject(closed));
+    const stopped = Promise.all([...this.#threads].map(({ worker }) => worker.terminate())).then(() => undefined);
+    this.#closing ??= stopped;
+    return stopped;
   }
 
   /** @throws QueueFullError if the task would have to wait and the queue is full */
@@ -307,6 +288,17 @@ class ThreadPool<Input, Output> {
     const text = `${this.#name}: the thread ended with code ${exitCode}`;
     if (task !== null) this.#settle(task, () => task.reject(new WorkerDiedError(text, { began: task.began, cause })));
     this.#dispatch();
+    // Not for a thread that ended without a task: it was idle, or cannot start.
+    if (task !== null) this.#refill();
+  }
+
+  /** Starts the threads that the next tasks would have to wait for. */
+  #refill(): void {
+    while (this.#keepsReady && this.#closing === null && this.#threads.size < this.#size) {
+      const thread = this.#startThread();
+      if (thread === null) return;
+      this.#stopWhenIdle(thread);
+    }
   }
 
   #assign(thread: Thread<Input, Output>, task: Task<Input, Output>): void {
@@ -339,17 +331,20 @@ class ThreadPool<Input, Output> {
 
   #finish(thread: Thread<Input, Output>, reply: TaskReply): void {
     const { task } = thread;
-    thread.task = null;
-    if (reply.collects) thread.collecting = task?.memory ?? null;
-    else task?.memory?.release();
     if (task !== null) {
       this.#settle(task, () => {
         if (reply.ok) task.resolve(reply.output as Output);
         else task.reject(new TaskError(reply.message, { task: reply.name, code: reply.code }));
       });
     }
-    if (reply.collects) this.#dispatch();
-    else this.#rest(thread);
+    // It has the memory of its task until it is gone.
+    if (reply.then === "ends") this.#stop(thread, null);
+    else {
+      thread.task = null;
+      thread.collecting = task?.memory ?? null;
+      if (reply.then === "collects") this.#dispatch();
+      else this.#rest(thread);
+    }
   }
 
   /** The thread has returned the memory of its task, and waits for another one. */
@@ -358,6 +353,11 @@ class ThreadPool<Input, Output> {
     thread.collecting = null;
     memory?.release();
     this.#dispatch();
+    this.#stopWhenIdle(thread);
+    this.#refill();
+  }
+
+  #stopWhenIdle(thread: Thread<Input, Output>): void {
     if (this.#idleTimeoutMs !== null && isIdle(thread))
       thread.idleTimer = setTimeout(() => this.#stop(thread, null), this.#idleTimeoutMs).unref();
   }

@@ -9,10 +9,11 @@ import type { ThreadName } from "./own-time.ts";
 export type TaskOrder = { input: unknown };
 
 /**
- * The reply to a task: its output, or name, message and `code` of the error that it threw. `collects`: the thread now
- * collects the garbage of the task, and reports when it has returned that memory.
+ * The reply to a task: its output, or name, message and `code` of the error that it threw. Then the thread `waits` for
+ * another one; or it `collects` the garbage of the task, and reports when it has returned that memory; or it can run no
+ * other one and `ends`.
  */
-export type TaskReply = { collects: boolean } & (
+export type TaskReply = { then: "waits" | "collects" | "ends" } & (
   | { ok: true; output: unknown }
   | { ok: false; name: string; message: string; code: string | null }
 );
@@ -27,15 +28,18 @@ export type TaskReport = { began: true; thread: ThreadName } | TaskReply | { col
  *
  * Much garbage would add up with that of other threads, because V8 collects only while a thread allocates: it is
  * collected after the reply, and the memory of the task counts as taken until then.
+ * @param options.isSpent asked after each task: whether the thread is to be ended instead of getting another one
  * @throws Error outside a worker thread
  */
 export function serveTasks<Input, Output>(
   handle: (input: Input, transfer: Transferable[]) => Output | Promise<Output>,
+  { isSpent = () => false }: { isSpent?: () => boolean } = {},
 ): void {
   const port = parentPort;
   if (port === null) throw new Error("serveTasks works only in a worker thread");
   const thread = nameOfThread();
   const garbage = createGarbageCollector();
+  const findNext = (): TaskReply["then"] => (isSpent() ? "ends" : garbage.isDue() ? "collects" : "waits");
   const collect = (): void => {
     garbage.collect();
     port.postMessage({ collected: true } satisfies TaskReport);
@@ -46,16 +50,16 @@ export function serveTasks<Input, Output>(
     const transfer: Transferable[] = [];
     try {
       const output = await handle(input as Input, transfer);
-      reply = { ok: true, output, collects: garbage.isDue() };
+      reply = { ok: true, output, then: findNext() };
       port.postMessage(reply, transfer);
     } catch (error) {
       const { name, message, code } = (error instanceof Error ? error : new Error(String(error))) as Error & {
         code?: unknown;
       };
-      reply = { ok: false, name, message, code: typeof code === "string" ? code : null, collects: garbage.isDue() };
+      reply = { ok: false, name, message, code: typeof code === "string" ? code : null, then: findNext() };
       port.postMessage(reply);
     }
     // In the next turn, when nothing refers to the task any more.
-    if (reply.collects) setImmediate(collect);
+    if (reply.then === "collects") setImmediate(collect);
   });
 }

@@ -11,6 +11,7 @@ export type Input = {
     | "reject"
     | "unsendable"
     | "hold"
+    | "spend"
     | "litter"
     | "is-littered"
     | "loop"
@@ -22,6 +23,8 @@ export type Input = {
   flags?: Int32Array;
 };
 
+/** Whether the thread has run a task of the kind "spend". */
+let isSpent = false;
 let litter: WeakRef<object> | null = null;
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -36,7 +39,8 @@ async function runTask({ kind, value, flags }: Input, transfer: Transferable[]):
     await nextTurn();
     return litter?.deref() !== undefined;
   }
-  if (kind === "echo") return value;
+  if (kind === "spend") isSpent = true;
+  if (kind === "echo" || kind === "spend") return value;
   if (kind === "transfer") {
     const bytes = value as Uint8Array<ArrayBuffer>;
     bytes.fill(7);
@@ -66,4 +70,4 @@ async function runTask({ kind, value, flags }: Input, transfer: Transferable[]):
   for (;;);
 }
 
-serveTasks(runTask);
+serveTasks(runTask, { isSpent: () => isSpent });

@@ -9,7 +9,7 @@ import {
   TaskError,
   WorkerDiedError,
 } from "../../src/workers/pool.ts";
-import type { TaskOptions } from "../../src/workers/pool.ts";
+import type { TaskOptions } from "../../src/workers/pool-thread.ts";
 import { nameOfThread } from "../../src/workers/own-time.ts";
 import type { BeginAllowance } from "../../src/workers/own-time.ts";
 import type { PoolMemory } from "../../src/workers/task-memory.ts";
@@ -19,13 +19,15 @@ import { rejection } from "../evidence/given.ts";
 /** Long enough never to expire. */
 const AMPLE = 600_000;
 const ENTRY = new URL("pool-worker.ts", import.meta.url);
+const working = () => new Worker(ENTRY);
+const ended = (worker: Worker | undefined) => new Promise((resolve) => worker?.on("exit", resolve));
 
 function givenPool({
   size = 1,
   queueLimit = 10,
   laneLimit = 10,
   idleTimeoutMs = null,
-  start = () => new Worker(ENTRY),
+  start = working,
   memory = null,
   ...others
 }: {
@@ -35,6 +37,7 @@ function givenPool({
   idleTimeoutMs?: number | null;
   start?: () => Worker;
   memory?: PoolMemory<Input> | null;
+  keepsReady?: boolean;
   beginAllowance?: BeginAllowance;
 } = {}) {
   const started: Worker[] = [];
@@ -467,6 +470,80 @@ test("does not stop a working thread as idle", async () => {
   working.release();
   assert.is(await working.result, "working");
   assert.is(started.length, 1);
+  await pool.close();
+});
+
+test("ends a thread that is spent, and runs the next task in another one", async () => {
+  const { pool, started, echo } = givenPool();
+  assert.is(await pool.run({ kind: "spend", value: "last" }, { deadlineMs: AMPLE }), "last");
+  assert.is(await echo("next"), "next");
+  assert.is(started.length, 2);
+  assert.is(started[0]?.threadId, -1);
+  await pool.close();
+});
+
+test("a spent thread keeps the memory of its task until it has ended", async () => {
+  const order: string[] = [];
+  const memory: PoolMemory<Input> = {
+    bytesOf: () => 1,
+    take: () => ({ release: () => void order.push("released") }),
+  };
+  const { pool, started } = givenPool({ memory });
+  const running = pool.run({ kind: "spend" }, { deadlineMs: AMPLE });
+  const exited = new Promise<void>((resolve) => {
+    started[0]?.prependListener("exit", () => {
+      order.push("ended");
+      resolve();
+    });
+  });
+  await running;
+  await exited;
+  assert.equal(order, ["ended", "released"]);
+  await pool.close();
+});
+
+test("keeps all threads ready once it is used, and replaces those that tasks ended", async () => {
+  const { pool, started, echo } = givenPool({ size: 2, keepsReady: true });
+  assert.is(started.length, 0);
+  await echo("first");
+  assert.is(started.length, 2, "the other thread stands ready");
+  await pool.run({ kind: "spend" }, { deadlineMs: AMPLE });
+  await ended(started[0]);
+  assert.is(started.length, 3);
+  await rejection(pool.run({ kind: "exit" }, { deadlineMs: AMPLE }));
+  assert.is(started.length, 4);
+  await pool.close();
+});
+
+test("does not replace ready threads that cannot start or were idle", async () => {
+  const broken = () => new Worker("throw new Error('broken entry')", { eval: true });
+  const some = givenPool({
+    size: 2,
+    keepsReady: true,
+    start: () => (some.started.length === 0 ? working() : broken()),
+  });
+  await some.echo("first");
+  await ended(some.started[1]);
+  assert.is(some.started.length, 2);
+  await some.pool.close();
+  const idle = givenPool({ size: 2, keepsReady: true, idleTimeoutMs: 1 });
+  await idle.echo("first");
+  await Promise.all(idle.started.map(ended));
+  assert.is(idle.started.length, 2);
+  await idle.pool.close();
+});
+
+test("terminates running and waiting tasks at once", async () => {
+  const { pool, started, echo, hold } = givenPool();
+  const [running, waiting] = [await hold("running"), echo("waiting")];
+  const errors = [rejection(running.result), rejection(waiting)];
+  await pool.terminate();
+  for (const error of await Promise.all(errors)) assert.instance(error, PoolClosedError);
+  assert.instance(await rejection(echo("late")), PoolClosedError);
+  assert.equal(
+    started.map(({ threadId }) => threadId),
+    [-1],
+  );
   await pool.close();
 });
 
