@@ -106,6 +106,13 @@ first-verdict: $(if $(ARCHIVE),,dist) | $(INSTALLED) ## measure the way from the
 image: dist/assay ## write the context of docker build to dist/image
 	@rm -rf dist/image; dist/assay docker dist/image
 
+# Needs Go, which fetches the release and the modules that src/rego/engine pins from its proxy, once.
+rego-engine: | $(INSTALLED) ## rebuild the engine of Rego evaluations from its Go sources, byte for byte
+	$(NODE) bin/rego-engine.ts
+
+rego-corpus: ## record what OPA itself says to the policies of test/rego/corpus; needs Go
+	cd src/rego/engine && go run ./corpus ../../../test/rego/corpus
+
 clean: ## remove build results (not node_modules, not .assay-dev)
 	rm -rf dist .build
 
@@ -138,5 +145,5 @@ LITESTREAM := github.com/benbjohnson/litestream/cmd/litestream@v0.5.18
 always:
 
 .PHONY: help run test check format build golden bench bench-cores bench-upgrades bench-data openapi-check clients fixture fuzz fuzz-forms crash soak litestream
-.PHONY: integration guide-run replay screenshots smoke dist first-verdict image clean always
+.PHONY: rego-engine rego-corpus integration guide-run replay screenshots smoke dist first-verdict image clean always
 .DEFAULT_GOAL := help

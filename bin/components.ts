@@ -1,5 +1,6 @@
-// The components of the executable: the npm packages whose code or files it contains, Node, and the libraries embedded
-// in these, each with version, licence and the texts that its licence requires to be distributed.
+// The components of the executable: the npm packages whose code or files it contains, Node, the libraries embedded in
+// these, and the Go modules of the Rego engine, each with version, licence and the texts that its licence requires to
+// be distributed.
 //
 // The list is derived from what esbuild put into the bundles and from where the assets were read. Only what packages do
 // not say about themselves is written here, and a package that says too little fails the build.
@@ -7,6 +8,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Metafile } from "esbuild";
+import { licenseOfModule, readGoModules } from "./go-modules.ts";
 
 /**
  * One part of the executable. `within` names the component that embeds it; null for what this build bundles itself.
@@ -74,6 +76,8 @@ const EMBEDDED_PARTS: Readonly<Record<string, (root: string) => readonly Embedde
 /** Vendor and product in the notation of vulnerability databases. */
 const CPE: Readonly<Record<string, string>> = {
   node: "nodejs:node.js",
+  std: "golang:go",
+  "github.com/open-policy-agent/opa": "openpolicyagent:open_policy_agent",
   openssl: "openssl:openssl",
   sqlite: "sqlite:sqlite",
   jq: "jqlang:jq",
@@ -132,9 +136,27 @@ export function componentsOf(root: string, metafiles: readonly Metafile[], asset
     return [owner, ...(EMBEDDED_PARTS[name]?.(root) ?? []).map((part) => partOf(root, idOf(owner), part))];
   });
   // The same version of a package may be installed in two folders.
-  const unique = new Map([...packages, ...node(root, lock)].map((component) => [idOf(component), component]));
+  const all = [...packages, ...goModules(root), ...node(root, lock)];
+  const unique = new Map(all.map((component) => [idOf(component), component]));
   return [...unique.values()].sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
 }
+
+/** The Go modules of the Rego engine, which is an asset of every build. */
+const goModules = (root: string): Component[] =>
+  readGoModules(root).map((module) => {
+    const { path: name, version, licenses } = module;
+    return {
+      name,
+      version,
+      license: licenseOfModule(module),
+      within: null,
+      purl: `pkg:golang/${name}@${version}`,
+      cpe: cpeOf(name, version.replace(/^v/, "")),
+      sha512: null,
+      text: licenses.map(({ text }) => text).join("\n\n"),
+      uses: [],
+    };
+  });
 
 interface Manifest {
   readonly name: string;

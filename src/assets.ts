@@ -39,6 +39,7 @@ interface Source {
 const SOURCES: readonly Source[] = [
   { key: "schema.sql", from: "schema.sql", accept: null },
   { key: "migrations/", from: "src/store/migrations", accept: /^\d{4}-[a-z0-9-]+\.sql$/ },
+  { key: "rego/", from: "src/rego/engine", accept: /^(engine\.(wasm\.br|json)|wasm_exec\.js)$/ },
   { key: "Dockerfile", from: "bin/Dockerfile", accept: null },
   { key: "guide/", from: "src/guide", accept: /^[a-z0-9-]+\.md$/ },
   { key: "ui/", from: "src/web/static", accept: null },

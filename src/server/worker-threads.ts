@@ -7,6 +7,7 @@ import type { PackageMaker } from "../audit-packages/package-maker.ts";
 import type { PackageWorkerData } from "../audit-packages/package-worker.ts";
 import type { RemoteEvidence } from "../audit-packages/remote-evidence-reader.ts";
 import type { AnswerWorkerData } from "./answer-worker.ts";
+import { processMemory } from "./process-memory.ts";
 import { newPublicId } from "../clock.ts";
 import { createAnswerReader } from "../http/answers/answer-reader.ts";
 import type { AnswerReader, SpoolPool } from "../http/answers/answer-reader.ts";
@@ -22,6 +23,8 @@ import type { SandboxResult, JqTask, SchemaTask } from "../workers/sandbox/sandb
 import { createAttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentResult, DocumentTask } from "../workers/document-worker.ts";
+import { REGO_LIMITS, createRegoEngine } from "../rego/engine.ts";
+import type { RegoEngine } from "../rego/types.ts";
 import { createDocumentReader } from "../workers/documents.ts";
 import type { DocumentReader } from "../workers/documents.ts";
 import type { TemporaryFiles } from "../store/db/types.ts";
@@ -183,6 +186,34 @@ export function openCustomTypes(memory: ThreadMemory | null = null): Attestation
     },
   };
 }
+
+/**
+ * The engine of Rego evaluations, whose threads start with the first one: two at a time, so that one that is slow does
+ * not keep all others waiting. A small machine has room for one, with half the memory, and none that stands ready.
+ * @param options.available bytes of memory that the process may use
+ * @param options.limits those of the configuration
+ */
+export function openRego({
+  memory = null,
+  available = processMemory(),
+  limits = REGO_LIMITS,
+}: {
+  memory?: ThreadMemory | null;
+  available?: number;
+  limits?: typeof REGO_LIMITS;
+} = {}): RegoEngine {
+  const isSmall = available < SMALL_MACHINE_BYTES;
+  return createRegoEngine({
+    ...limits,
+    ...(isSmall && { memoryBytes: Math.min(limits.memoryBytes, SMALL_REGO_BYTES) }),
+    threads: isSmall ? 1 : 2,
+    keepsReady: !isSmall,
+    memory,
+  });
+}
+
+const SMALL_MACHINE_BYTES = 1_000_000_000;
+const SMALL_REGO_BYTES = 128 * MB;
 
 /** The thread that reads large templates and policies, started on first use. One file at a time bounds its memory. */
 export function openDocuments(

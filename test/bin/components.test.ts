@@ -8,6 +8,7 @@ import jq from "jq-wasm";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { bundle } from "../../bin/bundle.ts";
+import { licenseOfModule, readGoModules } from "../../bin/go-modules.ts";
 
 const test = suite("bin/components");
 const ROOT = join(import.meta.dirname, "..", "..");
@@ -95,6 +96,7 @@ test("the bill of materials lists exactly the packages in bundles and assets", (
     "better-sqlite3",
     "node",
     ...CLIENT,
+    ...readGoModules(ROOT).map(({ path }) => path),
   ];
   assert.equal(
     [...listed].filter((name) => !inside.has(name) && !assets.includes(name)),
@@ -114,12 +116,16 @@ test("every component has the version of the lock file, a licence, a digest and 
   const locked = new Set(
     Object.entries(lock.packages).map(([path, { version }]) => `${path.replace(/^.*node_modules\//, "")}@${version}`),
   );
+  const goModules = new Set(readGoModules(ROOT).map(({ path, version }) => `${path}@${version}`));
   for (const component of bill.components) {
     const id = `${nameOf(component)}@${component.version}`;
-    if (component.name !== "node") assert.ok(locked.has(id), id);
-    assert.match(component.purl ?? "", /^pkg:npm\/(%40[a-z-]+\/)?[a-z0-9._-]+@\d/);
     assert.is(component.licenses?.length, 1, id);
-    assert.match(component.hashes?.[0]?.content ?? "", /^[0-9a-f]{128}$/, id);
+    if (goModules.has(id)) assert.is(component.purl, `pkg:golang/${id}`);
+    else {
+      if (component.name !== "node") assert.ok(locked.has(id), id);
+      assert.match(component.purl ?? "", /^pkg:npm\/(%40[a-z-]+\/)?[a-z0-9._-]+@\d/);
+      assert.match(component.hashes?.[0]?.content ?? "", /^[0-9a-f]{128}$/, id);
+    }
     const text = readFileSync(join(directory, "assets", "licenses", `${id.replaceAll("/", "__")}.txt`), "utf8");
     assert.match(text, /permission|redistribution|license/i, id);
     assert.match(text, /copyright|author|\(c\)|Google Inc/i, id);
@@ -134,6 +140,27 @@ test("every component has the version of the lock file, a licence, a digest and 
     "no text without a component",
   );
   assert.equal(keys.filter((key) => key.startsWith("licenses/")).length, texts().length);
+});
+
+test("lists the Go modules of the Rego engine by the versions that its go.sum pins", () => {
+  const pinned = readFileSync(join(ROOT, "src/rego/engine/go.sum"), "utf8");
+  const modules = readGoModules(ROOT);
+  assert.ok(modules.some(({ path }) => path === "github.com/open-policy-agent/opa"));
+  for (const { path, version } of modules) assert.ok(path === "std" || pinned.includes(`${path} ${version} h1:`), path);
+  const opa = bill.components.find(({ name }) => name === "github.com/open-policy-agent/opa") as { cpe?: string };
+  assert.match(opa.cpe ?? "", /^cpe:2\.3:a:openpolicyagent:open_policy_agent:\d+\.\d+\.\d+:/);
+});
+
+test("names the licence of a Go module by its text, and refuses a text that it does not know", () => {
+  const licenseOf = (name: string, text: string) =>
+    licenseOfModule({ path: "example.org/x", version: "v1.0.0", licenses: [{ name, text }] });
+  assert.is(licenseOf("LICENSE", "Apache License\n   Version 2.0, January 2004"), "Apache-2.0");
+  assert.is(
+    licenseOf("LICENSE", "Redistribution and use in source and binary forms ... Neither the name of"),
+    "BSD-3-Clause",
+  );
+  assert.throws(() => licenseOf("LICENSE", "All rights reserved"), /LICENSE of the Go module example.org\/x/);
+  assert.throws(() => licenseOf("NOTICE", "Copyright"), /the Go module example.org\/x has no licence/);
 });
 
 test("lists embedded components: SQLite, jq and its parts, llhttp, the libraries of Node", async () => {

@@ -18,7 +18,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["main.ts", "cli"],
   [
     "cli",
-    "diagnostics demo server api contract http backup auth evidence config log.ts store json domain " +
+    "diagnostics demo server api contract http backup auth evidence config log.ts store rego json domain " +
       "errors.ts " +
       "assets.ts clock.ts",
   ],
@@ -30,7 +30,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   [
     "server",
     "web api audit-packages contract auth notifications jobs http backup evidence log.ts config store " +
-      "workers archive domain errors.ts assets.ts clock.ts",
+      "rego workers archive domain errors.ts assets.ts clock.ts",
   ],
   ["web", "api auth http json domain errors.ts assets.ts"],
   ["api", "audit-packages auth contract http store workers json domain errors.ts"],
@@ -42,6 +42,7 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
   ["contract", "http store json domain errors.ts"],
   ["http", "workers json domain/access.ts domain/lru.ts domain/network domain/text domain/time.ts errors.ts"],
   ["backup", "evidence store workers archive domain"],
+  ["rego", "workers json domain/rego assets.ts"],
   ["evidence", "store workers domain/lru.ts domain/text domain/time.ts errors.ts"],
   ["log.ts", "config domain/text"],
   ["config", "domain"],

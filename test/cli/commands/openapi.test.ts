@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { JQ_VERSION } from "../../../src/domain/attestation/custom.ts";
+import { readEngineFacts } from "../../../src/rego/engine-module.ts";
 import { readBuildInfo } from "../../../src/assets.ts";
 import { schemaVersion } from "../../../src/store/db/database.ts";
 import { cli } from "../in-process.ts";
@@ -161,6 +162,8 @@ test("version prints the versions of the program and its components", async () =
     node: process.version,
     sqlite: facts.sqlite,
     jq: JQ_VERSION,
+    opa: readEngineFacts().opa,
+    rego_engine: readEngineFacts().sha256,
     schema: schemaVersion(),
   });
   const plain = await cli(["--version"]);
@@ -169,7 +172,7 @@ test("version prints the versions of the program and its components", async () =
     err: "",
     out:
       `assay ${version}\ncommit ${commit ?? "unknown"}\nnode ${process.version}\nsqlite ${facts.sqlite}\n` +
-      `jq ${JQ_VERSION}\nschema ${schemaVersion()}\n`,
+      `jq ${JQ_VERSION}\nopa ${facts.opa}\nrego-engine ${facts.rego_engine}\nschema ${schemaVersion()}\n`,
   });
 });
 

@@ -1,0 +1,6 @@
+package policy
+
+allow if input.ok
+#: {"input": {"ok": true}}
+#: {"input": {"ok": false}}
+#: {"input": {}}

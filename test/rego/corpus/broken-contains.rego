@@ -1,0 +1,5 @@
+package policy
+
+allow := true
+
+allow contains "x"

@@ -1,0 +1,5 @@
+package policy
+
+import foo.bar
+
+allow := true

@@ -1,0 +1,7 @@
+package policy
+
+allow if a
+
+a if b
+
+b if a

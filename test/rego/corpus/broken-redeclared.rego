@@ -1,0 +1,6 @@
+package policy
+
+allow if {
+	x := 1
+	x := 2
+}

@@ -1,0 +1,5 @@
+package policy
+
+allow if {
+	input.x ==
+}

@@ -1,0 +1,3 @@
+package policy
+
+allow if no.such_function(input)

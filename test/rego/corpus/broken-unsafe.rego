@@ -1,0 +1,3 @@
+package policy
+
+allow if x > y

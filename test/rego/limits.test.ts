@@ -1,0 +1,131 @@
+/** Limits of the engine: whatever a policy does ends as a failure that says why, and the next evaluation works. */
+import { readFileSync } from "node:fs";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { openRego } from "../../src/server/worker-threads.ts";
+import { PoolClosedError } from "../../src/workers/pool.ts";
+import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
+import { rejection } from "../evidence/given.ts";
+import { failureOf, givenEngine, givenPolicy, givenQuestion, SMALL_POLICY } from "./given.ts";
+
+const test = suite("rego/limits");
+const MB = 1 << 20;
+
+const ENDLESS = `allow if {
+	some x in numbers.range(1, 100000)
+	some y in numbers.range(1, 100000)
+	x * y == -1
+}`;
+
+test("an evaluation ends at its time limit, and its thread runs the next one", async () => {
+  const engine = givenEngine({ timeMs: 300 });
+  assert.is(await failureOf(engine, ENDLESS), "evaluate: The evaluation took longer than 0.3 s");
+  await engine.close();
+});
+
+test("an evaluation inside one built-in function ends shortly after its time limit", async () => {
+  const engine = givenEngine({ timeMs: 100 });
+  const rules =
+    'allow if regex.match(`^(a|b|ab)*(a{1,500}){1,2}c$`, concat("", ["ab" | some _ in numbers.range(1, 300000)]))';
+  assert.is(await failureOf(engine, rules), "evaluate: The evaluation took longer than 0.1 s");
+  await engine.close();
+});
+
+test("an evaluation ends at its memory limit", async () => {
+  const engine = givenEngine({ memoryBytes: 64 * MB });
+  const rules = "allow if count(numbers.range(1, 100000000)) == 1";
+  assert.is(await failureOf(engine, rules), "evaluate: The evaluation needed more than 64 MiB of memory");
+  await engine.close();
+});
+
+test("a regular expression cannot make the engine backtrack", async () => {
+  const engine = givenEngine();
+  const rules = `default allow := false\nallow if regex.match("^(a+)+$", "${"a".repeat(5_000)}!")`;
+  const outcome = await engine.evaluate(givenPolicy(`package policy\n${rules}\n`), givenQuestion());
+  assert.ok(outcome.ok && !outcome.value.allow);
+  await engine.close();
+});
+
+test("loading a policy and running tests have the same limits", async () => {
+  const engine = givenEngine({ timeMs: 200, memoryBytes: 128 * MB });
+  const { input: _, ...question } = givenQuestion();
+  const slow = `package p\n${ENDLESS.replace("allow", "test_slow")}\n`;
+  const tests = await engine.test({ "p.rego": "package p\n", "p_test.rego": slow }, question);
+  assert.equal(tests.ok ? null : tests.error, {
+    kind: "evaluate",
+    message: "The tests took longer than 0.2 s; stopped in p_test.rego:2",
+  });
+  const loading = await engine.check(givenPolicy(`package p\nallow := [${"[1],".repeat(240_000)}]\n`));
+  assert.match(
+    loading.ok ? "" : loading.error.message,
+    /^Loading the policy (took longer than 0.2 s|needed more than 128 MiB of memory)$/,
+  );
+  await engine.close();
+});
+
+test("a call ends when nobody waits for it any more, also in the queue", async () => {
+  const engine = givenEngine();
+  const policy = givenPolicy(`package policy\n${ENDLESS}\n`);
+  const running = engine.evaluate(policy, givenQuestion(), { overallMs: 400 });
+  const waiting = engine.evaluate(SMALL_POLICY, givenQuestion(), { overallMs: 50 });
+  const [first, second] = [await running, await waiting];
+  // On a busy machine it may not have begun by then.
+  assert.match(first.ok ? "" : first.error.message, /^The evaluation (took|waited) longer than 0.4 s( for its turn)?$/);
+  assert.is(second.ok ? "" : second.error.message, "The evaluation waited longer than 0.1 s for its turn");
+  await engine.close();
+});
+
+test("takes the memory of each call from the budget, and waits for it", async () => {
+  const { threads, load } = createMemoryBudget({ total: 512 * MB, bodies: MB, answers: MB });
+  const engine = givenEngine({ threads: 2, memoryBytes: 256 * MB, memory: threads });
+  const policy = givenPolicy(`package policy\n${ENDLESS}\n`);
+  const calls = [1, 2].map(() => engine.evaluate(policy, givenQuestion(), { timeMs: 300 }));
+  while (load().threads.waiting === 0) await new Promise(setImmediate);
+  assert.equal(engine.load(), { running: 1, waiting: 1 });
+  assert.ok(load().threads.bytes >= 256 * MB && load().threads.bytes < 512 * MB);
+  for (const outcome of await Promise.all(calls))
+    assert.is(outcome.ok ? "" : outcome.error.message, "The evaluation took longer than 0.3 s");
+  assert.equal(load().threads, { bytes: 0, waiting: 0, refused: 0 });
+  await engine.close();
+});
+
+test("reads nothing and starts no thread before the first call", async () => {
+  const before = process.memoryUsage().external;
+  const engine = givenEngine({ threads: 2, keepsReady: true });
+  assert.equal(engine.load(), { running: 0, waiting: 0 });
+  assert.ok(process.memoryUsage().external - before < MB);
+  assert.not.match(readFileSync("/proc/self/maps", "latin1"), /engine\.wasm/);
+  await engine.close();
+});
+
+test("a server with less than a gigabyte has one engine of 128 MiB, a larger one two of 256 MiB", async () => {
+  const policy = givenPolicy(`package policy\n${ENDLESS}\n`);
+  for (const [available, { running, waiting }, memory] of [
+    [999_000_000, { running: 1, waiting: 1 }, 128],
+    [1_000_000_000, { running: 2, waiting: 0 }, 256],
+  ] as const) {
+    const budget = createMemoryBudget({ total: 2048 * MB, bodies: MB, answers: MB });
+    const engine = openRego({ available, memory: budget.threads });
+    const calls = [1, 2].map(() => engine.evaluate(policy, givenQuestion()));
+    const ends = calls.map((call) => rejection(call));
+    while (engine.load().running + engine.load().waiting < 2) await new Promise(setImmediate);
+    assert.equal(engine.load(), { running, waiting });
+    const taken = budget.load().threads.bytes / running;
+    assert.ok(taken > memory * MB && taken < (memory + 65) * MB, `${taken}`);
+    await engine.close();
+    for (const end of await Promise.all(ends)) assert.instance(end, PoolClosedError);
+  }
+});
+
+test("closing ends what runs and what waits", async () => {
+  const engine = givenEngine();
+  const policy = givenPolicy(`package policy\n${ENDLESS}\n`);
+  const calls = [engine.evaluate(policy, givenQuestion()), engine.evaluate(SMALL_POLICY, givenQuestion())];
+  while (engine.load().running === 0) await new Promise(setImmediate);
+  const errors = calls.map((call) => rejection(call));
+  await engine.close();
+  for (const error of await Promise.all(errors)) assert.instance(error, PoolClosedError);
+  assert.instance(await rejection(engine.check(SMALL_POLICY)), PoolClosedError);
+});
+
+test.run();
