@@ -19,7 +19,6 @@ import type { Command, ConfigurationRules, Io } from "./command.ts";
  * An apply file takes some 150 MB of memory for each of its MB.
  */
 const MAX_TEXT_MB = 8;
-const MAX_TEXT_BYTES = MAX_TEXT_MB * MB;
 
 /**
  * Resolves the configuration of a command that takes all options.
@@ -208,19 +207,19 @@ export async function readCaBundle(
 }
 
 /**
- * Reads a UTF-8 text file of at most MAX_TEXT_MB, relative to the working directory; `-` is standard input.
+ * Reads a UTF-8 text file of at most so many megabytes, relative to the working directory; `-` is standard input.
  * @throws CommandError that names the file
  */
-export async function readText(io: Io, name: string): Promise<string> {
+export async function readText(io: Io, name: string, { maxMb = MAX_TEXT_MB } = {}): Promise<string> {
+  const maxBytes = maxMb * MB;
   const shown = name === "-" ? "standard input" : name;
   let bytes: Buffer;
   try {
-    bytes = name === "-" ? await readStdin(io) : readFileHead(resolve(io.cwd, name));
+    bytes = name === "-" ? await readStdin(io, maxBytes) : readFileHead(resolve(io.cwd, name), maxBytes);
   } catch (error) {
     throw new CommandError(`cannot read ${shown}: ${causeOf(error)}`);
   }
-  if (bytes.length > MAX_TEXT_BYTES)
-    throw new CommandError(`cannot read ${shown}: it is larger than ${MAX_TEXT_MB} MB`);
+  if (bytes.length > maxBytes) throw new CommandError(`cannot read ${shown}: it is larger than ${maxMb} MB`);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
@@ -228,23 +227,23 @@ export async function readText(io: Io, name: string): Promise<string> {
   }
 }
 
-async function readStdin(io: Io): Promise<Buffer> {
+async function readStdin(io: Io, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of io.stdin) {
     const bytes = Buffer.from(chunk as Uint8Array);
     chunks.push(bytes);
     size += bytes.length;
-    if (size > MAX_TEXT_BYTES) break;
+    if (size > maxBytes) break;
   }
   return Buffer.concat(chunks);
 }
 
 /** Reads at most one byte more than the limit, because a pipe or a device may be endless. */
-function readFileHead(path: string): Buffer {
+function readFileHead(path: string, maxBytes: number): Buffer {
   const descriptor = openSync(path, "r");
   try {
-    const buffer = Buffer.alloc(MAX_TEXT_BYTES + 1);
+    const buffer = Buffer.alloc(maxBytes + 1);
     let size = 0;
     for (let read = -1; read !== 0 && size < buffer.length; size += read) {
       read = readSync(descriptor, buffer, size, buffer.length - size, null);

@@ -21,6 +21,7 @@ import { memberAdd, memberList, memberRemove, memberSetRole } from "./commands/m
 import { openapi } from "./commands/openapi.ts";
 import { userPasswd } from "./commands/passwd.ts";
 import { policyCheck, policyPreview } from "./commands/checks/policy.ts";
+import { regoCheck, regoEval, regoTest } from "./commands/checks/rego.ts";
 import { restore } from "./commands/restore.ts";
 import { retentionDeleted, retentionPlan, retentionRun } from "./commands/retention-run.ts";
 import { retentionHold, retentionList, retentionRelease, retentionSet, retentionUnset } from "./commands/retention.ts";
@@ -85,6 +86,9 @@ export const COMMANDS: readonly Command[] = [
   policyPreview,
   templateCheck,
   typeTry,
+  regoCheck,
+  regoEval,
+  regoTest,
   vaultStatus,
   vaultCopy,
   vaultMigrate,

@@ -18,11 +18,22 @@ const ROOM_BYTES = 8;
 
 /**
  * Unpacks and compiles the engine in threads of the runtime, which takes a quarter of a second. Threads share a
- * compiled module.
+ * compiled module, and so do engines for as long as one uses it.
  * @param maxMemoryBytes the most memory that an instance may take
  * @throws Error when the module is not as Go writes it
  */
 export async function compileEngine(maxMemoryBytes: number): Promise<CompiledModule> {
+  const used = compiled.get(maxMemoryBytes)?.deref();
+  if (used) return used;
+  const module = await unpackAndCompile(maxMemoryBytes);
+  compiled.set(maxMemoryBytes, new WeakRef(module));
+  return module;
+}
+
+/** By the most memory of their instances. */
+const compiled = new Map<number, WeakRef<CompiledModule>>();
+
+async function unpackAndCompile(maxMemoryBytes: number): Promise<CompiledModule> {
   const { bytes } = readEngineFacts();
   // One buffer, because the module is large: it is unpacked behind some room, into which limitMemory moves its start.
   const buffer = Buffer.allocUnsafeSlow(ROOM_BYTES + bytes);
