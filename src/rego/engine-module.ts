@@ -41,7 +41,10 @@ async function unpackAndCompile(maxMemoryBytes: number): Promise<CompiledModule>
   const packed = Readable.from([readAsset("rego/engine.wasm.br")], { objectMode: false });
   for await (const chunk of packed.pipe(createBrotliDecompress({ chunkSize: 1 << 20 })))
     end += (chunk as Buffer).copy(buffer, end);
-  return webAssembly.compile(limitMemory(buffer.subarray(0, end), maxMemoryBytes));
+  const module = await webAssembly.compile(limitMemory(buffer.subarray(0, end), maxMemoryBytes));
+  // The runtime has a copy; this one would stay until the next large collection.
+  buffer.buffer.transfer(0);
+  return module;
 }
 
 /**

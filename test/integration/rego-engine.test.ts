@@ -1,12 +1,18 @@
-/** The committed engine of Rego evaluations is what its sources build to, byte for byte. */
-import { execFileSync } from "node:child_process";
+/**
+ * The committed engine of Rego evaluations is what its sources build to, byte for byte, and it runs under the
+ * restrictions of the unit and without a network.
+ */
+import { execFileSync, spawnSync } from "node:child_process";
 import { hash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliDecompressSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { readEngineFacts } from "../../src/rego/engine-module.ts";
+import { createRunner } from "../../bin/release.ts";
+import { EXECUTABLE, inDirectory, run } from "../binary/executable.ts";
+import { obstacle as restriction, restricted } from "../binary/restricted.ts";
 import { findTool } from "../tools.ts";
 
 const test = suite("integration/rego-engine");
@@ -58,5 +64,29 @@ testBuild("the recorded verdicts of the corpus are what OPA says", () => {
   });
   assert.is(said, recorded);
 });
+
+const FILES = {
+  "policy.rego": "package policy\n\ndefault allow := false\n\nallow if input.ok\n",
+  "input.json": '{"ok": true}',
+};
+const ALLOWED = { code: 0, signal: null, stdout: "ALLOWED\n", stderr: "" };
+
+if (restriction !== null) console.log(`skipped: the engine under the unit's restrictions: ${restriction}`);
+(restriction === null ? test : test.skip)("evaluates under the restrictions of the unit", async () => {
+  const unit = createRunner(EXECUTABLE)(["systemd"]);
+  const words = ["rego", "eval", "/run/files/policy.rego", "--input", "/run/files/input.json"];
+  assert.equal(await run(...restricted(unit, words, { files: FILES })), ALLOWED);
+});
+
+const canIsolate = spawnSync("unshare", ["-n", "true"]).status === 0;
+if (!canIsolate) console.log("skipped: this process may not create a network namespace (unshare -n)");
+(canIsolate ? test : test.skip)("evaluates in an empty network namespace", () =>
+  inDirectory(async (cwd) => {
+    for (const [name, text] of Object.entries(FILES)) writeFileSync(join(cwd, name), text);
+    const words = ["-n", EXECUTABLE, "rego", "eval", "policy.rego", "--input", "input.json"];
+    const options = { cwd, executable: "unshare", env: { PATH: process.env["PATH"] ?? "" } };
+    assert.equal(await run(words, options), ALLOWED);
+  }),
+);
 
 test.run();
