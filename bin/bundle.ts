@@ -4,8 +4,11 @@
 import { build } from "esbuild";
 import type { Metafile } from "esbuild";
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { hash } from "node:crypto";
 import { dirname, join, sep } from "node:path";
+import { brotliDecompressSync } from "node:zlib";
 import { BILL_OF_MATERIALS, LICENSES, readBuildInfo, findCheckoutPath, listAssets, readAsset } from "../src/assets.ts";
+import { readEngineFacts } from "../src/rego/engine-module.ts";
 import { buildClient } from "./client.ts";
 import { commitTime } from "./commit-time.ts";
 import { componentsOf, textFile } from "./components.ts";
@@ -19,6 +22,7 @@ export async function bundle(root: string, directory: string): Promise<string[]>
   rmSync(directory, { recursive: true, force: true });
   const client = await buildClient(root);
   const keys = listAssets("");
+  checkRegoEngine();
   for (const key of keys) write(join(directory, "assets", key), readAsset(key));
 
   const paths = [...keys.flatMap((key) => findCheckoutPath(key) ?? []), ...client.packageFiles];
@@ -36,6 +40,13 @@ export async function bundle(root: string, directory: string): Promise<string[]>
   texts.push([BILL_OF_MATERIALS, billOfMaterials(readBuildInfo(), components, commitTime(root))]);
   for (const [key, text] of texts) write(join(directory, "assets", key), Buffer.from(text));
   return [...keys, ...texts.map(([key]) => key)].sort();
+}
+
+/** @throws Error unless the module of the Rego engine is the one that its facts describe */
+function checkRegoEngine(): void {
+  const digest = hash("sha256", brotliDecompressSync(readAsset("rego/engine.wasm.br")));
+  const { sha256 } = readEngineFacts();
+  if (digest !== sha256) throw new Error(`the Rego engine has the SHA-256 ${digest} instead of ${sha256}`);
 }
 
 /** The entries of worker threads, src/<area>/<name>-worker.ts, as paths below src/ without the extension. */

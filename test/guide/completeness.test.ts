@@ -1,4 +1,6 @@
 /** The pages for people who write policies, templates, types and actions show everything that the code accepts. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { parse } from "yaml";
@@ -12,6 +14,9 @@ import { CONTEXT_NAMES } from "../../src/domain/policy/ast.ts";
 import { tokenize } from "../../src/domain/policy/lexer.ts";
 import { COMPARISONS, RESERVED } from "../../src/domain/policy/parser.ts";
 import { ATTESTATION_TYPES, POLICY_SCHEMA, SCHEMA_URL } from "../../src/domain/policy/schema.ts";
+import { MAX_BUNDLE_BYTES, MAX_BUNDLE_FILES } from "../../src/domain/rego/bundle.ts";
+import { REGO_LIMITS } from "../../src/rego/engine.ts";
+import { ROOT } from "../rules/source.ts";
 import { readDocument } from "../rules/documentation.ts";
 import { readExamples } from "./examples.ts";
 import { readLines } from "./facts.ts";
@@ -200,6 +205,29 @@ test("every recipe has a policy that is accepted, and a verdict or a command for
     assert.match(recipe, /^```yaml policy(?: file=\S+)?$/m, title);
     for (const outcome of [/(?:=>|is) COMPLIANT\b/, /(?:=>|is) NON-COMPLIANT\b/]) assert.match(recipe, outcome, title);
   }
+});
+
+test("the page rego names every kind of failure, every limit, and what policies cannot call", () => {
+  const page = readDocument("src/guide/rego.md");
+  const kinds = [
+    ...readFileSync(join(ROOT, "src/rego/types.ts"), "utf8").matchAll(
+      /"([a-z]+(?:_[a-z]+)+|entrypoint|compile|evaluate)"/g,
+    ),
+  ];
+  assert.ok(kinds.length >= 6);
+  const forbidden = /var forbidden = \[\]string\{(.*)\}/.exec(
+    readFileSync(join(ROOT, "src/rego/engine/load.go"), "utf8"),
+  )?.[1];
+  const calls = [...(forbidden ?? "").matchAll(/"(.*?)"/g)];
+  assert.is(calls.length, 3);
+  for (const [, name] of [...kinds, ...calls]) assert.ok(page.includes(`\`${name}\``), name);
+  const { timeMs, memoryBytes } = REGO_LIMITS;
+  for (const limit of [
+    `${MAX_BUNDLE_FILES} files and ${MAX_BUNDLE_BYTES.toLocaleString("en")} bytes`,
+    `${timeMs / 1_000} seconds and ${memoryBytes / 2 ** 20} MiB`,
+  ])
+    assert.ok(page.includes(limit), limit);
+  assert.ok(page.split("\n").length <= 121);
 });
 
 test.run();

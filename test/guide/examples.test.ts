@@ -154,4 +154,19 @@ test("a failing command and another output fail", async () => {
   assert.match(await follow(example("sh", "echo out; false; echo on\n")), /out\n$/);
 });
 
+test("an evaluation of a policy in Rego is checked, and so is its refusal", async () => {
+  const policy = example(
+    "rego",
+    'package p\ndefault allow := false\nallow if input.x\nviolations contains "no x" if not input.x\n',
+  );
+  const evaluated = (line: string) => follow(policy, example("text evaluations", `${line}\n`));
+  assert.is(await evaluated('{"input": {"x": true}} => ALLOWED'), "");
+  assert.is(await evaluated('{"input": {}} => DENIED: no x'), "");
+  assert.match(await evaluated('{"input": {}} => ALLOWED'), /no x/);
+  assert.match(await evaluated('{"input": {}} => DENIED: no y'), /no x/);
+  assert.match(await follow(example("rego", "package p\n")), /No package declares a rule named allow/);
+  assert.is(await follow(example('rego refused: "No package declares"', "package p\n")), "");
+  assert.match(await follow(example('rego refused: "another"', "package p\n")), /No package declares/);
+});
+
 test.run();

@@ -1,13 +1,15 @@
 /**
- * The pages of the guide for people who write policies, templates, types and actions: every block is an example that
- * the suite follows. The info string of a fence says what it is (`test/README.md`), and a block without one fails.
+ * The pages of the guide for people who write policies, templates, types, actions and Rego: every block is an example
+ * that the suite follows. The info string of a fence says what it is (`test/README.md`), and a block without one fails.
  */
 import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import * as assert from "uvu/assert";
 import { KINDS as KINDS_OF_ATTESTATIONS } from "../../src/domain/attestation/kinds.ts";
+import type { RegoEngine } from "../../src/rego/types.ts";
+import { openRego } from "../../src/server/worker-threads.ts";
 import { startServer } from "../given.ts";
 import type { Answer, TestServer } from "../given.ts";
 import { ROOT } from "../rules/source.ts";
@@ -31,6 +33,8 @@ export const WRITING_PAGES = [
   "sboms",
   "actions",
   "kubernetes-jobs",
+  "rego",
+  "rego-recipes",
 ] as const;
 
 /** What a block is, and the languages that it may be written in. */
@@ -51,6 +55,9 @@ const KINDS = {
   mail: "text",
   commands: "sh",
   output: "output",
+  module: "rego",
+  document: "json",
+  evaluations: "text",
   prose: "text",
 } as const;
 type Kind = keyof typeof KINDS;
@@ -62,9 +69,16 @@ export type Example = { kind: Kind; file: string | null; refused: string | null;
 export function readExample({ info, text, line }: Block): Example {
   const { 1: words = "", 2: refused = null } = /^(.*?)(?: refused: "(.+)")?$/.exec(info ?? "") ?? [];
   const [language = "", ...rest] = words.split(" ");
-  const file = rest.flatMap((word) => /^file=([\w.-]+)$/.exec(word)?.[1] ?? [])[0] ?? null;
+  const file = rest.flatMap((word) => /^file=([\w.-]+(?:\/[\w.-]+)*)$/.exec(word)?.[1] ?? [])[0] ?? null;
   const named = rest.filter((word) => !word.startsWith("file="));
-  const bare: Readonly<Record<string, Kind>> = { sh: "commands", output: "output", text: "prose", jq: "rule" };
+  const bare: Readonly<Record<string, Kind>> = {
+    sh: "commands",
+    output: "output",
+    text: "prose",
+    jq: "rule",
+    rego: "module",
+    json: "document",
+  };
   const kind = named.length === 0 ? bare[language] : (named.join(" ") as Kind);
   if (kind === undefined || KINDS[kind] !== language)
     throw new Error(`line ${line}: a block with the info string '${info ?? ""}' says not what it is`);
@@ -91,6 +105,9 @@ type Page = {
   /** What the verdicts that follow are about. */
   subject: { kind: "policy" | "template" | "type"; text: string } | null;
   printed: string;
+  /** The latest policy in Rego, by its path. */
+  module: Readonly<Record<string, string>>;
+  readonly rego: RegoEngine;
   /** What happens in the organization of the commands; opened by the first action. */
   events: Events | null;
   /** The latest messages. */
@@ -124,6 +141,8 @@ export async function openExamples(
     schema: null,
     subject: null,
     printed: "",
+    module: {},
+    rego: openRego(),
     events: null,
     sent: [],
   };
@@ -132,11 +151,15 @@ export async function openExamples(
       name: `${topic}, line ${example.line}: ${example.kind}${example.refused === null ? "" : ", refused"}`,
       runsPrograms: example.kind === "commands" || example.kind === "output",
       follow: async () => {
-        if (example.file !== null) writeFileSync(join(work, example.file), example.text);
+        if (example.file !== null) {
+          mkdirSync(dirname(join(work, example.file)), { recursive: true });
+          writeFileSync(join(work, example.file), example.text);
+        }
         await FOLLOW[example.kind](page, example);
       },
     })),
     close: async () => {
+      await page.rego.close();
       await server.stop();
       rmSync(directory, { recursive: true, force: true });
     },
@@ -214,8 +237,41 @@ const FOLLOW: Record<Kind, (page: Page, example: Example) => Promise<void>> = {
   async output(page, { text }) {
     assert.is(findUnprinted(text, page.printed), null, `printed was:\n${page.printed}`);
   },
+  async module(page, { text, refused, file }) {
+    page.module = { [file ?? "policy.rego"]: text };
+    if (file?.endsWith("_test.rego")) return;
+    const checked = await page.rego.check(page.module);
+    if (refused === null) assert.ok(checked.ok, JSON.stringify(checked));
+    else assert.ok(!checked.ok && checked.error.message.includes(refused), JSON.stringify(checked));
+  },
+  async document(_page, { text }) {
+    JSON.parse(text);
+  },
+  async evaluations(page, { text }) {
+    for (const line of readLines(text)) await expectEvaluation(page, line);
+  },
   async prose() {},
 };
+
+/** `{"input": ..., "params": ..., "time": ...} => ALLOWED`, `DENIED: PART` or, of a failure, `KIND: PART`. */
+async function expectEvaluation({ rego, module }: Page, { facts, result, reason }: Line): Promise<void> {
+  const { input, params = {}, time = "2026-11-26T08:00:00Z" } = JSON.parse(facts);
+  const outcome = await rego.evaluate(module, {
+    input: Buffer.from(JSON.stringify(input)),
+    params: JSON.stringify(params),
+    timeNs: BigInt(Date.parse(time)) * 1_000_000n,
+    seed: "",
+  });
+  const [said, reasons] = outcome.ok
+    ? [outcome.value.allow ? "ALLOWED" : "DENIED", [...outcome.value.violations, outcome.value.outputs]]
+    : [outcome.error.kind, [outcome.error.message]];
+  assert.is(said, result, `${facts}: ${reasons.join("\n")}`);
+  if (reason !== null)
+    assert.ok(
+      reasons.some((one) => one.includes(reason)),
+      `${facts}: ${reasons.join("\n")}`,
+    );
+}
 
 /** A new organization with the controls and types that the page has defined so far. */
 async function freshOrg({ server, types }: Page): Promise<At> {
