@@ -22,8 +22,8 @@ import type { CompiledModule } from "./web-assembly.ts";
 const STACK_MB = 32;
 /** Of JavaScript alone: texts on their way to the engine and back. */
 const HEAP_MB = 64;
-/** What a thread takes besides the memory of its instance: heap and stack, and its part of the compiled module. */
-const THREAD_BYTES = 64 << 20;
+/** What a thread takes besides the memory of its instance: heap, stack, and most of all code of the compiled module. */
+const THREAD_BYTES = 128 << 20;
 /** Threads and the compiled module take two hundred megabytes, and half a second to be there again. */
 const IDLE_MS = 300_000;
 /** How long a call may take with all waiting, unless its caller says so. */

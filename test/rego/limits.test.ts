@@ -85,6 +85,8 @@ test("takes the memory of each call from the budget, and waits for it", async ()
   assert.ok(load().threads.bytes >= 256 * MB && load().threads.bytes < 512 * MB);
   for (const outcome of await Promise.all(calls))
     assert.is(outcome.ok ? "" : outcome.error.message, "The evaluation took longer than 0.3 s");
+  // A thread may still return the garbage of its call.
+  while (load().threads.bytes > 0) await new Promise(setImmediate);
   assert.equal(load().threads, { bytes: 0, waiting: 0, refused: 0 });
   await engine.close();
 });
@@ -111,7 +113,7 @@ test("a server with less than a gigabyte has one engine of 128 MiB, a larger one
     while (engine.load().running + engine.load().waiting < 2) await new Promise(setImmediate);
     assert.equal(engine.load(), { running, waiting });
     const taken = budget.load().threads.bytes / running;
-    assert.ok(taken > memory * MB && taken < (memory + 65) * MB, `${taken}`);
+    assert.ok(taken > memory * MB && taken < (memory + 129) * MB, `${taken}`);
     await engine.close();
     for (const end of await Promise.all(ends)) assert.instance(end, PoolClosedError);
   }
