@@ -24,8 +24,6 @@ const STACK_MB = 32;
 const HEAP_MB = 64;
 /** What a thread takes besides the memory of its instance: heap, stack, and most of all code of the compiled module. */
 const THREAD_BYTES = 128 << 20;
-/** Threads and the compiled module take two hundred megabytes, and half a second to be there again. */
-const IDLE_MS = 300_000;
 /** How long a call may take with all waiting, unless its caller says so. */
 const DEFAULT_OVERALL_MS = 60_000;
 /**
@@ -46,6 +44,8 @@ export type EngineOptions = {
   threads: number;
   /** Whether all threads are kept started while the engine is used. */
   keepsReady: boolean;
+  /** How long an idle thread stays. All of them and the module take two hundred megabytes, and half a second to start. */
+  idleMs: number;
   /** Where calls take their memory; unbounded if null. */
   memory: Pick<PoolMemory<unknown>, "take"> | null;
 };
@@ -58,7 +58,7 @@ type Answer = { durationMs: number } & ({ ok: true; text: string; reply: Reply }
 
 /** Reads nothing and starts no thread before the first call. */
 export function createRegoEngine(options: EngineOptions): RegoEngine {
-  const { timeMs, memoryBytes, threads, keepsReady, memory } = options;
+  const { timeMs, memoryBytes, threads, keepsReady, idleMs, memory } = options;
   let compiling: Promise<CompiledModule> | null = null;
   let module: CompiledModule | null = null;
   let living = 0;
@@ -68,7 +68,7 @@ export function createRegoEngine(options: EngineOptions): RegoEngine {
     size: threads,
     queueLimit: 256,
     laneLimit: 64,
-    idleTimeoutMs: IDLE_MS,
+    idleTimeoutMs: idleMs,
     keepsReady,
     memory: memory && {
       ...memory,

@@ -189,7 +189,7 @@ export function openCustomTypes(memory: ThreadMemory | null = null): Attestation
 
 /**
  * The engine of Rego evaluations, whose threads start with the first one: two at a time, so that one that is slow does
- * not keep all others waiting. A small machine has room for one, with half the memory, and none that stands ready.
+ * not keep all others waiting. A small machine has room for one, with half the memory, which does not stay for long.
  * @param options.available bytes of memory that the process may use
  * @param options.limits those of the configuration
  */
@@ -208,6 +208,7 @@ export function openRego({
     ...(isSmall && { memoryBytes: Math.min(limits.memoryBytes, SMALL_REGO_BYTES) }),
     threads: isSmall ? 1 : 2,
     keepsReady: !isSmall,
+    idleMs: isSmall ? 2_000 : 300_000,
     memory,
   });
 }

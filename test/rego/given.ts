@@ -15,6 +15,7 @@ export const givenEngine = (options: Partial<EngineOptions> = {}) =>
     memoryBytes: 256 * MB,
     threads: 1,
     keepsReady: false,
+    idleMs: 300_000,
     memory: null,
     ...options,
   });

@@ -190,7 +190,7 @@ function renderTest({ file, line, name, outcome, message }: RegoTest): string {
 
 /** One instance, because a command makes one call. */
 async function withEngine<Outcome>(call: (engine: RegoEngine) => Promise<Outcome>): Promise<Outcome> {
-  const engine = createRegoEngine({ ...REGO_LIMITS, threads: 1, keepsReady: false, memory: null });
+  const engine = createRegoEngine({ ...REGO_LIMITS, threads: 1, keepsReady: false, idleMs: 300_000, memory: null });
   try {
     return await call(engine);
   } finally {
