@@ -5,8 +5,7 @@
  * Invariants: nothing that a policy does ends the server or reaches anything but its input; a call ends within its time
  * and its memory; equal calls have equal outcomes; a thread whose call hit a limit runs no other one.
  */
-import { Worker } from "node:worker_threads";
-import { resolveWorkerEntry } from "../assets.ts";
+import type { Worker } from "node:worker_threads";
 import type { RegoFiles } from "../domain/rego/bundle.ts";
 import { memberTexts } from "../json/walk.ts";
 import { createPool, DeadlineError, WorkerDiedError } from "../workers/pool.ts";
@@ -18,10 +17,11 @@ import type { CallBounds, RegoEngine, RegoFailure, RegoOutcome, RegoQuestion, Re
 import type { BundleReport } from "./types.ts";
 import type { CompiledModule } from "./web-assembly.ts";
 
-/** Policies nest, and Go's calls are calls of WebAssembly, which use the stack of the thread. */
-const STACK_MB = 32;
-/** Of JavaScript alone: texts on their way to the engine and back. */
-const HEAP_MB = 64;
+/**
+ * Of a thread. Policies nest, and Go's calls are calls of WebAssembly, which use its stack. The heap is that of
+ * JavaScript alone: texts on their way to the engine and back.
+ */
+export const REGO_THREAD_LIMITS = { stackSizeMb: 32, maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 4 };
 /** What a thread takes besides the memory of its instance: heap, stack, and most of all code of the compiled module. */
 const THREAD_BYTES = 128 << 20;
 /** How long a call may take with all waiting, unless its caller says so. */
@@ -44,8 +44,10 @@ export type EngineOptions = {
   threads: number;
   /** Whether all threads are kept started while the engine is used. */
   keepsReady: boolean;
-  /** How long an idle thread stays. All of them and the module take two hundred megabytes, and half a second to start. */
+  /** Milliseconds that an idle thread stays: all of them take two hundred megabytes, and half a second to start. */
   idleMs: number;
+  /** Starts a thread of rego-worker.ts within REGO_THREAD_LIMITS. */
+  start(data: RegoWorkerData): Worker;
   /** Where calls take their memory; unbounded if null. */
   memory: Pick<PoolMemory<unknown>, "take"> | null;
 };
@@ -76,7 +78,7 @@ export function createRegoEngine(options: EngineOptions): RegoEngine {
     },
     start() {
       if (module === null) throw new Error("the Rego engine is not compiled");
-      const worker = startWorker({ module, maxMemoryBytes: memoryBytes });
+      const worker = options.start({ module, maxMemoryBytes: memoryBytes });
       living += 1;
       worker.once("exit", () => {
         living -= 1;
@@ -131,16 +133,6 @@ export function createRegoEngine(options: EngineOptions): RegoEngine {
     load: () => pool.load(),
     close: () => pool.terminate(),
   };
-}
-
-function startWorker(data: RegoWorkerData): Worker {
-  const entry = resolveWorkerEntry("rego/rego-worker");
-  return new Worker(entry.source, {
-    eval: entry.eval,
-    env: {},
-    workerData: data,
-    resourceLimits: { stackSizeMb: STACK_MB, maxOldGenerationSizeMb: HEAP_MB, maxYoungGenerationSizeMb: 4 },
-  });
 }
 
 type Order = Omit<RegoQuestion, "input"> & { input: Uint8Array | null; files: RegoFiles };

@@ -23,7 +23,8 @@ import type { SandboxResult, JqTask, SchemaTask } from "../workers/sandbox/sandb
 import { createAttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { DocumentResult, DocumentTask } from "../workers/document-worker.ts";
-import { REGO_LIMITS, createRegoEngine } from "../rego/engine.ts";
+import { REGO_LIMITS, REGO_THREAD_LIMITS, createRegoEngine } from "../rego/engine.ts";
+import type { RegoWorkerData } from "../rego/rego-worker.ts";
 import type { RegoEngine } from "../rego/types.ts";
 import { createDocumentReader } from "../workers/documents.ts";
 import type { DocumentReader } from "../workers/documents.ts";
@@ -206,12 +207,17 @@ export function openRego({
   return createRegoEngine({
     ...limits,
     ...(isSmall && { memoryBytes: Math.min(limits.memoryBytes, SMALL_REGO_BYTES) }),
+    start: startRegoWorker,
     threads: isSmall ? 1 : 2,
     keepsReady: !isSmall,
     idleMs: isSmall ? 2_000 : 300_000,
     memory,
   });
 }
+
+/** Starts a thread of the engine, which has no environment, files or network. */
+export const startRegoWorker = (workerData: RegoWorkerData): Worker =>
+  startWorker("rego/rego-worker", { env: {}, workerData, resourceLimits: REGO_THREAD_LIMITS });
 
 const SMALL_MACHINE_BYTES = 1_000_000_000;
 const SMALL_REGO_BYTES = 128 * MB;

@@ -3,6 +3,7 @@ import * as assert from "uvu/assert";
 import { createRegoEngine } from "../../src/rego/engine.ts";
 import type { EngineOptions } from "../../src/rego/engine.ts";
 import type { RegoEngine, RegoQuestion } from "../../src/rego/types.ts";
+import { startRegoWorker } from "../../src/server/worker-threads.ts";
 
 /** Long enough never to expire. */
 const AMPLE_MS = 600_000;
@@ -16,6 +17,7 @@ export const givenEngine = (options: Partial<EngineOptions> = {}) =>
     threads: 1,
     keepsReady: false,
     idleMs: 300_000,
+    start: startRegoWorker,
     memory: null,
     ...options,
   });

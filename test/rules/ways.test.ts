@@ -72,6 +72,7 @@ const THREADS: Readonly<Record<string, readonly [count: number, why: string]>> =
   "evidence/reader-worker": [1, "comparing files with their digests while they are sent"],
   "http/body/json-worker": [1, "parsing megabytes of JSON"],
   "jobs/evaluation-worker": [2, "recording reports, and previews of policies: thousands of evaluations"],
+  "rego/rego-worker": [1, "policies in Rego, which may not end"],
   "server/answer-worker": [1, "making large answers"],
   "workers/document-worker": [1, "parsing long templates and policies"],
   "workers/sandbox/sandbox-worker": [1, "jq and JSON Schema of users, which may not end"],

@@ -7,6 +7,7 @@ import { parseIsoTime } from "../../../domain/time.ts";
 import { memberTexts } from "../../../json/walk.ts";
 import { REGO_LIMITS, createRegoEngine } from "../../../rego/engine.ts";
 import type { RegoEngine, RegoFailure, RegoTest } from "../../../rego/types.ts";
+import { startRegoWorker } from "../../../server/worker-threads.ts";
 import type { Args } from "../../args.ts";
 import { escapeControls } from "../../command.ts";
 import { EXIT, escapeLine, reportProblems } from "../../framework.ts";
@@ -190,7 +191,14 @@ function renderTest({ file, line, name, outcome, message }: RegoTest): string {
 
 /** One instance, because a command makes one call. */
 async function withEngine<Outcome>(call: (engine: RegoEngine) => Promise<Outcome>): Promise<Outcome> {
-  const engine = createRegoEngine({ ...REGO_LIMITS, threads: 1, keepsReady: false, idleMs: 300_000, memory: null });
+  const engine = createRegoEngine({
+    ...REGO_LIMITS,
+    threads: 1,
+    keepsReady: false,
+    idleMs: 300_000,
+    start: startRegoWorker,
+    memory: null,
+  });
   try {
     return await call(engine);
   } finally {
