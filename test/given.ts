@@ -12,15 +12,17 @@ import { createApp } from "../src/server/app.ts";
 import { prepareDirectory } from "../src/server/prepare-directory.ts";
 import { createPolicyPreviewer } from "../src/jobs/policy-previews.ts";
 import { createWritePath } from "../src/server/write-path.ts";
-import { newPublicId, newSecret as makeSecret } from "../src/clock.ts";
+import { newPublicId, newSecret as makeSecret, systemTimer } from "../src/clock.ts";
 import { listen, closeListener } from "../src/server/listener.ts";
 import type { ConnectionOptions, ListenAddress, ServerLimits } from "../src/server/listener.ts";
+import { recordEvaluationDecision } from "../src/api/policies/evaluation-decision.ts";
 import {
   createPreviewPool,
   createRecordingPool,
   openAnswerReader,
   openCustomTypes,
   openDocuments,
+  openEvaluations,
   openLargeJson,
   startEvidenceWorker,
   packageMemory,
@@ -136,6 +138,8 @@ export type ServerOptions = {
   allTheLongWay?: boolean;
   /** Sends messages of actions; without it they stay in the outbox. */
   sender?: Sender;
+  /** Limits of Rego evaluations; the defaults unless given. */
+  rego?: { regoTime?: number; regoMemory?: number };
   /** Timers of live updates and of the watchdog; those of the system unless given. */
   liveTimer?: Timer;
   watchdogTimer?: Timer;
@@ -167,7 +171,7 @@ export async function startServer(options: ServerOptions = {}) {
   const evidenceStore = remote ?? openLocalStore({ directory: evidenceRoot, staging, ids: newPublicId, onRepair });
   const uploads = createUploads({
     store: evidenceStore,
-    isReferenced: store.attestations.isEvidenceReferenced,
+    isReferenced: store.evidenceLocation.isReferenced,
     onFailure(error) {
       throw error;
     },
@@ -233,6 +237,13 @@ export async function startServer(options: ServerOptions = {}) {
     findLockHolder: () => findWriteLockHolder(directory),
   });
   const passwords = createPasswordHasher(CHEAP_SCRYPT);
+  const rego = openEvaluations(options.directory === undefined ? null : directory, {
+    ...{ store, writer, logger, now: () => clock.at, timer: systemTimer },
+    evidence: { ...uploads, open: (file, range) => reader.open({ ...file, ...range }) },
+    limits: { regoTime: 20, regoMemory: 256 << 20, ...options.rego },
+    recordDecision: recordEvaluationDecision(store),
+    available: 1 << 30,
+  });
   const app = createApp({
     onRepair,
     db,
@@ -257,6 +268,7 @@ export async function startServer(options: ServerOptions = {}) {
     largeJson,
     documents,
     policyPreviews: createPolicyPreviewer({ store, pool: previewPool }),
+    rego,
     packages,
     answerReader,
     limits: { ...LIMITS, ...options.limits },
@@ -556,6 +568,7 @@ export async function startServer(options: ServerOptions = {}) {
     store,
     writer,
     runner,
+    rego,
     passwords,
     diskGuard,
     disk,
@@ -572,12 +585,19 @@ export async function startServer(options: ServerOptions = {}) {
     call,
     /** A starting point for further servers; this one must not stop before they have started. */
     image: (): ServerImage => ({ database: db.serialize(), directory, at: clock.at }),
-    /** Resolves when no job is due. A test that advances the clock calls this: no timer runs jobs. */
-    settled: (): Promise<void> => runner.whenIdle(),
+    /**
+     * Resolves when no Rego evaluation waits or runs, and no job is due. A test that advances the clock calls this: no
+     * timer runs jobs.
+     */
+    async settled(): Promise<void> {
+      await rego.evaluator.whenIdle();
+      await runner.whenIdle();
+    },
     /** Stops the server and removes its files. Call it in `after`. */
     async stop(): Promise<void> {
       await closeListener(server, 2);
       await runner.close();
+      await rego.close();
       await writer.idle();
       await previewPool?.close();
       await recordingPool?.close();

@@ -5,7 +5,7 @@
 import { createAccountChanges } from "../auth/account-changes.ts";
 import type { AccountChanges, ChangeAuthor } from "../auth/account-changes.ts";
 import { keyDigest } from "../store/accounts/api-keys.ts";
-import type { OrganizationRow } from "../store/accounts/organizations.ts";
+import type { OrganizationRow, OrganizationSettings } from "../store/accounts/organizations.ts";
 import type { DeliveryRow } from "../store/notifications/delivery-log.ts";
 import type { InboundWebhookRow, WebhookKind } from "../store/notifications/inbound-webhooks.ts";
 import type {
@@ -53,9 +53,17 @@ export function createChanges(store: Store, author: ChangeAuthor) {
 }
 
 const profileChanges = (store: Store, note: Note) => ({
-  configureOrganization(row: OrganizationRow, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
+  configureOrganization(row: OrganizationRow, settings: OrganizationSettings): void {
     store.organizations.updateSettings(row.id, settings);
-    note(row.id, "organization.updated", row.name, { public: settings.isPublic, controls: settings.controlsEnabled });
+    const { isPublic, controlsEnabled, evaluationsEnabled, decisionsNeedPublishedPolicy } = settings;
+    note(row.id, "organization.updated", row.name, {
+      public: isPublic,
+      controls: controlsEnabled,
+      ...(evaluationsEnabled === undefined ? {} : { evaluations: evaluationsEnabled }),
+      ...(decisionsNeedPublishedPolicy === undefined
+        ? {}
+        : { decisions_need_published_policy: decisionsNeedPublishedPolicy }),
+    });
   },
   describeUser(user: { id: number; name: string }, fields: { displayName: string; email: string | null }): void {
     store.users.updateProfile(user.id, fields);

@@ -1,7 +1,7 @@
 /** The context that every operation of Assay works with, and the declaration of operations. */
 import type { TSchema } from "typebox";
 import { forbidden } from "../errors.ts";
-import { noteIgnoredKeys, refuseSlips } from "../http/body/unknown-keys.ts";
+import { excerptName, noteIgnoredKeys, refuseSlips } from "../http/body/unknown-keys.ts";
 import { unboundedAnswer } from "../http/answers/large-answers.ts";
 import type { AnswerBounds } from "../http/answers/large-answers.ts";
 import { largeReadFor, operationFor } from "../http/operation.ts";
@@ -16,12 +16,19 @@ import type { Store } from "../store/index.ts";
 import type { FileProblem } from "../domain/policy/diagnostics.ts";
 import type { PolicyPreview } from "../store/environments/policy-previews.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
+import type { InputTask, PackedInput } from "../contract/evaluation-input.ts";
+import type { RegoDocuments } from "../rego/documents.ts";
+import type { EvaluationQueue } from "../rego/evaluator.ts";
+import type { RegoEngine } from "../rego/types.ts";
 import type { DocumentReader, StoredPolicyFile } from "../workers/documents.ts";
 import type { Urls } from "../contract/urls.ts";
 import type { EvidenceReader } from "../contract/evidence-reader.ts";
 import type { PasswordHasher } from "../auth/password-hashing.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
 import type { Actor } from "../store/actor.ts";
+import { MAX_UNKNOWN_KEYS } from "../http/schema.ts";
+import { UNKNOWN_KEY } from "../http/validate.ts";
+import type { FieldErrors } from "../errors.ts";
 import type { Principal, Membership, RequestContext } from "../http/server-context.ts";
 
 export type OrgMembership = Membership & { organization: OrganizationRow };
@@ -38,6 +45,8 @@ export type OperationContext = {
   readonly documents: DocumentReader;
   /** Previews of policy and template texts that are not stored; see jobs/policy-previews.ts. */
   readonly policyPreviews: PolicyPreviewer;
+  /** Checks and runs Rego policies; see server/open-rego.ts. */
+  readonly rego: RegoService;
   readonly packages: PackageMaker;
   readonly passwords: Pick<PasswordHasher, "hashOfMember">;
   /** Names of the organizations in which groups of the login provider give roles. */
@@ -61,6 +70,11 @@ export type OperationContext = {
    * @throws AppError 400 for one that looks like a slip
    */
   ignoreKeys(schema: TSchema, keys: readonly string[]): void;
+  /**
+   * Counts the keys of a closed body that a problem says are not known: what a newer client sends, and this server
+   * refuses, shows what is missing. @param problems texts by the paths of their fields
+   */
+  noteUnknownKeys(problems: FieldErrors): void;
   /** Creates the text of an API key. */
   newSecret(): string;
   /** The problem of a URL as a notification target, null for a valid one; does not resolve host names. */
@@ -126,6 +140,18 @@ type PreviewTask = {
   environmentIds: readonly number[];
 };
 
+export type RegoService = {
+  readonly check: RegoEngine["check"];
+  readonly documents: RegoDocuments;
+  readonly evaluator: Pick<EvaluationQueue, "hasRoom" | "submit" | "waitFor">;
+  /**
+   * The input document of trails, as they are now.
+   * @param lane whose turn it is; each organization has its own
+   * @throws AppError unavailable
+   */
+  packInput(lane: string, task: InputTask): Promise<PackedInput>;
+};
+
 type Jobs = {
   /** Resolves when the job is done, or after `timeoutS` seconds. */
   waitFor(id: number, timeoutS: number): Promise<void>;
@@ -155,6 +181,7 @@ export type OperationContextParts = Pick<
   | "customTypes"
   | "documents"
   | "policyPreviews"
+  | "rego"
   | "now"
   | "newSecret"
   | "targetProblem"
@@ -199,6 +226,10 @@ export function contextFactory({ urls, openApi, ...parts }: OperationContextPart
     ignoreKeys(schema, keys) {
       refuseSlips(schema, keys, request.userAgent);
       noteIgnoredKeys(parts.store.unknownInputs.note, request, keys);
+    },
+    noteUnknownKeys(problems) {
+      const keys = Object.keys(problems).filter((path) => problems[path]?.startsWith(UNKNOWN_KEY));
+      noteIgnoredKeys(parts.store.unknownInputs.note, request, keys.slice(0, MAX_UNKNOWN_KEYS).map(excerptName));
     },
     get organization() {
       return requirePresent(request.membership, "organization").organization;

@@ -72,6 +72,9 @@ import * as policiesControlVersions from "./policies/control-versions.ts";
 import * as policiesControls from "./policies/controls.ts";
 import * as policiesPolicies from "./policies/policies.ts";
 import * as policiesPolicyPreview from "./policies/policy-preview.ts";
+import * as policiesRegoEvaluationReads from "./policies/rego-evaluation-reads.ts";
+import * as policiesRegoEvaluations from "./policies/rego-evaluations.ts";
+import * as policiesRegoPolicies from "./policies/rego-policies.ts";
 import * as removed from "./removed.ts";
 import * as schemas from "./schemas.ts";
 import * as tags from "./tags.ts";
@@ -148,6 +151,9 @@ const resources: readonly object[] = [
   policiesControls,
   policiesPolicies,
   policiesPolicyPreview,
+  policiesRegoEvaluationReads,
+  policiesRegoEvaluations,
+  policiesRegoPolicies,
   removed,
   schemas,
   tags,

@@ -15,7 +15,7 @@ export type CopyResult = {
   files: number;
   bytes: number;
   copied: number;
-  /** Recent files that no attestation references yet and that were copied too. */
+  /** Recent files that no record references yet and that were copied too. */
   unnamed: number;
   /** Referenced files that the source lacks or has damaged. */
   lost: { digest: string; state: "missing" | "damaged" }[];
@@ -27,7 +27,7 @@ const MAX_CONCURRENT_FILES = 8;
 const PAGE_SIZE = 500;
 
 /**
- * Copies all referenced files, and recent ones that no attestation references yet.
+ * Copies all referenced files, and recent ones that no record references yet.
  * @param reached receives the number of referenced bytes processed so far
  * @param signal stops the copy between two files
  * @throws EvidenceUnavailableError, the reason of `signal`, a system error
@@ -52,7 +52,7 @@ export async function copyEvidence({
     const state = await copyOne(source, target, { digest, size });
     if (state === "missing" || state === "damaged") {
       // A running server may have deleted the attestation meanwhile; then the file is not lost.
-      if (store.attestations.isEvidenceReferenced(digest)) done.lost.push({ digest, state });
+      if (store.evidenceLocation.isReferenced(digest)) done.lost.push({ digest, state });
     } else {
       done.files += 1;
       done.bytes += size;
@@ -65,7 +65,7 @@ export async function copyEvidence({
   const since = systemSources.now() - UNREFERENCED_EVIDENCE_AGE_S;
   await forEachConcurrently(source.list(), async ({ digest, size, modifiedAt }) => {
     signal.throwIfAborted();
-    if (modifiedAt < since || store.attestations.isEvidenceReferenced(digest)) return;
+    if (modifiedAt < since || store.evidenceLocation.isReferenced(digest)) return;
     if ((await copyOne(source, target, { digest, size })) === "copied") done.unnamed += 1;
   });
   done.lost.sort((a, b) => (a.digest < b.digest ? -1 : 1));

@@ -73,6 +73,11 @@ export type Config = {
   basePath: string | null;
   /** Normalized address ranges of trusted proxies, and the word `unix`; null without any. */
   trustedProxies: readonly string[] | null;
+  /** Time limit of one Rego evaluation, in seconds, and its memory limit, in bytes. */
+  regoTime: number;
+  regoMemory: number;
+  /** How long Rego evaluations without a decision are kept, in seconds. */
+  evaluationRetention: number;
   /** Address of a separate listener for metrics; null without one. */
   metricsListen: Listen | null;
   /** Bearer token for reading /metrics on the server's own address; null if it is not served there. */
@@ -667,6 +672,45 @@ export const OPTIONS: { readonly [K in OptionName]: Option<K> } = {
     secret: false,
     unit: null,
     description: "Number of scheduled backups to keep",
+  },
+  regoTime: {
+    name: "regoTime",
+    flag: "rego-time",
+    variable: "ASSAY_REGO_TIME",
+    key: "rego_time",
+    placeholder: "DURATION",
+    parse: (text) => parseDuration(text, 1, 20),
+    accepts: "a duration from 1s to 20s",
+    default: "20s",
+    secret: false,
+    unit: "seconds",
+    description: "Time limit of one Rego evaluation",
+  },
+  regoMemory: {
+    name: "regoMemory",
+    flag: "rego-memory",
+    variable: "ASSAY_REGO_MEMORY",
+    key: "rego_memory",
+    placeholder: "SIZE",
+    parse: (text) => parseSize(text, 64 * MB, 2048 * MB),
+    accepts: "a size from 64MB to 2GB",
+    default: "256MB",
+    secret: false,
+    unit: "bytes",
+    description: "Memory limit of one Rego evaluation",
+  },
+  evaluationRetention: {
+    name: "evaluationRetention",
+    flag: "evaluation-retention",
+    variable: "ASSAY_EVALUATION_RETENTION",
+    key: "evaluation_retention",
+    placeholder: "DURATION",
+    parse: (text) => parseDuration(text, 3_600, 315_360_000),
+    accepts: "a duration such as 24h or 90d, from 1h to 3650d",
+    default: "90d",
+    secret: false,
+    unit: "seconds",
+    description: "How long Rego evaluations without a decision are kept",
   },
   diskReserve: {
     name: "diskReserve",

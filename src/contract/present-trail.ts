@@ -31,7 +31,7 @@ type TrailValue = Static<typeof TrailResponse>;
 export type TrailEventValue = Static<typeof TrailEvent>;
 
 /** A trail row as responses show it, apart from the history. */
-type TrailOutline = Omit<TrailValue, "events">;
+export type TrailOutline = Omit<TrailValue, "events">;
 type FlowFacts = { flow: FlowRow; tags: Record<string, string> };
 /** The JSON text of an event, and its time in epoch seconds. */
 type TimedText = { timestamp: number; text: string };

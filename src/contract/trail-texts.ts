@@ -10,6 +10,7 @@ import { eventTextReader, listAllowance, singleAllowance, spendCharacters, spend
 import type { Allowance } from "./large-json.ts";
 import { ResponseFullError, reasonOf, rethrowLarge } from "./placeholders.ts";
 import { createTrailPresenter, presentTrailPlaceholder } from "./present-trail.ts";
+import type { TrailOutline } from "./present-trail.ts";
 import type { PresenterContext } from "./presenter-context.ts";
 
 /** Trails that are read at a time: the longest page. */
@@ -23,6 +24,8 @@ const MAX_LISTED_CHARS = 48 * 1024 ** 2;
 
 type Texts = Generator<string, void, undefined>;
 type Presenter = ReturnType<typeof createTrailPresenter>;
+/** Changes a trail, without its history, before it is written. */
+type EditOutline = (outline: TrailOutline) => Record<string, unknown>;
 
 /**
  * A trail with its whole history: the pieces of its JSON text.
@@ -39,6 +42,16 @@ export function* writeTrail(context: PresenterContext, row: TrailRow, allowance 
     );
   }
 }
+
+/**
+ * A trail with its whole history, as `edit` changes the rest of it: the pieces of its JSON text.
+ * @throws ResponseFullError, LargeAnswerError; Error for a damaged record
+ */
+export const writeEditedTrail = (
+  context: PresenterContext,
+  row: TrailRow,
+  { allowance, edit }: { allowance: Allowance; edit: EditOutline },
+): Texts => writeItem(context, row, { presenter: createTrailPresenter(context, [row]), allowance, edit });
 
 /**
  * The items of a list of trails. A damaged trail, or one that the response has no room for, becomes a placeholder with
@@ -97,11 +110,11 @@ function listedText(
 function* writeItem(
   context: PresenterContext,
   row: TrailRow,
-  { presenter, allowance }: { presenter: Presenter; allowance: Allowance },
+  { presenter, allowance, edit }: { presenter: Presenter; allowance: Allowance; edit?: EditOutline },
 ): Texts {
   const facts = presenter.outline(row, allowance);
   spendText(allowance, facts.template.content);
-  const outline = [...jsonPieces(facts)];
+  const outline = [...jsonPieces(edit ? edit(facts) : facts)];
   const last = outline.pop() as string;
   yield* outline;
   yield `${last.slice(0, -1)},"events":[`;

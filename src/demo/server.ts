@@ -82,7 +82,7 @@ export function openDemoServer({ evidence: directory, staging }: EvidencePaths):
   const evidence = openLocalStore({ directory, staging, ids: newPublicId });
   const uploads = createUploads({
     store: evidence,
-    isReferenced: store.attestations.isEvidenceReferenced,
+    isReferenced: store.evidenceLocation.isReferenced,
     onFailure(error) {
       throw error;
     },
@@ -145,6 +145,19 @@ const idleParts = () => ({
   limits: LIMITS,
   onRepair: () => undefined,
   answerReader: null,
+  rego: {
+    check: neverAsked,
+    documents: {
+      stage: neverAsked,
+      sizeOf: neverAsked,
+      open: neverAsked,
+      openUnpacked: neverAsked,
+      read: neverAsked,
+      readUnpacked: neverAsked,
+    },
+    evaluator: { hasRoom: neverAsked, submit: neverAsked, waitFor: neverAsked },
+    packInput: neverAsked,
+  },
   packages: { open: neverAsked, report: neverAsked, close: async () => undefined },
   readiness: neverAsked,
   diskGuard: { readOnlyReason: () => null, ensureWritable: () => undefined, reportFailure: () => undefined },

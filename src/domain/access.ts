@@ -31,6 +31,11 @@ const PERMISSIONS = {
   "attestation:write": { roles: WRITERS, outsiders: false },
   "policy:read": { roles: ALL_ROLES, outsiders: true },
   "policy:write": { roles: WRITERS, outsiders: false },
+  "rego_policy:read": { roles: ALL_ROLES, outsiders: true },
+  "rego_policy:write": { roles: ["admin"], outsiders: false },
+  "evaluation:read": { roles: ALL_ROLES, outsiders: true },
+  // With a decision it takes the rights of a report as well: the operation checks that (newer-clients 4.6).
+  "evaluation:create": { roles: ALL_ROLES, outsiders: false },
   "environment:read": { roles: ALL_ROLES, outsiders: true },
   // A snapshotter creates environments on the fly, and may therefore change one by putting it again (semantics 1.4).
   "environment:create": { roles: ["admin", "member", "snapshotter"], outsiders: false },

@@ -17,6 +17,8 @@ export const ORGANIZATION_NAME = FLOW_NAME;
 export const TRAIL_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_.~]*$`;
 /** Policies (http-api-v2 2.1). */
 export const POLICY_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\-_\.~]*$`;
+/** Identifier of a Rego policy (newer-clients 5.1). */
+export const REGO_POLICY_IDENTIFIER = TRAIL_NAME;
 /** Custom attestation types (semantics 3.4). */
 export const CUSTOM_TYPE_NAME = TRAIL_NAME;
 /** New environments; stored names may also contain `~` (messages 9, semantics 6.2). */

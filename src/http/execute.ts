@@ -55,6 +55,7 @@ export async function execute<Context, M extends Membership>(
   operation: AnyOperation<Context>,
   { request, confirm, confirmsFirst, input, progress, small, staged, delivery }: Execution<M>,
 ): Promise<Reply | LargeReply> {
+  let files: readonly StagedFile[] = staged ? [staged] : [];
   try {
     const initial = confirmsFirst ? confirm() : request;
     const context = server.createContext(initial, {
@@ -68,6 +69,7 @@ export async function execute<Context, M extends Membership>(
     };
     progress.enter("preparing");
     const prepared = operation.prepare ? await operation.prepare(context, input, confirmInWrite) : undefined;
+    files = [...files, ...(operation.stages?.(prepared) ?? [])];
     if (isReading(operation) && operation.isLarge)
       return await readLarge(server, operation, { context, request: initial, input, prepared, delivery });
     if (isReading(operation)) return server.read(() => operation.handle(context, input, prepared));
@@ -85,13 +87,15 @@ export async function execute<Context, M extends Membership>(
         { isRepeatable: operation.isRepeatable === true },
       );
     };
-    if (staged) progress.enter("publishing", { patienceS: staged.size / PUBLISHED_BYTES_PER_S });
-    const written = await (staged ? server.evidence.publishFor(staged, write) : write());
+    const bytes = files.reduce((sum, { size }) => sum + size, 0);
+    if (files.length > 0) progress.enter("publishing", { patienceS: bytes / PUBLISHED_BYTES_PER_S });
+    const publishing = files.reduce((next, file) => () => server.evidence.publishFor(file, next), write);
+    const written = await publishing();
     progress.enter("finishing");
     await server.afterCommit(written.context);
     return written.reply;
   } finally {
-    if (staged) await server.evidence.discard([staged]);
+    if (files.length > 0) await server.evidence.discard(files);
   }
 }
 

@@ -54,6 +54,7 @@ import type { Static, TObject, TSchema } from "typebox";
 import type { Feature, OrgPermission, Permission } from "../domain/access.ts";
 import { CONFIGURATION_BOUNDS } from "./body/read-json.ts";
 import type { JsonBounds } from "./body/read-json.ts";
+import type { StagedFile } from "./body/evidence-stage.ts";
 import type { Deprecation } from "./schema.ts";
 
 export type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
@@ -94,8 +95,11 @@ export type FormBody<T extends TSchema = TSchema> = {
   /**
    * The file part, null for a form without one. A `memory` file (template, policy) is handed over as bytes. An
    * `evidence` file is staged on the evidence storage while it arrives and published before the handler runs.
+   * `isAnyName`: it is accepted under other names too.
    */
-  file: { part: string; description: string; kind: "memory" | "evidence" } | null;
+  file: { part: string; description: string; kind: "memory" | "evidence"; isAnyName?: true } | null;
+  /** Whether a plain JSON body is accepted in place of the form, as its JSON part without a file. */
+  acceptsJson?: true;
 };
 
 /** No body is expected. One that arrives anyway is discarded: clients send `null` or nothing with archive calls. */
@@ -310,6 +314,8 @@ type Operation<
    * `handle`, which gets its result as third argument. If it stores something itself, see `storesInPrepare`.
    */
   prepare?(context: Context, input: Input<P, Q, B>, confirm: () => Context): Promise<Prepared>;
+  /** Files that `prepare` staged: they are published for the write, whose rows name them, and go if it is refused. */
+  stages?(prepared: Prepared): readonly StagedFile[];
   /**
    * For a write that many clients send at a time: its `handle` may run again after a rollback. Such writes run without
    * savepoints (store/db/group-commit.ts).

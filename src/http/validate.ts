@@ -197,6 +197,9 @@ const NUMBER_BOUNDS = `${MAX_NUMBER_CHARS} characters, its exponent of at most n
 export const UNHELD_NUMBER = "Input should be a number that double precision holds without rounding";
 export const TOO_LONG_NUMBER = `Input should be a number of at most ${NUMBER_BOUNDS}`;
 
+/** The beginning of what is said of a key that is not known (messages 2). */
+export const UNKNOWN_KEY = "Extra inputs are not permitted";
+
 /** @param listed the shapes whose keys a text before this one lists; gets that of `error` */
 function describe(error: ErrorObject, listed: Set<unknown>): [path: string[], text: string] {
   const path = error.instancePath
@@ -213,7 +216,7 @@ function describe(error: ErrorObject, listed: Set<unknown>): [path: string[], te
     case "unevaluatedProperties": {
       const name = String(error.params["additionalProperty"] ?? error.params["unevaluatedProperty"]);
       const shown = show((error.data as Record<string, unknown>)[name]);
-      return [[...path, name], `Extra inputs are not permitted [input: ${shown}]${possibleKeys(error, listed)}`];
+      return [[...path, name], `${UNKNOWN_KEY} [input: ${shown}]${possibleKeys(error, listed)}`];
     }
     case "pattern":
       return [path, `String should match pattern '${String(error.params["pattern"])}' ${input}`];

@@ -4,8 +4,9 @@
  */
 import type { IncomingMessage } from "node:http";
 import { contextFactory } from "../api/context.ts";
-import type { Recorder, OperationContext, OrgMembership, PolicyPreviewer } from "../api/context.ts";
+import type { Recorder, OperationContext, OrgMembership, PolicyPreviewer, RegoService } from "../api/context.ts";
 import { operations, operatorOperations } from "../api/index.ts";
+import { respellPath } from "../api/policies/rego-spellings.ts";
 import { DOCUMENT } from "../api/openapi-document.ts";
 import { readBuildInfo } from "../assets.ts";
 import type { PackageMaker } from "../audit-packages/package-maker.ts";
@@ -71,6 +72,7 @@ export type AppDependencies = Omit<RequestHookDependencies, "metrics"> & {
   largeJson: LargeJsonReader;
   documents: DocumentReader;
   policyPreviews: PolicyPreviewer;
+  rego: RegoService;
   packages: PackageMaker;
   /** Epoch seconds by which keys and sessions have ended; what the clock shows unless given. */
   endedBy?: () => number;
@@ -174,7 +176,7 @@ function assemble(
   const app = emptyApp(dependencies);
   const boundary = createRequestBoundary(context);
   // What only the operator may do is found, and refused to every key and session like any other missing permission.
-  const find = createRouter([...operations, ...operatorOperations]);
+  const find = createRouter([...operations, ...operatorOperations], respellPath);
   app.use(boundary);
   if (basePath !== null) app.use(stripBasePath(basePath));
   app.use(createHealthProbes(dependencies.readiness));
@@ -252,6 +254,7 @@ function createContextFactory(dependencies: AppDependencies) {
     customTypes: dependencies.customTypes,
     documents: dependencies.documents,
     policyPreviews: dependencies.policyPreviews,
+    rego: dependencies.rego,
     largeJson: dependencies.largeJson,
     recorder: dependencies.recorder,
     jobs: dependencies.runner,

@@ -12,7 +12,8 @@ import type { OidcProvider } from "../auth/oidc-provider.ts";
 import { createPasswordHasher } from "../auth/password-hashing.ts";
 import { createBackupMaker } from "../backup/backup-maker.ts";
 import { BackupError } from "../backup/errors.ts";
-import { newSecret, newPublicId, systemSources } from "../clock.ts";
+import { newSecret, newPublicId, systemSources, systemTimer } from "../clock.ts";
+import { recordEvaluationDecision } from "../api/policies/evaluation-decision.ts";
 import { defaultBaseUrl, withBasePath } from "../config/resolve.ts";
 import { findExpiry } from "../config/tls-certificate.ts";
 import { findTargetProblem } from "../domain/network/webhook-url.ts";
@@ -38,7 +39,7 @@ import { processMemory } from "./process-memory.ts";
 import { createReadiness } from "./readiness.ts";
 import type { App } from "./request-hooks.ts";
 import { startScheduler } from "./scheduler.ts";
-import { backupMemory, startBackupWorker } from "./worker-threads.ts";
+import { backupMemory, openEvaluations, startBackupWorker } from "./worker-threads.ts";
 
 export type Instance = {
   /** The bound addresses, see `Listening`. */
@@ -58,7 +59,13 @@ export type Instance = {
 };
 
 /** What the stages before have opened. */
-type Opened = { storage: Storage; writePath: OpenedWritePath; workers: Workers; live: LiveState };
+type Opened = {
+  storage: Storage;
+  writePath: OpenedWritePath;
+  workers: Workers;
+  rego: ReturnType<typeof openEvaluations>;
+  live: LiveState;
+};
 
 /**
  * How long a stop waits for running requests. Orchestrators kill a process 10 to 30 seconds after they asked it to
@@ -97,7 +104,8 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     const storage = opened(await openStorage(options));
     const writePath = opened(await openWritePath(options, storage, live));
     const workers = opened(await openWorkers(options, { storage, writePath, live }));
-    const all: Opened = { storage, writePath, workers, live };
+    const rego = opened(openRegoStage(options, { storage, writePath, workers, live }));
+    const all: Opened = { storage, writePath, workers, rego, live };
     const { listening, metricsUrl } = opened(await openListeners(options, all));
     const { backups } = opened(await startBackgroundWork(options, all));
     return {
@@ -116,6 +124,21 @@ export async function startInstance(options: ServeOptions): Promise<Instance> {
     await stages.close("failed start").catch((second: unknown) => logFailedClose(logger, second));
     throw error;
   }
+}
+
+/** Opens Rego evaluations. Closing ends those that run: the next start evaluates them again. */
+function openRegoStage(
+  { directory, config, logger }: ServeOptions,
+  { storage: { store }, writePath: { writer }, workers: { uploads, reader }, live }: Omit<Opened, "rego">,
+) {
+  const rego = openEvaluations(directory, {
+    ...{ store, writer, logger, limits: config, now: systemSources.now, timer: systemTimer },
+    evidence: { ...uploads, open: (file, range) => reader.open({ ...file, ...range }) },
+    recordDecision: recordEvaluationDecision(store),
+    memory: live.memory.threads,
+  });
+  live.poolLoads.push(rego.load);
+  return rego;
 }
 
 /** Binds all addresses, then serves the application on them. Closing waits for running requests. */
@@ -155,11 +178,12 @@ function openListeners(options: ServeOptions, opened: Opened) {
 /** Starts what runs without a request: jobs that are due, scheduled backups, and periodic tasks. */
 function startBackgroundWork(
   { directory, config, logger }: ServeOptions,
-  { storage, writePath, workers, live }: Opened,
+  { storage, writePath, workers, rego, live }: Opened,
 ): Promise<{ backups: ScheduledBackups } & Stage> {
   return openStage(logger, async (onClose) => {
     const { recorder, runner, diskGuard } = writePath;
     runner.wake();
+    rego.evaluator.start();
     const maker = createBackupMaker({
       start: startBackupWorker,
       acquireMemory: backupMemory(live.memory.threads),
@@ -205,6 +229,7 @@ function startBackgroundWork(
         evidence: workers.evidenceStore,
         logger,
         baseUrl: () => live.baseUrl,
+        evaluationRetentionS: config.evaluationRetention,
         watchWal,
       }),
     );
@@ -213,7 +238,7 @@ function startBackgroundWork(
 }
 
 /** The opened parts as the application takes them. */
-function appDependencies(options: ServeOptions, { storage, writePath, workers, live }: Opened): AppDependencies {
+function appDependencies(options: ServeOptions, { storage, writePath, workers, rego, live }: Opened): AppDependencies {
   const { config, logger } = options;
   const { db, store } = storage;
   const { writer, recorder, runner, diskGuard, clock, metrics } = writePath;
@@ -250,6 +275,7 @@ function appDependencies(options: ServeOptions, { storage, writePath, workers, l
     documents,
     policyPreviews,
     answerReader,
+    rego,
     packages,
     limits: {
       json: config.jsonLimit,

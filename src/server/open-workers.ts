@@ -303,10 +303,10 @@ async function sweepStaging(evidence: EvidenceStore, logger: Logger): Promise<vo
     logger.info({ files: leftovers }, "removed files that an earlier process left in the staging directory");
 }
 
-const openUploads = (evidence: EvidenceStore, { attestations }: Storage["store"], logger: Logger): Uploads =>
+const openUploads = (evidence: EvidenceStore, { evidenceLocation }: Storage["store"], logger: Logger): Uploads =>
   createUploads({
     store: evidence,
-    isReferenced: attestations.isEvidenceReferenced,
+    isReferenced: evidenceLocation.isReferenced,
     onFailure: (error, digest) =>
       logger.warn({ err: error, digest }, "the file of a refused upload could not be removed; it goes in a day"),
   });

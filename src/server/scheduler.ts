@@ -29,7 +29,7 @@ const SWEEP_INTERVAL_MS = 3_600_000;
 const KEY_WARNING_INTERVAL_MS = 3_600_000;
 
 /**
- * Age at which evidence that no attestation references is deleted. It must exceed the time of any request from its
+ * Age at which evidence that no record references is deleted. It must exceed the time of any request from its
  * upload to its commit (see local-store.ts), and leaves an operator who restores yesterday's database with all of its
  * files.
  */
@@ -81,6 +81,8 @@ type SchedulerDependencies = {
   runner: JobRunner;
   logger: Logger;
   baseUrl(): string;
+  /** How long Rego evaluations without a decision are kept. */
+  evaluationRetentionS: number;
   watchWal(): Promise<void>;
 };
 
@@ -139,7 +141,8 @@ function keyWarningTask({ store, writer, clock, logger, baseUrl }: SchedulerDepe
 }
 
 function sweepTasks(dependencies: SchedulerDependencies): Task[] {
-  const { directory, store, numbering, writer, clock, diskGuard, evidence, logger } = dependencies;
+  const { directory, store, numbering, writer, clock, diskGuard, evidence, evaluationRetentionS, logger } =
+    dependencies;
   const deleteInBatches = async (deleteBatch: () => number): Promise<void> => {
     while ((await writer.run(deleteBatch)) === SWEEP_BATCH_SIZE);
   };
@@ -157,11 +160,11 @@ function sweepTasks(dependencies: SchedulerDependencies): Task[] {
         if (!lock) return;
         const { removed, bytes } = await evidence
           .sweep({
-            isReferenced: store.attestations.isEvidenceReferenced,
+            isReferenced: store.evidenceLocation.isReferenced,
             olderThan: clock.trustedNow() - UNREFERENCED_EVIDENCE_AGE_S,
           })
           .finally(lock.release);
-        if (removed > 0) logger.info({ files: removed, bytes }, "deleted evidence that no attestation references");
+        if (removed > 0) logger.info({ files: removed, bytes }, "deleted evidence that no record references");
       },
     },
     {
@@ -170,6 +173,14 @@ function sweepTasks(dependencies: SchedulerDependencies): Task[] {
       async run() {
         const before = clock.trustedNow() - DELIVERED_RETENTION_S;
         await deleteInBatches(() => store.outbox.deleteDelivered(before, SWEEP_BATCH_SIZE));
+      },
+    },
+    {
+      name: "deleting old Rego evaluations",
+      intervalMs: SWEEP_INTERVAL_MS,
+      async run() {
+        const before = clock.trustedNow() - evaluationRetentionS;
+        await deleteInBatches(() => store.regoEvaluations.removeOld(before, SWEEP_BATCH_SIZE));
       },
     },
     {

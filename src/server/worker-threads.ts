@@ -36,6 +36,15 @@ import type { PoolLoad } from "../workers/pool.ts";
 import type { RecordingWorkerData } from "../jobs/recording-thread.ts";
 import type { PreviewWorkerData } from "../jobs/policy-preview-thread.ts";
 import type { PreviewPool } from "../jobs/policy-previews.ts";
+import type { InputWorkerData } from "../jobs/evaluation-input-thread.ts";
+import { createEvaluationInputs } from "../jobs/evaluation-inputs.ts";
+import type { InputPool } from "../jobs/evaluation-inputs.ts";
+import { createRegoDocuments } from "../rego/documents.ts";
+import { createEvaluator } from "../rego/evaluator.ts";
+import type { Timer } from "../domain/time.ts";
+import type { Logger } from "../log.ts";
+import type { GroupCommitWriter } from "../store/db/group-commit.ts";
+import type { Store } from "../store/index.ts";
 
 const MB = 1 << 20;
 
@@ -117,6 +126,7 @@ const JSON_HEAP_MB = 160;
 const SANDBOX_HEAP_MB = 192;
 const DOCUMENT_HEAP_MB = 96;
 const PREVIEW_HEAP_MB = 192;
+const INPUT_HEAP_MB = 256;
 const ANSWER_HEAP_MB = 192;
 /** A trail with a hundred thousand attestations of different names takes 200 MB. */
 const PACKAGE_HEAP_MB = 256;
@@ -203,12 +213,13 @@ export function openRego({
   available?: number;
   limits?: typeof REGO_LIMITS;
 } = {}): RegoEngine {
-  const isSmall = available < SMALL_MACHINE_BYTES;
+  const threads = countEngines(available);
+  const isSmall = threads === 1;
   return createRegoEngine({
     ...limits,
     ...(isSmall && { memoryBytes: Math.min(limits.memoryBytes, SMALL_REGO_BYTES) }),
     start: startRegoWorker,
-    threads: isSmall ? 1 : 2,
+    threads,
     keepsReady: !isSmall,
     idleMs: isSmall ? 2_000 : 300_000,
     memory,
@@ -218,6 +229,9 @@ export function openRego({
 /** Starts a thread of the engine, which has no environment, files or network. */
 export const startRegoWorker = (workerData: RegoWorkerData): Worker =>
   startWorker("rego/rego-worker", { env: {}, workerData, resourceLimits: REGO_THREAD_LIMITS });
+
+/** Evaluations at a time. @param available bytes of memory that the process may use */
+const countEngines = (available: number): number => (available < SMALL_MACHINE_BYTES ? 1 : 2);
 
 const SMALL_MACHINE_BYTES = 1_000_000_000;
 const SMALL_REGO_BYTES = 128 * MB;
@@ -261,6 +275,66 @@ export const createPreviewPool = (directory: string, memory: ThreadMemory | null
         workerData: { thread: "policy previews", directory } satisfies PreviewWorkerData,
         // Twice what the largest policy and the facts of one artifact take.
         resourceLimits: { maxOldGenerationSizeMb: PREVIEW_HEAP_MB, maxYoungGenerationSizeMb: 8 },
+      }),
+  });
+
+type EvaluationParts = {
+  store: Store;
+  writer: Pick<GroupCommitWriter, "run">;
+  evidence: Parameters<typeof createRegoDocuments>[1];
+  /** Seconds that one evaluation may take, and bytes of memory. */
+  limits: { regoTime: number; regoMemory: number };
+  recordDecision: Parameters<typeof createEvaluator>[0]["recordDecision"];
+  /** Bytes of memory that the process may use. */
+  available?: number;
+  memory?: ThreadMemory | null;
+  /** Epoch seconds. */
+  now(): number;
+  timer: Timer;
+  logger: Logger;
+};
+
+/**
+ * Opens Rego evaluations: the engine, what it reads, and the queue. Threads start on first use.
+ * @param directory null over a database in memory, which a thread cannot open
+ */
+export function openEvaluations(directory: string | null, parts: EvaluationParts) {
+  const { store, evidence, limits, memory = null, available = processMemory(), now, logger } = parts;
+  const timeMs = limits.regoTime * 1_000;
+  const engine = openRego({ memory, available, limits: { timeMs, memoryBytes: limits.regoMemory } });
+  const documents = createRegoDocuments(store, evidence);
+  const clock = (): number => performance.now();
+  const evaluator = createEvaluator({ ...parts, engine, documents, timeMs, threads: countEngines(available), clock });
+  const pool = directory === null ? null : createInputPool(directory, memory);
+  return {
+    check: engine.check,
+    documents,
+    evaluator,
+    packInput: createEvaluationInputs({ store, pool, now, logger }).pack,
+    load: () => ({ rego: engine.load(), ...(pool ? { evaluation_inputs: pool.load() } : {}) }),
+    async close(): Promise<void> {
+      evaluator.close();
+      await engine.close();
+      await evaluator.whenIdle();
+      await pool?.close();
+    },
+  };
+}
+
+/** The database must be open already. One input at a time bounds the memory. */
+const createInputPool = (directory: string, memory: ThreadMemory | null): InputPool =>
+  createPool({
+    name: "evaluation inputs",
+    memory: takeEach(memory, INPUT_HEAP_MB),
+    size: 1,
+    queueLimit: 128,
+    laneLimit: 16,
+    idleTimeoutMs: 30_000,
+    start: () =>
+      startWorker("jobs/evaluation-worker", {
+        workerData: { thread: "evaluation inputs", directory } satisfies InputWorkerData,
+        // Pieces, text and bytes of the largest document, at the same time.
+        resourceLimits: { maxOldGenerationSizeMb: INPUT_HEAP_MB, maxYoungGenerationSizeMb: 8 },
       }),
   });
 

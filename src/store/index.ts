@@ -52,6 +52,9 @@ import { policyStore } from "./policies/policies.ts";
 import { artifactLocationStore } from "./environments/artifact-locations.ts";
 import { snapshotRecorderStore } from "./environments/snapshot-recorder.ts";
 import { reevaluationQueue } from "./environments/reevaluation-queue.ts";
+import { regoDocumentStore } from "./policies/rego-documents.ts";
+import { regoEvaluationStore } from "./policies/rego-evaluations.ts";
+import { regoPolicyStore } from "./policies/rego-policies.ts";
 import { repoListStore } from "./flows/repo-lists.ts";
 import { repoStore } from "./flows/repos.ts";
 import { retentionRuleStore } from "./retention/retention-rules.ts";
@@ -142,6 +145,9 @@ export function openStore(db: Db, sources: SchemaSources) {
     auditPackages: auditPackageStore(db),
     policies,
     policyPreviews: policyPreviewStore(db, { allowlists, environments, flows, policies, snapshots }),
+    regoPolicies: regoPolicyStore(db, sources),
+    regoEvaluations: regoEvaluationStore(db, sources),
+    regoDocuments: regoDocumentStore(db),
     controls: controlStore(db, sources),
     controlCoverage: controlCoverageStore(db),
     controlDecisions: controlDecisionStore(db),

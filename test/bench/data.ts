@@ -294,6 +294,7 @@ function caller(store: Store, now: () => number) {
     customTypes: {} as OperationContext["customTypes"],
     documents: createDocumentReader({} as DocumentPool),
     policyPreviews: { preview: never, compareTemplate: never },
+    rego: {} as OperationContext["rego"],
     largeJson: { read: never },
     packages: {} as OperationContext["packages"],
     passwords: { hashOfMember: never },

@@ -33,16 +33,21 @@ const MAY_IMPORT: readonly (readonly [area: string, imports: string])[] = [
       "rego workers archive domain errors.ts assets.ts clock.ts",
   ],
   ["web", "api auth http json domain errors.ts assets.ts"],
-  ["api", "audit-packages auth contract http store workers json domain errors.ts"],
+  ["api", "audit-packages auth contract http rego store workers json domain errors.ts"],
   ["audit-packages", "contract evidence store workers json archive domain assets.ts"],
   ["auth", "store domain errors.ts"],
   ["notifications", "jobs log.ts store domain"],
-  // The recorder reads the texts of reports: their shapes are all that it needs of the contract.
-  ["jobs", "contract/report-shapes.ts http/body/read-json.ts log.ts store workers domain errors.ts"],
+  // The recorder reads the texts of reports, and the thread of evaluations writes what a policy reads: shapes are all
+  // that they need of the contract.
+  [
+    "jobs",
+    "contract/report-shapes.ts contract/evaluation-input.ts contract/urls.ts http/body/read-json.ts http/answers " +
+      "log.ts store workers domain errors.ts",
+  ],
   ["contract", "http store json domain errors.ts"],
   ["http", "workers json domain/access.ts domain/lru.ts domain/network domain/text domain/time.ts errors.ts"],
   ["backup", "evidence store workers archive domain"],
-  ["rego", "workers json domain/rego assets.ts"],
+  ["rego", "evidence log.ts store workers json archive domain errors.ts assets.ts"],
   ["evidence", "store workers domain/lru.ts domain/text domain/time.ts errors.ts"],
   ["log.ts", "config domain/text"],
   ["config", "domain"],

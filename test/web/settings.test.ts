@@ -62,6 +62,13 @@ test("the navigation shows a role what it may read", async () => {
   }
 });
 
+const SETTINGS = {
+  is_public: true,
+  controls_enabled: false,
+  evaluations_enabled: false,
+  decisions_need_published_policy: false,
+};
+
 test("admins change the settings of the organization; others see no form, and a forged one is refused", async () => {
   const at = await given();
   const path = `/${at.org}/settings/general`;
@@ -70,13 +77,13 @@ test("admins change the settings of the organization; others see no form, and a 
     303,
     "../settings/general?done=saved".replace("../settings", `../../${at.org}/settings`),
   ]);
-  assert.equal(await settings(), { is_public: true, controls_enabled: false });
+  assert.equal(await settings(), SETTINGS);
   assert.is(messageOf(await at.browser.get(`${path}?done=saved`)), "Saved.");
   const { browser } = await member(at.org, "member");
   assert.not.match((await browser.get(path)).text, /name="is_public"/);
   const forged = await submit(browser, path, { form: "settings", controls_enabled: "yes" });
   assert.is(forged.status, 403);
-  assert.equal(await settings(), { is_public: true, controls_enabled: false });
+  assert.equal(await settings(), SETTINGS);
   assert.is((await submit(browser, path, { form: "choose" })).status, 303);
   assert.match(visibleText(await browser.get(path)), /organization that opens first/);
 });

@@ -55,6 +55,15 @@ const BEYOND_SCHEMAS: readonly { field?: RegExp; text?: RegExp; reason: string }
     field: /^(?:template|policy)_file$|^type_schema$|^template$/,
     reason: "the content of a file, or a name list that becomes one",
   },
+  {
+    field: /^(?:policy\.)?files\b|^params$/,
+    reason: "paths, the bytes of a bundle, and how deep parameters nest; files come in the JSON or as an archive",
+  },
+  { text: /The policy is not valid|^policy bundle |gzipped tar archive/, reason: "the content of a bundle" },
+  {
+    field: /^(?:no_policy|entrypoint|compile|evaluate)$/,
+    reason: "what the engine finds in a bundle, by the kind of the failure",
+  },
   { field: /^attestation_data\b/, reason: "validated by the schema of its type, and JSON in a text" },
   { field: /^control$/, reason: "required or refused by the type, and client generators know no conditions" },
   { field: /^(?:evaluator|summary)\b/, reason: "jq" },

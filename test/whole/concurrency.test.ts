@@ -111,6 +111,17 @@ const CASES: Readonly<Record<string, Case>> = {
     count:
       "SELECT count(*) FROM control_versions v JOIN controls c ON c.id = v.control_id WHERE c.identifier = 'SOC-2'",
   },
+  put_rego_policy: {
+    params: { rego_identifier: "same" },
+    body: {},
+    count: `SELECT count(*) FROM rego_policy_versions v JOIN rego_policies p ON p.id = v.rego_policy_id
+            WHERE p.identifier = 'same'`,
+  },
+  post_rego_policy: {
+    body: { identifier: "same-2" },
+    count: `SELECT count(*) FROM rego_policy_versions v JOIN rego_policies p ON p.id = v.rego_policy_id
+            WHERE p.identifier = 'same-2'`,
+  },
   post_custom_attestation_type: {
     body: { name: "same" },
     count: "SELECT count(*) FROM custom_types WHERE name = 'same'",
@@ -165,6 +176,10 @@ const MAKES_NOTHING: Readonly<Record<string, string>> = {
   archive_flow: "ends something",
   archive_control: "ends something",
   unarchive_control: "undoes that",
+  archive_rego_policy: "ends something",
+  unarchive_rego_policy: "undoes that",
+  patch_rego_policy: "changes fields",
+  post_rego_evaluation: "every request is an evaluation of its own, once the one before has ended",
   archive_custom_attestation_type: "ends something",
   delete_action: "removes",
   delete_environment_notification: "removes",

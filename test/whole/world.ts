@@ -45,6 +45,7 @@ const PLACES: World["places"] = {
   delete_inbound_webhook: { webhook_kind: "launch-darkly" },
   rotate_inbound_webhook_secret: { webhook_kind: "launch-darkly" },
   delete_member: { user: "leaver" },
+  post_rego_evaluation: { flow_name: "backend", trail_name: "release-0" },
 };
 
 const TEMPLATE = `
@@ -82,6 +83,9 @@ const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   flow_id: "SELECT public_id FROM flows WHERE organization_id = ?",
   identifier: "SELECT identifier FROM controls WHERE organization_id = ?",
   version_number: ["1", "2"],
+  rego_identifier: "SELECT identifier FROM rego_policies WHERE organization_id = ?",
+  rego_version: ["1", "v2"],
+  evaluation_id: "SELECT public_id FROM rego_evaluations WHERE organization_id = ?",
   decision_id: "SELECT public_id FROM attestations WHERE organization_id = ? AND type = 'system:decision'",
   custom_attestation_type_name: "SELECT name FROM custom_types WHERE organization_id = ?",
   action_number: "SELECT number FROM actions WHERE organization_id = ? AND kind = 'flow'",
@@ -365,6 +369,9 @@ const ONE_OF_EACH: Readonly<Record<string, string>> = {
   "env-run": "cloud-run",
 };
 
+const REGO_POLICY = "package policy\n\nallow := true\n\n# METADATA\n# entrypoint: true\nreasons := []\n";
+const EVALUATED = { context: { trails: [{ flow: "backend", trail: "release-0" }] } };
+
 /**
  * Bodies for further resources, by the operation that creates them, in the order of creation. `body` is merged into the
  * operation's example.
@@ -410,6 +417,18 @@ const FURTHER: readonly { id: string; path?: Record<string, string>; body: Recor
         original_fingerprint: hash("sha256", EXAMPLE_FILE),
         document: { package_count: 2 },
       },
+    },
+  },
+  { id: "put_rego_policy", path: { rego_identifier: "reviews" }, body: {} },
+  { id: "put_rego_policy", path: { rego_identifier: "reviews" }, body: { files: { "a.rego": REGO_POLICY } } },
+  { id: "post_rego_policy", body: { identifier: "tests", name: "Tests" } },
+  { id: "post_rego_evaluation", body: EVALUATED },
+  {
+    id: "post_rego_evaluation",
+    body: {
+      ...EVALUATED,
+      policy: { identifier: "reviews", version: 2 },
+      decision: { control: "SOC-1", name: "evaluated", flow: "backend", trail: "release-0" },
     },
   },
   { id: "put_inbound_webhook", path: { webhook_kind: "launch-darkly" }, body: {} },

@@ -88,6 +88,10 @@ const OrganizationSettings = named(
   Closed({
     is_public: Type.Boolean({ description: "Whether every user of the server may read the organization" }),
     controls_enabled: Type.Boolean({ description: "The same as `experimental_features_enabled`" }),
+    evaluations_enabled: Type.Boolean({ description: "Whether Rego policies are evaluated" }),
+    decisions_need_published_policy: Type.Boolean({
+      description: "Whether an evaluation with a decision has to name a published Rego policy",
+    }),
   }),
 );
 const OrganizationSettingsInput = named(
@@ -95,12 +99,16 @@ const OrganizationSettingsInput = named(
   Closed({
     is_public: Type.Optional(OrganizationSettings.properties.is_public),
     controls_enabled: Type.Optional(OrganizationSettings.properties.controls_enabled),
+    evaluations_enabled: Type.Optional(OrganizationSettings.properties.evaluations_enabled),
+    decisions_need_published_policy: Type.Optional(OrganizationSettings.properties.decisions_need_published_policy),
   }),
 );
 
-const presentSettings = ({ is_public, controls_enabled }: OrganizationRow) => ({
-  is_public: is_public === 1,
-  controls_enabled: controls_enabled === 1,
+const presentSettings = (row: OrganizationRow) => ({
+  is_public: row.is_public === 1,
+  controls_enabled: row.controls_enabled === 1,
+  evaluations_enabled: row.evaluations_enabled === 1,
+  decisions_need_published_policy: row.decisions_need_published_policy === 1,
 });
 
 export const getOrganizationSettings = largeRead({
@@ -142,9 +150,15 @@ export const updateOrganizationSettings = operation({
     const { store } = context;
     // Read in this write: the request's row may predate a change of another setting.
     const row = store.organizations.get(context.organization.id);
-    const { is_public: isPublic, controls_enabled: controlsEnabled } = { ...presentSettings(row), ...body };
-    if ((row.is_public === 1) !== isPublic || (row.controls_enabled === 1) !== controlsEnabled)
-      changesOf(context).configureOrganization(row, { isPublic, controlsEnabled });
+    const before = presentSettings(row);
+    const after = { ...before, ...body };
+    if (JSON.stringify(after) !== JSON.stringify(before))
+      changesOf(context).configureOrganization(row, {
+        isPublic: after.is_public,
+        controlsEnabled: after.controls_enabled,
+        evaluationsEnabled: after.evaluations_enabled,
+        decisionsNeedPublishedPolicy: after.decisions_need_published_policy,
+      });
     const settings = presentSettings(store.organizations.get(row.id));
     return { status: 200, body: settings, unaudited: true };
   },

@@ -70,7 +70,7 @@ export type AttestationKind<P extends Record<string, TSchema>, Prepared> = {
   label?(payload: Static<TObject<P>>): string;
   /** The values of columns that only some kinds have. */
   columns?(
-    context: OperationContext,
+    context: Pick<OperationContext, "store" | "organization">,
     payload: Static<TObject<P>>,
     prepared: Prepared,
   ): Partial<Pick<NewAttestation, "type_version" | "control" | "control_version">>;

@@ -19,6 +19,16 @@ import type { TrailPath } from "../paths.ts";
 import type { AttestationKind, CommonFields } from "./kind.ts";
 import { requireOriginalType } from "./original-type.ts";
 
+/** The part of an operation's context that recording needs. */
+export type RecordContext = Pick<OperationContext, "store" | "organization" | "now" | "note"> & {
+  readonly principal: { readonly displayName: string };
+};
+/** The part of a kind that recording needs. */
+type RecordedKind<P extends Record<string, TSchema>, Prepared> = Pick<
+  AttestationKind<P, Prepared>,
+  "segment" | "evaluate" | "facts" | "label" | "columns" | "originalType"
+>;
+
 type TrailParams = Static<typeof TrailPath>;
 type Bound = Exclude<Binding, { kind: "unknown_fingerprint" } | { kind: "needs_commit_or_fingerprint" }>;
 /** Where a report belongs, with the artifacts that it is bound to. */
@@ -32,7 +42,7 @@ type Place = { trail: LoadedTrail; name: string };
  * @throws AppError 404 for a fingerprint that is not in the trail, 400 for an unidentifiable target (messages 5)
  */
 export function bindReport(
-  { organization }: OperationContext,
+  { organization }: Pick<OperationContext, "organization">,
   { flow_name, trail_name }: TrailParams,
   { artifacts, common }: { artifacts: readonly ArtifactInTrailRow[]; common: CommonFields },
 ): Target {
@@ -71,7 +81,7 @@ const targetsOf = ({ binding, artifacts }: Target): (number | null)[] =>
  * Whether a report has a predecessor: a current record of its name on its target, or a waiting one with the same
  * target.
  */
-function isRepeated({ store }: OperationContext, target: Target, { trail, name }: Place): boolean {
+function isRepeated({ store }: RecordContext, target: Target, { trail, name }: Place): boolean {
   return (
     targetsOf(target).some((id) => trail.facts.get(id)?.some((fact) => fact.name === name)) ||
     findWaiting(store, target, { trail, name }) !== null
@@ -79,7 +89,7 @@ function isRepeated({ store }: OperationContext, target: Target, { trail, name }
 }
 
 /** The predecessor of a report, see `isRepeated`; null for the first report of a name. */
-function findPrevious({ store }: OperationContext, target: Target, { trail, name }: Place): AttestationRow | null {
+function findPrevious({ store }: RecordContext, target: Target, { trail, name }: Place): AttestationRow | null {
   for (const id of targetsOf(target)) {
     const current = store.attestations.findCurrent(trail.id, id, name);
     if (current) return current;
@@ -118,14 +128,14 @@ type AttestationReport<P, Prepared> = {
 type OverrideColumns = Pick<NewAttestation, "overridden_type" | "original_id" | "control" | "control_version">;
 
 /**
- * Appends the record, binds it, adds the event and evaluates the trail.
+ * Appends the record, binds it, adds the event and evaluates the trail. @returns row id and public id of the record
  * @throws AppError as `bindReport`
  */
 export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
-  context: OperationContext,
-  kind: AttestationKind<P, Prepared>,
+  context: RecordContext,
+  kind: RecordedKind<P, Prepared>,
   report: AttestationReport<Static<TObject<P>>, Prepared>,
-): void {
+): { id: number; publicId: string } {
   const { store } = context;
   const { params, trail, common, payload, asSent, prepared, file } = report;
   const name = common.attestation_name;
@@ -174,6 +184,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     trail_state: status,
     ...(file ? { evidence: file.digest } : {}),
   });
+  return record;
 }
 
 /** The names of artifacts that a report waits for. */
@@ -208,7 +219,7 @@ function commitColumns(
 
 /** The columns that hold the report as it was sent. */
 const reportedColumns = (
-  { organization, principal }: OperationContext,
+  { organization, principal }: RecordContext,
   { flow, trail, common, file }: Pick<AttestationReport<unknown, unknown>, "flow" | "trail" | "common" | "file">,
 ) => ({
   organization_id: organization.id,
@@ -232,7 +243,7 @@ const reportedColumns = (
 
 /** Binds a record to the trail or to its artifacts; without one, it waits for an artifact of the target's name. */
 function bindRecord(
-  { store }: OperationContext,
+  { store }: RecordContext,
   { binding, artifacts }: Target,
   { trailId, id, name }: { trailId: number; id: number; name: string },
 ): void {
@@ -244,7 +255,7 @@ function bindRecord(
       store.attestations.addPendingBinding(id, { trailId, referenceName: target, commit: binding.commit });
 }
 
-function captureRepo({ store, organization }: OperationContext, trailId: number, { repo_info }: CommonFields): void {
+function captureRepo({ store, organization }: RecordContext, trailId: number, { repo_info }: CommonFields): void {
   const repo = parseRepoInfo(repo_info);
   if (repo) store.trails.addRepo(trailId, store.repos.capture(organization.id, repo));
 }

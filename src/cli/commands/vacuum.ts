@@ -119,7 +119,7 @@ async function sweep(
     );
   try {
     return await evidence.sweep({
-      isReferenced: store.attestations.isEvidenceReferenced,
+      isReferenced: store.evidenceLocation.isReferenced,
       olderThan: systemSources.now() - UNREFERENCED_EVIDENCE_AGE_S,
     });
   } catch (error) {

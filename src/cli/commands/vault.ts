@@ -251,7 +251,7 @@ function printMove({ switches }: Args, io: Io, { directory, from, to, copied, sw
   const lines = [
     `${describePlace(to, directory)} has ${files} files, ${bytes} bytes; ${newFiles} of them newly copied`,
   ];
-  if (unnamed > 0) lines.push(`also copied ${unnamed} files of the last day that no attestation references yet`);
+  if (unnamed > 0) lines.push(`also copied ${unnamed} files of the last day that no record references yet`);
   for (const { digest, state } of lost) lines.push(`evidence ${digest} is ${state} in the old location`);
   if (switched) {
     const start = to === IN_DIRECTORY ? "without --evidence-store" : `with --evidence-store ${to}`;

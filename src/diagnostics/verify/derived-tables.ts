@@ -119,7 +119,8 @@ const DERIVED_TABLES: readonly { what: string; table: string; sql: string }[] = 
       WITH named (files, bytes) AS (
         SELECT count(*), coalesce(sum(size), 0)
         FROM (SELECT max(evidence_size) AS size FROM attestations
-              WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest))
+              WHERE evidence_digest IS NOT NULL GROUP BY evidence_digest
+              UNION ALL SELECT size FROM rego_documents WHERE content IS NULL))
       SELECT 'evidence_totals' AS about,
              'counts ' || coalesce(totals.files, 0) || ' files of ' || coalesce(totals.bytes, 0) || ' bytes, '
                || 'but records name ' || named.files || ' files of ' || named.bytes || ' bytes' AS problem

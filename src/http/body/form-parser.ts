@@ -79,7 +79,7 @@ const engine: StorageEngine = {
 /** Reads one part that was sent as a file: the JSON, a file in memory, or evidence to stage. */
 async function receiveFile(upload: Upload, part: PartFile): Promise<void> {
   const { form, limits } = upload;
-  claimPart(upload, part.fieldname);
+  claimPart(upload, part.fieldname !== form.part && form.file?.isAnyName ? form.file.part : part.fieldname);
   upload.streams.push(part.stream);
   if (part.fieldname === form.part) {
     upload.json = await readAll(part.stream, maxJsonBytes(form, limits), () => jsonTooLarge(upload));
@@ -122,7 +122,7 @@ function parserOf(form: FormBody, limits: BodyLimits): FormParser {
   if (!parser) {
     const names = form.file ? [form.part, form.file.part] : [form.part];
     // multer lets two parts of a name pass, so that `claimPart` can name the one that is repeated.
-    parser = multer({
+    const instance = multer({
       storage: engine,
       defParamCharset: "utf8",
       limits: {
@@ -139,7 +139,8 @@ function parserOf(form: FormBody, limits: BodyLimits): FormParser {
         if (upload) watchParser(upload, request, sink);
         request.pipe(sink);
       },
-    }).fields(names.map((name) => ({ name, maxCount: 2 })));
+    });
+    parser = form.file?.isAnyName ? instance.any() : instance.fields(names.map((name) => ({ name, maxCount: 2 })));
     parsersOfServer.set(form, parser);
   }
   return parser;
@@ -240,7 +241,7 @@ function classifyPart({ form }: Upload, name: string | undefined, what: string):
   if (name === undefined || name.length > MAX_PART_NAME_CHARS)
     throw badRequest(`A part of the form has no acceptable name: '${form.part}' is expected`);
   if (name === form.part) return "json";
-  if (name === form.file?.part) return "file";
+  if (name === form.file?.part || form.file?.isAnyName) return "file";
   throw invalid({ [name.toWellFormed()]: `Extra inputs are not permitted [input: ${what}]` });
 }
 

@@ -61,6 +61,9 @@ export function assignParts(
   const json = parts.find(({ name }) => name === form.part);
   if (json === undefined || json.bytes.length > maxJsonBytes(form, limits)) return null;
   if (parts.length === 1) return { json, file: null };
-  const file = parts.find(({ name, filename }) => name === form.file?.part && filename !== null);
+  if (parts.length > 2) return null;
+  const file = parts.find(
+    (part) => (part.name === form.file?.part || (form.file?.isAnyName && part !== json)) && part.filename !== null,
+  );
   return file === undefined || file.bytes.length > maxFileBytes(form, limits) ? null : { json, file };
 }

@@ -21,5 +21,6 @@ declare module "@koa/multer" {
     fields(
       parts: readonly { name: string; maxCount: number }[],
     ): (ctx: { req: FormStream; res: ServerResponse }, next: () => Promise<void>) => Promise<void>;
+    any(): (ctx: { req: FormStream; res: ServerResponse }, next: () => Promise<void>) => Promise<void>;
   };
 }

@@ -60,9 +60,11 @@ export async function readOperationBody<Context, M extends Membership>(
   }
   // A signed body has no principal yet: everyone who knows the address of an endpoint shares its part of the budget.
   const intake: BodyIntake = { budget: server.bodyBudget, owner: request.principal?.publicId ?? ctx.path };
-  return operation.body.kind === "json"
-    ? readJsonBody(exchange, operation.body, intake)
-    : readFormBody(exchange, operation.body, intake);
+  const { body } = operation;
+  if (body.kind === "json") return readJsonBody(exchange, body, intake);
+  return body.acceptsJson && !ctx.is("multipart/form-data")
+    ? readJsonBody(exchange, { ...body, kind: "json", optional: false }, intake)
+    : readFormBody(exchange, body, intake);
 }
 
 async function readJsonBody<Context, M extends Membership>(

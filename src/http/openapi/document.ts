@@ -171,10 +171,7 @@ function describeBody(operation: AnyOperation<never>, schemas: SchemaWriter): Js
   const { body, example } = operation;
   if (body.kind === "none") return {};
   if (body.kind === "json") {
-    const content = {
-      schema: schemas.ofRequest(body.schema),
-      ...(example.body === undefined ? {} : { example: example.body }),
-    };
+    const content = describeJson(body.schema, example.body, schemas);
     return { requestBody: { required: !body.optional, content: { "application/json": content } } };
   }
   const { part, file } = body;
@@ -187,8 +184,14 @@ function describeBody(operation: AnyOperation<never>, schemas: SchemaWriter): Js
     encoding: { [part]: { contentType: "application/json" } },
     ...(example.body === undefined ? {} : { example: sample }),
   };
-  return { requestBody: { required: true, content: { "multipart/form-data": content } } };
+  const plain = body.acceptsJson ? { "application/json": describeJson(body.schema, example.body, schemas) } : {};
+  return { requestBody: { required: true, content: { ...plain, "multipart/form-data": content } } };
 }
+
+const describeJson = (schema: TSchema, sample: unknown, schemas: SchemaWriter): Json => ({
+  schema: schemas.ofRequest(schema),
+  ...(sample === undefined ? {} : { example: sample }),
+});
 
 function describeCallbacks(
   { id, tag }: AnyOperation<never>,

@@ -19,10 +19,14 @@ type FindRoute<Context> = (method: string, path: string) => RouteMatch<Context> 
 const API_PREFIX = /^\/api\/(?:v2|fastapi)(?=\/|$)/;
 
 /**
- * A function that finds the operation of a request. It returns the methods that the path takes if the method is none
+ * A function that finds the operation of a request. `respell` turns other spellings of a path, below the API, into
+ * that of the operations. It returns the methods that the path takes if the method is none
  * of them, without any for an unknown path; null for a path outside the API.
  */
-export function createRouter<Context>(operations: readonly AnyOperation<Context>[]): FindRoute<Context> {
+export function createRouter<Context>(
+  operations: readonly AnyOperation<Context>[],
+  respell: (path: string) => string = (path) => path,
+): FindRoute<Context> {
   const table = createRouteTable(
     operations.map((operation) => ({ pattern: operation.path, value: operation })),
     { strict: true },
@@ -31,7 +35,7 @@ export function createRouter<Context>(operations: readonly AnyOperation<Context>
   return (method, path) => {
     const prefix = API_PREFIX.exec(path);
     if (!prefix) return null;
-    const matched = table(path.slice(prefix[0].length));
+    const matched = table(respell(path.slice(prefix[0].length)));
     const mostSpecific = matched[0]?.pattern ?? "";
     const verb = method === "HEAD" ? "GET" : method;
     const allowed = new Set<string>();

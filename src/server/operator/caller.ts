@@ -105,6 +105,19 @@ const createContextParts = (
     targetProblem: (url) => findTargetProblem(url, []),
     // The server re-evaluates what a changed policy applies to.
     recorder: { report: refuseReport, recordWithin: () => null },
+    rego: {
+      check: refusePolicies,
+      documents: {
+        stage: refusePolicies,
+        sizeOf: throwPolicies,
+        open: refusePolicies,
+        openUnpacked: refusePolicies,
+        read: refusePolicies,
+        readUnpacked: refusePolicies,
+      },
+      evaluator: { hasRoom: () => false, submit: () => undefined, waitFor: async () => undefined },
+      packInput: refusePolicies,
+    },
     jobs: { waitFor: async () => undefined },
     version: () => ({ ...readBuildInfo(), schema: schemaVersion() }),
   });
@@ -112,6 +125,10 @@ const createContextParts = (
 const refuseFiles = async (): Promise<never> => {
   throw new AppError("forbidden", "Evidence files and audit packages are read with an API key, over HTTP");
 };
+const throwPolicies = (): never => {
+  throw new AppError("forbidden", "Rego policies are published, read and evaluated with an API key, over HTTP");
+};
+const refusePolicies = async (): Promise<never> => throwPolicies();
 const refuseReport = async (): Promise<never> => {
   throw new Error("the operator records no reports");
 };

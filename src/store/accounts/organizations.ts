@@ -11,6 +11,10 @@ export type OrganizationRow = {
   kind: "personal" | "shared";
   is_public: 0 | 1;
   controls_enabled: 0 | 1;
+  /** Whether Rego policies are evaluated. */
+  evaluations_enabled: 0 | 1;
+  /** Whether an evaluation with a decision has to name a published policy. */
+  decisions_need_published_policy: 0 | 1;
   created_at: number;
   last_modified_at: number;
 };
@@ -28,7 +32,17 @@ export type MemberRow = {
 /** Who changed a membership, as the history names them, and by which way. */
 export type MembershipAuthor = { changedBy: string; source?: MembershipEventRow["source"] };
 
-const COLUMNS = "id, public_id, name, kind, is_public, controls_enabled, created_at, last_modified_at";
+/** Those that are absent stay as they are. */
+export type OrganizationSettings = {
+  isPublic: boolean;
+  controlsEnabled: boolean;
+  evaluationsEnabled?: boolean;
+  decisionsNeedPublishedPolicy?: boolean;
+};
+
+const COLUMNS =
+  "id, public_id, name, kind, is_public, controls_enabled, evaluations_enabled, decisions_need_published_policy, " +
+  "created_at, last_modified_at";
 
 export function organizationStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[string], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE name = ?`);
@@ -39,7 +53,10 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
      VALUES (?, ?, ?, ?, ?, ?, ?)`,
   );
   const update = db.prepare(
-    "UPDATE organizations SET is_public = ?, controls_enabled = ?, last_modified_at = ? WHERE id = ?",
+    `UPDATE organizations SET is_public = ?, controls_enabled = ?, last_modified_at = ?,
+       evaluations_enabled = coalesce(?, evaluations_enabled),
+       decisions_need_published_policy = coalesce(?, decisions_need_published_policy)
+     WHERE id = ?`,
   );
   const roleOf = db.prepare<[number, number], { role: Role }>(
     "SELECT role FROM memberships WHERE organization_id = ? AND user_id = ?",
@@ -123,8 +140,13 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
       );
     },
     /** Replaces the settings. */
-    updateSettings(id: number, settings: { isPublic: boolean; controlsEnabled: boolean }): void {
-      update.run(Number(settings.isPublic), Number(settings.controlsEnabled), now(), id);
+    updateSettings(
+      id: number,
+      { isPublic, controlsEnabled, evaluationsEnabled, decisionsNeedPublishedPolicy }: OrganizationSettings,
+    ): void {
+      const toNumber = (isOn: boolean | undefined): number | null => (isOn === undefined ? null : Number(isOn));
+      const rego = { evaluations: toNumber(evaluationsEnabled), published: toNumber(decisionsNeedPublishedPolicy) };
+      update.run(Number(isPublic), Number(controlsEnabled), now(), rego.evaluations, rego.published, id);
     },
     /** The role of a user; null when the user is not a member. */
     findRole,

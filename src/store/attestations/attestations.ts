@@ -135,10 +135,6 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
     `${LISTED_ATTESTATIONS} JOIN current_attestations cur ON cur.attestation_id = att.id
      WHERE cur.trail_id = ? AND cur.artifact_id = ? ORDER BY att.id`,
   );
-  const byEvidence = db.prepare<[string, string], { found: 1 }>(
-    `SELECT 1 AS found FROM attestations WHERE evidence_digest = ?
-       AND NOT EXISTS (SELECT 1 FROM small_evidence WHERE digest = ?) LIMIT 1`,
-  );
 
   /** The records that can be bound to a new artifact because they waited for its reference name and commit. */
   const pendingCandidates = (trailId: number, { referenceName, gitCommit }: BindingTarget): BindingCandidate[] =>
@@ -238,8 +234,6 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
         sequence: row.id,
       }));
     },
-    /** Whether any record needs the evidence file with this SHA-256 (hex): the database does not hold its content. */
-    isEvidenceReferenced: (digest: string): boolean => byEvidence.get(digest, digest) !== undefined,
     /** Name and time of every record that was ever bound to an artifact, oldest first. */
     listReceivedBy: (artifactId: number): { name: string; created_at: number }[] => boundTo.all(artifactId),
     /** The latest record of each name on an artifact, oldest first. */

@@ -1,7 +1,8 @@
 /**
  * Where evidence files are stored, recorded in the database, so that a server with another setting is noticed; and the
- * files that attestations name. Evidence whose content is in the database (small_evidence) needs no file. A backup, a
- * restore and the doctor ask in databases of any schema version, without a store.
+ * files that records need: the evidence of attestations, and the documents of Rego evaluations. Content that is in the
+ * database (small_evidence, rego_documents) needs no file. A backup, a restore and the doctor ask in databases of any
+ * schema version, without a store.
  */
 import { hash } from "node:crypto";
 import type { Db, SchemaSources } from "../db/types.ts";
@@ -9,7 +10,7 @@ import type { Db, SchemaSources } from "../db/types.ts";
 /** The location of evidence kept in the data directory, not in object storage. */
 export const IN_DIRECTORY = "directory";
 
-/** An evidence file that attestations need: its SHA-256 in hex and its size in bytes. */
+/** A file of evidence storage that records need: its SHA-256 in hex and its size in bytes. */
 export type NamedFile = { digest: string; size: number };
 
 const PLACE = "SELECT place FROM evidence_place WHERE id = 1";
@@ -23,7 +24,27 @@ const hasTable = (db: Db, name: string): boolean =>
 /** Whether the database can hold content of evidence; it has the table since migration 0007. */
 const hasSmallEvidence = (db: Db): boolean => hasTable(db, "small_evidence");
 
-/** Whether any attestation names a file, in a database of any schema version. */
+/** Whether the database can have documents of Rego evaluations; it has the table since migration 0012. */
+const hasRegoDocuments = (db: Db): boolean => hasTable(db, "rego_documents");
+
+/** Those that no attestation names too. */
+const REGO_FILES = `UNION ALL
+  SELECT digest, size FROM rego_documents WHERE content IS NULL AND digest > @after
+    AND NOT EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = digest)`;
+
+/**
+ * Selects each file that records need once, as NamedFile ordered by digest, in a database of any schema version;
+ * `@after` is the digest after which it begins. Every part is read in the order of an index, so that nothing is sorted.
+ */
+const namedFilesSql = (db: Db): string => `
+  SELECT evidence_digest AS digest, evidence_size AS size FROM attestations AS att
+  WHERE evidence_digest IS NOT NULL AND evidence_digest > @after
+    AND NOT EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = att.evidence_digest AND id < att.id)
+    ${hasSmallEvidence(db) ? "AND NOT EXISTS (SELECT 1 FROM small_evidence WHERE digest = att.evidence_digest)" : ""}
+  ${hasRegoDocuments(db) ? REGO_FILES : ""}
+  ORDER BY digest`;
+
+/** Whether any record needs a file, in a database of any schema version. */
 const hasFiles = (db: Db): boolean => db.prepare(hasSmallEvidence(db) ? ANY : ANY_NAMED).get() !== undefined;
 
 /** Before migration 0004 there was only the directory, and no table. */
@@ -37,7 +58,7 @@ export function findRecordedLocation(db: Db): string | null {
 
 /**
  * The location that a server must be started with, for a database of any schema version; null where any will do,
- * because no attestation names a file.
+ * because no record needs a file.
  */
 export const findRequiredLocation = (db: Db): string | null => (hasFiles(db) ? findRecordedLocation(db) : null);
 
@@ -53,20 +74,22 @@ export function evidenceLocationStore(db: Db, sources: SchemaSources) {
      ON CONFLICT (id) DO UPDATE SET place = excluded.place, since = excluded.since`,
   );
   const any = db.prepare<[], 1>(ANY).pluck();
-  const page = db.prepare<[string, number], NamedFile>(
-    `SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations
-     WHERE evidence_digest IS NOT NULL AND evidence_digest > ?
-       AND NOT EXISTS (SELECT 1 FROM small_evidence WHERE digest = evidence_digest)
-     GROUP BY evidence_digest ORDER BY evidence_digest LIMIT ?`,
+  const page = db.prepare<[{ after: string; limit: number }], NamedFile>(`${namedFilesSql(db)} LIMIT @limit`);
+  const reference = db.prepare<[{ digest: string }], 1>(
+    `SELECT 1 WHERE EXISTS (SELECT 1 FROM attestations WHERE evidence_digest = @digest
+         AND NOT EXISTS (SELECT 1 FROM small_evidence WHERE digest = @digest))
+       OR EXISTS (SELECT 1 FROM rego_documents WHERE digest = @digest AND content IS NULL)`,
   );
   return {
-    /** `directory` or an s3:// URL; null when none was recorded and no attestation names a file: then the directory. */
+    /** `directory` or an s3:// URL; null when none was recorded and no record needs a file: then the directory. */
     findCurrent: (): string | null => current.get() ?? (any.get() === undefined ? null : IN_DIRECTORY),
-    /** Whether any attestation names a file. */
+    /** Whether any record needs a file. */
     hasEvidence: (): boolean => any.get() !== undefined,
     set: (place: string): void => void set.run(place, sources.now()),
-    /** The files that attestations name, once each: at most `limit`, ordered by digest, after the digest `after`. */
-    listFiles: (after: string, limit: number): NamedFile[] => page.all(after, limit),
+    /** The files that records need, once each: at most `limit`, ordered by digest, after the digest `after`. */
+    listFiles: (after: string, limit: number): NamedFile[] => page.all({ after, limit }),
+    /** Whether any record needs the file with this SHA-256 (hex): the database does not hold its content. */
+    isReferenced: (digest: string): boolean => reference.get({ digest }) !== undefined,
   };
 }
 
@@ -74,20 +97,18 @@ export function evidenceLocationStore(db: Db, sources: SchemaSources) {
  * Every evidence file that rows need, once each, ordered by digest. The connection is busy until the iterator ends.
  */
 export const listNamedFiles = (db: Db): IterableIterator<NamedFile> =>
-  db
-    .prepare<[], NamedFile>(
-      `SELECT evidence_digest AS digest, max(evidence_size) AS size FROM attestations
-       WHERE evidence_digest IS NOT NULL
-         ${hasSmallEvidence(db) ? "AND NOT EXISTS (SELECT 1 FROM small_evidence WHERE digest = evidence_digest)" : ""}
-       GROUP BY evidence_digest ORDER BY evidence_digest`,
-    )
-    .iterate();
+  db.prepare<[{ after: string }], NamedFile>(namedFilesSql(db)).iterate({ after: "" });
 
 /** The digests of all content in the database that differs from its digest. The connection is busy meanwhile. */
 export function* listDamagedContent(db: Db): Generator<string> {
-  if (!hasSmallEvidence(db)) return;
-  const rows = db.prepare<[], { digest: string; content: Buffer }>("SELECT digest, content FROM small_evidence");
-  for (const { digest, content } of rows.iterate()) if (hash("sha256", content) !== digest) yield digest;
+  const tables = [
+    ...(hasSmallEvidence(db) ? ["SELECT digest, content FROM small_evidence"] : []),
+    ...(hasRegoDocuments(db) ? ["SELECT digest, content FROM rego_documents WHERE content IS NOT NULL"] : []),
+  ];
+  for (const sql of tables) {
+    const rows = db.prepare<[], { digest: string; content: Buffer }>(sql);
+    for (const { digest, content } of rows.iterate()) if (hash("sha256", content) !== digest) yield digest;
+  }
 }
 
 /** How many evidence files rows need, and their total size in bytes. */

@@ -79,6 +79,12 @@ export function nameTable<Row extends Named>(db: Db, { table, as, columns, alias
       if (row.archived_at !== null) throw archivedError(organization, name);
       return row;
     },
+    /** Whether this is the name of an archived row, now or before it was archived, and of no other. */
+    isArchived(organizationId: number, name: string): boolean {
+      const row = find(organizationId, name);
+      if (row) return row.archived_at !== null;
+      return (byArchivedName.get(organizationId, name) ?? byAlias.get(organizationId, name)) !== undefined;
+    },
     /**
      * The active or archived row with exactly this current name; aliases do not count. Decides whether a name is free.
      */

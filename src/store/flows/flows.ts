@@ -156,6 +156,7 @@ export function flowStore(db: Db, { now, newId }: SchemaSources, { onFlowChanged
     find: named.find,
     require: named.require,
     requireWritable: named.requireWritable,
+    isArchived: named.isArchived,
     findHolder: named.findHolder,
     /** Names, in order, of at most `limit` flows whose name begins with `prefix` and that have a trail of that name. */
     listWithTrail: (

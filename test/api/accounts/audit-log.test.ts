@@ -50,7 +50,7 @@ test("shows each change with its author, how it came and its facts, newest first
       actor: { kind: "user", name: `${at.org}-admin`, credential: { kind: "session", id: session.id } },
       operation: "update_organization_settings",
       request_id: "",
-      detail: { public: true, controls: true },
+      detail: { public: true, controls: true, evaluations: true, decisions_need_published_policy: false },
     },
   );
   assert.equal(

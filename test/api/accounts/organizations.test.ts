@@ -151,6 +151,11 @@ test("the switch accepts only a boolean from an admin, and a refusal changes not
   );
 });
 
+const REGO_SETTINGS = { evaluations_enabled: true, decisions_need_published_policy: false };
+const CHANGED = { evaluations_enabled: false, decisions_need_published_policy: true };
+/** The same in audit entries. */
+const NOTED = { evaluations: true, decisions_need_published_policy: false };
+
 test("an admin reads and changes the settings; what is absent stays, and nothing changes twice", async () => {
   const at = server.given.org();
   const path = `/organizations/${at.org}/settings`;
@@ -158,13 +163,25 @@ test("an admin reads and changes the settings; what is absent stays, and nothing
   const patch = (body: unknown) => server.call("PATCH", path, { key: at.key, body });
   const stranger = server.given.user(at.org, null);
   const mayRead = async () => (await server.call("GET", `/organizations/${at.org}`, { key: stranger })).status === 200;
-  assert.equal(await read(), { is_public: false, controls_enabled: true });
+  assert.equal(await read(), { is_public: false, controls_enabled: true, ...REGO_SETTINGS });
   assert.not(await mayRead());
   const entries = await entriesOf(server, async () => {
     const { status, body } = await patch({ is_public: true });
-    assert.equal({ status, body }, { status: 200, body: { is_public: true, controls_enabled: true } });
+    assert.equal(
+      { status, body },
+      { status: 200, body: { is_public: true, controls_enabled: true, ...REGO_SETTINGS } },
+    );
     assert.ok(await mayRead());
-    assert.equal((await patch({ controls_enabled: false })).body, { is_public: true, controls_enabled: false });
+    assert.equal((await patch({ controls_enabled: false })).body, {
+      is_public: true,
+      controls_enabled: false,
+      ...REGO_SETTINGS,
+    });
+    assert.equal((await patch({ evaluations_enabled: false, decisions_need_published_policy: true })).body, {
+      is_public: true,
+      controls_enabled: false,
+      ...CHANGED,
+    });
   });
   const common = {
     event: "organization.updated",
@@ -173,12 +190,16 @@ test("an admin reads and changes the settings; what is absent stays, and nothing
     actor_name: `${at.org}-admin`,
   };
   assert.equal(entries, [
-    { ...common, detail: { public: true, controls: true } },
-    { ...common, detail: { public: true, controls: false } },
+    { ...common, detail: { public: true, controls: true, ...NOTED } },
+    { ...common, detail: { public: true, controls: false, ...NOTED } },
+    {
+      ...common,
+      detail: { public: true, controls: false, evaluations: false, decisions_need_published_policy: true },
+    },
   ]);
   assert.is((await server.call("GET", `/controls/${at.org}`, { key: at.key })).status, 403);
-  const unchanged = { status: 200, body: { is_public: true, controls_enabled: false } };
-  await refused(server, () => patch({ is_public: true, controls_enabled: false }), unchanged);
+  const unchanged = { status: 200, body: { is_public: true, controls_enabled: false, ...CHANGED } };
+  await refused(server, () => patch({ is_public: true, evaluations_enabled: false }), unchanged);
   await refused(server, () => patch({}), unchanged);
   await refused(
     server,
@@ -195,7 +216,7 @@ test("an admin reads and changes the settings; what is absent stays, and nothing
     });
     assert.is((await server.call("GET", path, { key })).status, 403);
   }
-  assert.equal(await read(), { is_public: true, controls_enabled: false });
+  assert.equal(await read(), { is_public: true, controls_enabled: false, ...CHANGED });
 });
 
 test.run();

@@ -187,7 +187,7 @@ test("a file beside a row is a leftover, which the sweep removes after its time"
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, content);
   utimesSync(path, 1_000, 1_000);
-  const { isEvidenceReferenced: isReferenced } = server.store.attestations;
+  const { isReferenced } = server.store.evidenceLocation;
   await server.evidenceStore.sweep({ isReferenced, olderThan: 1_001 });
   assert.is(inFile(content), false);
   assert.equal((await download(at, id)).content.toString(), content);
@@ -204,7 +204,7 @@ test("evidence that was stored as a file before becomes a row with its next repo
   server.db.exec("DROP TRIGGER small_evidence_is_kept");
   server.db.prepare("DELETE FROM small_evidence WHERE digest = ?").run(sha256(content));
   assert.equal((await download(at, early)).content.toString(), content, "from the file");
-  assert.ok(server.store.attestations.isEvidenceReferenced(sha256(content)));
+  assert.ok(server.store.evidenceLocation.isReferenced(sha256(content)));
   await attest(at, content);
   assert.ok(inDatabase(content));
 });

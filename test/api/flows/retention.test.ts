@@ -106,7 +106,7 @@ test("a deleted trail is unknown at once, shared records stay, and its package m
     evidencePath(join(directory, "evidence"), sha256(content)),
   );
   const swept = (olderThan: number) =>
-    server.evidenceStore.sweep({ isReferenced: server.store.attestations.isEvidenceReferenced, olderThan });
+    server.evidenceStore.sweep({ isReferenced: server.store.evidenceLocation.isReferenced, olderThan });
   utimesSync(only as string, 1000, 1000);
   utimesSync(shared as string, 1000, 1000);
   assert.equal(await swept(1000), { removed: 0, bytes: 0 });

@@ -101,7 +101,7 @@ test("removes no evidence while a backup runs", async () => {
   assert.ok(existsSync(old));
   lock?.release();
   const next = serve(data);
-  await next.wrote(/deleted evidence that no attestation references/);
+  await next.wrote(/deleted evidence that no record references/);
   await next.stop();
   assert.not.ok(existsSync(old));
 });

@@ -444,9 +444,9 @@ test("removes leftovers at the start: staged files at once, unreferenced evidenc
     utimesSync(join(shard, old), yesterday, yesterday);
 
     const server = start(["serve", "--data", data, ...LISTEN]);
-    const written = await server.wrote(/deleted evidence that no attestation references/);
+    const written = await server.wrote(/deleted evidence that no record references/);
     assert.match(written, /"files":1,"msg":"removed files that an earlier process left in the staging directory"/);
-    assert.match(written, /"files":1,"bytes":8,"msg":"deleted evidence that no attestation references"/);
+    assert.match(written, /"files":1,"bytes":8,"msg":"deleted evidence that no record references"/);
     assert.equal(readdirSync(shard), [young]);
     assert.equal(readdirSync(join(data, "staging")), []);
     assert.is((await server.stop()).code, 0);

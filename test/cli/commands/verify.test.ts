@@ -202,7 +202,7 @@ test("notes unreferenced and staged evidence with its age, but not as damage", (
     assert.match(
       out,
       new RegExp(
-        `note: evidence ${digest} is not named by any attestation: 6 bytes, 3 hours old; the server removes such ` +
+        `note: evidence ${digest} is not named by any record: 6 bytes, 3 hours old; the server removes such ` +
           "files after a day\n",
       ),
     );

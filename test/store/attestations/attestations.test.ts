@@ -342,11 +342,12 @@ test("lists records by flow, by name, by artifact and by commit", () => {
 });
 
 test("evidence that a record names is referenced", () => {
-  const { onTrail, attestations } = world();
+  const { onTrail, store } = world();
+  const { evidenceLocation } = store;
   const digest = "d".repeat(64);
-  assert.is(attestations.isEvidenceReferenced(digest), false);
+  assert.is(evidenceLocation.isReferenced(digest), false);
   onTrail("a", { evidence_digest: digest, evidence_size: 0 });
-  assert.is(attestations.isEvidenceReferenced(digest), true);
+  assert.is(evidenceLocation.isReferenced(digest), true);
 });
 
 /** Queries that sort what is bound to one record, the ids of one trail, or records that are named one by one. */

@@ -449,7 +449,7 @@ test("a tombstone counts what was deleted; its digest covers records and files, 
     { trails: stripped.trails, stripped: stripped.stripped, notes: stripped.notes },
     { trails: 0, stripped: 1, notes: ["trail.evidence_deleted build/old"] },
   );
-  assert.equal(setup.store.attestations.isEvidenceReferenced("e".repeat(64)), true);
+  assert.equal(setup.store.evidenceLocation.isReferenced("e".repeat(64)), true);
   assert.equal(
     db.prepare("SELECT evidence_digest, evidence_size, evidence_filename FROM attestations WHERE trail_id = ?").get(id),
     { evidence_digest: null, evidence_size: null, evidence_filename: "junit.xml" },

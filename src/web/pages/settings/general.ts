@@ -29,7 +29,12 @@ export const generalPage = page({
   forms: {
     settings: form(updateOrganizationSettings, async ({ call, to }, fields) => {
       await call(updateOrganizationSettings, {
-        body: { is_public: fields.flag("is_public"), controls_enabled: fields.flag("controls_enabled") },
+        body: {
+          is_public: fields.flag("is_public"),
+          controls_enabled: fields.flag("controls_enabled"),
+          evaluations_enabled: fields.flag("evaluations_enabled"),
+          decisions_need_published_policy: fields.flag("decisions_need_published_policy"),
+        },
       });
       return { go: to.settings("general"), done: "saved" };
     }),
@@ -73,6 +78,18 @@ function settingsCard(visit: Visit, settings: AnswerOf<typeof getOrganizationSet
     label: "Controls",
     isChecked: settings.controls_enabled,
     hint: "Decisions by controls can be recorded. While it is off, policies that require them stay in force.",
+  })}${checkbox(visit, {
+    form: "settings",
+    name: "evaluations_enabled",
+    label: "Rego evaluations",
+    isChecked: settings.evaluations_enabled,
+    hint: "Clients can ask this server to evaluate Rego policies on trails.",
+  })}${checkbox(visit, {
+    form: "settings",
+    name: "decisions_need_published_policy",
+    label: "Decisions need a published Rego policy",
+    isChecked: settings.decisions_need_published_policy,
+    hint: "An evaluation with files of its own cannot record a decision.",
   })}`;
   return card({
     id: "h-settings",
