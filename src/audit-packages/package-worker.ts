@@ -72,7 +72,12 @@ const store = openStore(db, { now: refuseWrite, newId: refuseWrite });
 // Whatever the code above this connection does, SQLite refuses to write.
 db.pragma("query_only = ON");
 const damaged = createDamagedFiles(knownDamage);
-const localEvidence = withSmallEvidence(openLocalEvidence(evidence, damaged), store.smallEvidence, damaged);
+/** Content that is in the database: small evidence, and small documents of Rego evaluations. */
+const contents = {
+  find: (digest: string) => store.smallEvidence.find(digest) ?? store.regoDocuments.findContent(digest),
+  sizeOf: (digest: string) => store.smallEvidence.sizeOf(digest) ?? store.regoDocuments.contentSizeOf(digest),
+};
+const localEvidence = withSmallEvidence(openLocalEvidence(evidence, damaged), contents, damaged);
 const remoteEvidence =
   remote &&
   createRemoteEvidence(remote, damaged, () => {
@@ -143,10 +148,10 @@ async function openWithRemoteEvidence(id: number, request: PackageRequest, credi
   try {
     const digests = new Set<string>();
     for (const { digest } of store.auditPackages.listEvidence(request.subject))
-      if (store.smallEvidence.sizeOf(digest) === null) digests.add(digest);
+      if (contents.sizeOf(digest) === null) digests.add(digest);
     const files = await remoteEvidence?.open([...digests]);
     if (opening.delete(id) && files)
-      open({ id, request, credits }, withSmallEvidence(files, store.smallEvidence, damaged));
+      open({ id, request, credits }, withSmallEvidence(files, contents, damaged));
   } catch (error) {
     opening.delete(id);
     fail(id, error);

@@ -113,12 +113,20 @@ export function auditPackageStore(db: Db) {
     trail: ids("SELECT id FROM artifacts WHERE trail_id = @trail ORDER BY id"),
     artifact: ids("SELECT id FROM artifacts WHERE flow_id = @flow AND fingerprint = @fingerprint ORDER BY id"),
   };
+  const evaluated = (condition: string, digest: string, filename: string): string =>
+    `SELECT rd.digest, '${filename}' AS filename, rd.size, re.requested_at AS reported_at
+     FROM attestations att JOIN rego_evaluations re ON re.decision_attestation_id = att.id
+       JOIN rego_documents rd ON rd.digest = re.${digest}
+     WHERE ${condition}`;
   const evidenceWhere = (condition: string) =>
     db.prepare<[Key], EvidenceRow>(
       `SELECT att.evidence_digest AS digest, att.evidence_filename AS filename, att.evidence_size AS size,
               min(att.created_at) AS reported_at
        FROM attestations att WHERE ${condition} AND att.evidence_digest IS NOT NULL
-       GROUP BY att.evidence_digest, att.evidence_filename ORDER BY att.evidence_digest, att.evidence_filename`,
+       GROUP BY att.evidence_digest, att.evidence_filename
+       UNION ALL ${evaluated(condition, "bundle_digest", "policy.tar.gz")}
+       UNION ALL ${evaluated(condition, "input_digest", "input.json.gz")}
+       ORDER BY digest, filename, reported_at`,
     );
   const evidence = {
     trail: evidenceWhere("att.trail_id = @trail"),
@@ -212,7 +220,7 @@ export function auditPackageStore(db: Db) {
     /** Every distinct fingerprint. */
     listFingerprints: (subject: PackageSubject): string[] =>
       subject.kind === "trail" ? fingerprints.all(subject.trailId) : [subject.fingerprint],
-    /** Every attached file, ordered by digest and name. */
+    /** Every attached file, and what the evaluations of decisions were made from, ordered by digest and name. */
     listEvidence: (subject: PackageSubject): IterableIterator<EvidenceRow> =>
       evidence[subject.kind].iterate(keyOf(subject)),
     /** The text of a template; null when none has that public id. */

@@ -20,7 +20,12 @@ export function regoDocumentStore(db: Db) {
   const find = db.prepare<[string], RegoDocumentRow>(
     "SELECT digest, size, content FROM rego_documents WHERE digest = ?",
   );
-  const isFile = db.prepare<[string], 1>("SELECT 1 FROM rego_documents WHERE digest = ? AND content IS NULL").pluck();
+  const contentOf = db
+    .prepare<[string], Buffer>("SELECT content FROM rego_documents WHERE digest = ? AND content IS NOT NULL")
+    .pluck();
+  const contentSize = db
+    .prepare<[string], number>("SELECT size FROM rego_documents WHERE digest = ? AND content IS NOT NULL")
+    .pluck();
   const removeUnused = db.prepare<[string]>(
     `DELETE FROM rego_documents AS rd WHERE digest = ?
        AND NOT EXISTS (SELECT 1 FROM rego_policy_versions WHERE bundle_digest = rd.digest)
@@ -34,7 +39,9 @@ export function regoDocumentStore(db: Db) {
     removeUnused: (digest: string): void => void removeUnused.run(digest),
     /** The document with this digest; null without one. The caller compares content and digest. */
     find: (digest: string): RegoDocumentRow | null => find.get(digest) ?? null,
-    /** Whether this digest is that of a document in evidence storage. */
-    isFile: (digest: string): boolean => isFile.get(digest) !== undefined,
+    /** The content of a small one; null for a file, and without one. The caller compares it with the digest. */
+    findContent: (digest: string): Buffer | null => contentOf.get(digest) ?? null,
+    /** The size in bytes of a small one; null as `findContent`. */
+    contentSizeOf: (digest: string): number | null => contentSize.get(digest) ?? null,
   };
 }
