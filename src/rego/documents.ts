@@ -85,16 +85,27 @@ export function createRegoDocuments(store: Pick<Store, "regoDocuments">, evidenc
     open,
     /** A packed document. @throws DamagedEvidenceError, MissingEvidenceError, EvidenceUnavailableError */
     read,
-    /** An unpacked document as a stream; a damaged one fails before its last block. @throws as `read` */
-    openUnpacked: async (digest: string): Promise<Readable> => {
+    /** An unpacked document, or a range of it, as a stream. @throws as `read` */
+    openUnpacked: async (digest: string, range: ByteRange | null = null): Promise<Readable> => {
       const packed = await open(digest);
       const unpacked = createGunzip();
       // The failure of either end is that of the result, and closing the result closes the source.
       pipeline(packed, unpacked, () => undefined);
-      return unpacked;
+      return range === null ? unpacked : Readable.from(cut(unpacked, range));
     },
     /** An unpacked document of at most `maxBytes`. @throws as `read`; RangeError for a larger one */
     readUnpacked: async (digest: string, maxBytes: number): Promise<Buffer> =>
       gunzipBytes(await read(digest), { maxOutputLength: maxBytes }),
   };
+}
+
+/** The bytes of a range. */
+async function* cut(source: Readable, { start, end }: ByteRange): AsyncGenerator<Buffer> {
+  let at = 0;
+  for await (const block of source as AsyncIterable<Buffer>) {
+    const part = block.subarray(Math.max(0, start - at), Math.max(0, end + 1 - at));
+    at += block.length;
+    if (part.length > 0) yield part;
+    if (at > end) return;
+  }
 }

@@ -123,7 +123,7 @@ function presentEvaluation(context: ReadContext, row: RegoEvaluationRow): Static
     ...(row.engine === null ? {} : { engine: row.engine }),
     ...(row.input_sha256 === null ? {} : { input_sha256: row.input_sha256 }),
     trails: readStoredJson(row.trails_json, isTrailList),
-    params: paramsOf(row),
+    params: storedObject(row.params_json) as unknown as Record<string, unknown>,
     ...presentDecision(row),
     requested_by: row.requested_by,
     ...(row.duration_ms === null ? {} : { duration_ms: row.duration_ms }),
@@ -136,7 +136,7 @@ function presentEvaluation(context: ReadContext, row: RegoEvaluationRow): Static
 
 /** Outputs are as the engine wrote them, so that numbers of any size stay what they are. */
 const presentResult = (row: RegoEvaluationRow) => ({
-  ...toMembers(new JsonText(row.outputs_json ?? "{}")),
+  ...toMembers(storedObject(row.outputs_json ?? "{}")),
   allow: row.allow === 1,
   violations: readStoredJson(row.violations_json ?? "", isTextList),
 });
@@ -148,10 +148,10 @@ function presentDecision(row: RegoEvaluationRow) {
   return { decision: { control, name, flow, trail, ...(fingerprint === null ? {} : { fingerprint }) } };
 }
 
-/** As they were sent. @throws StoredJsonError */
-function paramsOf({ params_json }: RegoEvaluationRow): Record<string, unknown> {
-  readStoredJson(params_json, isObject);
-  return new JsonText(params_json) as unknown as Record<string, unknown>;
+/** A stored object with its numbers as they are. @throws StoredJsonError */
+function storedObject(text: string): JsonText {
+  readStoredJson(text, isObject);
+  return new JsonText(text);
 }
 
 /** An evaluation whose record cannot be shown. */
@@ -267,20 +267,23 @@ export const getRegoEvaluationInput = operation({
       description: "The document",
       contentType: "application/json",
       schema: Type.Record(Type.String(), Type.Unknown()),
-      isStream: true,
+      isDownload: true,
     },
     404: { description: "No such evaluation, or it has no input", schema: Message },
   },
   example: EXAMPLE,
   handle({ store, organization, rego }, { params }) {
-    const { public_id: id, input_digest: digest } = store.regoEvaluations.require(organization, params.evaluation_id);
-    if (digest === null) throw notFound(`Evaluation '${id}' has no input`);
+    const row = store.regoEvaluations.require(organization, params.evaluation_id);
+    const { public_id: id, input_digest: digest, input_sha256: sha256, input_bytes: size } = row;
+    if (digest === null || sha256 === null || size === null) throw notFound(`Evaluation '${id}' has no input`);
     return {
       status: 200,
-      stream: {
+      download: {
+        size,
         contentType: "application/json",
         filename: `${id}-input.json`,
-        open: () => rego.documents.openUnpacked(digest),
+        etag: sha256,
+        open: (range) => rego.documents.openUnpacked(digest, range),
       },
     };
   },

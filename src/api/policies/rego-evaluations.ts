@@ -55,7 +55,6 @@ const RegoEvaluationPostInput = named(
     policy: Type.Union([InlinePolicy, PublishedPolicy], { description: "Files, or a published policy" }),
     params: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), {
-        default: {},
         description: "`data.params` of the policy, at most 100 levels deep. All readers of the organization can see it",
       }),
     ),

@@ -11,18 +11,19 @@ import { problemsOf } from "../../store/environments/explanation-types.ts";
 import type { ExplainedArtifact, Explanation } from "../../store/environments/explanation-types.ts";
 import type { Store } from "../../store/index.ts";
 import type { OrganizationRow } from "../../store/accounts/organizations.ts";
-import { DATA_OPTIONS, resolveDataDirectory } from "../command-config.ts";
+import { EVIDENCE_OPTIONS, resolveDataDirectory } from "../command-config.ts";
 import { withData } from "../data-directory.ts";
 import { renderExplanation } from "../explain-text.ts";
 import { CommandError, EXIT, escapeLine, reportProblems } from "../framework.ts";
 import type { Command } from "../framework.ts";
+import { explainEvaluation, parseEvaluation } from "../explain-evaluation.ts";
 import type { Question } from "../explain-question.ts";
 import { systemSources } from "../../clock.ts";
 
 export const explain: Command = {
   name: "explain",
-  summary: "Explain the verdicts of a snapshot and re-evaluate them",
-  usage: "ENV[#N] [FINGERPRINT] [--org NAME] [--data DIRECTORY]",
+  summary: "Explain and re-evaluate a snapshot, or an evaluation of a Rego policy",
+  usage: "(ENV[#N] [FINGERPRINT] | evaluation ID | decision ID [--replay]) [--org NAME] [--data DIRECTORY]",
   details: [
     "ENV selects the latest snapshot of an environment, ENV#N the snapshot with number N, ENV#-1 the latest, " +
       "ENV~N the Nth before the latest, and ENV@{2026-01-31T12:00:00} (UTC), ENV@{3.days.ago} or ENV@{now} the " +
@@ -31,15 +32,21 @@ export const explain: Command = {
       "compliant.",
     "Re-evaluates every verdict from the facts and policy versions stored with it. Exit code 5 if a verdict differs " +
       "or cannot be read. Changes nothing, and works while the server runs.",
+    "evaluation ID shows what a Rego policy decided about which trails, and decision ID the evaluation that made a " +
+      "decision. --replay evaluates the stored policy on the stored input again: exit code 1 if the verdict differs.",
   ],
   options: {
     org: { kind: "text", placeholder: "NAME", description: "Organization; optional if only one has the environment" },
-    ...DATA_OPTIONS,
+    replay: { kind: "switch", description: "Evaluate the stored policy on the stored input again, and compare" },
+    ...EVIDENCE_OPTIONS,
   },
   takesConfig: false,
   positionals: { min: 1, max: 2, names: ["ENV", "FINGERPRINT"] },
-  check({ positionals: [expression, fingerprint] }) {
+  check({ positionals, switches }) {
+    if (parseEvaluation(positionals)) return [];
+    const [expression, fingerprint] = positionals;
     const problems: string[] = [];
+    if (switches.has("replay")) problems.push("--replay is for evaluations and decisions of Rego policies");
     if (expression !== undefined && !parseSnapshotExpression(expression, systemSources.now())) {
       problems.push(`${quote(expression)} is not a snapshot expression: give ENV, ENV#N, ENV~N or ENV@{TIME}`);
     }
@@ -49,6 +56,8 @@ export const explain: Command = {
     return problems;
   },
   async run(args, io) {
+    const about = parseEvaluation(args.positionals);
+    if (about) return explainEvaluation(args, io, about);
     const [expression = "", fingerprint = null] = args.positionals;
     const now = systemSources.now();
     const place = parseSnapshotExpression(expression, now);

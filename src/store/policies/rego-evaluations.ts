@@ -184,8 +184,12 @@ export function regoEvaluationStore(db: Db, { newId }: Pick<SchemaSources, "newI
   const byPublicId = db.prepare<[string, number], RegoEvaluationRow>(
     `SELECT ${COLUMNS} FROM rego_evaluations re WHERE re.public_id = ? AND re.organization_id = ?`,
   );
-  const byDecision = db.prepare<[number], RegoEvaluationRow>(
-    `SELECT ${COLUMNS} FROM rego_evaluations re WHERE re.decision_attestation_id = ?`,
+  const byAnyId = db.prepare<[string], RegoEvaluationRow>(
+    `SELECT ${COLUMNS} FROM rego_evaluations re WHERE re.public_id = ?`,
+  );
+  const byDecision = db.prepare<[string], RegoEvaluationRow>(
+    `SELECT ${COLUMNS} FROM attestations att JOIN rego_evaluations re ON re.decision_attestation_id = att.id
+     WHERE att.public_id = ?`,
   );
   const pendingTwin = db.prepare<[number, string], RegoEvaluationRow>(
     `SELECT ${COLUMNS} FROM rego_evaluations re
@@ -238,8 +242,10 @@ export function regoEvaluationStore(db: Db, { newId }: Pick<SchemaSources, "newI
   return {
     get,
     find: (id: number): RegoEvaluationRow | null => byId.get(id) ?? null,
-    /** The evaluation whose decision is this attestation (row id); null without one. */
-    findByDecision: (attestationId: number): RegoEvaluationRow | null => byDecision.get(attestationId) ?? null,
+    /** The evaluation with this public id, in any organization; null without one. */
+    findAnywhere: (publicId: string): RegoEvaluationRow | null => byAnyId.get(publicId) ?? null,
+    /** The evaluation whose decision is the attestation with this public id; null without one. */
+    findByDecision: (publicId: string): RegoEvaluationRow | null => byDecision.get(publicId) ?? null,
     /** @throws AppError not_found (newer-clients 4.5) */
     require(organization: OrganizationKey, publicId: string): RegoEvaluationRow {
       const row = byPublicId.get(publicId, organization.id);

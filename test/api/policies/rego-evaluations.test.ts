@@ -40,6 +40,10 @@ test("answers a create as pending, and a read with the verdict and everything th
   assert.ok(body.recorded_at > requestedAt);
   assert.ok(body.duration_ms > 0);
   const input = await rego.evaluations(at, `/${id}/input`);
+  const part = await fetch(`${server.url}/api/v2/evaluations/${at.org}/${id}/input`, {
+    headers: { Authorization: `Bearer ${at.key}`, Range: "bytes=3-20" },
+  });
+  assert.equal([part.status, await part.text()], [206, input.text.slice(3, 21)]);
   const href = `http://assay.test/api/v2/evaluations/${at.org}/${id}`;
   assert.equal(body, {
     id,
