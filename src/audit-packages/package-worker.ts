@@ -150,8 +150,7 @@ async function openWithRemoteEvidence(id: number, request: PackageRequest, credi
     for (const { digest } of store.auditPackages.listEvidence(request.subject))
       if (contents.sizeOf(digest) === null) digests.add(digest);
     const files = await remoteEvidence?.open([...digests]);
-    if (opening.delete(id) && files)
-      open({ id, request, credits }, withSmallEvidence(files, contents, damaged));
+    if (opening.delete(id) && files) open({ id, request, credits }, withSmallEvidence(files, contents, damaged));
   } catch (error) {
     opening.delete(id);
     fail(id, error);

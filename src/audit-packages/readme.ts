@@ -77,10 +77,7 @@ function memberLines(about: About, pdfName: string): string[] {
     ["controls.json", "the controls that decisions and policies refer to"],
     ["custom-types.json", "the custom types that evaluated attestations; their schemas are in custom-types/"],
     ["templates/", "the flow templates that were in force, as uploaded"],
-    [
-      "evidence/",
-      "the attached files, and policy and input of the evaluations that decided, each below its SHA-256",
-    ],
+    ["evidence/", "the attached files, and policy and input of the evaluations that decided, each below its SHA-256"],
   ];
   const width = Math.max(...members.map(([name]) => name.length));
   return members.map(([name, description]) => `  ${name.padEnd(width)}  ${description}`);

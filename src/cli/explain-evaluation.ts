@@ -12,6 +12,7 @@ import { engineName } from "../rego/engine-name.ts";
 import { REGO_LIMITS, createRegoEngine } from "../rego/engine.ts";
 import { readOrder } from "../rego/stored-run.ts";
 import type { RegoOutcome, RegoVerdict } from "../rego/types.ts";
+import { startRegoWorker } from "../server/worker-threads.ts";
 import { IN_DIRECTORY, findRecordedLocation } from "../store/attestations/evidence-location.ts";
 import type { Db } from "../store/db/types.ts";
 import { openStore } from "../store/index.ts";
@@ -120,7 +121,14 @@ async function replay(
     isElsewhere || existsSync(join(directory, "evidence"))
       ? (await openEvidence(directory, access, recorded)).store
       : null;
-  const engine = createRegoEngine({ ...REGO_LIMITS, threads: 1, keepsReady: false, memory: null });
+  const engine = createRegoEngine({
+    ...REGO_LIMITS,
+    threads: 1,
+    keepsReady: false,
+    idleMs: 300_000,
+    start: startRegoWorker,
+    memory: null,
+  });
   try {
     const documents = createRegoDocuments(store, {
       stageBytes: readOnly,

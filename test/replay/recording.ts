@@ -88,8 +88,11 @@ function keepWhole(text: string, directory: string): string {
   return `${text.length} characters, ${digest}`;
 }
 
-/** Columns that can differ: salted passwords, what SQLite draws, and how many changes shared a commit. */
-const RANDOM = new Set(["passwords.hash", "passwords.salt", "commit_number.database_id", "commit_number.number"]);
+/** Columns that can differ: salted passwords, what SQLite draws, how many changes shared a commit, and durations. */
+const RANDOM = new Set([
+  ...["passwords.hash", "passwords.salt", "commit_number.database_id", "commit_number.number"],
+  "rego_evaluations.duration_ms",
+]);
 
 /** The text of each table, all of its rows in the order of their keys. */
 export function tablesAsText(db: Db): Map<string, string> {
