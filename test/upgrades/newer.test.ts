@@ -24,6 +24,7 @@ const WORDS: Record<string, readonly string[]> = {
   dev: ["--listen", "127.0.0.1:0"],
   init: ["--org", "acme", "--user", "ops"],
   apply: ["-"],
+  call: ["list_envs", "--org", "acme"],
   "user create": ["eve"],
   "user show": ["ops"],
   "user set": ["ops", "--display-name", "Ops"],
