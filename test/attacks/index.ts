@@ -2,5 +2,6 @@
 import type { Attack } from "./attack.ts";
 import { BODY_ATTACKS } from "./bodies.ts";
 import { DOCUMENT_ATTACKS } from "./documents.ts";
+import { REGO_ATTACKS } from "./rego.ts";
 
-export const ATTACKS: readonly Attack[] = [...BODY_ATTACKS, ...DOCUMENT_ATTACKS];
+export const ATTACKS: readonly Attack[] = [...BODY_ATTACKS, ...DOCUMENT_ATTACKS, ...REGO_ATTACKS];
