@@ -13,9 +13,11 @@ const FILES = new Set([
   "download_trail_audit_package",
   "download_trail_audit_pdf",
 ]);
+/** The story has no Rego policies, which have no pages. */
+const isRego = (path: string): boolean => /^\/(?:rego-policies|evaluations)\//.test(path);
 /** Answers that are the same for everybody, or 410. */
 const isAboutTheStory = ({ id, method, path, status }: (typeof operations)[number]): boolean =>
-  method === "GET" && path.includes("{org}") && status !== "removed" && !FILES.has(id);
+  method === "GET" && path.includes("{org}") && status !== "removed" && !FILES.has(id) && !isRego(path);
 
 /** The only SBOMs of the story. */
 const SBOM = "image-sbom";

@@ -126,7 +126,8 @@ users:
     ]);
     assert.equal(auditOf(data).slice(audit), [
       'apply user.updated ops {"display_name":"Ops","email":"OPS@example.com"}',
-      'apply organization.updated acme {"public":false,"controls":true}',
+      'apply organization.updated acme {"public":false,"controls":true,"evaluations":true,' +
+        '"decisions_need_published_policy":false}',
       'apply member.role_changed root {"role":"member","previous_role":"reader"}',
       "apply service_account.updated /api/v2/service-accounts/acme/ci " +
         '{"account":"ci","privilege":"admin","previous_privilege":"member","description_changed":false}',

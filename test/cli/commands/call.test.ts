@@ -280,9 +280,10 @@ test("works beside a running server, which shows what it changed with the next r
           })
         ).out,
       );
-    assert.equal(await read(), { is_public: false, controls_enabled: true });
+    const others = { controls_enabled: true, evaluations_enabled: true, decisions_need_published_policy: false };
+    assert.equal(await read(), { is_public: false, ...others });
     assert.is((await call(["update_organization_settings", "--org", "acme", "--is-public", "true"])).code, 0);
-    assert.equal(await read(), { is_public: true, controls_enabled: true });
+    assert.equal(await read(), { is_public: true, ...others });
     await running.stop();
   }));
 

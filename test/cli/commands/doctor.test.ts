@@ -136,7 +136,7 @@ test("prints a line for each check of a healthy installation, exits with 0 and c
       "memory",
       "address",
     ]);
-    assert.match(describeCheck(checks["database"]), /^ok: schema \d+, \d+ KB$/);
+    assert.match(describeCheck(checks["database"]), /^ok: schema \d+, [\d.]+ [KM]B$/);
     assert.is(describeCheck(checks["server"]), "ok: does not run");
     assert.match(describeCheck(checks["clock"]), /synchronized by systemd-timesyncd$/);
     assert.match(describeCheck(checks["copies before upgrades"]), /^ok: 1 in backups\//);
@@ -304,7 +304,7 @@ test("compares free space with the reserve, and files with inodes", () =>
     );
     assert.match(
       describeCheck((await checksOf(data, space(10_000)))["backup"]),
-      /^warn: none in .*; one more needs up to \d+ KB, and 9\.8 KB are free$/,
+      /^warn: none in .*; one more needs up to [\d.]+ [KM]B, and 9\.8 KB are free$/,
     );
     assert.is(
       describeCheck((await checksOf(data, { ...healthy, fileSystemSpace: () => null }))["disk space"]),
