@@ -22,8 +22,16 @@ export function newPublicId(): string {
 // A busy server makes many ids in a millisecond.
 let [latestTime, timePart] = [-1, ""];
 
-/** A new credential, such as an API key: 256 random bits as 43 characters that need no escaping anywhere. */
-export const newSecret = (): string => randomBytes(32).toString("base64url");
+/**
+ * A new credential, such as an API key: 256 random bits as 43 characters that need no escaping anywhere. None begins
+ * with a hyphen, because the client refuses such a value of `--api-token`, and any command line takes it for a flag.
+ */
+export function newSecret(): string {
+  for (;;) {
+    const secret = randomBytes(32).toString("base64url");
+    if (!secret.startsWith("-")) return secret;
+  }
+}
 
 /**
  * The user of the operating system that runs this process. It comes from the system's user database, because anyone can

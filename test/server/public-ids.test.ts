@@ -1,6 +1,6 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { newPublicId } from "../../src/clock.ts";
+import { newPublicId, newSecret } from "../../src/clock.ts";
 
 const test = suite("server/public-ids");
 
@@ -20,6 +20,15 @@ test("an id starts with the millisecond in which it was made, also when the cloc
 test("ids of one millisecond differ", () => {
   Date.now = () => 0x18bcfe56800;
   assert.is(new Set(Array.from({ length: 1_000 }, newPublicId)).size, 1_000);
+});
+
+test("no secret begins with a hyphen, which command lines take for a flag", () => {
+  const secrets = Array.from({ length: 3_000 }, newSecret);
+  assert.equal(
+    secrets.filter((secret) => !/^[A-Za-z0-9_][A-Za-z0-9_-]{42}$/.test(secret)),
+    [],
+  );
+  assert.is(new Set(secrets).size, secrets.length);
 });
 
 test.run();
