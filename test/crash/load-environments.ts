@@ -154,7 +154,8 @@ async function report({ api, world, random, pick }: LaneContext): Promise<Enviro
   const artifacts = itemsOf(type, running, random);
   const sent = seconds();
   const answer = await api.call("PUT", `/environments/${ORG}/${name}/report/${type}`, { artifacts });
-  if (answer.status === 404 && name === TRANSIENT) return null;
+  // Archived before the report was recorded; 409 when another environment has the name already. Nothing was stored.
+  if (name === TRANSIENT && (answer.status === 404 || answer.status === 409)) return null;
   if (answer.status !== 200 && answer.status !== 201) throw refusal(`report to ${name}`, answer);
   const answered = seconds();
   if (name !== TRANSIENT && random() < 0.1) {
