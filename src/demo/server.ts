@@ -153,7 +153,6 @@ const idleParts = () => ({
       open: neverAsked,
       openUnpacked: neverAsked,
       read: neverAsked,
-      readUnpacked: neverAsked,
     },
     evaluator: { hasRoom: neverAsked, submit: neverAsked, waitFor: neverAsked },
     packInput: neverAsked,

@@ -4,8 +4,7 @@
  */
 import { hash } from "node:crypto";
 import { Readable, pipeline } from "node:stream";
-import { promisify } from "node:util";
-import { createGunzip, gunzip } from "node:zlib";
+import { createGunzip } from "node:zlib";
 import { DamagedEvidenceError } from "../evidence/errors.ts";
 import type { EvidenceStore, Staged } from "../evidence/local-store.ts";
 import { MAX_ROW_CONTENT_BYTES } from "../store/policies/rego-documents.ts";
@@ -19,8 +18,6 @@ type EvidenceFiles = Pick<EvidenceStore, "stageBytes" | "discard"> & {
   /** As the reader of evidence opens a file (contract/evidence-reader.ts). */
   open(file: { digest: string; size: number }, range: ByteRange | null): Promise<Readable>;
 };
-
-const gunzipBytes = promisify(gunzip);
 
 /** Rows in the order of the documents; files that are staged for them. */
 export type StagedDocuments = { rows: RegoDocumentRow[]; staged: Staged[] };
@@ -93,9 +90,6 @@ export function createRegoDocuments(store: Pick<Store, "regoDocuments">, evidenc
       pipeline(packed, unpacked, () => undefined);
       return range === null ? unpacked : Readable.from(cut(unpacked, range));
     },
-    /** An unpacked document of at most `maxBytes`. @throws as `read`; RangeError for a larger one */
-    readUnpacked: async (digest: string, maxBytes: number): Promise<Buffer> =>
-      gunzipBytes(await read(digest), { maxOutputLength: maxBytes }),
   };
 }
 

@@ -13,8 +13,8 @@ import type { PoolMemory } from "../workers/task-memory.ts";
 import type { EngineCall, EngineReply } from "./engine-instance.ts";
 import { compileEngine } from "./engine-module.ts";
 import type { RegoTask, RegoTaskResult, RegoWorkerData } from "./rego-worker.ts";
-import type { CallBounds, RegoEngine, RegoFailure, RegoOutcome, RegoQuestion, RegoTest, RegoVerdict } from "./types.ts";
-import type { BundleReport } from "./types.ts";
+import type { BundleReport, CallBounds, RegoEngine, RegoFailure, RegoInput, RegoOutcome } from "./types.ts";
+import type { RegoQuestion, RegoTest, RegoVerdict } from "./types.ts";
 import type { CompiledModule } from "./web-assembly.ts";
 
 /**
@@ -74,7 +74,7 @@ export function createRegoEngine(options: EngineOptions): RegoEngine {
     keepsReady,
     memory: memory && {
       ...memory,
-      bytesOf: ({ request, input }) => memoryBytes + THREAD_BYTES + request.length + (input?.length ?? 0),
+      bytesOf: ({ request, input }) => memoryBytes + THREAD_BYTES + request.length + bytesOfInput(input),
     },
     start() {
       if (module === null) throw new Error("the Rego engine is not compiled");
@@ -110,7 +110,7 @@ export function createRegoEngine(options: EngineOptions): RegoEngine {
         allowanceMs: allowanceMs + GRACE_MS,
         deadlineMs: overallMs,
         signal: AbortSignal.timeout(overallMs + GRACE_MS),
-        transfer: input !== null && input.byteLength === input.buffer.byteLength ? [input.buffer as ArrayBuffer] : [],
+        transfer: buffersOfItsOwn(input),
       });
       const { durationMs } = result;
       if ("problem" in result) return { ...fail(describeProblem(result, texts)), durationMs };
@@ -135,7 +135,7 @@ export function createRegoEngine(options: EngineOptions): RegoEngine {
   };
 }
 
-type Order = Omit<RegoQuestion, "input"> & { input: Uint8Array | null; files: RegoFiles };
+type Order = Omit<RegoQuestion, "input"> & { input: RegoInput | null; files: RegoFiles };
 const NO_QUESTION: Omit<Order, "files"> = { params: "{}", timeNs: 0n, seed: "", input: null };
 
 /** The JSON of engine/protocol.go. The copy has no prototype's `toJSON`. */
@@ -145,6 +145,16 @@ const requestOf = ({ files, params, timeNs, seed }: Order): Uint8Array =>
       .map(([path, source]) => `${JSON.stringify(path)}:${JSON.stringify(source)}`)
       .join()}},"params":${params},"time":"${timeNs}","seed":${JSON.stringify(seed)}}`,
   );
+
+const bytesOfInput = (input: RegoInput | null): number =>
+  input === null ? 0 : "packed" in input ? input.packed.length + input.bytes : input.length;
+
+/** What moves to the thread instead of being copied. */
+function buffersOfItsOwn(input: RegoInput | null): ArrayBuffer[] {
+  if (input === null) return [];
+  const { buffer, byteLength } = "packed" in input ? input.packed : input;
+  return byteLength === buffer.byteLength ? [buffer as ArrayBuffer] : [];
+}
 
 function outcomeOf<Value>(answer: Answer, pick: (reply: Reply, text: string) => Value): RegoOutcome<Value> {
   const { durationMs } = answer;

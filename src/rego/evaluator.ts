@@ -40,7 +40,7 @@ const WRITE_RETRY_S = 5;
 type EvaluatorDependencies = {
   store: Store;
   writer: Pick<GroupCommitWriter, "run">;
-  documents: Pick<RegoDocuments, "read" | "readUnpacked">;
+  documents: Pick<RegoDocuments, "read">;
   engine: Pick<RegoEngine, "evaluate">;
   /** Milliseconds that the engine may take for one evaluation, and how many it runs at a time. */
   timeMs: number;

@@ -3,10 +3,12 @@
  * a task is the task's own.
  */
 import { workerData } from "node:worker_threads";
+import { gunzipSync } from "node:zlib";
 import { beginAllowance, nameOfThread } from "../workers/own-time.ts";
 import { serveTasks } from "../workers/task-protocol.ts";
 import { createEngineInstance } from "./engine-instance.ts";
 import type { EngineCall, EngineReply } from "./engine-instance.ts";
+import type { RegoInput } from "./types.ts";
 import type { CompiledModule } from "./web-assembly.ts";
 
 /** What the thread is started with. */
@@ -19,7 +21,7 @@ export type RegoWorkerData = { module: CompiledModule; maxMemoryBytes: number };
 export type RegoTask = {
   call: EngineCall;
   request: Uint8Array;
-  input: Uint8Array | null;
+  input: RegoInput | null;
   timeNs: bigint;
   seed: string;
   allowanceMs: number;
@@ -44,12 +46,16 @@ serveTasks<RegoTask, RegoTaskResult>(
   ({ call, request, input, timeNs, seed, allowanceMs, endsAtMs }) => {
     const startedAt = performance.now();
     const isOver = watchTime(allowanceMs, endsAtMs);
-    const result = instance.call(call, request, { input, timeNs, seed, isOver });
+    const result = instance.call(call, request, { input: unpack(input), timeNs, seed, isOver });
     hasProblem = "problem" in result;
     return { ...result, durationMs: performance.now() - startedAt };
   },
   { isSpent: () => hasProblem || instance.memoryBytes() > Math.min(MAX_KEPT_BYTES, maxMemoryBytes / 2) },
 );
+
+/** @throws RangeError when it has more bytes than it was said to have */
+const unpack = (input: RegoInput | null): Uint8Array | null =>
+  input !== null && "packed" in input ? gunzipSync(input.packed, { maxOutputLength: input.bytes }) : input;
 
 /** Asks the system for the thread's own time only when the allowance may be used up. */
 function watchTime(allowanceMs: number, endsAtMs: number): () => boolean {

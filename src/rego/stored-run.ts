@@ -10,7 +10,7 @@ import type { RegoQuestion } from "./types.ts";
  * @throws Error for what cannot be read, and for an evaluation without an input
  */
 export async function readOrder(
-  documents: Pick<RegoDocuments, "read" | "readUnpacked">,
+  documents: Pick<RegoDocuments, "read">,
   row: RegoEvaluationRow,
 ): Promise<{ files: RegoFiles; question: RegoQuestion }> {
   if (row.input_digest === null || row.input_bytes === null)
@@ -18,7 +18,8 @@ export async function readOrder(
   return {
     files: await unpackBundle(await documents.read(row.bundle_digest)),
     question: {
-      input: await documents.readUnpacked(row.input_digest, row.input_bytes),
+      // Unpacked it may have 32 MB, for which only the engine takes memory.
+      input: { packed: await documents.read(row.input_digest), bytes: row.input_bytes },
       params: row.params_json,
       timeNs: toNanoseconds(row.requested_at),
       seed: row.public_id,

@@ -33,10 +33,13 @@ export type RegoOutcome<Value> = { durationMs: number } & (
   | { ok: false; error: RegoFailure }
 );
 
+/** JSON in UTF-8, or the gzip of a document of so many bytes, which the thread of the engine unpacks. */
+export type RegoInput = Uint8Array | { packed: Uint8Array; bytes: number };
+
 /** What an evaluation is about, besides the bundle. */
 export type RegoQuestion = {
-  /** The input document: JSON in UTF-8. A buffer that holds nothing else is moved to the engine, and empty then. */
-  input: Uint8Array;
+  /** The input document. A buffer that holds nothing else is moved to the engine, and empty then. */
+  input: RegoInput;
   /** A JSON object as text, for `data.params`. */
   params: string;
   /** `time.now_ns()` and `data.kosli.evaluation_time`: nanoseconds since the epoch. */

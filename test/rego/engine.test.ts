@@ -1,8 +1,10 @@
 /** What the engine makes of bundles: entry points, results, failures, warnings (newer-clients 5.3, 6.1 to 6.7). */
+import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import type { RegoFiles } from "../../src/domain/rego/bundle.ts";
 import { readEngineFacts } from "../../src/rego/engine-module.ts";
+import { rejection } from "../evidence/given.ts";
 import { givenEngine, givenPolicy, givenQuestion, SMALL_POLICY } from "./given.ts";
 
 const test = suite("rego/engine");
@@ -430,6 +432,15 @@ test("moves an input that is alone in its buffer to the engine", async () => {
   const input = Buffer.from(new TextEncoder().encode('{"ok": true}').buffer);
   assert.ok((await engine.evaluate(SMALL_POLICY, { ...givenQuestion(), input })).ok);
   assert.is(input.length, 0);
+});
+
+test("unpacks an input in its thread, and takes none that has more bytes than it was said to have", async () => {
+  const text = '{"ok": true}';
+  const evaluate = (bytes: number) =>
+    engine.evaluate(SMALL_POLICY, { ...givenQuestion(), input: { packed: gzipSync(text), bytes } });
+  const outcome = await evaluate(text.length);
+  assert.ok(outcome.ok && outcome.value.allow);
+  assert.match((await rejection(evaluate(text.length - 1))).message, /Cannot create a Buffer larger than 11 bytes/);
 });
 
 test("knows the versions that it was built from", () => {

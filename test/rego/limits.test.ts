@@ -1,9 +1,11 @@
 /** Limits of the engine: whatever a policy does ends as a failure that says why, and the next evaluation works. */
 import { readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { openRego } from "../../src/server/worker-threads.ts";
 import { PoolClosedError } from "../../src/workers/pool.ts";
+import type { RegoInput } from "../../src/rego/types.ts";
 import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
 import { rejection } from "../evidence/given.ts";
 import { failureOf, givenEngine, givenPolicy, givenQuestion, SMALL_POLICY } from "./given.ts";
@@ -88,6 +90,24 @@ test("takes the memory of each call from the budget, and waits for it", async ()
   // A thread may still return the garbage of its call.
   while (load().threads.bytes > 0) await new Promise(setImmediate);
   assert.equal(load().threads, { bytes: 0, waiting: 0, refused: 0 });
+  await engine.close();
+});
+
+test("takes the memory of an input, packed and unpacked", async () => {
+  const { threads, load } = createMemoryBudget({ total: 512 * MB, bodies: MB, answers: MB });
+  const engine = givenEngine({ memory: threads });
+  const takenFor = async (input: RegoInput): Promise<number> => {
+    const call = engine.evaluate(SMALL_POLICY, { ...givenQuestion(), input });
+    while (load().threads.bytes === 0) await new Promise(setImmediate);
+    const { bytes } = load().threads;
+    await call;
+    while (load().threads.bytes > 0) await new Promise(setImmediate);
+    return bytes;
+  };
+  const text = JSON.stringify({ ok: " ".repeat(32 * MB) });
+  const packed = gzipSync(text);
+  const small = await takenFor(Buffer.from('{"ok": ""}'));
+  assert.is(await takenFor({ packed, bytes: text.length }), small - 10 + packed.length + text.length);
   await engine.close();
 });
 

@@ -113,7 +113,6 @@ const createContextParts = (
         open: refusePolicies,
         openUnpacked: refusePolicies,
         read: refusePolicies,
-        readUnpacked: refusePolicies,
       },
       evaluator: { hasRoom: () => false, submit: () => undefined, waitFor: async () => undefined },
       packInput: refusePolicies,
