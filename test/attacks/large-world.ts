@@ -33,8 +33,10 @@ export type LargeWorld = {
 /** A GET of an operation, with its query, below the API root. */
 export type Read = { operation: string; path: string };
 
-const ORG = "acme";
-const FLOW = "large";
+export const ORG = "acme";
+export const FLOW = "large";
+/** Of many small attestations. */
+export const SMALL_TRAIL = "long";
 const FINGERPRINT = "e".repeat(64);
 const COMMIT = "e".repeat(40);
 
@@ -138,7 +140,7 @@ async function addTrails(client: Client, key: string, sizes: LargeSizes): Promis
       user_data,
     });
   await form("PUT", `/flows/${ORG}/template_file`, { name: FLOW, description: "" });
-  for (const name of ["wide", "long"]) await form("PUT", `/trails/${ORG}/${FLOW}`, { name });
+  for (const name of ["wide", SMALL_TRAIL]) await form("PUT", `/trails/${ORG}/${FLOW}`, { name });
   await client.send(
     jsonRequest(
       "POST",
@@ -159,13 +161,13 @@ async function addTrails(client: Client, key: string, sizes: LargeSizes): Promis
   for (let n = 0; n < sizes.attestations; n += 1) await attest("wide", `wide-${n}`, { text });
   const numbers = Array.from({ length: sizes.history }, (_, n) => n);
   while (numbers.length > 0)
-    await Promise.all(numbers.splice(0, 4).map((n) => attest("long", `long-${n % 50}`, { n })));
+    await Promise.all(numbers.splice(0, 4).map((n) => attest(SMALL_TRAIL, `long-${n % 50}`, { n })));
 }
 
 /** What stands in the place of the path parameters: everything large. */
 const TARGETS: readonly Readonly<Record<string, string>>[] = [
   { env_name: environmentName(0), trail_name: "wide", attestation_name: "wide-0" },
-  { env_name: "large-all", trail_name: "long", attestation_name: "long-0" },
+  { env_name: "large-all", trail_name: SMALL_TRAIL, attestation_name: "long-0" },
   { env_name: JUDGED, trail_name: "wide", attestation_name: "wide-0" },
 ].map((target) => ({
   ...target,

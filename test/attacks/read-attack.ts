@@ -15,7 +15,7 @@ const MAX_BEGIN_S = 5;
 /** How long the budget may take to be empty after all connections were closed. */
 const MAX_RELEASE_S = 30;
 
-type Attacked = { data: string; keys: LargeWorld["keys"]; group: MemoryGroup };
+export type Attacked = { data: string; keys: LargeWorld["keys"]; group: MemoryGroup };
 
 type Plan = {
   reads: readonly Read[];
@@ -74,7 +74,7 @@ function countsText(statuses: readonly string[]): string {
 const METRICS_KEY = "attack-metrics-0123456789";
 
 /** The shell enters the group and then becomes the server, so that all of its memory is counted. */
-const startLimited = ({ data, group }: Attacked): Promise<Running> =>
+export const startLimited = ({ data, group }: Attacked): Promise<Running> =>
   start(
     [
       ...["-c", `echo $$ > "$0" && exec "$@"`, group.entry, EXECUTABLE, "serve", "--data", data],
@@ -84,7 +84,7 @@ const startLimited = ({ data, group }: Attacked): Promise<Running> =>
   );
 
 /** How the process ended; null while it runs. */
-async function hasEnded(server: Running): Promise<string | null> {
+export async function hasEnded(server: Running): Promise<string | null> {
   const running = new Promise<null>((resolve) => setTimeout(resolve, 20, null));
   const exit = await Promise.race([server.exited, running]);
   return exit && (exit.signal ?? `exit code ${exit.code}`);
@@ -114,7 +114,7 @@ async function attackWith(
 }
 
 /** Asks without reading more than one buffer. `began`: the first bytes arrived, or the connection ended. */
-function openUnread(url: string, key: string): { request: ClientRequest; began: Promise<void> } {
+export function openUnread(url: string, key: string): { request: ClientRequest; began: Promise<void> } {
   const request = send(url, { agent: false, headers: { Authorization: `Bearer ${key}` } });
   const began = new Promise<void>((resolve) => {
     request.once("response", () => resolve()).once("error", () => resolve());
@@ -144,7 +144,7 @@ function readWhole(url: string, key: string): Promise<string> {
 }
 
 /** Bytes of the budget in use, once it is empty, or after a while. */
-async function readHeldBytes(server: Running): Promise<number> {
+export async function readHeldBytes(server: Running): Promise<number> {
   let isOver = false;
   const stopWaiting = giveUpAfter(MAX_RELEASE_S, () => (isOver = true));
   for (;;) {

@@ -9,9 +9,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { attackWithBombs } from "./bombs-beside-reads.ts";
 import { createMemoryGroup } from "./cgroup.ts";
 import { prepareLargeWorld } from "./large-world.ts";
-import type { LargeSizes } from "./large-world.ts";
+import type { LargeSizes, Read } from "./large-world.ts";
 import { attackReads } from "./read-attack.ts";
 
 const LIMIT_BYTES = 512 << 20;
@@ -45,6 +46,12 @@ const { problems, summary } = await attackReads(
   { data, keys: world.keys, group: made },
   { reads, unread: 60, parallel: 16, maxReadyMs: 1_000, print: (line) => console.log(line) },
 );
+if (new RegExp(pattern).test("post_rego_evaluation")) {
+  const snapshot = world.reads.find(({ operation }) => operation === "get_snapshot") as Read;
+  const found = await attackWithBombs({ data, keys: world.keys, group: made }, snapshot.path);
+  console.log(`two memory bombs beside unread snapshots: ${found.length === 0 ? "the server lives" : "see below"}`);
+  problems.push(...found);
+}
 made.remove();
 rmSync(directory, { recursive: true, force: true });
 for (const problem of problems) console.log(`PROBLEM ${problem}`);

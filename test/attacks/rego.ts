@@ -5,8 +5,11 @@ import { jsonRequest } from "./attack.ts";
 /** A rule that is true once its body has been computed. */
 const policy = (body: string): string => `package policy\n\ndefault allow := false\n\nallow if {\n\t${body}\n}\n`;
 
+/** A list of more memory than any engine has. */
+export const MEMORY_BOMB = policy("count(numbers.range(1, 100000000)) > 0");
+
 const POLICIES: Readonly<Record<string, string>> = {
-  "a list of a hundred million numbers": policy("count(numbers.range(1, 100000000)) > 0"),
+  "a list of a hundred million numbers": MEMORY_BOMB,
   "two million texts": policy('count([text | some n in numbers.range(1, 2000000); text := sprintf("%060d", [n])]) > 0'),
   "a billion pairs": policy(
     "some x in numbers.range(1, 30000)\n\tsome y in numbers.range(1, 30000)\n\tx + y == -1\n\tsome z in [x]\n\tz > 0",
