@@ -1,14 +1,15 @@
 // Backup and restore of the executable: under load, killed at any moment, through pipes, on a schedule and on a signal.
 
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { APPLY_FILE, apiOf, attestationsSince, missingOf } from "../crash/ledger.ts";
+import { APPLY_FILE, apiOf, attestationsSince, missingOf, ORG, sha256 } from "../crash/ledger.ts";
 import type { Entry } from "../crash/ledger.ts";
-import { prepare, writeUntilGone, writers } from "../crash/load.ts";
+import { form, prepare, writeUntilGone, writers } from "../crash/load.ts";
 import { look } from "../cli/in-process.ts";
 import { until } from "../patience.ts";
 import { EXECUTABLE, inDirectory, run, start } from "../binary/executable.ts";
@@ -79,6 +80,47 @@ test("a backup under load contains everything acknowledged before it began", () 
     const last = await serve(join(directory, "s"));
     assert.equal(await findLost(last, entries), []);
     await last.stop();
+  }));
+
+/** Answers name it, so that they are the same on any port. */
+const BASE_URL = ["--base-url", "https://assay.example.com"];
+
+test("an evaluation reads and replays the same after a backup and a restore, large input and bundle included", () =>
+  inDirectory(async (directory) => {
+    const { data, server } = await serveNew(directory, ...BASE_URL);
+    const api = apiOf(server.url);
+    const expect = async (status: number, method: string, path: string, body?: FormData | object) => {
+      const answer = await api.call(method, path, body);
+      assert.is(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.body)}`);
+      return answer.body;
+    };
+    await expect(201, "PUT", `/flows/${ORG}/template_file`, form({ name: "judged" }));
+    await expect(201, "PUT", `/trails/${ORG}/judged`, form({ name: "t" }));
+    // Random, so that packed it is too large for a row of the database.
+    const text = randomBytes(200_000).toString("hex");
+    const report = { attestation_name: "scan", is_compliant: true, user_data: { text } };
+    await expect(201, "POST", `/attestations/${ORG}/judged/trail/t/generic`, form(report));
+    const files = { "gate.rego": `package gate\n\n# ${text}\nallow if input.trail.name == "t"\n` };
+    await expect(201, "PUT", `/rego-policies/${ORG}/gate`, { name: "Gate", files });
+    const context = { trails: [{ flow: "judged", trail: "t" }] };
+    const { id } = await expect(201, "POST", `/evaluations/${ORG}`, { context, policy: { identifier: "gate" } });
+    const path = `/evaluations/${ORG}/${id}`;
+    await until("the evaluation ended", async () => (await api.call("GET", path)).body.status === "completed");
+    const readAll = async (from: Running) => {
+      const paths = [path, `${path}/input`, `${path}/bundle`, `/rego-policies/${ORG}/gate/versions/1/bundle`];
+      const answers = await Promise.all(paths.map((one) => apiOf(from.url).call("GET", one)));
+      return answers.map(({ status, bytes }, index) => [paths[index], status, bytes.length, sha256(bytes)]);
+    };
+    const before = await readAll(server);
+    assert.is((await run(["backup", join(directory, "b.tar"), "--data", data])).code, 0);
+    await server.stop();
+    const target = join(directory, "r");
+    assert.is((await run(["restore", join(directory, "b.tar"), "--data", target])).code, 0);
+    const replayed = await run(["explain", "evaluation", id, "--replay", "--json", "--data", target]);
+    assert.equal(JSON.parse(replayed.stdout).replay.differences, [], replayed.stdout + replayed.stderr);
+    const back = await serve(target, ...BASE_URL);
+    assert.equal(await readAll(back), before);
+    await back.stop();
   }));
 
 /** Runs a command, killing it after this many milliseconds. `signal` is null when it ended before that. */
