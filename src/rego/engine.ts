@@ -9,7 +9,7 @@ import type { Worker } from "node:worker_threads";
 import type { RegoFiles } from "../domain/rego/bundle.ts";
 import { memberTexts } from "../json/walk.ts";
 import { createPool, DeadlineError, WorkerDiedError } from "../workers/pool.ts";
-import type { PoolMemory } from "../workers/task-memory.ts";
+import type { ThreadMemory } from "../workers/task-memory.ts";
 import type { EngineCall, EngineReply } from "./engine-instance.ts";
 import { compileEngine } from "./engine-module.ts";
 import type { RegoTask, RegoTaskResult, RegoWorkerData } from "./rego-worker.ts";
@@ -49,7 +49,7 @@ export type EngineOptions = {
   /** Starts a thread of rego-worker.ts within REGO_THREAD_LIMITS. */
   start(data: RegoWorkerData): Worker;
   /** Where calls take their memory; unbounded if null. */
-  memory: Pick<PoolMemory<unknown>, "take"> | null;
+  memory: ThreadMemory | null;
 };
 
 /** The JSON of engine/protocol.go. */

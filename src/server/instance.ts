@@ -88,7 +88,10 @@ const LOGIN_ATTEMPTS_WINDOW_S = 15 * 60;
 export async function startInstance(options: ServeOptions): Promise<Instance> {
   const { config, logger, tls } = options;
   const live: LiveState = {
-    memory: createMemoryBudget(sizeMemoryBudget(processMemory(), { json: config.jsonLimit, form: config.formLimit })),
+    memory: createMemoryBudget({
+      ...sizeMemoryBudget(processMemory(), { json: config.jsonLimit, form: config.formLimit }),
+      timer: systemTimer,
+    }),
     baseUrl: config.baseUrl,
     certificateEndsAt: tls && findExpiry(tls.certificate),
     jobKinds: [],

@@ -83,7 +83,11 @@ export const openWritePath = (options: ServeOptions, storage: Storage, live: Liv
   openStage(options.logger, async (onClose) => {
     const { directory, config, logger } = options;
     const { db, store, numbering, temporaryFiles } = storage;
-    const pool = createRecordingPool(directory, { checkpoints: config.checkpoints, temporaryFiles });
+    const pool = createRecordingPool(directory, {
+      checkpoints: config.checkpoints,
+      temporaryFiles,
+      memory: live.memory.threads,
+    });
     onClose(() => pool.close());
     live.poolLoads.push(() => ({ recording: pool.load() }));
     const sender = openSender(options);

@@ -31,7 +31,7 @@ import type { DocumentReader } from "../workers/documents.ts";
 import type { TemporaryFiles } from "../store/db/types.ts";
 import { createPool } from "../workers/pool.ts";
 import { acquireFrom } from "../workers/task-memory.ts";
-import type { AcquireMemory, PoolMemory } from "../workers/task-memory.ts";
+import type { AcquireMemory, PoolMemory, ThreadMemory } from "../workers/task-memory.ts";
 import type { PoolLoad } from "../workers/pool.ts";
 import type { RecordingWorkerData } from "../jobs/recording-thread.ts";
 import type { PreviewWorkerData } from "../jobs/policy-preview-thread.ts";
@@ -47,9 +47,6 @@ import type { GroupCommitWriter } from "../store/db/group-commit.ts";
 import type { Store } from "../store/index.ts";
 
 const MB = 1 << 20;
-
-/** Where tasks of threads take memory. */
-type ThreadMemory = Pick<PoolMemory<unknown>, "take">;
 
 /** Each task of a pool takes the whole heap that its thread may have. */
 const takeEach = (memory: ThreadMemory | null, heapMb: number): PoolMemory<unknown> | null =>
@@ -102,10 +99,13 @@ export const createRecordingPool = (
   {
     checkpoints = "own",
     temporaryFiles = { directory, reserveBytes: 0 },
-  }: { checkpoints?: "own" | "external"; temporaryFiles?: TemporaryFiles } = {},
+    memory = null,
+  }: { checkpoints?: "own" | "external"; temporaryFiles?: TemporaryFiles; memory?: ThreadMemory | null } = {},
 ): RecordingPool =>
   createPool({
     name: "recording",
+    // The recorder takes it for all orders of a report together.
+    memory: takeEach(memory, 0),
     size: 1,
     queueLimit: 2,
     idleTimeoutMs: RECORDING_IDLE_MS,
@@ -121,12 +121,12 @@ export const createRecordingPool = (
 /** The room for recording one large report, from its text to its commit. */
 export const recordingMemory = (memory: ThreadMemory): AcquireMemory => acquireFrom(memory, RECORDING_HEAP_MB * MB);
 
-const RECORDING_HEAP_MB = 256;
+const RECORDING_HEAP_MB = 224;
 const JSON_HEAP_MB = 160;
 const SANDBOX_HEAP_MB = 192;
 const DOCUMENT_HEAP_MB = 96;
 const PREVIEW_HEAP_MB = 192;
-const INPUT_HEAP_MB = 256;
+const INPUT_HEAP_MB = 224;
 const ANSWER_HEAP_MB = 192;
 /** A trail with a hundred thousand attestations of different names takes 200 MB. */
 const PACKAGE_HEAP_MB = 256;

@@ -62,6 +62,8 @@ export type Task<Input, Output> = {
 
 export type Thread<Input, Output> = {
   readonly worker: Worker;
+  /** Bytes that its heap may have; 0 for one without a limit. */
+  readonly heapBytes: number;
   task: Task<Input, Output> | null;
   /** The memory of the task before, while its garbage is collected. */
   collecting: { release(): void } | null;
@@ -72,14 +74,18 @@ export type Thread<Input, Output> = {
   idleTimer: NodeJS.Timeout | null;
 };
 
-export const createThread = <Input, Output>(worker: Worker): Thread<Input, Output> => ({
-  worker,
-  task: null,
-  collecting: null,
-  leaving: false,
-  cause: null,
-  idleTimer: null,
-});
+export function createThread<Input, Output>(worker: Worker): Thread<Input, Output> {
+  const { maxOldGenerationSizeMb = 0, maxYoungGenerationSizeMb = 0 } = worker.resourceLimits ?? {};
+  return {
+    worker,
+    heapBytes: (maxOldGenerationSizeMb + maxYoungGenerationSizeMb) * (1 << 20),
+    task: null,
+    collecting: null,
+    leaving: false,
+    cause: null,
+    idleTimer: null,
+  };
+}
 
 /** Whether it can take a task. */
 export const isIdle = <Input, Output>({ task, collecting, leaving }: Thread<Input, Output>): boolean =>

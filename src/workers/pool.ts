@@ -281,10 +281,10 @@ class ThreadPool<Input, Output> {
   #remove(thread: Thread<Input, Output>, exitCode: number): void {
     this.#threads.delete(thread);
     clearIdleTimer(thread);
-    const { task, cause } = thread;
+    const { task, cause, collecting } = thread;
     thread.task = null;
-    task?.memory?.release();
-    thread.collecting?.release();
+    if (task ?? collecting) this.#memory.keepHeap(thread.heapBytes);
+    (collecting ?? task?.memory)?.release();
     const text = `${this.#name}: the thread ended with code ${exitCode}`;
     if (task !== null) this.#settle(task, () => task.reject(new WorkerDiedError(text, { began: task.began, cause })));
     this.#dispatch();

@@ -8,15 +8,21 @@ export type PoolMemory<Input> = {
   bytesOf(input: Input): number;
   /** null if there is no room; then `onRoom` is called once when it is the turn of the pool. */
   take(bytes: number, onRoom: () => void): Lease | null;
+  /** Called with the most bytes that the heap of a thread may have had when it ended within a task. */
+  keepHeap(bytes: number): void;
 };
 
 const NOTHING: Lease = { release: () => undefined };
+
+/** Where the tasks of all pools take memory. */
+export type ThreadMemory = Omit<PoolMemory<unknown>, "bytesOf">;
 
 export type MemoryGate<Input> = {
   /** Whether a task may try: while one waits for memory, only those that need none. */
   isOpenFor(input: Input): boolean;
   /** null if the task has to wait. */
   take(input: Input): Lease | null;
+  keepHeap(bytes: number): void;
 };
 
 /** @param onRoom called when a task that had to wait may try again */
@@ -35,6 +41,7 @@ export function createMemoryGate<Input>(memory: PoolMemory<Input> | null, onRoom
       isWaiting = lease === null;
       return lease;
     },
+    keepHeap: (bytes) => memory?.keepHeap(bytes),
   };
 }
 
@@ -48,7 +55,7 @@ export type AcquireMemory = (signal: AbortSignal) => Promise<Lease>;
 export const UNBOUNDED_MEMORY: AcquireMemory = () => Promise.resolve(NOTHING);
 
 export const acquireFrom =
-  ({ take }: Pick<PoolMemory<unknown>, "take">, bytes: number): AcquireMemory =>
+  ({ take }: Pick<ThreadMemory, "take">, bytes: number): AcquireMemory =>
   (signal) =>
     new Promise((resolve, reject) => {
       const giveUp = (): void => reject(signal.reason as Error);

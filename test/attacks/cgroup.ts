@@ -8,8 +8,10 @@ import { join } from "node:path";
 export type MemoryGroup = {
   /** The file that takes the id of a process to put it, and its children, into the group. */
   readonly entry: string;
-  /** The peak memory of the group in bytes; null where the kernel does not report it. */
+  /** The peak memory of the group in bytes, cached files included; null where the kernel does not report it. */
   peak(): number | null;
+  /** Its memory now in bytes, without cached files, which the kernel takes back; null as for `peak`. */
+  own(): number | null;
   /** Removes the group, which must be empty. */
   remove(): void;
 };
@@ -42,6 +44,14 @@ export function createMemoryGroup(name: string, bytes: number): MemoryGroup | st
     peak() {
       try {
         return Number(readFileSync(join(directory, peak), "utf8"));
+      } catch {
+        return null;
+      }
+    },
+    own() {
+      try {
+        const stat = readFileSync(join(directory, "memory.stat"), "utf8");
+        return Number(/^(?:anon|total_rss) (\d+)$/m.exec(stat)?.[1] ?? Number.NaN);
       } catch {
         return null;
       }

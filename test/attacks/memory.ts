@@ -63,9 +63,8 @@ async function attack(one: (typeof ATTACKS)[number], crowded: boolean): Promise<
     const problem = problemOf(one, answer, { crowded });
     if (problem !== null) problems.push(problem);
   }
-  console.log(
-    `${one.name}: at most ${mb(group.peak())} MB so far${ended === null ? "" : `; THE SERVER ENDED: ${ended}`}`,
-  );
+  const end = ended === null ? "" : `; THE SERVER ENDED: ${ended}`;
+  console.log(`${one.name}: ${mb(group.own())} MB, at most ${mb(group.peak())} MB with cached files${end}`);
 }
 
 for (const one of attacks) await attack(one, false);

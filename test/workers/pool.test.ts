@@ -487,6 +487,7 @@ test("a spent thread keeps the memory of its task until it has ended", async () 
   const memory: PoolMemory<Input> = {
     bytesOf: () => 1,
     take: () => ({ release: () => void order.push("released") }),
+    keepHeap: () => undefined,
   };
   const { pool, started } = givenPool({ memory });
   const running = pool.run({ kind: "spend" }, { deadlineMs: AMPLE });
@@ -570,6 +571,7 @@ function givenMemory(total: number) {
         },
       };
     },
+    keepHeap: () => undefined,
   };
   return memory;
 }
@@ -595,6 +597,26 @@ test("memory comes back when a task has expired and its thread has ended", async
   assert.instance(await rejection(expiring.result), DeadlineError);
   assert.is(await next, "next");
   assert.is(memory.held, 0);
+  await pool.close();
+});
+
+test("the heap of a thread that ends within a task is kept before the memory of the task comes back", async () => {
+  const order: string[] = [];
+  const memory: PoolMemory<Input> = {
+    bytesOf: () => 1,
+    take: () => ({ release: () => void order.push("released") }),
+    keepHeap: (bytes) => void order.push(`kept ${bytes}`),
+  };
+  const start = () =>
+    new Worker(ENTRY, { resourceLimits: { maxOldGenerationSizeMb: 60, maxYoungGenerationSizeMb: 4 } });
+  const { pool, started, echo, hold } = givenPool({ memory, start });
+  await echo("done");
+  await started[0]?.terminate();
+  assert.equal(order, ["released"], "an idle thread has nothing to keep");
+  const { result } = await hold("killed");
+  await started[1]?.terminate();
+  assert.instance(await rejection(result), WorkerDiedError);
+  assert.equal(order, ["released", `kept ${64 << 20}`, "released"]);
   await pool.close();
 });
 

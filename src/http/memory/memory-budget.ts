@@ -9,6 +9,7 @@
  * Bodies and threads wait, first come, first served; only owners above their share are overtaken. An answer is made
  * already, so it does not wait: it is sent, or refused.
  */
+import type { Timer } from "../../domain/time.ts";
 import { tooManyRequests } from "../../errors.ts";
 
 /** An answer up to this size is exempt. */
@@ -71,6 +72,11 @@ type ThreadBudget = {
    * when it is the caller's turn to take it.
    */
   take(bytes: number, onRoom: () => void): MemoryLease | null;
+  /**
+   * Counts the heap of a thread that ended within a task, in bytes. V8 keeps its pages for eight seconds, and gives
+   * them to other threads meanwhile: until then tasks of threads use that room first, and nothing else can.
+   */
+  keepHeap(bytes: number): void;
 };
 
 export type MemoryBudget = {
@@ -79,6 +85,7 @@ export type MemoryBudget = {
   threads: ThreadBudget;
   /** Bytes of all uses together. */
   readonly total: number;
+  /** What callers hold now, without the heaps of ended threads. */
   load(): Readonly<Record<MemoryUse, MemoryLoad>>;
 };
 
@@ -91,10 +98,19 @@ export type MemoryBudgetOptions = {
   maxWaitS?: number;
   /** Bodies that may wait; further ones are refused immediately. */
   maxWaiting?: number;
+  /** Ends the time in which the heap of an ended thread counts; without it, none does. */
+  timer?: Timer | null;
 };
 
-/** What the program takes without any work of callers: 60 MB at the start, the rest by idle threads and caches. */
-const PROGRAM_BYTES = 192 << 20;
+/** Measured: the 200 MB of a thread that had ended at its limit went back to the system 8 s later; garbage collections
+ * of the main thread did not change that. */
+const KEPT_HEAP_S = 10;
+
+/**
+ * What the program takes beside the work of callers: 60 MB at the start, 150 MB with idle threads and caches, and the
+ * rest for garbage that is not collected yet, and for what the C library does not return.
+ */
+const PROGRAM_BYTES = 224 << 20;
 
 /**
  * Three quarters of the memory that the process may use, but what the program itself takes is left for it. A sixth of
@@ -136,6 +152,7 @@ const createPart = (max: number, share: number): Part => ({
 export function createMemoryBudget({
   maxWaitS = MAX_WAIT_S,
   maxWaiting = MAX_WAITING,
+  timer = null,
   ...sizes
 }: MemoryBudgetOptions): MemoryBudget {
   const parts: Readonly<Record<MemoryUse, Part>> = {
@@ -144,12 +161,12 @@ export function createMemoryBudget({
     bodies: createPart(sizes.bodies, sizes.bodies / 2),
     answers: createPart(sizes.answers, sizes.answers / 2),
   };
-  const ledger = createLedger(sizes.total, Object.values(parts));
+  const ledger = createLedger(sizes.total, parts);
   return {
     total: sizes.total,
     bodies: createBodyBudget(ledger, parts.bodies, { maxWaitS, maxWaiting }),
     answers: createAnswerBudget(ledger, parts.answers),
-    threads: createThreadBudget(ledger, parts.threads),
+    threads: createThreadBudget(ledger, parts.threads, timer),
     load: () => ({ bodies: loadOf(parts.bodies), answers: loadOf(parts.answers), threads: loadOf(parts.threads) }),
   };
 }
@@ -159,16 +176,32 @@ const loadOf = ({ taken, queue, refused }: Part): MemoryLoad => ({ bytes: taken,
 type Ledger = ReturnType<typeof createLedger>;
 
 /** What is taken, of each part and of all. */
-function createLedger(total: number, parts: readonly Part[]) {
+function createLedger(total: number, { threads, ...others }: Readonly<Record<MemoryUse, Part>>) {
+  const parts = [threads, ...Object.values(others)];
   let taken = 0;
+  const keptHeaps: { bytes: number }[] = [];
 
   const heldBy = ({ held }: Part, owner: string): number => held.get(owner) ?? 0;
-  const hasRoom = (part: Part, bytes: number): boolean =>
-    part.taken === 0 || (part.taken + bytes <= part.max && taken + bytes <= total);
+  function hasRoom(part: Part, bytes: number): boolean {
+    if (part.taken === 0) return true;
+    const kept = keptHeaps.reduce((sum, heap) => sum + heap.bytes, 0);
+    const more = part === threads ? Math.max(kept, bytes) : kept + bytes;
+    return part.taken + bytes <= part.max && taken + more <= total;
+  }
   const isWithinShare = (part: Part, { owner, bytes }: Claim): boolean =>
     heldBy(part, owner) === 0 || heldBy(part, owner) + bytes <= part.share;
 
+  function useKept(bytes: number): void {
+    let left = bytes;
+    for (const heap of keptHeaps) {
+      const used = Math.min(heap.bytes, left);
+      heap.bytes -= used;
+      left -= used;
+    }
+  }
+
   function grant(part: Part, { owner, bytes }: Claim): MemoryLease {
+    if (part === threads) useKept(bytes);
     taken += bytes;
     part.taken += bytes;
     part.held.set(owner, heldBy(part, owner) + bytes);
@@ -202,7 +235,17 @@ function createLedger(total: number, parts: readonly Part[]) {
     }
   }
 
-  return { grant, hasRoom, isWithinShare, admitWaiting };
+  /** @returns what ends that */
+  function keepHeap(bytes: number): () => void {
+    const heap = { bytes };
+    keptHeaps.push(heap);
+    return () => {
+      keptHeaps.splice(keptHeaps.indexOf(heap), 1);
+      admitWaiting();
+    };
+  }
+
+  return { grant, hasRoom, isWithinShare, admitWaiting, keepHeap };
 }
 
 function createBodyBudget(
@@ -270,7 +313,7 @@ function createAnswerBudget({ grant, hasRoom, isWithinShare }: Ledger, part: Par
   };
 }
 
-function createThreadBudget({ grant, hasRoom }: Ledger, part: Part): ThreadBudget {
+function createThreadBudget({ grant, hasRoom, keepHeap }: Ledger, part: Part, timer: Timer | null): ThreadBudget {
   const owner = "threads";
   let isTurn = false;
   return {
@@ -286,5 +329,6 @@ function createThreadBudget({ grant, hasRoom }: Ledger, part: Part): ThreadBudge
       part.queue.push({ bytes, owner, admit });
       return null;
     },
+    keepHeap: (bytes) => void (timer && timer(KEPT_HEAP_S, keepHeap(bytes))),
   };
 }

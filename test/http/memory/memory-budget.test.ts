@@ -192,11 +192,73 @@ test("a pool that no longer wants its room leaves it to the next one", () => {
 
 test("takes three quarters of the memory but for the program, and a sixth of that for bodies and for answers", () => {
   const limits = { json: 32 * MB, form: 10 * MB };
-  assert.equal(sizeMemoryBudget(512 * MB, limits), { total: 320 * MB, bodies: 64 * MB, answers: 64 * MB });
+  assert.equal(sizeMemoryBudget(512 * MB, limits), { total: 288 * MB, bodies: 64 * MB, answers: 64 * MB });
   assert.equal(sizeMemoryBudget(1024 * MB, limits), { total: 768 * MB, bodies: 128 * MB, answers: 128 * MB });
   assert.equal(sizeMemoryBudget(16 * MB, limits), { total: 128 * MB, bodies: 64 * MB, answers: 64 * MB });
   assert.is(sizeMemoryBudget(1 << 30, { json: 500 * MB, form: 0 }).bodies, 500 * MB);
   assert.is(sizeMemoryBudget(2 ** 40, limits).total, 2048 * MB);
+});
+
+/** A budget of a hundred bytes; `expire` ends the time of the kept heaps. */
+function withHeaps() {
+  const expiries: (() => void)[] = [];
+  const budget = createMemoryBudget({
+    total: 100,
+    bodies: 60,
+    answers: 60,
+    timer(seconds, onExpiry) {
+      assert.is(seconds, 10);
+      expiries.push(onExpiry);
+      return () => undefined;
+    },
+  });
+  const expire = (): void => {
+    for (const onExpiry of expiries.splice(0)) onExpiry();
+  };
+  return { budget, expire };
+}
+
+test("the room of an ended thread's heap is for tasks of threads alone, until V8 has returned it", async () => {
+  const { budget, expire } = withHeaps();
+  const body = await budget.bodies.acquire({ bytes: 5, owner: "a", signal: never });
+  const answer = budget.answers.take({ bytes: 5, owner: "a" });
+  budget.threads.keepHeap(80);
+  assert.equal(budget.load().threads, { bytes: 0, waiting: 0, refused: 0 });
+  let late: MemoryLease | null = null;
+  const waiting = budget.bodies
+    .acquire({ bytes: 20, owner: "b", signal: never })
+    .then((lease) => (late = lease) as MemoryLease);
+  assert.throws(() => budget.answers.take({ bytes: 20, owner: "b" }), /too many large answers/);
+  await settle();
+  assert.is(late, null);
+  // It takes the pages of the ended one.
+  const task = budget.threads.take(70, () => undefined);
+  assert.ok(task);
+  assert.throws(() => budget.answers.take({ bytes: 11, owner: "b" }), /too many large answers/);
+  budget.answers.take({ bytes: 10, owner: "b" }).release();
+  task.release();
+  // Ten of the eighty were not used by it.
+  expire();
+  const lease = await waiting;
+  assert.equal(budget.load().bodies, { bytes: 25, waiting: 0, refused: 0 });
+  for (const one of [lease, body, answer]) one.release();
+});
+
+test("the room of several ended heaps is used once, and returned at its time", async () => {
+  const { budget, expire } = withHeaps();
+  const body = await budget.bodies.acquire({ bytes: 10, owner: "a", signal: never });
+  for (const bytes of [40, 30]) budget.threads.keepHeap(bytes);
+  const [first, second] = [50, 20].map((bytes) => budget.threads.take(bytes, () => undefined));
+  assert.ok(first && second);
+  assert.is(
+    budget.threads.take(30, () => undefined),
+    null,
+  );
+  expire();
+  first.release();
+  second.release();
+  const next = await budget.bodies.acquire({ bytes: 50, owner: "b", signal: never });
+  for (const one of [body, next]) one.release();
 });
 
 test.run();
