@@ -2,7 +2,7 @@
 import { isIPv4, isIPv6 } from "node:net";
 import { isRole } from "../domain/access.ts";
 import { normalizeRange } from "../domain/network/ip-ranges.ts";
-import type { GroupRole, Listen, ListenPath, LogLevel } from "./types.ts";
+import type { GroupRole, Listen, ListenPath } from "./types.ts";
 
 export function parsePath(text: string): string | null {
   return text === "" || text.includes("\0") ? null : text;
@@ -51,20 +51,6 @@ export function parseRanges(text: string): readonly string[] | null {
 export function parseProxies(text: string): readonly string[] | null {
   const entries = text.split(",").map((entry) => (entry.trim() === "unix" ? "unix" : normalizeRange(entry.trim())));
   return entries.every((entry) => entry !== null) ? entries : null;
-}
-
-export function parseLogLevel(text: string): LogLevel | null {
-  switch (text) {
-    case "trace":
-    case "debug":
-    case "info":
-    case "warn":
-    case "error":
-    case "fatal":
-      return text;
-    default:
-      return null;
-  }
 }
 
 /** Parses a base path. It must not hide what is always served at the root: the probes and the API. */

@@ -293,25 +293,6 @@ test("nothing in domain/ knows the clock, randomness, files or the network", () 
   assert.equal(offences, []);
 });
 
-/** A table of data is read by looking things up, and splitting it would only hide rows. */
-const TABLES: readonly string[] = ["src/config/options.ts"];
-/** Longer than 400 lines since the formatter came; each is to be divided. */
-const TO_DIVIDE: readonly string[] = [
-  "src/http/routing/router.ts",
-  "src/api/environments/environments.ts",
-  "src/api/flows/artifacts.ts",
-  "src/audit-packages/pdf/render.ts",
-  "src/store/environments/snapshot-recorder.ts",
-];
-
-test("no file of src/ but tables of data is longer than about 400 lines", () => {
-  const long = files.filter((file) => file.text.split("\n").length > 430).map((file) => file.path);
-  assert.equal(
-    long.filter((path) => ![...TABLES, ...TO_DIVIDE].includes(path)),
-    [],
-  );
-});
-
 test("no query selects all columns", () => {
   assert.equal(
     files.filter((file) => /SELECT \*/i.test(file.text)).map((file) => file.path),

@@ -3,7 +3,7 @@
 export const KB = 1024;
 export const MB = 1024 * KB;
 const GB = 1024 * MB;
-export const TB = 1024 * GB;
+const TB = 1024 * GB;
 
 const SIZE_UNITS: Readonly<Record<string, number>> = { B: 1, KB, MB, GB, TB };
 
