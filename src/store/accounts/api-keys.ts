@@ -9,6 +9,8 @@ import { createHash } from "node:crypto";
 import type { Role } from "../../domain/access.ts";
 import type { AuditEntry } from "../db/audit-log.ts";
 import type { jobStore } from "../db/jobs.ts";
+import { number, orNull, selectList, string } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 /** An unrevoked key with its holder: exactly one of user and service account. */
@@ -26,18 +28,19 @@ export type KeyHolder = {
   privilege: Role | null;
 };
 
-export type ApiKeyRow = {
-  id: number;
-  public_id: string;
-  description: string;
-  created_at: number;
-  expires_at: number;
-  last_used_at: number;
-  grace_period_expires_at: number | null;
-  revoked_at: number | null;
+const API_KEY = {
+  id: number,
+  public_id: string,
+  description: string,
+  created_at: number,
+  expires_at: number,
+  last_used_at: number,
+  grace_period_expires_at: orNull(number),
+  revoked_at: orNull(number),
   /** Public id of the key that replaced this one in a rotation. */
-  replaced_by: string | null;
+  replaced_by: orNull(string),
 };
+export type ApiKeyRow = RowOf<typeof API_KEY>;
 
 /** An expired key whose record has not been closed yet. */
 export type LapsedKey = {
@@ -61,8 +64,7 @@ type NewKey = { digest: Buffer; description: string; expiresAt: number; creating
 
 export type KeyOwner = { userId: number } | { serviceAccountId: number };
 
-const COLUMNS =
-  "id, public_id, description, created_at, expires_at, last_used_at, grace_period_expires_at, revoked_at, replaced_by";
+const COLUMNS = selectList(API_KEY);
 
 /** The SHA-256 under which a key is stored, 32 bytes. */
 export const keyDigest = (key: string): Buffer => createHash("sha256").update(key).digest();

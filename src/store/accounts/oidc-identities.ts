@@ -1,17 +1,20 @@
 /**
  * Identities of users at OpenID providers. A blocked identity cannot log in, and cannot create a second user either.
  */
+import { number, orNull, selectList, string } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type IdentityRow = {
-  issuer: string;
-  subject: string;
-  user_id: number;
-  created_at: number;
-  blocked_at: number | null;
+const IDENTITY = {
+  issuer: string,
+  subject: string,
+  user_id: number,
+  created_at: number,
+  blocked_at: orNull(number),
 };
+export type IdentityRow = RowOf<typeof IDENTITY>;
 
-const COLUMNS = "issuer, subject, user_id, created_at, blocked_at";
+const COLUMNS = selectList(IDENTITY);
 
 export function identityStore(db: Db, { now }: SchemaSources) {
   const byKey = db.prepare<[string, string], IdentityRow>(

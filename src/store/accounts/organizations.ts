@@ -2,22 +2,25 @@
 import type { Role } from "../../domain/access.ts";
 import type { MembershipEventRow } from "./membership-audit-log.ts";
 import { membershipEventWriter } from "./membership-audit-log.ts";
+import { flag, number, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type OrganizationRow = {
-  id: number;
-  public_id: string;
-  name: string;
-  kind: "personal" | "shared";
-  is_public: 0 | 1;
-  controls_enabled: 0 | 1;
+const ORGANIZATION = {
+  id: number,
+  public_id: string,
+  name: string,
+  kind: stringOf<"personal" | "shared">(),
+  is_public: flag,
+  controls_enabled: flag,
   /** Whether Rego policies are evaluated. */
-  evaluations_enabled: 0 | 1;
+  evaluations_enabled: flag,
   /** Whether an evaluation with a decision has to name a published policy. */
-  decisions_need_published_policy: 0 | 1;
-  created_at: number;
-  last_modified_at: number;
+  decisions_need_published_policy: flag,
+  created_at: number,
+  last_modified_at: number,
 };
+export type OrganizationRow = RowOf<typeof ORGANIZATION>;
 
 export type MemberRow = {
   user_id: number;
@@ -40,9 +43,7 @@ export type OrganizationSettings = {
   decisionsNeedPublishedPolicy?: boolean;
 };
 
-const COLUMNS =
-  "id, public_id, name, kind, is_public, controls_enabled, evaluations_enabled, decisions_need_published_policy, " +
-  "created_at, last_modified_at";
+const COLUMNS = selectList(ORGANIZATION);
 
 export function organizationStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[string], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE name = ?`);

@@ -2,22 +2,24 @@
 import type { Role } from "../../domain/access.ts";
 import type { MembershipAuthor } from "./organizations.ts";
 import { membershipEventWriter } from "./membership-audit-log.ts";
+import { flag, number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type ServiceAccountRow = {
-  id: number;
-  public_id: string;
-  organization_id: number;
-  name: string;
-  description: string | null;
-  privilege: Role;
-  creating_user_id: string;
-  for_webhook: 0 | 1;
-  created_at: number;
+const ACCOUNT = {
+  id: number,
+  public_id: string,
+  organization_id: number,
+  name: string,
+  description: orNull(string),
+  privilege: stringOf<Role>(),
+  creating_user_id: string,
+  for_webhook: flag,
+  created_at: number,
 };
+export type ServiceAccountRow = RowOf<typeof ACCOUNT>;
 
-const COLUMNS =
-  "id, public_id, organization_id, name, description, privilege, creating_user_id, for_webhook, created_at";
+const COLUMNS = selectList(ACCOUNT);
 
 export function serviceAccountStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[number, string], ServiceAccountRow>(

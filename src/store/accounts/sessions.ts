@@ -6,23 +6,26 @@
  * intervals, so that a read costs no write; after a crash a session may appear unused for a minute longer.
  */
 import { createHash } from "node:crypto";
+import { number, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 export type LoginMethod = "password" | "oidc" | "setup";
 
-export type SessionRow = {
-  public_id: string;
-  user_id: number;
-  method: LoginMethod;
-  address: string;
-  user_agent: string;
-  created_at: number;
-  last_used_at: number;
-  rotated_at: number;
+const SESSION = {
+  public_id: string,
+  user_id: number,
+  method: stringOf<LoginMethod>(),
+  address: string,
+  user_agent: string,
+  created_at: number,
+  last_used_at: number,
+  rotated_at: number,
   /** Seconds without use after which the session expires. */
-  idle: number;
-  expires_at: number;
+  idle: number,
+  expires_at: number,
 };
+export type SessionRow = RowOf<typeof SESSION>;
 
 /** A session that was not ended, with its user. */
 export type SessionHolder = SessionRow & {
@@ -65,14 +68,12 @@ export const parseSessionActorId = (keyPublicId: string): string | null =>
 /** The SHA-256 under which a cookie is stored, 32 bytes. */
 export const cookieDigest = (value: string): Buffer => createHash("sha256").update(value).digest();
 
-const COLUMNS =
-  "public_id, user_id, method, address, user_agent, created_at, last_used_at, rotated_at, idle, expires_at";
+const COLUMNS = selectList(SESSION);
 
 export function sessionStore(db: Db, { now, newId }: SchemaSources) {
   const holderBy = (column: "digest" | "previous_digest") => {
-    const columns = COLUMNS.split(", ").map((name) => `ses.${name}`);
     return db.prepare<[Buffer], SessionHolder>(
-      `SELECT ${columns.join(", ")}, ses.csrf_token, ${column === "digest" ? 0 : 1} AS is_previous,
+      `SELECT ${selectList(SESSION, "ses")}, ses.csrf_token, ${column === "digest" ? 0 : 1} AS is_previous,
               u.public_id AS user_public_id, u.name, u.display_name
        FROM sessions ses JOIN users u ON u.id = ses.user_id WHERE ses.${column} = ? AND ses.ended_at IS NULL`,
     );

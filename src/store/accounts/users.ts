@@ -1,17 +1,20 @@
 /** Users: people with a login name. Memberships connect them to organizations. */
 import type { Role } from "../../domain/access.ts";
+import { number, orNull, selectList, string } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type UserRow = {
-  id: number;
-  public_id: string;
-  name: string;
-  display_name: string;
-  email: string | null;
-  default_organization_id: number | null;
-  created_at: number;
-  last_modified_at: number;
+const USER = {
+  id: number,
+  public_id: string,
+  name: string,
+  display_name: string,
+  email: orNull(string),
+  default_organization_id: orNull(number),
+  created_at: number,
+  last_modified_at: number,
 };
+export type UserRow = RowOf<typeof USER>;
 
 type UserMembership = {
   organization_id: number;
@@ -22,7 +25,7 @@ type UserMembership = {
   created_at: number;
 };
 
-const COLUMNS = "id, public_id, name, display_name, email, default_organization_id, created_at, last_modified_at";
+const COLUMNS = selectList(USER);
 
 export function userStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[string], UserRow>(`SELECT ${COLUMNS} FROM users WHERE name = ?`);

@@ -1,82 +1,49 @@
-/** Columns and row types of attestation records, and the select lists that queries share. */
+/** Columns and rows of attestation records, and the select lists that queries share. */
+import { flag, namesOf, number, orNull, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import { selectWithStubs } from "../db/large-json.ts";
 
-export type NewAttestation = Omit<AttestationRow, "id" | "public_id">;
+const FIELDS = {
+  organization_id: number,
+  flow_id: number,
+  trail_id: number,
+  scope: stringOf<"trail" | "artifact">(),
+  name: string,
+  type: string,
+  is_compliant: flag,
+  artifact_fingerprint: orNull(string),
+  target_artifacts_json: orNull(string),
+  git_commit: orNull(string),
+  git_commit_info_json: orNull(string),
+  repo_info_json: orNull(string),
+  origin_url: orNull(string),
+  description: orNull(string),
+  annotations_json: string,
+  external_urls_json: orNull(string),
+  user_data_json: orNull(string),
+  payload_json: string,
+  reasons_json: string,
+  overridden_type: orNull(string),
+  /** Set for an override: the record it overrode when it was reported. What counts now is computed, see CURRENT. */
+  original_id: orNull(number),
+  control: orNull(string),
+  control_version: orNull(number),
+  /** Set for a custom type: the number of the version that evaluated it. */
+  type_version: orNull(number),
+  evidence_digest: orNull(string),
+  evidence_size: orNull(number),
+  evidence_filename: orNull(string),
+  evidence_content_type: orNull(string),
+  reported_by: string,
+  created_at: number,
+};
+export type NewAttestation = RowOf<typeof FIELDS>;
+export const FIELD_NAMES = namesOf(FIELDS);
 
+export const COLUMNS = { id: number, public_id: string, ...FIELDS };
+export type AttestationRow = RowOf<typeof COLUMNS>;
 /** A record with the names of its flow and trail, as responses show it. */
 export type PlacedAttestationRow = AttestationRow & { flow_name: string; trail_name: string };
-
-export type AttestationRow = {
-  id: number;
-  public_id: string;
-  organization_id: number;
-  flow_id: number;
-  trail_id: number;
-  scope: "trail" | "artifact";
-  name: string;
-  type: string;
-  is_compliant: 0 | 1;
-  artifact_fingerprint: string | null;
-  target_artifacts_json: string | null;
-  git_commit: string | null;
-  git_commit_info_json: string | null;
-  repo_info_json: string | null;
-  origin_url: string | null;
-  description: string | null;
-  annotations_json: string;
-  external_urls_json: string | null;
-  user_data_json: string | null;
-  payload_json: string;
-  reasons_json: string;
-  overridden_type: string | null;
-  /** Set for an override: the record it overrode when it was reported. What counts now is computed, see CURRENT. */
-  original_id: number | null;
-  control: string | null;
-  control_version: number | null;
-  /** Set for a custom type: the number of the version that evaluated it. */
-  type_version: number | null;
-  evidence_digest: string | null;
-  evidence_size: number | null;
-  evidence_filename: string | null;
-  evidence_content_type: string | null;
-  reported_by: string;
-  created_at: number;
-};
-
-export const FIELDS = [
-  "organization_id",
-  "flow_id",
-  "trail_id",
-  "scope",
-  "name",
-  "type",
-  "is_compliant",
-  "artifact_fingerprint",
-  "target_artifacts_json",
-  "git_commit",
-  "git_commit_info_json",
-  "repo_info_json",
-  "origin_url",
-  "description",
-  "annotations_json",
-  "external_urls_json",
-  "user_data_json",
-  "payload_json",
-  "reasons_json",
-  "overridden_type",
-  "original_id",
-  "control",
-  "control_version",
-  "type_version",
-  "evidence_digest",
-  "evidence_size",
-  "evidence_filename",
-  "evidence_content_type",
-  "reported_by",
-  "created_at",
-] as const satisfies readonly (keyof NewAttestation)[];
-
-export const COLUMNS = ["id", "public_id", ...FIELDS];
 
 /** Columns whose size a client controls. */
 const LARGE = [
@@ -87,7 +54,7 @@ const LARGE = [
   "external_urls_json",
   "user_data_json",
   "payload_json",
-] as const;
+] satisfies (keyof AttestationRow)[];
 
 export const placed = (columns: string): string =>
   `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name

@@ -10,13 +10,14 @@ import type { AttestationFact } from "../../domain/compliance/attestation.ts";
 import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
 import { attestationSeriesWriter } from "./attestation-search.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
-import { LISTED_ATTESTATIONS, COLUMNS, placed, FIELDS } from "./attestation-rows.ts";
+import { selectList } from "../db/columns.ts";
+import { COLUMNS, FIELD_NAMES, LISTED_ATTESTATIONS, placed } from "./attestation-rows.ts";
 import type { NewAttestation, PlacedAttestationRow, AttestationRow } from "./attestation-rows.ts";
 
 /** A record that can be bound to an artifact; `attestationId` is its id as text. */
 type BindingCandidate = ArtifactAttestation & { id: number; name: string };
 /** The start of every query for whole records. The alias of the record is `att`. */
-export const PLACED_ATTESTATIONS = placed(COLUMNS.map((column) => `att.${column}`).join(", "));
+export const PLACED_ATTESTATIONS = placed(selectList(COLUMNS, "att"));
 /** The artifact_id of the trail's own rows in current_attestations. */
 const TRAIL_LEVEL = 0;
 
@@ -82,9 +83,10 @@ export type AttestationChanges = { onAttested(flowId: number, attestationId: num
 export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested }: AttestationChanges) {
   const addToSeries = attestationSeriesWriter(db);
   const insert = db.prepare(
-    `INSERT INTO attestations (public_id, ${FIELDS.join(", ")}) VALUES (?, ${FIELDS.map(() => "?").join(", ")})`,
+    `INSERT INTO attestations (public_id, ${FIELD_NAMES.join(", ")})
+     VALUES (?, ${FIELD_NAMES.map(() => "?").join(", ")})`,
   );
-  const byId = db.prepare<[number], AttestationRow>(`SELECT ${COLUMNS.join(", ")} FROM attestations WHERE id = ?`);
+  const byId = db.prepare<[number], AttestationRow>(`SELECT ${selectList(COLUMNS)} FROM attestations WHERE id = ?`);
   const byPublicId = db.prepare<[string, number], PlacedAttestationRow>(
     `${LISTED_ATTESTATIONS} WHERE att.public_id = ? AND att.organization_id = ?`,
   );
@@ -160,7 +162,7 @@ export function attestationStore(db: Db, { newId }: SchemaSources, { onAttested 
     /** Appends a record and announces it. @returns its id and public id. */
     create(record: NewAttestation): { id: number; publicId: string } {
       const publicId = newId();
-      const id = Number(insert.run(publicId, ...FIELDS.map((field) => record[field])).lastInsertRowid);
+      const id = Number(insert.run(publicId, ...FIELD_NAMES.map((field) => record[field])).lastInsertRowid);
       addToSeries(id, record);
       onAttested(record.flow_id, id, record.created_at);
       return { id, publicId };

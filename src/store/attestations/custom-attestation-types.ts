@@ -5,41 +5,45 @@
  * for ever, so that a record that names it can always be explained.
  */
 import { notFound } from "../../errors.ts";
+import { number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import { columnOrStub } from "../db/large-json.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type CustomTypeRow = {
-  id: number;
-  public_id: string;
-  organization_id: number;
-  name: string;
+const CUSTOM_TYPE = {
+  id: number,
+  public_id: string,
+  organization_id: number,
+  name: string,
   /** null without one. */
-  description: string | null;
-  archived_at: number | null;
+  description: orNull(string),
+  archived_at: orNull(number),
   /** The display name of the creator at the time. */
-  created_by: string;
-  created_at: number;
-  last_modified_at: number;
+  created_by: string,
+  created_at: number,
+  last_modified_at: number,
 };
+export type CustomTypeRow = RowOf<typeof CUSTOM_TYPE>;
 
-export type CustomTypeVersionRow = {
-  id: number;
-  type_id: number;
+const VERSION = {
+  id: number,
+  type_id: number,
   /** 1 for the oldest. */
-  version: number;
-  timestamp: number;
-  created_by: string;
-  comment: string | null;
+  version: number,
+  timestamp: number,
+  created_by: string,
+  comment: orNull(string),
   /** A JSON object, null for a type that takes any data. */
   /** A JSON object; null for a type that accepts any data. */
-  schema_json: string | null;
-  content_type: "jq" | "default";
+  schema_json: orNull(string),
+  content_type: stringOf<"jq" | "default">(),
   /** A list of texts. */
-  rules_json: string;
+  rules_json: string,
   /** A list of `{name, expression}`; null without one. */
-  summary_json: string | null;
+  summary_json: orNull(string),
 };
+export type CustomTypeVersionRow = RowOf<typeof VERSION>;
 
 type CustomTypePut = Pick<CustomTypeRow, "name" | "description"> &
   Pick<CustomTypeVersionRow, "schema_json" | "content_type" | "rules_json" | "summary_json"> & {
@@ -52,10 +56,8 @@ const WHOLE = { limit: -1, offset: 0 };
 
 type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 
-const COLUMNS =
-  "id, public_id, organization_id, name, description, archived_at, created_by, created_at, last_modified_at";
-const VERSION_COLUMNS =
-  "id, type_id, version, timestamp, created_by, comment, schema_json, content_type, rules_json, summary_json";
+const COLUMNS = selectList(CUSTOM_TYPE);
+const VERSION_COLUMNS = selectList(VERSION);
 
 /** For responses: a long schema is a stub (db/large-json.ts). */
 const LISTED_COLUMNS = VERSION_COLUMNS.replace("schema_json", `${columnOrStub("schema_json")} AS schema_json`);

@@ -1,4 +1,6 @@
 /** The audit log: one row for each change, written in the transaction of that change. Rows never change. */
+import { number, orNull, selectList, string } from "./columns.ts";
+import type { RowOf } from "./columns.ts";
 import type { clockStore } from "./clock.ts";
 import type { Db, SchemaSources } from "./types.ts";
 
@@ -13,20 +15,20 @@ export type AuditEntry = {
   detail: Readonly<Record<string, unknown>> | null;
 };
 
-export type AuditRow = {
-  id: number;
-  timestamp: number;
-  organization_id: number | null;
-  actor_kind: string;
-  actor_id: string;
-  actor_name: string;
-  key_id: string;
-  operation: string;
-  event: string;
-  target: string;
-  request_id: string;
-  detail_json: string | null;
+const ENTRY = {
+  timestamp: number,
+  organization_id: orNull(number),
+  actor_kind: string,
+  actor_id: string,
+  actor_name: string,
+  key_id: string,
+  operation: string,
+  event: string,
+  target: string,
+  request_id: string,
+  detail_json: orNull(string),
 };
+export type AuditRow = RowOf<typeof ENTRY> & { id: number };
 
 /** Filters of the log; null: no filter. All must match. */
 export type AuditFilter = {
@@ -44,9 +46,7 @@ export type AuditFilter = {
 /** The matching entries among the next ones, and the id from which to go on; null at the end of the log. */
 export type AuditSlice = { rows: AuditRow[]; before: number | null };
 
-const COLUMNS =
-  "timestamp, organization_id, actor_kind, actor_id, actor_name, key_id, operation, event, target, request_id, " +
-  "detail_json";
+const COLUMNS = selectList(ENTRY);
 
 export function auditLogStore(db: Db, { now }: SchemaSources, clock: ReturnType<typeof clockStore>) {
   const insert = db.prepare(`INSERT INTO audit_log (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);

@@ -6,26 +6,29 @@
  *
  * All times are epoch seconds. Call every method that changes something inside a write.
  */
+import { number, orNull, selectList, string } from "./columns.ts";
+import type { RowOf } from "./columns.ts";
 import type { Db, SchemaSources } from "./types.ts";
 
-export type JobRow = {
-  id: number;
-  kind: string;
-  payload_json: string;
-  created_at: number;
-  due_at: number;
+const JOB = {
+  id: number,
+  kind: string,
+  payload_json: string,
+  created_at: number,
+  due_at: number,
   /** 0 without a lease. */
-  leased_until: number;
+  leased_until: number,
   /** How often it was leased. */
-  attempts: number;
+  attempts: number,
   /** Why the latest attempt failed; null before the first failure. */
-  last_error: string | null;
+  last_error: orNull(string),
 };
+export type JobRow = RowOf<typeof JOB>;
 
 /** A lease of a job. Each lease raises the number of attempts, which identifies it. */
 type Lease = Pick<JobRow, "id" | "attempts">;
 
-const COLUMNS = "id, kind, payload_json, created_at, due_at, leased_until, attempts, last_error";
+const COLUMNS = selectList(JOB);
 
 export function jobStore(db: Db, { now }: Pick<SchemaSources, "now">) {
   const byId = db.prepare<[number], JobRow>(`SELECT ${COLUMNS} FROM jobs WHERE id = ?`);

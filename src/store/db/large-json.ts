@@ -2,6 +2,8 @@
  * JSON columns that a client can make large. Queries for lists select a stub `@BYTES` in place of a long text, and the
  * text is read on its own while the response is streamed.
  */
+import { namesOf } from "./columns.ts";
+import type { Columns } from "./columns.ts";
 import type { Db } from "./types.ts";
 
 /** Texts up to this size are selected with their row. */
@@ -21,8 +23,8 @@ export type LargeJsonTable = (typeof TABLES)[number];
 export type LargeJsonPlace = { table: LargeJsonTable; column: string; id: number; bytes: number };
 
 /** The select list of a query in which the `large` columns may be stubs. @param alias the alias of the table */
-export const selectWithStubs = (alias: string, columns: readonly string[], large: readonly string[]): string =>
-  columns
+export const selectWithStubs = <C extends Columns>(alias: string, columns: C, large: readonly (keyof C)[]): string =>
+  namesOf(columns)
     .map((column) =>
       large.includes(column) ? `${columnOrStub(`${alias}.${column}`)} AS ${column}` : `${alias}.${column}`,
     )

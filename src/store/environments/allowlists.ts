@@ -5,44 +5,34 @@
 import type { allowlistEndStore } from "./allowlist-ends.ts";
 import type { EnvironmentChanges } from "./changes.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
+import { number, orNull, selectList, string } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type AllowlistRow = {
-  id: number;
-  public_id: string;
-  environment_id: number;
-  fingerprint: string;
-  artifact_name: string;
+const ENTRY = {
+  id: number,
+  public_id: string,
+  environment_id: number,
+  fingerprint: string,
+  artifact_name: string,
   /** Why the artifact is allowed. */
-  description: string;
+  description: string,
   /** Public id and display name of the user who added the entry. */
-  user_id: string;
-  user_name: string;
+  user_id: string,
+  user_name: string,
   /** Epoch seconds. */
-  timestamp: number;
+  timestamp: number,
   /** Epoch seconds from which on the entry does not count; null when it does not end. */
-  expires_at: number | null;
+  expires_at: orNull(number),
 };
+export type AllowlistRow = RowOf<typeof ENTRY>;
 
 type AllowlistEntry = Pick<
   AllowlistRow,
   "fingerprint" | "artifact_name" | "description" | "user_id" | "user_name" | "expires_at"
 >;
 
-const COLUMNS = [
-  "id",
-  "public_id",
-  "environment_id",
-  "fingerprint",
-  "artifact_name",
-  "description",
-  "user_id",
-  "user_name",
-  "timestamp",
-  "expires_at",
-]
-  .map((name) => `al.${name}`)
-  .join(", ");
+const COLUMNS = selectList(ENTRY, "al");
 
 type AllowlistParts = Pick<EnvironmentChanges, "onArtifactAllowed"> & {
   ends: ReturnType<typeof allowlistEndStore>;

@@ -5,6 +5,8 @@
  * of an environment marks it for re-evaluation. What follows from reports and snapshots is written by
  * snapshot-writer.ts.
  */
+import { flag, number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import { nameTable } from "../db/name-table.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
 import { tagTable } from "../db/tags.ts";
@@ -25,58 +27,38 @@ export const ENVIRONMENT_TYPES = [
 export type EnvironmentType = (typeof ENVIRONMENT_TYPES)[number];
 export type PhysicalType = Exclude<EnvironmentType, "logical">;
 
-export type EnvironmentRow = {
-  id: number;
-  public_id: string;
-  organization_id: number;
-  name: string;
-  type: EnvironmentType;
-  description: string;
-  include_scaling: 0 | 1;
-  require_provenance: 0 | 1;
+const ENVIRONMENT = {
+  id: number,
+  public_id: string,
+  organization_id: number,
+  name: string,
+  type: stringOf<EnvironmentType>(),
+  description: string,
+  include_scaling: flag,
+  require_provenance: flag,
   /** Epoch seconds; null for an active environment. */
-  archived_at: number | null;
+  archived_at: orNull(number),
   /** The name before archiving. */
-  archived_name: string | null;
-  created_at: number;
-  last_modified_at: number;
-  last_reported_at: number | null;
+  archived_name: orNull(string),
+  created_at: number,
+  last_modified_at: number,
+  last_reported_at: orNull(number),
   /** Also the index of the latest snapshot; 0 before the first. */
-  snapshot_count: number;
-  last_changed_at: number | null;
+  snapshot_count: number,
+  last_changed_at: orNull(number),
   /** Verdict of the latest snapshot; null for unknown. In a logical environment it follows from the members. */
-  state: 0 | 1 | null;
-  running_digest: string | null;
-  revision: number;
-  checked_revision: number;
+  state: orNull(flag),
+  running_digest: orNull(string),
+  revision: number,
+  checked_revision: number,
 };
+export type EnvironmentRow = RowOf<typeof ENVIRONMENT>;
 
 /** The settings of an environment besides its name and type. */
 type EnvironmentFields = { description: string; includeScaling: boolean; requireProvenance: boolean };
 type PolicyKey = { id: number; name: string };
 
-const COLUMN_NAMES = [
-  "id",
-  "public_id",
-  "organization_id",
-  "name",
-  "type",
-  "description",
-  "include_scaling",
-  "require_provenance",
-  "archived_at",
-  "archived_name",
-  "created_at",
-  "last_modified_at",
-  "last_reported_at",
-  "snapshot_count",
-  "last_changed_at",
-  "state",
-  "running_digest",
-  "revision",
-  "checked_revision",
-] as const satisfies readonly (keyof EnvironmentRow)[];
-const COLUMNS = COLUMN_NAMES.map((name) => `env.${name}`).join(", ");
+const COLUMNS = selectList(ENVIRONMENT, "env");
 
 export function environmentStore(
   db: Db,

@@ -13,7 +13,9 @@ import type { EnvironmentRow } from "./environments.ts";
 import { isListOf, isNumber, isObject, readStoredJson } from "../../domain/stored-json.ts";
 import type { Guard } from "../../domain/stored-json.ts";
 import { snapshotTimes } from "./snapshot-times.ts";
-import { columnOrStub } from "../db/large-json.ts";
+import { flag, number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
+import { columnOrStub, selectWithStubs } from "../db/large-json.ts";
 import type { Db } from "../db/types.ts";
 
 /** The end of an interval that still holds. */
@@ -21,48 +23,50 @@ export const OPEN = Number.MAX_SAFE_INTEGER;
 
 export type SnapshotCause = "report" | "policies" | "policy_version" | "allowlist" | "member";
 
-export type SnapshotRow = {
-  environment_id: number;
+const SNAPSHOT = {
+  environment_id: number,
   /** From 1. */
-  idx: number;
+  idx: number,
   /** Epoch seconds. */
-  timestamp: number;
-  cause: SnapshotCause;
-  compliant: 0 | 1 | null;
-  compliant_count: number;
-  non_compliant_count: number;
-  unknown_count: number;
-  user_id: string;
-  user_name: string;
-  policy_versions_json: string;
+  timestamp: number,
+  cause: stringOf<SnapshotCause>(),
+  compliant: orNull(flag),
+  compliant_count: number,
+  non_compliant_count: number,
+  unknown_count: number,
+  user_id: string,
+  user_name: string,
+  policy_versions_json: string,
   /** Set for a logical environment: the member whose snapshot caused this one, and that snapshot's index. */
-  member_id: number | null;
-  member_index: number | null;
+  member_id: orNull(number),
+  member_index: orNull(number),
 };
+export type SnapshotRow = RowOf<typeof SNAPSHOT>;
 
 /** The annotations that this program writes, and those that only old data has. */
 export type StoredAnnotation = Annotation | "started" | "changed" | "scaled";
 
-type SnapshotArtifactRow = {
-  id: number;
-  environment_id: number;
-  first_index: number;
+const ARTIFACT = {
+  id: number,
+  environment_id: number,
+  first_index: number,
   /** OPEN while the row still holds. */
-  last_index: number;
+  last_index: number,
   /** "" where the reporter could not resolve the image. */
-  fingerprint: string;
-  name: string;
+  fingerprint: string,
+  name: string,
   /** What happened in `first_index`, with the number of instances before and after. */
-  annotation: StoredAnnotation;
-  was: number;
-  now: number;
-  compliant: 0 | 1 | null;
-  evaluation_id: number;
+  annotation: stringOf<StoredAnnotation>(),
+  was: number,
+  now: number,
+  compliant: orNull(flag),
+  evaluation_id: number,
   /** The snapshot in which this artifact started. */
-  started_index: number;
+  started_index: number,
   /** See domain/snapshot/normalize.ts, Instances. */
-  instances_json: string;
+  instances_json: string,
 };
+type SnapshotArtifactRow = RowOf<typeof ARTIFACT>;
 
 /** What an artifact of a snapshot is called, and its verdict. */
 export type ArtifactOutlineRow = Pick<SnapshotArtifactRow, "id" | "name" | "fingerprint" | "annotation" | "compliant">;
@@ -110,26 +114,8 @@ export type ReplacedRow = {
 
 type ShownPolicyRow = { version_id: number; public_id: string; name: string; version: number };
 
-const SNAPSHOT_COLUMNS =
-  "environment_id, idx, timestamp, cause, compliant, compliant_count, non_compliant_count, unknown_count, user_id, " +
-  "user_name, policy_versions_json, member_id, member_index";
-export const ARTIFACT_COLUMNS = [
-  "id",
-  "environment_id",
-  "first_index",
-  "last_index",
-  "fingerprint",
-  "name",
-  "annotation",
-  "was",
-  "now",
-  "compliant",
-  "evaluation_id",
-  "started_index",
-]
-  .map((name) => `sa.${name}`)
-  .concat(`${columnOrStub("sa.instances_json")} AS instances_json`)
-  .join(", ");
+const SNAPSHOT_COLUMNS = selectList(SNAPSHOT);
+export const ARTIFACT_COLUMNS = selectWithStubs("sa", ARTIFACT, ["instances_json"]);
 
 /** The rows of snapshot_artifacts whose interval covers the snapshot @index. */
 export const IN_SNAPSHOT = "sa.environment_id = @environment AND sa.last_index >= @index AND sa.first_index <= @index";

@@ -8,101 +8,56 @@ import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import { selectorColumn } from "./artifact-selector.ts";
 import type { buildStore } from "./builds.ts";
+import { flag, namesOf, number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import { selectWithStubs } from "../db/large-json.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-type ArtifactRow = {
-  id: number;
-  public_id: string;
-  organization_id: number;
-  flow_id: number;
-  trail_id: number | null;
-  fingerprint: string;
-  reference_name: string | null;
-  filename: string;
-  description: string | null;
+/** The columns that a report sets; the next report replaces all of them. */
+const FIELDS = {
+  filename: string,
+  description: orNull(string),
   /** null: reported without one. */
-  git_commit: string | null;
-  git_commit_info_json: string | null;
-  commits_list_json: string | null;
-  repo_info_json: string | null;
-  repo_id: number | null;
-  repo_url: string | null;
-  build_url: string;
-  commit_url: string;
-  external_urls_json: string | null;
-  annotations_json: string | null;
-  user_data_json: string | null;
-  template_json: string;
-  legacy_is_compliant: 0 | 1 | null;
-  created_by: string;
-  created_at: number;
-  last_modified_at: number;
-  state: State;
-  attestations_json: string;
-  reasons_json: string;
-  /** Number of its latest report among the reports of the fingerprint to the flow; see `pickLatestPerFlow`. */
-  report_number: number;
+  git_commit: orNull(string),
+  git_commit_info_json: orNull(string),
+  commits_list_json: orNull(string),
+  repo_info_json: orNull(string),
+  repo_id: orNull(number),
+  repo_url: orNull(string),
+  build_url: string,
+  commit_url: string,
+  external_urls_json: orNull(string),
+  annotations_json: orNull(string),
+  user_data_json: orNull(string),
+  template_json: string,
+  legacy_is_compliant: orNull(flag),
 };
+export type ArtifactFields = RowOf<typeof FIELDS>;
+const FIELD_NAMES = namesOf(FIELDS);
+
+const COLUMNS = {
+  id: number,
+  public_id: string,
+  organization_id: number,
+  flow_id: number,
+  trail_id: orNull(number),
+  fingerprint: string,
+  reference_name: orNull(string),
+  ...FIELDS,
+  created_by: string,
+  created_at: number,
+  last_modified_at: number,
+  state: stringOf<State>(),
+  attestations_json: string,
+  reasons_json: string,
+  /** Number of its latest report among the reports of the fingerprint to the flow; see `pickLatestPerFlow`. */
+  report_number: number,
+};
+type ArtifactRow = RowOf<typeof COLUMNS>;
 
 /** A record with the names of its flow and trail and its selector, as responses show it. */
 export type PlacedArtifactRow = ArtifactRow & { flow_name: string; trail_name: string | null; selector_json: string };
 
-/** The columns that a report sets; the next report replaces all of them. */
-export type ArtifactFields = Pick<
-  ArtifactRow,
-  | "filename"
-  | "description"
-  | "git_commit"
-  | "git_commit_info_json"
-  | "commits_list_json"
-  | "repo_info_json"
-  | "repo_id"
-  | "repo_url"
-  | "build_url"
-  | "commit_url"
-  | "external_urls_json"
-  | "annotations_json"
-  | "user_data_json"
-  | "template_json"
-  | "legacy_is_compliant"
->;
-
-const FIELDS = [
-  "filename",
-  "description",
-  "git_commit",
-  "git_commit_info_json",
-  "commits_list_json",
-  "repo_info_json",
-  "repo_id",
-  "repo_url",
-  "build_url",
-  "commit_url",
-  "external_urls_json",
-  "annotations_json",
-  "user_data_json",
-  "template_json",
-  "legacy_is_compliant",
-] as const satisfies readonly (keyof ArtifactFields)[];
-
-const COLUMNS = [
-  "id",
-  "public_id",
-  "organization_id",
-  "flow_id",
-  "trail_id",
-  "fingerprint",
-  "reference_name",
-  ...FIELDS,
-  "created_by",
-  "created_at",
-  "last_modified_at",
-  "state",
-  "attestations_json",
-  "reasons_json",
-  "report_number",
-];
 /** Columns whose size a client controls. */
 const LARGE = [
   "git_commit_info_json",
@@ -111,12 +66,12 @@ const LARGE = [
   "external_urls_json",
   "annotations_json",
   "user_data_json",
-] as const;
+] satisfies (keyof ArtifactRow)[];
 const placed = (columns: string): string =>
   `SELECT ${columns}, f.name AS flow_name, t.name AS trail_name, ${selectorColumn("a")}
    FROM artifacts a JOIN flows f ON f.id = a.flow_id LEFT JOIN trails t ON t.id = a.trail_id`;
 /** The start of every query for whole records. The alias of the record is `a`. */
-export const PLACED_ARTIFACTS = placed(COLUMNS.map((column) => `a.${column}`).join(", "));
+export const PLACED_ARTIFACTS = placed(selectList(COLUMNS, "a"));
 /** The start of every query for responses: long texts are stubs (db/large-json.ts). */
 const LISTED_ARTIFACTS = placed(selectWithStubs("a", COLUMNS, LARGE));
 
@@ -143,26 +98,27 @@ const LATEST_REPORT = "ORDER BY a.report_number DESC, a.id DESC";
 export const prefixUpperBound = (prefix: string): string => `${prefix}g`;
 
 export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnType<typeof buildStore>) {
-  const byId = db.prepare<[number], ArtifactRow>(`SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE id = ?`);
+  const byId = db.prepare<[number], ArtifactRow>(`SELECT ${selectList(COLUMNS)} FROM artifacts WHERE id = ?`);
   const byTrail = db.prepare<[number], ArtifactInTrailRow>(
     `SELECT id, public_id, fingerprint, reference_name, filename, git_commit, state, attestations_json, reasons_json
      FROM artifacts WHERE trail_id = ? ORDER BY id`,
   );
   const sameInTrail = db.prepare<[number, string, string], ArtifactRow>(
-    `SELECT ${COLUMNS.join(", ")} FROM artifacts
+    `SELECT ${selectList(COLUMNS)} FROM artifacts
      WHERE trail_id = ? AND fingerprint = ? AND coalesce(reference_name, '') = ?`,
   );
   const sameLegacy = db.prepare<[number, string], ArtifactRow>(
-    `SELECT ${COLUMNS.join(", ")} FROM artifacts WHERE flow_id = ? AND fingerprint = ? AND trail_id IS NULL`,
+    `SELECT ${selectList(COLUMNS)} FROM artifacts WHERE flow_id = ? AND fingerprint = ? AND trail_id IS NULL`,
   );
   const insert = db.prepare(
     `INSERT INTO artifacts (public_id, organization_id, flow_id, trail_id, fingerprint, reference_name,
-                            ${FIELDS.join(", ")}, created_by, created_at, last_modified_at, state, attestations_json,
-                            reasons_json, report_number)
-     VALUES (?, ?, ?, ?, ?, ?, ${FIELDS.map(() => "?").join(", ")}, ?, ?, ?, 'INCOMPLETE', '[]', '[]', ${NEXT_REPORT})`,
+                            ${FIELD_NAMES.join(", ")}, created_by, created_at, last_modified_at, state,
+                            attestations_json, reasons_json, report_number)
+     VALUES (?, ?, ?, ?, ?, ?, ${FIELD_NAMES.map(() => "?").join(", ")}, ?, ?, ?, 'INCOMPLETE', '[]', '[]',
+             ${NEXT_REPORT})`,
   );
   const update = db.prepare(
-    `UPDATE artifacts SET ${FIELDS.map((field) => `${field} = ?`).join(", ")}, last_modified_at = ?,
+    `UPDATE artifacts SET ${FIELD_NAMES.map((field) => `${field} = ?`).join(", ")}, last_modified_at = ?,
        report_number = (SELECT max(same.report_number) + 1 FROM artifacts same
                         WHERE same.flow_id = artifacts.flow_id AND same.fingerprint = artifacts.fingerprint)
      WHERE id = ?`,
@@ -283,7 +239,7 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
         at.trailId,
         at.fingerprint,
         at.referenceName,
-        ...FIELDS.map((field) => fields[field]),
+        ...FIELD_NAMES.map((field) => fields[field]),
         at.createdBy,
         time,
         time,
@@ -299,7 +255,7 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
      * report.
      */
     update(id: number, fields: ArtifactFields, at: number): void {
-      update.run(...FIELDS.map((field) => fields[field]), at, id);
+      update.run(...FIELD_NAMES.map((field) => fields[field]), at, id);
       builds.setRepo(id, fields.repo_id);
     },
     /** Sets the name of the latest report of a record without a trail; that of others is part of their identity. */

@@ -3,6 +3,8 @@
  *
  * Invariant: every change of a name or a tag is announced, because policies may depend on it.
  */
+import { number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import { columnOrStub } from "../db/large-json.ts";
 import { nameTable } from "../db/name-table.ts";
 import { hasAllTags, tagFilterJson, tagTable } from "../db/tags.ts";
@@ -12,26 +14,27 @@ import type { FlowChanges } from "./changes.ts";
 
 export type Visibility = "public" | "private";
 
-export type FlowRow = {
-  id: number;
-  public_id: string;
-  organization_id: number;
-  name: string;
-  description: string;
-  visibility: Visibility;
-  template_id: number;
+const FLOW = {
+  id: number,
+  public_id: string,
+  organization_id: number,
+  name: string,
+  description: string,
+  visibility: stringOf<Visibility>(),
+  template_id: number,
   /** As reported; the presenter repairs it. */
-  repo_url: string | null;
+  repo_url: orNull(string),
   /** Epoch seconds; null for an active flow. */
-  archived_at: number | null;
+  archived_at: orNull(number),
   /** The name before archiving. */
-  archived_name: string | null;
+  archived_name: orNull(string),
   /** Epoch seconds of the last change of one of its trails; null before the first. */
-  latest_activity_at: number | null;
-  latest_state: string | null;
-  created_at: number;
-  last_modified_at: number;
+  latest_activity_at: orNull(number),
+  latest_state: orNull(string),
+  created_at: number,
+  last_modified_at: number,
 };
+export type FlowRow = RowOf<typeof FLOW>;
 
 /** A flow in a list. `template` is null only for a damaged row; `tags_json` is a JSON object of strings. */
 export type FlowListRow = FlowRow & { template: string | null; tags_json: string };
@@ -53,23 +56,7 @@ type FlowFilter = {
 };
 type FlowOrder = { by: "name" | "latest_activity"; direction: "asc" | "desc" };
 
-const COLUMN_NAMES = [
-  "id",
-  "public_id",
-  "organization_id",
-  "name",
-  "description",
-  "visibility",
-  "template_id",
-  "repo_url",
-  "archived_at",
-  "archived_name",
-  "latest_activity_at",
-  "latest_state",
-  "created_at",
-  "last_modified_at",
-];
-const COLUMNS = COLUMN_NAMES.map((name) => `f.${name}`).join(", ");
+const COLUMNS = selectList(FLOW, "f");
 
 // instr, not LIKE, so that `_` and `%` match themselves. lower() handles ASCII only, and names contain nothing else.
 const LISTED = `f.organization_id = @organization AND f.archived_at IS NULL

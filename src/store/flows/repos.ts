@@ -8,32 +8,43 @@ import { deriveNamespace, foldCase, vcsInstanceOf } from "../../domain/network/r
 import { isListOf, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { notFound } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
+import { namesOf, number, orNull, selectList, string } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import { tagTable } from "../db/tags.ts";
 import type { TagChange } from "../db/tags.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type RepoRow = {
-  id: number;
-  public_id: string;
-  external_id: string;
-  /** "" when no report named one. */
-  provider: string;
-  name: string;
-  url: string;
-  description: string;
-  namespace_path_json: string | null;
-  additional_info_json: string | null;
-  created_at: number;
-  last_modified_at: number;
+/** The columns that reports change, and those derived from them. */
+const CHANGEABLE = {
+  name: string,
+  url: string,
+  description: string,
+  namespace_path_json: orNull(string),
+  additional_info_json: orNull(string),
   /** The name in the form that searches compare. */
-  search_name: string;
+  search_name: string,
   /** Host of the URL. */
-  vcs_instance: string;
+  vcs_instance: string,
   /** Levels joined by slashes; "" without one. */
-  namespace: string;
-  /** Epoch seconds of the latest report that named the repository. */
-  latest_activity_at: number;
+  namespace: string,
 };
+type Changeable = RowOf<typeof CHANGEABLE>;
+const CHANGEABLE_NAMES = namesOf(CHANGEABLE);
+
+const COLUMNS = {
+  id: number,
+  public_id: string,
+  external_id: string,
+  /** "" when no report named one. */
+  provider: string,
+  ...CHANGEABLE,
+  created_at: number,
+  last_modified_at: number,
+  /** Epoch seconds of the latest report that named the repository. */
+  latest_activity_at: number,
+};
+export type RepoRow = RowOf<typeof COLUMNS>;
+export const REPO_COLUMNS = selectList(COLUMNS, "r");
 
 /** What a report says about its repository; captured only if it has id, name and url. */
 export type RepoFacts = {
@@ -47,32 +58,6 @@ export type RepoFacts = {
   /** As JSON text. */
   additionalInfoJson: string | null;
 };
-
-/** The columns that reports change, and those derived from them. */
-const CHANGEABLE = [
-  "name",
-  "url",
-  "description",
-  "namespace_path_json",
-  "additional_info_json",
-  "search_name",
-  "vcs_instance",
-  "namespace",
-] as const;
-type Changeable = Pick<RepoRow, (typeof CHANGEABLE)[number]>;
-
-export const REPO_COLUMNS = [
-  "id",
-  "public_id",
-  "external_id",
-  "provider",
-  ...CHANGEABLE,
-  "created_at",
-  "last_modified_at",
-  "latest_activity_at",
-]
-  .map((name) => `r.${name}`)
-  .join(", ");
 
 export function repoStore(db: Db, { now, newId }: SchemaSources) {
   const byIdentity = db.prepare<[number, string, string], RepoRow>(
@@ -88,12 +73,12 @@ export function repoStore(db: Db, { now, newId }: SchemaSources) {
     `SELECT ${REPO_COLUMNS} FROM repos AS r WHERE organization_id = ? AND external_id = ? ORDER BY id DESC`,
   );
   const insert = db.prepare(
-    `INSERT INTO repos (public_id, organization_id, external_id, provider, ${CHANGEABLE.join(", ")}, created_at,
+    `INSERT INTO repos (public_id, organization_id, external_id, provider, ${CHANGEABLE_NAMES.join(", ")}, created_at,
                         last_modified_at, latest_activity_at)
-     VALUES (?, ?, ?, ?, ${CHANGEABLE.map(() => "?").join(", ")}, ?, ?, ?)`,
+     VALUES (?, ?, ?, ?, ${CHANGEABLE_NAMES.map(() => "?").join(", ")}, ?, ?, ?)`,
   );
   const update = db.prepare(
-    `UPDATE repos SET ${CHANGEABLE.map((name) => `${name} = ?`).join(", ")}, last_modified_at = ?,
+    `UPDATE repos SET ${CHANGEABLE_NAMES.map((name) => `${name} = ?`).join(", ")}, last_modified_at = ?,
        latest_activity_at = ?
      WHERE id = ?`,
   );
@@ -131,12 +116,12 @@ export function repoStore(db: Db, { now, newId }: SchemaSources) {
       const known = byIdentity.get(organizationId, facts.externalId, facts.provider);
       const at = now();
       const fields = fieldsOf(facts, known);
-      const values = CHANGEABLE.map((name) => fields[name]);
+      const values = CHANGEABLE_NAMES.map((name) => fields[name]);
       if (!known)
         return Number(
           insert.run(newId(), organizationId, facts.externalId, facts.provider, ...values, at, at, at).lastInsertRowid,
         );
-      if (CHANGEABLE.some((name) => fields[name] !== known[name])) update.run(...values, at, at, known.id);
+      if (CHANGEABLE_NAMES.some((name) => fields[name] !== known[name])) update.run(...values, at, at, known.id);
       else touch.run(at, known.id);
       return known.id;
     },

@@ -5,30 +5,33 @@ import type { State } from "../../domain/compliance/artifact.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
 import { prefixUpperBound } from "./artifacts.ts";
 import type { FlowChanges } from "./changes.ts";
+import { flag, number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import { selectWithStubs } from "../db/large-json.ts";
 import { trailEventStore } from "./trail-events.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type TrailRow = {
-  id: number;
-  public_id: string;
-  organization_id: number;
-  flow_id: number;
-  name: string;
-  description: string | null;
-  git_commit_info_json: string | null;
-  origin_url: string | null;
-  external_urls_json: string | null;
-  user_data_json: string | null;
-  template_id: number;
-  template_inherited: 0 | 1;
-  created_by: string;
-  created_at: number;
-  last_modified_at: number;
-  state: State;
-  compliance_json: string;
-  reasons_json: string;
+const TRAIL = {
+  id: number,
+  public_id: string,
+  organization_id: number,
+  flow_id: number,
+  name: string,
+  description: orNull(string),
+  git_commit_info_json: orNull(string),
+  origin_url: orNull(string),
+  external_urls_json: orNull(string),
+  user_data_json: orNull(string),
+  template_id: number,
+  template_inherited: flag,
+  created_by: string,
+  created_at: number,
+  last_modified_at: number,
+  state: stringOf<State>(),
+  compliance_json: string,
+  reasons_json: string,
 };
+export type TrailRow = RowOf<typeof TRAIL>;
 
 /** The columns that reports set. */
 export type TrailFields = Pick<
@@ -42,16 +45,9 @@ export type TrailFields = Pick<
   | "template_inherited"
 >;
 
-const TRAIL_COLUMNS =
-  "id, public_id, organization_id, flow_id, name, description, git_commit_info_json, origin_url, external_urls_json, " +
-  "user_data_json, template_id, template_inherited, created_by, created_at, last_modified_at, state, " +
-  "compliance_json, reasons_json";
+const TRAIL_COLUMNS = selectList(TRAIL);
 /** The same for responses: texts whose size a client controls are stubs (db/large-json.ts). The alias is `t`. */
-const LISTED_TRAILS = selectWithStubs("t", TRAIL_COLUMNS.split(", "), [
-  "git_commit_info_json",
-  "external_urls_json",
-  "user_data_json",
-]);
+const LISTED_TRAILS = selectWithStubs("t", TRAIL, ["git_commit_info_json", "external_urls_json", "user_data_json"]);
 
 export type TrailFilter = {
   organizationId: number;

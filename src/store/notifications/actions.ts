@@ -7,24 +7,27 @@
 import type { StoredTarget } from "../../domain/notification/targets.ts";
 import { notFound } from "../../errors.ts";
 import type { notificationTargetStore } from "./notification-targets.ts";
+import { flag, number, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 /** What an action watches. */
 export type ActionKind = "env" | "flow";
 
-export type ActionRow = {
-  id: number;
-  organization_id: number;
-  number: number;
-  kind: ActionKind;
-  name: string;
+const ACTION = {
+  id: number,
+  organization_id: number,
+  number: number,
+  kind: stringOf<ActionKind>(),
+  name: string,
   /** A list of strings, in the order in which they were given. */
-  triggers_json: string;
-  from_chat: 0 | 1;
-  created_by: string;
-  created_at: number;
-  last_modified_at: number;
+  triggers_json: string,
+  from_chat: flag,
+  created_by: string,
+  created_at: number,
+  last_modified_at: number,
 };
+export type ActionRow = RowOf<typeof ACTION>;
 
 export type ActionFields = {
   name: string;
@@ -36,20 +39,7 @@ export type ActionFields = {
   newSecret: () => string;
 };
 
-const COLUMNS = [
-  "id",
-  "organization_id",
-  "number",
-  "kind",
-  "name",
-  "triggers_json",
-  "from_chat",
-  "created_by",
-  "created_at",
-  "last_modified_at",
-]
-  .map((name) => `act.${name}`)
-  .join(", ");
+const COLUMNS = selectList(ACTION, "act");
 
 export function actionStore(
   db: Db,

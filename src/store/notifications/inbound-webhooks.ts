@@ -7,28 +7,29 @@
  * later and bring back a superseded verdict; the digest of each body prevents that.
  */
 import { createHash } from "node:crypto";
+import { number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 export const WEBHOOK_KINDS = ["sonar", "launch-darkly"] as const;
 export type WebhookKind = (typeof WEBHOOK_KINDS)[number];
 
-export type InboundWebhookRow = {
-  id: number;
-  public_id: string;
-  organization_id: number;
-  kind: WebhookKind;
-  secret: string;
+const WEBHOOK = {
+  id: number,
+  public_id: string,
+  organization_id: number,
+  kind: stringOf<WebhookKind>(),
+  secret: string,
   /** null when its account was deleted, which requires that it is disabled. */
-  service_account_id: number | null;
-  settings_json: string;
-  created_at: number;
-  disabled_at: number | null;
-  last_received_at: number | null;
+  service_account_id: orNull(number),
+  settings_json: string,
+  created_at: number,
+  disabled_at: orNull(number),
+  last_received_at: orNull(number),
 };
+export type InboundWebhookRow = RowOf<typeof WEBHOOK>;
 
-const COLUMNS =
-  "id, public_id, organization_id, kind, secret, service_account_id, settings_json, created_at, disabled_at, " +
-  "last_received_at";
+const COLUMNS = selectList(WEBHOOK);
 
 export function inboundWebhookStore(db: Db, { now }: Pick<SchemaSources, "now">) {
   const byPublicId = db.prepare<[string, WebhookKind], InboundWebhookRow>(

@@ -8,25 +8,28 @@
 import { hasMembers, isObject, readStoredJson, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { targetIdentityOf } from "../../domain/notification/targets.ts";
 import type { StoredTarget, TargetType } from "../../domain/notification/targets.ts";
+import { number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db } from "../db/types.ts";
 
-export type TargetRow = {
-  id: number;
+const TARGET = {
+  id: number,
   /** null for an object of a form that messages are never sent to. */
-  type: TargetType | null;
-  target_json: string;
+  type: orNull(stringOf<TargetType>()),
+  target_json: string,
   /** Epoch seconds, null before the first. */
-  last_success_at: number | null;
-  last_failure_at: number | null;
-  last_error: string | null;
+  last_success_at: orNull(number),
+  last_failure_at: orNull(number),
+  last_error: orNull(string),
 };
+export type TargetRow = RowOf<typeof TARGET>;
 
 /** The owner of targets: an action, or a kind of notification of an organization. */
 export type TargetOwner =
   | { organizationId: number; actionId: number }
   | { organizationId: number; notificationType: string };
 
-const COLUMNS = "id, type, target_json, last_success_at, last_failure_at, last_error";
+const COLUMNS = selectList(TARGET);
 
 /** The queue of the outbox in which the messages to a target are sent one after another. */
 export const queueOf = (targetId: number): string => `target ${targetId}`;

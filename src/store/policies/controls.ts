@@ -8,6 +8,8 @@
 import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
 import { conflict, notFound } from "../../errors.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
+import { flag, number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import { hasAllTags, prepareTagChoices, tagFilterJson, tagTable } from "../db/tags.ts";
 import type { TagChange, TagChoice, TagFilter, Tags } from "../db/tags.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
@@ -15,39 +17,41 @@ import type { Db, SchemaSources } from "../db/types.ts";
 /** Addresses by the name of the link. */
 export type ControlLinks = Readonly<Record<string, string>>;
 
-export type ControlRow = {
-  id: number;
-  organization_id: number;
-  identifier: string;
-  name: string;
-  description: string | null;
+const CONTROL = {
+  id: number,
+  organization_id: number,
+  identifier: string,
+  name: string,
+  description: orNull(string),
   /** `ControlLinks` as JSON. */
-  links_json: string;
+  links_json: string,
   /** Number of the latest version. */
-  version: number;
-  archived: 0 | 1;
+  version: number,
+  archived: flag,
   /** The display name of the creator at the time. */
-  created_by: string;
+  created_by: string,
   /** Epoch seconds. */
-  created_at: number;
+  created_at: number,
 };
+export type ControlRow = RowOf<typeof CONTROL>;
 
 /** A control in a list; `tags_json` is a JSON object of strings. */
 export type ControlListRow = ControlRow & { tags_json: string };
 
 type ControlStatus = "created" | "edited" | "archived" | "unarchived";
 
-/** A control as it was from `timestamp` until the next version. */
-export type ControlVersionRow = {
-  version: number;
-  status: ControlStatus;
-  name: string;
-  description: string | null;
-  links_json: string;
+const VERSION = {
+  version: number,
+  status: stringOf<ControlStatus>(),
+  name: string,
+  description: orNull(string),
+  links_json: string,
   /** Epoch seconds. */
-  timestamp: number;
-  created_by: string;
+  timestamp: number,
+  created_by: string,
 };
+/** A control as it was from `timestamp` until the next version. */
+export type ControlVersionRow = RowOf<typeof VERSION>;
 
 type ControlFields = { name: string; description: string | null; links: ControlLinks };
 
@@ -64,21 +68,8 @@ export type Direction = "asc" | "desc";
 type Window = { limit: number; offset: number };
 type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 
-const COLUMNS = [
-  "id",
-  "organization_id",
-  "identifier",
-  "name",
-  "description",
-  "links_json",
-  "version",
-  "archived",
-  "created_by",
-  "created_at",
-]
-  .map((name) => `c.${name}`)
-  .join(", ");
-const VERSION_COLUMNS = "version, status, name, description, links_json, timestamp, created_by";
+const COLUMNS = selectList(CONTROL, "c");
+const VERSION_COLUMNS = selectList(VERSION);
 
 /** Names are free text, and SQLite's lower() handles ASCII only; identifiers are ASCII. */
 const fold = (text: string): string => text.normalize("NFC").toLowerCase();

@@ -14,31 +14,35 @@ import type { PolicyLines } from "../../domain/policy/lines.ts";
 import { restorePolicy } from "../../domain/policy/stored.ts";
 import { notFound } from "../../errors.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
+import { number, selectList, string } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type PolicyRow = {
-  id: number;
-  public_id: string;
-  organization_id: number;
-  name: string;
-  description: string;
+const POLICY = {
+  id: number,
+  public_id: string,
+  organization_id: number,
+  name: string,
+  description: string,
   /** The display name of the creator at the time. */
-  created_by: string;
-  created_at: number;
-  last_modified_at: number;
+  created_by: string,
+  created_at: number,
+  last_modified_at: number,
 };
+export type PolicyRow = RowOf<typeof POLICY>;
 
-type PolicyVersionRow = {
-  id: number;
-  policy_id: number;
+const VERSION = {
+  id: number,
+  policy_id: number,
   /** 1 for the oldest. */
-  version: number;
-  comment: string;
-  timestamp: number;
-  created_by: string;
+  version: number,
+  comment: string,
+  timestamp: number,
+  created_by: string,
   /** The text of the file as uploaded, including a byte order mark. */
-  policy_yaml: string;
+  policy_yaml: string,
 };
+type PolicyVersionRow = RowOf<typeof VERSION>;
 
 /** A version with the size of its text in bytes in place of the text. */
 type VersionSize = Pick<PolicyVersionRow, "id" | "version" | "comment" | "timestamp" | "created_by"> & {
@@ -91,8 +95,8 @@ type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 const missing = (organization: OrganizationKey, name: string) =>
   notFound(`Policy '${name}' does not exist in organization '${organization.name}'`);
 
-const COLUMNS = "id, public_id, organization_id, name, description, created_by, created_at, last_modified_at";
-const VERSION_COLUMNS = "id, policy_id, version, comment, timestamp, created_by, policy_yaml";
+const COLUMNS = selectList(POLICY);
+const VERSION_COLUMNS = selectList(VERSION);
 
 /** The policies of an organization with a text in their name. */
 const FOUND = "organization_id = ? AND instr(lower(name), lower(?)) > 0";

@@ -7,61 +7,64 @@
  */
 import { notFound } from "../../errors.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
+import { flag, number, orNull, selectList, string, stringOf } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
 type RegoEvaluationStatus = "pending" | "completed" | "failed";
 export const REGO_EVALUATION_STATUSES = ["pending", "completed", "failed"] as const;
 
-export type RegoEvaluationRow = {
-  id: number;
-  public_id: string;
-  organization_id: number;
-  status: RegoEvaluationStatus;
+const EVALUATION = {
+  id: number,
+  public_id: string,
+  organization_id: number,
+  status: stringOf<RegoEvaluationStatus>(),
   /** The moment of the input; epoch seconds. */
-  requested_at: number;
+  requested_at: number,
   /** The moment of the verdict; `requested_at` before it. Epoch seconds. */
-  recorded_at: number;
+  recorded_at: number,
   /** Public id of the user or service account. */
-  caller: string;
+  caller: string,
   /** Its display name. */
-  requested_by: string;
+  requested_by: string,
   /** `AuditActor` of the caller, as JSON. */
-  actor_json: string;
+  actor_json: string,
   /** SHA-256 of key and body of the request. */
-  request_digest: string;
+  request_digest: string,
   /** null: the request contained the bundle. */
-  rego_policy_version_id: number | null;
+  rego_policy_version_id: orNull(number),
   /** Address of the packed bundle. */
-  bundle_digest: string;
-  bundle_sha256: string;
+  bundle_digest: string,
+  bundle_sha256: string,
   /** Address of the packed input; null if there is none: it could not be built, or the queue was full. */
-  input_digest: string | null;
+  input_digest: orNull(string),
   /** SHA-256 of the input document itself, and its size in bytes. */
-  input_sha256: string | null;
-  input_bytes: number | null;
+  input_sha256: orNull(string),
+  input_bytes: orNull(number),
   /** A JSON object. */
-  params_json: string;
+  params_json: string,
   /** `[{flow, trail, moment_number}]`. */
-  trails_json: string;
+  trails_json: string,
   /** Public ids of the attestations in the input. */
-  attestation_ids_json: string;
-  engine: string | null;
-  duration_ms: number | null;
-  allow: 0 | 1 | null;
-  violations_json: string | null;
+  attestation_ids_json: string,
+  engine: orNull(string),
+  duration_ms: orNull(number),
+  allow: orNull(flag),
+  violations_json: orNull(string),
   /** A JSON object by rule names. */
-  outputs_json: string | null;
-  error_kind: string | null;
-  error_message: string | null;
-  decision_name: string | null;
-  decision_flow: string | null;
-  decision_trail: string | null;
-  decision_fingerprint: string | null;
-  decision_control: string | null;
+  outputs_json: orNull(string),
+  error_kind: orNull(string),
+  error_message: orNull(string),
+  decision_name: orNull(string),
+  decision_flow: orNull(string),
+  decision_trail: orNull(string),
+  decision_fingerprint: orNull(string),
+  decision_control: orNull(string),
   /** Row id of the attestation. */
-  decision_attestation_id: number | null;
-  decision_error: string | null;
+  decision_attestation_id: orNull(number),
+  decision_error: orNull(string),
 };
+export type RegoEvaluationRow = RowOf<typeof EVALUATION>;
 
 /** What the queue knows of an evaluation. */
 export type PendingEvaluation = { id: number; organizationId: number; caller: string; hasDecision: 0 | 1 };
@@ -115,42 +118,7 @@ export type RegoEvaluationFilter = {
 type ListParameters = { organization: number; allow: 0 | 1 | null } & Omit<RegoEvaluationFilter, "allow">;
 type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 
-const COLUMN_NAMES = [
-  "id",
-  "public_id",
-  "organization_id",
-  "status",
-  "requested_at",
-  "recorded_at",
-  "caller",
-  "requested_by",
-  "actor_json",
-  "request_digest",
-  "rego_policy_version_id",
-  "bundle_digest",
-  "bundle_sha256",
-  "input_digest",
-  "input_sha256",
-  "input_bytes",
-  "params_json",
-  "trails_json",
-  "attestation_ids_json",
-  "engine",
-  "duration_ms",
-  "allow",
-  "violations_json",
-  "outputs_json",
-  "error_kind",
-  "error_message",
-  "decision_name",
-  "decision_flow",
-  "decision_trail",
-  "decision_fingerprint",
-  "decision_control",
-  "decision_attestation_id",
-  "decision_error",
-];
-const COLUMNS = COLUMN_NAMES.map((name) => `re.${name}`).join(", ");
+const COLUMNS = selectList(EVALUATION, "re");
 
 const LISTED = `re.organization_id = @organization
    AND (@status IS NULL OR re.status = @status) AND (@allow IS NULL OR re.allow = @allow)

@@ -7,44 +7,48 @@
  */
 import { notFound } from "../../errors.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
+import { flag, number, orNull, selectList, string } from "../db/columns.ts";
+import type { RowOf } from "../db/columns.ts";
 import type { Db, SchemaSources } from "../db/types.ts";
 
-export type RegoPolicyRow = {
-  id: number;
-  organization_id: number;
-  identifier: string;
-  name: string;
-  description: string;
+const POLICY = {
+  id: number,
+  organization_id: number,
+  identifier: string,
+  name: string,
+  description: string,
   /** Number of the latest version. */
-  version: number;
-  archived: 0 | 1;
+  version: number,
+  archived: flag,
   /** The display name of the creator at the time. */
-  created_by: string;
+  created_by: string,
   /** Epoch seconds. */
-  created_at: number;
+  created_at: number,
 };
+export type RegoPolicyRow = RowOf<typeof POLICY>;
 
-export type RegoPolicyVersionRow = {
-  id: number;
-  version: number;
+const VERSION = {
+  id: number,
+  version: number,
   /** Of the packed bundle: its address among the documents. */
-  bundle_digest: string;
+  bundle_digest: string,
   /** Of paths and contents (newer-clients 5.1). */
-  sha256: string;
+  sha256: string,
   /** `[{path, size, sha256}]`, by path. */
-  files_json: string;
-  package: string;
+  files_json: string,
+  package: string,
   /** Names of rules. */
-  outputs_json: string;
+  outputs_json: string,
   /** Names of parameters; null where some are computed. */
-  params_json: string | null;
-  warnings_json: string;
-  comment: string;
-  engine: string;
-  created_by: string;
+  params_json: orNull(string),
+  warnings_json: string,
+  comment: string,
+  engine: string,
+  created_by: string,
   /** Epoch seconds. */
-  created_at: number;
+  created_at: number,
 };
+export type RegoPolicyVersionRow = RowOf<typeof VERSION>;
 
 /** What a version is made of: what the engine found in a bundle. */
 type NewRegoPolicyVersion = Omit<RegoPolicyVersionRow, "id" | "version" | "created_by" | "created_at">;
@@ -60,27 +64,8 @@ type Window = { limit: number; offset: number; direction: "asc" | "desc" };
 type OrganizationKey = Pick<OrganizationRow, "id" | "name">;
 type ListParameters = { organization: number; archived: 0 | 1; search: string };
 
-const COLUMNS = ["id", "organization_id", "identifier", "name", "description", "version"]
-  .concat("archived", "created_by", "created_at")
-  .map((name) => `rp.${name}`)
-  .join(", ");
-const VERSION_COLUMNS = [
-  "id",
-  "version",
-  "bundle_digest",
-  "sha256",
-  "files_json",
-  "package",
-  "outputs_json",
-  "params_json",
-  "warnings_json",
-  "comment",
-  "engine",
-  "created_by",
-  "created_at",
-]
-  .map((name) => `rpv.${name}`)
-  .join(", ");
+const COLUMNS = selectList(POLICY, "rp");
+const VERSION_COLUMNS = selectList(VERSION, "rpv");
 
 /** Names are free text, and SQLite's lower() handles ASCII only; identifiers are ASCII. */
 const fold = (text: string): string => text.normalize("NFC").toLowerCase();
