@@ -1,6 +1,6 @@
 /** Generic attestations: the reporter states the verdict. */
 import { Type } from "typebox";
-import { evaluateGeneric } from "../../domain/attestation/generic.ts";
+import { evaluateGeneric } from "../../domain/attestation/verdicts.ts";
 import { DATA_BOUNDS } from "../../http/operation.ts";
 import { defineKind } from "./kind.ts";
 import { attestationOperation } from "./report.ts";

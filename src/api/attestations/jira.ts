@@ -1,6 +1,6 @@
 /** Jira attestations: the issues that a change refers to. */
 import { Type } from "typebox";
-import { evaluateJira } from "../../domain/attestation/jira.ts";
+import { evaluateJira } from "../../domain/attestation/verdicts.ts";
 import { RESULT_BOUNDS } from "../../http/body/read-json.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
 import { MAX_FINDINGS, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
@@ -24,7 +24,7 @@ export const postJira = attestationOperation({
   description: "Compliant if there is at least one reference and all of them exist in the issue tracker.",
   payload: { jira_results: WithinBytes(MAX_RESULTS_BYTES, Type.Array(JiraItem, { maxItems: MAX_FINDINGS })) },
   bounds: RESULT_BOUNDS,
-  evaluate: (payload) => evaluateJira(payload as Parameters<typeof evaluateJira>[0]),
+  evaluate: evaluateJira,
   facts: ({ jira_results }) => ({ jira_results }),
   example: {
     jira_results: [{ issue_id: "PAY-17", issue_url: "https://jira.example.com/browse/PAY-17", issue_exists: true }],

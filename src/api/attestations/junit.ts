@@ -1,6 +1,6 @@
 /** JUnit attestations: the results of unit tests. */
 import { Type } from "typebox";
-import { evaluateJunit } from "../../domain/attestation/junit.ts";
+import { evaluateJunit } from "../../domain/attestation/verdicts.ts";
 import { DATA_BOUNDS } from "../../http/operation.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
 import { MAX_RESULTS_BYTES, Text } from "../../contract/shapes.ts";

@@ -1,7 +1,7 @@
 /** What a kind of attestation declares: its payload, its evaluation and the fields of its record (semantics 3). */
 import { Type } from "typebox";
 import type { Static, TObject, TSchema } from "typebox";
-import type { AttestationVerdict } from "../../domain/attestation/verdict.ts";
+import type { AttestationVerdict } from "../../domain/attestation/verdicts.ts";
 import { ATTESTATION_NAME } from "../../domain/names.ts";
 import type { JsonBounds } from "../../http/body/read-json.ts";
 import type { UploadedFile } from "../../http/operation.ts";

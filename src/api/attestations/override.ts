@@ -1,7 +1,7 @@
 /** Overrides: records that replace the verdict of an attestation, with a reason (semantics 3.6). */
 import { Type } from "typebox";
 import { ORIGINAL_TYPE } from "../../domain/attestation/kinds.ts";
-import { evaluateOverride } from "../../domain/attestation/override.ts";
+import { evaluateOverride } from "../../domain/attestation/verdicts.ts";
 import { MAX_TEXT_CHARS } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";
 

@@ -1,6 +1,6 @@
 /** Pull request attestations: the pull requests behind a commit. */
 import { Type } from "typebox";
-import { evaluatePullRequest } from "../../domain/attestation/pull-request.ts";
+import { evaluatePullRequest } from "../../domain/attestation/verdicts.ts";
 import { ExactlyOne, Maybe, OneOf, WithinBytes, named } from "../../http/schema.ts";
 import { GitCommit, MAX_LIST_ITEMS, MAX_RESULTS_BYTES, MAX_TEXT_CHARS, Text, WebUrl } from "../../contract/shapes.ts";
 import { attestationOperation } from "./report.ts";
@@ -97,7 +97,7 @@ export const postPullRequest = attestationOperation({
       Type.Array(Type.Union([FoundPullRequestV2, FoundPullRequestV1]), { maxItems: MAX_LIST_ITEMS }),
     ),
   },
-  evaluate: (payload) => evaluatePullRequest(payload as Parameters<typeof evaluatePullRequest>[0]),
+  evaluate: evaluatePullRequest,
   facts: ({ git_provider, pull_requests }) => ({ git_provider, pull_requests }),
   example: {
     git_provider: "github",

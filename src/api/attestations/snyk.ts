@@ -1,6 +1,6 @@
 /** Snyk attestations: the results of a vulnerability scan. */
 import { Type } from "typebox";
-import { evaluateSnyk } from "../../domain/attestation/snyk.ts";
+import { evaluateSnyk } from "../../domain/attestation/verdicts.ts";
 import { RESULT_BOUNDS } from "../../http/body/read-json.ts";
 import { Closed, Maybe, WithinBytes, named } from "../../http/schema.ts";
 import { MAX_FINDINGS, MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, Url } from "../../contract/shapes.ts";
@@ -39,7 +39,7 @@ export const postSnyk = attestationOperation({
   description: "Counts of findings for each scanned project. Compliant if there are no findings of any severity.",
   payload: { snyk_results: WithinBytes(MAX_RESULTS_BYTES, SnykResultsSummary) },
   bounds: RESULT_BOUNDS,
-  evaluate: (payload) => evaluateSnyk(payload as Parameters<typeof evaluateSnyk>[0]),
+  evaluate: evaluateSnyk,
   facts: ({ snyk_results: { schema_version = 1, ...results } }) => ({
     processed_snyk_results: { ...results, schema_version },
   }),

@@ -1,6 +1,6 @@
 /** Sonar attestations: the result of a code quality gate. */
 import { Type } from "typebox";
-import { evaluateSonar } from "../../domain/attestation/sonar.ts";
+import { evaluateSonar } from "../../domain/attestation/verdicts.ts";
 import { Maybe, WithinBytes, named } from "../../http/schema.ts";
 import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, Text, WebUrl } from "../../contract/shapes.ts";
 import { defineKind } from "./kind.ts";
@@ -59,7 +59,7 @@ export const SONAR = defineKind({
     "The scan result as Sonar reports it. Compliant if the status of the quality gate is OK or PASSED; not compliant " +
     "without a quality gate.",
   payload: { sonar_results: WithinBytes(MAX_RESULTS_BYTES, SonarResults) },
-  evaluate: (payload) => evaluateSonar(payload as Parameters<typeof evaluateSonar>[0]),
+  evaluate: evaluateSonar,
   facts: ({ sonar_results }) => ({ sonar_results }),
   example: {
     sonar_results: {

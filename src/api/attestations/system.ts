@@ -1,8 +1,8 @@
 /** Attestations of types that the server defines: decisions on controls (semantics 7.2), SBOMs (newer-clients 2). */
 import { Type } from "typebox";
-import { evaluateDecision } from "../../domain/attestation/decision.ts";
+import { evaluateDecision } from "../../domain/attestation/verdicts.ts";
 import { storedLabelOf } from "../../domain/attestation/kinds.ts";
-import { evaluateSbom } from "../../domain/attestation/sbom.ts";
+import { evaluateSbom } from "../../domain/attestation/verdicts.ts";
 import { excerpt } from "../../domain/text/excerpt.ts";
 import { invalid } from "../../errors.ts";
 import type { Kept } from "../../http/body/read-json.ts";

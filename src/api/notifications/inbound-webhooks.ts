@@ -10,7 +10,7 @@ import {
   describeFlagChange,
   locateFlagChange,
 } from "../../domain/inbound-webhook/launch-darkly.ts";
-import { isUnfinished } from "../../domain/attestation/sonar.ts";
+import { isUnfinished } from "../../domain/attestation/verdicts.ts";
 import { locateScan } from "../../domain/inbound-webhook/sonar.ts";
 import type { SonarFlowNames } from "../../domain/inbound-webhook/sonar.ts";
 import { isObject, readStoredJson } from "../../domain/stored-json.ts";

@@ -1,5 +1,5 @@
 /** The decision of an evaluation: an attestation that the server reports for the caller of the request. */
-import { evaluateDecision } from "../../domain/attestation/decision.ts";
+import { evaluateDecision } from "../../domain/attestation/verdicts.ts";
 import { DECISION_LABEL } from "../../domain/attestation/kinds.ts";
 import { describeDecision } from "../../domain/rego/decision.ts";
 import { isObject, readStoredJson } from "../../domain/stored-json.ts";

@@ -4,8 +4,8 @@
  * none, or a timeout.
  */
 import { truncate, excerpt } from "../text/excerpt.ts";
-import { verdictFromReasons } from "./verdict.ts";
-import type { AttestationVerdict } from "./verdict.ts";
+import { verdictFromReasons } from "./verdicts.ts";
+import type { AttestationVerdict } from "./verdicts.ts";
 
 /** The jq that runs expressions, for people who test theirs elsewhere. */
 export const JQ_VERSION = "1.7.1";

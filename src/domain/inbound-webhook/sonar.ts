@@ -2,7 +2,7 @@
  * The webhook of SonarQube and SonarCloud: the flow, trail and attestation that record a scan (semantics 8.6). Analysis
  * properties name them; their names are kept for compatibility. Whatever they leave out follows from the scan itself.
  */
-import { isUnfinished } from "../attestation/sonar.ts";
+import { isUnfinished } from "../attestation/verdicts.ts";
 import {
   ATTESTATION_NAME,
   COMMIT_SHA,

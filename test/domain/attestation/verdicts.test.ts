@@ -1,55 +1,41 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { evaluateDecision } from "../../../src/domain/attestation/decision.ts";
-import { evaluateGeneric } from "../../../src/domain/attestation/generic.ts";
-import { evaluateJira } from "../../../src/domain/attestation/jira.ts";
-import type { AttestationVerdict } from "../../../src/domain/attestation/verdict.ts";
-import { evaluateJunit } from "../../../src/domain/attestation/junit.ts";
-import { evaluateOverride } from "../../../src/domain/attestation/override.ts";
-import { evaluatePullRequest } from "../../../src/domain/attestation/pull-request.ts";
-import { evaluateSnyk } from "../../../src/domain/attestation/snyk.ts";
-import { evaluateSonar } from "../../../src/domain/attestation/sonar.ts";
+import {
+  evaluateDecision,
+  evaluateGeneric,
+  evaluateJira,
+  evaluateJunit,
+  evaluateOverride,
+  evaluatePullRequest,
+  evaluateSbom,
+  evaluateSnyk,
+  evaluateSonar,
+} from "../../../src/domain/attestation/verdicts.ts";
+import type { AttestationVerdict } from "../../../src/domain/attestation/verdicts.ts";
 
 const test = suite("domain/attestation/verdicts");
 
-const junit = (...suites: [failures: number, errors: number, skipped: number][]): AttestationVerdict =>
-  evaluateJunit({
-    junit_results: suites.map(([failures, errors, skipped], index) => ({
-      name: `s${index}`,
-      failures,
-      errors,
-      skipped,
-      total: 9,
-      duration: 0.5,
-    })),
-  });
+const junit = (...suites: [failures: number, errors: number, skipped: number][]): AttestationVerdict => {
+  const junit_results = suites.map(([failures, errors, skipped], at) => ({
+    name: `s${at}`,
+    failures,
+    errors,
+    skipped,
+  }));
+  return evaluateJunit({ junit_results });
+};
 const snyk = (...results: [high: number, medium: number, low: number][]): AttestationVerdict =>
   evaluateSnyk({
     snyk_results: {
-      schema_version: 1,
-      tool: { name: "Snyk", version: "1" },
       results: results.map(([high_count, medium_count, low_count]) => ({ high_count, medium_count, low_count })),
     },
   });
 const failedScan = (status: string, taskId: string | null): AttestationVerdict =>
-  evaluateSonar({
-    sonar_results: { status, taskId, project: { key: "k", url: "u" }, qualityGate: { status: "OK", conditions: [] } },
-  });
-const sonar = (qualityGate?: { status: string; conditions: [] } | null): AttestationVerdict =>
-  evaluateSonar({
-    sonar_results: {
-      analysedAt: "",
-      revision: "",
-      project: { key: "k", url: "u" },
-      ...(qualityGate === undefined ? {} : { qualityGate }),
-    },
-  });
-const gate = (status: string): { status: string; conditions: [] } => ({ status, conditions: [] });
+  evaluateSonar({ sonar_results: { status, taskId, qualityGate: { status: "OK" } } });
+const sonar = (qualityGate?: { status: string } | null): AttestationVerdict =>
+  evaluateSonar({ sonar_results: qualityGate === undefined ? {} : { qualityGate } });
 const jira = (...exists: boolean[]): AttestationVerdict =>
-  evaluateJira({
-    jira_results: exists.map((issue_exists, index) => ({ issue_id: `AB-${index}`, issue_url: "", issue_exists })),
-  });
-const pull = { url: "https://h/1", state: "CLOSED", author: "", approvers: null, commits: [] };
+  evaluateJira({ jira_results: exists.map((issue_exists, index) => ({ issue_id: `AB-${index}`, issue_exists })) });
 
 // Reasons are empty exactly for compliant reports.
 const table: [what: string, judgement: AttestationVerdict, reasons: string[]][] = [
@@ -73,10 +59,10 @@ const table: [what: string, judgement: AttestationVerdict, reasons: string[]][] 
   ],
   ["snyk: a medium finding fails", snyk([0, 1, 0]), ["Result 1 has 0 high, 1 medium and 0 low findings"]],
   ["snyk: a high finding fails", snyk([1, 0, 0]), ["Result 1 has 1 high, 0 medium and 0 low findings"]],
-  ["sonar: OK (semantics 13.24)", sonar(gate("OK")), []],
-  ["sonar: PASSED (semantics 13.24)", sonar(gate("PASSED")), []],
-  ["sonar: ERROR", sonar(gate("ERROR")), ["The quality gate has status 'ERROR'"]],
-  ["sonar: spelling counts", sonar(gate("ok")), ["The quality gate has status 'ok'"]],
+  ["sonar: OK (semantics 13.24)", sonar({ status: "OK" }), []],
+  ["sonar: PASSED (semantics 13.24)", sonar({ status: "PASSED" }), []],
+  ["sonar: ERROR", sonar({ status: "ERROR" }), ["The quality gate has status 'ERROR'"]],
+  ["sonar: spelling counts", sonar({ status: "ok" }), ["The quality gate has status 'ok'"]],
   ["sonar: no gate (semantics 13.24)", sonar(), ["The scan has no quality gate"]],
   [
     "sonar: a failed task",
@@ -92,31 +78,24 @@ const table: [what: string, judgement: AttestationVerdict, reasons: string[]][] 
   ["jira: all exist", jira(true, true), []],
   ["jira: one does not", jira(true, false), ["Jira issue 'AB-1' does not exist"]],
   ["jira: no reference", jira(), ["No Jira issue is referenced"]],
-  [
-    "pull request: none",
-    evaluatePullRequest({ git_provider: "github", pull_requests: [] }),
-    ["No pull request was found"],
-  ],
+  ["pull request: none", evaluatePullRequest({ pull_requests: [] }), ["No pull request was found"]],
   [
     "pull request: closed, unapproved, without author",
-    evaluatePullRequest({ git_provider: "azure", pull_requests: [pull] }),
+    evaluatePullRequest({ pull_requests: [{ url: "https://h/1", state: "CLOSED", author: "", approvers: null }] }),
     [],
   ],
   [
     "pull request: old form",
-    evaluatePullRequest({ git_provider: "gitlab", pull_requests: [{ url: "u", state: "open", merge_commit: "" }] }),
+    evaluatePullRequest({ pull_requests: [{ url: "u", state: "open", merge_commit: "" }] }),
     [],
   ],
-  [
-    "override to compliant",
-    evaluateOverride({ reason: "r", new_compliance_status: true, original_attestation_type: "snyk" }),
-    [],
-  ],
+  ["override to compliant", evaluateOverride({ reason: "r", new_compliance_status: true }), []],
   [
     "override to failing",
-    evaluateOverride({ reason: "too old", new_compliance_status: false, original_attestation_type: "snyk" }),
+    evaluateOverride({ reason: "too old", new_compliance_status: false }),
     ["Overridden as not compliant: too old"],
   ],
+  ["sbom: recorded as reported", evaluateSbom(), []],
   ["decision: yes", evaluateDecision("C1", { is_compliant: true }), []],
   ["decision: no", evaluateDecision("C1", { is_compliant: false }), ["The decision on control 'C1' is negative"]],
 ];
