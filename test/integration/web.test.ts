@@ -9,91 +9,15 @@ import { PAGES } from "../screenshots/pages.ts";
 import type { PhotographedPage } from "../screenshots/pages.ts";
 import { axeViolations } from "../screenshots/axe.ts";
 import { imageFingerprint } from "../../src/demo/acme/releases.ts";
-import { startStoryServer } from "../story/server.ts";
-import type { StoryServer } from "../story/server.ts";
 import { ADMIN } from "../story/story.ts";
-import { createBrowser, PASSWORD } from "../web/browser.ts";
-import { browser, inChromium, STEP_TIMEOUT_MS } from "./chromium.ts";
+import { PASSWORD } from "../web/browser.ts";
+import { inChromium } from "./chromium.ts";
+import { givePeople } from "./people.ts";
 
 const test = suite("integration/web");
 const inBrowser = inChromium(test);
 
-let told: StoryServer;
-const cookies = new Map<string, string>();
-test.before(async () => void (told = await startStoryServer()));
-test.after(() => told.server.stop());
-
-async function cookieOf(user: string): Promise<string> {
-  if (!cookies.has(user)) {
-    const outside = createBrowser(told.server.url);
-    await outside.login(user, PASSWORD);
-    cookies.set(user, outside.cookies.get("assay") ?? "");
-  }
-  return cookies.get(user) as string;
-}
-
-type Person = {
-  page: Page;
-  /** Clicks a link or button by its name; each counts. */
-  click(role: "link" | "button", name: string | RegExp): Promise<void>;
-  clicks(): number;
-};
-
-/** Opens the overview as a person, and checks at the end that the browser had nothing to complain about. */
-async function as(
-  user: string,
-  work: (person: Person) => Promise<void>,
-  { path = "/acme", ...options }: BrowserContextOptions & { path?: string } = {},
-): Promise<void> {
-  const { server, story } = told;
-  server.clock.at = story.now;
-  const context = await browser.newContext({
-    viewport: { width: 1280, height: 800 },
-    reducedMotion: "reduce",
-    ...options,
-  });
-  try {
-    context.setDefaultTimeout(STEP_TIMEOUT_MS);
-    await context.addCookies([
-      { name: "assay", value: await cookieOf(user), url: server.url, httpOnly: true, sameSite: "Lax" },
-    ]);
-    const page = await context.newPage();
-    const complaints = listen(page, server.url);
-    let count = 0;
-    await page.goto(`${server.url}${path}`);
-    await work({
-      page,
-      async click(role, name) {
-        count++;
-        await page.getByRole(role, { name }).first().click();
-        await page.waitForLoadState("load");
-      },
-      clicks: () => count,
-    });
-    assert.equal(complaints, []);
-  } finally {
-    await context.close();
-  }
-}
-
-/** Errors of the console and of scripts, violations of the policy, and requests to other hosts. */
-function listen(page: Page, origin: string): string[] {
-  const complaints: string[] = [];
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("dialog", (dialog) => {
-    complaints.push(`a dialog says ${dialog.message()}`);
-    void dialog.dismiss();
-  });
-  page.on("request", (request) => {
-    if (!request.url().startsWith(origin) && !/^(?:data|blob|about):/.test(request.url()))
-      complaints.push(`asks ${request.url()}`);
-  });
-  page.on("console", (message) => {
-    const isAboutStatus = message.text().startsWith("Failed to load resource: the server responded");
-    if (["error", "warning"].includes(message.type()) && !isAboutStatus) complaints.push(message.text());
-  });
-  return complaints;
-}
+const { told, as, addressOf, forgetSession } = givePeople(test);
 
 const headingOf = (page: Page): Promise<string> => page.getByRole("heading", { level: 1 }).first().innerText();
 
@@ -147,7 +71,7 @@ inBrowser("an auditor reaches decisions and evidence of a control in three click
       "/acme/flows/backend-api/trails/release-2.41.0",
       "/acme/flows",
     ]) {
-      await page.goto(`${told.server.url}${address}`);
+      await page.goto(`${told().server.url}${address}`);
       assert.is(await page.locator("main form[method=post]").count(), 0, address);
     }
   }),
@@ -160,7 +84,7 @@ inBrowser("an administrator gives a member another role in three clicks", () =>
     await page.getByRole("main").getByRole("combobox").first().selectOption("reader");
     await click("button", /role/i);
     assert.is(clicks(), 3);
-    const { body } = await told.server.call("GET", "/members/acme", { key: told.story.keys.get(ADMIN) ?? null });
+    const { body } = await told().server.call("GET", "/members/acme", { key: told().story.keys.get(ADMIN) ?? null });
     const members = body.data as { user: string; role: string }[];
     assert.is(members.find(({ user }) => user === "cluster-operator")?.role, "reader");
   }),
@@ -176,7 +100,7 @@ inBrowser("an administrator revokes a leaked key with one search and three click
     await click("button", /^Revoke/);
     assert.ok(clicks() <= 3);
     const path = "/service-accounts/acme/reporter-production-eu/api-keys";
-    const { body } = await told.server.call("GET", path, { key: told.story.keys.get(ADMIN) ?? null });
+    const { body } = await told().server.call("GET", path, { key: told().story.keys.get(ADMIN) ?? null });
     assert.equal(body, []);
   }),
 );
@@ -196,7 +120,8 @@ inBrowser(
         await page.getByLabel("Password").fill(PASSWORD);
         await click("button", "Sign in");
         const read = async () =>
-          (await told.server.call("GET", "/flows/acme/kept-flow", { key: told.story.keys.get(ADMIN) ?? null })).status;
+          (await told().server.call("GET", "/flows/acme/kept-flow", { key: told().story.keys.get(ADMIN) ?? null }))
+            .status;
         assert.match(await page.getByRole("main").innerText(), /Nothing was stored yet/);
         assert.is(await page.getByLabel("Name", { exact: true }).inputValue(), "kept-flow");
         assert.is(await page.getByLabel("Description").inputValue(), 'Builds "<of>" the kept');
@@ -204,7 +129,7 @@ inBrowser(
         await click("button", "Create flow");
         await page.waitForURL(/kept-flow/);
         assert.is(await read(), 200);
-        cookies.delete(ADMIN);
+        forgetSession(ADMIN);
       },
       { path: "/acme/flows?ask=create" },
     ),
@@ -222,7 +147,7 @@ inBrowser("by keyboard alone: skip link, navigation, tabs, search results and fo
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Enter");
     await page.waitForURL(/web-checkout/);
-    await page.goto(`${told.server.url}/acme/flows?ask=create`);
+    await page.goto(`${told().server.url}/acme/flows?ask=create`);
     await page.getByLabel("Name", { exact: true }).focus();
     await page.keyboard.type("by-keyboard");
     await page.keyboard.press("Enter");
@@ -242,9 +167,9 @@ inBrowser("without scripts pages read, and forms submit, as with them", () =>
       await page.getByRole("button", { name: "Save" }).click();
       await page.waitForURL(/done=saved/);
       assert.match(await page.getByRole("status").innerText(), /Saved/);
-      await page.goto(`${told.server.url}/acme/why?flow=backend-api&trail=release-2.41.0`);
+      await page.goto(`${told().server.url}/acme/why?flow=backend-api&trail=release-2.41.0`);
       assert.match(await page.getByRole("main").innerText(), /sonar-gate/);
-      await page.goto(`${told.server.url}/acme/policies/prod-baseline`);
+      await page.goto(`${told().server.url}/acme/policies/prod-baseline`);
       assert.match(await page.locator("textarea").first().inputValue(), /_schema/);
     },
     { javaScriptEnabled: false },
@@ -256,8 +181,8 @@ inBrowser("a trail that is open shows a new attestation without being reloaded",
     "dev-lead",
     async ({ page }) => {
       assert.is(await page.getByText("seen-live").count(), 0);
-      await told.server.given.attestation(
-        { org: "acme", key: told.story.keys.get(ADMIN) as string },
+      await told().server.given.attestation(
+        { org: "acme", key: told().story.keys.get(ADMIN) as string },
         { flow: "backend-api", trail: "pr-1490", name: "seen-live" },
       );
       await page.getByText("seen-live").first().waitFor();
@@ -276,14 +201,13 @@ const IN_EVERY_VIEW = /^(?:overview|trail|why|snapshot|policy|artifact|flows|log
 
 for (const [view, options] of Object.entries(VIEWS)) {
   inBrowser(`axe-core and the console of the browser find nothing: ${view}`, async () => {
-    const read = async (path: string): Promise<unknown> =>
-      (await told.server.call("GET", path, { key: told.story.keys.get(ADMIN) as string })).body;
     const chosen = PAGES.filter(
       ({ name, isLarge = false }) => !isLarge && (view === "light" || IN_EVERY_VIEW.test(name)),
     );
     const findings: string[] = [];
-    const check = async (page: Page, { name, path }: PhotographedPage): Promise<void> => {
-      await page.goto(`${told.server.url}${typeof path === "string" ? path : await path(read as never)}`);
+    const check = async (page: Page, photographed: PhotographedPage): Promise<void> => {
+      const { name } = photographed;
+      await page.goto(await addressOf(photographed));
       for (const violation of await axeViolations(page)) findings.push(`${name}: ${violation}`);
       const overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
       if (Number(await page.evaluate(overflow)) > 0) findings.push(`${name}: wider than the window`);

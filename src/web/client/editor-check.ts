@@ -3,6 +3,7 @@
  * the result and the errors from the answered page.
  */
 import type { EditorView, Problem } from "./editor-view.ts";
+import { addSymbols } from "./symbols.ts";
 
 /** Milliseconds without a keystroke before the server is asked. */
 const PAUSE_MS = 500;
@@ -180,11 +181,4 @@ function note(text: string): void {
   box.className = "why why-wait why-plain";
   box.append(paragraph);
   document.getElementById("editor-result")?.prepend(box);
-}
-
-/** Icons are symbols of their page: adds those that this page does not have yet. */
-function addSymbols(page: Document): void {
-  const own = document.querySelector("svg[hidden]");
-  for (const symbol of page.querySelectorAll("svg[hidden] > symbol"))
-    if (document.getElementById(symbol.id) === null) own?.append(document.importNode(symbol, DEEP));
 }

@@ -4,6 +4,7 @@
  * many phones, each visible page has its own. Where nothing of the stream arrives (it was refused, or a proxy holds it
  * back), the page is reloaded every half minute instead.
  */
+import { REFRESH } from "./boost.ts";
 import { createLiveStream } from "./live-stream.ts";
 
 /** Longer than the interval of the server's heartbeat, so that a stream that works is heard in between. */
@@ -59,11 +60,11 @@ function createPage() {
     }, GATHER_MS);
   }
 
-  /** Not while a person types into the page, or has marked text in it: the next heartbeat repeats the version. */
+  /** Not while a person types, has a menu open or has marked text: the next heartbeat repeats the version. */
   function reload(version: string): void {
     if (address === null || document.hidden || isBusy()) return;
     asked = version;
-    void globalThis.htmx.ajax("GET", location.href, { target: "#page", select: "#page", swap: "outerMorph" });
+    void globalThis.htmx.ajax("GET", location.href, REFRESH);
   }
 
   return {
@@ -116,9 +117,9 @@ function connect(address: string, onFailure: () => void): MessagePort {
 const shownSubject = (): DOMStringMap | undefined => document.querySelector<HTMLElement>("#page[data-live]")?.dataset;
 
 const isBusy = (): boolean => {
-  const { activeElement } = document;
-  const isTyping = activeElement?.matches("#page input, #page textarea, #page select") ?? false;
-  return isTyping || document.getSelection()?.type === "Range";
+  const isTyping = document.activeElement?.matches("input, textarea, select") ?? false;
+  const hasMenu = document.querySelector("details[data-menu][open]") !== null;
+  return isTyping || hasMenu || document.getSelection()?.type === "Range";
 };
 
 declare global {

@@ -4,6 +4,7 @@
  * stays in the field, arrow keys choose a result, Enter opens it. Enter without a choice opens the only result, or the
  * page with all of them.
  */
+import { addSymbols } from "./symbols.ts";
 
 /** Milliseconds without a keystroke before the server is asked. */
 const PAUSE_MS = 150;
@@ -23,11 +24,15 @@ export function openSearch(): void {
     input.focus();
     input.select();
   });
-  const input = document.querySelector<HTMLInputElement>("[data-search]");
-  if (input?.form) suggestIn(input, input.form);
+  document.addEventListener("focusin", ({ target }) => {
+    if (target instanceof HTMLInputElement && target.matches("[data-search]") && target.form)
+      suggestIn(target, target.form);
+  });
 }
 
+/** Suggests in a field while it has the focus. Without it, the field is as the server sent it. */
 function suggestIn(input: HTMLInputElement, form: HTMLFormElement): void {
+  const left = new AbortController();
   const list = document.createElement("div");
   list.className = "suggestions";
   list.id = "suggestions";
@@ -38,13 +43,13 @@ function suggestIn(input: HTMLInputElement, form: HTMLFormElement): void {
   status.className = "vh";
   status.setAttribute("role", "status");
   form.append(list, status);
-  for (const [name, value] of [
-    ["role", "combobox"],
-    ["aria-autocomplete", "list"],
-    ["aria-controls", list.id],
-    ["aria-expanded", "false"],
-  ] as const)
-    input.setAttribute(name, value);
+  const roles = {
+    role: "combobox",
+    "aria-autocomplete": "list",
+    "aria-controls": list.id,
+    "aria-expanded": "false",
+  };
+  for (const [name, value] of Object.entries(roles)) input.setAttribute(name, value);
   const box = createBox(input, list);
   let timer = 0;
   let asked = 0;
@@ -62,16 +67,22 @@ function suggestIn(input: HTMLInputElement, form: HTMLFormElement): void {
     const count = box.fill(new DOMParser().parseFromString(page, "text/html"), address);
     status.textContent = count === 0 ? "No results" : count === 1 ? "1 result" : `${count} results`;
   };
-  input.addEventListener("input", () => {
+  const type = (): void => {
     clearTimeout(timer);
     timer = window.setTimeout(() => void show(), PAUSE_MS);
-  });
-  input.addEventListener("keydown", (event) => box.onKey(event));
-  input.addEventListener("blur", () => {
+  };
+  input.addEventListener("input", type, left);
+  input.addEventListener("keydown", (event) => box.onKey(event), left);
+  const leave = (): void => {
     asked++;
     clearTimeout(timer);
     box.close();
-  });
+    for (const name of Object.keys(roles)) input.removeAttribute(name);
+    list.remove();
+    status.remove();
+    left.abort();
+  };
+  input.addEventListener("blur", leave, left);
   // A click on a result must not take the focus, which would close the list before the click arrives.
   list.addEventListener("mousedown", (event) => event.preventDefault());
 }
@@ -159,11 +170,4 @@ function describeGroup(section: Element): void {
   section.setAttribute("aria-label", heading?.textContent ?? "");
   heading?.removeAttribute("id");
   for (const part of section.querySelectorAll("h2, ul, li, .card-h")) part.setAttribute("role", "presentation");
-}
-
-/** Adds the icons of another page that this one does not have. */
-function addSymbols(page: Document): void {
-  const own = document.querySelector("body > svg[hidden]");
-  for (const symbol of page.querySelectorAll("body > svg[hidden] symbol"))
-    if (own && !document.getElementById(symbol.id)) own.append(symbol);
 }

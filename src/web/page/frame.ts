@@ -77,7 +77,6 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
   const top = html`<header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
 ${themeButton(visit, surroundings.theme)}${accountLink(visit)}</header>`;
   const bottom = org !== "" && bottomBar(to, content.section);
-  // Within the part that scripts replace, so that a new content brings its icons.
   const symbols = iconSymbols(html`${side}${top}${body}${bottom}`.text);
   return documentOf({
     title: [content.title, org].filter(Boolean).join(" - "),
@@ -85,15 +84,16 @@ ${themeButton(visit, surroundings.theme)}${accountLink(visit)}</header>`;
     surroundings,
     isSignedIn: true,
     hasEditor: content.hasEditor ?? false,
+    // Scripts replace the frame as a whole: its icons and whatever names the object come along.
     body: html`<a class="skip" href="#main">Skip to content</a>
-<div class="app">
-${side}
+<div class="app" id="frame" data-hx-boost:inherited="target:#frame select:#frame swap:outerHTML">
+${symbols}${side}
 <div class="app-main">
 ${top}
-<div id="page" data-hx-boost:inherited="target:#page select:#page swap:outerHTML"${live}>${symbols}${body}</div>
+<div id="page"${live}>${body}</div>
 </div>
-</div>
-${bottom}`,
+${bottom}
+</div>`,
   });
 }
 

@@ -2,7 +2,7 @@
 import { getControlDecision, listControlDecisions } from "../../../api/policies/control-decisions.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { icon } from "../../components/icon.ts";
+import { drawer } from "../../components/drawer.ts";
 import { jsonText } from "../../components/json.ts";
 import { commit, fingerprint, reportedLink } from "../../components/identifier.ts";
 import { downloadButton, empty, facts, linkButton, nameCell, table } from "../../components/layout.ts";
@@ -147,24 +147,26 @@ async function drawerOf(visit: Visit, control: Control, { decisions }: DecisionP
     if (error instanceof AppError && error.code === "not_found") return null;
     throw error;
   });
-  return decision && drawer(visit, decision, { at, all: decisions });
+  return decision && drawerWith(visit, decision, { at, all: decisions });
 }
 
-function drawer(visit: Visit, decision: Decision, { at, all }: { at: number; all: readonly Decision[] }): Html {
+function drawerWith(visit: Visit, decision: Decision, { at, all }: { at: number; all: readonly Decision[] }): Html {
   const { here, query } = visit;
-  const page = query.get("page");
-  const step = (to: Decision | undefined, name: "chevron-up" | "chevron-down", label: string): Html =>
-    to === undefined
-      ? html`<span class="btn btn-quiet btn-s btn-icon" aria-disabled="true">${icon(name)}</span>`
-      : html`<a class="btn btn-quiet btn-s btn-icon" href="${here({ decision: to.id, page })}"
-aria-label="${label}">${icon(name)}</a>`;
-  const position = at === -1 ? "Decision" : `${formatNumber(at + 1)} of ${formatNumber(all.length)} on this page`;
-  const close = html`<a class="btn btn-quiet btn-s btn-icon" href="${here({ decision: null, page })}"
-aria-label="Close">${icon("x")}</a>`;
-  return html`<aside class="drawer" aria-label="Decision"><div class="drawer-h"><span>${position}</span><span
-class="grow"></span>${at > 0 && step(all[at - 1], "chevron-up", "Previous decision")}${
-    at !== -1 && step(all[at + 1], "chevron-down", "Next decision")
-  }${close}</div>${decisionSections(visit, decision)}</aside>`;
+  const addressOf = (to: Decision | undefined): string | null =>
+    to === undefined ? null : here({ decision: to.id, page: query.get("page") });
+  return drawer({
+    label: "Decision",
+    what: "decision",
+    close: here({ decision: null, page: query.get("page") }),
+    ...(at === -1
+      ? { position: "Decision" }
+      : {
+          position: `${formatNumber(at + 1)} of ${formatNumber(all.length)} on this page`,
+          previous: addressOf(all[at - 1]),
+          next: addressOf(all[at + 1]),
+        }),
+    body: decisionSections(visit, decision),
+  });
 }
 
 function decisionSections(visit: Visit, decision: Decision): Html {

@@ -7,6 +7,7 @@ import { AppError } from "../../../errors.ts";
 import { membersOf } from "../../../json/text.ts";
 import { typeWordOf } from "../../../domain/attestation/kinds.ts";
 import { resultOf } from "../../components/attestation-result.ts";
+import { drawer } from "../../components/drawer.ts";
 import { formOf, selectField, textArea } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, reportedLink } from "../../components/identifier.ts";
@@ -66,9 +67,8 @@ const targetOf = ({ artifact_fingerprint: print, target_artifacts: names }: Trai
   print ?? names?.join(" ") ?? "";
 const isSameTarget = (one: TrailAttestation, other: TrailAttestation): boolean => targetOf(one) === targetOf(other);
 
-const closeLink = ({ here, query }: Visit): Html =>
-  html`<a class="btn btn-quiet btn-s btn-icon" href="${here({ ...CLOSED, page: query.get("page") })}"
-aria-label="Close">${icon("x")}</a>`;
+/** The address of the trail without the drawer. */
+const closed = ({ here, query }: Visit): string => here({ ...CLOSED, page: query.get("page") });
 
 function missingDrawer(visit: Visit, elsewhere: TrailAttestation | null): Html {
   const text = elsewhere
@@ -78,10 +78,12 @@ function missingDrawer(visit: Visit, elsewhere: TrailAttestation | null): Html {
         id: elsewhere.attestation_id,
       })}"><bdi>${elsewhere.trail_name}</bdi></a> of flow <bdi>${elsewhere.flow_name}</bdi>.`
     : "Its address may be incomplete, or the retention rules of the organization removed it.";
-  return html`<aside class="drawer" aria-label="Attestation"><div class="drawer-h"><span
-class="grow"></span>${closeLink(
-    visit,
-  )}</div><section><h2>No such attestation on this trail</h2><p class="gap-t2">${text}</p></section></aside>`;
+  return drawer({
+    label: "Attestation",
+    what: "attestation",
+    close: closed(visit),
+    body: html`<section><h2>No such attestation on this trail</h2><p class="gap-t2">${text}</p></section>`,
+  });
 }
 
 async function drawerOf(visit: Visit, opened: Opened): Promise<Html> {
@@ -97,30 +99,26 @@ async function drawerOf(visit: Visit, opened: Opened): Promise<Html> {
         wholeRecord(visit, record),
       )}</section>`
     : html`${overrideForm(visit, opened, isAsked)}${await recordSections(visit, opened)}`;
-  const head = html`${drawerHead(visit, opened)}${headSection(visit, opened)}`;
-  return html`<aside class="drawer" aria-label="${label}">${head}${body}
-${actionSection(visit, opened, { isJson, isAsked })}</aside>`;
+  return drawer({
+    label,
+    what: "attestation",
+    close: closed(visit),
+    ...placeOf(visit, opened),
+    body: html`${headSection(visit, opened)}${body}${actionSection(visit, opened, { isJson, isAsked })}`,
+  });
 }
 
-function drawerHead(visit: Visit, { entries, entry }: Opened): Html {
-  const reported = entries.filter(({ id }) => id !== null);
-  const at = entry === undefined ? -1 : reported.indexOf(entry);
-  const step = (to: number, name: "chevron-up" | "chevron-down", label: string): Html => {
+/** Where the record stands in the checklist, and the way to its neighbours. */
+function placeOf({ here }: Visit, { entries, entry }: Opened) {
+  const reported = entries.flatMap((one) => (one.id === null ? [] : [{ entry: one, id: one.id }]));
+  const at = reported.findIndex((one) => one.entry === entry);
+  const addressOf = (to: number): string | null => {
     const target = at === -1 ? undefined : reported[to];
-    return target === undefined
-      ? html`<span class="btn btn-quiet btn-s btn-icon" aria-disabled="true">${icon(name)}</span>`
-      : html`<a class="btn btn-quiet btn-s btn-icon" href="${visit.here({
-          ...CLOSED,
-          attestation_id: target.id,
-        })}" aria-label="${label}">${icon(name)}</a>`;
+    return target ? here({ ...CLOSED, attestation_id: target.id }) : null;
   };
   const position =
     at === -1 ? "Replaced by a later record" : `${formatNumber(at + 1)} of ${formatNumber(reported.length)}`;
-  return html`<div class="drawer-h"><span>${position}</span><span class="grow"></span>${step(
-    at - 1,
-    "chevron-up",
-    "Previous attestation",
-  )}${step(at + 1, "chevron-down", "Next attestation")}${closeLink(visit)}</div>`;
+  return { position, previous: addressOf(at - 1), next: addressOf(at + 1) };
 }
 
 /** The address of the record as JSON. */

@@ -1,0 +1,209 @@
+/**
+ * The frame of the pages of the story in Chromium: a step that replaces content without a new document shows what a
+ * full load of the same address shows, and keeps the place of the reader.
+ */
+import type { Page } from "playwright-core";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { PAGES } from "../screenshots/pages.ts";
+import { ADMIN } from "../story/story.ts";
+import { inChromium } from "./chromium.ts";
+import { givePeople } from "./people.ts";
+
+const test = suite("integration/frame");
+const inBrowser = inChromium(test);
+const { told, as, addressOf } = givePeople(test);
+
+/** The pages that the administrator sees. */
+const pages = PAGES.filter(({ as: user, isLarge = false }) => user === ADMIN && !isLarge);
+
+/**
+ * Functions of the page under test. `formAddress` is where a form leads as it stands, and `steps` lists the addresses
+ * of links and filter forms that stay on the path of the page.
+ */
+const IN_PAGE = `
+const formAddress = (form) => {
+  const address = new URL(form.action);
+  address.search = new URLSearchParams(new FormData(form, form.querySelector("button[type=submit]"))).toString();
+  return address.href;
+};
+// Those that only add to a list are left out.
+const links = () => [...document.querySelectorAll("#frame a[href]:not([download], [data-hx-swap])")];
+const forms = () => [...document.querySelectorAll("#frame form[method=get]:not([data-hx-boost=false])")];
+const steps = () => [...links().map(({ href }) => href), ...forms().map(formAddress)]
+  .map((address) => new URL(address))
+  .filter(({ pathname, search, hash }) => pathname === location.pathname && search !== location.search && hash === "")
+  .map(({ href }) => href);
+`;
+
+/** Follows the link or submits the form that leads to an address; returns "swapped" once the page shows what came. */
+const follow = (address: string): string => `(() => { ${IN_PAGE}
+  const address = ${JSON.stringify(address)};
+  const link = links().find(({ href }) => href === address);
+  const form = forms().find((one) => formAddress(one) === address);
+  const { promise, resolve } = Promise.withResolvers();
+  // The last listener knows whether scripts have taken the step over.
+  for (const type of ["click", "submit"])
+    window.addEventListener(type, (event) => {
+      if (event.defaultPrevented) return;
+      if (type === "click" && form && !link) return;
+      event.preventDefault();
+      resolve("loads a new document");
+    }, { once: true });
+  document.addEventListener("htmx:finally:request", ({ detail }) => resolve(detail.ctx.status), { once: true });
+  if (link) link.click();
+  else if (form) form.requestSubmit(form.querySelector("button[type=submit]"));
+  else resolve("is gone");
+  return promise;
+})()`;
+
+/**
+ * What a page shows, but for what differs in every answer: tokens, and the end of a slider, which is now. Editors are
+ * left out, because scripts put them into a page when they come.
+ */
+const SHOWN = `(() => {
+  const frame = document.getElementById("frame").cloneNode(true);
+  for (const token of frame.querySelectorAll("input[name=csrf]")) token.setAttribute("value", "");
+  for (const slider of frame.querySelectorAll("input[type=range]"))
+    for (const name of ["max", "step"]) slider.removeAttribute(name);
+  for (const editor of frame.querySelectorAll("form[data-editor]")) editor.remove();
+  return {
+    title: document.title,
+    address: location.href,
+    html: frame.outerHTML,
+  };
+})()`;
+
+type Shown = { title: string; address: string; html: string };
+
+/** Sets the clock of the server, which goes on with every request, to the end of the story. */
+const standStill = (): void => {
+  told().server.clock.at = told().story.now;
+};
+
+/** Where two texts begin to differ, for a message. */
+function difference(one: string, other: string): string {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  const around = (text: string): string => text.slice(Math.max(0, at - 80), at + 80);
+  return `...${around(one)}... instead of ...${around(other)}...`;
+}
+
+/** One step of each kind: of a path with a set of parameters and a tab. Other values take the same way. */
+function kindOf(step: string): string {
+  const { pathname, searchParams } = new URL(step);
+  const parameters = [...searchParams].map(([name, value]) =>
+    /^(?:ask|tab|view)$/.test(name) ? `${name}=${value}` : name,
+  );
+  return [pathname, ...parameters.sort()].join(" ");
+}
+
+/** The steps of a page that are of a kind not in `known`, which this adds. */
+async function newSteps(page: Page, known: Set<string>): Promise<string[]> {
+  const steps = (await page.evaluate(`(() => { ${IN_PAGE} return steps(); })()`)) as string[];
+  return steps.filter((step) => {
+    const kind = kindOf(step);
+    return !known.has(kind) && known.add(kind);
+  });
+}
+
+inBrowser("a step that stays on its path shows what a full load of its address shows", () =>
+  as(
+    ADMIN,
+    async ({ page }) => {
+      const known = new Set<string>();
+      const problems: string[] = [];
+      let swapped = 0;
+      for (const photographed of pages) {
+        const from = await addressOf(photographed);
+        await page.goto(from);
+        if ((await page.locator("#frame").count()) === 0) continue;
+        for (const step of await newSteps(page, known)) {
+          const way = `${photographed.name} to ${new URL(step).search}`;
+          if (page.url() !== from) await page.goto(from);
+          standStill();
+          const outcome = await page.evaluate(follow(step));
+          if (outcome !== "swapped") {
+            problems.push(`${way} ${outcome}`);
+            continue;
+          }
+          swapped++;
+          const inPlace = (await page.evaluate(SHOWN)) as Shown;
+          standStill();
+          await page.goto(step);
+          const loaded = (await page.evaluate(SHOWN)) as Shown;
+          for (const part of ["title", "address", "html"] as const)
+            if (inPlace[part] !== loaded[part])
+              problems.push(`${way}: ${part} ${difference(inPlace[part], loaded[part])}`);
+        }
+      }
+      assert.equal(problems, []);
+      assert.ok(swapped > 100, `${swapped} steps`);
+    },
+    { hasStoryClock: true },
+  ),
+);
+
+/** Where the reader is: how far the page is scrolled, whether its heading is covered, and what has the focus. */
+const PLACE = `(() => {
+  const { activeElement: active, scrollingElement: { scrollTop } } = document;
+  const isCovered = (element) => element.getBoundingClientRect().top < document.querySelector(".top").offsetHeight;
+  return {
+    scrollTop,
+    isHeadingCovered: isCovered(document.querySelector("h1")),
+    focus: active.id || active.className || active.localName,
+    text: active.textContent.trim().slice(0, 40),
+  };
+})()`;
+/** Whether the row of the drawer is in view. */
+const IS_ROW_SEEN = `(() => {
+  const { top, bottom } = document.querySelector("tr.sel").getBoundingClientRect();
+  return top >= document.querySelector(".top").offsetHeight && bottom <= innerHeight;
+})()`;
+type Place = { scrollTop: number; isHeadingCovered: boolean; focus: string; text: string };
+
+/** Clicks the link with the name, and waits for what it brings. */
+async function step(page: Page, name: string | RegExp, root = "#main"): Promise<Place> {
+  const link = page.locator(root).getByRole("link", { name }).first();
+  const address = new URL((await link.getAttribute("href")) as string, page.url()).href;
+  assert.is(await page.evaluate(follow(address)), "swapped");
+  return (await page.evaluate(PLACE)) as Place;
+}
+
+inBrowser("a step shows the page from its top, and the focus is in what came", () =>
+  as(
+    ADMIN,
+    async ({ page }) => {
+      await page.evaluate("window.scrollTo(0, 10_000)");
+      const { isHeadingCovered, focus, scrollTop } = await step(page, /^Older/);
+      assert.is(scrollTop, 0);
+      assert.is(isHeadingCovered, false);
+      assert.is(focus, "main");
+    },
+    { path: "/acme/attestations", viewport: { width: 1280, height: 500 } },
+  ),
+);
+
+inBrowser("a drawer opens beside its row, takes the focus, and gives it back to the row when it closes", () =>
+  as(
+    ADMIN,
+    async ({ page }) => {
+      await page.getByRole("link", { name: "license-scan" }).first().scrollIntoViewIfNeeded();
+      const { scrollTop } = (await page.evaluate(PLACE)) as Place;
+      assert.ok(scrollTop > 0);
+      const opened = await step(page, "license-scan");
+      assert.is(opened.focus, "drawer");
+      assert.ok(opened.scrollTop > 0);
+      assert.is(await page.evaluate(IS_ROW_SEEN), true);
+      const next = await step(page, "Previous attestation", ".drawer");
+      assert.is(next.focus, "drawer");
+      const closed = await step(page, "Close", ".drawer");
+      assert.is(closed.text, "sbom");
+      assert.is(closed.focus, "t-name");
+      assert.is(closed.isHeadingCovered, true, "the list stays where it was");
+    },
+    { path: "/acme/flows/backend-api/trails/release-2.41.0", viewport: { width: 1280, height: 500 } },
+  ),
+);
+
+test.run();
