@@ -7,31 +7,36 @@ import { randomBytes } from "node:crypto";
 import type Koa from "koa";
 import { equalsInConstantTime } from "../http/authenticate.ts";
 import { peerOf } from "../http/client-address.ts";
+import { PREFERENCE_NAMES } from "./page/preferences.ts";
+import type { PreferenceName } from "./page/preferences.ts";
 
 export type Cookies = ReturnType<typeof createCookies>;
 
 /**
  * `session` holds the session; `form` the CSRF token of forms before there is a session; `oidc` a login that is in
- * progress at the provider; `theme` the colours that the browser chose.
+ * progress at the provider. The others are what the browser chose (page/preferences.ts).
  */
-const NAMES = { session: "assay", form: "assay-form", oidc: "assay-oidc", theme: "assay-theme" } as const;
-type Name = keyof typeof NAMES;
+const NAMES = { session: "assay", form: "assay-form", oidc: "assay-oidc" } as const;
+type Name = keyof typeof NAMES | PreferenceName;
+
+const isPreference = (name: Name): name is PreferenceName => PREFERENCE_NAMES.some((one) => one === name);
 
 /** Time for a login at the provider. */
 const MAX_OIDC_LOGIN_S = 600;
-/** A theme is chosen again after a year. */
-const THEME_S = 365 * 86_400;
+/** What a browser chose is chosen again after a year. */
+const PREFERENCE_S = 365 * 86_400;
 
 /** Other cookies last as long as the browser runs. */
 const lifetimeOf = (name: Name): { maxAge?: number } =>
-  name === "oidc" ? { maxAge: MAX_OIDC_LOGIN_S * 1000 } : name === "theme" ? { maxAge: THEME_S * 1000 } : {};
+  name === "oidc" ? { maxAge: MAX_OIDC_LOGIN_S * 1000 } : isPreference(name) ? { maxAge: PREFERENCE_S * 1000 } : {};
 
 /**
  * @param baseUrl the public address: if it is https, clients use TLS even when a proxy does not forward the scheme
  */
 export function createCookies(baseUrl: string) {
   const isSecure = (ctx: Koa.Context): boolean => baseUrl.startsWith("https:") || peerOf(ctx.req).secure;
-  const nameOf = (ctx: Koa.Context, name: Name): string => (isSecure(ctx) ? `__Host-${NAMES[name]}` : NAMES[name]);
+  const nameOf = (ctx: Koa.Context, name: Name): string =>
+    `${isSecure(ctx) ? "__Host-" : ""}${isPreference(name) ? `assay-${name}` : NAMES[name]}`;
 
   function set(ctx: Koa.Context, name: Name, value: string | null): void {
     const secure = isSecure(ctx);

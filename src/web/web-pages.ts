@@ -16,7 +16,7 @@ import { html, rootOf } from "./html.ts";
 import type { LiveSubject } from "./live.ts";
 import { createPageFiles, FILES_ROOT } from "./page/files.ts";
 import { fieldsOf } from "./page/fields.ts";
-import { THEMES } from "./page/frame.ts";
+import { isChoice, PREFERENCE_NAMES } from "./page/preferences.ts";
 import { createPageServer } from "./page/serve.ts";
 import type { PageServerDependencies, Session } from "./page/serve.ts";
 import { pages, sections } from "./pages/index.ts";
@@ -57,13 +57,13 @@ async function findHome({ call, permits }: Caller): Promise<string> {
   return name === undefined ? ACCOUNT_PATH : `/${encodeURIComponent(name)}`;
 }
 
-/** Chooses the theme of this browser. */
-const chooseTheme: PageHandler = async (page, ctx) => {
+/** Keeps what a person chose in this browser; a form has some of the choices. */
+const choose: PageHandler = async (page, ctx) => {
   const fields = await readFields(page, ctx);
   const holder = page.holderOf(ctx);
-  const theme = fields("theme");
-  if (holder && isOwnForm(page, ctx, { holder, fields }) && Object.hasOwn(THEMES, theme))
-    page.cookies.set(ctx, "theme", theme);
+  if (holder && isOwnForm(page, ctx, { holder, fields }))
+    for (const name of PREFERENCE_NAMES.filter((one) => isChoice(one, fields(one))))
+      page.cookies.set(ctx, name, fields(name));
   redirectTo(ctx, parseNextPath(fields("next")) ?? ACCOUNT_PATH);
 };
 
@@ -78,7 +78,7 @@ const PAGES: ReadonlyMap<string, Readonly<Partial<Record<"GET" | "POST", PageHan
   ["/account/session", { POST: endSession }],
   ["/account/sessions", { POST: endOtherSessions }],
   ["/session", { GET: session }],
-  ["/theme", { POST: chooseTheme }],
+  ["/preferences", { POST: choose }],
 ]);
 
 /**
@@ -130,7 +130,7 @@ export function createWebPages(dependencies: WebPageDependencies) {
     files,
     waitingForms: createWaitingForms(dependencies.now),
     holderOf: (ctx) => sessionOf(ctx)?.holder ?? null,
-    themeOf: pageServer.themeOf,
+    preferencesOf: pageServer.preferencesOf,
     async homeOf(ctx, cookie) {
       const found = findSession(cookie);
       return found ? findHome(dependencies.createCaller(ctx, found.principal)) : ACCOUNT_PATH;

@@ -206,4 +206,95 @@ inBrowser("a drawer opens beside its row, takes the focus, and gives it back to 
   ),
 );
 
+/** Widths in CSS pixels, on both sides of every width at which the layout changes. */
+const WIDTHS = [320, 390, 600, 768, 820, 1024, 1100, 1199, 1280, 1600, 2560];
+const MAX_CONTENT_WIDTH = 1400;
+
+/** What sticks out at the right, and where the parts of the page are. */
+const LAYOUT = `(() => {
+  const width = document.documentElement.clientWidth;
+  const boxOf = (selector) => {
+    const box = document.querySelector(selector)?.getBoundingClientRect();
+    return box && box.width > 0 ? { left: box.left, right: box.right } : null;
+  };
+  const overflow = document.documentElement.scrollWidth - width;
+  const isOutside = (element) => element.getBoundingClientRect().right > width + 1;
+  const culprit = overflow > 0 ? [...document.querySelectorAll("body *")].findLast(isOutside) : null;
+  return {
+    overflow: culprit ? overflow + " px by " + culprit.outerHTML.slice(0, 120) : "",
+    side: boxOf(".side"),
+    main: boxOf("#main"),
+    around: boxOf("#main") && document.querySelector("#main").parentElement.getBoundingClientRect().toJSON(),
+    drawer: boxOf(".drawer"),
+    scrim: boxOf(".scrim"),
+  };
+})()`;
+type Box = { left: number; right: number };
+type Layout = { overflow: string; [part: string]: Box | string | null };
+
+/** What is wrong with a layout at a width of the window. */
+function problemsOf(layout: Layout, width: number): string[] {
+  const { overflow, side, main, drawer, scrim, around } = layout as { overflow: string } & Record<string, Box | null>;
+  const problems = overflow === "" ? [] : [`overflows by ${overflow}`];
+  if (main && around && !drawer) {
+    if (main.right - main.left > MAX_CONTENT_WIDTH) problems.push("the content is too wide");
+    if (Math.abs(main.left - around.left - (around.right - main.right)) > 1) problems.push("it is not in the middle");
+  }
+  const navigation = side ? side.right - side.left : 0;
+  const expected = width <= 760 ? 0 : width <= 1100 ? 88 : 224;
+  if (navigation !== expected) problems.push(`the navigation takes ${navigation} px`);
+  if (!drawer || !main) return problems;
+  if (width >= 1200 && drawer.left < main.right) problems.push("the drawer covers the page");
+  if (width < 1200 && width > 760 && (scrim?.left !== navigation || drawer.right !== width))
+    problems.push("the drawer does not lie over a dimmed page");
+  if (width <= 760 && (scrim !== null || drawer.left !== 0 || drawer.right !== width))
+    problems.push("the drawer is not a sheet");
+  return problems;
+}
+
+inBrowser("nothing overflows at any width; content, navigation and drawers have the widths that fit", () =>
+  as(ADMIN, async ({ page }) => {
+    const problems: string[] = [];
+    for (const photographed of pages) {
+      await page.goto(await addressOf(photographed));
+      if ((await page.locator("#frame").count()) === 0) continue;
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 800 });
+        const layout = (await page.evaluate(LAYOUT)) as Layout;
+        for (const problem of problemsOf(layout, width))
+          problems.push(`${photographed.name} at ${width} px: ${problem}`);
+      }
+    }
+    assert.equal(problems, []);
+  }),
+);
+
+inBrowser("what lies beside an open drawer closes it", () =>
+  as(
+    ADMIN,
+    async ({ page }) => {
+      await step(page, "license-scan");
+      await page.mouse.click(150, 400);
+      await page.locator(".drawer").waitFor({ state: "detached" });
+      assert.is(new URL(page.url()).search, "");
+    },
+    { path: "/acme/flows/backend-api/trails/release-2.41.0", viewport: { width: 1024, height: 800 } },
+  ),
+);
+
+inBrowser("the navigation folds, stays so in this browser, and unfolds, without the page being loaded again", () =>
+  as(ADMIN, async ({ page }) => {
+    await page.evaluate("window.isKept = true; window.scrollTo(0, 200)");
+    await page.getByRole("button", { name: "Collapse the navigation" }).click();
+    await page.locator("#frame.app-rail").waitFor();
+    assert.is(await page.evaluate("window.isKept"), true);
+    assert.is(await page.evaluate("document.scrollingElement.scrollTop"), 200);
+    await page.goto(`${told().server.url}/acme/flows`);
+    const side = await page.locator(".side").boundingBox();
+    assert.is(side?.width, 88);
+    await page.getByRole("button", { name: "Expand the navigation" }).click();
+    await page.locator("#frame:not(.app-rail)").waitFor();
+  }),
+);
+
 test.run();

@@ -285,7 +285,11 @@ test("all themes can be chosen, and the page has the chosen one", async () => {
     /^(?:system|light|dark)/.test(value ?? ""),
   );
   assert.is(themes.length, 7);
-  const answer = await browser.submitForm("/theme", { theme: "dark-high-contrast", next: "/account" }, "/account");
+  const answer = await browser.submitForm(
+    "/preferences",
+    { theme: "dark-high-contrast", next: "/account" },
+    "/account",
+  );
   assert.equal([answer.status, answer.location], [303, "./account"]);
   const dark = await browser.get("/account");
   assert.match(dark.text, /<html lang="en" data-theme="dark-high-contrast">/);

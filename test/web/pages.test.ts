@@ -422,17 +422,23 @@ test("below a base path every address stays below it", async () => {
   }
 });
 
-test("the theme of a browser is kept in a cookie, and only a known one", async () => {
+test("what a browser chose is kept in cookies, each on its own, and only what can be chosen", async () => {
   const { at, browser } = await given();
   const path = `/${at.org}/flows`;
   assert.match((await browser.get(path)).text, /<html lang="en">/);
-  const chosen = await browser.submitForm("/theme", { theme: "dark", next: path }, path);
+  const chosen = await browser.submitForm("/preferences", { theme: "dark", next: path }, path);
   assert.equal([chosen.status, chosen.location], [303, `.${path}`]);
   assert.match((await browser.get(path)).text, /<html lang="en" data-theme="dark">/);
-  await browser.submitForm("/theme", { theme: '"><script>', next: path }, path);
+  await browser.submitForm("/preferences", { theme: '"><script>', next: path }, path);
   assert.match((await browser.get(path)).text, /<html lang="en" data-theme="dark">/);
-  await browser.submitForm("/theme", { theme: "light", next: "https://evil.test" }, path);
+  await browser.submitForm("/preferences", { theme: "light", next: "https://evil.test" }, path);
   assert.match((await browser.get(path)).text, /<html lang="en" data-theme="light">/);
+  assert.match((await browser.get(path)).text, /<div class="app" id="frame"/);
+  await browser.submitForm("/preferences", { navigation: "rail", density: "dense", next: path }, path);
+  await browser.submitForm("/preferences", { navigation: "toString", density: "", next: path }, path);
+  const { text } = await browser.get(path);
+  assert.match(text, /<html lang="en" data-theme="light">/);
+  assert.match(text, /<div class="app app-rail dense" id="frame"/);
 });
 
 test("a page answers HEAD, and refuses other methods with those that it has", async () => {

@@ -124,6 +124,10 @@ const isBusy = (): boolean => {
 
 declare global {
   var htmx: {
-    ajax(method: string, address: string, options: { target: string; select: string; swap: string }): Promise<void>;
+    ajax(
+      method: string,
+      address: string,
+      options: { target: string; select: string; swap: string; values?: Readonly<Record<string, unknown>> },
+    ): Promise<void>;
   };
 }

@@ -66,6 +66,8 @@ export const ICON_NAMES = [
   "server",
   "shield-check",
   "sign-out",
+  "sidebar-collapse",
+  "sidebar-expand",
   "skip",
   "sort-asc",
   "sort-desc",

@@ -1,5 +1,6 @@
 /** The document around every page: navigation, breadcrumb, search, and the files that the page loads. */
 import { readBuildInfo } from "../../assets.ts";
+import { hiddenField } from "../components/forms.ts";
 import { icon, iconSymbols } from "../components/icon.ts";
 import type { IconName } from "../components/icon.ts";
 import { reasonsBox } from "../components/layout.ts";
@@ -9,22 +10,12 @@ import type { FileName } from "./files.ts";
 import type { Links } from "./links.ts";
 import { DONE } from "./page.ts";
 import type { Content, Section, Visit } from "./page.ts";
-
-/** The themes that a person may choose; the first follows the system. */
-export const THEMES = {
-  system: "As the system",
-  light: "Light",
-  dark: "Dark",
-  "light-high-contrast": "Light, high contrast",
-  "dark-high-contrast": "Dark, high contrast",
-  "light-colorblind": "Light, for colour blindness",
-  "dark-colorblind": "Dark, for colour blindness",
-} as const;
-export type Theme = keyof typeof THEMES;
+import { PREFERENCES } from "./preferences.ts";
+import type { PreferenceName, Preferences } from "./preferences.ts";
 
 /** What the frame knows besides the content. */
 export type Surroundings = {
-  theme: Theme;
+  preferences: Preferences;
   /** The organizations of the person, by name. */
   organizations: { names: readonly string[]; hasMore: boolean };
   /** Why the server is in read-only mode, as the end of a sentence; null when it is not. */
@@ -75,7 +66,7 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
   const live = content.live && liveAttributes(visit, content.live, surroundings);
   const side = org === "" ? outsideNavigation(to, surroundings) : sideNavigation(visit, content.section, surroundings);
   const top = html`<header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
-${themeButton(visit, surroundings.theme)}${accountLink(visit)}</header>`;
+${themeButton(visit, surroundings.preferences)}${accountLink(visit)}</header>`;
   const bottom = org !== "" && bottomBar(to, content.section);
   const symbols = iconSymbols(html`${side}${top}${body}${bottom}`.text);
   return documentOf({
@@ -86,7 +77,8 @@ ${themeButton(visit, surroundings.theme)}${accountLink(visit)}</header>`;
     hasEditor: content.hasEditor ?? false,
     // Scripts replace the frame as a whole: its icons and whatever names the object come along.
     body: html`<a class="skip" href="#main">Skip to content</a>
-<div class="app" id="frame" data-hx-boost:inherited="target:#frame select:#frame swap:outerHTML">
+<div class="${appClass(surroundings.preferences)}" id="frame"
+data-hx-boost:inherited="target:#frame select:#frame swap:outerHTML">
 ${symbols}${side}
 <div class="app-main">
 ${top}
@@ -96,6 +88,10 @@ ${bottom}
 </div>`,
   });
 }
+
+/** What a person chose about the look of all pages, below the theme. */
+const appClass = ({ navigation, density }: Preferences): string =>
+  ["app", navigation === "rail" && "app-rail", density === "dense" && "dense"].filter(Boolean).join(" ");
 
 /** What client/live.ts needs to follow the subject of a page. */
 function liveAttributes({ to, org }: Visit, subject: NonNullable<Content["live"]>, surroundings: Surroundings): Html {
@@ -139,7 +135,8 @@ function documentOf(page: {
 }): string {
   const { title, to, surroundings, isSignedIn, hasEditor, body } = page;
   const file = (name: FileName): string => to.path(surroundings.fileOf(name));
-  const theme = surroundings.theme === "system" ? null : html` data-theme="${surroundings.theme}"`;
+  const { theme: chosen } = surroundings.preferences;
+  const theme = chosen === "system" ? null : html` data-theme="${chosen}"`;
   const scripts = [isSignedIn && "app.js", hasEditor && "editor.js"].filter((name) => name !== false) as FileName[];
   return html`<!doctype html>
 <html lang="en"${theme}>
@@ -172,7 +169,9 @@ const readOnlyNotice = ({ role }: Visit, { readOnlyReason }: Surroundings): Html
     ? reasonsBox({ title: "The server is in read-only mode", reasons: [html`Changes are refused: ${readOnlyReason}.`] })
     : null;
 
-function sideNavigation({ to, org }: Visit, current: Section | null, { shows, organizations }: Surroundings): Html {
+function sideNavigation(visit: Visit, current: Section | null, surroundings: Surroundings): Html {
+  const { to, org } = visit;
+  const { shows, organizations, preferences } = surroundings;
   const link = ({ section, text, icon: name, href }: Entry): Html | null =>
     shows(section)
       ? html`<a href="${href(to)}"${section === current && html` aria-current="page"`}>${icon(name)}${text}</a>`
@@ -182,7 +181,7 @@ ${organizationMenu(to, { org, organizations })}
 <div class="nav">${ENTRIES.map(link)}</div>
 <div class="nav-sep"></div>
 <div class="nav">${link(SETTINGS)}<a href="${to.guide()}">${icon("book")}API reference</a></div>
-<div class="side-foot">${MARK}<span>Assay ${readBuildInfo().version}</span></div>
+<div class="side-foot">${MARK}<span>Assay ${readBuildInfo().version}</span>${navigationButton(visit, preferences)}</div>
 </nav>`;
 }
 
@@ -234,15 +233,42 @@ maxlength="256" autocomplete="off" data-search><kbd aria-hidden="true">/</kbd></
 };
 
 /** Switches between the themes of the system, of day and of night; the account page has all of them. */
-function themeButton({ to, csrf, path, query }: Visit, theme: Theme): Html {
+function themeButton(visit: Visit, { theme }: Preferences): Html {
   const next = theme === "system" ? "light" : theme.startsWith("light") ? "dark" : "system";
-  const label = `Theme: ${THEMES[theme].toLowerCase()}. Switch to: ${THEMES[next].toLowerCase()}`;
+  const { [theme]: present, [next]: other } = PREFERENCES.theme;
+  const label = `Theme: ${present.toLowerCase()}. Switch to: ${other.toLowerCase()}`;
+  const name = theme.startsWith("dark") ? "moon" : "sun";
+  const button = choiceButton(visit, { preference: "theme", choice: next, label, icon: name });
+  return html`<div class="hide-s">${button}</div>`;
+}
+
+/** Switches between words beside the icons and words below them; on tablets they always stand below. */
+function navigationButton(visit: Visit, { navigation }: Preferences): Html {
+  const isRail = navigation === "rail";
+  return html`<div class="nav-switch" data-in-place>${choiceButton(visit, {
+    preference: "navigation",
+    choice: isRail ? "wide" : "rail",
+    label: isRail ? "Expand the navigation" : "Collapse the navigation",
+    icon: isRail ? "sidebar-collapse" : "sidebar-expand",
+  })}</div>`;
+}
+
+/** A button that chooses for this browser, and shows the same page again. */
+function choiceButton(
+  { to, csrf, path, query }: Visit,
+  {
+    preference,
+    choice,
+    label,
+    icon: name,
+  }: { preference: PreferenceName; choice: string; label: string; icon: IconName },
+): Html {
   const back = query.size === 0 ? path : `${path}?${query}`;
-  return html`<form class="hide-s" method="post" action="${to.path("theme")}" data-hx-boost="false"><input type="hidden"
-name="csrf" value="${csrf}"><input type="hidden" name="theme" value="${next}"><input type="hidden" name="next"
-value="${back}"><button class="btn btn-quiet btn-icon" type="submit" aria-label="${label}" title="${label}">${icon(
-    theme.startsWith("dark") ? "moon" : "sun",
-  )}</button></form>`;
+  return html`<form method="post" action="${to.path("preferences")}" data-hx-boost="false">${hiddenField(
+    "csrf",
+    csrf,
+  )}${hiddenField(preference, choice)}${hiddenField("next", back)}<button class="btn btn-quiet btn-icon"
+type="submit" aria-label="${label}" title="${label}">${icon(name)}</button></form>`;
 }
 
 const bottomBar = (to: Links, current: Section | null): Html =>

@@ -30,6 +30,7 @@ import type { AnswerOf, CallInput, Caller } from "../../http/in-process.ts";
 import type { Html } from "../html.ts";
 import type { Fields } from "./fields.ts";
 import type { Links } from "./links.ts";
+import type { Preferences } from "./preferences.ts";
 
 /** An entry of the navigation. */
 export type Section =
@@ -89,8 +90,8 @@ export type Visit = {
   csrf: string;
   /** The id of the person in records of who created what. */
   userId: string;
-  /** The theme of this browser: a key of THEMES. */
-  theme: string;
+  /** What was chosen in this browser. */
+  preferences: Preferences;
 };
 
 export type RefusedForm = {

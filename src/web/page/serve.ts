@@ -21,9 +21,11 @@ import { errorContent } from "./error-pages.ts";
 import { readPageFields } from "./fields.ts";
 import type { Fields } from "./fields.ts";
 import type { PageFiles } from "./files.ts";
-import { framed, THEMES } from "./frame.ts";
-import type { Surroundings, Theme } from "./frame.ts";
+import { framed } from "./frame.ts";
+import type { Surroundings } from "./frame.ts";
 import { linksFor, queryText } from "./links.ts";
+import { preferencesFrom } from "./preferences.ts";
+import type { Preferences } from "./preferences.ts";
 import type { Content, FormOutcome, Page, RawAnswer, RefusedForm, Section, Visit } from "./page.ts";
 
 export type Session = { principal: Principal; csrfToken: string };
@@ -115,8 +117,8 @@ export function createPageServer(server: PageServerDependencies) {
       ctx.set(error.headers);
       await sendContent(server, ctx, { visit, content: errorContent(visit, error) });
     },
-    /** The theme that the browser chose. */
-    themeOf: (ctx: Koa.Context): Theme => themeOf(server.cookies, ctx),
+    /** What the browser chose. */
+    preferencesOf: (ctx: Koa.Context): Preferences => preferencesOf(server.cookies, ctx),
   };
 }
 
@@ -172,7 +174,7 @@ function createVisit(server: PageServerDependencies, ctx: Koa.Context, { session
     refused: null,
     csrf: maskToken(session.csrfToken),
     userId: principal.publicId,
-    theme: themeOf(server.cookies, ctx),
+    preferences: preferencesOf(server.cookies, ctx),
   };
 }
 
@@ -267,7 +269,7 @@ async function sendContent(
   const isHidden = content.status === 403 && !visit.may({ permission: "org:read" });
   const seen: Visit = isHidden ? Object.create(visit, { org: { value: "" } }) : visit;
   const surroundings: Surroundings = {
-    theme: themeOf(server.cookies, ctx),
+    preferences: preferencesOf(server.cookies, ctx),
     organizations: await organizationsOf(visit),
     readOnlyReason: server.readOnlyReason(),
     fileOf: (name) => files.pathOf(name),
@@ -303,7 +305,5 @@ async function organizationsOf({ call }: Visit): Promise<Surroundings["organizat
   }
 }
 
-function themeOf(cookies: Cookies, ctx: Koa.Context): Theme {
-  const chosen = cookies.get(ctx, "theme");
-  return chosen !== null && Object.hasOwn(THEMES, chosen) ? (chosen as Theme) : "system";
-}
+const preferencesOf = (cookies: Cookies, ctx: Koa.Context): Preferences =>
+  preferencesFrom((name) => cookies.get(ctx, name));

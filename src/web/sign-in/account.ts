@@ -27,9 +27,10 @@ import { count, tag } from "../components/state.ts";
 import { time } from "../components/time.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
-import { THEMES } from "../page/frame.ts";
 import { form, page } from "../page/page.ts";
 import type { Content, Page, Visit } from "../page/page.ts";
+import { PREFERENCE_NAMES, PREFERENCES } from "../page/preferences.ts";
+import type { PreferenceName } from "../page/preferences.ts";
 import {
   FOREIGN_FORM_MESSAGE,
   PASSWORD_HINT,
@@ -109,7 +110,11 @@ async function showAccount(
     visit,
     account.sessions,
     credential.id,
-  )}</div><div class="stack">${profileCard(account)}${themeCard(visit)}${passwordCard(visit, account)}</div></div>`);
+  )}</div><div class="stack">${[
+    profileCard(account),
+    appearanceCard(visit),
+    passwordCard(visit, account),
+  ]}</div></div>`);
 }
 
 /** The organization that a person most likely works in: the default one, or one with others in it. */
@@ -234,23 +239,27 @@ class="vh"> the session at ${session.address}</span></button>`,
   }</span></td></tr>`;
 }
 
-function themeCard(visit: Visit): Html {
-  const options = Object.entries(THEMES).map(
-    ([value, text]) => html`<option value="${value}"${value === visit.theme && html` selected`}>${text}</option>`,
-  );
-  const fields = html`${hiddenField("next", PATH)}<div class="form-field">
-<label for="theme">Theme of this browser</label>
-<select class="field" id="theme" name="theme">${options}</select></div><div class="form-do"><button class="btn"
-type="submit">Use this theme</button></div>`;
-  return card({
-    id: "h-theme",
-    title: "Appearance",
-    body: padded(
-      html`<form class="form" method="post" action="${visit.to.path("theme")}">${hiddenField("csrf", visit.csrf)}${
-        fields
-      }</form>`,
-    ),
+const CHOICES: Readonly<Record<PreferenceName, string>> = {
+  theme: "Theme",
+  navigation: "Navigation on wide windows",
+  density: "Tables",
+  keys: "Keys of one character",
+};
+
+/** What a person chooses for this browser. */
+function appearanceCard({ to, csrf, preferences }: Visit): Html {
+  const fields = PREFERENCE_NAMES.map((name) => {
+    const options = Object.entries(PREFERENCES[name]).map(
+      ([value, text]) =>
+        html`<option value="${value}"${value === preferences[name] && html` selected`}>${text}</option>`,
+    );
+    return html`<div class="form-field"><label for="choose-${name}">${CHOICES[name]}</label><select class="field"
+id="choose-${name}" name="${name}">${options}</select></div>`;
   });
+  const hidden = [hiddenField("csrf", csrf), hiddenField("next", PATH)];
+  const choices = html`<form class="form" method="post" action="${to.path("preferences")}">${hidden}${fields}<div
+class="form-do"><button class="btn" type="submit">Save</button></div></form>`;
+  return card({ id: "h-appearance", title: "In this browser", body: padded(choices) });
 }
 
 function passwordCard(visit: Visit, { user, hasPassword }: Account): Html {

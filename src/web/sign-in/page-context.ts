@@ -14,7 +14,7 @@ import { redirect, sendHtml } from "../page/answer.ts";
 import { isMaskedToken } from "../page/csrf.ts";
 import type { PageFiles } from "../page/files.ts";
 import { plain } from "../page/frame.ts";
-import type { Theme } from "../page/frame.ts";
+import type { Preferences } from "../page/preferences.ts";
 import { linksFor } from "../page/links.ts";
 import type { WaitingForms } from "./kept-form.ts";
 
@@ -42,8 +42,8 @@ export type PageContext = {
     ctx: Koa.Context,
     refusal: { path: string; form: string; status: number; message: string; errors: Readonly<Record<string, string>> },
   ): Promise<void>;
-  /** The theme that the browser chose. */
-  themeOf(ctx: Koa.Context): Theme;
+  /** What the browser chose. */
+  preferencesOf(ctx: Koa.Context): Preferences;
 };
 
 export type PageHandler = (page: PageContext, ctx: Koa.Context) => void | Promise<void>;
@@ -123,12 +123,12 @@ const NO_ORGANIZATIONS = { names: [], hasMore: false };
 
 /** Answers with a page that needs no session. `links` appear on the right of its header. */
 export const sendPage = (
-  { files, themeOf }: PageContext,
+  { files, preferencesOf }: PageContext,
   ctx: Koa.Context,
   { status, ...content }: { status: number; title: string; main: Html; links?: readonly Html[] },
 ): Promise<void> => {
   const surroundings = {
-    theme: themeOf(ctx),
+    preferences: preferencesOf(ctx),
     fileOf: files.pathOf,
     liveOf: () => ({ query: "", version: null }),
     shows: () => false,
