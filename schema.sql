@@ -286,6 +286,9 @@ CREATE INDEX artifacts_by_organization ON artifacts (organization_id, id);
 CREATE INDEX artifacts_by_name ON artifacts (organization_id, filename COLLATE NOCASE);
 CREATE INDEX artifacts_by_flow ON artifacts (flow_id, id);
 CREATE INDEX artifacts_by_repo ON artifacts (repo_id, id) WHERE repo_id IS NOT NULL;
+-- Most artifacts are compliant and not in it.
+CREATE INDEX artifacts_unfinished ON artifacts (organization_id, state, id, flow_id, repo_id, filename)
+  WHERE state <> 'COMPLIANT';
 
 -- Builds: the first record of each fingerprint in an organization. Derived, and written with that record.
 CREATE TABLE builds (

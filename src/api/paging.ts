@@ -86,6 +86,22 @@ export const presentPagination = (total: number, page: number, perPage: number):
 export const PageOf = <T extends TSchema>(component: string, item: T) =>
   named(component, Closed({ data: Type.Array(item), pagination: Pagination }));
 
+/** Of a list that is bare by the contract: the parameter that asks for an envelope of style A. */
+export const ENVELOPE = {
+  envelope: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: "One page as `{data, pagination}`, with the number of all that match, instead of the bare list",
+    }),
+  ),
+};
+
+/** Of a page of trails or artifacts. */
+export const StateCounts = Closed(
+  { COMPLIANT: Type.Integer(), "NON-COMPLIANT": Type.Integer(), INCOMPLETE: Type.Integer() },
+  { description: "How many match in each state, whatever `state` asks for" },
+);
+
 /** Envelope of style B: its counts, to be spread next to the items. */
 export const pageCounts = (total: number, page: number, perPage: number) => ({
   page,

@@ -13,7 +13,7 @@ import { Name, Text } from "./shapes.ts";
 const MAX_EXPRESSIONS = 100;
 const Expression = Type.String({ minLength: 1, maxLength: 10_000, description: "A jq expression" });
 
-export const JQEvaluator = named(
+const JQEvaluator = named(
   "JQEvaluator",
   Closed({
     content_type: Type.Optional(Type.Literal("jq", { default: "jq" })),

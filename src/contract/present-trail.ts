@@ -9,7 +9,7 @@ import { JsonText, stringifyJson } from "../json/text.ts";
 import type { FlowRow } from "../store/flows/flows.ts";
 import type { TrailTransitionRow } from "../store/environments/artifact-locations.ts";
 import type { TrailEventRow, TrailEventText } from "../store/flows/trail-events.ts";
-import type { TrailRow } from "../store/flows/trails.ts";
+import type { SummarizedTrailRow, TrailRow } from "../store/flows/trails.ts";
 import {
   eventTextReader,
   listAllowance,
@@ -161,24 +161,33 @@ function presentOutline(
   { flow, tags, template }: FlowFacts & { template: TemplateFacts },
 ): TrailOutline {
   return {
-    name: row.name,
-    description: row.description ?? "",
-    git_commit_info: presentCommit(row.git_commit_info_json),
+    ...presentTrailHead({ organization, urls }, row, { flow, tags }),
     origin_url: row.origin_url,
     user_data: presentUserData(row.user_data_json),
     repo_ids: store.trails.listRepoIds(row.id),
-    created_at: row.created_at,
-    last_modified_at: row.last_modified_at,
-    created_by: row.created_by,
-    flow: { name: flow.name, tags },
     external_urls: readNullableReported(row.external_urls_json, isUrlRecord),
-    html_url: urls.trailPage(organization.name, flow.name, row.name),
     template,
     compliance_status: readStoredJson(row.compliance_json, isTrailStatus),
-    compliance_state: row.state,
-    is_compliant: row.state === "COMPLIANT",
   };
 }
+
+/** What a trail and its summary share. */
+export const presentTrailHead = (
+  { organization, urls }: Pick<PresenterContext, "organization" | "urls">,
+  row: WithLargeJson<SummarizedTrailRow>,
+  { flow, tags }: { flow: Pick<FlowRow, "name">; tags: Record<string, string> },
+) => ({
+  name: row.name,
+  description: row.description ?? "",
+  git_commit_info: presentCommit(row.git_commit_info_json),
+  created_at: row.created_at,
+  last_modified_at: row.last_modified_at,
+  created_by: row.created_by,
+  flow: { name: flow.name, tags },
+  html_url: urls.trailPage(organization.name, flow.name, row.name),
+  compliance_state: row.state,
+  is_compliant: row.state === "COMPLIANT",
+});
 
 /** Text that a query verified to be JSON is passed on unparsed. @throws StoredJsonError for a damaged record */
 function presentUserData(stored: Stored | null): TrailValue["user_data"] {

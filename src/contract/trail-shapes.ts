@@ -129,6 +129,33 @@ export const ExternalUrl = named(
 );
 const FlowInfo = named("FlowInfo", Closed({ name: Type.String(), tags: Tags }));
 
+/** What is wrong with a trail, by name: at most so many names. */
+export const MAX_PROBLEMS = 10;
+export const TrailSummary = named(
+  "TrailSummary",
+  Closed({
+    name: Type.String(),
+    description: Type.String({ description: "Empty if none was given" }),
+    git_commit_info: Nullable(GitCommitInfo),
+    created_at: Type.Number({ description: "Epoch seconds" }),
+    last_modified_at: Type.Number({ description: "Epoch seconds" }),
+    created_by: Type.String(),
+    flow: FlowInfo,
+    html_url: Type.String(),
+    compliance_state: OneOf(STATES),
+    is_compliant: Type.Boolean(),
+    problems: Type.Array(
+      Closed({
+        problem: OneOf(["failing", "missing"]),
+        attestation_name: Nullable(Type.String({ description: "null: artifacts are missing" })),
+        count: Type.Integer({ description: "On how many artifacts, the trail counted as one" }),
+      }),
+      { description: `What decided, those that fail first; at most ${MAX_PROBLEMS} names` },
+    ),
+    problem_count: Type.Integer({ description: "All that fails or is missing" }),
+  }),
+);
+
 export const TrailResponse = named(
   "TrailResponse",
   Closed({

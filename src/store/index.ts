@@ -3,6 +3,7 @@ import { actionStore } from "./notifications/actions.ts";
 import { allowlistEndStore } from "./environments/allowlist-ends.ts";
 import { allowlistStore } from "./environments/allowlists.ts";
 import { apiKeyStore } from "./accounts/api-keys.ts";
+import { artifactListStore } from "./flows/artifact-lists.ts";
 import { artifactStore } from "./flows/artifacts.ts";
 import { attestationListStore } from "./attestations/attestation-lists.ts";
 import { attestationSearchStore } from "./attestations/attestation-search.ts";
@@ -131,6 +132,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     flows,
     trails: trailStore(db, sources, changes),
     artifacts,
+    artifactLists: artifactListStore(db),
     attestations,
     attestationLists: attestationListStore(db),
     largeJson: largeJsonStore(db),

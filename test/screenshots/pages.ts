@@ -184,6 +184,7 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "attestations-other-time", path: "/acme/attestations?name=unit-tests&to=2026-01-01&match=exact" },
   { name: "attestations-regex", path: "/acme/attestations?name=%28&match=regex" },
   { name: "artifacts-filtered", path: "/acme/artifacts?flow=backend-api" },
+  { name: "artifacts-failing", path: "/acme/artifacts?state=NON-COMPLIANT&search=api" },
   { name: "artifacts-edge", path: "/edge/artifacts" },
   { name: "artifacts-nothing-matches", path: "/acme/artifacts?flow=no-such-flow" },
   { name: "attestations-edge", path: "/edge/attestations" },

@@ -70,8 +70,23 @@ test("artifacts are listed with state, flow, trail and commit, by flow or reposi
   assert.match(visibleText(page), /Non-compliant backend release-1/);
   assert.is(namesOf(await browser.get(`/${at.org}/artifacts?flow=backend`)).length, 1);
   const missing = visibleText(await browser.get(`/${at.org}/artifacts?flow=no-such-flow`));
-  assert.match(missing, /Nothing matches these filters There is no record of the flow no-such-flow/);
-  assert.match(visibleText(await browser.get(`/${at.org}/artifacts?page=999999`)), /No artifacts on this page/);
+  assert.match(missing, /No artifact matches .* A flow or a repository needs its whole name/);
+  assert.match(visibleText(await browser.get(`/${at.org}/artifacts?page=999999`)), /This page is beyond the end/);
+});
+
+test("artifacts are searched by name and filtered by state, with true counts", async () => {
+  const { at, browser } = await given();
+  await evidence(at);
+  const page = await browser.get(`/${at.org}/artifacts`);
+  assert.match(visibleText(page), /All 1 Non-compliant 1 Incomplete 0 Compliant 0/);
+  const list = async (path: string): Promise<string[]> => namesOf(await browser.get(`/${at.org}/${path}`));
+  for (const path of ["artifacts?", "flows/backend?tab=artifacts&"]) {
+    assert.is((await list(path)).length, 1, path);
+    assert.is((await list(`${path}state=NON-COMPLIANT`)).length, 1, path);
+    assert.equal(await list(`${path}state=COMPLIANT`), [], path);
+    assert.is((await list(`${path}search=SERV`)).length, 1, path);
+    assert.equal(await list(`${path}search=nothing`), [], path);
+  }
 });
 
 test("attestations show their result, and lead to their drawer", async () => {

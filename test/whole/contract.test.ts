@@ -43,12 +43,13 @@ const FURTHER: Readonly<Record<string, readonly string[]>> = {
   environment_diff: ["limit"],
   get_env_events: ["search", "kind"],
   get_snapshot: ["page", "per_page", "show"],
-  list_allowlist: ["page", "per_page", "env_name", "fingerprint", "in_force"],
-  list_envs: ["counts"],
+  list_allowlist: ["page", "per_page", "env_name", "fingerprint", "in_force", "envelope"],
+  list_envs: ["counts", "state"],
+  list_artifacts: ["state", "name", "envelope"],
   // Clients send the names in the body or here.
   detach_policy_from_env: ["policy_names"],
   // The pages of a flow filter its lists.
-  list_trails: ["state", "search_by_name"],
+  list_trails: ["state", "search_by_name", "summaries"],
   // The page of a trail reads its history in pages.
   get_trail: ["events"],
   list_deployments: ["flow_name"],
@@ -60,7 +61,7 @@ const FURTHER: Readonly<Record<string, readonly string[]>> = {
   // The list of attestations by commit has neither pages nor the other filters.
   get_attestations: ["commit"],
   // Without them, answers are whole. Pages show neither all types at once nor long schemas.
-  get_custom_attestation_types: ["page", "per_page", "max_versions", "schemas"],
+  get_custom_attestation_types: ["page", "per_page", "max_versions", "schemas", "envelope", "name"],
   get_custom_attestation_type: ["max_versions", "schemas"],
 };
 /**
@@ -71,6 +72,7 @@ const WORDED_OTHERWISE: Readonly<Record<string, string>> = {
   "get_flows page": "without page and per_page the list is bare, so that neither has a value of its own",
   "list_trails page": "without per_page the list is bare",
   "get_flows sort": "the text below the table says that name is the default",
+  "list_envs sort": "pages begin with the environments that fail",
   "get_env_events start": "1 by default, but only without a range of higher rank: its absence must be visible",
   "get_env_events end": "NOW by default, like start",
   "list_attestations_for_criteria commit_list": "the text below the table says that it is mandatory",

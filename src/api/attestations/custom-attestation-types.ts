@@ -12,7 +12,7 @@ import {
 import { AppError, invalid, notFound } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
 import type { UploadedFile } from "../../http/operation.ts";
-import { Closed, Message, Ok, named } from "../../http/schema.ts";
+import { Closed, ExactlyOne, Message, Nullable, Ok, named } from "../../http/schema.ts";
 import type { CustomTypeRow, CustomTypeVersionRow } from "../../store/attestations/custom-attestation-types.ts";
 import type { SummaryEntry as SummaryExpression, TypeDefinition } from "../../workers/sandbox/attestation-types.ts";
 import { JsonList } from "../../json/text.ts";
@@ -25,13 +25,11 @@ import { readNestedJson } from "../nested-json.ts";
 import {
   CustomAttestationTypePostInput,
   DefaultEvaluator,
-  JQEvaluator,
-  Summary,
   evaluatorRules,
   requireSchemaText,
 } from "../../contract/custom-type-input.ts";
 import { presentOneByOne } from "../../contract/placeholders.ts";
-import { definePaging } from "../paging.ts";
+import { definePaging, ENVELOPE, PageOf, presentPagination } from "../paging.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { configurationForm, versionFields } from "../uploads.ts";
 
@@ -50,6 +48,15 @@ const typeForm = configurationForm({
   },
 });
 
+/** Without the bounds of a request: openapi-generator checks the patterns of an answer that is one of several. */
+const StoredJQEvaluator = named(
+  "StoredJQEvaluator",
+  Closed({ content_type: Type.Optional(Type.Literal("jq", { default: "jq" })), rules: Type.Array(Type.String()) }),
+);
+const StoredSummary = Nullable(
+  Type.Array(named("StoredSummaryEntry", Closed({ name: Type.String(), expression: Type.String() }))),
+);
+
 const CustomAttestationTypeVersion = named(
   "CustomAttestationTypeVersion",
   Closed({
@@ -58,8 +65,8 @@ const CustomAttestationTypeVersion = named(
     type_schema: Type.Optional(
       Type.Record(Type.String(), Type.Unknown(), { description: "JSON Schema; absent if unset" }),
     ),
-    evaluator: Type.Union([JQEvaluator, DefaultEvaluator]),
-    summary: Summary,
+    evaluator: Type.Union([StoredJQEvaluator, DefaultEvaluator]),
+    summary: StoredSummary,
   }),
 );
 
@@ -240,6 +247,8 @@ export const postCustomAttestationType = operation({
   },
 });
 
+const CustomAttestationTypeListPage = PageOf("CustomAttestationTypeListPage", CustomAttestationTypeResponse);
+
 export const getCustomAttestationTypes = largeRead({
   id: "get_custom_attestation_types",
   method: "GET",
@@ -251,15 +260,30 @@ export const getCustomAttestationTypes = largeRead({
   permission: "custom_type:read",
   audit: null,
   params: OrgPath,
-  query: Closed({ ...PAGING.query, ...SHORTER }),
+  query: Closed({
+    ...PAGING.query,
+    ...ENVELOPE,
+    ...SHORTER,
+    name: Type.Optional(Type.String({ description: "Part of the name, in any case" })),
+  }),
   body: NO_BODY,
-  responses: { 200: { description: "The types", schema: Type.Array(CustomAttestationTypeResponse) } },
+  responses: {
+    200: {
+      description: "All types, or one page of them",
+      schema: ExactlyOne([CustomAttestationTypeListPage, Type.Array(CustomAttestationTypeResponse)]),
+    },
+  },
   example: { params: { org: "acme" } },
   handle(context, { query }) {
     const allowance = listAllowance(context);
-    const window = PAGING.optionalWindow(query) ?? undefined;
-    const rows = context.store.customAttestationTypes.list(context.organization.id, window);
-    return { status: 200, body: JsonList.from(rows, (row) => presentType(context, row, { ...query, allowance })) };
+    const { customAttestationTypes: types } = context.store;
+    const filter = { organizationId: context.organization.id, search: query.name ?? "" };
+    const window = query.envelope ? PAGING.window(query) : PAGING.optionalWindow(query);
+    const rows = types.list(filter, window ?? undefined);
+    const data = JsonList.from(rows, (row) => presentType(context, row, { ...query, allowance }));
+    if (!query.envelope || window === null) return { status: 200, body: data };
+    const pagination = presentPagination(types.count(filter), window.page, window.perPage);
+    return { status: 200, body: { data, pagination } };
   },
 });
 

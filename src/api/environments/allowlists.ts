@@ -4,16 +4,15 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { MAX_EXPIRY_S } from "../../domain/time.ts";
-import { FINGERPRINT } from "../../domain/names.ts";
 import { badRequest, invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Matching, Maybe, Message, named } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, ExactlyOne, Maybe, Message, named } from "../../http/schema.ts";
 import type { AllowlistRow } from "../../store/environments/allowlists.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import { reevaluateForAllowlist } from "./record-report.ts";
 import { Fingerprint, MAX_PATH_CHARS, Text } from "../../contract/shapes.ts";
-import { definePaging } from "../paging.ts";
+import { definePaging, ENVELOPE, PageOf, presentPagination } from "../paging.ts";
 import { EnvironmentPath, OrgPath, NoQuery } from "../paths.ts";
 
 const PAGES = definePaging({ perPage: 25, maxPerPage: 100, optional: true });
@@ -42,7 +41,7 @@ const AllowlistResponse = named(
   "AllowlistResponse",
   Closed({
     artifact_name: Type.String(),
-    fingerprint: Matching(FINGERPRINT),
+    fingerprint: Type.String({ description: "SHA-256 in hexadecimal digits" }),
     environment_name: Type.String(),
     timestamp: Type.Number({ description: "Epoch seconds" }),
     user_name: Type.String({ description: "Display name of the user who allowed it" }),
@@ -120,6 +119,8 @@ export const allowArtifact = operation({
   },
 });
 
+const AllowlistPage = PageOf("AllowlistPage", AllowlistResponse);
+
 export const listAllowlist = largeRead({
   id: "list_allowlist",
   method: "GET",
@@ -134,12 +135,18 @@ export const listAllowlist = largeRead({
   params: OrgPath,
   query: Closed({
     ...PAGES.query,
+    ...ENVELOPE,
     env_name: Type.Optional(Type.String({ description: "Name of an environment; an unknown one has no entries" })),
     fingerprint: Type.Optional(Type.String({ description: "Fingerprint of an artifact" })),
     in_force: Type.Optional(Type.Boolean({ default: false, description: "Only entries that count" })),
   }),
   body: NO_BODY,
-  responses: { 200: { description: "The entries", schema: Type.Array(AllowlistResponse) } },
+  responses: {
+    200: {
+      description: "All entries, or one page of them",
+      schema: ExactlyOne([AllowlistPage, Type.Array(AllowlistResponse)]),
+    },
+  },
   example: { params: { org: "acme" }, query: { env_name: "production", in_force: "true" } },
   handle({ store, organization }, { query }) {
     const environment = query.env_name ? store.environments.find(organization.id, query.env_name) : null;
@@ -149,12 +156,12 @@ export const listAllowlist = largeRead({
       fingerprint: query.fingerprint ?? null,
       inForce: query.in_force ?? false,
     };
-    const rows = store.allowlists.list(
-      organization.id,
-      filter,
-      PAGES.optionalWindow(query) ?? { limit: -1, offset: 0 },
-    );
-    return { status: 200, body: JsonList.from(rows, presentEntry) };
+    const window = query.envelope ? PAGES.window(query) : PAGES.optionalWindow(query);
+    const rows = store.allowlists.list(organization.id, filter, window ?? { limit: -1, offset: 0 });
+    const data = JsonList.from(rows, presentEntry);
+    if (!query.envelope || window === null) return { status: 200, body: data };
+    const pagination = presentPagination(store.allowlists.count(organization.id, filter), window.page, window.perPage);
+    return { status: 200, body: { data, pagination } };
   },
 });
 

@@ -105,7 +105,16 @@ export const EnvironmentResponse = named(
 );
 export const EnvironmentListPage = named(
   "EnvironmentListPage",
-  Closed({ ...PageCounts, environments: Type.Array(EnvironmentResponse) }),
+  Closed({
+    ...PageCounts,
+    states: Type.Optional(
+      Closed(
+        { COMPLIANT: Type.Integer(), "NON-COMPLIANT": Type.Integer(), UNKNOWN: Type.Integer() },
+        { description: "With `counts`: how many match in each state, whatever `state` asks for" },
+      ),
+    ),
+    environments: Type.Array(EnvironmentResponse),
+  }),
 );
 
 type Member = [name: string, state: 0 | 1 | null];

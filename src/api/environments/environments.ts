@@ -198,7 +198,12 @@ export const listEnvs = largeRead({
   params: OrgPath,
   query: Closed({
     ...PAGES.query,
-    sort: Type.Optional(OneOf(["name", "last_modified_at", "last_changed_at"], { default: "name" })),
+    sort: Type.Optional(
+      OneOf(["name", "last_modified_at", "last_changed_at", "state"], {
+        default: "name",
+        description: "`state`: those that fail first, then those that are compliant",
+      }),
+    ),
     sort_direction: Type.Optional(OneOf(["asc", "desc"], { default: "asc" })),
     space_id: Repeated(Type.String(), {
       description: "Environments in any of these spaces or the spaces below them",
@@ -206,8 +211,12 @@ export const listEnvs = largeRead({
     name: Type.Optional(Type.String({ description: "Part of the name; case-insensitive" })),
     type: Repeated(EnvironmentKind, { description: "Environments of any of these types" }),
     tag: Repeated(Type.String(), { description: "`key` or `key:value`; all must match" }),
+    state: Type.Optional(OneOf(["COMPLIANT", "NON-COMPLIANT", "UNKNOWN"], { description: "Only environments in it" })),
     counts: Type.Optional(
-      Type.Boolean({ default: false, description: "Adds `artifact_compliance_count` to each environment" }),
+      Type.Boolean({
+        default: false,
+        description: "Adds `artifact_compliance_count` to each environment, and `states` to a page",
+      }),
     ),
   }),
   body: NO_BODY,
@@ -219,7 +228,12 @@ export const listEnvs = largeRead({
   },
   example: { params: { org: "acme" }, query: { page: "1", name: "prod", type: "K8S", tag: "team:payments" } },
   handle({ store, organization }, { query }) {
-    const filter = { search: query.name ?? "", types: query.type ?? null, tags: parseTagFilters(query.tag) };
+    const filter = {
+      search: query.name ?? "",
+      types: query.type ?? null,
+      tags: parseTagFilters(query.tag),
+      state: query.state ?? null,
+    };
     const order = { by: query.sort ?? "name", direction: query.sort_direction ?? "asc" };
     // There are no spaces: every environment is at the root, and a filter by space matches nothing.
     const isEmpty = hasSpaceFilter(query.space_id);
@@ -236,8 +250,16 @@ export const listEnvs = largeRead({
       ...(counts ? presentCounts(counts.get(row.name)) : {}),
     }));
     if (!window) return { status: 200, body: environments };
-    const total = isEmpty ? 0 : store.environmentLists.count(organization.id, filter);
-    return { status: 200, body: { ...pageCounts(total, window.page, window.perPage), environments } };
+    const states = store.environmentLists.countStates(organization.id, filter);
+    const total = isEmpty
+      ? 0
+      : query.state
+        ? states[query.state]
+        : states.COMPLIANT + states["NON-COMPLIANT"] + states.UNKNOWN;
+    return {
+      status: 200,
+      body: { ...pageCounts(total, window.page, window.perPage), ...(query.counts ? { states } : {}), environments },
+    };
   },
 });
 

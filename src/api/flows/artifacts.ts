@@ -5,14 +5,16 @@
  */
 import { Type } from "typebox";
 import { FINGERPRINT_PREFIX, PUBLIC_ID, matches } from "../../domain/names.ts";
+import type { State } from "../../domain/compliance/artifact.ts";
 import { notFound } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS, json } from "../../http/operation.ts";
-import { Closed, Matching, Message, Nullable, Ok, named } from "../../http/schema.ts";
+import { Closed, ExactlyOne, Matching, Message, Nullable, Ok, OneOf, Pagination, named } from "../../http/schema.ts";
+import type { ArtifactFilter } from "../../store/flows/artifact-lists.ts";
 import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import type { ReadContext } from "../context.ts";
-import { definePaging } from "../paging.ts";
+import { definePaging, ENVELOPE, presentPagination, StateCounts } from "../paging.ts";
 import {
   ArtifactListItemResponse,
   ArtifactResponse,
@@ -239,6 +241,25 @@ export const getLatestArtifactCommit = largeRead({
 
 const PAGING = definePaging({ perPage: 15, maxPerPage: null });
 const ArtifactList = Type.Array(ArtifactListItemResponse);
+const ArtifactListPage = named(
+  "ArtifactListPage",
+  Closed({
+    data: ArtifactList,
+    pagination: Pagination,
+    states: StateCounts,
+  }),
+);
+
+/** The place that a query names, and what narrows it. @throws AppError 404 for an unknown flow or repository */
+function filterOf(
+  { store, organization }: ReadContext,
+  query: { flow_name?: string; repo_name?: string; state?: State; name?: string },
+): ArtifactFilter {
+  const filter = { organizationId: organization.id, state: query.state ?? null, search: query.name ?? "" };
+  if (query.flow_name) return { ...filter, flowId: store.flows.require(organization, query.flow_name).id };
+  if (!query.repo_name) return filter;
+  return { ...filter, repoIds: store.repos.requireByName(organization, query.repo_name).map(({ id }) => id) };
+}
 
 export const listArtifacts = largeRead({
   id: "list_artifacts",
@@ -255,41 +276,29 @@ export const listArtifacts = largeRead({
   query: Closed({
     flow_name: Type.Optional(Type.String({ description: "Name of a flow" })),
     repo_name: Type.Optional(Type.String({ description: "Name of a repository" })),
+    state: Type.Optional(OneOf(["INCOMPLETE", "COMPLIANT", "NON-COMPLIANT"], { description: "Only artifacts in it" })),
+    name: Type.Optional(Type.String({ description: "Part of the name, in any case" })),
+    ...ENVELOPE,
     ...PAGING.query,
   }),
   body: NO_BODY,
   responses: {
-    200: { description: "One page", schema: ArtifactList },
+    200: { description: "One page", schema: ExactlyOne([ArtifactListPage, ArtifactList]) },
     404: { description: "No such flow or repository", schema: Message },
   },
   example: { params: { org: "acme" }, query: { flow_name: "payments", page: "1", per_page: "15" } },
   handle(context, { query }) {
-    const { store, organization } = context;
-    const { limit, offset } = PAGING.window(query);
-    if (query.flow_name) {
-      const flow = store.flows.require(organization, query.flow_name);
-      return {
-        status: 200,
-        body: new JsonList(presentArtifactItems(context, store.artifacts.listByFlow(flow.id, limit, offset))),
-      };
-    }
-    if (query.repo_name) {
-      const repos = store.repos.requireByName(organization, query.repo_name);
-      const rows = store.artifacts.listByRepos(
-        repos.map(({ id }) => id),
-        limit,
-        offset,
-      );
-      return { status: 200, body: new JsonList(presentArtifactItems(context, rows)) };
-    }
-    return {
-      status: 200,
-      body: new JsonList(
-        presentArtifactItems(context, store.artifacts.listByOrganization(organization.id, limit, offset)),
-      ),
-    };
+    const window = PAGING.window(query);
+    const selection = context.store.artifactLists.select(filterOf(context, query));
+    const data = new JsonList(presentArtifactItems(context, selection.list(window)));
+    if (!query.envelope) return { status: 200, body: data };
+    const states = selection.countStates();
+    const total = query.state ? states[query.state] : sum(Object.values(states));
+    return { status: 200, body: { data, pagination: presentPagination(total, window.page, window.perPage), states } };
   },
 });
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 export const listArtifactsDeprecated = largeRead({
   id: "list_artifacts_deprecated",
@@ -310,12 +319,7 @@ export const listArtifactsDeprecated = largeRead({
   },
   example: { params: { org: "acme", flow_name: "payments" }, query: { page: "1", per_page: "15" } },
   handle(context, { params, query }) {
-    const { store, organization } = context;
-    const { limit, offset } = PAGING.window(query);
-    const flow = store.flows.require(organization, params.flow_name);
-    return {
-      status: 200,
-      body: new JsonList(presentArtifactItems(context, store.artifacts.listByFlow(flow.id, limit, offset))),
-    };
+    const rows = context.store.artifactLists.select(filterOf(context, params)).list(PAGING.window(query));
+    return { status: 200, body: new JsonList(presentArtifactItems(context, rows)) };
   },
 });

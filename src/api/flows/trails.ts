@@ -3,20 +3,30 @@ import { Type } from "typebox";
 import { FINGERPRINT_PREFIX, matches } from "../../domain/names.ts";
 import { invalid } from "../../errors.ts";
 import { NO_BODY, RECORD_BOUNDS } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, ExactlyOne, Message, Ok, OneOf } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, ExactlyOne, Message, Ok, OneOf, Pagination, named } from "../../http/schema.ts";
 import type { TrailFilter, TrailRow } from "../../store/flows/trails.ts";
 import { documentLane } from "./flows.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import type { ReadContext } from "../context.ts";
-import { PageOf, definePaging, presentPagination } from "../paging.ts";
+import { PageOf, StateCounts, definePaging, presentPagination } from "../paging.ts";
+import { presentTrailSummaries } from "../../contract/present-trail-summary.ts";
 import { presentTrailEvents, presentTrailOutline } from "../../contract/present-trail.ts";
 import { listAllIds, writeTrail, writeTrails } from "../../contract/trail-texts.ts";
-import { TrailEvent, TrailResponse } from "../../contract/trail-shapes.ts";
+import { TrailEvent, TrailResponse, TrailSummary } from "../../contract/trail-shapes.ts";
 import { CreateTrail, beginOrUpdateTrail } from "./begin-trail.ts";
+import type { PageWindow } from "../paging.ts";
 import { FlowPath, OrgPath, NoQuery } from "../paths.ts";
 
 const TrailListPage = PageOf("TrailListPage", TrailResponse);
+const TrailSummaryPage = named(
+  "TrailSummaryPage",
+  Closed({
+    data: Type.Array(TrailSummary),
+    pagination: Pagination,
+    states: StateCounts,
+  }),
+);
 
 export const createTrail = operation({
   id: "create_trail",
@@ -181,12 +191,20 @@ export const listTrails = largeRead({
     ...OPTIONAL_PAGING.query,
     state: Type.Optional(OneOf(["INCOMPLETE", "COMPLIANT", "NON-COMPLIANT"], { description: "Only trails in it" })),
     search_by_name: Type.Optional(Type.String({ description: "Part of the name, in any case" })),
+    summaries: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          "One page of short entries: what is wrong with each trail instead of its statuses, template and history; " +
+          "with the number of trails in each state",
+      }),
+    ),
   }),
   body: NO_BODY,
   responses: {
     200: {
       description: "All trails, or one page of them",
-      schema: ExactlyOne([TrailListPage, Type.Array(TrailResponse)]),
+      schema: ExactlyOne([TrailListPage, Type.Array(TrailResponse), TrailSummaryPage]),
     },
     404: { description: "No such flow", schema: Message },
   },
@@ -202,6 +220,7 @@ export const listTrails = largeRead({
       state: query.state ?? null,
       search: query.search_by_name || null,
     };
+    if (query.summaries) return { status: 200, body: presentSummaries(context, filter, OPTIONAL_PAGING.window(query)) };
     // `page` alone does not request an envelope (semantics 2.5).
     if (query.per_page === undefined)
       return { status: 200, body: new JsonList(writeTrails(context, listAllIds(context, filter))) };
@@ -260,12 +279,21 @@ function parseFlowTag(text: string): { key: string; value: string } {
   return { key: text.slice(0, at), value: text.slice(at + 1) };
 }
 
+/** One page of short entries. A damaged trail is a placeholder, as in other lists. */
+function presentSummaries(context: ReadContext, filter: TrailFilter, { limit, offset, page, perPage }: PageWindow) {
+  const { trails } = context.store;
+  const states = trails.countStates(filter);
+  const total = filter.state ? states[filter.state] : states.COMPLIANT + states["NON-COMPLIANT"] + states.INCOMPLETE;
+  const rows = trails.listIds(filter, { limit, offset }).map((id) => trails.getSummarized(id));
+  return {
+    data: new JsonList(presentTrailSummaries(context, rows)),
+    pagination: presentPagination(total, page, perPage),
+    states,
+  };
+}
+
 /** One page in its envelope. */
-function presentPage(
-  context: ReadContext,
-  filter: TrailFilter,
-  { limit, offset, page, perPage }: ReturnType<typeof PAGING.window>,
-) {
+function presentPage(context: ReadContext, filter: TrailFilter, { limit, offset, page, perPage }: PageWindow) {
   const { trails } = context.store;
   return {
     data: new JsonList(writeTrails(context, trails.listIds(filter, { limit, offset }))),

@@ -62,13 +62,19 @@ const VERSION_COLUMNS = selectList(VERSION);
 /** For responses: a long schema is a stub (db/large-json.ts). */
 const LISTED_COLUMNS = VERSION_COLUMNS.replace("schema_json", `${columnOrStub("schema_json")} AS schema_json`);
 
+/** `search`: part of the name, in any case; empty matches all. */
+type TypeFilter = { organizationId: number; search: string };
+
 export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[number, string], CustomTypeRow>(
     `SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? AND name = ?`,
   );
-  const byOrganization = db.prepare<[number, number, number], CustomTypeRow>(
-    `SELECT ${COLUMNS} FROM custom_types WHERE organization_id = ? ORDER BY name LIMIT ? OFFSET ?`,
+  // instr, not LIKE, so that `_` and `%` match themselves. lower() handles ASCII only, and names contain nothing else.
+  const listed = "organization_id = @organizationId AND instr(lower(name), lower(@search)) > 0";
+  const byOrganization = db.prepare<[TypeFilter & { limit: number; offset: number }], CustomTypeRow>(
+    `SELECT ${COLUMNS} FROM custom_types WHERE ${listed} ORDER BY name LIMIT @limit OFFSET @offset`,
   );
+  const counting = db.prepare<[TypeFilter], number>(`SELECT count(*) FROM custom_types WHERE ${listed}`).pluck();
   const insert = db.prepare(
     `INSERT INTO custom_types (public_id, organization_id, name, description, created_by, created_at, last_modified_at)
      VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -114,8 +120,10 @@ export function customAttestationTypeStore(db: Db, { now, newId }: SchemaSources
       return row;
     },
     /** The types of an organization, ordered by name, archived ones included; all of them without a window. */
-    list: (organizationId: number, window: { limit: number; offset: number } = WHOLE): CustomTypeRow[] =>
-      byOrganization.all(organizationId, window.limit, window.offset),
+    list: (filter: TypeFilter, { limit, offset }: { limit: number; offset: number } = WHOLE): CustomTypeRow[] =>
+      byOrganization.all({ ...filter, limit, offset }),
+    /** How many types match. */
+    count: (filter: TypeFilter): number => counting.get(filter) ?? 0,
     /**
      * The newest versions first (semantics 3.4), row by row: each may have a schema of megabytes.
      * @param options `limit`: null for all versions; `hasSchemas`: false leaves the schemas null

@@ -39,6 +39,11 @@ type AllowlistParts = Pick<EnvironmentChanges, "onArtifactAllowed"> & {
   staleness: ReturnType<typeof staleArtifactStore>;
 };
 
+/** null for all; `inForce`: only entries that count, until their end is recorded. */
+type AllowlistFilter = { environmentId: number | null; fingerprint: string | null; inForce: boolean };
+type ListParameters = { organization: number; environment: number | null; fingerprint: string | null; inForce: number };
+type ListedRow = AllowlistRow & { environment_name: string };
+
 export function allowlistStore(
   db: Db,
   { now, newId }: SchemaSources,
@@ -53,29 +58,26 @@ export function allowlistStore(
     `SELECT ${COLUMNS} FROM allowlist_entries al
      WHERE al.environment_id = ? AND al.fingerprint = ? ORDER BY al.id DESC LIMIT 1`,
   );
-  const ofEnvironment = db.prepare<
-    [
-      {
-        organization: number;
-        environment: number | null;
-        fingerprint: string | null;
-        counting: 0 | 1;
-        limit: number;
-        offset: number;
-      },
-    ],
-    AllowlistRow & { environment_name: string }
-  >(
-    `SELECT ${COLUMNS}, env.name AS environment_name
-     FROM allowlist_entries al JOIN environments env ON env.id = al.environment_id
-     WHERE al.organization_id = @organization AND (@environment IS NULL OR al.environment_id = @environment)
+  const listed = `al.organization_id = @organization AND (@environment IS NULL OR al.environment_id = @environment)
        AND (@fingerprint IS NULL OR al.fingerprint = @fingerprint)
-       AND (@counting = 0 OR (
+       AND (@inForce = 0 OR (
          NOT EXISTS (SELECT 1 FROM allowlist_entries newer WHERE newer.environment_id = al.environment_id
                        AND newer.fingerprint = al.fingerprint AND newer.id > al.id)
-         AND (al.expires_at IS NULL OR EXISTS (SELECT 1 FROM allowlist_ends ae WHERE ae.entry_id = al.id))))
+         AND (al.expires_at IS NULL OR EXISTS (SELECT 1 FROM allowlist_ends ae WHERE ae.entry_id = al.id))))`;
+  const list = db.prepare<[ListParameters & { limit: number; offset: number }], ListedRow>(
+    `SELECT ${COLUMNS}, env.name AS environment_name
+     FROM allowlist_entries al JOIN environments env ON env.id = al.environment_id WHERE ${listed}
      ORDER BY al.id DESC LIMIT @limit OFFSET @offset`,
   );
+  const counting = db
+    .prepare<[ListParameters], number>(`SELECT count(*) FROM allowlist_entries al WHERE ${listed}`)
+    .pluck();
+  const parametersOf = (organization: number, filter: AllowlistFilter): ListParameters => ({
+    organization,
+    environment: filter.environmentId,
+    fingerprint: filter.fingerprint,
+    inForce: Number(filter.inForce),
+  });
 
   const findLatest = (environmentId: number, fingerprint: string): AllowlistRow | null =>
     latest.get(environmentId, fingerprint) ?? null;
@@ -121,25 +123,14 @@ export function allowlistStore(
     /**
      * Entries of an organization, newest first, with the current names of their environments, row by row; all with
      * limit -1.
-     * @param filter `environmentId`, `fingerprint`: null for all; `inForce`: only those that count, until their end is
-     * recorded
      */
     list: (
       organizationId: number,
-      {
-        environmentId,
-        fingerprint,
-        inForce,
-      }: { environmentId: number | null; fingerprint: string | null; inForce: boolean },
+      filter: AllowlistFilter,
       { limit, offset }: { limit: number; offset: number },
-    ): IterableIterator<AllowlistRow & { environment_name: string }> =>
-      ofEnvironment.iterate({
-        organization: organizationId,
-        environment: environmentId,
-        fingerprint,
-        counting: inForce ? 1 : 0,
-        limit,
-        offset,
-      }),
+    ): IterableIterator<ListedRow> => list.iterate({ ...parametersOf(organizationId, filter), limit, offset }),
+    /** How many entries match. */
+    count: (organizationId: number, filter: AllowlistFilter): number =>
+      counting.get(parametersOf(organizationId, filter)) ?? 0,
   };
 }

@@ -35,11 +35,21 @@ type EnvironmentFilter = {
   types: readonly EnvironmentType[] | null;
   /** All of these. */
   tags: readonly TagFilter[];
+  /** null: any state. */
+  state: EnvironmentState | null;
 };
-type EnvironmentOrder = { by: "name" | "last_modified_at" | "last_changed_at"; direction: "asc" | "desc" };
+type EnvironmentState = "COMPLIANT" | "NON-COMPLIANT" | "UNKNOWN";
+type EnvironmentOrder = { by: "state" | "name" | "last_modified_at" | "last_changed_at"; direction: "asc" | "desc" };
 
 const MEMBERS = `environment_members AS em JOIN environments AS member ON member.id = em.member_id
        WHERE em.logical_id = env.id`;
+
+/** The verdict that is shown; that of a logical environment follows from its members (semantics 6.3). */
+const STATE = `CASE WHEN env.type <> 'logical' THEN env.state
+     WHEN EXISTS (SELECT 1 FROM ${MEMBERS} AND member.state = 0) THEN 0
+     WHEN EXISTS (SELECT 1 FROM ${MEMBERS} AND member.state IS NULL) THEN NULL
+     WHEN EXISTS (SELECT 1 FROM ${MEMBERS}) THEN 1 END`;
+const STATE_NAME = `CASE ${STATE} WHEN 0 THEN 'NON-COMPLIANT' WHEN 1 THEN 'COMPLIANT' ELSE 'UNKNOWN' END`;
 
 const VIEW = `SELECT env.name, env.type, env.description, env.include_scaling, env.require_provenance,
      iif(env.type = 'logical',
@@ -69,34 +79,48 @@ const LISTED = `env.organization_id = @organization AND env.archived_at IS NULL
  * without a snapshot count as the oldest. The name decides between equals.
  */
 const ORDERS = {
+  // Those that fail come first, those without a verdict last.
+  state: {
+    asc: `${STATE} IS NOT 0, ${STATE} IS NULL, env.name ASC`,
+    desc: `${STATE} IS NOT NULL, ${STATE} IS NOT 1, env.name ASC`,
+  },
   name: { asc: "env.name ASC", desc: "env.name DESC" },
   last_modified_at: { asc: "last_modified_at ASC, env.name ASC", desc: "last_modified_at DESC, env.name ASC" },
   last_changed_at: { asc: "last_changed_at ASC, env.name ASC", desc: "last_changed_at DESC, env.name ASC" },
 } as const;
 
-type ListParameters = { organization: number; search: string; types: string | null; tags: string };
+type ListParameters = {
+  organization: number;
+  search: string;
+  types: string | null;
+  tags: string;
+  state: string | null;
+};
 
 export function environmentListStore(db: Db) {
   const byId = db.prepare<[number], EnvironmentView>(`${VIEW} WHERE env.id = ?`);
   const listing = (order: string) =>
     db.prepare<[ListParameters & { limit: number; offset: number }], EnvironmentView>(
-      `${VIEW} WHERE ${LISTED} ORDER BY ${order} LIMIT @limit OFFSET @offset`,
+      `${VIEW} WHERE ${LISTED} AND (@state IS NULL OR ${STATE_NAME} = @state)
+       ORDER BY ${order} LIMIT @limit OFFSET @offset`,
     );
   const both = ({ asc, desc }: { asc: string; desc: string }) => ({ asc: listing(asc), desc: listing(desc) });
   const lists = {
+    state: both(ORDERS.state),
     name: both(ORDERS.name),
     last_modified_at: both(ORDERS.last_modified_at),
     last_changed_at: both(ORDERS.last_changed_at),
   };
-  const counting = db.prepare<[ListParameters], { total: number }>(
-    `SELECT count(*) AS total FROM environments AS env WHERE ${LISTED}`,
+  const counting = db.prepare<[ListParameters], { state: EnvironmentState; total: number }>(
+    `SELECT ${STATE_NAME} AS state, count(*) AS total FROM environments AS env WHERE ${LISTED} GROUP BY 1`,
   );
 
-  const parameters = (organization: number, { search, types, tags }: EnvironmentFilter): ListParameters => ({
+  const parameters = (organization: number, { search, types, tags, state }: EnvironmentFilter): ListParameters => ({
     organization,
     search,
     types: types === null ? null : JSON.stringify(types),
     tags: tagFilterJson(tags),
+    state,
   });
 
   return {
@@ -117,8 +141,10 @@ export function environmentListStore(db: Db) {
       return lists[by][direction].all({ ...parameters(organizationId, filter), limit, offset });
     },
 
-    /** How many environments match. */
-    count: (organizationId: number, filter: EnvironmentFilter): number =>
-      counting.get(parameters(organizationId, filter))?.total ?? 0,
+    /** How many environments match in each state, whatever state the filter names. */
+    countStates(organizationId: number, filter: EnvironmentFilter): Record<EnvironmentState, number> {
+      const found = counting.all(parameters(organizationId, filter)).map(({ state, total }) => [state, total] as const);
+      return { "NON-COMPLIANT": 0, COMPLIANT: 0, UNKNOWN: 0, ...Object.fromEntries(found) };
+    },
   };
 }

@@ -73,7 +73,7 @@ const placed = (columns: string): string =>
 /** The start of every query for whole records. The alias of the record is `a`. */
 export const PLACED_ARTIFACTS = placed(selectList(COLUMNS, "a"));
 /** The start of every query for responses: long texts are stubs (db/large-json.ts). */
-const LISTED_ARTIFACTS = placed(selectWithStubs("a", COLUMNS, LARGE));
+export const LISTED_ARTIFACTS = placed(selectWithStubs("a", COLUMNS, LARGE));
 
 /** The columns that the evaluation of a trail and the binding of attestations need. */
 export type ArtifactInTrailRow = Pick<
@@ -178,17 +178,6 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
   );
   const byCommitInTrail = db.prepare<[number, string, number], PlacedArtifactRow>(
     `${LISTED_ARTIFACTS} WHERE a.flow_id = ? AND a.git_commit = ? AND a.trail_id = ? ORDER BY a.id DESC`,
-  );
-  const listBy = (column: "organization_id" | "flow_id" | "repo_id") =>
-    db.prepare<[number, number, number], PlacedArtifactRow>(
-      `${LISTED_ARTIFACTS} WHERE a.${column} = ? ORDER BY a.id DESC LIMIT ? OFFSET ?`,
-    );
-  const [byOrganization, byFlow, byRepo] = [listBy("organization_id"), listBy("flow_id"), listBy("repo_id")];
-  // The records of several repositories are sorted by id alone.
-  const bySeveralRepos = db.prepare<[string, number, number], PlacedArtifactRow>(
-    `${LISTED_ARTIFACTS} WHERE a.id IN (
-       SELECT id FROM artifacts WHERE repo_id IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ? OFFSET ?
-     ) ORDER BY a.id DESC`,
   );
   const byFingerprint = db.prepare<[number, string], PlacedArtifactRow>(
     `${LISTED_ARTIFACTS} WHERE a.organization_id = ? AND a.fingerprint = ? ORDER BY a.id`,
@@ -309,18 +298,6 @@ export function artifactStore(db: Db, { newId }: SchemaSources, builds: ReturnTy
       if (found.length !== 1 || !found[0]) return [];
       const commit = found[0].git_commit;
       return trailId === null ? byCommit.all(flowId, commit) : byCommitInTrail.all(flowId, commit, trailId);
-    },
-    /** One page of an organization's records, newest first, row by row. */
-    listByOrganization: (organizationId: number, limit: number, offset: number): IterableIterator<PlacedArtifactRow> =>
-      byOrganization.iterate(organizationId, limit, offset),
-    listByFlow: (flowId: number, limit: number, offset: number): IterableIterator<PlacedArtifactRow> =>
-      byFlow.iterate(flowId, limit, offset),
-    /** One page of the records whose reports named one of these repositories, newest first, row by row. */
-    listByRepos(repoIds: readonly number[], limit: number, offset: number): IterableIterator<PlacedArtifactRow> {
-      const [only] = repoIds;
-      return repoIds.length === 1 && only !== undefined
-        ? byRepo.iterate(only, limit, offset)
-        : bySeveralRepos.iterate(JSON.stringify(repoIds), limit, offset);
     },
     /** Every record of a fingerprint in an organization, oldest first. */
     listByFingerprint: (organizationId: number, fingerprint: string): PlacedArtifactRow[] =>

@@ -33,6 +33,9 @@ const TRAIL = {
 };
 export type TrailRow = RowOf<typeof TRAIL>;
 
+/** A trail of a list without its statuses, which may be thousands. */
+export type SummarizedTrailRow = Omit<TrailRow, "compliance_json">;
+
 /** The columns that reports set. */
 export type TrailFields = Pick<
   TrailRow,
@@ -47,7 +50,10 @@ export type TrailFields = Pick<
 
 const TRAIL_COLUMNS = selectList(TRAIL);
 /** The same for responses: texts whose size a client controls are stubs (db/large-json.ts). The alias is `t`. */
-const LISTED_TRAILS = selectWithStubs("t", TRAIL, ["git_commit_info_json", "external_urls_json", "user_data_json"]);
+const LARGE = ["git_commit_info_json", "external_urls_json", "user_data_json"] as const;
+const { compliance_json: _, ...SUMMARY } = TRAIL;
+const LISTED_TRAILS = selectWithStubs("t", TRAIL, LARGE);
+const SUMMARIZED_TRAILS = selectWithStubs("t", SUMMARY, LARGE);
 
 export type TrailFilter = {
   organizationId: number;
@@ -85,6 +91,9 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
   const listed = db.prepare<[number], TrailRow>(`SELECT ${LISTED_TRAILS} FROM trails t WHERE t.id = ?`);
   const listedByName = db.prepare<[number, string], TrailRow>(
     `SELECT ${LISTED_TRAILS} FROM trails t WHERE t.flow_id = ? AND t.name = ?`,
+  );
+  const summarized = db.prepare<[number], SummarizedTrailRow>(
+    `SELECT ${SUMMARIZED_TRAILS} FROM trails t WHERE t.id = ?`,
   );
   const complianceById = db.prepare<[number], string>("SELECT compliance_json FROM trails WHERE id = ?").pluck();
   const insert = db.prepare(
@@ -129,6 +138,22 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
     flowTag === null || flowId !== null || isNarrowed(others)
       ? null
       : taggedFlows.all(flowTag.key, organizationId, flowTag.value);
+
+  function count(filter: TrailFilter): number {
+    const flows = findTaggedFlows(filter);
+    if (flows) return flows.reduce((sum, flow) => sum + (countByFlow.get(flow) ?? 0), 0);
+    if (filter.flowTag === null && !isNarrowed(filter)) {
+      const { flowId, organizationId } = filter;
+      return (flowId === null ? countByOrganization.get(organizationId) : countByFlow.get(flowId)) ?? 0;
+    }
+    if (filter.state === "COMPLIANT" && filter.flowId !== null && !filter.search && filter.fingerprint === null)
+      return (countByFlow.get(filter.flowId) ?? 0) - (countUnfinished.get(filter.flowId) ?? 0);
+    const { sql, values } = whereClause(filter);
+    const counting = db.prepare<[(string | number)[]], { n: number }>(
+      `SELECT count(*) AS n FROM trails t WHERE ${sql}`,
+    );
+    return counting.get(values)?.n ?? 0;
+  }
 
   return {
     ...trailEventStore(db),
@@ -215,6 +240,12 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
       if (!row) throw new Error(`trail ${id} is gone`);
       return row;
     },
+    /** As `getListed`, without the statuses. */
+    getSummarized(id: number): SummarizedTrailRow {
+      const row = summarized.get(id);
+      if (!row) throw new Error(`trail ${id} is gone`);
+      return row;
+    },
     /** The ids of one page, newest first. */
     listIds(filter: TrailFilter, { limit, offset }: { limit: number; offset: number }): number[] {
       const flows = findTaggedFlows(filter);
@@ -228,20 +259,12 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
         .all([...values, limit, offset]);
     },
     /** How many trails `listIds` has on all pages. */
-    count(filter: TrailFilter): number {
-      const flows = findTaggedFlows(filter);
-      if (flows) return flows.reduce((sum, flow) => sum + (countByFlow.get(flow) ?? 0), 0);
-      if (filter.flowTag === null && !isNarrowed(filter)) {
-        const { flowId, organizationId } = filter;
-        return (flowId === null ? countByOrganization.get(organizationId) : countByFlow.get(flowId)) ?? 0;
-      }
-      if (filter.state === "COMPLIANT" && filter.flowId !== null && !filter.search && filter.fingerprint === null)
-        return (countByFlow.get(filter.flowId) ?? 0) - (countUnfinished.get(filter.flowId) ?? 0);
-      const { sql, values } = whereClause(filter);
-      const counting = db.prepare<[(string | number)[]], { n: number }>(
-        `SELECT count(*) AS n FROM trails t WHERE ${sql}`,
-      );
-      return counting.get(values)?.n ?? 0;
+    count,
+    /** How many trails match in each state, whatever state the filter names. */
+    countStates(filter: TrailFilter): Record<TrailState, number> {
+      const of = (state: TrailState | null): number => count({ ...filter, state });
+      const [failing, incomplete] = [of("NON-COMPLIANT"), of("INCOMPLETE")];
+      return { "NON-COMPLIANT": failing, INCOMPLETE: incomplete, COMPLIANT: of(null) - failing - incomplete };
     },
   };
 }

@@ -11,8 +11,7 @@ import type { Visit } from "../page/page.ts";
 import { formOf, hiddenField, secretBox, selectField, textField } from "./forms.ts";
 import { icon } from "./icon.ts";
 import { card, linkButton, padded, snippet, table } from "./layout.ts";
-import { pager } from "./lists.ts";
-import { sliceOf } from "./slices.ts";
+import { pager, sliceOf } from "./lists.ts";
 import { tag } from "./state.ts";
 import { time } from "./time.ts";
 
@@ -62,7 +61,7 @@ export function keyTable(
   { mayRevoke, mayRotate, perPage = PER_PAGE }: { mayRevoke: boolean; mayRotate: boolean; perPage?: number },
 ): Html {
   if (keys.length === 0) return padded(html`<p class="muted">There is no valid key.</p>`);
-  const { shown, pages } = sliceOf(visit.query, keys, perPage);
+  const { rows: shown, position } = sliceOf(visit.query, keys, perPage);
   const columns = [
     { text: "Description" },
     { text: "Created" },
@@ -71,7 +70,7 @@ export function keyTable(
     ...(mayRevoke || mayRotate ? [{ text: "Actions", isHidden: true }] : []),
   ];
   const rows = shown.map((key) => keyRow(visit, key, { mayRevoke, mayRotate }));
-  const foot = pager(visit, pages);
+  const foot = pager(visit, position);
   return html`${table({ caption: "API keys", columns, rows })}${foot && padded(foot)}`;
 }
 

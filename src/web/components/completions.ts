@@ -40,7 +40,8 @@ export async function templateCompletions(visit: Visit): Promise<Completions> {
 
 /** The types of attestations that the organization can use. */
 async function typeNames({ call }: Visit): Promise<string[]> {
-  const custom = await call(getCustomAttestationTypes);
+  const answer = await call(getCustomAttestationTypes, { query: { max_versions: 1, schemas: false } });
+  const custom = "data" in answer ? answer.data : answer;
   const names = custom.filter(({ archived }) => !archived).slice(0, MAX_NAMES);
   return [
     ...ATTESTATION_TYPES.map((type) => (type === "*" ? '"*"' : type)),

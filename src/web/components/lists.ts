@@ -1,11 +1,14 @@
 /** Lists that page and filter. All of it is in the address, so a list can be shared as it is seen. */
 import { html } from "../html.ts";
-import type { Html, Value } from "../html.ts";
+import type { Html } from "../html.ts";
 import type { Visit } from "../page/page.ts";
 import { icon } from "./icon.ts";
-import { formatNumber } from "./state.ts";
+import { formatNumber, stateOf, stateWord } from "./state.ts";
 
 export type Pagination = { total: number; page: number; per_page: number; page_count: number };
+
+/** Rows of a page. */
+export const PER_PAGE = 25;
 
 /** The page number in the address; 1 for anything that is not one. */
 export function pageOf(query: URLSearchParams): number {
@@ -13,43 +16,104 @@ export function pageOf(query: URLSearchParams): number {
   return Number.isInteger(number) && number >= 1 && number <= 1_000_000 ? number : 1;
 }
 
-/** Below a list: the range that it shows, and the way to the other pages. */
-export function pager({ here }: Pick<Visit, "here">, { total, page, per_page, page_count }: Pagination): Html | null {
+/** Where a list stands: a page of those that are counted, or records before the token of the next ones. */
+export type ListPosition = Pagination | { next: string | null };
+
+/** Numbers on either side of the page that is shown. */
+const NEIGHBOURS = 2;
+
+/** Below a list: the range that it shows of all, and the way to the other pages. Null where there is one page only. */
+export function pager({ here, query }: Pick<Visit, "here" | "query">, position: ListPosition): Html | null {
+  if ("next" in position) {
+    const isFirst = (query.get("after") ?? "") === "";
+    const { next } = position;
+    if (isFirst && next === null) return null;
+    const newest = step(isFirst ? null : here({ after: null }), html`${icon("chevron-left")}Newest`);
+    const older = step(next === null ? null : here({ after: next }), html`Older${icon("chevron-right")}`);
+    return html`<nav class="pager" aria-label="Pages"><span class="row right">${newest}${older}</span></nav>`;
+  }
+  const { total, page, per_page, page_count } = position;
   if (page_count <= 1 && page === 1) return null;
-  const first = Math.min((page - 1) * per_page + 1, total);
-  const last = Math.min(page * per_page, total);
-  const link = (to: number, text: Value, label: string): Html =>
-    to < 1 || to > page_count
-      ? html`<span class="btn btn-s" aria-disabled="true">${text}</span>`
-      : html`<a class="btn btn-s" href="${here({ page: to })}" aria-label="${label}">${text}</a>`;
-  const range = `${formatNumber(first)} to ${formatNumber(last)} of ${formatNumber(total)}`;
-  const position = `Page ${page} of ${Math.max(page_count, 1)}`;
-  const previous = link(page - 1, html`${icon("chevron-left")}Previous`, "Previous page");
-  const next = link(page + 1, html`Next${icon("chevron-right")}`, "Next page");
-  return html`<nav class="pager" aria-label="Pages"><span class="num">${range}</span>
-<span class="btn-group">${previous}<span class="btn btn-s" aria-current="page">${position}</span>${next}</span></nav>`;
+  const [first, last] = [Math.min((page - 1) * per_page + 1, total), Math.min(page * per_page, total)];
+  const at = (to: number): string | null => (to < 1 || to > page_count ? null : here({ page: to }));
+  const numbers = pageNumbers(page, page_count).map((number) =>
+    number === page
+      ? html`<span class="btn btn-s" aria-current="page">${formatNumber(page)}</span>`
+      : number === null
+        ? html`<span aria-hidden="true">…</span>`
+        : html`<a class="btn btn-s btn-quiet hide-s" href="${here({ page: number })}"
+aria-label="Page ${number}">${formatNumber(number)}</a>`,
+  );
+  return html`<nav class="pager" aria-label="Pages"><span class="num">${formatNumber(first)} to ${formatNumber(last)} of
+<b>${formatNumber(total)}</b></span><span class="row right">${step(
+    at(page - 1),
+    html`${icon("chevron-left")}Previous`,
+    "Previous page",
+  )}${numbers}${step(at(page + 1), html`Next${icon("chevron-right")}`, "Next page")}</span></nav>`;
 }
 
-/** As `pager`, for lists that do not count: whether there is a next page is all that is known. */
-export function endlessPager(
-  { here, query }: Pick<Visit, "here" | "query">,
-  { hasMore }: { hasMore: boolean },
-): Html | null {
-  const page = pageOf(query);
-  if (page === 1 && !hasMore) return null;
-  const last = hasMore ? page + 1 : page;
-  const button = (to: number, text: Value): Html =>
-    to >= 1 && to <= last
-      ? html`<a class="btn btn-s" href="${here({ page: to })}">${text}</a>`
-      : html`<span class="btn btn-s" aria-disabled="true">${text}</span>`;
-  const [newer, older] = [html`${icon("chevron-left")}Newer`, html`Older${icon("chevron-right")}`];
-  return html`<nav class="pager" aria-label="Pages"><span class="num">Page ${page}</span>
-<span class="btn-group">${button(page - 1, newer)}${button(page + 1, older)}</span></nav>`;
+/** A way that leads nowhere stays in its place. */
+const step = (href: string | null, text: Html, label?: string): Html =>
+  href === null
+    ? html`<span class="btn btn-s" aria-disabled="true">${text}</span>`
+    : html`<a class="btn btn-s" href="${href}"${label && html` aria-label="${label}"`}>${text}</a>`;
+
+/** The first page, the last one, and those around the one that is shown; null where some are left out. */
+function pageNumbers(page: number, count: number): (number | null)[] {
+  const shown = [
+    ...new Set([1, ...Array.from({ length: 2 * NEIGHBOURS + 1 }, (_, at) => page - NEIGHBOURS + at), count]),
+  ]
+    .filter((number) => number === page || (number >= 1 && number <= count))
+    .sort((one, other) => one - other);
+  return shown.flatMap((number, at) => (at > 0 && number - (shown[at - 1] as number) > 1 ? [null, number] : [number]));
 }
+
+/** The rows of the page in the address, or of the last one, of a list that an operation answers as a whole. */
+export function sliceOf<T>(
+  query: URLSearchParams,
+  rows: readonly T[],
+  per_page = PER_PAGE,
+): { rows: readonly T[]; position: Pagination } {
+  const page_count = Math.ceil(rows.length / per_page);
+  const page = Math.max(1, Math.min(pageOf(query), page_count));
+  const shown = rows.slice((page - 1) * per_page, page * per_page);
+  return { rows: shown, position: { total: rows.length, page, per_page, page_count } };
+}
+
+/** The tags that a filter names, for the query of an operation. */
+export function tagsOf(query: URLSearchParams): { tag?: string[] } {
+  const tag = (query.get("tag") ?? "").split(",").filter((text) => text.trim() !== "");
+  return tag.length === 0 ? {} : { tag };
+}
+
+/** The value of a parameter, if it is one of those; else null. */
+export const oneOf = <T extends string>(query: URLSearchParams, name: string, values: readonly T[]): T | null =>
+  values.find((value) => value === query.get(name)) ?? null;
 
 type Choice = { value: string; text: string };
+/** Links with how many there are in each state; the first choice is all. */
+type StateFilter = { kind: "state"; name: string; label: string; choices: readonly StateChoice[] };
+type StateChoice = Choice & { count: number | null };
+
+/** The filter by state, with how many there are in each; without counts before they are known. */
+export function stateFilter(
+  states: readonly string[],
+  counts: Readonly<Record<string, number>> | undefined,
+): StateFilter {
+  const of = (state: string): number | null => counts?.[state] ?? null;
+  const all = counts === undefined ? null : states.reduce((sum, state) => sum + (of(state) ?? 0), 0);
+  const choices = states.map((state) => ({ value: state, text: stateWord(stateOf(state)), count: of(state) }));
+  return {
+    kind: "state",
+    name: "state",
+    label: "State",
+    choices: [{ value: "", text: "All", count: all }, ...choices],
+  };
+}
+
 export type Filter =
   | { kind: "search"; name: string; label: string }
+  | StateFilter
   | { kind: "choice"; name: string; label: string; choices: readonly Choice[] }
   | { kind: "text"; name: string; label: string }
   /** A day, in UTC. */
@@ -84,25 +148,28 @@ export function filters(
   });
   const cleared = here(Object.fromEntries([...names, "page", "after"].map((name) => [name, null])));
   const action = to.path(path.slice(1));
-  const fields = items.map((item) => filterField(item, query.get(item.name) ?? ""));
+  const fields = items.map((item) => filterField({ query, here }, item));
   const button = html`<button class="btn" type="submit">Filter</button>`;
   const counted = total !== null && html`<span class="num">${formatNumber(total)} ${what}</span>`;
   const clear = isFiltered && html`<a href="${cleared}">Clear filters</a>`;
   return html`<div class="list-head"><form class="filters" method="get" action="${action}">
-${kept}${fields}${button}${moreFilters(query, more)}</form><div class="chips">${counted}${clear}</div></div>`;
+${kept}${fields}${button}${moreFilters({ query, here }, more)}</form><div class="chips">${counted}${clear}</div></div>`;
 }
 
 /** Filters that are folded until one of them is set. */
-function moreFilters(query: URLSearchParams, items: readonly Filter[]): Html | null {
+function moreFilters(visit: Pick<Visit, "query" | "here">, items: readonly Filter[]): Html | null {
   if (items.length === 0) return null;
+  const { query } = visit;
   const isSet = items.some(({ name }) => (query.get(name) ?? "") !== "");
-  const fields = items.map((item) => filterField(item, query.get(item.name) ?? ""));
+  const fields = items.map((item) => filterField(visit, item));
   return html`<details class="filters-more"${isSet && html` open`}>
 <summary>More filters${icon("chevron-down", "12")}</summary><div class="filters-row">${fields}</div></details>`;
 }
 
-function filterField(item: Filter, value: string): Html {
+function filterField({ query, here }: Pick<Visit, "query" | "here">, item: Filter): Html {
+  const value = query.get(item.name) ?? "";
   const { name, label } = item;
+  if (item.kind === "state") return stateLinks({ here }, item, value);
   const attributes = html`name="${name}" aria-label="${label}" placeholder="${label}" value="${value}"`;
   if (item.kind === "choice")
     return html`<select class="field" name="${item.name}" aria-label="${item.label}">${item.choices.map(
@@ -115,4 +182,14 @@ function filterField(item: Filter, value: string): Html {
   }
   if (item.kind === "text") return html`<input class="field" ${attributes}>`;
   return html`<span class="search">${icon("search")}<input type="search" ${attributes}></span>`;
+}
+
+function stateLinks({ here }: Pick<Visit, "here">, { name, label, choices }: StateFilter, current: string): Html {
+  const links = choices.map(({ value, text, count }) => {
+    const amount = count !== null && html` <span class="num">${formatNumber(count)}</span>`;
+    const mark = value === current && html` aria-current="true"`;
+    return html`<a class="btn" href="${here({ [name]: value || null, after: null })}"${mark}>${text}${amount}</a>`;
+  });
+  const kept = current !== "" && html`<input type="hidden" name="${name}" value="${current}">`;
+  return html`${kept}<span class="btn-group states" role="group" aria-label="${label}">${links}</span>`;
 }

@@ -166,6 +166,10 @@ export type Page = {
   forms?: Readonly<Record<string, Form>>;
 };
 
+/** Whether an export of a file is a page. */
+export const isPage = (value: unknown): value is Page =>
+  typeof value === "object" && value !== null && "path" in value && "show" in value;
+
 /** Declares a page. */
 export const page = (declaration: Page): Page => declaration;
 

@@ -360,6 +360,14 @@ test("shows a page of types, the newest versions, and no schemas, if asked to", 
   ]);
   assert.equal(await read("per_page=2&page=2&schemas=false"), [["c", [1, false]]]);
   assert.equal(await read("page=9"), []);
+  assert.equal(await read("name=B&schemas=false&max_versions=1"), [["b", [3, false]]]);
+  const envelope = await server.call("GET", `/custom-attestation-types/${at.org}?envelope=true&per_page=2&page=2`, {
+    key: at.key,
+  });
+  assert.equal(
+    [envelope.body.data.map(({ name }: Json) => name), envelope.body.pagination],
+    [["c"], { total: 3, page: 2, per_page: 2, page_count: 2 }],
+  );
   const { versions } = (await get(at, "b", "?max_versions=1&schemas=false")).body;
   assert.equal(
     versions.map(({ version, type_schema }: Json) => [version, type_schema]),

@@ -94,6 +94,22 @@ test("returns the request body, and lists entries newest first with the user who
   assert.equal(await list(server.given.org()), []);
 });
 
+test("a page in an envelope says how many entries match", async () => {
+  const at = server.given.org();
+  const [prod, staging] = [await server.given.environment(at), await server.given.environment(at)];
+  const one = freshFingerprint();
+  for (const description of ["first", "second"]) await allow(at, prod, input(one, { description }));
+  await allow(at, staging, input(one));
+  const page = async (query: string) => {
+    const { body } = await server.call("GET", `/allowlists/${at.org}?envelope=true${query}`, { key: at.key });
+    return [body.data.length, body.pagination];
+  };
+  assert.equal(await page(""), [3, { total: 3, page: 1, per_page: 25, page_count: 1 }]);
+  assert.equal(await page("&per_page=2&page=2"), [1, { total: 3, page: 2, per_page: 2, page_count: 2 }]);
+  assert.equal(await page(`&env_name=${prod}&in_force=true`), [1, { total: 1, page: 1, per_page: 25, page_count: 1 }]);
+  assert.equal(await page("&env_name=none"), [0, { total: 0, page: 1, per_page: 25, page_count: 0 }]);
+});
+
 test("ignores a repeated request, and adds an entry for another reason, name or user", async () => {
   const at = server.given.org();
   const [prod, staging] = [await server.given.environment(at), await server.given.environment(at)];

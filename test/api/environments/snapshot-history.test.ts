@@ -173,6 +173,30 @@ test("lists of environments count what runs, if asked", async () => {
   assert.not.ok(Object.hasOwn(plain.body.environments[0], "artifact_compliance_count"));
 });
 
+test("environments are listed by state, those that fail first, and counted by state", async () => {
+  const { at, name } = await prepared();
+  const bare = world.environment(at);
+  const group = world.environment(at, { type: "logical" });
+  await server.call("PUT", `/environments/${at.org}/${group}/join`, {
+    key: at.key,
+    body: { physical_env_name: name },
+  });
+  const list = async (query: string) => {
+    const { status, body } = await get(at, `/environments/${at.org}?page=1&counts=true${query}`);
+    assert.is(status, 200, JSON.stringify(body));
+    return [body.environments.map((one: Record<string, unknown>) => one["name"]), body.total_count, body.states];
+  };
+  const states = { "NON-COMPLIANT": 2, COMPLIANT: 0, UNKNOWN: 1 };
+  const failing = [name, group].sort();
+  assert.equal(await list("&sort=state"), [[...failing, bare], 3, states]);
+  assert.equal(await list("&sort=state&sort_direction=desc"), [[bare, ...failing], 3, states]);
+  assert.equal(await list("&state=NON-COMPLIANT"), [failing, 2, states]);
+  assert.equal(await list("&state=UNKNOWN&per_page=1"), [[bare], 1, states]);
+  assert.equal(await list("&state=COMPLIANT"), [[], 0, states]);
+  const wrong = await get(at, `/environments/${at.org}?state=GOOD`);
+  assert.equal([wrong.status, Object.keys(wrong.body.errors)], [400, ["state"]]);
+});
+
 test("events are searched by name, fingerprint and kind", async () => {
   const { at, name } = await prepared();
   const read = async (query: string): Promise<[string[], string | null]> => {

@@ -597,6 +597,42 @@ test("lists artifacts of the organization, a flow or a repository, newest first,
     assert.is((await list(query)).status, 400, query);
 });
 
+test("lists artifacts by state and by a part of their name, and counts them if asked for an envelope", async () => {
+  const at = await place(TEMPLATE);
+  const second = { ...at, flow: await server.given.flow(at) };
+  const foreign = await place();
+  await report(foreign, { filename: "acme/api:1" });
+  await report(second, { filename: "acme/API:1" });
+  await report(at, { filename: "acme/api:2_x" });
+  await report(at, { filename: "acme/web:1" });
+  const list = async (query: string) => {
+    const { status, body } = await get(at, `?envelope=true${query}`);
+    assert.is(status, 200, JSON.stringify(body));
+    const { data, pagination, states } = body;
+    return [data.map((artifact: Fields) => artifact["filename"]), pagination.total, states];
+  };
+  const all = { "NON-COMPLIANT": 0, INCOMPLETE: 2, COMPLIANT: 1 };
+  const [api1, api2, web] = ["acme/API:1", "acme/api:2_x", "acme/web:1"];
+  assert.equal(await list(""), [[web, api2, api1], 3, all]);
+  assert.equal(await list("&per_page=2&page=2"), [[api1], 3, all]);
+  assert.equal(await list("&state=COMPLIANT"), [[api1], 1, all]);
+  assert.equal(await list("&state=INCOMPLETE&per_page=1"), [[web], 2, all]);
+  assert.equal(await list("&state=NON-COMPLIANT"), [[], 0, all]);
+  assert.equal(await list("&name=Api"), [[api2, api1], 2, { ...all, INCOMPLETE: 1 }]);
+  assert.equal(await list("&name=api&state=INCOMPLETE"), [[api2], 1, { ...all, INCOMPLETE: 1 }]);
+  assert.equal(await list(`&name=api&flow_name=${second.flow}`), [[api1], 1, { ...all, INCOMPLETE: 0 }]);
+  assert.equal(await list("&name=_"), [[api2], 1, { ...all, INCOMPLETE: 1, COMPLIANT: 0 }], "no wildcard");
+  assert.equal(await list("&name=%25"), [[], 0, { ...all, INCOMPLETE: 0, COMPLIANT: 0 }]);
+  const bare = (await get(at, "?name=web")).body;
+  assert.equal(
+    bare.map((artifact: Fields) => artifact["filename"]),
+    [web],
+  );
+  const wrong = await get(at, "?state=GOOD");
+  assert.equal([wrong.status, Object.keys(wrong.body.errors)], [400, ["state"]]);
+  assert.is((await get(at, "?envelope=maybe")).status, 400);
+});
+
 test("a damaged artifact becomes a marked placeholder in lists, without affecting others", async () => {
   const at = await place();
   const good = await report(at);

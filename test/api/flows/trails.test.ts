@@ -563,6 +563,47 @@ test("lists the trails of a flow by state and by a part of their name", async ()
   assert.equal([answer.status, Object.keys(answer.body.errors)], [400, ["state"]]);
 });
 
+test("summaries of trails say what is wrong with each, by name, and how many are in each state", async () => {
+  const at = await place();
+  const template =
+    "version: 1\ntrail:\n  attestations: [{name: review, type: generic}]\n" +
+    "  artifacts: [{name: a, attestations: [{name: scan, type: generic}]}, {name: b}]\n";
+  const flow = { ...at, flow: await server.given.flow(at, { template }) };
+  for (const name of ["one", "two"]) await begin(flow, { name });
+  const fingerprint = await server.given.artifact(at, { flow: flow.flow, trail: "two", name: "a" });
+  const on = { flow: flow.flow, trail: "two" };
+  await server.given.attestation(at, { ...on, name: "scan", is_compliant: false, fingerprint });
+  await server.given.attestation(at, { ...on, name: "extra", is_compliant: false });
+  const list = (query: string) =>
+    server.call("GET", `/trails/${at.org}/${flow.flow}?summaries=true${query}`, { key: at.key });
+  const { body } = await list("");
+  const problems = (index: number) =>
+    body.data[index].problems.map(({ problem, attestation_name: name, count }: Record<string, unknown>) => [
+      problem,
+      name,
+      count,
+    ]);
+  assert.equal(names(body.data), ["two", "one"]);
+  assert.equal(problems(0), [
+    ["failing", "extra", 1],
+    ["failing", "scan", 1],
+    ["missing", "review", 1],
+    ["missing", null, 1],
+  ]);
+  assert.equal(problems(1), [
+    ["missing", "review", 1],
+    ["missing", null, 2],
+  ]);
+  assert.equal([body.data[0].problem_count, body.data[0].compliance_state], [4, "NON-COMPLIANT"]);
+  const states = { "NON-COMPLIANT": 1, INCOMPLETE: 1, COMPLIANT: 0 };
+  assert.equal([body.states, body.pagination], [states, { total: 2, page: 1, per_page: 20, page_count: 1 }]);
+  const failing = (await list("&state=NON-COMPLIANT&per_page=1")).body;
+  assert.equal([names(failing.data), failing.pagination.total, failing.states], [["two"], 1, states]);
+  const found = (await list("&search_by_name=ONE")).body;
+  assert.equal([names(found.data), found.states], [["one"], { ...states, "NON-COMPLIANT": 0 }]);
+  assert.is((await list("&per_page=101")).status, 400);
+});
+
 test("lists the trails of an organization in pages of twenty, with combined filters", async () => {
   const at = await place();
   const second = { ...at, flow: await server.given.flow(at) };

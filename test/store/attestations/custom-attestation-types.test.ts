@@ -91,10 +91,13 @@ test("names belong to an organization, and the error names it for an unknown typ
   const other = store.organizations.create({ name: "other", kind: "shared", isPublic: false, controlsEnabled: true });
   for (const name of ["b", "a", "B"]) put(name);
   assert.equal(
-    types.list(acme.id).map(({ name }) => name),
+    types.list({ organizationId: acme.id, search: "" }).map(({ name }) => name),
     ["B", "a", "b"],
   );
-  assert.equal({ list: types.list(other), types: types.find(other, "a") }, { list: [], types: null });
+  assert.equal(
+    { list: types.list({ organizationId: other, search: "" }), types: types.find(other, "a") },
+    { list: [], types: null },
+  );
   assert.throws(
     () => types.require({ id: other, name: "other" }, "a"),
     (error: AppError) =>
@@ -114,7 +117,7 @@ test("archives a type once; its next version makes it active again and continues
   );
   assert.is(types.archive(id), false);
   assert.equal(types.require(acme, "cov"), archived);
-  assert.equal(types.list(acme.id), [archived]);
+  assert.equal(types.list({ organizationId: acme.id, search: "" }), [archived]);
   assert.equal(put("cov"), { created: false, version: 2 });
   assert.equal([types.require(acme, "cov").archived_at, [...types.listVersions(id)].length], [null, 2]);
 });

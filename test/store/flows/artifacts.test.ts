@@ -170,7 +170,9 @@ test("pages the records of one or several repositories, newest first", () => {
   const t = trail(f.id, "t");
   const records = [one, two, other, one, two].map((repo_id, n) => artifact(f.id, t.id, `${n}`.repeat(64), { repo_id }));
   const list = (repos: number[], limit = 9, offset = 0) =>
-    Array.from(store.artifacts.listByRepos(repos, limit, offset), ({ id }) => records.indexOf(id));
+    Array.from(store.artifactLists.select({ organizationId, repoIds: repos }).list({ limit, offset }), ({ id }) =>
+      records.indexOf(id),
+    );
   assert.equal(
     {
       "list([one])": list([one]),
@@ -193,7 +195,14 @@ test("pages the records of one or several repositories, newest first", () => {
 });
 
 test("an index serves every query on artifacts, and pages follow its order", () => {
-  const { db, sql } = opened();
+  const { db, sql, store, organizationId } = opened();
+  const state = "INCOMPLETE";
+  for (const place of [{}, { flowId: 1 }, { repoIds: [1] }])
+    for (const narrowed of [place, { ...place, state }, { ...place, search: "x" }] as const) {
+      const selection = store.artifactLists.select({ organizationId, ...narrowed });
+      Array.from(selection.list({ limit: 1, offset: 0 }));
+      selection.countStates();
+    }
   const about = sql.filter(
     (text) =>
       /\b(FROM|JOIN) (artifacts|attestation_bindings|current_attestations|pending_bindings)\b/.test(text) &&
@@ -204,10 +213,8 @@ test("an index serves every query on artifacts, and pages follow its order", () 
     // json_each is a virtual table over one value.
     assert.equal(scans(db, text), [], text);
   }
-  const paged = about.filter((text) =>
-    /WHERE a\.(organization_id|flow_id|repo_id) (= \?|IN \(\?\)) ORDER BY a\.id DESC LIMIT \? OFFSET \?/.test(text),
-  );
-  assert.is(paged.length, 3);
+  const paged = about.filter((text) => text.includes("ORDER BY a.id DESC LIMIT ? OFFSET ?"));
+  assert.is(new Set(paged).size, 9);
   for (const text of paged)
     assert.not.ok(
       plan(db, text).some((step) => step.includes("TEMP B-TREE")),

@@ -3,8 +3,10 @@ import { listArtifacts } from "../../../api/flows/artifacts.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { commit, fingerprint } from "../../components/identifier.ts";
-import { empty, linkButton, nameCell, pageHead, table } from "../../components/layout.ts";
-import { endlessPager, filters, pageOf } from "../../components/lists.ts";
+import { nameCell } from "../../components/layout.ts";
+import { listPage, pageFrom } from "../../components/list-page.ts";
+import type { ListPart } from "../../components/list-page.ts";
+import { oneOf, PER_PAGE, stateFilter } from "../../components/lists.ts";
 import { badge, stateOf } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -13,83 +15,65 @@ import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
 import { flowFilter, repositoryFilter } from "./choices.ts";
 
-type Artifact = AnswerOf<typeof listArtifacts>[number];
-const PER_PAGE = 25;
+type Envelope = Exclude<AnswerOf<typeof listArtifacts>, readonly unknown[]>;
+type Artifact = Envelope["data"][number];
+
+export const ARTIFACT_STATES = ["NON-COMPLIANT", "INCOMPLETE", "COMPLIANT"] as const;
 
 export const artifactsPage = page({
   path: "/{org}/artifacts",
-  async show(visit) {
-    const [artifacts, hasMore] = await readPage(visit);
-    const { query } = visit;
-    const isNew = artifacts?.length === 0 && pageOf(query) === 1 && !query.get("flow") && !query.get("repo");
-    const items = isNew ? [] : [await flowFilter(visit), await repositoryFilter(visit)];
-    const form = filters(visit, { items, total: null, what: "artifacts" });
-    return {
-      title: "Artifacts",
-      section: "artifacts",
-      crumbs: [],
-      main: html`${pageHead({ title: "Artifacts", sub: "What the flows built, and whether its evidence is complete." })}
-${isNew ? nothingYet() : html`${form}${list(visit, artifacts, hasMore)}`}`,
-    };
-  },
+  show: listPage({
+    title: "Artifacts",
+    section: "artifacts",
+    sub: "What the flows built, and whether its evidence is complete.",
+    what: ["artifact", "artifacts"],
+    read: (visit) => knownOnly(readArtifacts(visit)),
+    filters: async (visit, { states }) => [
+      { kind: "search", name: "search", label: "Search by name" },
+      stateFilter(ARTIFACT_STATES, states),
+      await flowFilter(visit),
+      await repositoryFilter(visit),
+    ],
+    caption: "Artifacts, newest first",
+    columns: [
+      { text: "Artifact" },
+      { text: "State", className: "w-st" },
+      { text: "Flow and trail" },
+      { text: "Commit and repository", className: "hide-m" },
+      { text: "Reported", isRight: true, className: "w-time" },
+    ],
+    row: artifactRow,
+    empty: {
+      icon: "package",
+      title: "No artifacts yet",
+      text: "An artifact is what a run of a flow built: a container image, a file or a directory.",
+      command: "kosli attest artifact IMAGE --artifact-type oci --flow FLOW --trail TRAIL --name NAME",
+    },
+    none: "The search looks for a part of the name, in any case. A flow or a repository needs its whole name.",
+  }),
 });
 
-/** The rows of the page, and whether there are older ones; null for a flow or repository that does not exist. */
-async function readPage({ call, query }: Visit): Promise<[readonly Artifact[] | null, boolean]> {
-  const filter = { flow_name: query.get("flow") || null, repo_name: query.get("repo") || null };
-  const number = pageOf(query);
+const readArtifacts = pageFrom(listArtifacts, ({ query }) => ({
+  query: {
+    envelope: true,
+    flow_name: query.get("flow") || null,
+    repo_name: query.get("repo") || null,
+    state: oneOf(query, "state", ARTIFACT_STATES),
+    name: query.get("search")?.trim() || null,
+  },
+}));
+
+/** A flow or repository that does not exist, or is archived, has nothing to list. */
+async function knownOnly<P extends ListPart<unknown>>(reading: Promise<P>): Promise<P | typeof NOTHING> {
   try {
-    const rows = await call(listArtifacts, { query: { ...filter, page: number, per_page: PER_PAGE } });
-    // The list does not count: the one after the last is asked for.
-    const next = { ...filter, page: number * PER_PAGE + 1, per_page: 1 };
-    const hasMore = rows.length === PER_PAGE && (await call(listArtifacts, { query: next })).length > 0;
-    return [rows, hasMore];
+    return await reading;
   } catch (error) {
-    if (error instanceof AppError && error.code === "not_found") return [null, false];
+    if (error instanceof AppError && error.code === "not_found") return NOTHING;
     throw error;
   }
 }
 
-const nothingYet = (): Html =>
-  html`<section class="card">${empty({
-    icon: "package",
-    title: "No artifacts yet",
-    text: "An artifact is what a run of a flow built: a container image, a file or a directory.",
-    command: "kosli attest artifact IMAGE --artifact-type oci --flow FLOW --trail TRAIL --name NAME",
-  })}</section>`;
-
-function list(visit: Visit, artifacts: readonly Artifact[] | null, hasMore: boolean): Html {
-  const { to, query } = visit;
-  if (artifacts === null || artifacts.length === 0) {
-    const isPastEnd = artifacts !== null && pageOf(query) > 1;
-    const missing = query.get("flow") ? `the flow ${query.get("flow")}` : `the repository ${query.get("repo")}`;
-    return html`<section class="card">${empty({
-      icon: "search",
-      title: isPastEnd ? "No artifacts on this page" : "Nothing matches these filters",
-      text: isPastEnd
-        ? "The list ends before it."
-        : artifacts === null
-          ? html`There is no record of <bdi>${missing}</bdi>, or it is archived.`
-          : html`Nothing was reported for <bdi>${missing}</bdi> yet.`,
-      actions: isPastEnd
-        ? linkButton(visit.here({ page: null }), "Newest artifacts")
-        : linkButton(to.artifacts(), "Clear filters"),
-    })}</section>`;
-  }
-  const columns = [
-    { text: "Artifact" },
-    { text: "State", className: "w-st" },
-    { text: "Flow and trail" },
-    { text: "Commit and repository", className: "hide-m" },
-    { text: "Reported", isRight: true, className: "w-time" },
-  ];
-  const rows = artifacts.map((artifact) => artifactRow(visit, artifact));
-  return html`<section class="card" aria-label="Artifacts">${table({
-    caption: "Artifacts, newest first",
-    columns,
-    rows,
-  })}</section>${endlessPager(visit, { hasMore })}`;
-}
+const NOTHING = { rows: [], position: { total: 0, page: 1, per_page: PER_PAGE, page_count: 0 } };
 
 function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
   const { flow_name: flow, trail_name: trail, repo_info: repo } = artifact;

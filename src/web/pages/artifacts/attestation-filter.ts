@@ -23,9 +23,6 @@ const PARAMETERS = ["name", "type", "is_compliant", "flow", "since", "from", "to
 export const setParameters = (query: URLSearchParams): (typeof PARAMETERS)[number][] =>
   PARAMETERS.filter((name) => (query.get(name) ?? "") !== "");
 
-export const hasFilter = (query: URLSearchParams): boolean =>
-  setParameters(query).length > 0 || (query.get("after") ?? "") !== "";
-
 /** The query of the operation. What is not a value of its parameter filters nothing. */
 export function readFilter({ query, now }: Pick<Visit, "query" | "now">): Filter {
   const verdict = query.get("is_compliant");

@@ -7,8 +7,9 @@ import {
 import { listSystemAttestationTypes } from "../../../api/attestations/system.ts";
 import { AppError, invalid } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { card, empty, linkButton, nameCell, pageHead, table } from "../../components/layout.ts";
-import { endlessPager, pageOf } from "../../components/lists.ts";
+import { card, nameCell, pageHead } from "../../components/layout.ts";
+import { listPage, pageFrom } from "../../components/list-page.ts";
+import { pageOf } from "../../components/lists.ts";
 import { icon } from "../../components/icon.ts";
 import { sourceCode } from "../../components/code.ts";
 import { tag } from "../../components/state.ts";
@@ -21,8 +22,7 @@ import { EXAMPLE, definitionForm } from "./attestation-type-form.ts";
 import type { Tried } from "./attestation-type-form.ts";
 import { storeDefinition, tryDefinition } from "./attestation-type-fields.ts";
 
-type CustomType = AnswerOf<typeof getCustomAttestationTypes>[number];
-const PER_PAGE = 25;
+type CustomType = Exclude<AnswerOf<typeof getCustomAttestationTypes>, readonly unknown[]>["data"][number];
 
 /** The attestation types that every server has besides decisions, and what they report. */
 const BUILT_IN = [
@@ -81,60 +81,36 @@ function creation(visit: Visit, tried: Tried | null = null): Content {
   };
 }
 
-async function showList(visit: Visit): Promise<Content> {
-  const { call, query, to, may, here } = visit;
-  const number = pageOf(query);
-  const shorter = { max_versions: 1, schemas: false };
-  const types = await call(getCustomAttestationTypes, { query: { ...shorter, page: number, per_page: PER_PAGE } });
-  const next = { ...shorter, page: number * PER_PAGE + 1, per_page: 1 };
-  const hasMore = types.length === PER_PAGE && (await call(getCustomAttestationTypes, { query: next })).length > 0;
-  const create =
-    may(postCustomAttestationType) &&
-    linkButton(here({ ask: "create" }), "New type", { icon: "plus", kind: "primary" });
-  const isNew = types.length === 0 && number === 1;
-  return {
-    title: "Attestation types",
-    section: "attestations",
-    crumbs: [{ text: "Attestations", href: to.attestations() }],
-    crumb: "Types",
-    main: html`${pageHead({
-      title: "Attestation types",
-      sub: "What an attestation may contain, and when it is compliant.",
-      actions: isNew ? [] : [create],
-    })}<div class="stack"><div>${customTypes(visit, types, isNew && create)}${endlessPager(visit, { hasMore })}</div>
-${number === 1 && (await builtInTypes(visit))}</div>`,
-  };
-}
-
-function customTypes(visit: Visit, types: readonly CustomType[], create: Html | false): Html {
-  if (types.length === 0 && create === false && pageOf(visit.query) > 1)
-    return html`<section class="card">${empty({
-      icon: "search",
-      title: "No types on this page",
-      text: "The list ends before it.",
-      actions: linkButton(visit.here({ page: null }), "First page"),
-    })}</section>`;
-  if (types.length === 0)
-    return html`<section class="card">${empty({
-      icon: "code",
-      title: "No custom types yet",
-      text: "A custom type checks your own data: by a JSON Schema, and by rules in jq.",
-      command: "kosli create attestation-type coverage \\\n  --schema schema.json --jq '.percent >= 80'",
-      actions: create,
-    })}</section>`;
-  const columns = [
+const showList = listPage({
+  title: "Attestation types",
+  section: "attestations",
+  crumbs: ({ to }) => [{ text: "Attestations", href: to.attestations() }],
+  crumb: "Types",
+  sub: "What an attestation may contain, and when it is compliant.",
+  create: { operation: postCustomAttestationType, text: "New type" },
+  what: ["custom type", "custom types"],
+  read: pageFrom(getCustomAttestationTypes, ({ query }) => ({
+    query: { envelope: true, max_versions: 1, schemas: false, name: query.get("search")?.trim() || null },
+  })),
+  filters: [{ kind: "search", name: "search", label: "Search by name" }],
+  caption: "Custom types by name",
+  head: () => ({ id: "h-custom", title: "Custom types" }),
+  columns: [
     { text: "Name" },
     { text: "Rules", isRight: true, className: "w-time" },
     { text: "Version", isRight: true, className: "w-time" },
     { text: "Changed", isRight: true, className: "w-time" },
-  ];
-  const rows = types.map((type) => typeRow(visit, type));
-  return card({
-    id: "h-custom",
-    title: "Custom types",
-    body: table({ caption: "Custom types by name", columns, rows }),
-  });
-}
+  ],
+  row: typeRow,
+  empty: {
+    icon: "code",
+    title: "No custom types yet",
+    text: "A custom type checks your own data: by a JSON Schema, and by rules in jq.",
+    command: "kosli create attestation-type coverage \\\n  --schema schema.json --jq '.percent >= 80'",
+  },
+  none: "The search looks for a part of the name, in any case.",
+  below: async (visit) => (pageOf(visit.query) === 1 ? await builtInTypes(visit) : null),
+});
 
 function typeRow({ to, now }: Visit, type: CustomType): Html {
   const [latest] = type.versions;

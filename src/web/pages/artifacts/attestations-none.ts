@@ -1,8 +1,8 @@
 /** What the list of attestations says when nothing matches: which filter to drop, and what it would show then. */
 import { getAttestations } from "../../../api/attestations/reads.ts";
-import { empty, linkButton } from "../../components/layout.ts";
+import { linkButton } from "../../components/layout.ts";
+import type { Words } from "../../components/list-page.ts";
 import { html } from "../../html.ts";
-import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { readFilter, setParameters } from "./attestation-filter.ts";
 
@@ -21,23 +21,23 @@ const RELAXATIONS: readonly Relaxation[] = [
   { drop: ["name"], are: (count) => `${count} with other names`, offer: "Any name" },
 ];
 
-export async function nothingMatches(visit: Visit): Promise<Html> {
+export async function nothingMatches(visit: Visit): Promise<Words> {
   const { query, to, here } = visit;
   const clear = linkButton(to.attestations(), "Clear filters");
   if (query.get("after"))
-    return html`<section class="card">${empty({
+    return {
       icon: "search",
       title: "No older attestations",
       text: "The list ends before this page.",
       actions: html`${linkButton(here({ after: null }), "Newest attestations")}${clear}`,
-    })}</section>`;
+    };
   const found = await firstRelaxation(visit);
-  return html`<section class="card">${empty({
+  return {
     icon: "search",
     title: "Nothing matches these filters",
     text: found?.text ?? withoutHint(setParameters(query)),
     actions: html`${found && linkButton(found.href, found.offer)}${clear}`,
-  })}</section>`;
+  };
 }
 
 /** Where dropping one filter is not enough, or there is only one. */

@@ -6,51 +6,107 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { typeWordOf } from "../../../domain/attestation/kinds.ts";
 import { resultOf } from "../../components/attestation-result.ts";
 import { fingerprint } from "../../components/identifier.ts";
-import { empty, linkButton, nameCell, pageHead, table } from "../../components/layout.ts";
-import { filters } from "../../components/lists.ts";
+import { linkButton, nameCell } from "../../components/layout.ts";
+import { listPage } from "../../components/list-page.ts";
+import type { ListPart } from "../../components/list-page.ts";
+import { PER_PAGE } from "../../components/lists.ts";
 import type { Filter } from "../../components/lists.ts";
 import { badge, stateOfVerdict, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
-import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
-import { readFilter, hasFilter, SINCE } from "./attestation-filter.ts";
+import { readFilter, SINCE } from "./attestation-filter.ts";
 import { flowFilter, typeFilter } from "./choices.ts";
 import { nothingMatches } from "./attestations-none.ts";
 
 type Answer = AnswerOf<typeof getAttestations>;
 type Attestation = Answer["data"][number];
 
-const PER_PAGE = 25;
+const STATES: Filter = {
+  kind: "choice",
+  name: "is_compliant",
+  label: "State",
+  choices: [
+    { value: "", text: "Any state" },
+    { value: "true", text: "Compliant" },
+    { value: "false", text: "Non-compliant" },
+  ],
+};
+
+const SINCE_FILTER: Filter = {
+  kind: "choice",
+  name: "since",
+  label: "Time",
+  choices: [{ value: "", text: "Any time" }, ...Object.entries(SINCE).map(([value, { text }]) => ({ value, text }))],
+};
+
+const MATCH: Filter = {
+  kind: "choice",
+  name: "match",
+  label: "How the name matches",
+  choices: [
+    { value: "", text: "Name contains" },
+    { value: "exact", text: "Name is exactly" },
+    { value: "regex", text: "Name matches the RE2 expression" },
+  ],
+};
 
 export const attestationsPage = page({
   path: "/{org}/attestations",
-  async show(visit) {
-    const found = await readPage(visit);
-    const isNew = !("problem" in found) && found.data.length === 0 && !hasFilter(visit.query);
-    const types = visit.may(getCustomAttestationTypes) && {
-      link: linkButton(visit.to.attestationTypes(), "Attestation types", { icon: "code" }),
-    };
-    return {
-      title: "Attestations",
-      section: "attestations",
-      crumbs: [],
-      main: html`${pageHead({ title: "Attestations", actions: types ? [types.link] : [] })}
-${isNew ? nothingYet() : html`${await filterForm(visit)}${await list(visit, found)}`}`,
-    };
-  },
+  show: listPage({
+    title: "Attestations",
+    section: "attestations",
+    actions: ({ may, to }) => [
+      may(getCustomAttestationTypes) && linkButton(to.attestationTypes(), "Attestation types", { icon: "code" }),
+    ],
+    what: ["attestation", "attestations"],
+    read: readPage,
+    filters: async (visit) => [
+      { kind: "search", name: "name", label: "Name contains" },
+      await typeFilter(visit),
+      STATES,
+      await flowFilter(visit),
+      SINCE_FILTER,
+    ],
+    more: [
+      MATCH,
+      { kind: "day", name: "from", label: "From (UTC)" },
+      { kind: "day", name: "to", label: "To (UTC)" },
+      { kind: "text", name: "commit", label: "Commit: its whole id" },
+      { kind: "text", name: "attestation_id", label: "Id of an attestation" },
+    ],
+    caption: "Attestations, newest first",
+    columns: [
+      { text: "Name" },
+      { text: "State", className: "w-st" },
+      { text: "Result" },
+      { text: "Flow and trail" },
+      { text: "Artifact", className: "hide-m" },
+      { text: "Reported", isRight: true },
+    ],
+    row: attestationRow,
+    empty: {
+      icon: "verified",
+      title: "No attestations yet",
+      text: "An attestation is evidence about a trail or an artifact: test results, a scan, a review, a decision.",
+      command: "kosli attest generic --name NAME --flow FLOW --trail TRAIL --compliant=true",
+    },
+    none: nothingMatches,
+  }),
 });
 
 const WHOLE_COMMIT =
   "The filter takes the whole id of a commit, 40 characters. The search above finds it by its start.";
 
 /** One page; the problem of a regular expression or a commit that the API refuses. */
-async function readPage(visit: Visit): Promise<Answer | { problem: string }> {
+async function readPage(visit: Visit): Promise<ListPart<Attestation>> {
   const { call, query } = visit;
-  const read = (after: string | null) =>
-    call(getAttestations, { query: { ...readFilter(visit), after, per_page: PER_PAGE } });
+  const read = async (after: string | null): Promise<ListPart<Attestation>> => {
+    const answer = await call(getAttestations, { query: { ...readFilter(visit), after, per_page: PER_PAGE } });
+    return { rows: answer.data, position: { next: answer._links.next?.after ?? null } };
+  };
   try {
     return await read(query.get("after"));
   } catch (error) {
@@ -58,98 +114,9 @@ async function readPage(visit: Visit): Promise<Answer | { problem: string }> {
     // The token of a page may have been cut off on its way.
     if (fields["after"] !== undefined) return read(null);
     const problem = fields["name_regex"] ?? (fields["commit"] && WHOLE_COMMIT);
-    if (problem) return { problem };
+    if (problem) return { problem, rows: [], position: { next: null } };
     throw error;
   }
-}
-
-async function filterForm(visit: Visit): Promise<Html> {
-  const states: Filter = {
-    kind: "choice",
-    name: "is_compliant",
-    label: "State",
-    choices: [
-      { value: "", text: "Any state" },
-      { value: "true", text: "Compliant" },
-      { value: "false", text: "Non-compliant" },
-    ],
-  };
-  const since: Filter = {
-    kind: "choice",
-    name: "since",
-    label: "Time",
-    choices: [{ value: "", text: "Any time" }, ...Object.entries(SINCE).map(([value, { text }]) => ({ value, text }))],
-  };
-  const match: Filter = {
-    kind: "choice",
-    name: "match",
-    label: "How the name matches",
-    choices: [
-      { value: "", text: "Name contains" },
-      { value: "exact", text: "Name is exactly" },
-      { value: "regex", text: "Name matches the RE2 expression" },
-    ],
-  };
-  return filters(visit, {
-    items: [
-      { kind: "search", name: "name", label: "Name contains" },
-      await typeFilter(visit),
-      states,
-      await flowFilter(visit),
-      since,
-    ],
-    more: [
-      match,
-      { kind: "day", name: "from", label: "From (UTC)" },
-      { kind: "day", name: "to", label: "To (UTC)" },
-      { kind: "text", name: "commit", label: "Commit: its whole id" },
-      { kind: "text", name: "attestation_id", label: "Id of an attestation" },
-    ],
-    total: null,
-    what: "attestations",
-  });
-}
-
-const nothingYet = (): Html =>
-  html`<section class="card">${empty({
-    icon: "verified",
-    title: "No attestations yet",
-    text: "An attestation is evidence about a trail or an artifact: test results, a scan, a review, a decision.",
-    command: "kosli attest generic --name NAME --flow FLOW --trail TRAIL --compliant=true",
-  })}</section>`;
-
-async function list(visit: Visit, found: Answer | { problem: string }): Promise<Html> {
-  if ("problem" in found)
-    return html`<p class="problem" role="alert">${icon("alert-fill")}<span>${found.problem}</span></p>`;
-  const { data, _links: links } = found;
-  if (data.length === 0) return nothingMatches(visit);
-  const columns = [
-    { text: "Name" },
-    { text: "State", className: "w-st" },
-    { text: "Result" },
-    { text: "Flow and trail" },
-    { text: "Artifact", className: "hide-m" },
-    { text: "Reported", isRight: true },
-  ];
-  const rows = data.map((attestation) => attestationRow(visit, attestation));
-  return html`<section class="card" aria-label="Attestations">${table({
-    caption: "Attestations, newest first",
-    columns,
-    rows,
-  })}</section>${cursorPager(visit, links.next?.after ?? null)}`;
-}
-
-/** Below a list that pages by tokens: the way back to its beginning, and on to older records. */
-function cursorPager({ here, query }: Visit, next: string | null): Html | null {
-  const isFirst = (query.get("after") ?? "") === "";
-  if (isFirst && next === null) return null;
-  const button = (href: string | null, text: Html): Html =>
-    href === null
-      ? html`<span class="btn btn-s" aria-disabled="true">${text}</span>`
-      : html`<a class="btn btn-s" href="${href}">${text}</a>`;
-  const newest = button(isFirst ? null : here({ after: null }), html`${icon("chevron-left")}Newest`);
-  const older = button(next === null ? null : here({ after: next }), html`Older${icon("chevron-right")}`);
-  return html`<nav class="pager" aria-label="Pages"><span class="btn-group">${newest}${older}</span></nav>`;
 }
 
 function attestationRow({ to, now }: Visit, attestation: Attestation): Html {

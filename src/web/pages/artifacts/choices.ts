@@ -44,7 +44,8 @@ const BUILT_IN = [...KINDS.flatMap(({ word }) => (word === null || word === "cus
 export async function typeFilter(visit: Visit): Promise<Filter> {
   const query = { page: 1, per_page: MAX_TYPES, max_versions: 1, schemas: false };
   const types = await visit.call(getCustomAttestationTypes, { query });
-  const names = [...BUILT_IN, ...types.map(({ name }) => `custom:${name}`)];
+  const custom = "data" in types ? types.data : types;
+  const names = [...BUILT_IN, ...custom.map(({ name }) => `custom:${name}`)];
   return filterOf(visit, { name: "type", label: "Type", any: "Any type", names });
 }
 

@@ -5,8 +5,8 @@ import { invalid } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { formOf, textArea, textField } from "../../components/forms.ts";
 import { fingerprint } from "../../components/identifier.ts";
-import { card, empty, linkButton, padded, table } from "../../components/layout.ts";
-import { endlessPager, pageOf } from "../../components/lists.ts";
+import { card, linkButton, padded } from "../../components/layout.ts";
+import { renderList, pageFrom } from "../../components/list-page.ts";
 import { formatInput, formatUtc, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -16,9 +16,8 @@ import type { Form, Visit } from "../../page/page.ts";
 import { artifactName } from "./artifact-rows.ts";
 import type { ShownEnvironment } from "./types.ts";
 
-type Entry = AnswerOf<typeof listAllowlist>[number];
+type Entry = Exclude<AnswerOf<typeof listAllowlist>, readonly unknown[]>["data"][number];
 
-const PER_PAGE = 25;
 const FINGERPRINT = /^[0-9a-f]{64}$/;
 
 export const allowlistForms: Readonly<Record<string, Form>> = {
@@ -61,36 +60,34 @@ export const asksToAllow = ({ query, refused }: Visit): boolean =>
   refused ? refused.form === "allow" : query.has("allow");
 
 export async function allowlistCard(visit: Visit, environment: ShownEnvironment): Promise<Html> {
-  const { call, query, now } = visit;
-  const entries = await call(listAllowlist, {
-    query: { env_name: environment.name, in_force: true, page: pageOf(query), per_page: PER_PAGE },
-  });
   const add = linkButton(visit.here({ allow: "" }), "Allow an artifact", { icon: "plus", kind: "small" });
-  const columns = [
-    { text: "Artifact" },
-    { text: "Reason" },
-    { text: "Since", isRight: true },
-    { text: "Until", isRight: true },
-    { text: "Change", isRight: true, isHidden: true },
-  ];
-  const body =
-    entries.length === 0
-      ? empty({
-          icon: "shield-check",
-          title: "Nothing is allowlisted",
-          text: "What is on the allowlist is accepted whatever the policies say, for a reason, until its end.",
-          command: `kosli allow artifact NAME --artifact-type oci --environment ${environment.name} --reason REASON`,
-        })
-      : table({ caption: "Allowlist", columns, rows: entries.map((entry) => entryRow(visit, entry, now)) });
-  return html`<div>${card({
-    id: "h-allow",
-    title: "Allowlist",
-    more: html`<span class="right">${add}</span>`,
-    body,
-  })}${endlessPager(visit, { hasMore: entries.length === PER_PAGE })}</div>`;
+  const head = { id: "h-allow", title: "Allowlist", more: html`<span class="right">${add}</span>` };
+  const { body } = await renderList(visit, {
+    what: ["allowlist entry", "allowlist entries"],
+    read: pageFrom(listAllowlist, () => ({ query: { envelope: true, env_name: environment.name, in_force: true } })),
+    filters: [],
+    head: () => head,
+    caption: "Allowlist",
+    columns: [
+      { text: "Artifact" },
+      { text: "Reason" },
+      { text: "Since", isRight: true },
+      { text: "Until", isRight: true },
+      { text: "Change", isRight: true, isHidden: true },
+    ],
+    row: entryRow,
+    empty: {
+      icon: "shield-check",
+      title: "Nothing is allowlisted",
+      text: "What is on the allowlist is accepted whatever the policies say, for a reason, until its end.",
+      command: `kosli allow artifact NAME --artifact-type oci --environment ${environment.name} --reason REASON`,
+    },
+    none: "The list is shorter now.",
+  });
+  return html`<div>${body}</div>`;
 }
 
-function entryRow({ here }: Visit, entry: Entry, now: number): Html {
+function entryRow({ here, now }: Visit, entry: Entry): Html {
   const until = entry.expires_at === undefined ? html`<span class="muted">no end</span>` : time(entry.expires_at, now);
   return html`<tr><td class="lead"><span class="t-name">${artifactName(entry.artifact_name)}</span><div
 class="sub">${fingerprint(
@@ -155,9 +152,10 @@ export async function allowForm(visit: Visit, environment: ShownEnvironment): Pr
 type Known = { name: string; reason: string | null; until: number | null };
 
 async function findKnown({ call, query }: Visit, { name }: ShownEnvironment, value: string): Promise<Known> {
-  const [entry] = await call(listAllowlist, {
-    query: { env_name: name, in_force: true, fingerprint: value, per_page: 1 },
+  const answer = await call(listAllowlist, {
+    query: { env_name: name, in_force: true, fingerprint: value, per_page: 1, envelope: true },
   });
+  const [entry] = "data" in answer ? answer.data : answer;
   return entry
     ? { name: entry.artifact_name, reason: entry.description, until: entry.expires_at ?? null }
     : { name: query.get("name") ?? "", reason: null, until: null };

@@ -1,12 +1,12 @@
 /** `/{org}/environments`: the environments of an organization, and the form that creates one. */
 import { createEnv, getEnvironment, listEnvs } from "../../../api/environments/environments.ts";
-import type { AnswerOf } from "../../../http/in-process.ts";
 import { AppError, invalid } from "../../../errors.ts";
 import { verdictBar } from "../../components/charts.ts";
 import { formOf, selectField, textArea, textField } from "../../components/forms.ts";
-import { card, empty, linkButton, nameCell, padded, pageHead, table } from "../../components/layout.ts";
+import { card, nameCell, padded, pageHead } from "../../components/layout.ts";
 import type { TableColumn } from "../../components/layout.ts";
-import { filters, pageOf, pager } from "../../components/lists.ts";
+import { listPage, pageFrom } from "../../components/list-page.ts";
+import { oneOf, stateFilter, tagsOf } from "../../components/lists.ts";
 import { badge, stateOfVerdict, tag } from "../../components/state.ts";
 import { tagList } from "../../components/tags.ts";
 import { time } from "../../components/time.ts";
@@ -17,10 +17,8 @@ import type { Content, Visit } from "../../page/page.ts";
 import { TYPES, isSilent, typeName } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
-type EnvironmentPage = Exclude<AnswerOf<typeof listEnvs>, readonly unknown[]>;
-
-const PER_PAGE = 25;
-const SORTS = ["name", "last_changed_at", "last_modified_at"] as const;
+const STATES = ["NON-COMPLIANT", "UNKNOWN", "COMPLIANT"] as const;
+const SORTS = ["state", "name", "last_changed_at", "last_modified_at"] as const;
 type Sort = (typeof SORTS)[number];
 
 export const environmentsPage = page({
@@ -108,96 +106,65 @@ ${card({
   });
 }
 
-const NAMES = ["name", "type", "tag"] as const;
+const orderOf = ({ query }: Visit): { sort: Sort; direction: "asc" | "desc" } => ({
+  sort: oneOf(query, "sort", SORTS) ?? "state",
+  direction: oneOf(query, "direction", ["desc"]) ?? "asc",
+});
 
-async function showList(visit: Visit): Promise<Content> {
-  const { call, query, may, here } = visit;
-  const sort = SORTS.find((one) => one === query.get("sort")) ?? "name";
-  const direction = query.get("direction") === "desc" ? "desc" : "asc";
-  const type = TYPES.find(({ value }) => value === query.get("type"))?.value;
-  const tags = (query.get("tag") ?? "").split(",").filter((text) => text.trim() !== "");
-  const answer = (await call(listEnvs, {
-    query: {
-      page: pageOf(query),
-      per_page: PER_PAGE,
-      counts: true,
-      name: query.get("name"),
-      sort,
-      sort_direction: direction,
-      ...(type ? { type: [type] } : {}),
-      ...(tags.length > 0 ? { tag: tags } : {}),
-    },
-  })) as EnvironmentPage;
-  const isFiltered = NAMES.some((name) => (query.get(name) ?? "") !== "");
-  const create =
-    may(createEnv) && linkButton(here({ ask: "create" }), "New environment", { icon: "plus", kind: "primary" });
-  const isEmpty = answer.total_count === 0 && !isFiltered;
-  const body = isEmpty
-    ? html`<section class="card">${empty({
-        icon: "server",
-        title: "No environments yet",
-        text: "An environment is a place where software runs, such as a cluster. A reporter sends what runs in it.",
-        command: "kosli create environment production --type K8S\nkosli snapshot k8s production",
-        actions: create,
-      })}</section>`
-    : html`${listFilters(visit, answer.total_count)}${environmentTable(visit, answer, { sort, direction })}`;
-  return {
-    title: "Environments",
-    section: "environments",
-    crumbs: [],
-    main: html`${pageHead({
-      title: "Environments",
-      sub: "What runs, and whether it may.",
-      actions: isEmpty ? [] : [create],
-    })}${body}`,
-  };
-}
-
-const listFilters = (visit: Visit, total: number): Html =>
-  filters(visit, {
-    items: [
-      { kind: "search", name: "name", label: "Search by name" },
-      { kind: "choice", name: "type", label: "Type", choices: [{ value: "", text: "Any type" }, ...TYPES] },
-      { kind: "text", name: "tag", label: "Tag: key or key:value" },
-    ],
-    keep: ["sort", "direction"],
-    total,
-    what: total === 1 ? "environment" : "environments",
-  });
-
-function environmentTable(
-  visit: Visit,
-  { environments, page: number, per_page, total_count, total_pages }: EnvironmentPage,
-  order: { sort: Sort; direction: "asc" | "desc" },
-): Html {
-  if (environments.length === 0)
-    return html`<section class="card">${empty({
-      icon: "search",
-      title: "No environment matches",
-      text: "The search looks for a part of the name. A tag matches as a whole.",
-      actions: linkButton(visit.to.environments(), "Clear filters"),
-    })}</section>`;
-  // Times begin with the latest one.
-  const sortBy = (sort: Sort): NonNullable<TableColumn["sort"]> => {
-    const isCurrent = sort === order.sort;
-    const first = sort === "name" ? "asc" : "desc";
-    const next = isCurrent ? (order.direction === "asc" ? "desc" : "asc") : first;
-    const direction = order.direction === "asc" ? "ascending" : "descending";
-    return { href: visit.here({ sort, direction: next }), direction: isCurrent ? direction : null };
-  };
-  const columns: TableColumn[] = [
-    { text: "Name", sort: sortBy("name") },
-    { text: "State", className: "w-st" },
+const showList = listPage({
+  title: "Environments",
+  section: "environments",
+  sub: "What runs, and whether it may.",
+  create: { operation: createEnv, text: "New environment" },
+  what: ["environment", "environments"],
+  read: pageFrom(listEnvs, (visit) => {
+    const { query } = visit;
+    const { sort, direction } = orderOf(visit);
+    const type = TYPES.find(({ value }) => value === query.get("type"))?.value;
+    return {
+      query: {
+        counts: true,
+        name: query.get("name"),
+        sort,
+        sort_direction: direction,
+        state: oneOf(query, "state", STATES),
+        ...(type ? { type: [type] } : {}),
+        ...tagsOf(query),
+      },
+    };
+  }),
+  filters: (_visit, { states }) => [
+    { kind: "search", name: "name", label: "Search by name" },
+    stateFilter(STATES, states),
+    { kind: "choice", name: "type", label: "Type", choices: [{ value: "", text: "Any type" }, ...TYPES] },
+    { kind: "text", name: "tag", label: "Tag: key or key:value" },
+  ],
+  keep: ["sort", "direction"],
+  columns: (visit) => [
+    { text: "Name", sort: sortBy(visit, "name") },
+    { text: "State", className: "w-st", sort: sortBy(visit, "state") },
     { text: "Running", className: "w-seg" },
     { text: "Last report", isRight: true },
-    { text: "Last change", isRight: true, sort: sortBy("last_changed_at") },
-  ];
-  const rows = environments.map((environment) => environmentRow(visit, environment));
-  return html`<section class="card" aria-label="Environments">${table({
-    caption: "Environments",
-    columns,
-    rows,
-  })}</section>${pager(visit, { total: total_count, page: number, per_page, page_count: total_pages })}`;
+    { text: "Last change", isRight: true, sort: sortBy(visit, "last_changed_at") },
+  ],
+  row: environmentRow,
+  empty: {
+    icon: "server",
+    title: "No environments yet",
+    text: "An environment is a place where software runs, such as a cluster. A reporter sends what runs in it.",
+    command: "kosli create environment production --type K8S\nkosli snapshot k8s production",
+  },
+  none: "The search looks for a part of the name. A tag matches as a whole.",
+});
+
+/** Times begin with the latest one, states with those that fail. */
+function sortBy(visit: Visit, sort: Sort): NonNullable<TableColumn["sort"]> {
+  const order = orderOf(visit);
+  const isCurrent = sort === order.sort;
+  const first = sort === "name" || sort === "state" ? "asc" : "desc";
+  const next = isCurrent ? (order.direction === "asc" ? "desc" : "asc") : first;
+  const direction = order.direction === "asc" ? "ascending" : "descending";
+  return { href: visit.here({ sort, direction: next }), direction: isCurrent ? direction : null };
 }
 
 function environmentRow({ to, now }: Visit, environment: ShownEnvironment): Html {

@@ -5,25 +5,20 @@ import { AppError, invalid } from "../../../errors.ts";
 import { templateCompletions } from "../../components/completions.ts";
 import { asksForPreview, editorForm, isChecked } from "../../components/editor.ts";
 import { selectField, textField } from "../../components/forms.ts";
-import { card, empty, linkButton, nameCell, padded, pageHead, table } from "../../components/layout.ts";
-import { filters, pageOf, pager } from "../../components/lists.ts";
+import { card, nameCell, padded, pageHead } from "../../components/layout.ts";
+import { listPage, pageFrom } from "../../components/list-page.ts";
+import { oneOf, tagsOf } from "../../components/lists.ts";
 import { badge, stateOf } from "../../components/state.ts";
 import { tagList } from "../../components/tags.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
-import type { Html, Value } from "../../html.ts";
+import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { checkTemplate, noTemplateResult, TEMPLATE_LANGUAGE, templateResult } from "./flow-template.ts";
 
 type FlowPage = Exclude<AnswerOf<typeof getFlows>, readonly unknown[]>;
 type ListedFlow = FlowPage["data"][number];
-
-const PER_PAGE = 25;
-const SORTS = ["latest_activity", "name"] as const;
-
-/** What an organization without flows is asked to paste. */
-const FIRST_COMMAND = "kosli create flow backend-api --template-file template.yml";
 
 export const flowsPage = page({
   path: "/{org}/flows",
@@ -116,76 +111,43 @@ ${selectField(visit, { form: "create", name: "visibility", label: "Visibility", 
   };
 }
 
-async function showList(visit: Visit): Promise<Content> {
-  const { call, query, may, here } = visit;
-  const sort = SORTS.find((one) => one === query.get("sort")) ?? "latest_activity";
-  const tags = (query.get("tag") ?? "").split(",").filter((text) => text.trim() !== "");
-  const answer = (await call(getFlows, {
+const showList = listPage({
+  title: "Flows",
+  section: "flows",
+  sub: "What is built, and what every build has to prove.",
+  create: { operation: createFlowWithTemplate, text: "New flow" },
+  what: ["flow", "flows"],
+  read: pageFrom(getFlows, ({ query }) => ({
     query: {
-      page: pageOf(query),
-      per_page: PER_PAGE,
       search_by_name: query.get("search"),
       case_sensitive: false,
-      sort,
-      ...(tags.length > 0 ? { tag: tags } : {}),
+      sort: oneOf(query, "sort", ["name"]) ?? "latest_activity",
+      ...tagsOf(query),
     },
-  })) as FlowPage;
-  const create =
-    may(createFlowWithTemplate) && linkButton(here({ ask: "create" }), "New flow", { icon: "plus", kind: "primary" });
-  const isEmpty = answer.pagination.total === 0 && !query.get("search") && tags.length === 0;
-  return {
-    title: "Flows",
-    section: "flows",
-    crumbs: [],
-    main: html`${pageHead({
-      title: "Flows",
-      sub: "What is built, and what every build has to prove.",
-      actions: isEmpty ? [] : [create],
-    })}${isEmpty ? noFlows(create) : html`${flowFilters(visit, answer.pagination.total)}${flowList(visit, answer)}`}`,
-  };
-}
-
-const noFlows = (create: Value): Html =>
-  html`<section class="card">${empty({
+  })),
+  filters: [
+    { kind: "search", name: "search", label: "Search by name" },
+    { kind: "text", name: "tag", label: "Tag: key or key:value" },
+    {
+      kind: "choice",
+      name: "sort",
+      label: "Order",
+      choices: [
+        { value: "", text: "Latest activity first" },
+        { value: "name", text: "By name" },
+      ],
+    },
+  ],
+  columns: [{ text: "Name" }, { text: "Latest trail", className: "w-st" }, { text: "Active", isRight: true }],
+  row: flowRow,
+  empty: {
     icon: "workflow",
     title: "No flows yet",
     text: "A flow collects the evidence of one process, such as the builds of a service. Pipelines report to it.",
-    command: FIRST_COMMAND,
-    actions: create,
-  })}</section>`;
-
-const flowFilters = (visit: Visit, total: number): Html =>
-  filters(visit, {
-    items: [
-      { kind: "search", name: "search", label: "Search by name" },
-      { kind: "text", name: "tag", label: "Tag: key or key:value" },
-      {
-        kind: "choice",
-        name: "sort",
-        label: "Order",
-        choices: [
-          { value: "", text: "Latest activity first" },
-          { value: "name", text: "By name" },
-        ],
-      },
-    ],
-    total,
-    what: total === 1 ? "flow" : "flows",
-  });
-
-function flowList(visit: Visit, { data, pagination }: FlowPage): Html {
-  if (data.length === 0)
-    return html`<section class="card">${empty({
-      icon: "search",
-      title: "No flow matches",
-      text: "The search looks for a part of the name. A tag matches as a whole.",
-      actions: linkButton(visit.to.flows(), "Clear filters"),
-    })}</section>`;
-  const rows = data.map((flow) => flowRow(visit, flow));
-  const columns = [{ text: "Name" }, { text: "Latest trail", className: "w-st" }, { text: "Active", isRight: true }];
-  const list = table({ caption: "Flows", columns, rows });
-  return html`<section class="card" aria-label="Flows">${list}</section>${pager(visit, pagination)}`;
-}
+    command: "kosli create flow backend-api --template-file template.yml",
+  },
+  none: "The search looks for a part of the name. A tag matches as a whole.",
+});
 
 function flowRow({ to, now }: Visit, flow: ListedFlow): Html {
   const name = nameCell({

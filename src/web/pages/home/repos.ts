@@ -2,8 +2,9 @@
 import { listRepos } from "../../../api/flows/repos.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { reportedLink } from "../../components/identifier.ts";
-import { empty, linkButton, nameCell, pageHead, table } from "../../components/layout.ts";
-import { filters, pageOf, pager } from "../../components/lists.ts";
+import { nameCell } from "../../components/layout.ts";
+import { listPage, pageFrom } from "../../components/list-page.ts";
+import { tagsOf } from "../../components/lists.ts";
 import { tagList } from "../../components/tags.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -13,7 +14,6 @@ import type { Visit } from "../../page/page.ts";
 
 type Repo = AnswerOf<typeof listRepos>["repos"][number];
 
-const PER_PAGE = 25;
 const PROVIDERS = [
   { value: "", text: "Any provider" },
   { value: "github", text: "GitHub" },
@@ -28,77 +28,38 @@ const COMMAND = `kosli attest artifact IMAGE --artifact-type oci --name NAME --f
 
 export const reposPage = page({
   path: "/{org}/repos",
-  async show(visit) {
-    const { call, query } = visit;
-    const provider = PROVIDERS.find(({ value }) => value !== "" && value === query.get("provider"))?.value;
-    const search = query.get("search")?.trim() || null;
-    const tags = (query.get("tag") ?? "").split(",").filter((text) => text.trim() !== "");
-    const current = pageOf(query);
-    const answer = await call(listRepos, {
-      query: {
-        page: current,
-        per_page: PER_PAGE,
-        search,
-        ...(provider === undefined ? {} : { provider }),
-        ...(tags.length === 0 ? {} : { tag: tags }),
-      },
-    });
-    const isFiltered = search !== null || provider !== undefined || tags.length > 0;
-    return {
-      title: "Repositories",
-      section: "repos",
-      crumbs: [],
-      main: html`${pageHead({ title: "Repositories", sub: "Where the artifacts come from, as their reports say." })}${
-        answer.total_count === 0 && !isFiltered ? noRepos() : list(visit, answer)
-      }`,
-    };
-  },
-});
-
-const noRepos = (): Html =>
-  html`<section class="card">${empty({
-    icon: "repo",
-    title: "No repositories yet",
-    text: "A repository appears with the first trail or artifact whose report names it.",
-    command: COMMAND,
-  })}</section>`;
-
-function list(visit: Visit, answer: AnswerOf<typeof listRepos>): Html {
-  const { total_count: total, total_pages, page: current, repos } = answer;
-  const rows = repos.map((repo) => repoRow(visit, repo));
-  const body =
-    rows.length > 0
-      ? table({
-          caption: "Repositories",
-          columns: [
-            { text: "Name" },
-            { text: "Provider", className: "w-st" },
-            { text: "Tags", className: "hide-m" },
-            { text: "Active", isRight: true },
-          ],
-          rows,
-        })
-      : empty({
-          icon: "repo",
-          title: total > 0 ? "This page is beyond the end" : "No repository matches",
-          text: total > 0 ? "The list has fewer pages." : "Names are searched for the text in any place.",
-          actions: linkButton(visit.to.repositories(), "Clear filters"),
-        });
-  return html`${filters(visit, {
-    items: [
+  show: listPage({
+    title: "Repositories",
+    section: "repos",
+    sub: "Where the artifacts come from, as their reports say.",
+    what: ["repository", "repositories"],
+    read: pageFrom(listRepos, ({ query }) => {
+      const provider = PROVIDERS.find(({ value }) => value !== "" && value === query.get("provider"))?.value;
+      return {
+        query: { search: query.get("search")?.trim() || null, ...(provider ? { provider } : {}), ...tagsOf(query) },
+      };
+    }),
+    filters: [
       { kind: "search", name: "search", label: "Search by name" },
       { kind: "choice", name: "provider", label: "Provider", choices: PROVIDERS },
       { kind: "text", name: "tag", label: "Tag, such as team:payments" },
     ],
-    total,
-    what: total === 1 ? "repository" : "repositories",
-  })}<section class="card" aria-label="Repositories">${body}</section>${pager(visit, {
-    total,
-    page: current,
-    per_page: PER_PAGE,
-    page_count: total_pages,
-  })}`;
-}
+    columns: [
+      { text: "Name" },
+      { text: "Provider", className: "w-st" },
+      { text: "Tags", className: "hide-m" },
+      { text: "Active", isRight: true },
+    ],
+    row: (visit: Visit, repo: Repo) => repoRow(visit, repo),
+    empty: {
+      icon: "repo",
+      title: "No repositories yet",
+      text: "A repository appears with the first trail or artifact whose report names it.",
+      command: COMMAND,
+    },
+    none: "Names are searched for the text in any place.",
+  }),
+});
 
 const repoRow = ({ to, now }: Visit, repo: Repo): Html =>
   html`<tr>${nameCell({

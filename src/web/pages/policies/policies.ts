@@ -5,8 +5,8 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { policyCompletions } from "../../components/completions.ts";
 import { asksForPreview, editorForm } from "../../components/editor.ts";
 import { textField } from "../../components/forms.ts";
-import { card, empty, linkButton, nameCell, padded, pageHead, table } from "../../components/layout.ts";
-import { filters, pageOf, pager } from "../../components/lists.ts";
+import { card, nameCell, padded, pageHead } from "../../components/layout.ts";
+import { listPage, pageFrom } from "../../components/list-page.ts";
 import { formatNumber, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -20,10 +20,8 @@ import type { PreviewAnswer } from "./policy-impact.ts";
 type PolicyPage = Exclude<AnswerOf<typeof listPolicies>, readonly unknown[]>;
 type ListedPolicy = PolicyPage["policies"][number];
 
-const PER_PAGE = 25;
 /** Environments that a row names. */
 const MAX_NAMED = 4;
-const FIRST_COMMAND = "kosli create policy prod-baseline policy.yml";
 
 export const policiesPage = page({
   path: "/{org}/policies",
@@ -119,60 +117,29 @@ async function showCreation(visit: Visit, preview: PreviewAnswer | null): Promis
   };
 }
 
-async function showList(visit: Visit): Promise<Content> {
-  const { call, query, to, may } = visit;
-  const search = query.get("search") ?? "";
-  const answer = (await call(listPolicies, {
-    query: { page: pageOf(query), per_page: PER_PAGE, name: search, files: "none" },
-  })) as PolicyPage;
-  const total = answer.total_count;
-  const isEmpty = total === 0 && search === "";
-  const create =
-    may(putPolicy) && linkButton(to.policies({ ask: "create" }), "New policy", { icon: "plus", kind: "primary" });
-  const nothing = html`<section class="card">${empty({
-    icon: "law",
-    title: "No policies yet",
-    text: "A policy says what everything that runs in an environment has to prove. Environments use one or more.",
-    command: FIRST_COMMAND,
-    actions: create,
-  })}</section>`;
-  return {
-    title: "Policies",
-    section: "policies",
-    crumbs: [],
-    main: html`${pageHead({
-      title: "Policies",
-      sub: "What has to be proved before something runs in an environment.",
-      actions: isEmpty ? [] : [create],
-    })}${isEmpty ? nothing : policyList(visit, answer)}`,
-  };
-}
-
-function policyList(visit: Visit, { policies, total_count: total, total_pages, page: number }: PolicyPage): Html {
-  const form = filters(visit, {
-    items: [{ kind: "search", name: "search", label: "Search by name" }],
-    total,
-    what: total === 1 ? "policy" : "policies",
-  });
-  if (policies.length === 0 && number === 1)
-    return html`${form}<section class="card">${empty({
-      icon: "search",
-      title: "No policy matches",
-      text: "The search looks for a part of the name, in any case.",
-      actions: linkButton(visit.to.policies(), "Clear filters"),
-    })}</section>`;
-  const columns = [
+const showList = listPage({
+  title: "Policies",
+  section: "policies",
+  sub: "What has to be proved before something runs in an environment.",
+  create: { operation: putPolicy, text: "New policy" },
+  what: ["policy", "policies"],
+  read: pageFrom(listPolicies, ({ query }) => ({ query: { name: query.get("search"), files: "none" } })),
+  filters: [{ kind: "search", name: "search", label: "Search by name" }],
+  columns: [
     { text: "Name" },
     { text: "Version", className: "w-time" },
     { text: "Used by" },
     { text: "Changed", isRight: true },
-  ];
-  return html`${form}<section class="card" aria-label="Policies">${table({
-    caption: "Policies",
-    columns,
-    rows: policies.map((policy) => policyRow(visit, policy)),
-  })}</section>${pager(visit, { total, page: number, per_page: PER_PAGE, page_count: total_pages })}`;
-}
+  ],
+  row: policyRow,
+  empty: {
+    icon: "law",
+    title: "No policies yet",
+    text: "A policy says what everything that runs in an environment has to prove. Environments use one or more.",
+    command: "kosli create policy prod-baseline policy.yml",
+  },
+  none: "The search looks for a part of the name, in any case.",
+});
 
 function policyRow({ to, now }: Visit, policy: ListedPolicy): Html {
   const latest = policy.versions.at(-1);

@@ -3,20 +3,18 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { listActions, putEnvironmentAction } from "../../../api/notifications/actions.ts";
 import { AppError, invalid } from "../../../errors.ts";
 import { icon } from "../../components/icon.ts";
-import { card, empty, linkButton, nameCell, padded, pageHead, table, tabs } from "../../components/layout.ts";
-import { filters, pager } from "../../components/lists.ts";
-import { sliceOf } from "../../components/slices.ts";
+import { card, nameCell, padded, pageHead, tabs } from "../../components/layout.ts";
+import { listPage } from "../../components/list-page.ts";
+import { sliceOf } from "../../components/lists.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
-import type { Html, Value } from "../../html.ts";
+import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { actionForm, actionKind, submitAction, triggerWord } from "./action-form.ts";
 import { targetWord } from "./target-fields.ts";
 
 type ListedAction = AnswerOf<typeof listActions>[number];
-
-const PER_PAGE = 25;
 
 export const actionsPage = page({
   path: "/{org}/actions",
@@ -57,57 +55,29 @@ async function showCreation(visit: Visit): Promise<Content> {
   };
 }
 
-async function showList(visit: Visit): Promise<Content> {
-  const { call, query, may, to } = visit;
-  const all = await call(listActions);
-  const search = (query.get("search") ?? "").trim().toLowerCase();
-  const found = all.filter(({ name }) => name.toLowerCase().includes(search));
-  const create =
-    may(putEnvironmentAction) &&
-    linkButton(to.actions({ ask: "create" }), "New action", { icon: "plus", kind: "primary" });
-  const head = pageHead({
-    title: "Actions",
-    sub: "Messages to webhooks, Slack and mailboxes about what happens in environments and flows.",
-    actions: all.length === 0 ? [] : [create],
-  });
-  const search_form =
-    all.length > PER_PAGE &&
-    filters(visit, {
-      items: [{ kind: "search", name: "search", label: "Search by name" }],
-      total: found.length,
-      what: found.length === 1 ? "action" : "actions",
-    });
-  return {
-    title: "Actions",
-    section: "actions",
-    crumbs: [],
-    main: html`${head}${search_form}${all.length === 0 ? noActions(create) : actionList(visit, found)}`,
-  };
-}
-
-const noActions = (create: Value): Html =>
-  html`<section class="card">${empty({
+const showList = listPage({
+  title: "Actions",
+  section: "actions",
+  sub: "Messages to webhooks, Slack and mailboxes about what happens in environments and flows.",
+  create: { operation: putEnvironmentAction, text: "New action" },
+  what: ["action", "actions"],
+  async read({ call, query }) {
+    const search = (query.get("search") ?? "").trim().toLowerCase();
+    return sliceOf(
+      query,
+      (await call(listActions)).filter(({ name }) => name.toLowerCase().includes(search)),
+    );
+  },
+  filters: [{ kind: "search", name: "search", label: "Search by name" }],
+  columns: [{ text: "Name" }, { text: "Watches" }, { text: "Sends to" }, { text: "Last message", isRight: true }],
+  row: actionRow,
+  empty: {
     icon: "zap",
     title: "No actions yet",
     text: "An action tells a team what happens: an environment becomes non-compliant, or an allowlist entry ends.",
-    actions: create,
-  })}</section>`;
-
-function actionList(visit: Visit, actions: readonly ListedAction[]): Html {
-  if (actions.length === 0)
-    return html`<section class="card">${empty({
-      icon: "search",
-      title: "No action matches",
-      text: "The search looks for a part of the name.",
-      actions: linkButton(visit.to.actions(), "Clear filters"),
-    })}</section>`;
-  const { shown, pages } = sliceOf(visit.query, actions, PER_PAGE);
-  return html`<section class="card" aria-label="Actions">${table({
-    caption: "Actions",
-    columns: [{ text: "Name" }, { text: "Watches" }, { text: "Sends to" }, { text: "Last message", isRight: true }],
-    rows: shown.map((action) => actionRow(visit, action)),
-  })}</section>${pager(visit, pages)}`;
-}
+  },
+  none: "The search looks for a part of the name.",
+});
 
 function actionRow({ to, now }: Visit, action: ListedAction): Html {
   const places = action.environments ?? action.flows ?? [];

@@ -5,7 +5,8 @@ import { listAuditLog } from "../../../api/accounts/membership-audit-log.ts";
 import { DAY_S } from "../../../domain/time.ts";
 import { AppError } from "../../../errors.ts";
 import { card, downloadButton, empty, linkButton, table, tabs } from "../../components/layout.ts";
-import { filters, pageOf, pager } from "../../components/lists.ts";
+import { pageFrom, renderList } from "../../components/list-page.ts";
+import { filters } from "../../components/lists.ts";
 import { tag } from "../../components/state.ts";
 import { time, timestamp } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -179,36 +180,21 @@ class="vh"> of ${entry.event}</span></summary><pre tabindex="0">${JSON.stringify
 }
 
 async function memberships(visit: Visit): Promise<Html> {
-  const { call, query } = visit;
-  const answer = await call(listAuditLog, {
-    query: { page: pageOf(query), per_page: PER_PAGE, search: (query.get("search") ?? "").slice(0, 256) || null },
-  });
-  const total = answer.total_count;
-  const list =
-    total === 0
-      ? empty({
-          icon: "search",
-          title: "No change matches",
-          text: "The search looks for a part of the name of the member, or of the author of the change.",
-          actions: linkButton(visit.to.settings("audit-log", { tab: "memberships" }), "Clear filters"),
-        })
-      : table({
-          caption: "Changes of roles",
-          columns: [{ text: "Who" }, { text: "Change" }, { text: "By" }, { text: "When", isRight: true }],
-          rows: answer.events.map((event) => membershipRow(visit, event)),
-        });
-  const pages = { total, page: pageOf(query), per_page: PER_PAGE, page_count: Math.ceil(total / PER_PAGE) };
-  return html`${filters(visit, {
-    items: [{ kind: "search", name: "search", label: "Part of a name" }],
+  const { body } = await renderList(visit, {
+    what: ["change", "changes"],
+    read: pageFrom(listAuditLog, ({ query }) => ({
+      query: { search: (query.get("search") ?? "").slice(0, 256) || null },
+    })),
+    filters: [{ kind: "search", name: "search", label: "Part of a name" }],
     keep: ["tab"],
-    total,
-    what: total === 1 ? "change" : "changes",
-  })}${card({
-    id: "h-roles",
-    title: "Roles of members and service accounts",
-    note: "newest first",
-    body: list,
-  })}${pager(visit, pages)}`;
+    caption: "Changes of roles",
+    head: () => ({ id: "h-roles", title: "Roles of members and service accounts", note: "newest first" }),
+    columns: [{ text: "Who" }, { text: "Change" }, { text: "By" }, { text: "When", isRight: true }],
+    row: membershipRow,
+    empty: { icon: "people", title: "No change yet", text: "A change is recorded when a role is given or taken." },
+    none: "The search looks for a part of the name of the member, or of the author of the change.",
+  });
+  return body;
 }
 
 function membershipRow({ now }: Visit, event: MembershipEvent): Html {

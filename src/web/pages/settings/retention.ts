@@ -11,8 +11,7 @@ import {
 import { AppError, invalid } from "../../../errors.ts";
 import { icon } from "../../components/icon.ts";
 import { card, linkButton, padded, table } from "../../components/layout.ts";
-import { pager } from "../../components/lists.ts";
-import { sliceOf } from "../../components/slices.ts";
+import { pager, sliceOf } from "../../components/lists.ts";
 import { formatNumber, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -120,7 +119,7 @@ const days = (value: number | null): Html =>
 
 function ruleCard(visit: Visit, rules: readonly RetentionRuleItem[]): Html {
   const { here, query } = visit;
-  const { shown, pages } = sliceOf(query, rules, PER_PAGE);
+  const { rows: shown, position } = sliceOf(query, rules, PER_PAGE);
   const add = html`<span class="right">${linkButton(here({ ask: "new-rule" }), html`${icon("plus")}New rule`, {
     kind: "small",
   })}</span>`;
@@ -145,7 +144,7 @@ be deleted.</p>`)
     body: list,
     foot: html`<p>Rules delete nothing by themselves: the operator of this server runs <code>assay retention
 run</code>.</p>`,
-  })}${pager(visit, pages)}`;
+  })}${pager(visit, position)}`;
 }
 
 function ruleRow({ here, to, org }: Visit, rule: RetentionRuleItem): Html {

@@ -6,9 +6,10 @@ import { createServiceAccount, listServiceAccounts } from "../../../api/accounts
 import type { Role } from "../../../domain/access.ts";
 import { formOf, selectField, textField } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
-import { card, empty, linkButton, moreLink, nameCell, padded, table } from "../../components/layout.ts";
-import { filters, pager } from "../../components/lists.ts";
-import { sliceOf } from "../../components/slices.ts";
+import { card, linkButton, moreLink, nameCell, padded } from "../../components/layout.ts";
+import { renderList } from "../../components/list-page.ts";
+import type { Words } from "../../components/list-page.ts";
+import { sliceOf } from "../../components/lists.ts";
 import { count, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -20,7 +21,6 @@ import { settingsContent } from "./settings-page.ts";
 
 type Account = AnswerOf<typeof listServiceAccounts>[number];
 
-const PER_PAGE = 25;
 /** Keys that expire soon, on this page. */
 const MAX_EXPIRING = 5;
 
@@ -76,47 +76,58 @@ function showCreation(visit: Visit): Content {
 }
 
 async function showList(visit: Visit): Promise<Content> {
-  const { call, query, here, may } = visit;
-  const { kind } = await call(getOrganization);
-  const all = await call(listServiceAccounts);
-  const search = (query.get("search") ?? "").trim().toLowerCase();
-  const found = all.filter(({ name, description }) => `${name}\n${description ?? ""}`.toLowerCase().includes(search));
+  const { kind } = await visit.call(getOrganization);
+  const isShared = kind === "shared";
   const create =
-    may(createServiceAccount) &&
-    kind === "shared" &&
-    linkButton(here({ ask: "create" }), html`${icon("plus")}New account`, { kind: "small" });
-  const main =
-    all.length === 0
-      ? html`<section class="card">${noAccounts(visit, kind)}</section>`
-      : html`${may(listExpiringApiKeys) && (await expiringKeys(visit))}${
-          all.length > PER_PAGE && accountFilters(visit, found.length)
-        }${await accountList(visit, found, create)}`;
-  return settingsContent(visit, "service-accounts", { main });
+    visit.may(createServiceAccount) &&
+    isShared &&
+    linkButton(visit.here({ ask: "create" }), html`${icon("plus")}New account`, { kind: "small" });
+  const { body, isNew } = await renderList(visit, {
+    what: ["service account", "service accounts"],
+    async read({ call, query }) {
+      const search = (query.get("search") ?? "").trim().toLowerCase();
+      const all = await call(listServiceAccounts);
+      return sliceOf(
+        query,
+        all.filter(({ name, description }) => `${name}\n${description ?? ""}`.toLowerCase().includes(search)),
+      );
+    },
+    filters: [{ kind: "search", name: "search", label: "Search by name or description" }],
+    head: (_visit, total) => ({
+      id: "h-accounts",
+      title: html`Service accounts ${total !== null && count(total)}`,
+      more: create && html`<span class="right">${create}</span>`,
+    }),
+    columns: [
+      { text: "Name" },
+      { text: "Role", className: "w-st" },
+      { text: "Keys", isRight: true },
+      { text: "Last used", isRight: true },
+    ],
+    row: accountRow,
+    empty: noAccounts(visit, isShared),
+    none: "The search looks for a part of the name or the description.",
+  });
+  const expiring = !isNew && visit.may(listExpiringApiKeys) && (await expiringKeys(visit));
+  return settingsContent(visit, "service-accounts", { main: html`${expiring}<div>${body}</div>` });
 }
 
-const accountFilters = (visit: Visit, total: number): Html =>
-  filters(visit, {
-    items: [{ kind: "search", name: "search", label: "Search by name or description" }],
-    total,
-    what: total === 1 ? "account" : "accounts",
-  });
-
-const noAccounts = ({ may, here, to }: Visit, kind: string): Html =>
-  kind === "personal"
-    ? empty({
-        icon: "hubot",
-        title: "A personal organization has no service accounts",
-        text: "Create an API key of your own on your account page, or a service account in a shared organization.",
-        actions: linkButton(to.account(), "Your account", { icon: "person" }),
-      })
-    : empty({
+const noAccounts = ({ may, here, to }: Visit, isShared: boolean): Words =>
+  isShared
+    ? {
         icon: "hubot",
         title: "No service accounts yet",
         text: "A service account belongs to a machine: a pipeline, or what reports an environment.",
         actions:
           may(createServiceAccount) &&
           linkButton(here({ ask: "create" }), "New account", { icon: "plus", kind: "primary" }),
-      });
+      }
+    : {
+        icon: "hubot",
+        title: "A personal organization has no service accounts",
+        text: "Create an API key of your own on your account page, or a service account in a shared organization.",
+        actions: linkButton(to.account(), "Your account", { icon: "person" }),
+      };
 
 async function expiringKeys({ call, to, now }: Visit): Promise<Html | null> {
   const keys = await call(listExpiringApiKeys);
@@ -136,35 +147,6 @@ async function expiringKeys({ call, to, now }: Visit): Promise<Html | null> {
     body: html`<ul class="rows">${rows}</ul>`,
     foot: keys.length > MAX_EXPIRING && `${keys.length - MAX_EXPIRING} more are not shown.`,
   });
-}
-
-async function accountList(visit: Visit, accounts: readonly Account[], create: Html | false): Promise<Html> {
-  const { shown, pages } = sliceOf(visit.query, accounts, PER_PAGE);
-  const rows = await Promise.all(shown.map((account) => accountRow(visit, account)));
-  const list =
-    accounts.length === 0
-      ? empty({
-          icon: "search",
-          title: "No service account matches",
-          text: "The search looks for a part of the name or the description.",
-          actions: linkButton(visit.to.settings("service-accounts"), "Clear filters"),
-        })
-      : table({
-          caption: "Service accounts",
-          columns: [
-            { text: "Name" },
-            { text: "Role", className: "w-st" },
-            { text: "Keys", isRight: true },
-            { text: "Last used", isRight: true },
-          ],
-          rows,
-        });
-  return html`${card({
-    id: "h-accounts",
-    title: html`Service accounts ${count(accounts.length)}`,
-    more: create && html`<span class="right">${create}</span>`,
-    body: list,
-  })}${pager(visit, pages)}`;
 }
 
 async function accountRow({ call, to, now }: Visit, account: Account): Promise<Html> {
