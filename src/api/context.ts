@@ -14,7 +14,8 @@ import type { EnvironmentRow, PhysicalType } from "../store/environments/environ
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { Store } from "../store/index.ts";
 import type { FileProblem } from "../domain/policy/diagnostics.ts";
-import type { PolicyPreview } from "../store/environments/policy-previews.ts";
+import type { DraftPreview, PreviewQuestion } from "../store/environments/change-previews.ts";
+import type { ChangePreview } from "../store/environments/preview-results.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { InputTask, PackedInput } from "../contract/evaluation-input.ts";
 import type { RegoDocuments } from "../rego/documents.ts";
@@ -43,7 +44,7 @@ export type OperationContext = {
   readonly largeJson: LargeJsonReader;
   /** Reads uploaded templates and policies. */
   readonly documents: DocumentReader;
-  /** Previews of policy and template texts that are not stored; see jobs/policy-previews.ts. */
+  /** Previews of changes, and of policy and template texts that are not stored; see jobs/policy-previews.ts. */
   readonly policyPreviews: PolicyPreviewer;
   /** Checks and runs Rego policies; see server/open-rego.ts. */
   readonly rego: RegoService;
@@ -127,7 +128,9 @@ export type PolicyPreviewer = {
    * @param lane whose turn it is; each organization has its own
    * @throws AppError too_large, unavailable
    */
-  preview(lane: string, task: PreviewTask): Promise<PolicyPreview & { warnings: FileProblem[] }>;
+  preview(lane: string, task: PreviewTask): Promise<DraftPreview & { warnings: FileProblem[] }>;
+  /** What a change would turn. @throws AppError as preview */
+  previewChange(lane: string, question: PreviewQuestion): Promise<ChangePreview>;
   /** The warnings of a valid template. @throws AppError as preview */
   compareTemplate(lane: string, task: { organization: OrganizationRow; template: string }): Promise<FileProblem[]>;
 };
@@ -138,6 +141,8 @@ type PreviewTask = {
   policy: Pick<StoredPolicyFile, "yaml" | "parsedJson"> & { name: string };
   policyId: number | null;
   environmentIds: readonly number[];
+  /** Epoch seconds. */
+  at: number;
 };
 
 export type RegoService = {

@@ -66,6 +66,7 @@ import * as operatorTargetSecrets from "./operator/target-secrets.ts";
 import * as operatorUserApiKeys from "./operator/user-api-keys.ts";
 import * as operatorUsers from "./operator/users.ts";
 import * as policiesAsserts from "./policies/asserts.ts";
+import * as policiesChangePreview from "./policies/change-preview.ts";
 import * as policiesControlCoverage from "./policies/control-coverage.ts";
 import * as policiesControlDecisions from "./policies/control-decisions.ts";
 import * as policiesControlVersions from "./policies/control-versions.ts";
@@ -145,6 +146,7 @@ const resources: readonly object[] = [
   operatorUserApiKeys,
   operatorUsers,
   policiesAsserts,
+  policiesChangePreview,
   policiesControlCoverage,
   policiesControlDecisions,
   policiesControlVersions,

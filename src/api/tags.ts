@@ -105,15 +105,23 @@ export const patchTags = operation({
   },
   handle(context, { params, body }) {
     const set = body.set_tags ?? {};
-    // Checked here because an error of the schema would name the object, not the key.
-    const problems = Object.keys(set).flatMap((key) =>
-      Object.entries(validate(TagKey, key, { mode: "plain", root: `set_tags.${key}` }) ?? {}),
-    );
-    const fields = Object.fromEntries(problems);
-    if (Object.keys(fields).length > 0) throw invalid(fields);
+    requireTagKeys(set, "set_tags");
     const remove = body.remove_tags ?? [];
     patchTagsOf[KINDS[params.resource_type]](context, params.resource_id, { set, remove });
     context.note({ set, removed: remove });
     return { status: 200, body: "OK" };
   },
 });
+
+/**
+ * Checks the keys of tags to set: an error of the schema would name the object, not the key.
+ * @param place the dotted path of the object
+ * @throws AppError 400 with an error for each key
+ */
+export function requireTagKeys(set: Readonly<Record<string, string>>, place: string): void {
+  const problems = Object.keys(set).flatMap((key) =>
+    Object.entries(validate(TagKey, key, { mode: "plain", root: `${place}.${key}` }) ?? {}),
+  );
+  const fields = Object.fromEntries(problems);
+  if (Object.keys(fields).length > 0) throw invalid(fields);
+}

@@ -26,14 +26,14 @@ const about = {
   attestation_id: Nullable(Type.String({ description: "The record in force; of an overridden one, the override" })),
 };
 
-const ExplainedCause = named(
-  "ExplainedCause",
-  Closed({
-    kind: OneOf(CAUSE_KINDS),
-    ...about,
-    level: Nullable(OneOf(["artifact", "trail"], { description: "What the attestation belongs to" })),
-  }),
-);
+/** What a policy fails on. */
+export const causeFields = {
+  kind: OneOf(CAUSE_KINDS),
+  ...about,
+  level: Nullable(OneOf(["artifact", "trail"], { description: "What the attestation belongs to" })),
+};
+
+const ExplainedCause = named("ExplainedCause", Closed(causeFields));
 
 const ExplainedRemedy = named(
   "ExplainedRemedy",

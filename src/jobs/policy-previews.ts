@@ -1,6 +1,6 @@
 /**
- * What a policy text would change, and what a policy or template text names that the organization does not have, for
- * the main thread. The work is done in a thread with its own connection, because it reads and evaluates up to thousands
+ * What a change would turn, and what a policy or template text names that the organization does not have, for the main
+ * thread. The work is done in a thread with its own connection, because it reads and evaluates up to thousands
  * of artifacts under rules that a user wrote, and up to thousands of templates. It ends at its bounds and says what it
  * left; the deadline of the thread is for what no bound foresaw.
  */
@@ -14,7 +14,8 @@ import { restorePolicy } from "../domain/policy/stored.ts";
 import { findUnmetRules } from "../domain/policy/unmet-rules.ts";
 import { AppError, unavailable } from "../errors.ts";
 import type { Store } from "../store/index.ts";
-import type { PolicyPreview, PreviewBounds } from "../store/environments/policy-previews.ts";
+import type { DraftPreview, PreviewQuestion } from "../store/environments/change-previews.ts";
+import type { ChangePreview, PreviewBounds } from "../store/environments/preview-results.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
 
@@ -26,6 +27,8 @@ type PolicyTask = {
   policy: { name: string; yaml: string; parsedJson: string | null };
   policyId: number | null;
   environmentIds: readonly number[];
+  /** Epoch seconds. */
+  at: number;
 };
 
 /** The text of a valid template. */
@@ -33,14 +36,14 @@ type TemplateTask = { organization: Organization; template: string };
 
 /** `warnings`: what would be stored and is probably a mistake, at most 100. */
 type Warnings = { warnings: FileProblem[] };
-type PolicyResult = PolicyPreview & Warnings;
+type PolicyResult = DraftPreview & Warnings;
 
-export type PreviewTask = PolicyTask | TemplateTask;
-export type PreviewResult = PolicyResult | Warnings;
+export type PreviewTask = PolicyTask | TemplateTask | PreviewQuestion;
+export type PreviewResult = PolicyResult | Warnings | ChangePreview;
 export type PreviewPool = Pool<PreviewTask, PreviewResult>;
 
 /** What a task reads. */
-type PreviewStore = Pick<Store, "policyPreviews" | "organizationNames">;
+type PreviewStore = Pick<Store, "changePreviews" | "organizationNames">;
 
 /** Far more than people look through; together they keep an answer below two megabytes. */
 const BOUNDS: Omit<PreviewBounds, "isOver"> = {
@@ -75,19 +78,24 @@ function listWarnings(
 }
 
 /** Does a task. Blocks for seconds: not for the main thread of a server. */
-export const runPreview = (store: PreviewStore, task: PreviewTask): PreviewResult =>
-  "policy" in task ? evaluateDraft(store, task) : compareTemplate(store, task);
+export function runPreview(store: PreviewStore, task: PreviewTask): PreviewResult {
+  if ("policy" in task) return evaluateDraft(store, task);
+  if (!("change" in task)) return compareTemplate(store, task);
+  return store.changePreviews.preview(task, boundsFromNow());
+}
+
+const boundsFromNow = (): PreviewBounds => ({ ...BOUNDS, isOver: isOverAfter(MAX_EVALUATION_MS) });
 
 /** Evaluates the artifacts of the environments under a valid policy, and compares it with the organization. */
 function evaluateDraft(
   store: PreviewStore,
-  { organization, policy: { name, yaml, parsedJson }, ...place }: PolicyTask,
+  { organization, policy: { name, yaml, parsedJson }, policyId, environmentIds, at }: PolicyTask,
 ): PolicyResult {
   const document = parsedJson === null ? parsePolicy(yaml).policy : restorePolicy(parsedJson);
   if (!document) throw new Error("the policy to preview is not valid");
   const draft = { name, document, positions: findRulePositions(yaml) };
-  const isOver = isOverAfter(MAX_EVALUATION_MS);
-  const preview = store.policyPreviews.preview({ draft, ...place }, { ...BOUNDS, isOver });
+  const question = { draft: { draft, policyId, environmentIds }, at };
+  const preview = store.changePreviews.previewDraft(question, boundsFromNow());
   return { ...preview, warnings: listWarnings(store, organization, (known) => findUnmetRules(yaml, document, known)) };
 }
 
@@ -100,6 +108,7 @@ const MAY_NAME_TYPES = /custom:|\\/;
 
 /** @param dependencies.pool null for a database in memory, which a thread cannot open */
 export function createPolicyPreviewer({ store, pool }: { store: Store; pool: PreviewPool | null }) {
+  /** @throws AppError too_large when the task takes too much time or memory, unavailable when the thread is busy */
   async function run(lane: string, task: PreviewTask, advice: string): Promise<PreviewResult> {
     if (!pool) return runPreview(store, task);
     try {
@@ -118,9 +127,15 @@ export function createPolicyPreviewer({ store, pool }: { store: Store; pool: Pre
     preview: async (lane: string, task: PolicyTask): Promise<PolicyResult> =>
       (await run(lane, task, "Name fewer environments")) as PolicyResult,
 
+    /**
+     * What a change would turn. @throws AppError as preview; as the change itself would for a policy that is gone
+     */
+    previewChange: async (lane: string, question: PreviewQuestion): Promise<ChangePreview> =>
+      (await run(lane, question, "Look at the environment after the change instead")) as ChangePreview,
+
     /** What a valid template names that the organization does not have. @throws AppError as preview */
     compareTemplate: async (lane: string, task: TemplateTask): Promise<FileProblem[]> =>
-      MAY_NAME_TYPES.test(task.template) ? (await run(lane, task, "Send a shorter text")).warnings : [],
+      MAY_NAME_TYPES.test(task.template) ? ((await run(lane, task, "Send a shorter text")) as Warnings).warnings : [],
   };
 }
 

@@ -337,6 +337,10 @@ function readingOwnFiles({ policyPreviews, packages, answerReader }: FileReaders
         ensureOwnFiles();
         return policyPreviews.preview(lane, task);
       },
+      async previewChange(lane, question) {
+        ensureOwnFiles();
+        return policyPreviews.previewChange(lane, question);
+      },
       async compareTemplate(lane, task) {
         ensureOwnFiles();
         return policyPreviews.compareTemplate(lane, task);

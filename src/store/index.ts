@@ -48,7 +48,7 @@ import { organizationNameStore } from "./policies/organization-names.ts";
 import { organizationStore } from "./accounts/organizations.ts";
 import { overviewStore } from "./environments/overview.ts";
 import { passwordStore } from "./accounts/passwords.ts";
-import { policyPreviewStore } from "./environments/policy-previews.ts";
+import { changePreviewStore } from "./environments/change-previews.ts";
 import { policyStore } from "./policies/policies.ts";
 import { artifactLocationStore } from "./environments/artifact-locations.ts";
 import { snapshotRecorderStore } from "./environments/snapshot-recorder.ts";
@@ -146,7 +146,16 @@ export function openStore(db: Db, sources: SchemaSources) {
     customAttestationTypes: customAttestationTypeStore(db, sources),
     auditPackages: auditPackageStore(db),
     policies,
-    policyPreviews: policyPreviewStore(db, { allowlists, environments, flows, policies, snapshots }),
+    changePreviews: changePreviewStore(db, {
+      allowlists,
+      allowlistEnds,
+      environments,
+      facts,
+      flows,
+      policies,
+      snapshots,
+      trailEvaluation,
+    }),
     regoPolicies: regoPolicyStore(db, sources),
     regoEvaluations: regoEvaluationStore(db, sources),
     regoDocuments: regoDocumentStore(db),

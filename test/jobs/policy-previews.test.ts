@@ -14,6 +14,7 @@ const TASK = {
   policy: { name: "p", yaml: "_schema: /v1", parsedJson: null },
   policyId: null,
   environmentIds: [],
+  at: 0,
 };
 
 const previewerOf = (error: Error) =>

@@ -187,6 +187,23 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   return record;
 }
 
+/**
+ * What an override of this name would belong to: the trail (null) and artifacts by their keys.
+ * @param override.originalType the type that it names for what it overrides
+ * @throws AppError as recordAttestation
+ */
+export function bindOverride(
+  context: RecordContext,
+  params: TrailParams,
+  { trail, common, originalType }: { trail: LoadedTrail; common: CommonFields; originalType: string },
+): (number | null)[] {
+  const name = common.attestation_name;
+  const target = bindReport(context, params, { artifacts: trail.artifacts, common });
+  const previous = findPrevious(context, target, { trail, name });
+  requireOriginalType(originalType, { trail, name, targets: targetsOf(target), previous, ...waitsFor(target) });
+  return targetsOf(target);
+}
+
 /** The names of artifacts that a report waits for. */
 const waitsFor = ({ binding }: Target): { referenceNames: readonly string[] } => ({
   referenceNames: binding.kind === "pending" ? binding.referenceNames : [],

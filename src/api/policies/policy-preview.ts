@@ -5,8 +5,8 @@
 import { Type } from "typebox";
 import { badRequest } from "../../errors.ts";
 import { json } from "../../http/operation.ts";
-import { Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
-import type { PolicyPreview } from "../../store/environments/policy-previews.ts";
+import { Closed, Message, Nullable, named } from "../../http/schema.ts";
+import type { DraftPreview } from "../../store/environments/change-previews.ts";
 import type { StoredPolicyFile } from "../../workers/documents.ts";
 import { operation } from "../context.ts";
 import type { OperationContext } from "../context.ts";
@@ -16,6 +16,7 @@ import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { SCHEMA_URL } from "../../domain/policy/schema.ts";
 import { MAX_PREVIEWED_CHARS, TextProblem, TextWarnings, checkText, previewLane } from "../uploads.ts";
 import { requireControls } from "./policies.ts";
+import { PreviewStop, environmentPreviewFields } from "./preview-shapes.ts";
 
 const MAX_NAMED_ENVIRONMENTS = 100;
 
@@ -43,69 +44,11 @@ const PolicyPreviewInput = named(
   }),
 );
 
-const Verdict = OneOf(["COMPLIANT", "NON-COMPLIANT", "UNKNOWN"]);
-
-const PreviewReason = named(
-  "PolicyPreviewReason",
-  Closed({
-    policy: Type.String(),
-    line: Nullable(
-      Type.Integer({ description: "Line of the rule in the previewed text; null for a rule of another policy" }),
-    ),
-    column: Nullable(Type.Integer()),
-    text: Type.String(),
-  }),
-);
-
-const PreviewedArtifact = named(
-  "PolicyPreviewArtifact",
-  Closed({
-    name: Type.String(),
-    fingerprint: Type.String(),
-    before: Verdict,
-    after: Verdict,
-    reasons_before: Type.Array(Type.String(), { description: "Why it does not satisfy its policies now" }),
-    reasons: Type.Array(PreviewReason, { description: "Why it would not satisfy them" }),
-    further_reasons: Type.Integer({ description: "Number of reasons that are not listed" }),
-    stale: Type.Boolean({ description: "Its facts changed since its evaluation, and the preview does not know them" }),
-  }),
-);
-
-const UnknownArtifact = named(
-  "PolicyPreviewUnknownArtifact",
-  Closed({ name: Type.String(), fingerprint: Type.String(), reason: Type.String() }),
-);
-
 const EnvironmentPreviewShape = named(
   "PolicyPreviewEnvironment",
   Closed({
-    environment: Type.String(),
     attached: Type.Boolean({ description: "Whether the environment uses `policy_name` now" }),
-    snapshot: Type.Integer({ description: "Number of the evaluated snapshot, the latest one; 0 without any" }),
-    before: Verdict,
-    after: Verdict,
-    artifacts: Type.Integer({ description: "Artifacts that run in the snapshot" }),
-    unchanged: Type.Integer(),
-    would_fail: Type.Integer(),
-    would_pass: Type.Integer(),
-    kept_by_allowlist: Type.Integer({
-      description: "Artifacts, also counted as unchanged, that would not satisfy the policies but are on the allowlist",
-    }),
-    unknown: Type.Integer({ description: "Artifacts whose stored facts cannot be evaluated" }),
-    stale: Type.Integer({ description: "Artifacts whose facts changed since their evaluation" }),
-    flips: Type.Array(PreviewedArtifact, { description: "Artifacts with another verdict" }),
-    allowlisted: Type.Array(PreviewedArtifact, { description: "Artifacts that only the allowlist keeps compliant" }),
-    unknown_artifacts: Type.Array(UnknownArtifact),
-    not_listed: Type.Integer({ description: "Artifacts that the three lists have no room for" }),
-  }),
-);
-
-const PreviewStop = named(
-  "PolicyPreviewStop",
-  Closed({
-    reason: OneOf(["environments", "artifacts", "time"]),
-    environments_left: Type.Integer({ description: "Environments that are missing or incomplete" }),
-    artifacts_left: Type.Integer({ description: "Artifacts that were not evaluated" }),
+    ...environmentPreviewFields,
   }),
 );
 
@@ -120,7 +63,7 @@ const PolicyPreviewResponse = named(
   }),
 );
 
-type Previewed = { valid: boolean; problems: readonly unknown[]; warnings: readonly unknown[] } & PolicyPreview;
+type Previewed = { valid: boolean; problems: readonly unknown[]; warnings: readonly unknown[] } & DraftPreview;
 
 export const previewPolicy = operation({
   id: "preview_policy",
@@ -132,8 +75,8 @@ export const previewPolicy = operation({
     "Checks a policy text as an upload would, and lists its mistakes by line and column. `warnings` are about rules " +
     "that nothing in the organization can meet, or that never apply: they name a flow, a tag, an attestation type or " +
     "an attestation that it does not have. A valid text is evaluated " +
-    "on the artifacts of the latest snapshots, with the facts that are stored with their evaluations; other policies " +
-    "of an environment stay as they are. The answer lists the artifacts whose verdict would be another one. It has " +
+    "on the artifacts of the latest snapshots, as the next snapshot will evaluate them; other policies of an " +
+    "environment stay as they are. The answer lists the artifacts whose verdict would be another one. It has " +
     "at most 100 environments, 20,000 evaluated artifacts and 1,000 listed ones, and takes at most five seconds; " +
     "`stopped` says what was left. Nothing is stored.",
   permission: "policy:read",
@@ -159,7 +102,7 @@ export const previewPolicy = operation({
     const environmentIds = body.environments
       ? requireEnvironmentIds(context, body.environments)
       : policy
-        ? store.policyPreviews.listConsumerIds(policy.id)
+        ? store.changePreviews.listConsumerIds(policy.id)
         : [];
     const { value: file, problems } = await checkText(() => readPolicy(context, body.policy_yaml));
     if (problems) return { valid: false, problems, warnings: [], environments: [], stopped: null };
@@ -168,6 +111,7 @@ export const previewPolicy = operation({
       policy: { yaml: file.yaml, parsedJson: file.parsedJson, name: policy?.name ?? NEW_POLICY },
       policyId: policy?.id ?? null,
       environmentIds,
+      at: context.now(),
     });
     return { valid: true, problems: [], ...preview };
   },
@@ -178,7 +122,7 @@ export const previewPolicy = operation({
  * The active physical environments with these names, each once.
  * @throws AppError not_found; 400 for a logical one, which has no policies of its own
  */
-function requireEnvironmentIds({ store, organization }: OperationContext, names: readonly string[]): number[] {
+export function requireEnvironmentIds({ store, organization }: OperationContext, names: readonly string[]): number[] {
   const ids = names.map((name) => {
     const environment = store.environments.requireWritable(organization, name);
     if (environment.type === "logical")

@@ -41,6 +41,35 @@ export type LoadedTrail = {
   readonly facts: ReadonlyMap<number | null, readonly AttestationFact[]>;
 };
 
+/**
+ * An override: the trail (null) and artifacts by their keys to which it belongs. `type`: the stored label that it names
+ * for what it overrides, which counts where nothing was reported.
+ */
+export type OverrideFact = {
+  name: string;
+  targets: readonly (number | null)[];
+  isCompliant: boolean;
+  type: string;
+};
+
+/** The id of a record that does not exist yet. */
+const NOT_RECORDED = "";
+
+/** The trail with another latest record of a name on each target. @param factOf gets the one before it */
+function withFact(
+  trail: LoadedTrail,
+  { name, targets }: { name: string; targets: readonly (number | null)[] },
+  factOf: (previous: AttestationFact | undefined) => AttestationFact,
+): LoadedTrail {
+  const facts = new Map(trail.facts);
+  for (const target of targets) {
+    const all = facts.get(target) ?? [];
+    const others = all.filter((fact) => fact.name !== name);
+    facts.set(target, [...others, factOf(all.find((fact) => fact.name === name))]);
+  }
+  return { ...trail, facts };
+}
+
 /** A trail without its artifacts and facts. */
 type SubjectRow = {
   id: number;
@@ -63,6 +92,9 @@ export function trailEvaluationStore(
     );
   const byId = subjectBy<[number]>("t.id = ?");
   const byName = subjectBy<[number, string]>("t.flow_id = ? AND t.name = ?");
+  const namesOf = db.prepare<[number], { trail: string; flow: string }>(
+    "SELECT t.name AS trail, f.name AS flow FROM trails t JOIN flows f ON f.id = t.flow_id WHERE t.id = ?",
+  );
   // Most records do not change the state. An UPDATE without it writes no page of the index over states.
   const setStatus = db.prepare(
     "UPDATE trails SET compliance_json = ?, reasons_json = ?, last_modified_at = ? WHERE id = ?",
@@ -155,12 +187,40 @@ export function trailEvaluationStore(
       { fact, targets }: { fact: AttestationFact; targets: readonly (number | null)[] },
       at: number,
     ): TrailStatus {
-      const facts = new Map(trail.facts);
-      for (const target of targets) {
-        const others = facts.get(target)?.filter(({ name }) => name !== fact.name) ?? [];
-        facts.set(target, [...others, fact]);
-      }
-      return store({ ...trail, facts }, at);
+      return store(
+        withFact(trail, { name: fact.name, targets }, () => fact),
+        at,
+      );
+    },
+
+    /**
+     * The verdicts as they would be with an override that is not recorded. Stores nothing.
+     * @returns the names of the flow and the trail, the state of the trail, and that of its artifacts by their keys;
+     *   null for a trail that is gone
+     */
+    computeOverridden(trailId: number, override: OverrideFact, at: number) {
+      const names = namesOf.get(trailId);
+      if (!names) return null;
+      const trail = load(trailId);
+      const overridden = withFact(trail, override, (previous) => ({
+        name: override.name,
+        type: previous?.type ?? override.type,
+        attestationId: previous?.attestationId ?? null,
+        overriddenAttestationId: NOT_RECORDED,
+        isCompliant: override.isCompliant,
+      }));
+      const { rows, result } = evaluateFacts(overridden, at);
+      return {
+        ...names,
+        before: trail.state,
+        after: result.compliance_status.status,
+        artifacts: new Map(
+          rows.map(({ id }, index) => {
+            const { state, reasons } = result.artifacts[index] as (typeof result.artifacts)[number];
+            return [id, { state, reasons }];
+          }),
+        ),
+      };
     },
 
     /**

@@ -59,7 +59,7 @@ async function story() {
 }
 
 const LISTS = { flips: [], allowlisted: [], unknown_artifacts: [], not_listed: 0 };
-const NONE = { would_fail: 0, would_pass: 0, kept_by_allowlist: 0, unknown: 0, stale: 0 };
+const NONE = { would_fail: 0, would_pass: 0, would_be_unknown: 0, kept_by_allowlist: 0, unknown: 0, stale: 0 };
 
 test("an invalid text is answered with each mistake at its line, as an upload is refused", async () => {
   const at = server.given.org();
@@ -175,7 +175,24 @@ test("lists the artifacts that would fail, with the line of the rule and the all
             "'t1' of flow 'backend'.",
         },
       ],
+      causes: [
+        {
+          policy: "live",
+          line: 6,
+          column: 7,
+          kind: "missing_attestation",
+          words: "The generic attestation 'review' is missing in trail 't1' of flow 'backend'",
+          flow: "backend",
+          trail: "t1",
+          name: "review",
+          type: "generic",
+          control: null,
+          attestation_id: null,
+          level: null,
+        },
+      ],
       further_reasons: 0,
+      allowed: false,
       stale: false,
     },
   ]);
@@ -221,7 +238,9 @@ test("lists the artifacts that would pass, with the reasons that would end", asy
         after: "COMPLIANT",
         reasons_before: ["Policy 'live' requires provenance, but the artifact was not reported to any flow."],
         reasons: [],
+        causes: [],
         further_reasons: 0,
+        allowed: false,
         stale: false,
       },
     ],
@@ -304,13 +323,13 @@ test("a named environment is evaluated as if the policy was attached, and only n
         "UNKNOWN",
         "NON-COMPLIANT",
         [
-          ["built", "UNKNOWN", "COMPLIANT", []],
           [
             "foreign",
             "UNKNOWN",
             "NON-COMPLIANT",
             ["Policy 'new policy' requires provenance, but the artifact was not reported to any flow."],
           ],
+          ["built", "UNKNOWN", "COMPLIANT", []],
         ],
       ],
       ["empty", false, 0, "UNKNOWN", "UNKNOWN", []],
@@ -334,11 +353,15 @@ test("a policy without environments changes nothing, and archived environments d
   assert.is((await preview(at, { policy_yaml: REVIEW, environments: [environment] })).status, 404);
 });
 
-test("an artifact whose facts changed since its evaluation is marked", async () => {
+test("an artifact whose facts changed since its evaluation is marked, and evaluated on the present ones", async () => {
   const { at, flow, trail, built } = await story();
+  const ask = async () => (await preview(at, { policy_yaml: REVIEW, policy_name: "live" })).body.environments[0];
   await server.given.attestation(at, { flow, trail, name: "review", fingerprint: built });
-  const [shown] = (await preview(at, { policy_yaml: REVIEW, policy_name: "live" })).body.environments;
-  assert.equal([shown.stale, shown.flips.map(({ name, stale }: any) => [name, stale])], [1, [["built", true]]]);
+  const passing = await ask();
+  assert.equal([passing.stale, passing.flips], [1, []]);
+  await server.given.attestation(at, { flow, trail, name: "tests", fingerprint: built, is_compliant: false });
+  const failing = await ask();
+  assert.equal([failing.stale, failing.flips.map(({ name, stale }: any) => [name, stale])], [1, [["built", true]]]);
 });
 
 test("reasons show the present names of flows", async () => {
@@ -376,18 +399,33 @@ test("while a re-evaluation is due, the verdicts under the policies in force are
   assert.equal([shown.unchanged, shown.flips], [3, []]);
 });
 
-test("an artifact whose stored facts are incomplete or damaged is unknown, never guessed", async () => {
+test("stored facts that are damaged do not count, as for the next snapshot", async () => {
   const { at, world, environment } = await story();
   const id = world.idOf(at, environment);
+  const damage = server.db.prepare(
+    `UPDATE evaluations SET facts_json = '{"flows":[{"flow":"backend"}]}', reasons_json = 'no JSON' WHERE id IN
+       (SELECT evaluation_id FROM snapshot_artifacts WHERE environment_id = ?)`,
+  );
+  damage.run(id);
+  const [shown] = (await preview(at, { policy_yaml: NOTHING, policy_name: "live" })).body.environments;
+  assert.equal([shown.unknown, shown.unchanged, shown.would_pass, shown.after], [0, 2, 1, "COMPLIANT"]);
+  assert.equal(
+    shown.flips.map(({ name, reasons_before }: any) => [name, reasons_before]),
+    [["foreign", []]],
+  );
+});
+
+test("an artifact that is compared with a damaged verdict is unknown, never guessed", async () => {
+  const { at, world, environment } = await story();
   server.db
     .prepare(
-      `UPDATE evaluations SET facts_json = '{"flows":[{"flow":"backend"}]}' WHERE id =
-         (SELECT evaluation_id FROM snapshot_artifacts WHERE environment_id = ? AND name = 'built')`,
+      `UPDATE evaluations SET verdicts_json = 'no JSON' WHERE id IN
+         (SELECT evaluation_id FROM snapshot_artifacts WHERE environment_id = ? AND name = 'foreign')`,
     )
-    .run(id);
+    .run(world.idOf(at, environment));
   const [shown] = (await preview(at, { policy_yaml: NOTHING, policy_name: "live" })).body.environments;
-  assert.equal([shown.unknown, shown.unchanged, shown.would_pass, shown.after], [1, 1, 1, "UNKNOWN"]);
-  assert.is(shown.unknown_artifacts[0].name, "built");
+  assert.equal([shown.unknown, shown.unchanged, shown.would_pass, shown.after], [1, 2, 0, "UNKNOWN"]);
+  assert.is(shown.unknown_artifacts[0].name, "foreign");
   assert.match(shown.unknown_artifacts[0].reason, /^It cannot be evaluated: /);
 });
 

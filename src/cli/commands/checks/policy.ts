@@ -12,7 +12,7 @@ import type { OrganizationRow } from "../../../store/accounts/organizations.ts";
 import { openStore } from "../../../store/index.ts";
 import type { Store } from "../../../store/index.ts";
 import type { PolicyRow } from "../../../store/policies/policies.ts";
-import type { PolicyPreview } from "../../../store/environments/policy-previews.ts";
+import type { DraftPreview } from "../../../store/environments/change-previews.ts";
 import type { Args } from "../../args.ts";
 import { DATA_OPTIONS, readText, resolveDataDirectory } from "../../command-config.ts";
 import { withDataReadOnly } from "../../data-directory.ts";
@@ -62,8 +62,8 @@ export const policyPreview: Command = {
   summary: "Show which running artifacts a policy file would make fail or pass",
   usage: "FILE --environment ENV [--policy NAME] [--org NAME] [--data DIRECTORY]",
   details: [
-    "Evaluates the artifacts of the latest snapshot of each ENV under the policy in FILE, with the facts stored with " +
-      "their evaluations. With --policy, FILE takes the place of that policy; otherwise it is evaluated as a further " +
+    "Evaluates the artifacts of the latest snapshot of each ENV under the policy in FILE, as the next snapshot will. " +
+      "With --policy, FILE takes the place of that policy; otherwise it is evaluated as a further " +
       "one. Other policies of the environment stay as they are. --environment may be given several times.",
     "Prints the mistakes of the file as assay policy check does, with exit code 1, and its warnings before the " +
       "preview. Changes nothing, and works while the server runs.",
@@ -116,7 +116,7 @@ const BOUNDS = {
 function previewFile(
   store: Store,
   { args: { texts }, text, document }: { args: Args; text: string; document: PolicyDocument },
-): { preview: PolicyPreview; warnings: Diagnostic[] } | { problems: Diagnostic[] } {
+): { preview: DraftPreview; warnings: Diagnostic[] } | { problems: Diagnostic[] } {
   const names = texts.get("environment") ?? [];
   const organization = selectOrganization(store, texts.get("org")?.[0] ?? null, names);
   const policy = findPolicy(store, organization, texts.get("policy")?.[0] ?? null);
@@ -124,9 +124,9 @@ function previewFile(
   const problems = findControlProblems(store, organization, document);
   if (problems.length > 0) return { problems };
   const draft = { name: policy?.name ?? "new policy", document, positions: findRulePositions(text) };
-  const question = { draft, policyId: policy?.id ?? null, environmentIds: [...new Set(environmentIds)] };
+  const change = { draft, policyId: policy?.id ?? null, environmentIds: [...new Set(environmentIds)] };
   return {
-    preview: store.policyPreviews.preview(question, BOUNDS),
+    preview: store.changePreviews.previewDraft({ draft: change, at: systemSources.now() }, BOUNDS),
     warnings: compareWith(store, organization, (known) => findUnmetRules(text, document, known)),
   };
 }
@@ -153,14 +153,14 @@ function requirePhysicalId(store: Store, organization: OrganizationRow, name: st
 }
 
 /** A summary of each environment, then one table of all changed artifacts with a line for each reason. */
-function renderPreview({ environments }: PolicyPreview): string {
+function renderPreview({ environments }: DraftPreview): string {
   const summaries = environments.map((environment) => `${escapeLine(summaryOf(environment))}\n`);
   const rows = environments.flatMap(rowsOf);
   const headers = ["ENVIRONMENT", "ARTIFACT", "FINGERPRINT", "BEFORE", "AFTER", "REASON"];
   return `${summaries.join("")}\n${renderTable(headers, rows, "No verdict would change.")}`;
 }
 
-type EnvironmentPreview = PolicyPreview["environments"][number];
+type EnvironmentPreview = DraftPreview["environments"][number];
 
 function summaryOf(preview: EnvironmentPreview): string {
   const { environment, snapshot, before, after, artifacts } = preview;

@@ -6,7 +6,7 @@ import { findRulePositions } from "../../../src/domain/policy/rule-positions.ts"
 import { runtime } from "../../runtime.ts";
 import { opened } from "../given.ts";
 
-const test = suite("store/environments/policy-previews");
+const test = suite("store/environments/change-previews");
 
 const TWO_RULES = "_schema: /v1\nartifacts:\n  provenance: { required: true }\n  attestations: [{ type: junit }]\n";
 const AMPLE = {
@@ -40,7 +40,10 @@ function world() {
     ...house,
     ids,
     preview: (bounds: Partial<typeof AMPLE> = {}, environmentIds: readonly number[] = ids) =>
-      house.store.policyPreviews.preview({ draft, policyId: null, environmentIds }, { ...AMPLE, ...bounds }),
+      house.store.changePreviews.preview(
+        { change: { kind: "draft", draft, policyId: null, environmentIds }, at: 0 },
+        { ...AMPLE, ...bounds },
+      ),
   };
 }
 

@@ -1,0 +1,213 @@
+/**
+ * The preview of a change: which verdicts it would turn. It is evaluated as the next snapshot after the change will be,
+ * and what it predicts is what the change then makes, unless something else changes meanwhile.
+ */
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import { storedLabelOf } from "../../domain/attestation/kinds.ts";
+import { MAX_NAME_CHARS, TAG_KEY } from "../../domain/names.ts";
+import { formatArchivedName } from "../../domain/time.ts";
+import { json } from "../../http/operation.ts";
+import { CheckedByHandler, Closed, Message, Nullable, OneOf, named } from "../../http/schema.ts";
+import { Fingerprint, MAX_TEXT_CHARS, MAX_URL_CHARS } from "../../contract/shapes.ts";
+import { MAX_TAGS } from "../../store/db/tags.ts";
+import type { PreviewedChange } from "../../store/environments/preview-hypotheses.ts";
+import { bindOverride } from "../attestations/record-attestation.ts";
+import { postOverride } from "../attestations/override.ts";
+import { operation } from "../context.ts";
+import type { OperationContext } from "../context.ts";
+import { requirePolicyIds } from "../filters.ts";
+import { OrgPath, NoQuery } from "../paths.ts";
+import { requireTagKeys } from "../tags.ts";
+import { previewLane } from "../uploads.ts";
+import { requireEnvironmentIds } from "./policy-preview.ts";
+import { PreviewStop, environmentPreviewFields } from "./preview-shapes.ts";
+
+const MAX_NAMES = 100;
+
+const NameText = Type.String({ maxLength: MAX_NAME_CHARS });
+const environment = Type.String({ maxLength: MAX_NAME_CHARS, description: "Name of a physical environment" });
+const PoliciesOfEnvironment = named(
+  "ChangePreviewPolicies",
+  Closed({ environment, policy_names: Type.Array(NameText, { minItems: 1, maxItems: MAX_NAMES }) }),
+);
+const ArtifactInEnvironment = named(
+  "ChangePreviewArtifact",
+  Closed({ environment, artifact_fingerprint: Fingerprint }),
+);
+const flow_name = Type.String({ maxLength: MAX_NAME_CHARS, description: "Name of an active flow" });
+const { attestation_name, artifact_fingerprint, new_compliance_status, original_attestation_type } =
+  postOverride.body.schema.properties;
+const OverriddenAttestation = named(
+  "ChangePreviewOverride",
+  Closed({
+    flow_name,
+    trail_name: Type.String({ maxLength: MAX_NAME_CHARS, description: "Name of a trail of the flow" }),
+    attestation_name,
+    artifact_fingerprint,
+    target_artifacts: Type.Optional(
+      Type.Array(NameText, {
+        maxItems: MAX_NAMES,
+        description: "Names of artifacts in the template: the latest artifact of each",
+      }),
+    ),
+    new_compliance_status,
+    original_attestation_type,
+  }),
+);
+const TagsOfFlow = named(
+  "ChangePreviewTags",
+  Closed({
+    flow_name,
+    set_tags: Type.Optional(
+      CheckedByHandler(
+        { propertyNames: { pattern: TAG_KEY, maxLength: MAX_NAME_CHARS } },
+        Type.Record(Type.String(), Type.String({ maxLength: MAX_URL_CHARS }), { maxProperties: MAX_TAGS }),
+      ),
+    ),
+    remove_tags: Type.Optional(Type.Array(Type.String({ maxLength: MAX_TEXT_CHARS }), { maxItems: MAX_TAGS })),
+  }),
+);
+
+/** The changes, of which a request names one. */
+const CHANGES = {
+  attach_policies: Type.Optional(PoliciesOfEnvironment),
+  detach_policies: Type.Optional(PoliciesOfEnvironment),
+  allow_artifact: Type.Optional(ArtifactInEnvironment),
+  disallow_artifact: Type.Optional(ArtifactInEnvironment),
+  override_attestation: Type.Optional(OverriddenAttestation),
+  tag_flow: Type.Optional(TagsOfFlow),
+  archive_flow: Type.Optional(named("ChangePreviewFlow", Closed({ flow_name }))),
+};
+const ChangePreviewInput = named(
+  "ChangePreviewInput",
+  Closed(CHANGES, { minProperties: 1, maxProperties: 1, description: "One change" }),
+);
+type Input = Static<typeof ChangePreviewInput>;
+
+const ChangePreviewResponse = named(
+  "ChangePreview",
+  Closed({
+    trail: Nullable(
+      Closed(
+        {
+          flow: Type.String(),
+          trail: Type.String(),
+          before: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
+          after: OneOf(["COMPLIANT", "NON-COMPLIANT", "INCOMPLETE"]),
+        },
+        { description: "The trail of an override; null for another change" },
+      ),
+    ),
+    environments: Type.Array(named("ChangePreviewEnvironment", Closed(environmentPreviewFields)), {
+      description: "Those that the change is about: named in it, or in which an artifact of the trail or flow runs",
+    }),
+    stopped: Nullable(PreviewStop),
+  }),
+);
+
+export const previewChange = operation({
+  id: "preview_change",
+  method: "POST",
+  path: "/previews/{org}",
+  tag: "Policies",
+  summary: "Preview a change without making it",
+  description:
+    "Says which verdicts a change would turn: policies of an environment, an allowlist entry, the override of an " +
+    "attestation, tags of a flow, or its archiving. Running artifacts are evaluated as the next snapshot after the " +
+    "change will: policies and allowlists are re-evaluated at once, overrides, tags and names with the next report " +
+    "of an environment. The answer has at most 100 environments, 20,000 evaluated artifacts and 1,000 listed ones, " +
+    "and takes at most five seconds; `stopped` says what was left. Nothing is stored. A change that would be refused " +
+    "because it names something that does not exist is refused here, too. For a text of a policy, see " +
+    "`preview_policy`.",
+  permission: "policy:read",
+  audit: null,
+  origin: "assay",
+  onlyReads: true,
+  params: OrgPath,
+  query: NoQuery,
+  body: json(ChangePreviewInput),
+  responses: {
+    200: { description: "What the change would turn", schema: ChangePreviewResponse },
+    404: { description: "No such environment, policy, flow, trail or artifact", schema: Message },
+  },
+  example: {
+    params: { org: "acme" },
+    body: { attach_policies: { environment: "production", policy_names: ["production"] } },
+  },
+  prepare(context, { body }) {
+    const question = { change: readChange(context, body), at: context.now() };
+    return context.policyPreviews.previewChange(previewLane(context), question);
+  },
+  handle: (_context, _input, previewed) => ({ status: 200, body: previewed }),
+});
+
+/** The change with the keys of what it names. @throws AppError as the change itself would */
+function readChange(context: OperationContext, body: Input): PreviewedChange {
+  const { store, organization } = context;
+  const { attach_policies: attach, detach_policies: detach, allow_artifact: allow, disallow_artifact: disallow } = body;
+  const ofPolicies = attach ?? detach;
+  if (ofPolicies) {
+    const environmentId = requireEnvironmentId(context, ofPolicies.environment);
+    requirePolicyIds(context, ofPolicies.policy_names);
+    const { id, name } = organization;
+    return {
+      kind: "policies",
+      organization: { id, name },
+      environmentId,
+      attach: attach?.policy_names ?? [],
+      detach: detach?.policy_names ?? [],
+    };
+  }
+  const ofArtifact = allow ?? disallow;
+  if (ofArtifact) {
+    const environmentId = requireEnvironmentId(context, ofArtifact.environment);
+    const fingerprint = ofArtifact.artifact_fingerprint;
+    return { kind: "allowlist", environmentId, fingerprint, isAllowed: allow !== undefined };
+  }
+  if (body.override_attestation) return readOverride(context, body.override_attestation);
+  const flow = store.flows.requireWritable(
+    organization,
+    body.tag_flow?.flow_name ?? body.archive_flow?.flow_name ?? "",
+  );
+  return {
+    kind: "flow",
+    flowId: flow.id,
+    name: body.archive_flow ? formatArchivedName(flow.name, context.now()) : null,
+    tags: readTags(body.tag_flow ?? {}),
+  };
+}
+
+const requireEnvironmentId = (context: OperationContext, name: string): number =>
+  requireEnvironmentIds(context, [name])[0] as number;
+
+function readTags({
+  set_tags: set = {},
+  remove_tags: remove = [],
+}: Pick<Static<typeof TagsOfFlow>, "set_tags" | "remove_tags">) {
+  requireTagKeys(set, "tag_flow.set_tags");
+  return { set, remove };
+}
+
+function readOverride(context: OperationContext, override: Static<typeof OverriddenAttestation>): PreviewedChange {
+  const { store, organization } = context;
+  const flow = store.flows.requireWritable(organization, override.flow_name);
+  const { id } = store.trails.require({ organization: organization.name, flow }, override.trail_name);
+  const originalType = override.original_attestation_type;
+  const params = { org: organization.name, flow_name: flow.name, trail_name: override.trail_name };
+  const targets = bindOverride(context, params, {
+    trail: store.trailEvaluation.get(id),
+    common: override,
+    originalType,
+  });
+  return {
+    kind: "override",
+    trailId: id,
+    override: {
+      name: override.attestation_name,
+      targets,
+      isCompliant: override.new_compliance_status,
+      type: storedLabelOf(originalType),
+    },
+  };
+}

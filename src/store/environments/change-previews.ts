@@ -1,0 +1,279 @@
+/**
+ * What a change would turn if it were made: evaluates the artifacts of the latest snapshots as the next snapshot after
+ * the change would (snapshot-plan.ts), on the present facts, policies and allowlist, with those of the change in their
+ * place. Writes nothing.
+ *
+ * An artifact is evaluated if the change is about it, or if its evaluation is stale, because the next snapshot
+ * evaluates it anyway. Every other one keeps its verdict (snapshot-survey.ts).
+ */
+import { computeEnvironmentVerdict, evaluateInEnvironment } from "../../domain/compliance/environment.ts";
+import { rewordReasons, withFlowNames } from "../../domain/compliance/environment.ts";
+import type { AppliedPolicy, Evaluation, Facts, StoredVerdict } from "../../domain/compliance/environment.ts";
+import { DRAFT_ID, previewArtifact, verdictWord } from "../../domain/compliance/preview.ts";
+import type { PresentVerdict } from "../../domain/compliance/preview.ts";
+import type { PolicyDocument } from "../../domain/policy/ast.ts";
+import { hasMembers, isListOf, isObject, isText } from "../../domain/stored-json.ts";
+import { readStoredJson, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import { fromSqlBoolean } from "../db/database.ts";
+import type { Db } from "../db/types.ts";
+import type { allowlistEndStore } from "./allowlist-ends.ts";
+import type { allowlistStore } from "./allowlists.ts";
+import type { complianceFactStore } from "./compliance-facts.ts";
+import type { EnvironmentRow, environmentStore } from "./environments.ts";
+import { hypothesisStore } from "./preview-hypotheses.ts";
+import type { PreviewedChange, Hypothesis, HypothesisParts } from "./preview-hypotheses.ts";
+import { addArtifact, emptyPreview, rankOf } from "./preview-results.ts";
+import type { Attempt, ChangePreview, EnvironmentPreview, PreviewBounds, Previewed, Rest } from "./preview-results.ts";
+import { OPEN } from "./snapshots.ts";
+import type { snapshotStore } from "./snapshots.ts";
+import type { flowStore } from "../flows/flows.ts";
+import type { policyStore } from "../policies/policies.ts";
+
+/** @property at epoch seconds, at which an allowlist entry with an end has to be in force */
+export type PreviewQuestion = { change: PreviewedChange; at: number };
+
+type DraftChange = Omit<Extract<PreviewedChange, { kind: "draft" }>, "kind">;
+export type DraftPreview = Pick<ChangePreview, "stopped"> & {
+  environments: (EnvironmentPreview & { attached: boolean })[];
+};
+
+type RunningRow = { name: string; fingerprint: string; compliant: 0 | 1 | null; evaluation_id: number };
+type EvaluationRow = { facts_json: string; verdicts_json: string; reasons_json: string };
+
+type PreviewParts = {
+  allowlists: Pick<ReturnType<typeof allowlistStore>, "findInForce">;
+  allowlistEnds: Pick<ReturnType<typeof allowlistEndStore>, "listReached">;
+  environments: Pick<ReturnType<typeof environmentStore>, "get">;
+  facts: Pick<ReturnType<typeof complianceFactStore>, "read">;
+  flows: Pick<ReturnType<typeof flowStore>, "findPresentNames" | "get" | "getTags">;
+  policies: Pick<
+    ReturnType<typeof policyStore>,
+    "listInForce" | "listConsumingEnvironments" | "getDocument" | "findLines" | "requireLatestVersion"
+  >;
+  snapshots: Pick<ReturnType<typeof snapshotStore>, "find" | "countRunning">;
+} & Omit<HypothesisParts, "policies" | "flows">;
+
+/** An environment with everything that does not depend on the artifact. */
+type Place = {
+  environment: EnvironmentRow;
+  hypothesis: Hypothesis;
+  at: number;
+  /** The policies in force, null if they are those of the snapshot, whose verdicts hold then. */
+  inForce: readonly AppliedPolicy[] | null;
+  policies: readonly AppliedPolicy[];
+  stale: ReadonlySet<string>;
+  /** Whether the next snapshot evaluates everything, because the policies change. */
+  isWhole: boolean;
+};
+
+export function changePreviewStore(db: Db, parts: PreviewParts) {
+  const { allowlists, allowlistEnds, environments, facts, flows, policies, snapshots } = parts;
+  const hypotheses = hypothesisStore(db, parts);
+  const running = db.prepare<[number], RunningRow>(
+    `SELECT name, fingerprint, compliant, evaluation_id FROM snapshot_artifacts
+     WHERE environment_id = ? AND last_index = ${OPEN} ORDER BY name, fingerprint`,
+  );
+  const evaluationById = db.prepare<[number], EvaluationRow>(
+    "SELECT facts_json, verdicts_json, reasons_json FROM evaluations WHERE id = ?",
+  );
+  const staleIn = db
+    .prepare<[number], string>("SELECT fingerprint FROM stale_artifacts WHERE environment_id = ?")
+    .pluck();
+  const consumerIds = db
+    .prepare<[number], number>(
+      `SELECT env.id FROM environment_policies ep JOIN environments env ON env.id = ep.environment_id
+       WHERE ep.policy_id = ? AND env.archived_at IS NULL ORDER BY env.name`,
+    )
+    .pluck();
+
+  function placeOf(environment: EnvironmentRow, hypothesis: Hypothesis, at: number): Place {
+    const { id, snapshot_count } = environment;
+    const inForce = policies.listInForce(id).map(
+      ({ policy_name, version_id, version }): AppliedPolicy => ({
+        policyName: policy_name,
+        versionId: version_id,
+        version,
+        document: policies.getDocument(version_id),
+      }),
+    );
+    const snapshot = snapshots.find(id, snapshot_count);
+    const isCurrent = snapshot?.policy_versions_json === JSON.stringify(inForce.map(({ versionId }) => versionId));
+    const changed = hypothesis.policiesOf(id, inForce);
+    return {
+      environment,
+      hypothesis,
+      at,
+      inForce: isCurrent ? null : inForce,
+      policies: changed ?? inForce,
+      stale: new Set([...staleIn.all(id), ...allowlistEnds.listReached(id, at)]),
+      isWhole: changed !== null || !isCurrent,
+    };
+  }
+
+  function withPresentNames(shown: Facts): Facts {
+    const names = flows.findPresentNames(shown.flows.map(({ flow_id }) => flow_id));
+    return withFlowNames(shown, (id) => names.get(id));
+  }
+
+  function documentOf(versionId: number): PolicyDocument | null {
+    const document = attempt(() => policies.getDocument(versionId));
+    return "failed" in document ? null : document.value;
+  }
+
+  /** The stored evaluation of an artifact, with the present names of flows in its reasons. */
+  function readStored({ evaluation_id }: RunningRow): Pick<Evaluation, "verdicts" | "reasons"> {
+    const stored = evaluationById.get(evaluation_id);
+    if (!stored) throw new Error("its evaluation is gone");
+    const verdicts = readStoredJson(stored.verdicts_json, isListOf(hasMembers<StoredVerdict>("status", "policy")));
+    const reasons = readStoredJsonOrNull(stored.reasons_json, isListOf(isText)) ?? [];
+    const before = readStoredJsonOrNull(stored.facts_json, isFacts);
+    const named = before && withPresentNames(before);
+    const reworded =
+      before === named || named === null ? null : attempt(() => rewordReasons(named, verdicts, documentOf));
+    return { verdicts, reasons: (reworded && "value" in reworded ? reworded.value : null) ?? reasons };
+  }
+
+  /** @throws Error when a policy, or stored data that a changed verdict is compared with, cannot be read */
+  function previewRow(row: RunningRow, { environment, hypothesis, at, inForce, policies: after }: Place): Previewed {
+    const { id, organization_id } = environment;
+    const artifact = { name: row.name, fingerprint: row.fingerprint };
+    const present = facts.read(organization_id, row.fingerprint);
+    const isAllowlisted = allowlists.findInForce(id, row.fingerprint, () => at) !== null;
+    const due = inForce && evaluateInEnvironment({ policies: inForce, artifact, facts: present, isAllowlisted });
+    const before: PresentVerdict = due
+      ? { compliant: due.compliant, read: () => due }
+      : { compliant: fromSqlBoolean(row.compliant), read: () => readStored(row) };
+    const isAllowed = hypothesis.isAllowed(id, row.fingerprint) ?? isAllowlisted;
+    const verdict = previewArtifact({
+      policies: after,
+      before,
+      artifact,
+      facts: hypothesis.factsOf(present),
+      isAllowlisted: isAllowed,
+      withPresentNames,
+      positionOf: (versionId, rule) =>
+        hypothesis.draft === null
+          ? lineOf(versionId, rule)
+          : versionId === DRAFT_ID
+            ? (hypothesis.draft.positions[rule] ?? null)
+            : null,
+    });
+    return { ...verdict, isAllowed };
+  }
+
+  /** The line of a rule of a stored version; null where its text does not have it, or takes long to read. */
+  function lineOf(versionId: number, rule: number): { line: number; column: null } | null {
+    const range = policies.findLines(versionId)?.[rule]?.rule;
+    return range ? { line: range.from, column: null } : null;
+  }
+
+  function previewEnvironment(
+    environment: EnvironmentRow,
+    { hypothesis, at }: { hypothesis: Hypothesis; at: number },
+    rest: Rest,
+  ): EnvironmentPreview {
+    const { id, name, snapshot_count, state } = environment;
+    const rows = running.all(id);
+    const preview = emptyPreview({ environment: name, snapshot: snapshot_count, artifacts: rows.length });
+    const tally: Tally = { before: [], after: [] };
+    const place = attempt(() => placeOf(environment, hypothesis, at));
+    for (const row of rows) {
+      const isStale = !("failed" in place) && place.value.stale.has(row.fingerprint);
+      if (isStale) preview.stale += 1;
+      const isAbout = "failed" in place || place.value.isWhole || hypothesis.concerns(id, row.fingerprint);
+      if (!isAbout && !isStale) {
+        preview.unchanged += 1;
+        keep(tally, fromSqlBoolean(row.compliant));
+        continue;
+      }
+      rest.stop = rest.artifacts === 0 ? "artifacts" : rest.isOver() ? "time" : null;
+      if (rest.stop) break;
+      rest.artifacts -= 1;
+      const previewed = "failed" in place ? place : attempt(() => previewRow(row, place.value));
+      addArtifact(preview, { row, previewed, isStale }, rest);
+      tally.before.push("failed" in previewed ? fromSqlBoolean(row.compliant) : previewed.value.before);
+      tally.after.push("failed" in previewed ? null : previewed.value.after);
+    }
+    preview.flips.sort((a, b) => rankOf(a) - rankOf(b));
+    if (snapshot_count === 0) return preview;
+    const isStored = "failed" in place || place.value.inForce === null;
+    const count = "failed" in place ? 1 : place.value.policies.length;
+    return {
+      ...preview,
+      before: verdictWord(isStored ? fromSqlBoolean(state) : environmentVerdict(tally.before, rows.length, 1)),
+      after: verdictWord(environmentVerdict(tally.after, rows.length, count)),
+    };
+  }
+
+  function preview({ change, at }: PreviewQuestion, bounds: PreviewBounds): ChangePreview {
+    const rest: Rest = { ...bounds, stop: null };
+    const { hypothesis, environmentIds, trail } = hypotheses.read(change, at);
+    const done: EnvironmentPreview[] = [];
+    for (const id of environmentIds) {
+      if (!rest.stop && done.length >= bounds.environments) rest.stop = "environments";
+      if (rest.stop) break;
+      done.push(previewEnvironment(environments.get(id), { hypothesis, at }, rest));
+    }
+    if (!rest.stop) return { trail, environments: done, stopped: null };
+    const missing = environmentIds.slice(done.length);
+    const last = done.at(-1);
+    const left = last
+      ? last.artifacts - last.unchanged - last.would_fail - last.would_pass - last.would_be_unknown - last.unknown
+      : 0;
+    return {
+      trail,
+      environments: done,
+      stopped: {
+        reason: rest.stop,
+        environments_left: missing.length + (left > 0 ? 1 : 0),
+        artifacts_left: missing.reduce((sum, id) => sum + snapshots.countRunning(id), left),
+      },
+    };
+  }
+
+  return {
+    /** The active environments that the policy is attached to, by name. */
+    listConsumerIds: (policyId: number): number[] => consumerIds.all(policyId),
+    /**
+     * Evaluates as after the change, at one moment. Takes long for many artifacts: not for the main thread.
+     * @returns the environments in the order of the change, as many as the bounds allow; the last one may be partial
+     */
+    preview: (question: PreviewQuestion, bounds: PreviewBounds): ChangePreview =>
+      db.transaction(() => preview(question, bounds))(),
+    /** As `preview`, for a text of a policy, with whether each environment uses the policy that it would replace. */
+    previewDraft: ({ draft, at }: { draft: DraftChange; at: number }, bounds: PreviewBounds): DraftPreview =>
+      db.transaction(() => {
+        const { environments: shown, stopped } = preview({ change: { kind: "draft", ...draft }, at }, bounds);
+        const users = new Set(draft.policyId === null ? [] : policies.listConsumingEnvironments(draft.policyId));
+        return { environments: shown.map((one) => ({ attached: users.has(one.environment), ...one })), stopped };
+      })(),
+  };
+}
+
+type Tally = { before: (boolean | null)[]; after: (boolean | null)[] };
+
+function attempt<T>(work: () => T): Attempt<T> {
+  try {
+    return { value: work() };
+  } catch (error) {
+    return { failed: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function keep(tally: Tally, compliant: boolean | null): void {
+  tally.before.push(compliant);
+  tally.after.push(compliant);
+}
+
+const isFacts = (value: unknown): value is Facts => isObject(value) && isListOf(isObject)(value["flows"]);
+
+/** As the next snapshot has it; unknown also while an artifact that decides it is unknown or left. */
+function environmentVerdict(
+  verdicts: readonly (boolean | null)[],
+  artifacts: number,
+  policies: number,
+): boolean | null {
+  if (verdicts.includes(false)) return false;
+  const isOpen = verdicts.length < artifacts || verdicts.includes(null);
+  return isOpen ? null : computeEnvironmentVerdict(verdicts, policies);
+}
