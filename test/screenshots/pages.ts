@@ -168,6 +168,8 @@ export const PAGES: readonly PhotographedPage[] = [
     "deployments",
     "settings",
   ]),
+  { name: "environment-attach", path: "/acme/environments/load-test?tab=policies&policy_names=prod-baseline" },
+  { name: "environment-detach", path: "/acme/environments/production-eu?tab=policies&detach=prod-baseline" },
   { name: "snapshot", path: "/acme/environments/production-eu/-1" },
   { name: "snapshot-first", path: "/acme/environments/production-eu/1" },
   { name: "snapshot-by-time", path: "/acme/environments/production-eu/%40%7B2026-11-07T20:00:00%7D" },
@@ -207,6 +209,8 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "policy-version", path: "/acme/policies/prod-baseline?version=5" },
   { name: "policy-diff", path: "/acme/policies/prod-baseline?tab=versions&against=4&version=7" },
   { name: "policy-detach", path: "/acme/policies/prod-baseline?tab=environments&ask=detach&environment=k8s-prod" },
+  { name: "policy-attach", path: "/acme/policies/prod-baseline?tab=environments&env_name=staging" },
+  { name: "policy-attach-unchosen", path: "/acme/policies/staging-baseline?tab=environments" },
   { name: "policy-new", path: "/acme/policies?ask=create" },
 
   { name: "controls", path: "/acme/controls" },

@@ -194,11 +194,40 @@ test("policies are attached and detached, after a question", async () => {
   assert.is(absent.status, 404);
   assert.match(messageOf(absent) ?? "", "absent");
   assert.match(absent.text, 'value="absent"');
-  assert.match(await show(`${tab}&detach=${policy}`), "Detach this policy?");
+  assert.match(
+    await show(`${tab}&detach=${policy}`),
+    /Detach this policy\? .* Would fail 0 Would pass 2 .* Detach, 2 will pass Cancel/,
+  );
   const detached = await admin.submitForm(tab, { form: "detach", policy_names: policy });
   assert.match(detached.location ?? "", "done=detached");
   const { body } = await server.call("GET", `/environments/${at.org}/${name}`, { key: at.key });
   assert.equal(body.policies, [second]);
+});
+
+test("attaching says what it would turn before the button, and the button the consequence", async () => {
+  const { name } = await failing();
+  const tab = path(`/${name}?tab=policies`);
+  const strict = await server.given.policy(at, { yaml: "artifacts:\n  provenance:\n    required: true\n" });
+  const other = path(`/${await server.given.environment(at, { name: fresh("bare") })}?tab=policies`);
+  assert.match(await show(tab), "Show what would change");
+  assert.not.match(await show(tab), "If you attach");
+  const shown = await admin.get(`${tab}&policy_names=${strict}`);
+  assert.match(
+    visibleText(shown),
+    new RegExp(`If you attach ${strict} to ${name} evaluated against snapshot #\\d+, nothing saved yet Environment`),
+  );
+  assert.match(shown.text, /<button class="btn btn-primary" type="submit">Attach/);
+  assert.is(await show(tab), await show(tab), "nothing is attached");
+  assert.match(
+    await show(`${other}&policy_names=${strict}`),
+    /Nothing was reported to .* yet, so no verdict changes\./,
+  );
+  const unknown = visibleText(await admin.get(`${tab}&policy_names=absent`));
+  assert.match(unknown, /What would change is not known\. Policy 'absent' does not exist .* Attach without a preview/);
+  const both = visibleText(
+    await admin.get(`${tab}&policy_names=${strict},${await server.given.policy(at, { yaml: null })}`),
+  );
+  assert.match(both, new RegExp(`If you attach ${strict} and `));
 });
 
 test("an artifact is allowed with a reason and an end, and the snapshot says so", async () => {

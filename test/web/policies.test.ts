@@ -156,7 +156,7 @@ test("previews a draft: the artifacts whose verdict would change, and the change
   assert.is(page.status, 200);
   const text = visibleText(page);
   assert.match(text, /Draft .* Would fail 1 Would pass 0 Unchanged 0 production 1 running 1 would fail acme\/api:1/);
-  assert.match(text, /Compliant Non-compliant line 3 : .* Changes since v1 3 lines added/);
+  assert.match(text, /Compliant Non-compliant No provenance .*line 3.* Changes since v1 3 lines added/);
   assert.equal(await textsOf(at, "prod"), [V1]);
 });
 
@@ -192,6 +192,8 @@ test("attaches the policy to an environment, and detaches it after asking", asyn
   assert.match(String(attached.location), /tab=environments&done=attached$/);
   assert.equal((await read(at, "prod")).consuming_envs, ["production"]);
   assert.match(visibleText(await browser.get(path)), /production Unknown this policy alone .* Detach/);
+  const chosen = visibleText(await browser.get(`${path}&env_name=production`));
+  assert.match(chosen, /If you attach prod v1 to production .* Attach Cancel/);
   const asked = await browser.get(`${path}&ask=detach&environment=production`);
   assert.match(visibleText(asked), /Detach from production\?/);
   const unknown = await browser.submitForm(path, { form: "attach", env_name: "nowhere" });

@@ -39,12 +39,14 @@ type FormOptions = {
   cancel?: string;
   /** A small form in a row, without a box around its button. */
   isInline?: boolean;
+  /** Puts the buttons somewhere else than in a box below the fields, such as into a panel. */
+  within?: (buttons: Html) => Html;
 };
 
 /** A form of this page. What was refused is shown above it, with what was typed. */
 export function formOf(
   visit: FormVisit,
-  { name, submit, fields, isDanger, isSecondary, cancel, isInline }: FormOptions,
+  { name, submit, fields, isDanger, isSecondary, cancel, isInline, within }: FormOptions,
 ): Html {
   const refused = visit.refused?.form === name ? visit.refused : null;
   const query = visit.query.toString();
@@ -58,7 +60,7 @@ export function formOf(
     "csrf",
     visit.csrf,
   )}<input type="hidden" name="form" value="${name}">${problem}${fields}${
-    isInline ? buttons : html`<div class="form-do">${buttons}</div>`
+    isInline ? buttons : within ? within(buttons) : html`<div class="form-do">${buttons}</div>`
   }</form>`;
 }
 

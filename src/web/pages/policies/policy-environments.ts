@@ -3,7 +3,8 @@ import { attachPolicyToEnv, detachPolicyFromEnv } from "../../../api/environment
 import { getEnvironment, listEnvs } from "../../../api/environments/environments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { formOf, hiddenField, selectField, textField } from "../../components/forms.ts";
-import { card, empty, nameCell, padded, table } from "../../components/layout.ts";
+import { askPreview, assertNote, impactPanel, submitText } from "../../components/impact.ts";
+import { card, empty, linkButton, nameCell, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { badge, stateOfVerdict } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
@@ -21,7 +22,7 @@ export async function environmentsTab(visit: Visit, policy: Policy): Promise<Htm
   const { query, call, may } = visit;
   const asked = query.get("ask") === "detach" ? (query.get("environment") ?? "") : null;
   if (asked !== null && may(detachPolicyFromEnv) && policy.consuming_envs.includes(asked))
-    return askDetach(visit, policy, asked);
+    return await askDetach(visit, policy, asked);
   const page = pageOf(query);
   const total = policy.consuming_envs.length;
   const names = policy.consuming_envs.slice((page - 1) * PER_PAGE, page * PER_PAGE);
@@ -54,7 +55,9 @@ function environmentTable(visit: Visit, environments: readonly AnswerOf<typeof g
     });
     const detach =
       may(detachPolicyFromEnv) &&
-      html`<a href="${here({ ask: "detach", environment: name })}">Detach<span class="vh"> from ${name}</span></a>`;
+      linkButton(here({ ask: "detach", environment: name }), html`Detach…<span class="vh"> from ${name}</span>`, {
+        kind: "small",
+      });
     return html`<tr>${cell}<td>${badge(stateOfVerdict(state))}</td><td class="fill">${
       others === 0 ? "this policy alone" : `and ${others} other ${others === 1 ? "policy" : "policies"}`
     }</td><td class="r" data-l="Changed">${time(last_changed_at, now)}</td><td class="r">${detach}</td></tr>`;
@@ -69,37 +72,72 @@ function environmentTable(visit: Visit, environments: readonly AnswerOf<typeof g
   return table({ caption: "Environments that use the policy", columns, rows });
 }
 
+/** Chooses the environment; then shows what attaching the policy would turn, with the button that does it. */
 async function attachCard(visit: Visit, policy: Policy): Promise<Html> {
-  const { environments, total_count } = (await visit.call(listEnvs, {
+  const { query, refused, call, to } = visit;
+  const { environments, total_count } = (await call(listEnvs, {
     query: { page: 1, per_page: MAX_CHOICES },
   })) as EnvironmentPage;
-  const free = environments.filter(({ name, type }) => type !== "logical" && !policy.consuming_envs.includes(name));
-  const options = { form: "attach", name: "env_name", label: "Environment", isRequired: true };
+  const free = environments
+    .filter(({ name, type }) => type !== "logical" && !policy.consuming_envs.includes(name))
+    .map(({ name }) => name);
+  const fields = refused?.form === "attach" ? refused.fields : null;
+  const chosen = (fields?.text("env_name") ?? query.get("env_name") ?? "").trim();
   // A refusal must have a form to stand in, also where nothing is left to choose.
-  const isTyped = total_count > MAX_CHOICES || visit.refused?.form === "attach";
+  const isTyped = total_count > MAX_CHOICES || fields !== null || (chosen !== "" && !free.includes(chosen));
+  const options = { form: "attach", name: "env_name", label: "Environment", isRequired: true, value: chosen };
   const field = isTyped
     ? textField(visit, { ...options, hint: "Name of an environment" })
-    : selectField(visit, { ...options, choices: free.map(({ name }) => ({ value: name, text: name })) });
-  const form = formOf(visit, { name: "attach", submit: "Attach", fields: field });
+    : selectField(visit, { ...options, choices: free.map((name) => ({ value: name, text: name })) });
+  const choice = html`<form class="form choose" method="get" action="${to.policy(policy.name)}">${hiddenField(
+    "tab",
+    "environments",
+  )}${field}<div class="form-do"><button class="btn" type="submit">Show what would change</button></div></form>`;
   const nothing = html`<p class="muted">Every environment that can use the policy uses it. Logical environments have no
 policies of their own.</p>`;
+  const panel = chosen !== "" && (await attachPanel(visit, policy, chosen));
   return card({
     id: "h-attach",
     title: "Attach to an environment",
-    note: "what runs there is re-evaluated at once",
-    body: padded(free.length === 0 && !isTyped ? nothing : form),
+    note: "nothing is attached before you saw what it changes",
+    body: padded(free.length === 0 && !isTyped ? nothing : html`<div class="stack">${choice}${panel}</div>`),
   });
 }
 
-function askDetach(visit: Visit, policy: Policy, environment: string): Html {
-  const text = html`<p><b><bdi>${environment}</bdi></b> no longer requires what <b>${policy.name}</b> says. What runs
-there is re-evaluated at once; without any policy, its state is unknown.</p>${hiddenField("env_name", environment)}`;
+async function attachPanel(visit: Visit, policy: Policy, environment: string): Promise<Html> {
+  const preview = await askPreview(visit, { attach_policies: { environment, policy_names: [policy.name] } });
+  const shown = policy.versions.length > 0 && ` v${policy.versions.length}`;
+  return formOf(visit, {
+    name: "attach",
+    submit: submitText("Attach", preview),
+    fields: hiddenField("env_name", environment),
+    cancel: visit.here({ env_name: null }),
+    within: (buttons) =>
+      impactPanel(visit, {
+        id: "h-impact",
+        title: html`If you attach <bdi>${policy.name}</bdi>${shown} to <bdi>${environment}</bdi>`,
+        preview,
+        buttons,
+        note: assertNote(preview, environment),
+      }),
+  });
+}
+
+async function askDetach(visit: Visit, policy: Policy, environment: string): Promise<Html> {
+  const preview = await askPreview(visit, { detach_policies: { environment, policy_names: [policy.name] } });
   const form = formOf(visit, {
     name: "detach",
-    submit: "Detach this policy",
+    submit: submitText("Detach", preview),
     isDanger: true,
     cancel: visit.here({ ask: null, environment: null }),
-    fields: text,
+    fields: hiddenField("env_name", environment),
+    within: (buttons) =>
+      impactPanel(visit, {
+        id: "h-impact",
+        title: html`If you detach <bdi>${policy.name}</bdi> from <bdi>${environment}</bdi>`,
+        preview,
+        buttons,
+      }),
   });
   return card({ id: "h-detach", title: `Detach from ${environment}?`, body: padded(form) });
 }

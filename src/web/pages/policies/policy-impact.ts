@@ -6,6 +6,7 @@ import { draftDiff } from "../../components/diff.ts";
 import type { Draft } from "../../components/diff.ts";
 import { editorResult, previewButton, warningList } from "../../components/editor.ts";
 import { icon } from "../../components/icon.ts";
+import { causeLine, environmentNotes, stopText } from "../../components/impact.ts";
 import { card, figures, padded } from "../../components/layout.ts";
 import { formatNumber, plainState, stateOf } from "../../components/state.ts";
 import { html } from "../../html.ts";
@@ -83,15 +84,6 @@ policy.</p>`;
   }`;
 }
 
-function stopText({ reason, environments_left, artifacts_left }: NonNullable<PreviewAnswer["stopped"]>): string {
-  const why = {
-    environments: "There are more environments than one preview evaluates.",
-    artifacts: "There are more artifacts than one preview evaluates.",
-    time: "The preview took too long and stopped.",
-  }[reason];
-  return `${why} Left out: ${formatNumber(environments_left)} environments, ${formatNumber(artifacts_left)} artifacts.`;
-}
-
 function environmentImpact({ to }: Visit, environment: Environment): Html {
   const { environment: name, artifacts, would_fail, would_pass, flips, snapshot } = environment;
   const parts = [
@@ -109,26 +101,11 @@ function environmentImpact({ to }: Visit, environment: Environment): Html {
   }${notes.length > 0 && html`<div class="card-f">${notes.join(" ")}</div>`}`;
 }
 
-function environmentNotes({ kept_by_allowlist, unknown, stale }: Environment): string[] {
-  const count = (number: number): string => (number === 1 ? "1 artifact" : `${formatNumber(number)} artifacts`);
-  return [
-    kept_by_allowlist > 0 && `The allowlist keeps ${count(kept_by_allowlist)} compliant.`,
-    unknown > 0 && `Facts of ${count(unknown)} cannot be evaluated.`,
-    stale > 0 && `Facts of ${count(stale)} changed since the last evaluation.`,
-  ].filter((note) => note !== false);
-}
-
-function flipRow(href: string, { name, before, after, reasons, reasons_before, further_reasons }: Flip): Html {
-  const now = reasons.map(
-    ({ line, policy, text }) =>
-      html`<div class="sub">${
-        line === null ? policy : html`<span data-line="${line}">line ${line}</span>`
-      }: ${text}</div>`,
-  );
+function flipRow(href: string, { name, before, after, causes, reasons_before }: Flip): Html {
   const was =
     after === "COMPLIANT" ? reasons_before.map((text) => html`<div class="sub">until now: ${text}</div>`) : [];
-  const all = [...now, ...was];
-  const more = all.length - MAX_REASONS + further_reasons;
+  const all = [...causes.map((cause) => html`<div class="sub">${causeLine(cause)}</div>`), ...was];
+  const more = all.length - MAX_REASONS;
   return html`<li><div class="grow"><a class="name" href="${href}"><bdi>${name}</bdi></a>
 <div class="flip">${plainState(stateOf(before))}${icon("arrow-right")}${plainState(stateOf(after))}</div>
 ${all.slice(0, MAX_REASONS)}${more > 0 && html`<div class="sub">and ${more} more</div>`}</div></li>`;

@@ -1,0 +1,252 @@
+/**
+ * What a change would turn, before the button that makes it: the panel of every form that changes a rule. It is made by
+ * the server, of an answer of `preview_change`; without one, the form still works and says why it is blind.
+ */
+import { previewChange } from "../../api/policies/change-preview.ts";
+import { AppError } from "../../errors.ts";
+import type { AnswerOf, CallInput } from "../../http/in-process.ts";
+import { html } from "../html.ts";
+import type { Html, Value } from "../html.ts";
+import type { Visit } from "../page/page.ts";
+import { icon } from "./icon.ts";
+import { table } from "./layout.ts";
+import { formatNumber, plainState, stateOf } from "./state.ts";
+
+type Answer = AnswerOf<typeof previewChange>;
+type Environment = Answer["environments"][number];
+type Artifact = Environment["flips"][number];
+type Cause = Artifact["causes"][number];
+
+/** The answer, or in words why there is none. */
+type Preview = Answer | { failed: string };
+
+/** Environments that are shown, and artifacts of each. */
+const MAX_ENVIRONMENTS = 20;
+const MAX_ARTIFACTS = 20;
+const MAX_CAUSES = 3;
+
+/** Asks what a change would turn. A refusal is part of the panel: the form below it will say the same. */
+export async function askPreview(
+  { call }: Visit,
+  body: NonNullable<CallInput<typeof previewChange>["body"]>,
+): Promise<Preview> {
+  try {
+    return await call(previewChange, { body });
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code === "internal") throw error;
+    return { failed: [error.message, ...Object.values(error.fields ?? {})].join(": ") };
+  }
+}
+
+type ImpactCounts = { fail: number; pass: number; unknown: number };
+
+/** How many artifacts would turn, in all environments; null where that could not be computed. */
+function countsOf(preview: Preview): ImpactCounts | null {
+  if ("failed" in preview) return null;
+  const sum = (of: (environment: Environment) => number): number =>
+    preview.environments.reduce((total, environment) => total + of(environment), 0);
+  return {
+    fail: sum(({ would_fail }) => would_fail),
+    pass: sum(({ would_pass }) => would_pass),
+    unknown: sum(({ would_be_unknown }) => would_be_unknown),
+  };
+}
+
+/** The text of the button, with the consequence: `Attach, 3 will fail`. */
+export function submitText(verb: string, preview: Preview): string {
+  const counts = countsOf(preview);
+  if (counts === null) return `${verb} without a preview`;
+  const { fail, pass, unknown } = counts;
+  if (fail > 0) return `${verb}, ${formatNumber(fail)} will fail`;
+  if (unknown > 0) return `${verb}, ${formatNumber(unknown)} will be unknown`;
+  return pass > 0 ? `${verb}, ${formatNumber(pass)} will pass` : verb;
+}
+
+type PanelOptions = {
+  /** Id of its heading, unique in the page. */
+  id: string;
+  /** `If you attach prod-baseline to edge-eu`. */
+  title: Value;
+  preview: Preview;
+  /** The buttons of the form. */
+  buttons: Html;
+  /** What else follows from the change, beside the buttons. */
+  note?: Value;
+};
+
+export function impactPanel(visit: Visit, { id, title, preview, buttons, note }: PanelOptions): Html {
+  const basis = basisOf(preview);
+  return html`<section class="impact" aria-labelledby="${id}"><div class="impact-h"><h3 id="${id}">${title}</h3><span
+class="sub">${basis !== null && html`${basis}, `}nothing saved yet</span></div>${
+    "failed" in preview
+      ? html`<p class="impact-n">${icon("alert")} What would change is not known. ${preview.failed}</p>`
+      : html`${figuresOf(preview)}${impactOf(visit, preview)}`
+  }<div class="impact-f">${buttons}${note && html`<span class="right">${note}</span>`}</div></section>`;
+}
+
+/** `evaluated against snapshot #31`. */
+function basisOf(preview: Preview): string | null {
+  if ("failed" in preview) return null;
+  const { environments } = preview;
+  const [first] = environments;
+  if (environments.length > 1) return `evaluated against the latest snapshots of ${environments.length} environments`;
+  return first === undefined || first.snapshot === 0 ? null : `evaluated against snapshot #${first.snapshot}`;
+}
+
+const flip = (before: string, after: string, word?: string): Html =>
+  html`<div class="flip">${plainState(stateOf(before))}${icon("arrow-right")}${plainState(stateOf(after), word)}</div>`;
+
+/** What would become of the one environment or the trail, and how many artifacts would turn. */
+function figuresOf(preview: Answer): Html {
+  const { environments, trail } = preview;
+  const { fail, pass, unknown } = countsOf(preview) as ImpactCounts;
+  const [first] = environments;
+  const whole =
+    trail !== null
+      ? html`<div><dt>Trail</dt><dd>${turned(trail)}</dd></div>`
+      : environments.length === 1 && first
+        ? html`<div><dt>Environment</dt><dd>${turned(first)}</dd></div>`
+        : html`<div><dt>Environments</dt><dd><span class="fig">${formatNumber(environments.length)}</span></dd></div>`;
+  const figure = (label: string, value: number, look: string): Html =>
+    html`<div><dt>${label}</dt><dd><span class="fig ${value > 0 && look}">${formatNumber(value)}</span></dd></div>`;
+  return html`<dl class="figures figures-impact">${whole}${figure("Would fail", fail, "bad")}${figure(
+    "Would pass",
+    pass,
+    "ok",
+  )}${unknown > 0 && figure("Would be unknown", unknown, "")}</dl>`;
+}
+
+const turned = ({ before, after }: { before: string; after: string }): Html =>
+  before === after ? html`<div class="flip">${plainState(stateOf(after))}</div>` : flip(before, after);
+
+/** The artifacts that would turn, and what was not looked at. */
+function impactOf(visit: Visit, { environments, stopped }: Answer): Html {
+  const shown = environments.filter(({ flips }) => flips.length > 0).slice(0, MAX_ENVIRONMENTS);
+  const left = environments.filter(({ flips }) => flips.length > 0).length - shown.length;
+  const quiet = environments.length - shown.length - left;
+  const columns = [{ text: "Artifact" }, { text: "Verdict", className: "w-flip" }, { text: "Why" }];
+  const rows = shown.map((environment) => groupOf(visit, environment, environments.length > 1));
+  const notes = [
+    shown.length === 0 && nothingTurns(environments),
+    left > 0 && `${formatNumber(left)} more environments would change.`,
+    shown.length > 0 && quiet > 0 && quietText(quiet),
+    ...environments.flatMap((environment) => environmentNotes(environment)),
+    stopped !== null && stopText(stopped),
+  ].filter((note) => note !== false);
+  return html`${
+    rows.length > 0 && table({ caption: "Artifacts whose verdict would change", columns, rows, hasGroups: true })
+  }${notes.length > 0 && html`<p class="impact-n">${notes.map((note) => html`${note} `)}</p>`}`;
+}
+
+const quietText = (quiet: number): string =>
+  quiet === 1 ? "1 other environment stays as it is." : `${formatNumber(quiet)} other environments stay as they are.`;
+
+function nothingTurns(environments: readonly Environment[]): Value {
+  const [first] = environments;
+  if (first === undefined) return "No running artifact is concerned, so no verdict changes.";
+  if (environments.length > 1) return "All running artifacts keep their verdicts.";
+  if (first.snapshot === 0)
+    return html`Nothing was reported to <b><bdi>${first.environment}</bdi></b> yet, so no verdict changes.`;
+  if (first.artifacts === 0) return "Nothing runs there, so no verdict of an artifact changes.";
+  return first.artifacts === 1
+    ? "The artifact that runs there keeps its verdict."
+    : `All ${formatNumber(first.artifacts)} artifacts that run there keep their verdicts.`;
+}
+
+/** What the counts of an environment do not say. */
+export function environmentNotes({
+  kept_by_allowlist: kept,
+  unknown,
+  stale,
+}: Pick<Environment, "kept_by_allowlist" | "unknown" | "stale">): string[] {
+  const count = (number: number): string => (number === 1 ? "1 artifact" : `${formatNumber(number)} artifacts`);
+  return [
+    kept > 0 && `The allowlist keeps ${count(kept)} compliant.`,
+    unknown > 0 && `${count(unknown)} cannot be evaluated.`,
+    stale > 0 && `Facts of ${count(stale)} changed since the last snapshot; the next one counts them anyway.`,
+  ].filter((note) => note !== false);
+}
+
+/** What a preview did not look at. */
+export function stopText({ reason, environments_left, artifacts_left }: NonNullable<Answer["stopped"]>): string {
+  const why = {
+    environments: "There are more environments than one preview evaluates.",
+    artifacts: "There are more artifacts than one preview evaluates.",
+    time: "The preview took too long and stopped.",
+  }[reason];
+  return `${why} Left out: ${formatNumber(environments_left)} environments, ${formatNumber(artifacts_left)} artifacts.`;
+}
+
+function groupOf({ to }: Visit, environment: Environment, isNamed: boolean): Html {
+  const { environment: name, snapshot, flips, would_fail, would_pass, would_be_unknown } = environment;
+  const shown = flips.slice(0, MAX_ARTIFACTS);
+  const rest = would_fail + would_pass + would_be_unknown - shown.length;
+  const head =
+    isNamed &&
+    html`<tr class="group"><th colspan="3" scope="colgroup"><div class="row"><a class="name" href="${to.environment(
+      name,
+    )}"><bdi>${name}</bdi></a>${turned(environment)}</div></th></tr>`;
+  const more =
+    rest > 0 &&
+    html`<tr><td class="full" colspan="3"><span class="muted">and ${formatNumber(rest)} more</span></td></tr>`;
+  const rows = shown.map((artifact) =>
+    artifactRow(artifact, artifact.fingerprint === "" ? null : to.whyArtifact(name, snapshot, artifact.fingerprint)),
+  );
+  return html`<tbody>${head}${rows}${more}</tbody>`;
+}
+
+function artifactRow(artifact: Artifact, href: string | null): Html {
+  const { name, before, after, causes } = artifact;
+  const word = { COMPLIANT: "Would pass", "NON-COMPLIANT": "Would fail", UNKNOWN: "Unknown" }[after];
+  const [cause] = causes;
+  const place = cause?.kind === "no_provenance" ? "no flow" : [cause?.flow, cause?.trail].filter(Boolean).join(" · ");
+  const label = html`<bdi>${name}</bdi>`;
+  const title =
+    href === null ? html`<span class="t-name">${label}</span>` : html`<a class="t-name" href="${href}">${label}</a>`;
+  return html`<tr><td class="lead"><div class="name-cell">${icon("package")}<div>${title}${
+    place !== "" && html`<div class="sub"><bdi>${place}</bdi></div>`
+  }</div></div></td><td>${flip(before, after, word)}</td><td class="fill">${whyOf(artifact)}</td></tr>`;
+}
+
+function whyOf({ after, allowed, causes, reasons, reasons_before: before }: Artifact): Value {
+  if (after === "UNKNOWN") return html`<span class="muted">no policy is left to decide</span>`;
+  if (after === "COMPLIANT") {
+    if (!allowed)
+      return html`<span class="muted">${before.length > 0 ? "nothing fails any more" : "all rules pass"}</span>`;
+    return html`<div class="muted">accepted by the allowlist</div>${causeLines(causes)}`;
+  }
+  const [reason] = reasons;
+  return causes.length > 0 ? causeLines(causes) : reason?.text;
+}
+
+/** What decides, a line each, the name first. */
+function causeLines(causes: readonly Cause[]): Html {
+  const rest = causes.length - MAX_CAUSES;
+  return html`${causes.slice(0, MAX_CAUSES).map((cause) => causeLine(cause))}${
+    rest > 0 && html`<div class="muted">and ${formatNumber(rest)} more</div>`
+  }`;
+}
+
+/** `snyk-container is missing · line 13`. */
+export const causeLine = (cause: Cause): Html =>
+  html`<div>${causeText(cause)} <span class="muted${cause.line !== null && " nowrap"}">· ${
+    cause.line === null
+      ? html`<bdi>${cause.policy}</bdi>`
+      : html`<span data-line="${cause.line}">line ${cause.line}</span>`
+  }</span></div>`;
+
+function causeText({ kind, name, control, type, words }: Cause): Html {
+  const subject = name ?? (control === null ? null : `Decision for ${control}`);
+  const what = subject ?? (type === null || type === "*" ? "An attestation" : `An attestation of type ${type}`);
+  const bold = html`<b><bdi>${what}</bdi></b>`;
+  if (kind === "no_provenance") return html`<b>No provenance</b>: not reported to any flow`;
+  if (kind === "missing_attestation") return html`${bold} is missing`;
+  if (kind === "non_compliant_attestation") return html`${bold} fails`;
+  if (kind === "missing_artifact") return html`Artifact ${bold} is missing`;
+  return html`${words}`;
+}
+
+/** What follows for pipelines; nothing where all pass. */
+export const assertNote = (preview: Preview, environment: string): Value =>
+  (countsOf(preview)?.fail ?? 0) > 0 &&
+  html`Pipelines that <code>assert</code> them against <bdi>${environment}</bdi> would be refused.`;
