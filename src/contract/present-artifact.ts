@@ -5,6 +5,7 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
+import { COMMIT_SHA, FINGERPRINT, FLOW_NAME, REFERENCE_NAME, TRAIL_NAME } from "../domain/names.ts";
 import { shownCommit } from "../domain/commit.ts";
 import {
   hasMembers,
@@ -16,7 +17,7 @@ import {
   readStoredJson,
 } from "../domain/stored-json.ts";
 import { formatEpoch, mergeByTime } from "../domain/time.ts";
-import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
+import { Closed, Matching, Nullable, OneOf, named } from "../http/schema.ts";
 import { readSelector } from "../store/flows/artifact-selector.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type { ArtifactLocations } from "../store/environments/artifact-locations.ts";
@@ -57,12 +58,12 @@ type Evidence = Static<typeof ArtifactEvidence>;
 
 const shared = {
   id: Type.String(),
-  fingerprint: Type.String(),
+  fingerprint: Matching(FINGERPRINT),
   filename: Type.String(),
-  flow_name: Type.String(),
-  trail_name: Nullable(Type.String({ description: "null for an artifact reported without a trail" })),
-  template_reference_name: Nullable(Type.String()),
-  git_commit: Type.String({ description: "40 zeros for an artifact that was reported without a commit" }),
+  flow_name: Matching(FLOW_NAME),
+  trail_name: Nullable(Matching(TRAIL_NAME, { description: "null for an artifact reported without a trail" })),
+  template_reference_name: Nullable(Matching(REFERENCE_NAME)),
+  git_commit: Matching(COMMIT_SHA, { description: "40 zeros for an artifact that was reported without a commit" }),
   git_commit_info: Nullable(GitCommitInfo),
   repo_info: Nullable(RepoInfoResponse),
   commit_url: Type.String(),
