@@ -167,23 +167,23 @@ export function redact(value: unknown, level = 0): unknown {
       return value.length > MAX_ITEMS ? [...items, `[${value.length - MAX_ITEMS} more]`] : items;
     }
     const fields = Object.entries(value);
-    const shown = fields.slice(0, MAX_ITEMS).map(([name, field]) => {
+    const entries = fields.slice(0, MAX_ITEMS).map(([name, field]) => {
       const hide = isSecret(name) && field !== null && field !== undefined;
       return [name, hide ? HIDDEN : redact(field, level + 1)] as const;
     });
-    if (fields.length > MAX_ITEMS) shown.push(["...", `[${fields.length - MAX_ITEMS} more]`]);
-    return Object.fromEntries(shown);
+    if (fields.length > MAX_ITEMS) entries.push(["...", `[${fields.length - MAX_ITEMS} more]`]);
+    return Object.fromEntries(entries);
   } catch {
     return "[unreadable]";
   }
 }
 
 function redactError(error: Error, level: number): Record<string, unknown> {
-  const shown: Record<string, unknown> = { type: error.name, message: redactText(messageOf(error)) };
-  if ("code" in error) shown["code"] = redact(error.code, level + 1);
-  shown["stack"] = redactText(error.stack ?? "");
-  if (error.cause !== undefined) shown["cause"] = redact(error.cause, level + 1);
-  return shown;
+  const entry: Record<string, unknown> = { type: error.name, message: redactText(messageOf(error)) };
+  if ("code" in error) entry["code"] = redact(error.code, level + 1);
+  entry["stack"] = redactText(error.stack ?? "");
+  if (error.cause !== undefined) entry["cause"] = redact(error.cause, level + 1);
+  return entry;
 }
 
 /**

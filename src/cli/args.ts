@@ -62,9 +62,12 @@ export function parseArguments(
     positionals: Positionals;
   },
 ): ArgsResult {
-  const own = new Map(Object.entries(accepts.options));
+  const ownOptions = new Map(Object.entries(accepts.options));
   const configFlags = new Set(accepts.takesConfig ? Object.values(OPTIONS).map((option) => option.flag) : []);
-  const takesValue = [...configFlags, ...[...own].filter(([, option]) => option.kind === "text").map(([name]) => name)];
+  const takesValue = [
+    ...configFlags,
+    ...[...ownOptions].filter(([, option]) => option.kind === "text").map(([name]) => name),
+  ];
   const { tokens } = parseArgs({
     args: [...argv],
     strict: false,
@@ -83,9 +86,9 @@ export function parseArguments(
     if (token.kind !== "option") continue;
     const dashed = truncate(token.rawName, 100);
     const name = token.rawName.startsWith("--") ? token.name : (SHORT_NAMES.get(token.name) ?? `-${token.name}`);
-    const option = own.get(name);
+    const option = ownOptions.get(name);
     if (!option && !configFlags.has(name)) {
-      const near = findNearestNames(name, [...own.keys(), ...configFlags]).map((known) => `--${known}`);
+      const near = findNearestNames(name, [...ownOptions.keys(), ...configFlags]).map((known) => `--${known}`);
       problems.push(`unknown option ${dashed}${near.length > 0 ? `; did you mean ${near.join(" or ")}?` : ""}`);
     } else if (option?.kind === "switch") {
       if (token.value !== undefined) problems.push(`${dashed} takes no value`);

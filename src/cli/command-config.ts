@@ -212,18 +212,18 @@ export async function readCaBundle(
  */
 export async function readText(io: Io, name: string, { maxMb = MAX_TEXT_MB } = {}): Promise<string> {
   const maxBytes = maxMb * MB;
-  const shown = name === "-" ? "standard input" : name;
+  const label = name === "-" ? "standard input" : name;
   let bytes: Buffer;
   try {
     bytes = name === "-" ? await readStdin(io, maxBytes) : readFileHead(resolve(io.cwd, name), maxBytes);
   } catch (error) {
-    throw new CommandError(`cannot read ${shown}: ${causeOf(error)}`);
+    throw new CommandError(`cannot read ${label}: ${causeOf(error)}`);
   }
-  if (bytes.length > maxBytes) throw new CommandError(`cannot read ${shown}: it is larger than ${maxMb} MB`);
+  if (bytes.length > maxBytes) throw new CommandError(`cannot read ${label}: it is larger than ${maxMb} MB`);
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw new CommandError(`cannot read ${shown}: it is not UTF-8 text`);
+    throw new CommandError(`cannot read ${label}: it is not UTF-8 text`);
   }
 }
 

@@ -257,13 +257,13 @@ function flowLines(flow: FlowRecord, attestations: ReadonlyMap<string, Explained
     ...flow.reasons.map((reason) => `    ${reason}`),
     ...flow.candidates.map(({ attestationId, name, type, level, isCompliant, control }) => {
       const record = attestations.get(attestationId);
-      const made = record ? `, by ${record.reportedBy} at ${formatInstant(record.createdAt)}` : "";
+      const origin = record ? `, by ${record.reportedBy} at ${formatInstant(record.createdAt)}` : "";
       const version = record?.controlVersion == null ? "" : ` version ${record.controlVersion}`;
       const about = control === null ? "" : ` on control '${control}'${version}`;
       const override = record?.overriddenType == null ? "" : ", an override";
       const evidence = record?.evidenceDigest == null ? "" : `, evidence sha256 ${record.evidenceDigest}`;
       const subject = `attestation ${attestationId} '${name}', ${type}${about} of the ${level}${override}`;
-      return `    ${subject}: ${isCompliant ? "compliant" : "not compliant"}${made}${evidence}`;
+      return `    ${subject}: ${isCompliant ? "compliant" : "not compliant"}${origin}${evidence}`;
     }),
   ];
 }

@@ -168,10 +168,10 @@ function renderSearch(words: readonly string[], found: HelpMatches): string {
     ["Commands", found.commands],
     ["Options", found.options],
   ] as const;
-  const shown = parts.flatMap(([head, rows]) => (rows.length === 0 ? [] : [`${head}:\n${renderColumns(rows)}`]));
+  const sections = parts.flatMap(([head, rows]) => (rows.length === 0 ? [] : [`${head}:\n${renderColumns(rows)}`]));
   const more = "For details: assay help TOPIC, assay help COMMAND or assay config explain OPTION.";
   const name = JSON.stringify(words.join(" ").slice(0, 100));
-  return `No topic or command is named ${name}. Matches:\n\n${shown.join("\n")}\n${more}\n`;
+  return `No topic or command is named ${name}. Matches:\n\n${sections.join("\n")}\n${more}\n`;
 }
 
 function describeUnknownCommand(commands: readonly Command[], words: readonly string[]): string {
@@ -273,14 +273,14 @@ export const commandOptions = (command: Command): Readonly<Record<string, Comman
 });
 
 function renderCommandHelp(command: Command): string {
-  const own = Object.entries(commandOptions(command)).map(([name, option]): [string, string] => [
+  const ownOptions = Object.entries(commandOptions(command)).map(([name, option]): [string, string] => [
     option.kind === "text" ? `--${name} ${option.placeholder}` : `--${name}`,
     option.description,
   ]);
   const usage = `Usage: assay ${command.name} ${command.usage}`.trimEnd();
   const config = command.takesConfig ? `\nConfiguration:\n${renderOptionsHelp()}` : "";
   const details = command.details ? `\n\n${command.details.map(wrapText).join("\n")}` : "";
-  return `${usage}\n\n${command.summary}${details}\n\nOptions:\n${renderColumns(own)}${config}`;
+  return `${usage}\n\n${command.summary}${details}\n\nOptions:\n${renderColumns(ownOptions)}${config}`;
 }
 
 const HELP_COLUMNS = 80;

@@ -33,10 +33,10 @@ export function requireOrganization(store: Store, name: string): OrganizationRow
 export function requireServiceAccount(store: Store, organization: OrganizationRow, name: string): ServiceAccountRow {
   const row = store.serviceAccounts.find(organization.id, name);
   if (row) return row;
-  const shown = truncate(name, 100);
-  const account = isAccountName(name) ? shown : "NAME";
+  const beginning = truncate(name, 100);
+  const account = isAccountName(name) ? beginning : "NAME";
   throw new CommandError(
-    `Service account not found: ${organization.name} has no ${JSON.stringify(shown)}; ` +
+    `Service account not found: ${organization.name} has no ${JSON.stringify(beginning)}; ` +
       `assay service-account create ${account} --org ${organization.name} creates one`,
   );
 }

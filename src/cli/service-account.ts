@@ -60,13 +60,13 @@ export const serviceAccountCreate: Command = {
     const privilege = findPrivilege(args) ?? DEFAULT_PRIVILEGE;
     const directory = await resolveDataDirectory(args, io);
     const org = orgOf(args);
-    const made = await changeAsOperator(directory, { command: "service-account create" }, async ({ call, store }) => {
+    const item = await changeAsOperator(directory, { command: "service-account create" }, async ({ call, store }) => {
       const organization = requireOrganization(store, org);
       await call(createServiceAccount, { params: { org }, body: { name, description, privilege } });
       return present(store, requireServiceAccount(store, organization, name));
     });
     return printResult(io, args, {
-      json: { organization: org, service_account: made },
+      json: { organization: org, service_account: item },
       text: `created ${org}/${name}: ${privilege}\n`,
       notice: `it has no key yet: assay key create --org ${org} --service-account ${name}\n`,
     });

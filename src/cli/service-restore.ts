@@ -79,10 +79,10 @@ function locateData(directory: string, { name, hasDynamicUser }: Service): strin
     throw new CommandError(
       `there are two directories, ${directory} and ${second}: systemd starts no service with both; move one away`,
     );
-  const own = existsSync(directory) ? realpathSync(directory) : (findMissingTarget(directory) ?? second);
+  const realPath = existsSync(directory) ? realpathSync(directory) : (findMissingTarget(directory) ?? second);
   // systemd keeps the directory of a dynamic user there, and makes the link at the start.
   const isBesideLink = hasDynamicUser && basename(dirname(directory)) !== "private";
-  const real = own ?? (isBesideLink ? join(dirname(directory), "private", basename(directory)) : directory);
+  const real = realPath ?? (isBesideLink ? join(dirname(directory), "private", basename(directory)) : directory);
   if (!existsSync(dirname(real)))
     throw new CommandError(`there is no directory ${dirname(real)}: start ${name} once, or create it (mode 0700)`);
   const found = lstatSync(real, { throwIfNoEntry: false });
@@ -247,16 +247,16 @@ const LAST_CHANGE = "SELECT id, timestamp FROM audit_log ORDER BY id DESC LIMIT 
 function measureLoss(directory: string, restored: string): Loss {
   if (!existsSync(directory)) return { lastChangeAt: null, changes: null };
   const copy = openCopy(join(restored, "assay.db"));
-  const kept = copy.prepare<[], { id: number; timestamp: number }>(LAST_CHANGE).get();
+  const lastChange = copy.prepare<[], { id: number; timestamp: number }>(LAST_CHANGE).get();
   copy.close();
   const found = readEarlier(directory, (db) => {
     const last = db.prepare<[], { id: number; timestamp: number }>(LAST_CHANGE).get();
     const shared = db.prepare<[number], number>("SELECT timestamp FROM audit_log WHERE id = ?").pluck();
-    const isSameHistory = kept === undefined || shared.get(kept.id) === kept.timestamp;
+    const isSameHistory = lastChange === undefined || shared.get(lastChange.id) === lastChange.timestamp;
     const count = db.prepare<[number], number>("SELECT count(*) FROM audit_log WHERE id > ?").pluck();
     return {
       lastChangeAt: last?.timestamp ?? null,
-      changes: isSameHistory ? (count.get(kept?.id ?? 0) ?? 0) : null,
+      changes: isSameHistory ? (count.get(lastChange?.id ?? 0) ?? 0) : null,
     };
   });
   return found ?? { lastChangeAt: newestTime(directory), changes: null };

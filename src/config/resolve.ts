@@ -97,9 +97,9 @@ export function resolveConfig(input: {
 function setValue(resolution: Resolution, row: Option, { text, source }: { text: string; source: string }): void {
   const value = row.parse(text);
   if (value === null) {
-    const shown = row.secret ? "the given value" : quote(text);
+    const given = row.secret ? "the given value" : quote(text);
     resolution.refused.add(row.name);
-    resolution.problems.push(`${row.flag} (${source}): ${shown} is not accepted, give ${row.accepts}`);
+    resolution.problems.push(`${row.flag} (${source}): ${given} is not accepted, give ${row.accepts}`);
   } else if (!resolution.values.has(row.name)) resolution.values.set(row.name, { value, source });
 }
 
@@ -258,8 +258,8 @@ export function explainConfig(
 ): { option: string; value: string | null; source: string }[] {
   return Object.values(options).map((row) => {
     const value = config[row.name];
-    const shown = value === null ? null : row.secret ? "(secret)" : formatValue(value, row.unit);
-    return { option: row.flag, value: shown, source: sources[row.name] };
+    const text = value === null ? null : row.secret ? "(secret)" : formatValue(value, row.unit);
+    return { option: row.flag, value: text, source: sources[row.name] };
   });
 }
 

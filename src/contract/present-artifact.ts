@@ -189,23 +189,23 @@ const KIND_FIELDS = [
 ] as const;
 
 function presentEvidenceItem(context: PresenterContext, record: PlacedAttestationRow, allowance: Allowance): Evidence {
-  const shown: ReturnType<typeof presentAttestation> & Record<string, unknown> = presentAttestation(context, record, {
+  const item: ReturnType<typeof presentAttestation> & Record<string, unknown> = presentAttestation(context, record, {
     allowance,
   });
   const fields = KIND_FIELDS.flatMap(([name, source]) =>
-    shown[source] === undefined ? [] : [[name, shown[source]] as const],
+    item[source] === undefined ? [] : [[name, item[source]] as const],
   );
   return {
     evidence_type: record.overridden_type ?? record.type,
-    is_compliant: shown.is_compliant,
+    is_compliant: item.is_compliant,
     created_at: formatEpoch(record.created_at),
-    description: shown.description,
-    build_url: shown.origin_url,
+    description: item.description,
+    build_url: item.origin_url,
     commit_sha: record.git_commit,
-    user_data: shown.user_data,
-    has_audit_package: shown.has_audit_package,
+    user_data: item.user_data,
+    has_audit_package: item.has_audit_package,
     evidence_archive_fingerprint: record.evidence_digest,
-    evidence_url: shown._links.evidence?.href ?? null,
+    evidence_url: item._links.evidence?.href ?? null,
     evidence_fingerprint: record.evidence_digest,
     ...Object.fromEntries(fields),
   };

@@ -110,9 +110,9 @@ function* writeSnapshot(
     unknown_count: snapshot.unknown_count,
     policies: policies.map((version) => presentVersion(version, sources)),
   });
-  const shown = artifacts.filter(({ row }) => fingerprint === null || row.fingerprint === fingerprint);
+  const selected = artifacts.filter(({ row }) => fingerprint === null || row.fingerprint === fingerprint);
   yield '"artifacts":[';
-  for (const [index, artifact] of shown.entries()) {
+  for (const [index, artifact] of selected.entries()) {
     const hasRoom = room.chars > 0;
     const text = JSON.stringify(presentArtifact(artifact, sources, { withRules: hasRoom }));
     room.chars -= text.length;

@@ -360,7 +360,7 @@ function presentPolicies(
   if (versionIds.size === 0) return unreadable;
   const policies = context.store.snapshots.findPolicyVersions(versionIds);
   const findDocument = documentFinder(context);
-  const shown = [...versionIds].flatMap((id) => {
+  const versions = [...versionIds].flatMap((id) => {
     const policy = policies.get(id);
     if (!policy) return [];
     const document = context.answerBounds?.isForPage ? null : findDocument(id);
@@ -372,7 +372,7 @@ function presentPolicies(
       failing_artifacts: new JsonList(failingOf(id)),
     };
   });
-  return [...shown, ...unreadable];
+  return [...versions, ...unreadable];
 }
 
 /** Marked in the name of a rule: an unreadable policy must not look like a policy without rules. */

@@ -22,7 +22,7 @@ const MAX_SHOWN_CHARS = 2 * 1_048_576;
 
 /** The level of a checklist: the trail, or the artifact with this fingerprint, null for one that is missing. */
 type Level = { level: "trail" } | { level: "artifact"; fingerprint: string | null };
-type Place = { flow: string; trail: string };
+type TrailNames = { flow: string; trail: string };
 
 /**
  * Presents an explanation.
@@ -35,12 +35,12 @@ export function presentTrailExplanation(
   { trail, flow, lines }: { trail: TrailRow; flow: string; lines: TemplateLines | null },
 ): TrailExplanationValue {
   const { checklists, attestations, reasons } = explained;
-  const place = { flow, trail: trail.name };
+  const names = { flow, trail: trail.name };
   const template = store.templates.get(trail.template_id);
   const commit = readCommit(trail);
   const problems = [...explained.problems, ...commit.problems];
   const present = (entry: AttestationStatus, level: Level, range: LineRange | undefined): Expectation =>
-    presentEntry(entry, { place, level, lines: entry.unexpected ? null : (range ?? null), attestations });
+    presentEntry(entry, { names, level, lines: entry.unexpected ? null : (range ?? null), attestations });
   return {
     organization: organization.name,
     flow,
@@ -74,7 +74,7 @@ export function presentTrailExplanation(
         ),
       };
     }),
-    ...presentCauses(explained, place),
+    ...presentCauses(explained, names),
     same: problems.length === 0,
     problems,
   };
@@ -94,12 +94,12 @@ const stateOf = (entry: AttestationStatus): Expectation["state"] =>
 function presentEntry(
   entry: AttestationStatus,
   {
-    place,
+    names,
     level,
     lines,
     attestations,
   }: {
-    place: Place;
+    names: TrailNames;
     level: Level;
     lines: LineRange | null;
     attestations: ReadonlyMap<string, ExplainedAttestation>;
@@ -108,13 +108,13 @@ function presentEntry(
   const state = stateOf(entry);
   const record = (id: string | null): Expectation["attestation"] => {
     const found = id === null ? null : (attestations.get(id) ?? null);
-    const shown = presentRecord(found);
-    return found && shown && { id: found.publicId, name: found.name, is_compliant: found.isCompliant, ...shown };
+    const record = presentRecord(found);
+    return found && record && { id: found.publicId, name: found.name, is_compliant: found.isCompliant, ...record };
   };
   const cause = {
     kind: state === "MISSING" ? ("missing_attestation" as const) : ("non_compliant_attestation" as const),
     words: "",
-    ...place,
+    ...names,
     name: entry.attestation_name,
     type: typeWordOf(entry.attestation_type),
     control: null,
@@ -138,7 +138,7 @@ function presentEntry(
 /** The reasons of the verdict, each with what it is about, and what would remove them. */
 function presentCauses(
   { checklists, reasons }: ExplainedTrail,
-  place: Place,
+  names: TrailNames,
 ): Pick<TrailExplanationValue, "causes" | "satisfied_by"> {
   const artifactOf = (key: string) =>
     Object.hasOwn(checklists.artifacts_statuses, key) ? checklists.artifacts_statuses[key] : undefined;
@@ -152,7 +152,7 @@ function presentCauses(
   const found = reasons.map((reason) => {
     const artifact = readCause(reason)?.artifact ?? null;
     return {
-      cause: causeOfReason(reason, { ...place, findRecord }),
+      cause: causeOfReason(reason, { ...names, findRecord }),
       fingerprint: artifact === null ? null : (artifactOf(artifact)?.artifact_fingerprint ?? null),
     };
   });

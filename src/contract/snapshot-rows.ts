@@ -48,10 +48,10 @@ export function listParts({ store }: PresenterContext, environment: EnvironmentR
   if (environment.type !== "logical") return [{ environment, snapshot, hasChanges: true, memberName: null }];
   return store.snapshots.listMembers(environment.id, snapshot.idx).map(({ member_id, member_index }) => {
     const member = store.environments.get(member_id);
-    const own = store.snapshots.find(member_id, member_index);
-    if (!own) throw new Error(`snapshot ${member_index} of environment ${member_id} is gone`);
+    const memberSnapshot = store.snapshots.find(member_id, member_index);
+    if (!memberSnapshot) throw new Error(`snapshot ${member_index} of environment ${member_id} is gone`);
     const hasChanges = member_id === snapshot.member_id;
-    return { environment: member, snapshot: own, hasChanges, memberName: member.name };
+    return { environment: member, snapshot: memberSnapshot, hasChanges, memberName: member.name };
   });
 }
 

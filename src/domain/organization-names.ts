@@ -92,15 +92,15 @@ export function findMissingType(type: string, { organization, types }: Organizat
   const name = type.slice(CUSTOM.length);
   const state = types.get(name);
   if (state === "active") return null;
-  const shown = `'${excerpt(name)}'`;
+  const quoted = `'${excerpt(name)}'`;
   return state === "archived"
     ? {
-        missing: `the attestation type ${shown} of organization '${organization}' is archived and takes no reports`,
+        missing: `the attestation type ${quoted} of organization '${organization}' is archived and takes no reports`,
         remedy: "upload it again to restore it",
         similar: null,
       }
     : {
-        missing: `organization '${organization}' has no attestation type ${shown}`,
+        missing: `organization '${organization}' has no attestation type ${quoted}`,
         remedy: "create it, or correct the name",
         similar: { name, among: "types" },
       };

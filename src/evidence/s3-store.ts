@@ -305,8 +305,8 @@ async function* readStagedFile(digest: string, path: string, hasher: Hasher): As
     for await (const block of createReadStream(path, { highWaterMark: BLOCK_BYTES }) as AsyncIterable<Buffer>) {
       if (held) yield held;
       // Only a block that owns its memory can be transferred to a thread.
-      const own = block.byteLength === block.buffer.byteLength ? block : Buffer.from(new Uint8Array(block).buffer);
-      held = await hash.update(own, own.length);
+      const bytes = block.byteLength === block.buffer.byteLength ? block : Buffer.from(new Uint8Array(block).buffer);
+      held = await hash.update(bytes, bytes.length);
     }
     const actual = await hash.digest();
     if (actual !== digest) throw new DamagedEvidenceError(digest, `its content has the digest ${actual}`);

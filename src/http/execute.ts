@@ -122,7 +122,7 @@ async function readLarge<Context, M extends Membership>(
     delivery,
   }: Pick<Execution<M>, "request" | "input" | "delivery"> & { context: Context; prepared: unknown },
 ): Promise<Reply | LargeReply> {
-  const made = read(() => {
+  const reply = read(() => {
     if (answerReader && operation.isLarge?.(context, input, prepared)) return null;
     try {
       const limit = answerReader ? MAX_INLINE_ANSWER_BYTES : Infinity;
@@ -132,7 +132,7 @@ async function readLarge<Context, M extends Membership>(
       throw error;
     }
   });
-  if (made) return made;
+  if (reply) return reply;
   if (!answerReader) throw new Error("an answer without a limit was not made");
   if (!delivery.hasBody) return { status: 200, large: null };
   const { params, query } = input;

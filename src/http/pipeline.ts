@@ -109,24 +109,24 @@ function cacheOf<Context, M extends Membership>(
   return {
     /** Keeps an answer, once it is durable, until one of the subjects changes. */
     keep(answer: Representation, dependsOn: readonly (number | string)[]): void {
-      const kept: Kept = { answer, dependsOn };
-      const keep = (): void => responseCache.set(key, kept, { chars: charactersOf(answer), version, dependsOn });
+      const entry: Kept = { answer, dependsOn };
+      const keep = (): void => responseCache.set(key, entry, { chars: charactersOf(answer), version, dependsOn });
       const pending = server.durable();
       if (pending) void pending.then(keep);
       else keep();
     },
     /** Sends the cached answer. @returns false if there is none. */
     async send(): Promise<boolean> {
-      const kept = responseCache.get(key) as Kept | undefined;
-      if (kept === undefined) return false;
-      const { answer, dependsOn } = kept;
+      const entry = responseCache.get(key) as Kept | undefined;
+      if (entry === undefined) return false;
+      const { answer, dependsOn } = entry;
       // It was kept when it was durable.
       markDurable(ctx);
       const before = charactersOf(answer);
       await sendRepresentation(ctx, answer);
       // It grew if this was the first client that accepts gzip.
       const chars = charactersOf(answer);
-      if (chars !== before) responseCache.set(key, kept, { chars, version, dependsOn });
+      if (chars !== before) responseCache.set(key, entry, { chars, version, dependsOn });
       return true;
     },
   };

@@ -215,8 +215,8 @@ function describe(error: ErrorObject, listed: Set<unknown>): [path: string[], te
     case "additionalProperties":
     case "unevaluatedProperties": {
       const name = String(error.params["additionalProperty"] ?? error.params["unevaluatedProperty"]);
-      const shown = show((error.data as Record<string, unknown>)[name]);
-      return [[...path, name], `${UNKNOWN_KEY} [input: ${shown}]${possibleKeys(error, listed)}`];
+      const input = show((error.data as Record<string, unknown>)[name]);
+      return [[...path, name], `${UNKNOWN_KEY} [input: ${input}]${possibleKeys(error, listed)}`];
     }
     case "pattern":
       return [path, `String should match pattern '${String(error.params["pattern"])}' ${input}`];

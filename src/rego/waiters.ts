@@ -12,9 +12,9 @@ export function createWaiters(timer: Timer) {
 
   function count(caller: string, change: 1 | -1): void {
     total += change;
-    const own = (counts.get(caller) ?? 0) + change;
-    if (own === 0) counts.delete(caller);
-    else counts.set(caller, own);
+    const left = (counts.get(caller) ?? 0) + change;
+    if (left === 0) counts.delete(caller);
+    else counts.set(caller, left);
   }
 
   return {

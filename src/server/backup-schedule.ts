@@ -178,8 +178,8 @@ async function makeAndPrune(options: ScheduleOptions, reason: string): Promise<{
   const partial = join(directory, SCHEDULED_PARTIAL);
   try {
     const file = join(directory, completeName(named));
-    const made = await run({ file, partial, allowMissing: false, at });
-    logger.info({ file, ...made, reason }, "made a backup");
+    const summary = await run({ file, partial, allowMissing: false, at });
+    logger.info({ file, ...summary, reason }, "made a backup");
     await removeOld(options, named);
     return { isComplete: true };
   } catch (error) {
@@ -187,9 +187,9 @@ async function makeAndPrune(options: ScheduleOptions, reason: string): Promise<{
     // Everything else must be saved although one file is missing. But the result is not a good backup, and must not
     // displace one.
     const file = join(directory, incompleteName(named));
-    const made = await run({ file, partial, allowMissing: true, at });
+    const summary = await run({ file, partial, allowMissing: true, at });
     logger.error(
-      { file, ...made, reason, problems: error.problems },
+      { file, ...summary, reason, problems: error.problems },
       "the backup lacks evidence that is missing or damaged: restore it from an earlier backup, see assay help backup",
     );
     await removeIncomplete(directory, { except: incompleteName(named) });
@@ -198,10 +198,10 @@ async function makeAndPrune(options: ScheduleOptions, reason: string): Promise<{
 }
 
 /** Keeps the newest complete backups, and in any case the one that was just made. Incomplete ones are obsolete then. */
-async function removeOld({ directory, keepCount, logger }: ScheduleOptions, made: number): Promise<void> {
+async function removeOld({ directory, keepCount, logger }: ScheduleOptions, latest: number): Promise<void> {
   const old = listTimes(directory)
     .slice(keepCount)
-    .filter((time) => time !== made)
+    .filter((time) => time !== latest)
     .map(completeName);
   for (const name of old) await rm(join(directory, name), { force: true });
   if (old.length > 0) logger.info({ files: old, keep: keepCount }, "removed old backups");

@@ -32,14 +32,14 @@ const GARBAGE_BYTES = 16 << 20;
  * hundreds of megabytes of garbage after a task and then wait for the next one: V8 collects only while it allocates.
  */
 export function createGarbageCollector() {
-  let kept = heldBytes();
+  let bytesAfterLast = heldBytes();
   return {
     /** Whether there is much to collect. */
-    isDue: (): boolean => heldBytes() > kept + GARBAGE_BYTES,
+    isDue: (): boolean => heldBytes() > bytesAfterLast + GARBAGE_BYTES,
     collect(): void {
       collect ??= exposeCollector();
       collect({ type: "major", flavor: "last-resort" });
-      kept = heldBytes();
+      bytesAfterLast = heldBytes();
     },
   };
 }

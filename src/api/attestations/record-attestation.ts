@@ -34,7 +34,7 @@ type Bound = Exclude<Binding, { kind: "unknown_fingerprint" } | { kind: "needs_c
 /** Where a report belongs, with the artifacts that it is bound to. */
 type Target = { binding: Bound; artifacts: readonly ArtifactInTrailRow[] };
 /** The trail and the name of an attestation. */
-type Place = { trail: LoadedTrail; name: string };
+type AttestationKey = { trail: LoadedTrail; name: string };
 
 /**
  * Determines where a report belongs (semantics 3.2).
@@ -81,7 +81,7 @@ const targetsOf = ({ binding, artifacts }: Target): (number | null)[] =>
  * Whether a report has a predecessor: a current record of its name on its target, or a waiting one with the same
  * target.
  */
-function isRepeated({ store }: RecordContext, target: Target, { trail, name }: Place): boolean {
+function isRepeated({ store }: RecordContext, target: Target, { trail, name }: AttestationKey): boolean {
   return (
     targetsOf(target).some((id) => trail.facts.get(id)?.some((fact) => fact.name === name)) ||
     findWaiting(store, target, { trail, name }) !== null
@@ -89,7 +89,11 @@ function isRepeated({ store }: RecordContext, target: Target, { trail, name }: P
 }
 
 /** The predecessor of a report, see `isRepeated`; null for the first report of a name. */
-function findPrevious({ store }: RecordContext, target: Target, { trail, name }: Place): AttestationRow | null {
+function findPrevious(
+  { store }: RecordContext,
+  target: Target,
+  { trail, name }: AttestationKey,
+): AttestationRow | null {
   for (const id of targetsOf(target)) {
     const current = store.attestations.findCurrent(trail.id, id, name);
     if (current) return current;
@@ -100,7 +104,7 @@ function findPrevious({ store }: RecordContext, target: Target, { trail, name }:
 function findWaiting(
   { attestations }: OperationContext["store"],
   { binding }: Target,
-  { trail, name }: Place,
+  { trail, name }: AttestationKey,
 ): AttestationRow | null {
   if (binding.kind !== "pending") return null;
   for (const referenceName of binding.referenceNames) {

@@ -94,8 +94,8 @@ export const postSystem = attestationOperation({
     control_version: control === null ? null : (store.controls.find(organization.id, control)?.version ?? null),
   }),
   facts({ attestation_data: given, control: _column, ...rest }, { fromText }) {
-    const own = Object.entries(rest).filter(([name]) => !Object.hasOwn(COMMON_FIELDS, name));
-    return { ...Object.fromEntries(own), attestation_data: fromText === null ? given : fromText.asSent };
+    const customFields = Object.entries(rest).filter(([name]) => !Object.hasOwn(COMMON_FIELDS, name));
+    return { ...Object.fromEntries(customFields), attestation_data: fromText === null ? given : fromText.asSent };
   },
   example: {
     attestation_name: "review-board",

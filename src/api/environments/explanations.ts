@@ -107,8 +107,8 @@ export const explainSnapshot = largeRead({
       fingerprint,
       selection: presentPagination(total, page, perPage),
     };
-    const shown = store.explanations.withPresentFlowNames(explanation);
-    return { status: 200, texts: writeExplanation(shown, request, sourcesOf(context, lines)) };
+    const renamed = store.explanations.withPresentFlowNames(explanation);
+    return { status: 200, texts: writeExplanation(renamed, request, sourcesOf(context, lines)) };
   },
 });
 

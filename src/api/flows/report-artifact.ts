@@ -100,8 +100,8 @@ function findExpectedWithoutTrail(
   { trail }: Template,
   { template: given, template_reference_name: referenceName }: Report,
 ): TemplateAttestation[] {
-  const own = trail.artifacts.filter(({ name }) => name === referenceName);
-  const levels = [trail, ...(own.length > 0 ? own : trail.artifacts)];
+  const namesakes = trail.artifacts.filter(({ name }) => name === referenceName);
+  const levels = [trail, ...(namesakes.length > 0 ? namesakes : trail.artifacts)];
   const expected = firstTypes(levels);
   const types = new Map([...firstTypes([trail, ...trail.artifacts]), ...expected]);
   const names = typeof given === "string" ? splitNames(given) : given;

@@ -145,8 +145,8 @@ export const importApiKey = operation({
     const known = store.apiKeys.find(keyDigest(key));
     if (!known) {
       context.note(owners);
-      const made = createKey(context, owner, { key, body: { description, expires_at: expires_at ?? 0 } });
-      return { status: 200, body: { ...presentItem(store.apiKeys.get(made.id)), created: true } };
+      const item = createKey(context, owner, { key, body: { description, expires_at: expires_at ?? 0 } });
+      return { status: 200, body: { ...presentItem(store.apiKeys.get(item.id)), created: true } };
     }
     const isOwn =
       "userId" in owner ? known.user_id === owner.userId : known.service_account_id === owner.serviceAccountId;

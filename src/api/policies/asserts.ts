@@ -261,7 +261,7 @@ function presentFlow(
   row: PlacedArtifactRow,
 ): Static<typeof AssertArtifactFlowResponse> {
   const trail = row.trail_id === null ? null : store.trails.getCompliance(row.trail_id);
-  const own = readStoredJson(row.attestations_json, isStatusList);
+  const statuses = readStoredJson(row.attestations_json, isStatusList);
   const entry =
     trail && Object.values(trail.artifacts_statuses).find(({ artifact_id }) => artifact_id === row.public_id);
   return {
@@ -272,7 +272,7 @@ function presentFlow(
       artifact_fingerprint: row.fingerprint,
       status: row.state,
       is_compliant: row.state === "COMPLIANT",
-      attestations_statuses: [...own, ...(trail?.attestations_statuses ?? [])],
+      attestations_statuses: [...statuses, ...(trail?.attestations_statuses ?? [])],
       evaluated_at: trail?.evaluated_at ?? row.last_modified_at,
       // A superseded record has no entry of its own; the entry of its name applies.
       unexpected: (entry ?? trail?.artifacts_statuses[row.reference_name ?? row.fingerprint])?.unexpected ?? false,

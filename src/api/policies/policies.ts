@@ -129,13 +129,13 @@ function presentVersions({ policies }: Store, policyId: number, allowance: Allow
   const versions = policies
     .listVersions(policyId)
     .map(({ id, version, comment, timestamp, created_by, bytes }, index) => {
-      const shown = { version, comment, timestamp, created_by };
+      const head = { version, comment, timestamp, created_by };
       if (!isRequested(allowance, version, index === 0))
-        return { ...shown, policy_yaml: `# This file of ${bytes} bytes was not requested\n` };
+        return { ...head, policy_yaml: `# This file of ${bytes} bytes was not requested\n` };
       const hasRoom = bytes <= allowance.bytes || isFirst;
       isFirst = false;
       if (hasRoom) allowance.bytes = Math.max(0, allowance.bytes - bytes);
-      return { ...shown, policy_yaml: hasRoom ? policies.getText(id) : describeOmitted(bytes, allowance) };
+      return { ...head, policy_yaml: hasRoom ? policies.getText(id) : describeOmitted(bytes, allowance) };
     });
   return versions.reverse();
 }

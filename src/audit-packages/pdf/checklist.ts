@@ -30,8 +30,8 @@ export function drawTrailChecklists(sheet: Sheet, { status }: ReportTrail): void
     sheet.space(3);
     drawEntries(sheet, status.attestations_statuses);
   }
-  const shown = artifacts.slice(0, MAX_CHECKLISTS);
-  for (const [name, artifact] of shown) {
+  const listed = artifacts.slice(0, MAX_CHECKLISTS);
+  for (const [name, artifact] of listed) {
     sheet.space(5);
     const title = `Artifact ${name}${artifact.unexpected ? " (unexpected)" : ""}`;
     sheet.titleWithBadge(title, stateBadge(artifact.status));
@@ -39,7 +39,7 @@ export function drawTrailChecklists(sheet: Sheet, { status }: ReportTrail): void
     drawChecklist(sheet, artifact.attestations_statuses);
   }
   warnIfCut(sheet, {
-    shown: shown.length,
+    shown: listed.length,
     total: artifacts.length,
     part: "first",
     items: "artifacts",
@@ -55,7 +55,7 @@ export function drawChecklist(sheet: Sheet, entries: readonly AttestationStatus[
 }
 
 function drawEntries(sheet: Sheet, entries: readonly AttestationStatus[]): void {
-  const shown = entries.slice(0, MAX_ENTRIES);
+  const listed = entries.slice(0, MAX_ENTRIES);
   sheet.table(
     [
       { title: "Attestation", share: 23 },
@@ -64,7 +64,7 @@ function drawEntries(sheet: Sheet, entries: readonly AttestationStatus[]): void 
       { title: "Verdict", share: 19 },
       { title: "Record", share: 31 },
     ],
-    shown.map((entry): Cell[] => [
+    listed.map((entry): Cell[] => [
       { text: entry.attestation_name },
       { text: typeWordOf(entry.attestation_type) },
       { text: entry.unexpected ? "no" : "yes" },
@@ -72,7 +72,13 @@ function drawEntries(sheet: Sheet, entries: readonly AttestationStatus[]): void 
       { text: describeRecord(entry), color: COLOR.dim },
     ]),
   );
-  warnIfCut(sheet, { shown: shown.length, total: entries.length, part: "first", items: "entries", file: "trail.json" });
+  warnIfCut(sheet, {
+    shown: listed.length,
+    total: entries.length,
+    part: "first",
+    items: "entries",
+    file: "trail.json",
+  });
 }
 
 function verdictCell({ status, is_compliant, overridden_attestation_id }: AttestationStatus): Cell {

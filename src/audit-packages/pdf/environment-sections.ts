@@ -33,10 +33,10 @@ function drawRun(sheet: Sheet, run: ReportRun): void {
     ["Allowlist", run.allowlist_entry === null ? null : "allowed regardless of the policies"],
     ["Policies", describeMissingPolicies(policies)],
   ]);
-  const shown = (policies ?? []).slice(0, MAX_POLICIES);
-  for (const policy of shown) drawPolicy(sheet, policy);
+  const listed = (policies ?? []).slice(0, MAX_POLICIES);
+  for (const policy of listed) drawPolicy(sheet, policy);
   warnIfCut(sheet, {
-    shown: shown.length,
+    shown: listed.length,
     total: policies?.length ?? 0,
     part: "first",
     items: "policies",
@@ -67,13 +67,13 @@ function drawPolicy(sheet: Sheet, policy: NonNullable<ReportRun["policies"]>[num
     sheet.bullets(["The rules can no longer be read."], { indent: 8 });
     return;
   }
-  const shown = policy.rules.slice(0, MAX_RULES);
+  const listed = policy.rules.slice(0, MAX_RULES);
   sheet.bullets(
-    shown.map(({ rule, satisfied, outcomes }) => `${describeOutcome(satisfied)}: ${rule}; ${outcomes.join("; ")}`),
+    listed.map(({ rule, satisfied, outcomes }) => `${describeOutcome(satisfied)}: ${rule}; ${outcomes.join("; ")}`),
     { indent: 8, maxLines: 4 },
   );
   warnIfCut(sheet, {
-    shown: shown.length,
+    shown: listed.length,
     total: policy.rules.length,
     part: "first",
     items: "rules",

@@ -110,15 +110,15 @@ const MAX_OMITTED_SHOWN = 8;
 function warnOfOmittedEvidence(sheet: Sheet, { omitted: { items, total } }: AuditReport): void {
   if (total === 0) return;
   sheet.space(10);
-  const shown = items.slice(0, MAX_OMITTED_SHOWN);
+  const listed = items.slice(0, MAX_OMITTED_SHOWN);
   sheet.warning(
     total === 1 ? "One evidence file is not in the package" : `${total} evidence files are not in the package`,
     [
       total === 1
         ? "It was recorded, but the server no longer has it, or its copy differs from what was uploaded."
         : "They were recorded, but the server no longer has them, or its copies differ from what was uploaded.",
-      ...shown.map(({ name, state, size }) => `${state}: ${name} (${formatBytes(size)})`),
-      ...(total > shown.length ? [`and ${total - shown.length} more, listed in manifest.json`] : []),
+      ...listed.map(({ name, state, size }) => `${state}: ${name} (${formatBytes(size)})`),
+      ...(total > listed.length ? [`and ${total - listed.length} more, listed in manifest.json`] : []),
     ],
   );
 }

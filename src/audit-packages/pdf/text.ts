@@ -48,12 +48,12 @@ export function splitRuns(text: string, style: Style): Omit<TextRun, "width">[] 
       : last && /\p{M}/u.test(character) && last.face.font.hasGlyphForCodePoint(code)
         ? last.face
         : faces.find(({ font }) => font.hasGlyphForCodePoint(code));
-    const shown = face ? character : `<${formatCodePoint(character)}>`;
+    const glyph = face ? character : `<${formatCodePoint(character)}>`;
     const used = face ?? first;
     const script =
       face === undefined ? null : (scriptOf(character) ?? (NEUTRAL.test(character) ? (last?.script ?? null) : null));
-    if (last && last.face === used && last.script === script) last.text += shown;
-    else runs.push({ text: shown, face: used, script });
+    if (last && last.face === used && last.script === script) last.text += glyph;
+    else runs.push({ text: glyph, face: used, script });
   }
   return runs;
 }

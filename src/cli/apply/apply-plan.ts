@@ -36,14 +36,14 @@ export type Change = {
 type ApplyResult = { changes: Change[]; problems: null } | { changes: null; problems: string[] };
 
 /** Where an entry is in the file: its position, and its name as organizations[0].members[1]. */
-type Place = { place: SourcePosition; where: string };
+type EntryPlace = { place: SourcePosition; where: string };
 
 type ApplyContext = Pick<Operator, "call" | "store"> & {
   /** Adds a change to the result; `detail` and `key` are null by default. */
   record(change: Omit<Change, "detail" | "key"> & Partial<Change>): void;
-  refuse(at: Place, problem: string): void;
+  refuse(at: EntryPlace, problem: string): void;
   /** The answer of a call; null if it was refused, which is noted as a problem. */
-  attempt<T>(at: Place, call: () => Promise<T>): Promise<T | null>;
+  attempt<T>(at: EntryPlace, call: () => Promise<T>): Promise<T | null>;
   /** Users whom this plan created. */
   newUsers: Set<string>;
   /** Users whom it could not create: what depends on them is not reported again. */
@@ -60,7 +60,7 @@ export async function applyPlan(
 ): Promise<ApplyResult> {
   const changes: Change[] = [];
   const problems: { place: SourcePosition; text: string }[] = [];
-  const refuse = ({ place, where }: Place, problem: string): void =>
+  const refuse = ({ place, where }: EntryPlace, problem: string): void =>
     void problems.push({ place, text: `${where}${problem}` });
   const applying: ApplyContext = {
     call,
@@ -224,14 +224,14 @@ async function applyKeys(
     const known = key === null ? findLiveKey(store, owner, description) : null;
     if (known) recordKnown(known);
     else if (key === null) {
-      const made = await attempt(at, () =>
+      const item = await attempt(at, () =>
         "user" in params ? call(createApiKeyOfUser, { params, body }) : call(createApiKey, { params, body }),
       );
-      record({ kind: "api_key", name, outcome: "created", detail: description, key: made?.key ?? null });
+      record({ kind: "api_key", name, outcome: "created", detail: description, key: item?.key ?? null });
     } else {
       const owners = "user" in params ? params : { org: params.org, service_account: params.name };
-      const made = await attempt(at, () => call(importApiKey, { body: { ...body, ...owners, key } }));
-      if (made?.created === false) recordKnown(made);
+      const item = await attempt(at, () => call(importApiKey, { body: { ...body, ...owners, key } }));
+      if (item?.created === false) recordKnown(item);
       else record({ kind: "api_key", name, outcome: "created", detail: description });
     }
 

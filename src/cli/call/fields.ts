@@ -146,16 +146,16 @@ export function findFieldProblems(fields: readonly Field[], args: Args, io: Pick
 }
 
 function findValueProblem(kind: FieldKind, text: string): string | null {
-  const shown = JSON.stringify(truncate(text, 100));
+  const quoted = JSON.stringify(truncate(text, 100));
   if (kind === "secret")
     return /^(@.|-$)/.test(text)
       ? null
       : "a secret on the command line is visible to other users of the machine, give @FILE or -";
-  if (kind === "number") return text === "null" || isJson(text, "number") ? null : `${shown} is not a number`;
+  if (kind === "number") return text === "null" || isJson(text, "number") ? null : `${quoted} is not a number`;
   if (kind === "boolean")
-    return ["true", "false", "null"].includes(text) ? null : `${shown} is not accepted, give true or false`;
+    return ["true", "false", "null"].includes(text) ? null : `${quoted} is not accepted, give true or false`;
   if (kind === "json" && !/^(@.|-$)/.test(text))
-    return isJson(text) ? null : `${shown} is not JSON; a text needs quotes of its own, like '"text"'`;
+    return isJson(text) ? null : `${quoted} is not JSON; a text needs quotes of its own, like '"text"'`;
   return null;
 }
 

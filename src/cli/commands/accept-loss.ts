@@ -40,8 +40,8 @@ export const acceptLoss: Command = {
       if (args.switches.has("json")) io.stdout(`${JSON.stringify({ missing_commits: missing, log_copy: copy })}\n`);
       else if (missing === 0) io.stdout("no commit is missing; nothing was changed\n");
       else {
-        const kept = copy === null ? "there was no log to keep" : `the copy of the log is ${copy}`;
-        io.stdout(`accepted the loss: ${describeLoss(missing)}; ${kept}\n`);
+        const log = copy === null ? "there was no log to keep" : `the copy of the log is ${copy}`;
+        io.stdout(`accepted the loss: ${describeLoss(missing)}; ${log}\n`);
       }
       return EXIT.done;
     } finally {

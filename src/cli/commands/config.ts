@@ -26,7 +26,7 @@ export const configExplain: Command = {
     const [word] = args.positionals;
     const rows = word === undefined ? OPTION_ROWS : findOptions(word);
     if (args.switches.has("json")) {
-      const shown = rows.map(({ flag, variable, key, placeholder, accepts, description, secret, ...row }) => ({
+      const options = rows.map(({ flag, variable, key, placeholder, accepts, description, secret, ...row }) => ({
         flag: `--${flag}`,
         variable,
         key,
@@ -36,7 +36,7 @@ export const configExplain: Command = {
         description,
         secret,
       }));
-      io.stdout(`${JSON.stringify({ options: shown })}\n`);
+      io.stdout(`${JSON.stringify({ options })}\n`);
     } else {
       const texts = rows.map((row) =>
         [

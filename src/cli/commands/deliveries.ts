@@ -285,7 +285,7 @@ function renderDelivery(row: DeliveryRow, attempts: readonly AttemptRow[]): stri
     ["last error", row.last_error],
     ["message", row.message_json],
   ];
-  const shown = facts.flatMap(([name, value]) =>
+  const lines = facts.flatMap(([name, value]) =>
     value === null ? [] : [`${`${name}:`.padEnd(14)}${escapeLine(value)}\n`],
   );
   const log = attempts.map(({ started_at, seconds, address, status, error }) => {
@@ -296,5 +296,5 @@ function renderDelivery(row: DeliveryRow, attempts: readonly AttemptRow[]): stri
     ].join(", ");
     return `${escapeLine(`  ${formatTimestamp(started_at)}  ${answer}: ${error ?? "accepted"}`)}\n`;
   });
-  return `${shown.join("")}${log.length > 0 ? `attempts:\n${log.join("")}` : "attempts:     none\n"}`;
+  return `${lines.join("")}${log.length > 0 ? `attempts:\n${log.join("")}` : "attempts:     none\n"}`;
 }

@@ -53,9 +53,9 @@ export const doctor: Command = {
     const count = (level: Check["level"]): number => checks.filter((check) => check.level === level).length;
     const [warnings, failures] = [count("warn"), count("fail")];
     if (args.switches.has("json")) {
-      const shown = checks.map(({ name, level, found, todo }) => ({ check: name, level, found, todo }));
+      const rows = checks.map(({ name, level, found, todo }) => ({ check: name, level, found, todo }));
       const server_user = user && { uid: user.uid, gid: user.gid, groups: user.groups, name: user.name };
-      io.stdout(`${JSON.stringify({ data: directory, server_user, failures, warnings, checks: shown })}\n`);
+      io.stdout(`${JSON.stringify({ data: directory, server_user, failures, warnings, checks: rows })}\n`);
     } else {
       const width = Math.max(...checks.map(({ name }) => name.length)) + 2;
       for (const { name, level, found, todo } of checks) {

@@ -47,8 +47,8 @@ export const init: Command = {
     if (args.switches.has("json")) {
       io.stdout(`${JSON.stringify({ organization: admin.org, user: admin.user, key })}\n`);
     } else {
-      const made = `created organization ${admin.org} with admin ${admin.user} in ${directory}`;
-      io.stderr(`${made}; this API key is not shown again:\n`);
+      const summary = `created organization ${admin.org} with admin ${admin.user} in ${directory}`;
+      io.stderr(`${summary}; this API key is not shown again:\n`);
       io.stdout(`${key}\n`);
     }
     return EXIT.done;
@@ -120,7 +120,7 @@ export function createFirstPlan(
 }
 
 function findMintedKey(changes: readonly Change[]): string {
-  const minted = changes.find((made) => made.key !== null);
+  const minted = changes.find((change) => change.key !== null);
   if (!minted?.key) throw new Error("the first plan has generated no key");
   return minted.key;
 }

@@ -93,12 +93,12 @@ export function manualPage(commands: readonly Command[], version: string): strin
 }
 
 function commandLines(command: Command): string[] {
-  const own = Object.entries(command.options);
+  const ownOptions = Object.entries(command.options);
   return [
     `.SS ${quoteArgument(`assay ${command.name} ${command.usage}`.trimEnd())}`,
     ...proseLines(`${command.summary}.`),
     ...(command.details ? [".PP", ...proseLines(command.details.join(" "))] : []),
-    ...own.flatMap(([name, option]) => [
+    ...ownOptions.flatMap(([name, option]) => [
       ...taggedLines(`--${name}`, placeholderOf(option)),
       ...proseLines(`${option.description}.`),
     ]),

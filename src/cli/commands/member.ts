@@ -118,16 +118,16 @@ export const memberList: Command = {
     const members = withData(directory, ({ store }) =>
       store.organizations.listMembers(requireOrganization(store, org).id),
     );
-    const shown = members.map(({ name, display_name, email, role, created_at }) => ({
+    const items = members.map(({ name, display_name, email, role, created_at }) => ({
       user: name,
       display_name: display_name || name,
       email,
       role,
       since: created_at,
     }));
-    const rows = shown.map(({ user, role, since, display_name }) => [user, role, formatTimestamp(since), display_name]);
+    const rows = items.map(({ user, role, since, display_name }) => [user, role, formatTimestamp(since), display_name]);
     return printResult(io, args, {
-      json: { organization: org, members: shown },
+      json: { organization: org, members: items },
       text: renderTable(["USER", "ROLE", "SINCE", "NAME"], rows, `${org} has no members`),
     });
   },

@@ -235,9 +235,9 @@ const MAX_LISTED_FILES = 20;
 /** @throws CommandError that lists the files that the source lacks or has damaged */
 function refuseLost({ lost }: CopyResult, consequence: string): void {
   if (lost.length === 0) return;
-  const shown = lost.slice(0, MAX_LISTED_FILES).map(({ digest, state }) => `evidence ${digest} is ${state}`);
-  const rest = lost.length > shown.length ? [`${lost.length - shown.length} more are missing or damaged`] : [];
-  throw new CommandError([...shown, ...rest, consequence], EXIT.damaged);
+  const lines = lost.slice(0, MAX_LISTED_FILES).map(({ digest, state }) => `evidence ${digest} is ${state}`);
+  const rest = lost.length > lines.length ? [`${lost.length - lines.length} more are missing or damaged`] : [];
+  throw new CommandError([...lines, ...rest, consequence], EXIT.damaged);
 }
 
 type MoveResult = Move & { copied: CopyResult; switched: boolean; removed: number | null };

@@ -219,10 +219,10 @@ function coversType(range: string, type: string): boolean {
 }
 
 function compareResponses(our: JsonObject, their: JsonObject, comparison: Comparison): Found[] {
-  const own = new Map(membersOf(comparison.ours, our["responses"]));
+  const ourResponses = new Map(membersOf(comparison.ours, our["responses"]));
   return membersOf(comparison.theirs, their["responses"]).flatMap(([status, other]) => {
     const place = `response ${status}`;
-    const mine = own.get(status) ?? own.get(status.replace(/^(\d)\d\d$/, "$1XX"));
+    const mine = ourResponses.get(status) ?? ourResponses.get(status.replace(/^(\d)\d\d$/, "$1XX"));
     if (!mine) return [{ place, problem: "is missing" }];
     return [
       ...compareContents(place, { mine, other, use: "response" }, comparison),
@@ -236,11 +236,11 @@ function compareHeaders(
   { mine, other }: { mine: JsonObject; other: JsonObject },
   { ours, theirs, compare }: Comparison,
 ): Found[] {
-  const own = new Map(membersOf(ours, mine["headers"]).map(([name, value]) => [name.toLowerCase(), value]));
+  const ourHeaders = new Map(membersOf(ours, mine["headers"]).map(([name, value]) => [name.toLowerCase(), value]));
   return membersOf(theirs, other["headers"])
     .filter(([name]) => name.toLowerCase() !== "content-type")
     .flatMap(([name, header]) => {
-      const found = own.get(name.toLowerCase());
+      const found = ourHeaders.get(name.toLowerCase());
       const named = `${place} header ${name}`;
       if (!found) return [{ place: named, problem: "is missing" }];
       return compare(schemaOf(found), schemaOf(header), "response").map(({ path, problem }) => ({

@@ -82,12 +82,12 @@ export function createSchemaComparison(readers: Readers, { limits }: { limits: b
       compare(ours, theirs, { use, depth: depth + 1 }).map((one) => ({ ...one, path: `${step}${one.path}` }));
     if (pair.theirs.type === "any" || pair.ours.type === "any") return [];
     const { type } = pair.theirs;
-    const own = (use === "response" ? comparePromises(pair) : compareRestrictions(pair, { limits })).map((one) =>
-      here(one),
+    const differences = (use === "response" ? comparePromises(pair) : compareRestrictions(pair, { limits })).map(
+      (one) => here(one),
     );
-    if (type === "array") return [...own, ...within(pair.ours.items, pair.theirs.items, "[]")];
-    if (type !== "object") return own;
-    return [...own, ...(use === "response" ? compareOutput(pair, within) : compareInput(pair, within))];
+    if (type === "array") return [...differences, ...within(pair.ours.items, pair.theirs.items, "[]")];
+    if (type !== "object") return differences;
+    return [...differences, ...(use === "response" ? compareOutput(pair, within) : compareInput(pair, within))];
   }
 
   return {

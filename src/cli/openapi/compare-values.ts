@@ -12,11 +12,11 @@ const MAX_PATTERN_CHARS = 5_000;
 
 /** Values, or types, as words. */
 export const wordsOf = (values: readonly string[]): string => {
-  const shown = values
+  const list = values
     .slice(0, MAX_SHOWN_VALUES)
     .map((value) => truncate(value, MAX_SHOWN_CHARS))
     .join(", ");
-  return values.length > MAX_SHOWN_VALUES ? `${shown} and ${values.length - MAX_SHOWN_VALUES} more` : shown;
+  return values.length > MAX_SHOWN_VALUES ? `${list} and ${values.length - MAX_SHOWN_VALUES} more` : list;
 };
 
 /** What ours demands of a value in a request, and theirs does not. */

@@ -309,8 +309,8 @@ function typeOfText(text: string): JsonType {
 }
 
 const isOfType = (text: string, type: JsonType): boolean => {
-  const own = typeOfText(text);
-  return own === type || (own === "integer" && type === "number");
+  const textType = typeOfText(text);
+  return textType === type || (textType === "integer" && type === "number");
 };
 
 /** One alternative for each type, with the values of that type. */
@@ -319,9 +319,9 @@ function splitByType(facts: SchemaFacts): SchemaShape[] {
   if (types === null && values === null) return [{ ...facts, type: "any" }];
   const all = types ?? new Set(values?.map(typeOfText));
   return [...all].flatMap((type) => {
-    const own = values?.filter((value) => isOfType(value, type)) ?? null;
-    if (own?.length === 0) return [];
-    const narrow = type === "number" && own?.every((value) => typeOfText(value) === "integer") ? "integer" : type;
-    return [{ ...facts, type: narrow, values: own }];
+    const ofType = values?.filter((value) => isOfType(value, type)) ?? null;
+    if (ofType?.length === 0) return [];
+    const narrow = type === "number" && ofType?.every((value) => typeOfText(value) === "integer") ? "integer" : type;
+    return [{ ...facts, type: narrow, values: ofType }];
   });
 }

@@ -124,8 +124,8 @@ export const people = ({ time, now }: Calendar): Step[] => [
         description: key,
         expires_at: endsInDays === undefined ? 0 : Math.floor(now) + endsInDays * DAY_S,
       };
-      const made = await send("POST", `/service-accounts/${ORG}/${name}/api-keys`, { by: ADMIN, body });
-      keys.set(name, made.key);
+      const answer = await send("POST", `/service-accounts/${ORG}/${name}/api-keys`, { by: ADMIN, body });
+      keys.set(name, answer.key);
     },
   })),
   ...roleChanges(time),
@@ -134,8 +134,8 @@ export const people = ({ time, now }: Calendar): Step[] => [
     async make({ send, keys }) {
       const path = `/service-accounts/${ORG}/ci-backend-api/api-keys`;
       const [old] = await send("GET", path, { by: ADMIN });
-      const made = await send("POST", `${path}/${old.id}/rotate`, { by: ADMIN, body: { grace_period_hours: 24 } });
-      keys.set("ci-backend-api", made.key);
+      const answer = await send("POST", `${path}/${old.id}/rotate`, { by: ADMIN, body: { grace_period_hours: 24 } });
+      keys.set("ci-backend-api", answer.key);
     },
   },
 ];

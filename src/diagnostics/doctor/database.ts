@@ -248,9 +248,9 @@ function checkClients(db: Db, now: number): Check {
   const recent = summarizeUnknownInputs(db).filter(({ last_at }) => last_at >= now - RECENT_S);
   const newer = recent.filter(({ client }) => client !== OTHER_CLIENT);
   if (recent.length === 0) return ok(name, "sent nothing unknown in the last 30 days");
-  const shown = recent.slice(0, MAX_SHOWN_INPUTS).map(describeInput);
-  const rest = recent.length - shown.length;
-  const found = `${shown.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}`;
+  const inputs = recent.slice(0, MAX_SHOWN_INPUTS).map(describeInput);
+  const rest = recent.length - inputs.length;
+  const found = `${inputs.join("; ")}${rest > 0 ? `; and ${rest} more` : ""}`;
   if (newer.length === 0) return ok(name, found);
   return warn(
     name,

@@ -116,7 +116,7 @@ function checkRights(
   { directory, files, become }: DoctorOptions,
   { isData, server, unit, machine }: RightsFacts,
 ): { checks: Check[]; user: ServerUser | null; checkSocket(listen: { path: string }): Check } {
-  const own = withoutCredentials(files, unit);
+  const optionFiles = withoutCredentials(files, unit);
   const real = nearestExisting(directory);
   const user = isData ? findServerUser(directory, { server, unit }, machine) : null;
   const standing = user && standInFor(user, real, { uid: machine.uid, become });
@@ -124,7 +124,7 @@ function checkRights(
     ? [
         checkServerUser(standing),
         guard("permissions", () => checkPermissions(real, standing)),
-        guard("files of options", () => checkOptionFiles(own, standing)),
+        guard("files of options", () => checkOptionFiles(optionFiles, standing)),
       ]
     : [];
   return {

@@ -148,30 +148,30 @@ export function checkMemory({ readText }: Pick<Machine, "readText">): Check {
 /** Whether a server could listen where none does. Binds the address for a moment. */
 export async function checkAddress({ host, port }: Listen, server: ServerProcess | null): Promise<Check> {
   const name = "address";
-  const shown = `${host.includes(":") ? `[${host}]` : host}:${port}`;
-  if (server !== null) return ok(name, `${shown} is configured; the server runs`);
+  const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  if (server !== null) return ok(name, `${address} is configured; the server runs`);
   const code = await new Promise<string | null>((resolve) => {
     const probe = createServer();
     probe.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
     probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve(null)));
   });
-  if (code === null) return ok(name, `${shown} is free`);
+  if (code === null) return ok(name, `${address} is free`);
   if (code === "EADDRINUSE")
     return fail(
       name,
-      `${shown} is used by another process`,
+      `${address} is used by another process`,
       "stop that process, or set --listen to another port; ss -ltnp shows which process it is",
     );
   if (code === "EACCES")
     return fail(
       name,
-      `this user may not bind ${shown}`,
+      `this user may not bind ${address}`,
       "set --listen to a port of 1024 or more, or allow the service to bind it " +
         "(AmbientCapabilities=CAP_NET_BIND_SERVICE)",
     );
   if (code === "EADDRNOTAVAIL")
-    return fail(name, `${shown} is not an address of this machine`, "set --listen to one that it has");
-  return fail(name, `${shown} cannot be bound: ${code}`, "set --listen to another address");
+    return fail(name, `${address} is not an address of this machine`, "set --listen to one that it has");
+  return fail(name, `${address} cannot be bound: ${code}`, "set --listen to another address");
 }
 
 /**

@@ -45,12 +45,12 @@ export const userText = ({ uid, name }: Pick<ServerUser, "uid" | "name">): strin
 /** The unit of the running server, or the one that would serve the directory; null where there is none. */
 export function findUnit(directory: string, server: ServerProcess | null, machine: Machine): Unit | null {
   const cgroup = server?.pid == null ? null : machine.readText(`/proc/${server.pid}/cgroup`);
-  const own = /\/([^/\n]+\.service)$/m.exec(cgroup ?? "")?.[1];
-  const text = machine.unitText(own ?? DEFAULT_UNIT);
+  const unitName = /\/([^/\n]+\.service)$/m.exec(cgroup ?? "")?.[1];
+  const text = machine.unitText(unitName ?? DEFAULT_UNIT);
   if (text === null) return null;
-  const unit = parseUnit(own ?? DEFAULT_UNIT, text);
+  const unit = parseUnit(unitName ?? DEFAULT_UNIT, text);
   const serves = unit.data !== null && nearestExisting(unit.data) === nearestExisting(directory);
-  return own !== undefined || serves ? unit : null;
+  return unitName !== undefined || serves ? unit : null;
 }
 
 /** Reads a unit file with its drop-ins, one after the other. A list begins anew after an empty value. */

@@ -220,16 +220,14 @@ function listDifferences(store: Store, row: Row): string[] {
   if (row.allowlist_id !== null && !isOwnEntry)
     return [`is allowed by entry ${row.allowlist_id}, which is for another artifact`];
   try {
-    const kept: Evaluation = {
+    const stored: Evaluation = {
       compliant: fromSqlBoolean(row.evaluated),
       verdicts: readStoredJson(row.verdicts_json, isVerdicts),
       reasons: readStoredJson(row.reasons_json, isReasons),
     };
     const facts = readStoredJson(row.facts_json, isFacts);
-    return replay(
-      { artifact: row, facts, allowlisted: row.allowlist_id !== null, stored: kept },
-      store.policies.getDocument,
-    ).differences;
+    return replay({ artifact: row, facts, allowlisted: row.allowlist_id !== null, stored }, store.policies.getDocument)
+      .differences;
   } catch (error) {
     return [`cannot be re-evaluated: ${messageOf(error)}`];
   }

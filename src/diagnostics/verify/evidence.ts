@@ -109,8 +109,8 @@ function prepareQueries(db: Db) {
     /** The first rows that name a digest, so that the operator can see what is lost. */
     namesOf(digest: string): string {
       const rows = namingRows.all({ digest, limit: MAX_NAMED_ROWS + 1 });
-      const shown = rows.slice(0, MAX_NAMED_ROWS).join(", ");
-      return `named by ${shown}${rows.length > MAX_NAMED_ROWS ? " and more" : ""}`;
+      const named = rows.slice(0, MAX_NAMED_ROWS).join(", ");
+      return `named by ${named}${rows.length > MAX_NAMED_ROWS ? " and more" : ""}`;
     },
   };
 }

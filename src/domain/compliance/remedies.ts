@@ -127,7 +127,7 @@ function causesOfResolution(
   const { type, context, attestationIds } = resolution;
   if (type === "rule_satisfied" || type === "rule_not_applicable") return [];
   const control = rule.type === "attestation" ? rule.definition.for_control : null;
-  const own: Cause = {
+  const cause: Cause = {
     ...NOTHING,
     kind: "no_provenance",
     words: capitalized(describeOutcome(rule, resolution)),
@@ -136,14 +136,14 @@ function causesOfResolution(
     control,
     level: null,
   };
-  if (context.evaluation_error !== undefined) return [{ ...own, kind: "failed_condition" }];
-  if (!flow) return [{ ...own, control: null }];
+  if (context.evaluation_error !== undefined) return [{ ...cause, kind: "failed_condition" }];
+  if (!flow) return [{ ...cause, control: null }];
   if (rule.type === "trail-compliance") return causesInTrail(flow);
-  if (type === "legacy_flow") return [{ ...own, control: null, kind: "no_trail" }];
-  if (rule.type !== "attestation") return [own];
+  if (type === "legacy_flow") return [{ ...cause, control: null, kind: "no_trail" }];
+  if (rule.type !== "attestation") return [cause];
   const { name, type: expected } = rule.definition;
   const place = `trail '${flow.trail ?? ""}' of flow '${flow.flow}'`;
-  const about = { ...own, name: name === "*" ? null : name, type: expected === "*" ? null : expected };
+  const about = { ...cause, name: name === "*" ? null : name, type: expected === "*" ? null : expected };
   if (attestationIds.length === 0)
     return [{ ...about, kind: "missing_attestation", words: `${describeAttestation(about)} is missing in ${place}` }];
   return attestationIds.map((id) => {

@@ -87,11 +87,11 @@ export function evaluateTrail({
   });
   const shared = { evaluated_at: evaluatedAt, flow_template_id: flowTemplateId };
   // Later records overwrite earlier ones, and a Map keeps the position of the first.
-  const shown = new Map<string, EvaluatedArtifact | null>([...expected.keys()].map((name) => [name, null]));
-  for (const artifact of evaluated) shown.set(keyOf(artifact.facts), artifact);
+  const byKey = new Map<string, EvaluatedArtifact | null>([...expected.keys()].map((name) => [name, null]));
+  for (const artifact of evaluated) byKey.set(keyOf(artifact.facts), artifact);
 
   const causes = [trailCauses];
-  const entries = [...shown].map(([key, artifact]): [string, ArtifactStatus] => {
+  const entries = [...byKey].map(([key, artifact]): [string, ArtifactStatus] => {
     causes.push(artifact?.causes ?? { failing: [], missing: [`Artifact '${key}' is missing`] });
     if (artifact === null)
       return [key, { ...missingStatus(buildAttestationStatuses(expected.get(key) ?? [], [])), ...shared }];

@@ -35,11 +35,11 @@ export function renderMessage(
   { heading, lines, link, footer }: Omit<NotificationMessage, "omitted">,
   total = lines.length,
 ): NotificationMessage {
-  const shown = lines.slice(0, MAX_LINES).map((line) => flatten(line, MAX_LINE_CHARS));
+  const beginning = lines.slice(0, MAX_LINES).map((line) => flatten(line, MAX_LINE_CHARS));
   return {
     heading: flatten(heading, MAX_HEADING_CHARS),
-    lines: shown,
-    omitted: total - shown.length,
+    lines: beginning,
+    omitted: total - beginning.length,
     link: { ...link, text: flatten(link.text, MAX_LINE_CHARS) },
     footer: flatten(footer, MAX_LINE_CHARS),
   };

@@ -72,6 +72,6 @@ function unexpected(source: string, at: number): ExpressionProblem {
   for (const [foreign, ours] of FOREIGN) {
     if (source.startsWith(foreign, at)) return { at, problem: `unexpected '${foreign}'; write ${ours}` };
   }
-  const shown = /[\p{C}\p{Z}]/u.test(character) ? formatCodePoint(character) : `'${character}'`;
-  return { at, problem: `unexpected character ${shown}` };
+  const symbol = /[\p{C}\p{Z}]/u.test(character) ? formatCodePoint(character) : `'${character}'`;
+  return { at, problem: `unexpected character ${symbol}` };
 }

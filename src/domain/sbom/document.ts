@@ -128,11 +128,13 @@ const IDENTIFIERS = /^(?:purl|cpe2[23]Type|swid|swh|gitoid)$/;
 /** SPDX 2. It has no place for the lifecycle phase, nor for the properties that BSI asks for. */
 function factsOfSpdx(document: Json): SbomFacts {
   const { creators, created } = objectOf(document["creationInfo"]);
-  const made = Array.isArray(creators) ? creators.filter(isText) : [];
+  const named = Array.isArray(creators) ? creators.filter(isText) : [];
   return {
-    author: made.some((creator) => /^(?:Person|Organization):\s*\S/.test(creator) && !/:\s*anonymous\b/i.test(creator)),
+    author: named.some(
+      (creator) => /^(?:Person|Organization):\s*\S/.test(creator) && !/:\s*anonymous\b/i.test(creator),
+    ),
     timestamp: isStated(created),
-    tool: made.some((creator) => /^Tool:\s*\S/.test(creator)),
+    tool: named.some((creator) => /^Tool:\s*\S/.test(creator)),
     context: null,
     dependencies: objectsIn(document["relationships"]).some(
       ({ relationshipType: type }) => isText(type) && type !== "DESCRIBES" && type !== "DESCRIBED_BY",

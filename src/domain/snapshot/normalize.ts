@@ -93,8 +93,8 @@ function groupByArtifact<T extends Item>(
     for (const name of Object.keys(item.digests)) {
       const fingerprint = item.digests[name] as string;
       const ofName = groups.get(name);
-      const own = ofName?.get(fingerprint);
-      if (own) own.push(item);
+      const group = ofName?.get(fingerprint);
+      if (group) group.push(item);
       else if (ofName) ofName.set(fingerprint, [item]);
       else groups.set(name, new Map([[fingerprint, [item]]]));
     }

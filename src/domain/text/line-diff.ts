@@ -26,11 +26,11 @@ export function diffLines(before: string, after: string): DiffLine[] {
   while (end < shorter && older[older.length - 1 - end] === newer[newer.length - 1 - end]) end += 1;
   const gone = older.slice(start, older.length - end);
   const added = newer.slice(start, newer.length - end);
-  const kept = gone.length * added.length <= MAX_CELLS ? commonLines(gone, added) : [];
+  const common = gone.length * added.length <= MAX_CELLS ? commonLines(gone, added) : [];
 
   const lines: DiffLine[] = older.slice(0, start).map((text, at) => same(text, at, at));
   let [a, b] = [0, 0];
-  for (const [i, j] of [...kept, [gone.length, added.length] as const]) {
+  for (const [i, j] of [...common, [gone.length, added.length] as const]) {
     for (; a < i; a += 1) lines.push({ kind: "gone", old: start + a + 1, now: null, text: gone[a] as string });
     for (; b < j; b += 1) lines.push({ kind: "new", old: null, now: start + b + 1, text: added[b] as string });
     if (i < gone.length) lines.push(same(gone[i] as string, start + i, start + j));

@@ -59,9 +59,9 @@ export function unknownInputStore(db: Db) {
         known.count += 1;
         return;
       }
-      const own = pendingOf.get(organizationId) ?? 0;
-      if (own >= MAX_PENDING || pending.size >= MAX_ALL_PENDING) return;
-      pendingOf.set(organizationId, own + 1);
+      const count = pendingOf.get(organizationId) ?? 0;
+      if (count >= MAX_PENDING || pending.size >= MAX_ALL_PENDING) return;
+      pendingOf.set(organizationId, count + 1);
       pending.set(key, { input, count: 1 });
     },
     hasUnwritten: (): boolean => pending.size > 0,

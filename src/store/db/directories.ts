@@ -65,5 +65,5 @@ export function createDirectoryDurably(path: string): void {
   const topmost = createDirectory(path);
   if (topmost === null) return;
   const levels = relative(dirname(topmost), path).split(sep).length;
-  for (let made = path, left = levels; left > 0; made = dirname(made), left -= 1) syncToDisk(dirname(made));
+  for (let child = path, left = levels; left > 0; child = dirname(child), left -= 1) syncToDisk(dirname(child));
 }

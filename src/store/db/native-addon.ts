@@ -118,9 +118,9 @@ function loadFrom(directory: string, image: Buffer): Loaded {
 
 /** A read-only descriptor of an already unlinked file with these bytes. */
 function openUnlinkedCopy(directory: string, image: Buffer): number {
-  const own = mkdtempSync(join(directory, ".assay-native-"));
+  const temporary = mkdtempSync(join(directory, ".assay-native-"));
   try {
-    const file = join(own, ADDON_ASSET);
+    const file = join(temporary, ADDON_ASSET);
     try {
       writeFileSync(file, image, { flag: "wx", mode: 0o600 });
       return openSync(file, "r");
@@ -128,6 +128,6 @@ function openUnlinkedCopy(directory: string, image: Buffer): number {
       rmSync(file, { force: true });
     }
   } finally {
-    rmdirSync(own);
+    rmdirSync(temporary);
   }
 }

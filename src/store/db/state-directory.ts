@@ -40,8 +40,8 @@ export function findPrivateDirectory(directory: string): string | null {
   const second = join(dirname(directory), "private", basename(directory));
   try {
     const found = lstatSync(second);
-    const own = statSync(directory, { throwIfNoEntry: false });
-    if (!found.isDirectory() || (own?.ino === found.ino && own.dev === found.dev)) return null;
+    const stats = statSync(directory, { throwIfNoEntry: false });
+    if (!found.isDirectory() || (stats?.ino === found.ino && stats.dev === found.dev)) return null;
     return readdirSync(second).length > 0 ? second : null;
   } catch {
     return null;

@@ -222,7 +222,7 @@ function prepareSources(db: Db, { all, one, several }: Record<"all" | "one" | "s
 }
 
 export function environmentEventStore(db: Db) {
-  const shown = db.prepare<[string], Omit<EnvironmentEventRow, "position">>(SHOWN);
+  const byKeys = db.prepare<[string], Omit<EnvironmentEventRow, "position">>(SHOWN);
   const prepared = {
     physical: prepareSources(db, SOURCES.physical),
     logical: prepareSources(db, SOURCES.logical),
@@ -251,7 +251,7 @@ export function environmentEventStore(db: Db) {
 
   /** The events with these ids, in the order of the keys. */
   function readRows(keys: readonly KeyRow[]): EnvironmentEventRow[] {
-    const rows = new Map(shown.all(JSON.stringify(keys.map(({ id }) => id))).map((row) => [row.id, row]));
+    const rows = new Map(byKeys.all(JSON.stringify(keys.map(({ id }) => id))).map((row) => [row.id, row]));
     return keys.flatMap(({ id, position }) => {
       const row = rows.get(id);
       return row ? [{ ...row, position }] : [];

@@ -107,7 +107,7 @@ export function explanationStore(db: Db, parts: ExplanationParts) {
 /** The artifacts of a snapshot by the id of the environment in which they run. */
 type Outlines = ReadonlyMap<number, readonly ArtifactOutlineRow[]>;
 /** A snapshot, and the artifacts in it to explain by the ids of their rows; null for all. */
-type Place = { index: number; chosen: ReadonlySet<number> | null; outlines: Outlines };
+type Choice = { index: number; chosen: ReadonlySet<number> | null; outlines: Outlines };
 
 const isExited = ({ annotation }: Pick<ArtifactOutlineRow, "annotation">): boolean => annotation === "exited";
 
@@ -133,8 +133,8 @@ function readOutlines({ snapshots }: Context, environment: EnvironmentRow, index
   return new Map(parts.map((part) => [part.id, snapshots.listOutlines(part.id, part.index)]));
 }
 
-function explain(context: Context, environment: EnvironmentRow, place: Place): Explanation | null {
-  const snapshot = context.snapshots.find(environment.id, place.index);
+function explain(context: Context, environment: EnvironmentRow, choice: Choice): Explanation | null {
+  const snapshot = context.snapshots.find(environment.id, choice.index);
   if (!snapshot) return null;
   const explanation: Explanation = {
     environment,
@@ -145,12 +145,12 @@ function explain(context: Context, environment: EnvironmentRow, place: Place): E
     causedBy: null,
     problems: [],
   };
-  if (environment.type === "logical") explainMembers(context, explanation, place);
-  else explainArtifacts(context, explanation, place);
+  if (environment.type === "logical") explainMembers(context, explanation, choice);
+  else explainArtifacts(context, explanation, choice);
   return explanation;
 }
 
-function explainArtifacts(context: Context, explanation: Explanation, place: Place): void {
+function explainArtifacts(context: Context, explanation: Explanation, choice: Choice): void {
   const { environment, snapshot, problems } = explanation;
   const getVersion = context.versions.createReader();
   let versionIds: number[] = [];
@@ -160,9 +160,9 @@ function explainArtifacts(context: Context, explanation: Explanation, place: Pla
   } catch (error) {
     problems.push(`the policy versions of the snapshot cannot be read: ${messageOf(error)}`);
   }
-  const outlines = place.outlines.get(environment.id) ?? [];
+  const outlines = choice.outlines.get(environment.id) ?? [];
   const evaluatedUnder = new Map<number, number[] | null>();
-  for (const { id, name } of outlines.filter((outline) => place.chosen === null || place.chosen.has(outline.id))) {
+  for (const { id, name } of outlines.filter((outline) => choice.chosen === null || choice.chosen.has(outline.id))) {
     const row = context.snapshots.findEvaluated(id);
     if (!row) {
       problems.push(`the evaluation of '${name}' is gone`);
@@ -172,7 +172,7 @@ function explainArtifacts(context: Context, explanation: Explanation, place: Pla
     explanation.artifacts.push(artifact);
     evaluatedUnder.set(id, evaluatedVersions(artifact));
   }
-  if (place.chosen !== null) explanation.artifacts.sort((a, b) => rankArtifact(a) - rankArtifact(b));
+  if (choice.chosen !== null) explanation.artifacts.sort((a, b) => rankArtifact(a) - rankArtifact(b));
   const differences = checkSnapshot(
     verdictOf(snapshot),
     versionIds,
@@ -192,13 +192,13 @@ function explainArtifacts(context: Context, explanation: Explanation, place: Pla
 const evaluatedVersions = ({ verdicts, problems }: ExplainedArtifact): number[] | null =>
   problems.length > 0 && verdicts.length === 0 ? null : verdicts.map(({ version: { versionId } }) => versionId);
 
-function explainMembers(context: Context, explanation: Explanation, place: Place): void {
+function explainMembers(context: Context, explanation: Explanation, choice: Choice): void {
   const { environments, snapshots } = context;
   const { environment, snapshot, problems } = explanation;
   for (const { member_id, member_index } of snapshots.listMembers(environment.id, snapshot.idx)) {
     const member = environments.get(member_id);
-    const shown = explain(context, member, { ...place, index: member_index });
-    if (shown) explanation.members.push(shown);
+    const explained = explain(context, member, { ...choice, index: member_index });
+    if (explained) explanation.members.push(explained);
     else problems.push(`snapshot ${member_index} of the member '${member.name}' is gone`);
   }
   if (snapshot.member_id !== null && snapshot.member_index !== null)

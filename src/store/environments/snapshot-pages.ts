@@ -44,7 +44,7 @@ export type RunningDetailRow = { id: number; instances_json: string; facts_json:
 
 type FailingRow = { name: string; fingerprint: string; verdicts_json: string };
 type SnapshotPoint = Pick<SnapshotOutlineRow, "idx" | "timestamp" | "compliant">;
-type Place = { environment: number; index: number };
+type SnapshotKey = { environment: number; index: number };
 
 const SELECTED: Readonly<Record<SnapshotSelection, string>> = {
   all: "true",
@@ -54,13 +54,13 @@ const SELECTED: Readonly<Record<SnapshotSelection, string>> = {
 
 export function snapshotPageStore(db: Db) {
   const prepare = (selected: string) => ({
-    count: db.prepare<[Place & { exited: number }], { n: number }>(
+    count: db.prepare<[SnapshotKey & { exited: number }], { n: number }>(
       `SELECT count(*) AS n FROM snapshot_artifacts sa
        WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected}`,
     ),
     // The rows are narrow until the page is known.
     keys: db
-      .prepare<[Place & { exited: number; limit: number; offset: number }], number>(
+      .prepare<[SnapshotKey & { exited: number; limit: number; offset: number }], number>(
         `SELECT sa.id FROM snapshot_artifacts sa
          WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected}
          ORDER BY (sa.now > 0 AND sa.compliant IS 0) DESC, sa.now = 0, sa.name, sa.id LIMIT @limit OFFSET @offset`,
@@ -81,7 +81,7 @@ export function snapshotPageStore(db: Db) {
        LEFT JOIN allowlist_entries al ON al.id = ev.allowlist_id`,
   );
   const wholeKeys = db
-    .prepare<[Place & { exited: number }], number>(
+    .prepare<[SnapshotKey & { exited: number }], number>(
       `SELECT sa.id FROM snapshot_artifacts sa
        WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) ORDER BY sa.name, sa.id`,
     )
@@ -92,7 +92,7 @@ export function snapshotPageStore(db: Db) {
        CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id
      ORDER BY wanted.key`,
   );
-  const failing = db.prepare<[Place], FailingRow>(
+  const failing = db.prepare<[SnapshotKey], FailingRow>(
     `SELECT sa.name, sa.fingerprint, ev.verdicts_json
      FROM snapshot_artifacts sa JOIN evaluations ev ON ev.id = sa.evaluation_id
      WHERE ${IN_SNAPSHOT} AND ${SELECTED.failing} ORDER BY sa.name, sa.id`,
@@ -107,7 +107,7 @@ export function snapshotPageStore(db: Db) {
      WHERE s.environment_id = ? AND s.idx BETWEEN ? AND ? ORDER BY s.idx DESC`,
   );
 
-  const runningKeys = db.prepare<[Place], RunningKeyRow>(
+  const runningKeys = db.prepare<[SnapshotKey], RunningKeyRow>(
     `SELECT sa.id, sa.fingerprint, sa.name, sa.now FROM snapshot_artifacts sa
      WHERE ${IN_SNAPSHOT} AND sa.now > 0`,
   );
@@ -138,11 +138,11 @@ export function snapshotPageStore(db: Db) {
     findRunningDetails: (ids: Iterable<number>): Map<number, RunningDetailRow> =>
       new Map(runningDetails.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
     /** How many artifacts of a snapshot of a physical environment are selected. @param withExited those that stopped */
-    count: (place: Place, { show, withExited }: { show: SnapshotSelection; withExited: boolean }): number =>
-      statements[show].count.get({ ...place, exited: withExited ? 1 : 0 })?.n ?? 0,
+    count: (snapshot: SnapshotKey, { show, withExited }: { show: SnapshotSelection; withExited: boolean }): number =>
+      statements[show].count.get({ ...snapshot, exited: withExited ? 1 : 0 })?.n ?? 0,
     /** A part of them: those that fail first, those that stopped last, else by name. */
     list(
-      place: Place,
+      snapshot: SnapshotKey,
       {
         show,
         withExited,
@@ -150,7 +150,7 @@ export function snapshotPageStore(db: Db) {
         offset,
       }: { show: SnapshotSelection; withExited: boolean; limit: number; offset: number },
     ): SelectedArtifactRow[] {
-      const keys = statements[show].keys.all({ ...place, exited: withExited ? 1 : 0, limit, offset });
+      const keys = statements[show].keys.all({ ...snapshot, exited: withExited ? 1 : 0, limit, offset });
       const byId = new Map(rows.all(JSON.stringify(keys)).map((row) => [row.id, row]));
       return keys.flatMap((id) => byId.get(id) ?? []);
     },
@@ -161,8 +161,8 @@ export function snapshotPageStore(db: Db) {
      * The ids of all artifacts of a snapshot of a physical environment, by name.
      * @param withExited those that stopped
      */
-    listKeys: (place: Place, { withExited }: { withExited: boolean }): number[] =>
-      wholeKeys.all({ ...place, exited: withExited ? 1 : 0 }),
+    listKeys: (snapshot: SnapshotKey, { withExited }: { withExited: boolean }): number[] =>
+      wholeKeys.all({ ...snapshot, exited: withExited ? 1 : 0 }),
     /** The artifacts with these ids, in their order. */
     listByKeys: (ids: readonly number[]): EvaluatedArtifactRow[] => evaluatedByKey.all(JSON.stringify(ids)),
     /** When the snapshots between two indexes, both inclusive, were made, and their verdicts; oldest first. */

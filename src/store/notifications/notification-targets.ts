@@ -67,10 +67,14 @@ export function notificationTargetStore(db: Db) {
   /** Its waiting messages are not sent any more (outbox.ts): removing a recipient takes effect at once. */
   const deleteTarget = ({ id }: TargetRow): void => void remove.run(id);
 
-  function insertTarget(owner: TargetOwner, kept: StoredTarget, at: { position: number; secret: string | null }): void {
+  function insertTarget(
+    owner: TargetOwner,
+    target: StoredTarget,
+    at: { position: number; secret: string | null },
+  ): void {
     const [action, type] = "actionId" in owner ? [owner.actionId, null] : [null, owner.notificationType];
-    const json = JSON.stringify(kept.target);
-    insert.run(owner.organizationId, action, type, at.position, kept.type, json, at.secret);
+    const json = JSON.stringify(target.target);
+    insert.run(owner.organizationId, action, type, at.position, target.type, json, at.secret);
   }
 
   return {
@@ -88,12 +92,12 @@ export function notificationTargetStore(db: Db) {
       const before = list(owner);
       const unmatched = [...before];
       let isChanged = targets.length !== before.length;
-      for (const [position, kept] of targets.entries()) {
-        const json = JSON.stringify(kept.target);
-        const index = unmatched.findIndex((row) => identityOfRow(row) === targetIdentityOf(kept));
+      for (const [position, target] of targets.entries()) {
+        const json = JSON.stringify(target.target);
+        const index = unmatched.findIndex((row) => identityOfRow(row) === targetIdentityOf(target));
         const [row] = index === -1 ? [] : unmatched.splice(index, 1);
         if (row === undefined) {
-          insertTarget(owner, kept, { position, secret: kept.type === "WEBHOOK" ? newSecret() : null });
+          insertTarget(owner, target, { position, secret: target.type === "WEBHOOK" ? newSecret() : null });
           isChanged = true;
         } else if (before[position] !== row || row.target_json !== json) {
           update.run(position, json, row.id);

@@ -60,8 +60,8 @@ export function organizationNameStore(db: Db, { attestationSearch, policies, tem
       if (isOver()) break;
       const attestations = readAttestations(templateId);
       if (!attestations) return true;
-      const own = attestations.filter((one) => one.name === name);
-      if (own.some((one) => type === ANY_TYPE || [type, ANY_TYPE].includes(one.type))) return true;
+      const namesakes = attestations.filter((one) => one.name === name);
+      if (namesakes.some((one) => type === ANY_TYPE || [type, ANY_TYPE].includes(one.type))) return true;
     }
     return false;
   }

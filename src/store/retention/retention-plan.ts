@@ -226,11 +226,11 @@ function findRule(
   rules: readonly RetentionRuleRow[],
   flow: { id: number; organization_id: number },
 ): RetentionRuleRow | null {
-  const own = rules.find(({ flow_id }) => flow_id === flow.id);
+  const flowRule = rules.find(({ flow_id }) => flow_id === flow.id);
   const shared = rules.find(
     ({ organization_id, flow_id }) => flow_id === null && organization_id === flow.organization_id,
   );
-  return own ?? shared ?? null;
+  return flowRule ?? shared ?? null;
 }
 
 /** Fills the table `due` with the expired trails, and with the reasons why some of them are kept. */

@@ -32,8 +32,8 @@ const standInFor = (text: string): number =>
 function keepTexts<Container extends object>(container: Container): Container {
   for (const [key, value] of Object.entries(container))
     if (value instanceof Written) {
-      const kept = texts.get(container) ?? new Map<string, string>();
-      texts.set(container, kept.set(key, value.text));
+      const members = texts.get(container) ?? new Map<string, string>();
+      texts.set(container, members.set(key, value.text));
       (container as Record<string, unknown>)[key] = standInFor(value.text);
     }
   return container;
@@ -56,8 +56,8 @@ export function parseForCheck(text: string): Held {
 /** The copy of an object of parseForCheck without a key. */
 export function withoutKey(object: Record<string, unknown>, key: string): Record<string, unknown> {
   const { [key]: _left, ...rest } = object;
-  const kept = texts.get(object);
-  if (kept) texts.set(rest, kept);
+  const members = texts.get(object);
+  if (members) texts.set(rest, members);
   return rest;
 }
 

@@ -45,14 +45,14 @@ function compilePattern(pattern: string): RegExp {
   try {
     return new RegExp(pattern, "u");
   } catch (withFlag) {
-    const shown = `the pattern '${excerpt(pattern, MAX_SHOWN_CHARS)}'`;
+    const quoted = `the pattern '${excerpt(pattern, MAX_SHOWN_CHARS)}'`;
     const plain = pattern.replace(ESCAPED_BACKSLASH, "__");
     const refuse = (foreign: readonly Foreign[]): void => {
       for (const { syntax, instead } of foreign) {
         const found = syntax.exec(plain)?.[0];
         if (found !== undefined)
           throw new PatternError(
-            `${shown} has ${found}, which JSON Schema does not know (Python's re does): use ${instead}`,
+            `${quoted} has ${found}, which JSON Schema does not know (Python's re does): use ${instead}`,
           );
       }
     };
@@ -61,7 +61,7 @@ function compilePattern(pattern: string): RegExp {
     if (withoutFlag) return withoutFlag;
     refuse(REFUSED);
     const reason = (withFlag as Error).message.replace(/^Invalid regular expression: .*: /s, "");
-    throw new PatternError(`${shown} does not compile: ${reason}`);
+    throw new PatternError(`${quoted} does not compile: ${reason}`);
   }
 }
 
