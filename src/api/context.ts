@@ -4,7 +4,7 @@ import { forbidden } from "../errors.ts";
 import { excerptName, noteIgnoredKeys, refuseSlips } from "../http/body/unknown-keys.ts";
 import { unboundedAnswer } from "../http/answers/large-answers.ts";
 import type { AnswerBounds } from "../http/answers/large-answers.ts";
-import { largeReadFor, operationFor } from "../http/operation.ts";
+import { largeReadFor, operationFor } from "../http/declare-operation.ts";
 import type { AnyOperation } from "../http/operation.ts";
 import type { LargeJsonReader } from "../http/body/read-json.ts";
 import type { Cause } from "../domain/snapshot/diff.ts";
@@ -13,6 +13,7 @@ import type { AuditEntry } from "../store/db/audit-log.ts";
 import type { EnvironmentRow, PhysicalType } from "../store/environments/environments.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { Store } from "../store/index.ts";
+import type { StoreReader } from "../store/reader.ts";
 import type { FileProblem } from "../domain/policy/diagnostics.ts";
 import type { DraftPreview, PreviewQuestion } from "../store/environments/change-previews.ts";
 import type { ChangePreview } from "../store/environments/preview-results.ts";
@@ -94,11 +95,16 @@ export type OperationContext = {
   readonly afterCommitTasks: (() => Promise<void>)[];
 };
 
+/** The context of a read: nothing in it writes. */
+export type ReadingContext = Omit<OperationContext, "store" | "note" | "recorder" | "afterCommitTasks"> & {
+  readonly store: StoreReader;
+};
+
 /**
  * What is there also in the reader thread. The answer of an operation with `isLarge` follows from it, the path, the
  * query and what `prepare` returned.
  */
-export type ReadContext = Pick<OperationContext, "store" | "urls" | "organization" | "answerBounds">;
+export type LargeReadContext = Pick<ReadingContext, "store" | "urls" | "organization" | "answerBounds">;
 
 /** Records what runs in environments; see jobs/recorder.ts. */
 export type Recorder = {
@@ -169,10 +175,10 @@ export const isOperation = (value: unknown): value is AssayOperation =>
   typeof value === "object" && value !== null && "handle" in value && "permission" in value;
 
 /** Declares an operation. */
-export const operation = operationFor<OperationContext>();
+export const operation = operationFor<OperationContext, ReadingContext>();
 
 /** Declares a read whose answer may be large; see `isLarge`. */
-export const largeRead = largeReadFor<OperationContext, ReadContext>();
+export const largeRead = largeReadFor<ReadingContext, LargeReadContext>();
 
 /** The parts of a context. `urls` and `openApi` depend on the public URL, because one server may have several. */
 export type OperationContextParts = Pick<

@@ -1,6 +1,6 @@
 /** Query filters that several resources share. */
 import type { TagFilter } from "../store/db/tags.ts";
-import type { OperationContext } from "./context.ts";
+import type { ReadingContext } from "./context.ts";
 
 /** Parses `tag` filters: `key` or `key:value` (semantics 8.3). Keys contain no colon, so the first one separates. */
 export function parseTagFilters(values: readonly string[] | undefined): TagFilter[] {
@@ -14,7 +14,7 @@ export function parseTagFilters(values: readonly string[] | undefined): TagFilte
  * The keys of the named policies, each once, in the given order.
  * @throws AppError not_found for the first one that does not exist (messages 9)
  */
-export const requirePolicyIds = ({ store, organization }: OperationContext, names: readonly string[]): number[] => [
+export const requirePolicyIds = ({ store, organization }: ReadingContext, names: readonly string[]): number[] => [
   ...new Set(names.map((name) => store.policies.require(organization, name).id)),
 ];
 

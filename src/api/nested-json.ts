@@ -2,7 +2,7 @@
 import type { ScanBounds } from "../json/scan.ts";
 import { LARGE_JSON_BYTES, readJson } from "../http/body/read-json.ts";
 import type { JsonShape } from "../http/body/read-json.ts";
-import type { OperationContext } from "./context.ts";
+import type { ReadingContext } from "./context.ts";
 
 /**
  * Parses nested JSON. `field` names it in errors about the value as a whole, `what` is the subject of a 413's message.
@@ -11,7 +11,7 @@ import type { OperationContext } from "./context.ts";
  * @throws AppError as readJson and LargeJsonReader do
  */
 export async function readNestedJson(
-  { largeJson }: Pick<OperationContext, "largeJson">,
+  { largeJson }: Pick<ReadingContext, "largeJson">,
   content: string | Buffer,
   { field, what, bounds, asText }: { field: string; what: string; bounds: ScanBounds; asText: boolean },
 ): Promise<{ value: unknown; asSent: unknown }> {

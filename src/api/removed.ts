@@ -7,7 +7,7 @@ import { gone } from "../errors.ts";
 import { Closed, Message } from "../http/schema.ts";
 import { NO_BODY } from "../http/operation.ts";
 import type { Method } from "../http/operation.ts";
-import { operation } from "./context.ts";
+import type { AssayOperation } from "./context.ts";
 import { NoQuery } from "./paths.ts";
 
 const EXAMPLES: Record<string, string> = {
@@ -27,9 +27,9 @@ const removedOperation = ({
   path: string;
   tag: string;
   summary: string;
-}) => {
+}): AssayOperation => {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? "");
-  return operation({
+  return {
     ...declaration,
     path,
     description: "Removed from the API.",
@@ -45,7 +45,7 @@ const removedOperation = ({
     handle: () => {
       throw gone();
     },
-  });
+  };
 };
 
 export const listApprovals = removedOperation({

@@ -6,7 +6,7 @@ import { AppError } from "../errors.ts";
 import { CONFIGURATION_BOUNDS } from "../http/operation.ts";
 import type { FormBody } from "../http/operation.ts";
 import { Closed, named } from "../http/schema.ts";
-import type { OperationContext } from "./context.ts";
+import type { ReadingContext } from "./context.ts";
 
 /** A form with a JSON part and a configuration file that is held in memory. */
 export const configurationForm = <T extends TSchema>({
@@ -55,7 +55,7 @@ export async function checkText<T>(read: () => Promise<T>): Promise<Checked<T>> 
 }
 
 /** Whose turn it is in the thread of previews: organizations take turns. */
-export const previewLane = ({ organization }: Pick<OperationContext, "organization">): string =>
+export const previewLane = ({ organization }: Pick<ReadingContext, "organization">): string =>
   `previews of ${organization.id}`;
 
 /** The fields that every version of an uploaded file has. */

@@ -27,7 +27,7 @@ import { DataDirectoryInUseError, isServed, lockDirectory } from "../store/db/da
 import type { Lock } from "../store/db/data-directory-lock.ts";
 import type { CommandOption } from "./args.ts";
 import { CommandError } from "./framework.ts";
-import type { Db } from "../store/db/types.ts";
+import type { Db, DbReader } from "../store/db/types.ts";
 import { newPublicId, systemSources } from "../clock.ts";
 import { refuseMissingTarget } from "../store/db/state-directory.ts";
 import { prepareDirectory } from "../server/prepare-directory.ts";
@@ -154,7 +154,7 @@ const isWithoutSchema = (file: string): boolean => (readFileHeader(file)?.schema
  * @throws CommandError when the directory is missing, holds no data or data of an older schema, or was written while
  *   `work` read it without a lock; NewerDatabaseError, ForeignDatabaseError
  */
-export async function withDataReadOnly<T>(directory: string, work: (db: Db) => Promise<T>): Promise<T> {
+export async function withDataReadOnly<T>(directory: string, work: (db: DbReader) => Promise<T>): Promise<T> {
   const file = join(directory, "assay.db");
   requireDataDirectory(directory);
   loadSqlite(directory);

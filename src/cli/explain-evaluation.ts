@@ -14,9 +14,9 @@ import { readOrder } from "../rego/stored-run.ts";
 import type { RegoOutcome, RegoVerdict } from "../rego/types.ts";
 import { startRegoWorker } from "../server/worker-threads.ts";
 import { IN_DIRECTORY, findRecordedLocation } from "../store/attestations/evidence-location.ts";
-import type { Db } from "../store/db/types.ts";
-import { openStore } from "../store/index.ts";
-import type { Store } from "../store/index.ts";
+import type { DbReader } from "../store/db/types.ts";
+import { openReader } from "../store/reader.ts";
+import type { StoreReader } from "../store/reader.ts";
 import type { RegoEvaluationRow } from "../store/policies/rego-evaluations.ts";
 import { resolveEvidenceAccess } from "./command-config.ts";
 import { openEvidence, resolveEvidencePlace, withDataReadOnly } from "./data-directory.ts";
@@ -39,7 +39,7 @@ export async function explainEvaluation(args: Args, io: Io, about: About): Promi
   const resolved = await resolveEvidenceAccess(args, io);
   const json = args.switches.has("json");
   return withDataReadOnly(resolved.directory, async (db) => {
-    const store = openStore(db, systemSources);
+    const store = openReader(db, systemSources);
     const row = requireEvaluation(store, about);
     const facts = describe(store, row);
     const replayed = args.switches.has("replay") ? await replay(db, { store, row, resolved }) : null;
@@ -54,7 +54,7 @@ export async function explainEvaluation(args: Args, io: Io, about: About): Promi
   });
 }
 
-function requireEvaluation(store: Store, { kind, id }: About): RegoEvaluationRow {
+function requireEvaluation(store: StoreReader, { kind, id }: About): RegoEvaluationRow {
   const row = kind === "evaluation" ? store.regoEvaluations.findAnywhere(id) : store.regoEvaluations.findByDecision(id);
   if (row) return row;
   throw new CommandError(
@@ -69,7 +69,7 @@ type Trail = { flow: string; trail: string; moment_number?: number };
 const isTrails = isListOf((value: unknown): value is Trail => isObject(value) && isText(value["flow"]));
 
 /** What the answer of the API shows of it, without links; the numbers of parameters and outputs as they are. */
-function describe(store: Store, row: RegoEvaluationRow) {
+function describe(store: StoreReader, row: RegoEvaluationRow) {
   const version = row.rego_policy_version_id;
   const { decision_attestation_id: decision } = row;
   return {
@@ -80,7 +80,7 @@ function describe(store: Store, row: RegoEvaluationRow) {
     recorded_at: row.recorded_at,
     requested_by: row.requested_by,
     policy: describePolicy({
-      published: version === null ? null : store.regoPolicies.nameVersion(version),
+      published: version === null ? null : store.regoPolicies.getVersionName(version),
       bundleSha256: row.bundle_sha256,
     }),
     engine: row.engine,
@@ -111,8 +111,8 @@ type Replayed = { engine: string; outcome: RegoOutcome<RegoVerdict>; differences
 
 /** Evaluates the stored bundle on the stored input again, with the time and the seed of the request. */
 async function replay(
-  db: Db,
-  { store, row, resolved: { directory, access } }: { store: Store; row: RegoEvaluationRow; resolved: Access },
+  db: DbReader,
+  { store, row, resolved: { directory, access } }: { store: StoreReader; row: RegoEvaluationRow; resolved: Access },
 ) {
   if (row.input_digest === null) throw new CommandError(`evaluation ${row.public_id} has no input to replay`);
   const recorded = findRecordedLocation(db);

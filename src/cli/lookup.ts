@@ -1,6 +1,6 @@
 /** Looks up the users, organizations and service accounts that a command line names. */
 import { truncate } from "../domain/text/excerpt.ts";
-import type { Store } from "../store/index.ts";
+import type { StoreReader } from "../store/reader.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
 import type { ServiceAccountRow } from "../store/accounts/service-accounts.ts";
 import type { UserRow } from "../store/accounts/users.ts";
@@ -12,7 +12,7 @@ import { CommandError } from "./framework.ts";
  * Returns a user by login name, or by e-mail address regardless of case; login names contain no `@`.
  * @throws CommandError when there is none
  */
-export function requireUser(store: Store, word: string): UserRow {
+export function requireUser(store: StoreReader, word: string): UserRow {
   const row = word.includes("@") ? store.users.findByEmail(word) : store.users.find(word);
   if (!row) throw new CommandError(`there is no user ${JSON.stringify(word.slice(0, 100))}; assay user list lists all`);
   return row;
@@ -23,14 +23,18 @@ export const findOrgProblems = ({ texts }: Args): string[] =>
   (texts.get("org")?.[0] ?? "") === "" ? ["--org: give the name of an organization"] : [];
 
 /** @throws CommandError when there is none */
-export function requireOrganization(store: Store, name: string): OrganizationRow {
+export function requireOrganization(store: StoreReader, name: string): OrganizationRow {
   const row = store.organizations.find(name);
   if (!row) throw new CommandError(`there is no organization ${JSON.stringify(name.slice(0, 100))}`);
   return row;
 }
 
 /** @throws CommandError when there is none; it names the command that creates one */
-export function requireServiceAccount(store: Store, organization: OrganizationRow, name: string): ServiceAccountRow {
+export function requireServiceAccount(
+  store: StoreReader,
+  organization: OrganizationRow,
+  name: string,
+): ServiceAccountRow {
   const row = store.serviceAccounts.find(organization.id, name);
   if (row) return row;
   const beginning = truncate(name, 100);

@@ -20,7 +20,7 @@ import { openCopy, openReadOnly } from "../store/db/connection.ts";
 import { findMissingTarget, findPrivateDirectory } from "../store/db/state-directory.ts";
 import { walBytes } from "../store/db/wal.ts";
 import { IN_DIRECTORY, findRecordedLocation } from "../store/attestations/evidence-location.ts";
-import type { Db } from "../store/db/types.ts";
+import type { DbReader } from "../store/db/types.ts";
 import { CommandError, EXIT } from "./framework.ts";
 import { readService, resumeService, startService, stopService } from "./systemd-service.ts";
 import type { Service } from "./systemd-service.ts";
@@ -122,7 +122,7 @@ function removeLeftover(restored: string): void {
 }
 
 /** Runs `read` on the earlier database, where it can be read; null where that fails. */
-function readEarlier<T>(directory: string, read: (db: Db) => T): T | null {
+function readEarlier<T>(directory: string, read: (db: DbReader) => T): T | null {
   try {
     const db = openReadOnly(directory, { immutable: walBytes(directory) === 0 && !isServed(directory) });
     try {

@@ -1,11 +1,11 @@
 /** What presenters need of an operation's context. */
 import type { AnswerBounds } from "../http/answers/large-answers.ts";
 import type { OrganizationRow } from "../store/accounts/organizations.ts";
-import type { Store } from "../store/index.ts";
+import type { StoreReader } from "../store/reader.ts";
 import type { Urls } from "./urls.ts";
 
 export type PresenterContext = {
-  readonly store: Store;
+  readonly store: StoreReader;
   readonly urls: Urls;
   /** The organization whose records are presented. */
   readonly organization: OrganizationRow;

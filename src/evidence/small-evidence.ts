@@ -5,9 +5,11 @@
  */
 import { hash } from "node:crypto";
 import { Readable } from "node:stream";
-import type { SmallEvidence } from "../store/attestations/small-evidence.ts";
+import type { StoreReader } from "../store/reader.ts";
 import { DamagedEvidenceError } from "./errors.ts";
 import type { EvidenceStore, StoredFile } from "./local-store.ts";
+
+type SmallEvidence = StoreReader["smallEvidence"];
 
 /** Rows that are read at a time. */
 const PAGE_SIZE = 500;

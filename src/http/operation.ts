@@ -105,7 +105,7 @@ export type FormBody<T extends TSchema = TSchema> = {
 /** No body is expected. One that arrives anyway is discarded: clients send `null` or nothing with archive calls. */
 type NoBody = { kind: "none" };
 
-type Body = JsonBody | FormBody | NoBody;
+export type Body = JsonBody | FormBody | NoBody;
 
 /** The file part of a form: a staged evidence file, or a file in memory. */
 export type UploadedFile = {
@@ -244,7 +244,7 @@ export type Signature = {
 };
 
 /** @template Handling what `handle` may use: less than `Context` for an operation that declares `isLarge` */
-type Operation<
+export type Operation<
   Context,
   P extends TObject = TObject,
   Q extends TObject = TObject,
@@ -346,33 +346,6 @@ type Operation<
  * every operation is one of these, and the kit reads `body` by its declared kinds.
  */
 export type AnyOperation<Context> = Operation<Context, TObject, TObject, Body, any>;
-
-/**
- * Creates the `operation` function of an application: the identity, typed so that each literal infers the shapes of its
- * own handler. api/context.ts binds it to a Context, and to what a reader thread has of it.
- */
-export const operationFor =
-  <Context, Handling = Context>() =>
-  <
-    P extends TObject,
-    Q extends TObject,
-    B extends Body,
-    const R extends Record<number, ResponseShape>,
-    Prepared = undefined,
-  >(
-    declaration: Answering<Operation<Context, P, Q, B, Prepared, Handling>, R>,
-  ): Answering<Operation<Context, P, Q, B, Prepared, Handling>, R> =>
-    declaration;
-
-/** As operationFor, for reads with `isLarge`; without one of their own, their answers are made here first. */
-export const largeReadFor = <Context, Handling>() => {
-  const declare = operationFor<Context, Handling>();
-  const largeRead: typeof declare = (declaration) => declare({ isLarge: () => false, ...declaration });
-  return largeRead;
-};
-
-/** The operation with the shapes of its own answers, for callers in this process. */
-type Answering<O, R> = Omit<O, "responses"> & { responses: R };
 
 /** Whether an operation changes nothing. */
 export const isReading = ({ method, onlyReads }: Pick<AnyOperation<never>, "method" | "onlyReads">): boolean =>

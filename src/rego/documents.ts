@@ -9,7 +9,7 @@ import { DamagedEvidenceError } from "../evidence/errors.ts";
 import type { EvidenceStore, Staged } from "../evidence/local-store.ts";
 import { MAX_ROW_CONTENT_BYTES } from "../store/policies/rego-documents.ts";
 import type { RegoDocumentRow } from "../store/policies/rego-documents.ts";
-import type { Store } from "../store/index.ts";
+import type { StoreReader } from "../store/reader.ts";
 
 /** Inclusive offsets. */
 type ByteRange = { start: number; end: number };
@@ -24,7 +24,7 @@ export type StagedDocuments = { rows: RegoDocumentRow[]; staged: Staged[] };
 
 export type RegoDocuments = ReturnType<typeof createRegoDocuments>;
 
-export function createRegoDocuments(store: Pick<Store, "regoDocuments">, evidence: EvidenceFiles) {
+export function createRegoDocuments(store: Pick<StoreReader, "regoDocuments">, evidence: EvidenceFiles) {
   function get(digest: string): RegoDocumentRow {
     const row = store.regoDocuments.find(digest);
     if (!row) throw new Error(`document ${digest} of an evaluation is gone`);

@@ -10,7 +10,7 @@ import type { SpoolResult, SpoolTask } from "../http/answers/large-answers.ts";
 import { openSecondWriter } from "../store/db/connection.ts";
 import { openStore } from "../store/index.ts";
 import { serveTasks } from "../workers/task-protocol.ts";
-import type { ReadContext } from "../api/context.ts";
+import type { LargeReadContext } from "../api/context.ts";
 import { operations } from "../api/index.ts";
 import { spoolAnswer } from "./spool-answer.ts";
 import type { SpoolLimits } from "./spool-answer.ts";
@@ -33,7 +33,7 @@ function makeAnswer(task: SpoolTask): SpoolResult {
   db.exec("BEGIN");
   try {
     const organization = store.organizations.get(task.organizationId);
-    const context: ReadContext = {
+    const context: LargeReadContext = {
       store,
       organization,
       urls: urlsFor(task.baseUrl),

@@ -1,13 +1,13 @@
 // Waits for the jobs that a kill left behind.
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Db } from "../../src/store/db/types.ts";
+import type { DbReader } from "../../src/store/db/types.ts";
 
 /** Jobs must be done this soon after a start: sooner than a lease expires that the start failed to release. */
 const DRAIN_TIMEOUT_S = 30;
 const POLL_INTERVAL_MS = 10;
 
 /** Waits until no job is left. @returns their number, and problems: a failed job, or jobs left after the timeout */
-export async function drain(db: Db): Promise<{ jobs: number; problems: string[] }> {
+export async function drain(db: DbReader): Promise<{ jobs: number; problems: string[] }> {
   const left = db.prepare<[], { jobs: number; error: string | null }>(
     "SELECT count(*) AS jobs, max(last_error) AS error FROM jobs",
   );

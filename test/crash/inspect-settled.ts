@@ -1,16 +1,16 @@
 // Finds work that was left undone, in a database that is not written to meanwhile. A read-only connection is enough.
-import { openReadOnlyStore } from "../../src/diagnostics/verify/check.ts";
+import { openReader } from "../../src/store/reader.ts";
 import type { ReportDamage } from "../../src/diagnostics/verify/check.ts";
 import type { JobRow } from "../../src/store/db/jobs.ts";
-import type { Db } from "../../src/store/db/types.ts";
+import type { DbReader } from "../../src/store/db/types.ts";
 
 /**
  * Once all jobs are done, none is left, and re-evaluating what runs changes nothing, except for artifacts whose facts
  * changed since the latest report, which are marked as stale and wait for the next one.
  */
-export function inspectSettled(db: Db): string[] {
+export function inspectSettled(db: DbReader): string[] {
   const problems: string[] = [];
-  const store = openReadOnlyStore(db);
+  const store = openReader(db);
   const jobs = db.prepare("SELECT id, kind, attempts, last_error FROM jobs ORDER BY id").all() as Pick<
     JobRow,
     "id" | "kind" | "attempts" | "last_error"

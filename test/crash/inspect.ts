@@ -12,7 +12,7 @@ import { checkAudit, checkDerivedTables } from "../../src/diagnostics/verify/der
 import { checkForeignKeys, checkIntegrity, checkSchema } from "../../src/diagnostics/verify/integrity.ts";
 import { checkTrails } from "../../src/diagnostics/verify/trails.ts";
 import type { EvidenceStore } from "../../src/evidence/local-store.ts";
-import type { Db } from "../../src/store/db/types.ts";
+import type { DbReader } from "../../src/store/db/types.ts";
 
 /** What earlier rounds have checked: rows and files never change, so each is read once. */
 export type InspectionProgress = { snapshots: SnapshotProgress; evaluations: EvaluationProgress; files: Set<string> };
@@ -25,7 +25,7 @@ export const nothingInspected = (): InspectionProgress => ({
 
 /** All problems of a data directory. */
 export async function inspect(
-  db: Db,
+  db: DbReader,
   store: Pick<EvidenceStore, "list" | "read" | "describe">,
   progress: InspectionProgress,
 ): Promise<string[]> {
@@ -47,7 +47,7 @@ export async function inspect(
 
 /** Problems of snapshots and evaluations that are newer than `progress`. */
 export async function inspectEnvironments(
-  db: Db,
+  db: DbReader,
   progress: InspectionProgress,
   windowSize?: number,
 ): Promise<string[]> {
@@ -59,7 +59,7 @@ export async function inspectEnvironments(
 }
 
 /** A group whose members never leave has a snapshot for each snapshot of a member since it joined. */
-function findUnseenMembers(db: Db): string[] {
+function findUnseenMembers(db: DbReader): string[] {
   const gaps = db.prepare<[], { group: number; idx: number; member: number; index: number; before: number }>(
     `SELECT environment_id AS "group", idx, member_id AS member, member_index AS "index", before FROM (
        SELECT environment_id, idx, member_id, member_index,
@@ -111,7 +111,7 @@ export const listLeftInStaging = (directory: string): string[] =>
   readdirSync(join(directory, "staging")).map((name) => `left in staging: ${name}`);
 
 /** One write changes several tables together or not at all; their rows match because nothing is ever deleted here. */
-function findIncompleteWrites(db: Db): string[] {
+function findIncompleteWrites(db: DbReader): string[] {
   const checks: readonly (readonly [problem: string, sql: string])[] = [
     [
       "audit entries of attestations that do not exist",

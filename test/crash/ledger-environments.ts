@@ -4,7 +4,7 @@ import { ORG } from "./ledger.ts";
 import type { Api, Entry } from "./ledger.ts";
 import { TRANSIENT, CLOCK_ROUNDING_S } from "./load-environments.ts";
 import type { World } from "./load-environments.ts";
-import type { Db } from "../../src/store/db/types.ts";
+import type { DbReader } from "../../src/store/db/types.ts";
 
 /** When a request was sent and its response had arrived, in epoch seconds of the clock that the server uses too. */
 type During = { sent: number; answered: number };
@@ -30,7 +30,7 @@ export const isOfEnvironments = (entry: Entry | EnvironmentEntry): entry is Envi
 type Made = { timestamp: number; until: number; cause: string; set: string; policies: string[] };
 
 /** The acknowledged writes that are missing, one text each. */
-export function missingEnvironmentEntries(db: Db, entries: readonly EnvironmentEntry[]): string[] {
+export function missingEnvironmentEntries(db: DbReader, entries: readonly EnvironmentEntry[]): string[] {
   const sentFirst = Math.min(...entries.flatMap((entry) => ("sent" in entry ? [entry.sent] : [])));
   const names = [
     ...new Set(
@@ -64,7 +64,7 @@ export function missingEnvironmentEntries(db: Db, entries: readonly EnvironmentE
 }
 
 /** All environments that ever had the name; the transient one is recreated under many names. */
-const ids = (db: Db, name: string): number[] =>
+const ids = (db: DbReader, name: string): number[] =>
   db
     .prepare(
       "SELECT id FROM environments WHERE name = @name OR (@name = @transient AND name LIKE @name || '%') ORDER BY id",
@@ -73,7 +73,7 @@ const ids = (db: Db, name: string): number[] =>
     .all({ name, transient: TRANSIENT }) as number[];
 
 /** The snapshots of an environment since a time, and the latest one before it, each with what ran. */
-function madeSince(db: Db, name: string, since: number): Made[] {
+function madeSince(db: DbReader, name: string, since: number): Made[] {
   const snapshots = db.prepare(
     `SELECT idx, timestamp, cause, policy_versions_json FROM snapshots
      WHERE environment_id = @id AND timestamp >= coalesce(
@@ -109,7 +109,7 @@ function madeSince(db: Db, name: string, since: number): Made[] {
   });
 }
 
-function missingIn(db: Db, name: string, made: readonly Made[], entries: readonly EnvironmentEntry[]): string[] {
+function missingIn(db: DbReader, name: string, made: readonly Made[], entries: readonly EnvironmentEntry[]): string[] {
   const problems: string[] = [];
   const allowed = db
     .prepare("SELECT count(*) FROM allowlist_entries WHERE fingerprint = ? AND description = ?")
@@ -165,7 +165,7 @@ type Stored = {
 };
 
 /** Compares what the server shows with the database and the acknowledged policies; updates `world` accordingly. */
-export async function differencesShown(api: Api, db: Db, world: World): Promise<string[]> {
+export async function differencesShown(api: Api, db: DbReader, world: World): Promise<string[]> {
   const problems: string[] = [];
   for (const [name, attachments] of world.attachments) {
     if (name === TRANSIENT) continue;

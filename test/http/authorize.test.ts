@@ -10,7 +10,8 @@ import type { Feature, Role } from "../../src/domain/access.ts";
 import { createRequestBoundary } from "../../src/http/request-boundary.ts";
 import { createMemoryBudget } from "../../src/http/memory/memory-budget.ts";
 import { mountOperations } from "../../src/http/routing/router.ts";
-import { CONFIGURATION_BOUNDS, json, operationFor } from "../../src/http/operation.ts";
+import { operationFor } from "../../src/http/declare-operation.ts";
+import { CONFIGURATION_BOUNDS, json } from "../../src/http/operation.ts";
 import { Closed } from "../../src/http/schema.ts";
 import type { Principal, Membership, RequestContext, ServerContext } from "../../src/http/server-context.ts";
 

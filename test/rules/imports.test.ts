@@ -77,6 +77,7 @@ const STORE_ORDER: readonly string[] = [
   "notifications",
   "retention",
   "index.ts",
+  "reader.ts",
 ];
 
 /** No folder holds more files than this; a larger one gets a second level. */

@@ -6,7 +6,7 @@ import { badRequest, invalid } from "../../errors.ts";
 import { CheckedByHandler, Closed, Maybe, Open, named } from "../../http/schema.ts";
 import { keyDigest } from "../../store/accounts/api-keys.ts";
 import type { ApiKeyRow, KeyOwner } from "../../store/accounts/api-keys.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext, OperationContext } from "../context.ts";
 
 const expiresAt = (absent: string) =>
   Maybe(
@@ -88,13 +88,13 @@ export function presentItem(row: ApiKeyRow): Static<typeof ApiKeyListItemRespons
     : { ...item, grace_period_expires_at: row.grace_period_expires_at };
 }
 
-function requireFuture(context: OperationContext, expiresAt: number): void {
+function requireFuture(context: ReadingContext, expiresAt: number): void {
   if (expiresAt !== 0 && expiresAt <= context.now())
     throw invalid({ expires_at: `Expiry must be in the future [input: ${expiresAt}]` });
 }
 
 /** The user who is warned before the key expires, besides the admins; null for a service account, which has no mail. */
-const creatorIdOf = ({ principal }: OperationContext): string | null =>
+const creatorIdOf = ({ principal }: ReadingContext): string | null =>
   principal.kind === "user" ? principal.publicId : null;
 
 /**

@@ -21,7 +21,7 @@ import {
   rotateKey,
 } from "./api-key-records.ts";
 import { operation, largeRead } from "../context.ts";
-import type { OperationContext, ReadContext } from "../context.ts";
+import type { ReadingContext, LargeReadContext } from "../context.ts";
 import { canGrantPrivilege, requireAccount, requireManagedAccount } from "./service-accounts.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
@@ -34,7 +34,7 @@ const KeyPath = Closed({
   key_id: Type.String({ description: "Id of the key, not the key itself" }),
 });
 
-function requireKey({ store }: ReadContext, account: ServiceAccountRow, id: string): ApiKeyRow {
+function requireKey({ store }: LargeReadContext, account: ServiceAccountRow, id: string): ApiKeyRow {
   const key = store.apiKeys.findActive({ serviceAccountId: account.id }, id);
   if (!key) throw notFound("API key not found");
   return key;
@@ -45,7 +45,7 @@ function requireKey({ store }: ReadContext, account: ServiceAccountRow, id: stri
  * the role of its creator, or lowered the creator; then the creator cannot create keys for it.
  * @throws AppError 404, 403
  */
-function requireIssuableAccount(context: OperationContext, name: string): ServiceAccountRow {
+function requireIssuableAccount(context: ReadingContext, name: string): ServiceAccountRow {
   const account = requireManagedAccount(context, name);
   if (!canGrantPrivilege(context, account.privilege)) throw forbidden();
   return account;

@@ -15,7 +15,7 @@ import { Closed, Matching, Nullable, OneOf, named } from "../../http/schema.ts";
 import { parseSessionActorId } from "../../store/accounts/sessions.ts";
 import type { AuditFilter, AuditRow, AuditSlice } from "../../store/db/audit-log.ts";
 import { operation, largeRead } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { parseCursor, toCursor } from "../paging.ts";
 import { OrgPath } from "../paths.ts";
 
@@ -105,7 +105,7 @@ type Page = { rows: AuditRow[]; before: number | null };
 
 /** Reads slices until the page is full, the log ends, or enough entries were looked through. */
 async function readPage(
-  { store, organization }: OperationContext,
+  { store, organization }: ReadingContext,
   filter: AuditFilter,
   { before, perPage }: { before: number | null; perPage: number },
 ): Promise<Page> {

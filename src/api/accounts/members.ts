@@ -17,10 +17,10 @@ import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, OneOf, named } from "../../http/schema.ts";
 import type { MemberRow, OrganizationRow } from "../../store/accounts/organizations.ts";
 import type { UserRow } from "../../store/accounts/users.ts";
-import type { Store } from "../../store/index.ts";
+import type { StoreReader } from "../../store/reader.ts";
 import { changesOf } from "../changes.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { PageOf, definePaging, presentPagination } from "../paging.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
@@ -86,7 +86,11 @@ export const USER_FIELDS = {
 const MemberPostInput = named("MemberPostInput", Closed({ ...USER_FIELDS, role: MemberRole }));
 
 /** Lists the names of an organization's service accounts that the user created and that have live keys. */
-export const listLiveAccounts = (store: Store, organization: { id: number }, user: { public_id: string }): string[] =>
+export const listLiveAccounts = (
+  store: StoreReader,
+  organization: { id: number },
+  user: { public_id: string },
+): string[] =>
   store.serviceAccounts
     .list(organization.id)
     .filter((account) => account.creating_user_id === user.public_id && store.apiKeys.listActive(account.id).length > 0)
@@ -98,16 +102,16 @@ export const listLiveAccounts = (store: Store, organization: { id: number }, use
  * @param mapped names of the organizations in which groups give roles (oidc-roles)
  */
 const isRoleMapped = (
-  store: Store,
+  store: StoreReader,
   mapped: ReadonlySet<string>,
   { organization, userId }: { organization: string; userId: number },
 ): boolean =>
   mapped.has(organization) && store.identities.listByUser(userId).some(({ blocked_at }) => blocked_at === null);
 
-const isMapped = ({ store, organization, mappedOrganizations }: OperationContext, userId: number): boolean =>
+const isMapped = ({ store, organization, mappedOrganizations }: ReadingContext, userId: number): boolean =>
   isRoleMapped(store, mappedOrganizations, { organization: organization.name, userId });
 
-const presentMember = (context: OperationContext, row: MemberRow) => ({
+const presentMember = (context: ReadingContext, row: MemberRow) => ({
   user: row.name,
   display_name: row.display_name || row.name,
   email: row.email,
@@ -117,13 +121,13 @@ const presentMember = (context: OperationContext, row: MemberRow) => ({
 });
 
 /** @throws AppError 400 */
-export function requireShared({ organization }: OperationContext): void {
+export function requireShared({ organization }: ReadingContext): void {
   if (organization.kind === "personal")
     throw badRequest(`'${organization.name}' is a personal organization: its user is its only member and always admin`);
 }
 
 /** The user of that login name, with the role in the organization; null for a user who is not a member. */
-function requireUser({ store, organization }: OperationContext, name: string): { user: UserRow; role: Role | null } {
+function requireUser({ store, organization }: ReadingContext, name: string): { user: UserRow; role: Role | null } {
   const user = store.users.find(name);
   if (!user) throw notFound(`User '${name}' not found`);
   return { user, role: store.organizations.findRole(organization.id, user.id) };
@@ -135,7 +139,7 @@ function requireUser({ store, organization }: OperationContext, name: string): {
  * @throws AppError 400 that names those that would have none
  */
 export function requireRemainingAdmin(
-  { store, principal }: OperationContext,
+  { store, principal }: ReadingContext,
   organizations: readonly Pick<OrganizationRow, "id" | "name">[],
   { user, role }: { user: { name: string }; role: Role | null },
 ): void {
@@ -221,7 +225,7 @@ export const createMember = operation({
 
 /** @throws AppError 400 naming the fields that another user or an organization has */
 export function requireFree(
-  context: OperationContext,
+  context: ReadingContext,
   { name, email = null }: { name: string; email?: string | null },
 ): void {
   const { store } = context;
@@ -236,7 +240,7 @@ export function requireFree(
 
 /** The problem of an e-mail address that another user has; none for that of `owner`. */
 export function findTakenEmail(
-  { store, principal }: OperationContext,
+  { store, principal }: ReadingContext,
   email: string | null,
   owner: { id: number } | null,
 ): Record<string, string> {

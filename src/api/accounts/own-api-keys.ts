@@ -12,7 +12,7 @@ import { Closed, Message } from "../../http/schema.ts";
 import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
 import { parseSessionActorId } from "../../store/accounts/sessions.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { NoQuery } from "../paths.ts";
 import {
   ApiKeyCreatedResponse,
@@ -31,25 +31,25 @@ const MAX_KEYS = 100;
 const KeyPath = Closed({ key_id: Type.String({ description: "Id of the key, not the key itself" }) });
 
 /** The user who asks. @throws AppError 403 for a service account */
-function requireUser({ account }: OperationContext): { userId: number } {
+function requireUser({ account }: ReadingContext): { userId: number } {
   if (account.kind === "user") return { userId: account.id };
   throw forbidden(null, "A service account has no keys of its own here: use /service-accounts/{org}/{name}/api-keys");
 }
 
-function requireKey({ store }: OperationContext, owner: { userId: number }, id: string): ApiKeyRow {
+function requireKey({ store }: ReadingContext, owner: { userId: number }, id: string): ApiKeyRow {
   const key = store.apiKeys.findActive(owner, id);
   if (!key) throw notFound("API key not found");
   return key;
 }
 
-function requireRoom({ store }: OperationContext, { userId }: { userId: number }): void {
+function requireRoom({ store }: ReadingContext, { userId }: { userId: number }): void {
   if (store.apiKeys.listActiveOfUser(userId).length >= MAX_KEYS)
     throw badRequest(`You have ${MAX_KEYS} valid API keys, which is the maximum: revoke one first`);
 }
 
 /** Refuses an expiry after the end of the key of the request. @throws AppError 400, 401 */
 const expiryCheck =
-  ({ store, principal }: OperationContext) =>
+  ({ store, principal }: ReadingContext) =>
   (expiresAt: number): void => {
     if (parseSessionActorId(principal.keyPublicId) !== null) return;
     const key = store.apiKeys.findUnrevoked(principal.keyPublicId);

@@ -8,7 +8,7 @@ import type { ApiKeyRow } from "../../store/accounts/api-keys.ts";
 import { parseSessionActorId } from "../../store/accounts/sessions.ts";
 import type { SessionRow } from "../../store/accounts/sessions.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { NoQuery } from "../paths.ts";
 import { toWholeSeconds } from "../../domain/time.ts";
 
@@ -49,7 +49,7 @@ const presentSession = (row: SessionRow): Credential => ({
 });
 
 /** @throws AppError 401 when the credential ended after it was authenticated: a command may have revoked it. */
-function requireCredential({ store, principal }: OperationContext): Credential {
+function requireCredential({ store, principal }: ReadingContext): Credential {
   const sessionId = parseSessionActorId(principal.keyPublicId);
   if (sessionId === null) {
     const key = store.apiKeys.findUnrevoked(principal.keyPublicId);

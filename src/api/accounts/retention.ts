@@ -12,7 +12,7 @@ import type { LegalHoldRow, RetentionRuleRow } from "../../store/retention/reten
 import { changesOf } from "../changes.ts";
 import type { NamedScope } from "../changes.ts";
 import { operation, largeRead } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { parseCursor, toCursor } from "../paging.ts";
 import { NoQuery, OrgPath } from "../paths.ts";
 
@@ -84,7 +84,7 @@ const presentHold = (row: LegalHoldRow) => ({
 });
 
 /** The organization, or one of its flows. @throws AppError 404 */
-function requireScope({ store, organization }: OperationContext, flowName: string | null | undefined): NamedScope {
+function requireScope({ store, organization }: ReadingContext, flowName: string | null | undefined): NamedScope {
   const organizationId = organization.id;
   if (flowName === null || flowName === undefined) return { organizationId, flowId: null, name: organization.name };
   const flow = store.flows.require(organization, flowName);

@@ -13,7 +13,7 @@ import { Closed, Matching, Maybe, Message, Nullable, Ok, OneOf, Open, named } fr
 import type { ServiceAccountRow } from "../../store/accounts/service-accounts.ts";
 import { sourceOf } from "../changes.ts";
 import { operation, largeRead } from "../context.ts";
-import type { OperationContext, ReadContext } from "../context.ts";
+import type { ReadingContext, LargeReadContext } from "../context.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
 const AccountName = Matching(SERVICE_ACCOUNT_NAME, {
@@ -74,21 +74,21 @@ const presentItem = ({ name, description, privilege, creating_user_id, created_a
 const presentAccount = (row: ServiceAccountRow) => ({ ...presentItem(row), for_webhook: row.for_webhook === 1 });
 
 /** The account of that name in the organization of the path. @throws AppError 404 */
-export function requireAccount({ store, organization }: ReadContext, name: string): ServiceAccountRow {
+export function requireAccount({ store, organization }: LargeReadContext, name: string): ServiceAccountRow {
   const account = store.serviceAccounts.find(organization.id, name);
   if (!account) throw notFound("Service account not found");
   return account;
 }
 
 /** An account that the principal may manage: any for admins, otherwise their own. @throws AppError 404, 403 */
-export function requireManagedAccount(context: OperationContext, name: string): ServiceAccountRow {
+export function requireManagedAccount(context: ReadingContext, name: string): ServiceAccountRow {
   const account = requireAccount(context, name);
   if (context.role !== "admin" && account.creating_user_id !== context.principal.publicId) throw forbidden();
   return account;
 }
 
 /** Whether the principal may grant that privilege: at most their own role (semantics 1.4). */
-export const canGrantPrivilege = ({ role }: OperationContext, privilege: Role): boolean =>
+export const canGrantPrivilege = ({ role }: ReadingContext, privilege: Role): boolean =>
   role !== null && canGrant(role, privilege);
 
 const FORBIDDEN = {

@@ -5,7 +5,7 @@ import { forbidden } from "../../errors.ts";
 import { Closed, Message, Ok, OneOf, named } from "../../http/schema.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { PageOf, definePaging, presentPagination } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
@@ -90,7 +90,7 @@ const OwnOrganization = named(
 );
 
 /** A service account belongs to one organization, with its privilege as role. */
-function listOwn({ store, account }: OperationContext, { limit, offset }: PageWindow) {
+function listOwn({ store, account }: ReadingContext, { limit, offset }: PageWindow) {
   if (account.kind === "user") {
     const defaultId = store.users.get(account.id).default_organization_id;
     const data = store.users

@@ -17,7 +17,7 @@ import type { CustomTypeRow, CustomTypeVersionRow } from "../../store/attestatio
 import type { SummaryEntry as SummaryExpression, TypeDefinition } from "../../workers/sandbox/attestation-types.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
-import type { OperationContext, ReadContext } from "../context.ts";
+import type { ReadingContext, LargeReadContext } from "../context.ts";
 import { listAllowance, singleAllowance, withText } from "../../contract/large-json.ts";
 import { readReported } from "../../contract/reported-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
@@ -102,7 +102,7 @@ export const readDefinition = ({ schema_json, rules_json, summary_json }: Custom
 
 /** @throws StoredJsonError or Error for a damaged record; ResponseFullError, LargeAnswerError */
 function presentVersion(
-  context: ReadContext,
+  context: LargeReadContext,
   listed: CustomTypeVersionRow,
   allowance: Allowance,
 ): Static<typeof CustomAttestationTypeVersion> {
@@ -133,13 +133,13 @@ const presentPlaceholder = (
 });
 
 const presentVersions = (
-  context: ReadContext,
+  context: LargeReadContext,
   rows: Iterable<CustomTypeVersionRow>,
   allowance: Allowance,
 ): JsonList<Static<typeof CustomAttestationTypeVersion>> =>
   new JsonList(presentOneByOne(rows, (row) => presentVersion(context, row, allowance), presentPlaceholder));
 
-const presentHead = ({ organization }: ReadContext, row: CustomTypeRow) => ({
+const presentHead = ({ organization }: LargeReadContext, row: CustomTypeRow) => ({
   name: row.name,
   ...(row.description === null ? {} : { description: row.description }),
   org: organization.name,
@@ -156,7 +156,7 @@ const SHORTER = {
 type Shorter = { max_versions?: number; schemas: boolean };
 
 function presentType(
-  context: ReadContext,
+  context: LargeReadContext,
   row: CustomTypeRow,
   { allowance, max_versions, schemas: hasSchemas }: { allowance: Allowance } & Shorter,
 ) {
@@ -179,7 +179,7 @@ const PAGING = definePaging({ perPage: 20, maxPerPage: 100, optional: true });
  * @throws AppError invalid on `type_schema` unless it is a JSON object
  */
 export async function readSchema(
-  context: OperationContext,
+  context: ReadingContext,
   { bytes }: Pick<UploadedFile, "bytes">,
   what = "The file 'type_schema'",
 ): Promise<string> {

@@ -7,7 +7,7 @@ import { DATA_BOUNDS } from "../../http/operation.ts";
 import { NOT_JSON } from "../../http/body/read-json.ts";
 import type { TypeEvaluation } from "../../workers/sandbox/attestation-types.ts";
 import { readDefinition } from "./custom-attestation-types.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { readNestedJson } from "../nested-json.ts";
 import { MAX_FREE_FORM_BYTES, requireWithinBytes } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
@@ -20,7 +20,7 @@ type EvaluatedData = { data: unknown; version: number; verdict: Exclude<TypeEval
  * Parses a text that holds the JSON of an object or array; returns any other value unchanged (operations 6).
  * @throws AppError invalid for JSON that cannot be stored, too_large for JSON with too many values
  */
-async function parseData(context: OperationContext, value: unknown): Promise<unknown> {
+async function parseData(context: ReadingContext, value: unknown): Promise<unknown> {
   if (typeof value !== "string" || !/^[ \t\r\n]*[[{]/.test(value)) return value;
   try {
     const { asSent: data } = await readNestedJson(context, value, {

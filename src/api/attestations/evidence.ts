@@ -5,7 +5,7 @@ import { notFound } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message } from "../../http/schema.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
 import { requireTrail } from "../flows/trails.ts";
 import { NoQuery } from "../paths.ts";
@@ -19,7 +19,7 @@ export const AttestationPath = Closed({
 
 /** @throws AppError 404 for an attestation that is not on the trail, or whose flow or trail does not exist */
 export function requireOnTrail(
-  context: OperationContext,
+  context: ReadingContext,
   { flow_name, trail_name, attestation_id }: Static<typeof AttestationPath>,
 ): PlacedAttestationRow {
   const { store, organization } = context;

@@ -6,7 +6,7 @@ import { ATTESTATION_NAME } from "../../domain/names.ts";
 import type { JsonBounds } from "../../http/body/read-json.ts";
 import type { UploadedFile } from "../../http/operation.ts";
 import { Closed, Maybe } from "../../http/schema.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import {
   Annotations,
   ExternalUrls,
@@ -62,7 +62,7 @@ export type AttestationKind<P extends Record<string, TSchema>, Prepared> = {
    * @param file the attachment, null without one
    * @throws AppError to refuse the report; nothing of it is stored then
    */
-  prepare?(context: OperationContext, payload: Static<TObject<P>>, file: UploadedFile | null): Promise<Prepared>;
+  prepare?(context: ReadingContext, payload: Static<TObject<P>>, file: UploadedFile | null): Promise<Prepared>;
   evaluate(payload: Static<TObject<P>>, prepared: Prepared): AttestationVerdict;
   /** The fields of the record in addition to the common ones. @param payload as it was sent (`Input.asSent`) */
   facts(payload: Static<TObject<P>>, prepared: Prepared): Record<string, unknown>;
@@ -70,7 +70,7 @@ export type AttestationKind<P extends Record<string, TSchema>, Prepared> = {
   label?(payload: Static<TObject<P>>): string;
   /** The values of columns that only some kinds have. */
   columns?(
-    context: Pick<OperationContext, "store" | "organization">,
+    context: Pick<ReadingContext, "store" | "organization">,
     payload: Static<TObject<P>>,
     prepared: Prepared,
   ): Partial<Pick<NewAttestation, "type_version" | "control" | "control_version">>;

@@ -17,7 +17,7 @@ import {
 } from "../../http/schema.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { listAllowance } from "../../contract/large-json.ts";
 import { definePaging, formatQuery, parseCursor, presentPagination, toCursor } from "../paging.ts";
 import { requireFingerprint } from "../flows/artifacts.ts";
@@ -141,7 +141,7 @@ const MAX_REGEX_STEPS = 40_000_000;
  * The attestation names that match an expression.
  * @throws AppError 400 on `name_regex` for an invalid expression, or one that would block the server
  */
-function findNames({ store, organization }: ReadContext, pattern: string): string[] {
+function findNames({ store, organization }: LargeReadContext, pattern: string): string[] {
   const refuse = (problem: string) =>
     invalid({ name_regex: `Input should be a valid RE2 expression: ${problem} [input: ${pattern}]` });
   const regex = compileRegex(pattern);

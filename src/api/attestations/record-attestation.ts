@@ -10,7 +10,7 @@ import { stringifyJson } from "../../json/text.ts";
 import type { ArtifactInTrailRow } from "../../store/flows/artifacts.ts";
 import type { FlowRow } from "../../store/flows/flows.ts";
 import type { LoadedTrail } from "../../store/flows/trail-evaluation.ts";
-import type { OperationContext } from "../context.ts";
+import type { OperationContext, ReadingContext } from "../context.ts";
 import { parseRepoInfo, toStoredCommit, toStoredJson } from "../../contract/shapes.ts";
 import type { GitCommitInfoValue } from "../../contract/shapes.ts";
 import type { NewAttestation, AttestationRow } from "../../store/attestations/attestation-rows.ts";
@@ -20,6 +20,9 @@ import type { AttestationKind, CommonFields } from "./kind.ts";
 import { requireOriginalType } from "./original-type.ts";
 
 /** The part of an operation's context that recording needs. */
+/** What binding a report needs. */
+type BindContext = Pick<ReadingContext, "store" | "organization">;
+
 export type RecordContext = Pick<OperationContext, "store" | "organization" | "now" | "note"> & {
   readonly principal: { readonly displayName: string };
 };
@@ -89,11 +92,7 @@ function isRepeated({ store }: RecordContext, target: Target, { trail, name }: A
 }
 
 /** The predecessor of a report, see `isRepeated`; null for the first report of a name. */
-function findPrevious(
-  { store }: RecordContext,
-  target: Target,
-  { trail, name }: AttestationKey,
-): AttestationRow | null {
+function findPrevious({ store }: BindContext, target: Target, { trail, name }: AttestationKey): AttestationRow | null {
   for (const id of targetsOf(target)) {
     const current = store.attestations.findCurrent(trail.id, id, name);
     if (current) return current;
@@ -102,7 +101,7 @@ function findPrevious(
 }
 
 function findWaiting(
-  { attestations }: OperationContext["store"],
+  { attestations }: ReadingContext["store"],
   { binding }: Target,
   { trail, name }: AttestationKey,
 ): AttestationRow | null {
@@ -197,7 +196,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
  * @throws AppError as recordAttestation
  */
 export function bindOverride(
-  context: RecordContext,
+  context: BindContext,
   params: TrailParams,
   { trail, common, originalType }: { trail: LoadedTrail; common: CommonFields; originalType: string },
 ): (number | null)[] {

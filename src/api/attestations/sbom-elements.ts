@@ -13,7 +13,7 @@ import { readReportedMembers } from "../../contract/reported-json.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
 import { MAX_SBOM_BYTES, TOO_LARGE } from "../../workers/sbom-document.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { documentLane } from "../flows/flows.ts";
 import { NoQuery } from "../paths.ts";
 import { AttestationPath, requireOnTrail } from "./evidence.ts";
@@ -44,7 +44,7 @@ const SbomElements = named(
 type Document = { facts: SbomFacts } | { unread: string };
 
 /** @throws AppError as reading evidence does */
-async function readDocument(context: OperationContext, row: PlacedAttestationRow): Promise<Document> {
+async function readDocument(context: ReadingContext, row: PlacedAttestationRow): Promise<Document> {
   const { evidence_digest: digest, evidence_size: size } = row;
   if (digest === null || size === null) return { unread: "no file is attached" };
   if (size > MAX_SBOM_BYTES) return TOO_LARGE;
@@ -55,7 +55,7 @@ async function readDocument(context: OperationContext, row: PlacedAttestationRow
   });
 }
 
-function summaryOf(context: OperationContext, row: PlacedAttestationRow) {
+function summaryOf(context: ReadingContext, row: PlacedAttestationRow) {
   const { payload_json } = withLargeJson(context, row, { table: "attestations", allowance: singleAllowance(context) });
   const { attestation_data: data = null } = readReportedMembers(payload_json);
   return readSbomSummary(JSON.parse(stringifyJson(data)));

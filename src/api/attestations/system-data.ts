@@ -7,7 +7,7 @@ import { Maybe } from "../../http/schema.ts";
 import { validate } from "../../http/validate.ts";
 import { Fingerprint, MAX_FREE_FORM_BYTES, Text, requireWithinBytes } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { readNestedJson } from "../nested-json.ts";
 
 const OPEN = { additionalProperties: true };
@@ -68,7 +68,7 @@ export type SystemData = { fromText: { asSent: unknown } | null } & (
  * Parses the data of a type, sent as a value or as text.
  * @throws AppError 400 with the path below `attestation_data` (operations 6)
  */
-export async function readSystemData(context: OperationContext, type: SystemType, given: unknown): Promise<SystemData> {
+export async function readSystemData(context: ReadingContext, type: SystemType, given: unknown): Promise<SystemData> {
   try {
     const nested = { field: "", what: "The JSON in 'attestation_data'", bounds: RECORD_BOUNDS, asText: false };
     const read = typeof given === "string" ? await readNestedJson(context, given, nested) : null;

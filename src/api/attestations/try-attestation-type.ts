@@ -10,7 +10,7 @@ import { RECORD_BOUNDS, json } from "../../http/operation.ts";
 import { Closed, Maybe, Nullable, named } from "../../http/schema.ts";
 import type { TypeEvaluation } from "../../workers/sandbox/attestation-types.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { readNestedJson } from "../nested-json.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { readSchema } from "./custom-attestation-types.ts";
@@ -64,7 +64,7 @@ const TryResponse = named(
 );
 
 /** The pasted JSON. @throws AppError invalid on `attestation_data`, with the place of the mistake */
-async function readData(context: OperationContext, text: string): Promise<unknown> {
+async function readData(context: ReadingContext, text: string): Promise<unknown> {
   const field = "attestation_data";
   const what = `The JSON in '${field}'`;
   return (await readNestedJson(context, text, { field, what, bounds: RECORD_BOUNDS, asText: true })).asSent;

@@ -12,7 +12,7 @@ import { Closed, Message, Nullable, named } from "../../http/schema.ts";
 import type { DeploymentFilter } from "../../store/environments/deployments.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { operation, largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
 import { EpochWindow, TextWindow, DEFAULT_WINDOW_DAYS, parseEpochWindow, parseTextWindow } from "../time-window.ts";
@@ -44,7 +44,7 @@ const DeploymentFrequencyResponse = named(
 );
 
 /** The environments that have the deployments of an environment: itself, or the members of a logical one. */
-export const deploymentEnvironmentIds = ({ store }: ReadContext, { id, type }: EnvironmentRow): number[] =>
+export const deploymentEnvironmentIds = ({ store }: LargeReadContext, { id, type }: EnvironmentRow): number[] =>
   type === "logical" ? store.environments.listMemberIds(id) : [id];
 
 const EXAMPLE_FINGERPRINT = "7b1f5c9a1d2b3e4f5061728394a5b6c7d8e9f00112233445566778899aabbccd";
@@ -97,7 +97,7 @@ export const listDeployments = largeRead({
 
 /** A page of deployments in its envelope. */
 export const deploymentPage = (
-  context: ReadContext,
+  context: LargeReadContext,
   filter: DeploymentFilter,
   window: PageWindow,
 ): Static<typeof DeploymentListPage> => ({

@@ -19,7 +19,7 @@ import type { ShownInstances } from "../../contract/instances.ts";
 import { rethrowLarge } from "../../contract/placeholders.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { expressionProblem, momentOf, requireSnapshot } from "./snapshots.ts";
 import { OrgPath } from "../paths.ts";
 
@@ -127,12 +127,15 @@ const momentOfSide = (
 ): RequestedSide => ({ ...momentOf(position, now), label, name });
 
 /** @throws AppError not_found for an unknown environment or snapshot */
-function findSide(context: ReadContext, side: RequestedSide): { environment: EnvironmentRow; snapshot: SnapshotRow } {
+function findSide(
+  context: LargeReadContext,
+  side: RequestedSide,
+): { environment: EnvironmentRow; snapshot: SnapshotRow } {
   const environment = context.store.environments.require(context.organization, side.name);
   return { environment, snapshot: requireSnapshot(context, environment, side) };
 }
 
-function countArtifacts(context: ReadContext, side: RequestedSide): number {
+function countArtifacts(context: LargeReadContext, side: RequestedSide): number {
   const { compliant_count, non_compliant_count, unknown_count } = findSide(context, side).snapshot;
   return compliant_count + non_compliant_count + unknown_count;
 }
@@ -146,7 +149,7 @@ const idsOf = ({ id, otherIds = [] }: RunningArtifact): number[] => [id, ...othe
 type Side = { id: string; artifacts: Map<string, RunningArtifact> };
 
 /** The artifacts of the snapshot that an expression refers to. @throws AppError not_found */
-function readSide(context: ReadContext, side: RequestedSide): Side {
+function readSide(context: LargeReadContext, side: RequestedSide): Side {
   const { environment, snapshot } = findSide(context, side);
   const artifacts = new Map<string, RunningArtifact>();
   for (const row of readRunning(context, environment, snapshot)) {
@@ -167,7 +170,7 @@ function joinRows(artifact: RunningArtifact, row: RunningKeyRow): RunningArtifac
     : { ...row, now, otherIds: idsOf(artifact) };
 }
 
-function readRunning({ store }: ReadContext, environment: EnvironmentRow, { idx }: SnapshotRow): RunningKeyRow[] {
+function readRunning({ store }: LargeReadContext, environment: EnvironmentRow, { idx }: SnapshotRow): RunningKeyRow[] {
   if (environment.type !== "logical") return store.snapshotPages.listRunningKeys(environment.id, idx);
   return store.snapshots
     .listMembers(environment.id, idx)
@@ -199,7 +202,7 @@ const byName = (a: RunningArtifact, b: RunningArtifact): number =>
 const BATCH_SIZE = 200;
 
 /** An EnvironmentDifference, whose lists are made while it is written. @param limit artifacts of each; null: all */
-function present(context: ReadContext, comparison: Comparison, limit: number | null) {
+function present(context: LargeReadContext, comparison: Comparison, limit: number | null) {
   const { s1, s2, onlyFirst, onlySecond, changed, same } = comparison;
   const instancesIn = (side: Side, artifact: RunningArtifact): number => side.artifacts.get(keyOf(artifact))?.now ?? 0;
   function* presentAll(artifacts: readonly RunningArtifact[]): Generator<Info> {
@@ -231,7 +234,7 @@ type Details = { latest: number; flow: string; commitUrl: string | null; pods: r
 
 /** The details of artifacts, read for all of them together. */
 function readDetails(
-  context: ReadContext,
+  context: LargeReadContext,
   artifacts: readonly RunningArtifact[],
 ): (artifact: RunningArtifact) => Details {
   const { store } = context;
@@ -254,7 +257,7 @@ function readDetails(
 }
 
 /** null where the record is damaged; the row itself has the number of instances. @throws LargeAnswerError */
-function findInstances(context: ReadContext, row: RunningDetailRow | undefined): ShownInstances | null {
+function findInstances(context: LargeReadContext, row: RunningDetailRow | undefined): ShownInstances | null {
   try {
     return row ? readInstances(context, row) : null;
   } catch (error) {

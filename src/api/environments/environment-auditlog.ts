@@ -17,7 +17,7 @@ import type { EnvironmentEventRow, IndexRange } from "../../store/environments/e
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { readFlowsByEvent, requireRepoIds } from "./environment-events.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { EnvironmentPath } from "../paths.ts";
 
@@ -112,7 +112,7 @@ function nonEmpty(texts: readonly string[] | undefined): string[] | null {
  * The flows that have these names, or had them before a rename. The events of an archived flow match its suffixed name,
  * never its former name, which another flow may have taken (semantics 1.8).
  */
-function findFlowFilter({ store, organization }: OperationContext, names: readonly string[] | null): FlowFilter | null {
+function findFlowFilter({ store, organization }: ReadingContext, names: readonly string[] | null): FlowFilter | null {
   return (
     names && {
       ids: new Set(names.flatMap((name) => store.flows.find(organization.id, name)?.id ?? [])),
@@ -133,7 +133,7 @@ function parseKinds(words: readonly string[] | null): ReadonlySet<EventKind> | n
 const PAGE_SIZE = 200;
 
 async function* generateLines(
-  store: OperationContext["store"],
+  store: ReadingContext["store"],
   { environment, range, filter }: { environment: EnvironmentRow; range: IndexRange; filter: Filter },
 ): AsyncGenerator<string> {
   yield formatCsvLine(COLUMNS);
@@ -151,7 +151,7 @@ async function* generateLines(
 
 /** Returns a function that renders an event of the page as a line, or as nothing when the filter excludes it. */
 function createLineRenderer(
-  store: OperationContext["store"],
+  store: ReadingContext["store"],
   rows: readonly EnvironmentEventRow[],
   { kinds, flows, repoIds }: Filter,
 ) {

@@ -20,7 +20,7 @@ import type { EnvironmentEventRow, Exit } from "../../store/environments/environ
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { MAX_PATH_CHARS } from "../../contract/shapes.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { PAGING_HEADERS, definePaging, buildPagingHeaders } from "../paging.ts";
 import { replacementUrl } from "../../contract/present-deployment.ts";
 import { UNREADABLE, presentEach } from "../../contract/placeholders.ts";
@@ -141,10 +141,10 @@ export const getEnvEvents = operation({
   },
 });
 
-type Events = OperationContext["store"]["environmentEvents"];
+type Events = ReadingContext["store"]["environmentEvents"];
 
 function readPage(
-  { store: { environmentEvents } }: OperationContext,
+  { store: { environmentEvents } }: ReadingContext,
   environment: EnvironmentRow,
   {
     filter,
@@ -169,7 +169,7 @@ function readPage(
  * @throws AppError 404 for an unknown repository
  */
 export function requireRepoIds(
-  { store, organization }: OperationContext,
+  { store, organization }: ReadingContext,
   names: readonly string[] | undefined,
 ): number[] | null {
   const nonEmpty = (names ?? []).filter((name) => name !== "");
@@ -179,7 +179,7 @@ export function requireRepoIds(
 
 /** The flows of each event under their present names, the first flow first; null for a damaged record. */
 export function readFlowsByEvent(
-  { flows }: OperationContext["store"],
+  { flows }: ReadingContext["store"],
   rows: readonly EnvironmentEventRow[],
 ): Map<EnvironmentEventRow, readonly FlowRecord[] | null> {
   const stored = new Map(rows.map((row) => [row, readStoredJsonOrNull(row.facts_json, isFacts)]));
@@ -198,12 +198,12 @@ const isFacts = (value: unknown): value is Facts => hasFlows(value) && isFlowLis
 /** What the events of one page have in common, read with one query each. */
 type PageFacts = {
   flows: ReadonlyMap<EnvironmentEventRow, readonly FlowRecord[] | null>;
-  records: ReturnType<OperationContext["store"]["environmentEvents"]["findRecords"]>;
-  replaced: ReturnType<OperationContext["store"]["snapshots"]["findReplaced"]>;
+  records: ReturnType<ReadingContext["store"]["environmentEvents"]["findRecords"]>;
+  replaced: ReturnType<ReadingContext["store"]["snapshots"]["findReplaced"]>;
   successors: ReturnType<typeof readSuccessors>;
 };
 
-function presentEvents(context: OperationContext, rows: readonly EnvironmentEventRow[]): EventValue[] {
+function presentEvents(context: ReadingContext, rows: readonly EnvironmentEventRow[]): EventValue[] {
   const { store } = context;
   const flows = readFlowsByEvent(store, rows);
   const known = [...flows.values()].flatMap((provenance) => provenance ?? []);
@@ -226,7 +226,7 @@ function throwUnreadable(row: EnvironmentEventRow): never {
 
 /** The artifacts that took the place of those that exited, by the flow record of the exited artifact. */
 function readSuccessors(
-  store: OperationContext["store"],
+  store: ReadingContext["store"],
   rows: readonly EnvironmentEventRow[],
   flows: PageFacts["flows"],
 ) {
@@ -252,7 +252,7 @@ type Provenance = readonly FlowRecord[];
 
 /** @param event `provenance`: its flows, the first one first */
 function presentEvent(
-  { urls, organization }: OperationContext,
+  { urls, organization }: ReadingContext,
   facts: PageFacts,
   { row, provenance }: { row: EnvironmentEventRow; provenance: Provenance },
 ): EventValue {

@@ -8,7 +8,7 @@ import { json, optionalJson } from "../../http/operation.ts";
 import { Closed, Message, Ok, Repeated, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { reevaluateForPolicies } from "./record-report.ts";
 import { MAX_LIST_ITEMS } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
@@ -30,7 +30,7 @@ const AttachPoliciesPutInput = named(
  * The active physical environment with this name.
  * @throws AppError not_found; 400 for a logical one, which has no policies of its own (semantics 6.3)
  */
-function requirePhysical({ store, organization }: OperationContext, name: string): EnvironmentRow {
+function requirePhysical({ store, organization }: ReadingContext, name: string): EnvironmentRow {
   const environment = store.environments.requireWritable(organization, name);
   if (environment.type === "logical")
     throw badRequest(

@@ -4,7 +4,7 @@ import type { Position } from "../../domain/snapshot/expression.ts";
 import { invalid } from "../../errors.ts";
 import type { IndexRange } from "../../store/environments/environment-events.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 
 /** Times in epoch seconds. */
 type RangeQuery = {
@@ -25,11 +25,7 @@ const LATEST: Position = { kind: "index", index: -1 };
  * formed all the same.
  * @throws AppError 400 on all malformed parameters
  */
-export function resolveEventRange(
-  context: OperationContext,
-  environment: EnvironmentRow,
-  query: RangeQuery,
-): IndexRange {
+export function resolveEventRange(context: ReadingContext, environment: EnvironmentRow, query: RangeQuery): IndexRange {
   const { environmentEvents } = context.store;
   const now = context.now();
   const { start, end, interval } = parseBounds(query, now);
@@ -86,7 +82,7 @@ function parseBounds(query: RangeQuery, now: number) {
  * already in force at that time is outside the range.
  */
 function resolveBound(
-  { store }: OperationContext,
+  { store }: ReadingContext,
   { environment, now }: { environment: EnvironmentRow; now: number },
   { position, side }: { position: Position; side: "first" | "last" },
 ): number {

@@ -16,7 +16,7 @@ import { CheckedByHandler, Closed, Matching, Message } from "../../http/schema.t
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
 import { largeRead } from "../context.ts";
-import type { OperationContext, ReadContext } from "../context.ts";
+import type { ReadingContext, LargeReadContext } from "../context.ts";
 import { documentLane } from "../flows/flows.ts";
 import { definePaging, presentPagination } from "../paging.ts";
 import { EnvironmentPath } from "../paths.ts";
@@ -117,7 +117,7 @@ type RequestedSnapshot = ReturnType<typeof momentOf> & { label: string; name: st
 
 /** @throws AppError not_found */
 function findSnapshot(
-  context: ReadContext,
+  context: LargeReadContext,
   place: RequestedSnapshot,
 ): { environment: EnvironmentRow; snapshot: SnapshotRow } {
   const environment = context.store.environments.require(context.organization, place.name);
@@ -128,7 +128,7 @@ type LocatedRules = Readonly<Record<number, PolicyLines>>;
 
 /** Where the rules of the policies in force stand; a thread finds those of long ones. @throws AppError unavailable */
 async function locateRules(
-  context: OperationContext,
+  context: ReadingContext,
   { environment, snapshot }: { environment: EnvironmentRow; snapshot: SnapshotRow },
 ): Promise<LocatedRules> {
   const { policies } = context.store;
@@ -145,7 +145,10 @@ async function locateRules(
 }
 
 /** What the explanation shows besides itself. */
-function sourcesOf({ store: { policies } }: ReadContext, lines: LocatedRules): Parameters<typeof writeExplanation>[2] {
+function sourcesOf(
+  { store: { policies } }: LargeReadContext,
+  lines: LocatedRules,
+): Parameters<typeof writeExplanation>[2] {
   let left = MAX_SHOWN_BYTES;
   const getText = (versionId: number): string | null => {
     const text = policies.getText(versionId);

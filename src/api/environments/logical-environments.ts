@@ -4,7 +4,7 @@ import { json } from "../../http/operation.ts";
 import { Message, Ok } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { EnvironmentPath, NoQuery } from "../paths.ts";
 import { JoinPhysicalToLogicalPutInput } from "./environment-shapes.ts";
 
@@ -13,7 +13,7 @@ export const describePhysicalOnly = (name: string): string =>
   `Environment '${name}' is logical: only physical environments can be included`;
 
 /** The active logical environment with this name. @throws AppError not_found; 400 for a physical one */
-function requireLogical({ store, organization }: OperationContext, name: string): EnvironmentRow {
+function requireLogical({ store, organization }: ReadingContext, name: string): EnvironmentRow {
   const environment = store.environments.requireWritable(organization, name);
   if (environment.type !== "logical")
     throw badRequest(

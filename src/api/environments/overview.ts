@@ -16,7 +16,7 @@ import { MAX_COUNTED_TRAILS } from "../../store/environments/overview.ts";
 import type { FailingArtifactRow, OpenTrailRow, OverviewEnvironmentRow } from "../../store/environments/overview.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 
 const MAX_ENVIRONMENTS = 8;
@@ -144,7 +144,7 @@ const OverviewResponse = named(
 type Overview = Static<typeof OverviewResponse>;
 
 const presentEnvironment = (
-  { urls, organization }: OperationContext,
+  { urls, organization }: ReadingContext,
   { snapshot_count, state, ...row }: OverviewEnvironmentRow,
 ): Overview["environments"]["items"][number] => ({
   ...row,
@@ -157,7 +157,7 @@ const presentEnvironment = (
 const isTextList = isListOf(isText);
 
 /** The stored reasons; new ones if a flow that they name has been renamed. @throws Error for a damaged record */
-function findReasons({ store }: OperationContext, row: FailingArtifactRow) {
+function findReasons({ store }: ReadingContext, row: FailingArtifactRow) {
   const reasons = readStoredJson(row.reasons_json, isTextList);
   const { facts: stored, verdicts } = store.snapshots.parseEvaluation(row);
   const names = store.flows.findPresentNames(new Set(stored.flows.map(({ flow_id }) => flow_id)));
@@ -172,7 +172,7 @@ function findReasons({ store }: OperationContext, row: FailingArtifactRow) {
   };
 }
 
-function presentFailing(context: OperationContext, row: FailingArtifactRow): Overview["failing"][number] {
+function presentFailing(context: ReadingContext, row: FailingArtifactRow): Overview["failing"][number] {
   const { urls, organization } = context;
   const shown = {
     environment_name: row.environment_name,
@@ -191,10 +191,7 @@ function presentFailing(context: OperationContext, row: FailingArtifactRow): Ove
 
 const isCommit = hasMembers<{ sha1?: string; url?: string | null }>();
 
-function presentTrail(
-  { urls, organization }: OperationContext,
-  row: OpenTrailRow,
-): Overview["trails"]["items"][number] {
+function presentTrail({ urls, organization }: ReadingContext, row: OpenTrailRow): Overview["trails"]["items"][number] {
   const commit = readStoredJsonOrNull(row.git_commit_info_json, isCommit);
   return {
     flow_name: row.flow_name,
@@ -208,11 +205,7 @@ function presentTrail(
   };
 }
 
-function readDeployments({
-  store: { overview },
-  organization: { id },
-  now,
-}: OperationContext): Overview["deployments"] {
+function readDeployments({ store: { overview }, organization: { id }, now }: ReadingContext): Overview["deployments"] {
   const firstDay = dayOf(now()) - DEPLOYMENT_DAYS + 1;
   const window = { from: firstDay * DAY_S, to: (firstDay + DEPLOYMENT_DAYS) * DAY_S };
   const before = { from: (firstDay - DEPLOYMENT_DAYS) * DAY_S, to: window.from };

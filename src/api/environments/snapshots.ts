@@ -18,7 +18,7 @@ import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
 import { largeRead } from "../context.ts";
 import { JsonList } from "../../json/text.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { definePaging } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
 import { presentSnapshot, presentSnapshotPage } from "../../contract/present-snapshot.ts";
@@ -106,7 +106,7 @@ type Moment = { position: Position; now: number };
 
 /** @throws AppError 404 */
 function findPlace(
-  context: ReadContext,
+  context: LargeReadContext,
   { env_name: name, snapshot_expression: expression }: { env_name: string; snapshot_expression: string },
   moment: Moment,
 ): SnapshotPlace {
@@ -125,7 +125,7 @@ export const expressionProblem = (text: string): string =>
  * @throws AppError not_found with the text of messages 10
  */
 export function requireSnapshot(
-  { store, organization }: ReadContext,
+  { store, organization }: LargeReadContext,
   environment: EnvironmentRow,
   { position, label, name, now }: { position: Position; label: string; name: string; now: number },
 ): SnapshotRow {
@@ -208,7 +208,7 @@ type Order = "oldest-first" | "newest-first";
 const BATCH_SIZE = 1_000;
 
 function* presentItems(
-  { store }: ReadContext,
+  { store }: LargeReadContext,
   environmentId: number,
   { first, last, order, now }: { first: number; last: number; order: Order; now: number },
 ): Generator<Static<typeof SnapshotListItem>> {

@@ -13,7 +13,7 @@ import type { ArtifactFilter } from "../../store/flows/artifact-lists.ts";
 import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { definePaging, ENVELOPE, presentPagination, StateCounts } from "../paging.ts";
 import {
   ArtifactListItemResponse,
@@ -87,7 +87,7 @@ const FingerprintPath = Closed({
  * The key of the trail in a query; an empty text is no filter. @throws AppError 404 for an unknown one (messages 12)
  */
 const requireTrailId = (
-  context: ReadContext,
+  context: LargeReadContext,
   flow: { id: number; name: string },
   trail: string | undefined,
 ): number | null => (trail ? requireTrail(context, flow, trail).id : null);
@@ -99,7 +99,7 @@ const requireTrailId = (
  * @throws AppError 404 for an unknown or ambiguous one
  */
 export function requireFingerprint(
-  { store, organization }: ReadContext,
+  { store, organization }: LargeReadContext,
   flow: { id: number; name: string },
   prefix: string,
 ): string {
@@ -111,7 +111,7 @@ export function requireFingerprint(
 
 /** The latest record that matches every filter; null if there is none. */
 function findRecord(
-  { store }: ReadContext,
+  { store }: LargeReadContext,
   { flowId, fingerprint }: { flowId: number; fingerprint: string },
   filter: { trailId: number | null; artifact_id?: string; attestation_id?: string },
 ): PlacedArtifactRow | null {
@@ -252,7 +252,7 @@ const ArtifactListPage = named(
 
 /** The place that a query names, and what narrows it. @throws AppError 404 for an unknown flow or repository */
 function filterOf(
-  { store, organization }: ReadContext,
+  { store, organization }: LargeReadContext,
   query: { flow_name?: string; repo_name?: string; state?: State; name?: string },
 ): ArtifactFilter {
   const filter = { organizationId: organization.id, state: query.state ?? null, search: query.name ?? "" };

@@ -9,7 +9,7 @@ import { Closed, Matching, Message } from "../../http/schema.ts";
 import type { PackageSubject } from "../../store/environments/audit-packages.ts";
 import { PackageMemoryError, PackageWorkerError, PackagesBusyError } from "../../audit-packages/package-maker.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { requireFingerprint } from "./artifacts.ts";
 import { requireTrail } from "./trails.ts";
 import { FlowPath, NoQuery } from "../paths.ts";
@@ -22,7 +22,7 @@ const RETRY_AFTER_S = 10;
 
 /** The trail as the subject of a package, and the name of that package. @throws AppError 404 (messages 12) */
 function findTrail(
-  context: OperationContext,
+  context: ReadingContext,
   { flow_name, trail_name }: TrailParams,
 ): { subject: PackageSubject; name: string } {
   const flow = context.store.flows.require(context.organization, flow_name);
@@ -36,14 +36,14 @@ function findTrail(
 /** A binary response in the OpenAPI document. */
 const binary = (contentType: string) => ({ contentType, schema: Type.String({ format: "binary" }) });
 
-const requestOf = ({ organization, urls }: OperationContext, subject: PackageSubject) => ({
+const requestOf = ({ organization, urls }: ReadingContext, subject: PackageSubject) => ({
   organizationId: organization.id,
   subject,
   baseUrl: urls.root,
 });
 
 /** Opens a package. An error before its first byte becomes the response. @throws AppError 503 */
-async function openPackage(context: OperationContext, subject: PackageSubject, gone: AbortSignal): Promise<Readable> {
+async function openPackage(context: ReadingContext, subject: PackageSubject, gone: AbortSignal): Promise<Readable> {
   try {
     return await context.packages.open(requestOf(context, subject), gone);
   } catch (error) {

@@ -7,7 +7,7 @@ import { Closed, Nullable, named } from "../../http/schema.ts";
 import { readSelector } from "../../store/flows/artifact-selector.ts";
 import type { BuildFilter, BuildRow } from "../../store/flows/builds.ts";
 import { operation, largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import { PageLinks, linksTo } from "../../contract/shapes.ts";
 import { EpochWindow, DEFAULT_WINDOW_DAYS, parseEpochWindow } from "../time-window.ts";
@@ -48,7 +48,7 @@ const BuildStatisticsResponse = named(
 
 /** A build whose record is gone still counts, so it is shown as well, marked. */
 function presentBuild(
-  { urls, organization: { name: org } }: ReadContext,
+  { urls, organization: { name: org } }: LargeReadContext,
   row: BuildRow,
 ): Static<typeof BuildItemResponse> {
   const { fingerprint, flow_name, artifact_public_id, repo_name, repo_external_id, repo_public_id } = row;
@@ -90,7 +90,7 @@ type RepoQuery = { repo_inner_id?: string; repo_id?: string; repo_name?: string 
 
 /** The repositories of a query, by the most specific filter; null without one. Empty texts are no filters. */
 function findRepoIds(
-  { store: { repos }, organization: { id } }: ReadContext,
+  { store: { repos }, organization: { id } }: LargeReadContext,
   { repo_inner_id, repo_id, repo_name }: RepoQuery,
 ): number[] | null {
   if (repo_inner_id) {

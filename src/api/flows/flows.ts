@@ -16,7 +16,7 @@ import type { Allowance } from "../../contract/large-json.ts";
 import { stubBytes } from "../../store/db/large-json.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
-import type { OperationContext, ReadContext } from "../context.ts";
+import type { ReadingContext, LargeReadContext } from "../context.ts";
 import { PageOf, definePaging, presentPagination } from "../paging.ts";
 import { CONTRACT_DEPRECATION_DATE, Name, RemoteUrl, MAX_TEXT_CHARS, Text } from "../../contract/shapes.ts";
 import { presentOneByOne } from "../../contract/placeholders.ts";
@@ -112,7 +112,7 @@ const presentFlow = (
 const isTags = isRecordOf(isText);
 
 /** @throws StoredJsonError or Error for a damaged record; ResponseFullError */
-function presentListItem(context: ReadContext, row: FlowListRow, allowance: Allowance) {
+function presentListItem(context: LargeReadContext, row: FlowListRow, allowance: Allowance) {
   const { organization } = context;
   if (row.template === null) throw new Error(`template ${row.template_id} is gone`);
   const template = context.answerBounds.isForPage ? "" : wholeTemplate(context, row.template, row.template_id);
@@ -124,7 +124,7 @@ function presentListItem(context: ReadContext, row: FlowListRow, allowance: Allo
   };
 }
 
-const wholeTemplate = ({ store }: ReadContext, listed: string, id: number): string =>
+const wholeTemplate = ({ store }: LargeReadContext, listed: string, id: number): string =>
   stubBytes(listed) === null ? listed : store.templates.get(id).content;
 
 const presentPlaceholder = (row: FlowListRow, org: string, reason: string): ReturnType<typeof presentListItem> => ({
@@ -230,7 +230,7 @@ export const getFlow = largeRead({
 });
 
 /** The queue of an organization in the document reader, which serves organizations in turn. */
-export const documentLane = ({ organization }: OperationContext): string => `documents of ${organization.id}`;
+export const documentLane = ({ organization }: ReadingContext): string => `documents of ${organization.id}`;
 
 export const createFlowWithTemplate = operation({
   id: "create_flow_with_template",

@@ -5,7 +5,7 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
 import { allows } from "../../domain/access.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { OrgPath } from "../paths.ts";
 
 /** Results of one kind; with more, a longer text is quicker than a list. */
@@ -71,7 +71,7 @@ const resultOf = (found: Found): Result => ({
 
 /** An artifact, by its latest record; one that was never reported, by where it runs or ran. */
 function artifactResult(
-  { store, urls, organization }: OperationContext,
+  { store, urls, organization }: ReadingContext,
   name: string,
   found: { detail: string; fingerprint: string; flow_name: string | null; public_id: string | null },
 ): Result {
@@ -87,7 +87,7 @@ function artifactResult(
   return resultOf({ name, detail, fingerprint, ...place, html_url });
 }
 
-function findFingerprints(context: OperationContext, prefix: string, limit: number): Result[] {
+function findFingerprints(context: ReadingContext, prefix: string, limit: number): Result[] {
   const { store, organization } = context;
   return store.search.listFingerprints(organization.id, prefix, limit).map((fingerprint) => {
     const record = store.nameSearch.findRecord(organization.id, fingerprint);
@@ -102,7 +102,7 @@ function findFingerprints(context: OperationContext, prefix: string, limit: numb
 }
 
 /** The commits of artifacts; without one, those that attestations name. */
-function findCommits({ store, organization, urls }: OperationContext, prefix: string, limit: number): Result[] {
+function findCommits({ store, organization, urls }: ReadingContext, prefix: string, limit: number): Result[] {
   const { nameSearch, search } = store;
   const reported = search
     .listCommits(organization.id, prefix, limit)
@@ -130,7 +130,7 @@ function findCommits({ store, organization, urls }: OperationContext, prefix: st
 }
 
 /** Everything that matches, one more than is shown of each kind. */
-function findAll(context: OperationContext, text: string): Record<(typeof KINDS)[number], Result[]> {
+function findAll(context: ReadingContext, text: string): Record<(typeof KINDS)[number], Result[]> {
   const { store, organization, urls } = context;
   const { nameSearch } = store;
   const limit = MAX_RESULTS + 1;

@@ -10,7 +10,7 @@ import type { DeploymentFilter } from "../../store/environments/deployments.ts";
 import type { RunningInRepoKey, RunningInRepoRow } from "../../store/environments/artifact-locations.ts";
 import { DeploymentListPage, deploymentPage, deploymentEnvironmentIds } from "../environments/deployments.ts";
 import { operation, largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { definePaging } from "../paging.ts";
 import { NO_REPO, SELECTED_REPO, selectRepo } from "./repos.ts";
 import { Href, PageLinks, linksTo } from "../../contract/shapes.ts";
@@ -68,7 +68,7 @@ const RepoLiveStatusResponse = named(
 /** Artifacts that are read at a time. */
 const BATCH_SIZE = 200;
 
-function* readRunning({ store }: ReadContext, keys: readonly RunningInRepoKey[]): Generator<RunningInRepoRow> {
+function* readRunning({ store }: LargeReadContext, keys: readonly RunningInRepoKey[]): Generator<RunningInRepoRow> {
   for (let start = 0; start < keys.length; start += BATCH_SIZE)
     yield* store.artifactLocations.readRunningInRepo(keys.slice(start, start + BATCH_SIZE));
 }
@@ -80,7 +80,7 @@ const firstOfEach = (keys: readonly RunningInRepoKey[], of: "record" | "environm
 };
 
 /** Lists are made while they are written. */
-function presentLive(context: ReadContext, repoId: string, keys: readonly RunningInRepoKey[]) {
+function presentLive(context: LargeReadContext, repoId: string, keys: readonly RunningInRepoKey[]) {
   const { urls } = context;
   const org = context.organization.name;
   return {
@@ -129,6 +129,7 @@ const MAX_RUNNING_HERE = 2_000;
 
 export const getRepoLiveArtifacts = largeRead({
   ...SELECTED_REPO,
+  method: "GET",
   id: "get_repo_live_artifacts",
   path: "/repos/{org}/live-artifacts/{repo_name*}",
   summary: "List the running artifacts of a repository",
@@ -137,7 +138,7 @@ export const getRepoLiveArtifacts = largeRead({
     "selected by name and `provider`, or by `id`; if several match, the one that was created last.",
   responses: { 200: { description: "The running artifacts", schema: RepoLiveStatusResponse }, 404: NO_REPO },
   example: { params: { org: "acme", repo_name: "acme/payments" } },
-  isLarge: ({ store, organization }) => store.artifactLocations.runsMoreThan(organization.id, MAX_RUNNING_HERE),
+  isLarge: ({ store, organization }) => store.artifactLocations.isMoreThan(organization.id, MAX_RUNNING_HERE),
   handle(context, { params, query }) {
     const { store, organization } = context;
     const repo = selectRepo(context, params.repo_name, { ...query, isUnique: false });
@@ -165,7 +166,7 @@ type ReleaseQuery = { env?: string[]; start_ts?: number; end_ts?: number; "start
 
 /** Parses a filter of deployments. Unknown environments have none; empty texts are no filters. */
 function parseReleaseFilter(
-  context: ReadContext,
+  context: LargeReadContext,
   repoId: number,
   { query, now }: { query: ReleaseQuery; now: number },
 ): DeploymentFilter {
@@ -278,7 +279,7 @@ export const getRepoDeploymentStatistics = operation({
 type Series = { deployed_at: number[]; lead_time_seconds: (number | null)[] };
 
 /** The deployments by key of the environment; environments of the filter are included without any. */
-function collectSeries(store: ReadContext["store"], filter: DeploymentFilter): Map<number, Series> {
+function collectSeries(store: LargeReadContext["store"], filter: DeploymentFilter): Map<number, Series> {
   const empty = (): Series => ({ deployed_at: [], lead_time_seconds: [] });
   const byEnvironment = new Map((filter.environmentIds ?? []).map((id) => [id, empty()]));
   for (const { environment_id, deployed_at, lead_time } of store.deployments.listPoints(filter)) {

@@ -16,7 +16,7 @@ import type { RepoFacets, RepoView } from "../../store/flows/repo-lists.ts";
 import type { RepoRow } from "../../store/flows/repos.ts";
 import { readNullableReported } from "../../contract/reported-json.ts";
 import { operation, largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import { Href, RepoProvider } from "../../contract/shapes.ts";
 import { TagChoice } from "../tags.ts";
@@ -60,7 +60,10 @@ const RepoFilterOptionsResponse = named(
 );
 
 /** @throws StoredJsonError for a damaged record */
-function presentRepo({ urls, organization: { name: org } }: ReadContext, row: RepoView): Static<typeof RepoResponse> {
+function presentRepo(
+  { urls, organization: { name: org } }: LargeReadContext,
+  row: RepoView,
+): Static<typeof RepoResponse> {
   return {
     id: row.public_id,
     name: row.name,
@@ -87,7 +90,7 @@ function presentRepo({ urls, organization: { name: org } }: ReadContext, row: Re
 }
 
 /** Presents repositories in full; a damaged one becomes a placeholder and never fails the list (semantics 9). */
-const presentRepos = (context: ReadContext, rows: readonly RepoView[]): Static<typeof RepoResponse>[] =>
+const presentRepos = (context: LargeReadContext, rows: readonly RepoView[]): Static<typeof RepoResponse>[] =>
   presentEach(
     rows,
     (row) => presentRepo(context, row),
@@ -106,7 +109,7 @@ type RepoSelectorQuery = { provider?: string; id?: string };
  * @throws AppError 404 if there is none, 400 naming the providers of an ambiguous name
  */
 export function selectRepo(
-  { store, organization }: ReadContext,
+  { store, organization }: LargeReadContext,
   name: string,
   { provider, id, isUnique }: RepoSelectorQuery & { isUnique: boolean },
 ): RepoRow {
@@ -128,7 +131,6 @@ export function selectRepo(
 
 /** The common parts of operations on one repository, which path and query select as `selectRepo` does. */
 export const SELECTED_REPO = {
-  method: "GET",
   tag: "Repos",
   permission: "repo:read",
   audit: null,
@@ -250,6 +252,7 @@ export const listRepoTagChoices = largeRead({
 
 export const getRepo = operation({
   ...SELECTED_REPO,
+  method: "GET",
   id: "get_repo",
   path: "/repos/{org}/{repo_name*}",
   summary: "Read a repository",

@@ -9,7 +9,7 @@ import { readSelector } from "../../store/flows/artifact-selector.ts";
 import type { RecentArtifactLocations } from "../../store/environments/artifact-locations.ts";
 import type { FoundRow } from "../../store/flows/search.ts";
 import { largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { HistoryEntry, presentHistory, presentMoves } from "../../contract/present-artifact.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
@@ -83,7 +83,7 @@ const presentLocations = ({
   return { running_in: running.map(text), exited_from: exited.map(text) };
 };
 
-function presentReported(context: ReadContext, row: FoundRow, presence: RecentArtifactLocations): FoundArtifact {
+function presentReported(context: LargeReadContext, row: FoundRow, presence: RecentArtifactLocations): FoundArtifact {
   const { urls, organization } = context;
   return {
     fingerprint: row.fingerprint,
@@ -108,7 +108,11 @@ function presentReported(context: ReadContext, row: FoundRow, presence: RecentAr
 }
 
 /** The history; for a damaged record, a mark followed by its starts and stops (semantics 9). */
-function presentHistoryOrMark(context: ReadContext, row: FoundRow, presence: RecentArtifactLocations): HistoryEntry[] {
+function presentHistoryOrMark(
+  context: LargeReadContext,
+  row: FoundRow,
+  presence: RecentArtifactLocations,
+): HistoryEntry[] {
   try {
     return presentHistory(context, row, presence);
   } catch {
@@ -136,7 +140,7 @@ const presentUnreported = (fingerprint: string, name: string, presence: RecentAr
 });
 
 function findArtifacts(
-  context: ReadContext,
+  context: LargeReadContext,
   fingerprints: readonly string[],
   commits: readonly string[],
 ): FoundArtifact[] {

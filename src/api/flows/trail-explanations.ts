@@ -5,7 +5,7 @@ import { presentTrailExplanation } from "../../contract/present-trail-explanatio
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message } from "../../http/schema.ts";
 import { largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { FlowPath, NoQuery } from "../paths.ts";
 import { documentLane } from "./flows.ts";
 import { requireTrail } from "./trails.ts";
@@ -49,7 +49,7 @@ export const explainTrail = largeRead({
   },
 });
 
-function findTrail(context: ReadContext, params: { flow_name: string; trail_name: string }) {
+function findTrail(context: LargeReadContext, params: { flow_name: string; trail_name: string }) {
   const flow = context.store.flows.require(context.organization, params.flow_name);
   return { flow, trail: requireTrail(context, { id: flow.id, name: params.flow_name }, params.trail_name) };
 }

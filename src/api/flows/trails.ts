@@ -8,7 +8,7 @@ import type { TrailFilter, TrailRow } from "../../store/flows/trails.ts";
 import { documentLane } from "./flows.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { PageOf, StateCounts, definePaging, presentPagination } from "../paging.ts";
 import { presentTrailSummaries } from "../../contract/present-trail-summary.ts";
 import { presentTrailEvents, presentTrailOutline } from "../../contract/present-trail.ts";
@@ -169,7 +169,7 @@ export const listTrailEvents = largeRead({
 
 /** The trail of that name. @param flow `name`: as the caller wrote it. @throws AppError 404 (messages 12) */
 export const requireTrail = (
-  { store, organization }: ReadContext,
+  { store, organization }: LargeReadContext,
   flow: { id: number; name: string },
   trailName: string,
 ): TrailRow => store.trails.require({ organization: organization.name, flow }, trailName);
@@ -280,7 +280,11 @@ function parseFlowTag(text: string): { key: string; value: string } {
 }
 
 /** One page of short entries. A damaged trail is a placeholder, as in other lists. */
-function presentSummaries(context: ReadContext, filter: TrailFilter, { limit, offset, page, perPage }: PageWindow) {
+function presentSummaries(
+  context: LargeReadContext,
+  filter: TrailFilter,
+  { limit, offset, page, perPage }: PageWindow,
+) {
   const { trails } = context.store;
   const states = trails.countStates(filter);
   const total = filter.state ? states[filter.state] : states.COMPLIANT + states["NON-COMPLIANT"] + states.INCOMPLETE;
@@ -293,7 +297,7 @@ function presentSummaries(context: ReadContext, filter: TrailFilter, { limit, of
 }
 
 /** One page in its envelope. */
-function presentPage(context: ReadContext, filter: TrailFilter, { limit, offset, page, perPage }: PageWindow) {
+function presentPage(context: LargeReadContext, filter: TrailFilter, { limit, offset, page, perPage }: PageWindow) {
   const { trails } = context.store;
   return {
     data: new JsonList(writeTrails(context, trails.listIds(filter, { limit, offset }))),

@@ -19,7 +19,7 @@ import type { ActionDeliveryRow } from "../../store/notifications/delivery-log.t
 import { queueOf } from "../../store/notifications/notification-targets.ts";
 import { changesOf } from "../changes.ts";
 import { operation, largeRead } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { parseCursor, toCursor } from "../paging.ts";
 import { NoQuery, OrgPath } from "../paths.ts";
 import { ACTION_NOT_FOUND } from "./action-records.ts";
@@ -136,14 +136,14 @@ export const testAction = operation({
 });
 
 /** The targets of an action of the types that messages are sent to. A damaged one receives nothing else either. */
-function listReachable({ store }: OperationContext, action: ActionRow): { id: number; target: Target }[] {
+function listReachable({ store }: ReadingContext, action: ActionRow): { id: number; target: Target }[] {
   return store.actions.listTargets(action).flatMap(({ id, type, target_json }) => {
     const target = type === null ? null : readStoredJsonOrNull(target_json, isTarget);
     return target === null ? [] : [{ id, target }];
   });
 }
 
-function renderTest({ organization, principal, now, urls }: OperationContext, action: ActionRow, target: Target) {
+function renderTest({ organization, principal, now, urls }: ReadingContext, action: ActionRow, target: Target) {
   const test = { org: organization.name, action: action.name, number: action.number, by: principal.displayName };
   return renderForTarget(
     target,

@@ -9,7 +9,7 @@ import { invalid } from "../../errors.ts";
 import { json } from "../../http/operation.ts";
 import { Closed, Message, Nullable, Ok, OneOf, named } from "../../http/schema.ts";
 import type { ActionFields, ActionKind, ActionRow } from "../../store/notifications/actions.ts";
-import type { OperationContext, ReadContext } from "../context.ts";
+import type { ReadingContext, LargeReadContext, OperationContext } from "../context.ts";
 import { resolveNames } from "../names.ts";
 import { MAX_LIST_ITEMS, Name } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
@@ -76,7 +76,7 @@ const UNREADABLE_TARGET = { unreadable: UNREADABLE };
 const isTriggerList = isListOf(isText);
 
 /** @param role of the reader: null for one without membership @throws StoredJsonError for a damaged record */
-export function presentProperties({ store }: ReadContext, row: ActionRow, role: Role | null) {
+export function presentProperties({ store }: LargeReadContext, row: ActionRow, role: Role | null) {
   const targets = store.actions.listTargets(row);
   return {
     ...presentFrame(row),
@@ -108,7 +108,7 @@ const presentFrame = ({ name, kind, number, created_by, from_chat, created_at, l
 });
 
 /** @throws AppError invalid, with all environments or flows that do not exist and all invalid targets */
-function readFields(context: OperationContext, input: EnvInput | FlowInput): ActionFields {
+function readFields(context: ReadingContext, input: EnvInput | FlowInput): ActionFields {
   const { store, organization } = context;
   const places =
     "environments" in input
@@ -191,7 +191,6 @@ export const ENVIRONMENT_ACTION_BODY = { body: json(EnvActionPutInput), example:
 
 /** The parts that both operations which write environment actions by name have in common. */
 export const PUT_ENVIRONMENT_ACTION = {
-  method: "PUT",
   permission: "action:write",
   audit: "action.put",
   params: OrgPath,
@@ -203,7 +202,6 @@ export const PUT_ENVIRONMENT_ACTION = {
 
 /** The parts that both operations which delete an action have in common. */
 export const DELETE_ACTION = {
-  method: "DELETE",
   permission: "action:write",
   audit: "action.deleted",
   query: NoQuery,

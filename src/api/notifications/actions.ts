@@ -8,7 +8,7 @@ import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Nullable, Ok, named } from "../../http/schema.ts";
 import type { ActionRow } from "../../store/notifications/actions.ts";
 import { operation, largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import * as records from "./action-records.ts";
@@ -27,12 +27,12 @@ const ActionResponse = named(
   }),
 );
 
-const presentAction = (context: ReadContext, row: ActionRow, role: Role | null) => ({
+const presentAction = (context: LargeReadContext, row: ActionRow, role: Role | null) => ({
   ...records.presentProperties(context, row, role),
   ...presentPlaces(context, row),
 });
 
-function presentPlaces({ store }: ReadContext, row: ActionRow) {
+function presentPlaces({ store }: LargeReadContext, row: ActionRow) {
   const places = store.actions.listPlaces(row);
   return row.kind === "env" ? { environments: places, flows: null } : { environments: null, flows: places };
 }
@@ -65,6 +65,7 @@ export const listActions = largeRead({
 
 export const putEnvironmentAction = operation({
   ...records.PUT_ENVIRONMENT_ACTION,
+  method: "PUT",
   id: "create_or_update_env_action",
   path: "/actions/{org}/environments",
   tag: "Actions",
@@ -132,6 +133,7 @@ export const getAction = largeRead({
 
 export const deleteAction = operation({
   ...records.DELETE_ACTION,
+  method: "DELETE",
   id: "delete_action",
   path: "/actions/{org}/{action_number}",
   tag: "Actions",

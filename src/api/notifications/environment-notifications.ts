@@ -8,7 +8,7 @@ import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Ok, named } from "../../http/schema.ts";
 import type { ActionRow } from "../../store/notifications/actions.ts";
 import { operation, largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { presentEach } from "../../contract/placeholders.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import * as records from "./action-records.ts";
@@ -23,13 +23,13 @@ const EnvironmentNotificationResponse = named(
   Closed({ ...records.actionProperties, environments: Type.Array(Type.String()) }),
 );
 
-const present = (context: ReadContext, row: ActionRow, role: Role | null) => ({
+const present = (context: LargeReadContext, row: ActionRow, role: Role | null) => ({
   ...records.presentProperties(context, row, role),
   environments: context.store.actions.listPlaces(row),
 });
 
 /** @throws AppError not_found, also for a flow action */
-const requireRow = ({ store, organization }: ReadContext, number: number): ActionRow =>
+const requireRow = ({ store, organization }: LargeReadContext, number: number): ActionRow =>
   store.actions.require(organization, number, "env");
 
 export const listEnvironmentNotifications = largeRead({
@@ -62,6 +62,7 @@ export const listEnvironmentNotifications = largeRead({
 
 export const putEnvironmentNotification = operation({
   ...records.PUT_ENVIRONMENT_ACTION,
+  method: "PUT",
   id: "put_environment_notifications",
   path: "/organizations/{org}/environments_notifications",
   tag: "Organizations",
@@ -118,6 +119,7 @@ export const updateEnvironmentNotification = operation({
 
 export const deleteEnvironmentNotification = operation({
   ...records.DELETE_ACTION,
+  method: "DELETE",
   id: "delete_environment_notification",
   path: "/organizations/{org}/environments_notifications/{notification_number}",
   tag: "Organizations",

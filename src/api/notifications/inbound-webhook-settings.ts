@@ -16,7 +16,7 @@ import type { InboundWebhookRow, WebhookKind } from "../../store/notifications/i
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { changesOf } from "../changes.ts";
 import { operation, largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { NoQuery, OrgPath } from "../paths.ts";
 
 const KindPath = Closed({
@@ -70,7 +70,7 @@ function presentSettings({ kind, settings_json }: InboundWebhookRow): Record<str
   return { flow_name: String(from), flow_prefix: String(prefix), flow_suffix: String(suffix) };
 }
 
-function present({ store, urls }: ReadContext, row: InboundWebhookRow): Static<typeof InboundWebhookResponse> {
+function present({ store, urls }: LargeReadContext, row: InboundWebhookRow): Static<typeof InboundWebhookResponse> {
   const { kind, public_id, service_account_id, created_at, last_received_at } = row;
   return {
     kind,
@@ -89,7 +89,7 @@ function requireKind(word: string): WebhookKind {
   return kind;
 }
 
-function requireEnabled({ store, organization }: ReadContext, word: string): InboundWebhookRow {
+function requireEnabled({ store, organization }: LargeReadContext, word: string): InboundWebhookRow {
   const hook = store.inboundWebhooks.findEnabled(organization.id, requireKind(word));
   if (!hook) throw notFound(`Organization '${organization.name}' has no ${word} webhook`);
   return hook;

@@ -26,7 +26,7 @@ import { recordAttestation } from "../attestations/record-attestation.ts";
 import { SONAR, SonarResults } from "../attestations/sonar.ts";
 import { findOrCreateFlow } from "../flows/apply-flow.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { MAX_LIST_ITEMS, MAX_RESULTS_BYTES, MAX_TEXT_CHARS, Text } from "../../contract/shapes.ts";
 import { findOrBeginTrail } from "../flows/begin-trail.ts";
 import { NoQuery } from "../paths.ts";
@@ -49,7 +49,7 @@ function readCall<T extends TSchema>(schema: T, bytes: Buffer | null): Call<T> {
 }
 
 /** The webhook. @throws AppError 404 when it was disabled after the signature was verified */
-function requireWebhook({ store }: OperationContext, kind: WebhookKind, publicId: string): InboundWebhookRow {
+function requireWebhook({ store }: ReadingContext, kind: WebhookKind, publicId: string): InboundWebhookRow {
   const webhook = store.inboundWebhooks.find(kind, publicId);
   if (!webhook) throw notFound("Webhook not found");
   return webhook;
@@ -194,7 +194,7 @@ const tooManyChanges = (count: number) =>
   invalid({ target: `A change may touch at most ${MAX_CHANGES} flags and environments [input: ${count}]` });
 
 /** Finds the environments whose flow has a trail of a flag. @throws AppError 400 when asked for too many flags */
-function environmentsOfFlags({ store, organization }: OperationContext): (flag: string) => string[] {
+function environmentsOfFlags({ store, organization }: ReadingContext): (flag: string) => string[] {
   let flags = 0;
   return (flag) => {
     if ((flags += 1) > MAX_CHANGES) throw tooManyChanges(flags);

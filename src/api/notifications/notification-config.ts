@@ -14,7 +14,7 @@ import type { FieldErrors } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
 import { CheckedByHandler, Closed, ExactlyOne, Nullable, Ok, OneOf, PublishedAs, named } from "../../http/schema.ts";
 import { operation, largeRead } from "../context.ts";
-import type { OperationContext, ReadContext } from "../context.ts";
+import type { ReadingContext, LargeReadContext } from "../context.ts";
 import { Url } from "../../contract/shapes.ts";
 import { Emails, MAX_TARGETS, PayloadVersion, Webhook, findAddressProblems, inputText } from "./targets.ts";
 import { NoQuery } from "../paths.ts";
@@ -100,7 +100,7 @@ type NotificationType = (typeof NOTIFICATION_TYPES)[number];
 const isTarget = hasMembers<Static<typeof NotificationTarget>>("type");
 
 function present(
-  { store, organization }: ReadContext,
+  { store, organization }: LargeReadContext,
   type: NotificationType,
 ): Static<typeof NotificationConfigResponse> {
   const rows = store.notificationTargets.list({ organizationId: organization.id, notificationType: type });
@@ -121,7 +121,7 @@ function present(
 type SentTarget = Static<typeof NotificationTargetInput>;
 
 /** @throws AppError invalid, with a text for each invalid field, such as `targets.0.webhook` */
-function readTargets(context: OperationContext, sent: readonly SentTarget[]): Target[] {
+function readTargets(context: ReadingContext, sent: readonly SentTarget[]): Target[] {
   const problems: Record<string, string> = {};
   const targets = sent.map((target, index): Target => {
     const field = `targets.${index}`;

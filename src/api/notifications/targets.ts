@@ -23,7 +23,7 @@ import {
 import { validate } from "../../http/validate.ts";
 import { isTargetFailing } from "../../store/notifications/notification-targets.ts";
 import type { TargetRow } from "../../store/notifications/notification-targets.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { MAX_DETAIL_BYTES, Url } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
 
@@ -109,7 +109,7 @@ const isTargetType = (type: unknown): type is TargetType => (TARGET_TYPES as rea
  * @throws AppError invalid, with a text for each invalid field, such as `targets.0.webhook`
  */
 export function readTargets(
-  context: Pick<OperationContext, "targetProblem">,
+  context: Pick<ReadingContext, "targetProblem">,
   sent: Static<typeof ActionTargets>,
 ): StoredTarget[] {
   const problems: Record<string, string> = {};
@@ -148,7 +148,7 @@ const MAX_SHOWN_ADDRESS_CHARS = 200;
  * @param field path of the target in the request, such as `targets.0`
  */
 export function findAddressProblems(
-  { targetProblem }: Pick<OperationContext, "targetProblem">,
+  { targetProblem }: Pick<ReadingContext, "targetProblem">,
   target: Target,
   field: string,
 ): FieldErrors {

@@ -6,7 +6,7 @@ import { Closed, Message, named } from "../../http/schema.ts";
 import type { SessionRow } from "../../store/accounts/sessions.ts";
 import { changesOf } from "../changes.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { NoQuery } from "../paths.ts";
 import { OPERATOR } from "./operator.ts";
 import { NO_USER, requireServerUser } from "./users.ts";
@@ -25,7 +25,7 @@ const ServerSession = named(
   }),
 );
 
-const present = ({ store }: OperationContext, row: SessionRow) => ({
+const present = ({ store }: ReadingContext, row: SessionRow) => ({
   id: row.public_id,
   user: store.users.get(row.user_id).name,
   method: row.method,

@@ -7,7 +7,7 @@ import { Closed, Message, named } from "../../http/schema.ts";
 import type { TargetOwner } from "../../store/notifications/notification-targets.ts";
 import { changesOf } from "../changes.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { NoQuery } from "../paths.ts";
 import { OPERATOR } from "./operator.ts";
 
@@ -27,14 +27,14 @@ const ANSWERS = {
 } as const;
 
 /** @throws AppError 404 when there is no such action, 400 for any other word */
-function requireOwner({ store, organization }: OperationContext, owner: string): TargetOwner {
+function requireOwner({ store, organization }: ReadingContext, owner: string): TargetOwner {
   const organizationId = organization.id;
   if ((NOTIFICATION_TYPES as readonly string[]).includes(owner)) return { organizationId, notificationType: owner };
   if (!/^[1-9]\d{0,14}$/.test(owner)) throw badRequest(`'${owner}' is neither a number nor a notification type`);
   return { organizationId, actionId: store.actions.require(organization, Number(owner)).id };
 }
 
-const answer = ({ store }: OperationContext, owner: TargetOwner) => ({
+const answer = ({ store }: ReadingContext, owner: TargetOwner) => ({
   status: 200 as const,
   body: store.notificationTargets.listSecrets(owner).map(({ webhook, secret }) => ({ webhook, secret })),
 });

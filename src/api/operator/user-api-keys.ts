@@ -14,7 +14,7 @@ import {
   presentItem,
 } from "../accounts/api-key-records.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { NoQuery } from "../paths.ts";
 import { OPERATOR } from "./operator.ts";
 import { NO_USER, USER_EXAMPLE, UserPath, requireServerUser } from "./users.ts";
@@ -93,7 +93,7 @@ const Owner = {
 
 /** @throws AppError 400, 404 */
 function requireOwner(
-  context: OperationContext,
+  context: ReadingContext,
   { user, org, service_account: account }: { user?: string; org?: string; service_account?: string },
 ): KeyOwner {
   const { store } = context;

@@ -18,7 +18,7 @@ import {
 } from "../accounts/members.ts";
 import { changesOf } from "../changes.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { NoQuery } from "../paths.ts";
 import { OPERATOR } from "./operator.ts";
 
@@ -43,7 +43,7 @@ const present = ({ name, display_name, email, created_at }: UserRow) => ({
 });
 
 /** @throws AppError 404 */
-export function requireServerUser({ store }: OperationContext, name: string): UserRow {
+export function requireServerUser({ store }: ReadingContext, name: string): UserRow {
   const user = store.users.find(name);
   if (!user) throw notFound(`There is no user '${name}'`);
   return user;

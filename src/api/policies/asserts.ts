@@ -19,7 +19,7 @@ import type { AllowlistRow } from "../../store/environments/allowlists.ts";
 import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import type { LatestVersion } from "../../store/policies/policies.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { type RuleEvaluation, PolicyEvaluation } from "../../contract/policy-evaluation.ts";
 
 const AttestationComplianceStatusResponse = named(
@@ -148,7 +148,7 @@ export const assertArtifact = operation({
       ? store.policies.listInForce(environment.id)
       : policyNames.map((name) => store.policies.requireLatestVersion(organization, name));
     const evaluations = evaluatePolicies(context, policies, () =>
-      store.policySubjects.buildSubject(fingerprint, records, flows.length === 0 ? allowed?.artifact_name : ""),
+      store.policySubjects.readSubject(fingerprint, records, flows.length === 0 ? allowed?.artifact_name : ""),
     );
     const isSatisfied =
       policies.length > 0
@@ -179,7 +179,7 @@ export const assertArtifact = operation({
 });
 
 /** The 404 for an artifact that no flow knows (messages 4). Of one that runs it says whether its name is known. */
-function unknownError({ store, organization, urls }: OperationContext, fingerprint: string): AppError {
+function unknownError({ store, organization, urls }: ReadingContext, fingerprint: string): AppError {
   const text = `Artifact with fingerprint '${fingerprint}' does not exist in organization '${organization.name}'`;
   const found = store.sameNames.findOfRunning(organization.id, fingerprint);
   if (!found) return notFound(text);
@@ -202,7 +202,7 @@ const subjectsOf = (fingerprint: string, records: readonly PlacedArtifactRow[]):
 
 /** The evaluations of all policies. `readSubject` is not called without policies. */
 function evaluatePolicies(
-  context: OperationContext,
+  context: ReadingContext,
   policies: readonly LatestVersion[],
   readSubject: () => Subject,
 ): Static<typeof PolicyEvaluation>[] {
@@ -213,7 +213,7 @@ function evaluatePolicies(
 
 /** The evaluation of one policy. A policy without a version has no rules to satisfy, and is never compliant. */
 function evaluate(
-  { store }: OperationContext,
+  { store }: ReadingContext,
   { policy_name, version_id, version }: LatestVersion,
   subject: Subject,
 ): Static<typeof PolicyEvaluation> {
@@ -233,7 +233,7 @@ function evaluate(
  * (semantics 5.6). Such an artifact has no page of its own, so the link leads to the environment.
  */
 function presentUnreported(
-  { organization, urls }: OperationContext,
+  { organization, urls }: ReadingContext,
   environment: string,
   allowed: AllowlistRow,
 ): Static<typeof AssertArtifactFlowResponse> {
@@ -257,7 +257,7 @@ const isStatusList = isListOf(hasMembers<AttestationStatus>("attestation_name"))
 
 /** The artifact in one flow, with the stored verdict of its trail. */
 function presentFlow(
-  { store, organization, urls }: OperationContext,
+  { store, organization, urls }: ReadingContext,
   row: PlacedArtifactRow,
 ): Static<typeof AssertArtifactFlowResponse> {
   const trail = row.trail_id === null ? null : store.trails.getCompliance(row.trail_id);

@@ -15,7 +15,7 @@ import type { PreviewedChange } from "../../store/environments/preview-hypothese
 import { bindOverride } from "../attestations/record-attestation.ts";
 import { postOverride } from "../attestations/override.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { requirePolicyIds } from "../filters.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { requireTagKeys } from "../tags.ts";
@@ -143,7 +143,7 @@ export const previewChange = operation({
 });
 
 /** The change with the keys of what it names. @throws AppError as the change itself would */
-function readChange(context: OperationContext, body: Input): PreviewedChange {
+function readChange(context: ReadingContext, body: Input): PreviewedChange {
   const { store, organization } = context;
   const { attach_policies: attach, detach_policies: detach, allow_artifact: allow, disallow_artifact: disallow } = body;
   const ofPolicies = attach ?? detach;
@@ -178,7 +178,7 @@ function readChange(context: OperationContext, body: Input): PreviewedChange {
   };
 }
 
-const requireEnvironmentId = (context: OperationContext, name: string): number =>
+const requireEnvironmentId = (context: ReadingContext, name: string): number =>
   requireEnvironmentIds(context, [name])[0] as number;
 
 function readTags({
@@ -189,7 +189,7 @@ function readTags({
   return { set, remove };
 }
 
-function readOverride(context: OperationContext, override: Static<typeof OverriddenAttestation>): PreviewedChange {
+function readOverride(context: ReadingContext, override: Static<typeof OverriddenAttestation>): PreviewedChange {
   const { store, organization } = context;
   const flow = store.flows.requireWritable(organization, override.flow_name);
   const { id } = store.trails.require({ organization: organization.name, flow }, override.trail_name);

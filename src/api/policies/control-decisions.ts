@@ -13,7 +13,7 @@ import { listAllowance, singleAllowance } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { PageCounts, pageCounts } from "../paging.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
 import { ControlPath, NoQuery } from "../paths.ts";
@@ -59,7 +59,7 @@ const ControlDecisionListPage = named(
 );
 
 function presentDecision(
-  context: ReadContext,
+  context: LargeReadContext,
   row: PlacedAttestationRow,
   { control, allowance }: { control: string; allowance: Allowance },
 ): Static<typeof ControlDecision> {
@@ -88,7 +88,7 @@ const TimeBound = (description: string) =>
 
 /** The ids of the flows whose decisions match; null for all. */
 function flowsAsked(
-  { store, organization }: ReadContext,
+  { store, organization }: LargeReadContext,
   { flow_id: ids, flow_name: name }: { flow_id?: string[]; flow_name?: string },
 ): string[] | null {
   if (name === undefined) return ids ?? null;

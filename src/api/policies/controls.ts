@@ -11,7 +11,7 @@ import { NO_BODY, json } from "../../http/operation.ts";
 import { Closed, Matching, Maybe, Message, Nullable, OneOf, Repeated, named } from "../../http/schema.ts";
 import type { ControlListRow, ControlRow, ControlLinks } from "../../store/policies/controls.ts";
 import { operation, largeRead } from "../context.ts";
-import type { OperationContext, ReadContext } from "../context.ts";
+import type { LargeReadContext, OperationContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import { MAX_LIST_ITEMS, MAX_PATH_CHARS, MAX_TEXT_CHARS, Text, WebUrl } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
@@ -110,7 +110,7 @@ const presentListItem = (row: ControlRow, tags: Record<string, string>): Static<
 const placeholder = (row: ControlListRow): Static<typeof ControlListItem> =>
   presentListItem({ ...row, description: UNREADABLE, links_json: "{}" }, {});
 
-const presentControl = ({ store }: ReadContext, row: ControlRow): Static<typeof ControlResponse> => ({
+const presentControl = ({ store }: LargeReadContext, row: ControlRow): Static<typeof ControlResponse> => ({
   ...presentListItem(row, store.controls.getTags(row.id)),
   archived: row.archived === 1,
   policies_referencing: store.controls.listReferencingPolicies(row.id),

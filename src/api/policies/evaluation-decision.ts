@@ -97,7 +97,7 @@ function dataOf(
     id: row.public_id,
     requestedAt: row.requested_at,
     recordedAt,
-    published: version === null ? null : store.regoPolicies.nameVersion(version),
+    published: version === null ? null : store.regoPolicies.getVersionName(version),
     bundleSha256: row.bundle_sha256,
     params: new JsonText(row.params_json),
     trails: new JsonText(row.trails_json),

@@ -12,13 +12,13 @@ import { isObject, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { invalidText } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, ExactlyOne, Matching, Message, OneOf, Repeated, named } from "../../http/schema.ts";
-import type { Store } from "../../store/index.ts";
+import type { StoreReader } from "../../store/reader.ts";
 import type { PolicyEventRow, PolicyRow } from "../../store/policies/policies.ts";
 import type { StoredPolicyFile } from "../../workers/documents.ts";
 import { documentLane } from "../flows/flows.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { MAX_TEXT_CHARS } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { PageCounts, definePaging, pageCounts } from "../paging.ts";
@@ -124,7 +124,7 @@ type Allowance = { bytes: number; readonly isSingle: boolean; readonly files: re
  * The versions of a policy, oldest first. When there is no room for all files, the newest are shown, and a comment,
  * which is YAML too, takes the place of the others.
  */
-function presentVersions({ policies }: Store, policyId: number, allowance: Allowance) {
+function presentVersions({ policies }: StoreReader, policyId: number, allowance: Allowance) {
   let isFirst = allowance.isSingle;
   const versions = policies
     .listVersions(policyId)
@@ -159,10 +159,10 @@ const presentEvent = ({ type, timestamp, user_name, data_json }: PolicyEventRow)
 const readEventData = (json: string): Record<string, unknown> =>
   readStoredJsonOrNull(json, isObject) ?? { unreadable: true };
 
-const presentSinglePolicy = (store: Store, row: PolicyRow, files: readonly string[] | null = null) =>
+const presentSinglePolicy = (store: StoreReader, row: PolicyRow, files: readonly string[] | null = null) =>
   presentPolicy(store, row, { bytes: MAX_SHOWN_BYTES, isSingle: true, files });
 
-const presentPolicy = (store: Store, row: PolicyRow, allowance: Allowance) => ({
+const presentPolicy = (store: StoreReader, row: PolicyRow, allowance: Allowance) => ({
   name: row.name,
   description: row.description,
   created_by: row.created_by,
@@ -179,7 +179,7 @@ const presentPolicy = (store: Store, row: PolicyRow, allowance: Allowance) => ({
  * @throws AppError invalid on `policy_file`, with all controls that do not exist as its `problems`
  */
 export function requireControls(
-  { store, organization }: OperationContext,
+  { store, organization }: ReadingContext,
   references: readonly ControlReference[],
 ): void {
   const missing = findMissingControls(

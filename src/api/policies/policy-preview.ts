@@ -9,7 +9,7 @@ import { Closed, Message, Nullable, named } from "../../http/schema.ts";
 import type { DraftPreview } from "../../store/environments/change-previews.ts";
 import type { StoredPolicyFile } from "../../workers/documents.ts";
 import { operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { documentLane } from "../flows/flows.ts";
 import { OrgPath, NoQuery } from "../paths.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
@@ -122,7 +122,7 @@ export const previewPolicy = operation({
  * The active physical environments with these names, each once.
  * @throws AppError not_found; 400 for a logical one, which has no policies of its own
  */
-export function requireEnvironmentIds({ store, organization }: OperationContext, names: readonly string[]): number[] {
+export function requireEnvironmentIds({ store, organization }: ReadingContext, names: readonly string[]): number[] {
   const ids = names.map((name) => {
     const environment = store.environments.requireWritable(organization, name);
     if (environment.type === "logical")
@@ -135,7 +135,7 @@ export function requireEnvironmentIds({ store, organization }: OperationContext,
 }
 
 /** Reads the text as an upload does. @throws AppError as an upload does */
-async function readPolicy(context: OperationContext, text: string): Promise<StoredPolicyFile> {
+async function readPolicy(context: ReadingContext, text: string): Promise<StoredPolicyFile> {
   const file = await context.documents.readPolicy(documentLane(context), Buffer.from(text));
   requireControls(context, file.controls);
   return file;

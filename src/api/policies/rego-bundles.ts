@@ -6,7 +6,7 @@ import { AppError, badRequest, invalid, unavailable } from "../../errors.ts";
 import { RECORD_BOUNDS } from "../../http/operation.ts";
 import type { BundleReport } from "../../rego/types.ts";
 import { PoolClosedError, QueueFullError } from "../../workers/pool.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 
 /** Sources as JSON text take up to six times their bytes; real ones take a tenth more. */
 export const BUNDLE_BOUNDS = { ...RECORD_BOUNDS, bytes: 8 << 20, asText: [], keeps: { exact: [], counted: [] } };
@@ -40,7 +40,7 @@ export function requireValidBundle(files: RegoFiles, field: string): void {
  * @throws AppError 400 `The policy is not valid`, with the engine's text by the kind of failure (newer-clients 5.3);
  *   unavailable when too many others are checked
  */
-export async function checkBundle(context: OperationContext, files: RegoFiles): Promise<BundleReport> {
+export async function checkBundle(context: ReadingContext, files: RegoFiles): Promise<BundleReport> {
   const outcome = await context.rego.check(files, { lane: context.principal.publicId }).catch((error: unknown) => {
     throw error instanceof QueueFullError || error instanceof PoolClosedError
       ? unavailable("Too many policies are being checked. Please try again", 5, error)

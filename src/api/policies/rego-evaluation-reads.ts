@@ -12,7 +12,7 @@ import type { RegoEvaluationFilter, RegoEvaluationRow } from "../../store/polici
 import { REGO_EVALUATION_STATUSES } from "../../store/policies/rego-evaluations.ts";
 import { presentOneByOne } from "../../contract/placeholders.ts";
 import { largeRead, operation } from "../context.ts";
-import type { ReadContext } from "../context.ts";
+import type { LargeReadContext } from "../context.ts";
 import { PageCounts, definePaging, pageCounts } from "../paging.ts";
 import { NoQuery, OrgPath } from "../paths.ts";
 import { EVALUATION_OPERATION } from "./rego-evaluations.ts";
@@ -102,7 +102,7 @@ const isTrailList = isListOf((value: unknown): value is EvaluatedTrail => isObje
 const isTextList = isListOf(isText);
 
 /** Members without a value are left out, never null (newer-clients 4.2). @throws StoredJsonError */
-function presentEvaluation(context: ReadContext, row: RegoEvaluationRow): Static<typeof RegoEvaluation> {
+function presentEvaluation(context: LargeReadContext, row: RegoEvaluationRow): Static<typeof RegoEvaluation> {
   const { store, organization, urls } = context;
   const version = row.rego_policy_version_id;
   const decision = row.decision_attestation_id;
@@ -117,7 +117,7 @@ function presentEvaluation(context: ReadContext, row: RegoEvaluationRow): Static
     ...(decision === null ? {} : { decision_attestation_id: store.attestations.get(decision).public_id }),
     ...(row.decision_error === null ? {} : { decision_error: row.decision_error }),
     policy: describePolicy({
-      published: version === null ? null : store.regoPolicies.nameVersion(version),
+      published: version === null ? null : store.regoPolicies.getVersionName(version),
       bundleSha256: row.bundle_sha256,
     }),
     ...(row.engine === null ? {} : { engine: row.engine }),
@@ -155,7 +155,7 @@ function storedObject(text: string): JsonText {
 }
 
 /** An evaluation whose record cannot be shown. */
-const placeholder = (context: ReadContext, row: RegoEvaluationRow, reason: string) =>
+const placeholder = (context: LargeReadContext, row: RegoEvaluationRow, reason: string) =>
   presentEvaluation(context, {
     ...row,
     status: "failed",

@@ -11,7 +11,7 @@ import type { RegoPolicyRow, RegoPolicyVersionRow } from "../../store/policies/r
 import { presentOneByOne } from "../../contract/placeholders.ts";
 import { Text } from "../../contract/shapes.ts";
 import { largeRead, operation } from "../context.ts";
-import type { OperationContext } from "../context.ts";
+import type { ReadingContext } from "../context.ts";
 import { definePaging, pageCounts } from "../paging.ts";
 import { NoQuery, OrgPath } from "../paths.ts";
 import { SortDirection } from "./controls.ts";
@@ -49,11 +49,11 @@ const VersionPath = Closed({
 });
 
 /** The sources of a version. @throws as reading evidence does */
-const readSources = async ({ rego }: OperationContext, { bundle_digest }: RegoPolicyVersionRow): Promise<RegoFiles> =>
+const readSources = async ({ rego }: ReadingContext, { bundle_digest }: RegoPolicyVersionRow): Promise<RegoFiles> =>
   unpackBundle(await rego.documents.read(bundle_digest));
 
 /** The version that a path or query names. @throws AppError not_found, also for what is not a number */
-function requireVersion({ store }: OperationContext, policy: RegoPolicyRow, text: string): RegoPolicyVersionRow {
+function requireVersion({ store }: ReadingContext, policy: RegoPolicyRow, text: string): RegoPolicyVersionRow {
   const number = parseVersionText(text);
   if (number === null) throw notFound(`Rego policy '${policy.identifier}' has no version ${text}`);
   return store.regoPolicies.requireVersion(policy, number);

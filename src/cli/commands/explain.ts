@@ -9,7 +9,7 @@ import { AppError } from "../../errors.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { problemsOf } from "../../store/environments/explanation-types.ts";
 import type { ExplainedArtifact, Explanation } from "../../store/environments/explanation-types.ts";
-import type { Store } from "../../store/index.ts";
+import type { StoreReader } from "../../store/reader.ts";
 import type { OrganizationRow } from "../../store/accounts/organizations.ts";
 import { EVIDENCE_OPTIONS, resolveDataDirectory } from "../command-config.ts";
 import { withData } from "../data-directory.ts";
@@ -105,7 +105,7 @@ export const explain: Command = {
 };
 
 /** The object that contract/present-explanation.ts describes, in one line. */
-function renderJson({ policies }: Store, explanation: Explanation, question: Question): string {
+function renderJson({ policies }: StoreReader, explanation: Explanation, question: Question): string {
   const pieces = writeExplanation(
     explanation,
     { ...question, selection: null },
@@ -128,7 +128,7 @@ const quote = (word: string): string => JSON.stringify(word.slice(0, 100));
  * @throws CommandError
  */
 export function selectOrganization(
-  store: Store,
+  store: StoreReader,
   name: string | null,
   environments: readonly string[],
 ): OrganizationRow {
@@ -157,7 +157,7 @@ export function selectOrganization(
 }
 
 /** The environment with this name or former name. @throws CommandError that suggests similar names */
-export function requireEnvironment(store: Store, organization: OrganizationRow, name: string): EnvironmentRow {
+export function requireEnvironment(store: StoreReader, organization: OrganizationRow, name: string): EnvironmentRow {
   try {
     return store.environments.require(organization, name);
   } catch (error) {

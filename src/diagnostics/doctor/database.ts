@@ -9,13 +9,13 @@ import { OTHER_CLIENT } from "../../domain/network/client.ts";
 import { messageOf } from "../../domain/text/system-errors.ts";
 import { summarizeUnknownInputs } from "../../store/accounts/unknown-inputs.ts";
 import type { UnknownInputRow } from "../../store/accounts/unknown-inputs.ts";
-import { clockStore } from "../../store/db/clock.ts";
+import { openReader } from "../../store/reader.ts";
 import { COMMIT_FILE } from "../../store/db/commit-file.ts";
 import { describeLoss, isCommitFileUsable } from "../../store/db/commit-number.ts";
 import { APPLICATION_ID, findSchemaProblems, readFileHeader, schemaVersion } from "../../store/db/database.ts";
 import type { FileHeader } from "../../store/db/file-header.ts";
 import { countMissingCommits } from "../../store/db/lost-commits.ts";
-import type { Db } from "../../store/db/types.ts";
+import type { DbReader } from "../../store/db/types.ts";
 import { walBytes } from "../../store/db/wal.ts";
 import { findRequiredLocation } from "../../store/attestations/evidence-location.ts";
 import type { Check, Machine } from "./check.ts";
@@ -98,7 +98,7 @@ function checkSchemaVersion({ schemaVersion: version, pages, pageSize }: FileHea
 }
 
 /** Whether the objects of the database are those of its version: a start refuses any other. */
-export function checkSchemaObjects(db: Db): Check {
+export function checkSchemaObjects(db: DbReader): Check {
   const name = "schema";
   const problems = findSchemaProblems(db).map(({ about, problem }) => `${about} ${problem}`);
   return problems.length === 0
@@ -147,7 +147,7 @@ export function checkWal(
 }
 
 /** Compares the database with the latest commit number that was acknowledged. */
-export function checkCommits(directory: string, db: Db): Check {
+export function checkCommits(directory: string, db: DbReader): Check {
   const name = "commits";
   const missing = countMissingCommits(directory);
   if (missing > 0)
@@ -196,7 +196,7 @@ export type DatabaseContents = {
 };
 
 /** Reads the rows that the checks need: a few short queries. */
-export function checkContents(db: Db, { isServed, now }: { isServed: boolean; now: number }): DatabaseContents {
+export function checkContents(db: DbReader, { isServed, now }: { isServed: boolean; now: number }): DatabaseContents {
   // The table is empty before the first file.
   const totals = db
     .prepare<[], DatabaseContents["evidence"]>(
@@ -215,13 +215,13 @@ export function checkContents(db: Db, { isServed, now }: { isServed: boolean; no
     evidence: totals ?? { files: 0, database: 0 },
     place: findRequiredLocation(db),
     newest: latest?.newest ?? null,
-    clock: clockStore(db, []).read(),
+    clock: openReader(db).clock.read(),
     backwards: latest?.backwards ?? 0,
     checks: [checkDeliveries(db), checkJobs(db, { isServed, now }), checkClients(db, now)],
   };
 }
 
-function checkDeliveries(db: Db): Check {
+function checkDeliveries(db: DbReader): Check {
   const name = "deliveries";
   const { waiting, dead } = db
     .prepare<[], { waiting: number; dead: number }>(
@@ -243,7 +243,7 @@ const RECENT_S = 30 * 86_400;
 const MAX_SHOWN_INPUTS = 3;
 
 /** What clients sent lately that this program does not know. */
-function checkClients(db: Db, now: number): Check {
+function checkClients(db: DbReader, now: number): Check {
   const name = "clients";
   const recent = summarizeUnknownInputs(db).filter(({ last_at }) => last_at >= now - RECENT_S);
   const newer = recent.filter(({ client }) => client !== OTHER_CLIENT);
@@ -270,7 +270,7 @@ function describeInput({ client, kind, operation, name, count }: UnknownInputRow
 /** The delay of a job that deserves attention: retries are up to hours apart. */
 const MAX_JOB_DELAY_S = 3_600;
 
-function checkJobs(db: Db, { isServed, now }: { isServed: boolean; now: number }): Check {
+function checkJobs(db: DbReader, { isServed, now }: { isServed: boolean; now: number }): Check {
   const name = "jobs";
   const { jobs, due } = db
     .prepare<[], { jobs: number; due: number | null }>("SELECT count(*) AS jobs, min(due_at) AS due FROM jobs")

@@ -1,7 +1,4 @@
-/** What the checks in this directory share: the reporting interface and a read-only store. */
-import { openStore } from "../../store/index.ts";
-import type { Store } from "../../store/index.ts";
-import type { Db } from "../../store/db/types.ts";
+/** What the checks in this directory share: the reporting interface. */
 
 /** `about` names the row or the file, `problem` says what is wrong with it. */
 export type Finding = { about: string; problem: string };
@@ -18,9 +15,6 @@ export type Findings = {
 
 /** Reports damage of one subject. */
 export type ReportDamage = (problem: string) => void;
-
-/** A store for reading only: its clock and its ids are never used. */
-export const openReadOnlyStore = (db: Db): Store => openStore(db, { now: () => 0, newId: () => "" });
 
 /** Resolves on the next turn of the event loop, so that long work leaves time for signals and the progress bar. */
 export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,4 +1,4 @@
-import type { Db } from "../../store/db/types.ts";
+import type { DbReader } from "../../store/db/types.ts";
 import { yieldToEventLoop } from "./check.ts";
 import type { Finding, Findings } from "./check.ts";
 
@@ -156,7 +156,7 @@ export const DERIVED_TABLE_COUNT = DERIVED_TABLES.length;
 
 /** @param onTable is called after each table */
 export async function checkDerivedTables(
-  db: Db,
+  db: DbReader,
   { damage, count }: Findings,
   onTable: () => void = () => undefined,
 ): Promise<void> {
@@ -172,7 +172,7 @@ export async function checkDerivedTables(
 const SAME_CALL_S = 60;
 
 /** The audit log is append-only and contains every attestation. */
-export function checkAudit(db: Db, { damage, count }: Findings): void {
+export function checkAudit(db: DbReader, { damage, count }: Findings): void {
   const gaps = db.prepare<[], { id: number; before: number | null }>(
     `SELECT id, before FROM (SELECT id, lag(id, 1, 0) OVER (ORDER BY id) AS before FROM audit_log)
      WHERE id <> before + 1`,

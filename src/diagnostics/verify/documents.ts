@@ -2,7 +2,7 @@
 import { readStoredText } from "../../domain/flow-template/stored.ts";
 import { parsePolicy } from "../../domain/policy/document.ts";
 import { serializePolicy } from "../../domain/policy/stored.ts";
-import type { Db } from "../../store/db/types.ts";
+import type { DbReader } from "../../store/db/types.ts";
 import { yieldToEventLoop } from "./check.ts";
 import type { Findings } from "./check.ts";
 
@@ -30,7 +30,7 @@ const TABLES: readonly Table[] = [
 ];
 
 /** Parses the text of every template and policy that has a stored form, which takes up to a second each. */
-export async function checkDocuments(db: Db, { damage, count }: Findings): Promise<void> {
+export async function checkDocuments(db: DbReader, { damage, count }: Findings): Promise<void> {
   for (const { what, ids, byId, parse } of TABLES) {
     const read = db.prepare<[number], DocumentRow>(byId);
     const keys = db.prepare<[], number>(ids).pluck().all();

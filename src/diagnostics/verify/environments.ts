@@ -7,7 +7,7 @@ import { identityOf } from "../../domain/snapshot/diff.ts";
 import { isListOf, isNumber, readStoredJson } from "../../domain/stored-json.ts";
 import { messageOf } from "../../domain/text/system-errors.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import type { Db } from "../../store/db/types.ts";
+import type { DbReader } from "../../store/db/types.ts";
 import { digestOf } from "../../store/environments/snapshot-survey.ts";
 import { OPEN } from "../../store/environments/snapshots.ts";
 import { isDamagedFile, yieldToEventLoop } from "./check.ts";
@@ -30,7 +30,7 @@ const WINDOW_SNAPSHOTS = 1_000;
  * @param onSnapshots is called with the number of snapshots checked so far
  */
 export async function checkEnvironments(
-  db: Db,
+  db: DbReader,
   findings: Findings,
   {
     progress = new Map(),

@@ -8,9 +8,10 @@ import { replay } from "../../domain/compliance/replay.ts";
 import { hasMembers, isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { messageOf } from "../../domain/text/system-errors.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import type { Db } from "../../store/db/types.ts";
-import type { Store } from "../../store/index.ts";
-import { openReadOnlyStore, yieldToEventLoop } from "./check.ts";
+import type { DbReader } from "../../store/db/types.ts";
+import type { StoreReader } from "../../store/reader.ts";
+import { yieldToEventLoop } from "./check.ts";
+import { openReader } from "../../store/reader.ts";
 import type { Findings, ReportDamage } from "./check.ts";
 
 /** The last keys that earlier checks covered. */
@@ -52,8 +53,8 @@ const BATCH_SIZE = 500;
 
 /** What a check needs besides the rows. `start` is the progress when it began, `progress` moves with it. */
 type Check = {
-  readonly db: Db;
-  readonly store: Store;
+  readonly db: DbReader;
+  readonly store: StoreReader;
   readonly findings: Findings;
   readonly start: EvaluationProgress;
   readonly progress: EvaluationProgress;
@@ -68,7 +69,7 @@ type Check = {
  * @param onRows is called with the number of rows checked so far
  */
 export async function checkEvaluations(
-  db: Db,
+  db: DbReader,
   findings: Findings,
   {
     progress = noEvaluationsChecked(),
@@ -77,7 +78,7 @@ export async function checkEvaluations(
 ): Promise<void> {
   const check: Check = {
     db,
-    store: openReadOnlyStore(db),
+    store: openReader(db),
     findings,
     start: { ...progress },
     progress,
@@ -112,7 +113,7 @@ export async function checkEvaluations(
   findings.count("intervals", done);
 }
 
-const prepareRows = (db: Db) =>
+const prepareRows = (db: DbReader) =>
   db.prepare<[number], Row>(
     `SELECT sa.id, sa.environment_id, sa.first_index, sa.fingerprint, sa.name, sa.annotation, sa.compliant, s.timestamp,
             ev.id AS evaluation_id, ev.environment_id AS evaluated_in, ev.compliant AS evaluated, ev.allowlist_id,
@@ -215,7 +216,7 @@ const isVerdicts = isListOf(hasMembers<StoredVerdict>("policy", "version_id", "v
 const isReasons = isListOf(isText);
 
 /** How a re-evaluation of the stored facts under the stored policy versions differs from the stored evaluation. */
-function listDifferences(store: Store, row: Row): string[] {
+function listDifferences(store: StoreReader, row: Row): string[] {
   const isOwnEntry = row.allowed_in === row.environment_id && row.allowed === row.fingerprint;
   if (row.allowlist_id !== null && !isOwnEntry)
     return [`is allowed by entry ${row.allowlist_id}, which is for another artifact`];

@@ -8,8 +8,8 @@ import { hash } from "node:crypto";
 import { DamagedEvidenceError, MissingEvidenceError } from "../../evidence/errors.ts";
 import type { EvidenceStore, StoredFile } from "../../evidence/local-store.ts";
 import { combineEvidence } from "../../evidence/small-evidence.ts";
-import { smallEvidenceStore } from "../../store/attestations/small-evidence.ts";
-import type { Db } from "../../store/db/types.ts";
+import { openReader } from "../../store/reader.ts";
+import type { DbReader } from "../../store/db/types.ts";
 import type { Findings } from "./check.ts";
 
 /** Rows that are read at a time. */
@@ -19,7 +19,7 @@ const BATCH_SIZE = 1_000;
 type Named = { digest: string; smallest: number; largest: number };
 
 type EvidenceCheckOptions = {
-  db: Db;
+  db: DbReader;
   store: Pick<EvidenceStore, "list" | "read" | "describe">;
   /** Contents are not read. */
   quick: boolean;
@@ -90,7 +90,7 @@ const NAMING_ROWS = `
     WHERE ev.bundle_digest = @digest OR ev.input_digest = @digest ORDER BY ev.id LIMIT @limit)
   LIMIT @limit`;
 
-function prepareQueries(db: Db) {
+function prepareQueries(db: DbReader) {
   const named = (comparison: "=" | ">"): string =>
     `SELECT evidence_digest AS digest, min(evidence_size) AS smallest, max(evidence_size) AS largest
      FROM attestations WHERE evidence_digest ${comparison} @digest GROUP BY evidence_digest
@@ -100,7 +100,7 @@ function prepareQueries(db: Db) {
      ORDER BY digest`;
   const namingRows = db.prepare<[{ digest: string; limit: number }], string>(NAMING_ROWS).pluck();
   return {
-    small: smallEvidenceStore(db),
+    small: openReader(db).smallEvidence,
     namedAfter: db.prepare<[{ digest: string; limit: number }], Named>(`${named(">")} LIMIT @limit`),
     named: db.prepare<[{ digest: string }], Named>(named("=")),
     regoContent: db.prepare<[], { digest: string; content: Buffer }>(

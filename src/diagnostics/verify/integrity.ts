@@ -1,14 +1,14 @@
 /** The database file itself: pages, constraints, foreign keys, schema. */
 import { findSchemaProblems } from "../../store/db/database.ts";
 import { listSchemaObjects } from "../../store/db/schema-comparison.ts";
-import type { Db } from "../../store/db/types.ts";
+import type { DbReader } from "../../store/db/types.ts";
 import type { Findings } from "./check.ts";
 
 /** SQLite stops after this many problems; one is enough to distrust the file. */
 const MAX_PROBLEMS = 100;
 
 /** Checks every page, every index against its table, every type, NOT NULL and CHECK. */
-export function checkIntegrity(db: Db, { damage, count }: Findings): void {
+export function checkIntegrity(db: DbReader, { damage, count }: Findings): void {
   const rows = db.pragma(`integrity_check(${MAX_PROBLEMS})`) as { integrity_check: string }[];
   for (const { integrity_check: text } of rows) if (text !== "ok") damage("assay.db", text);
   count("pages", db.pragma("page_count", { simple: true }) as number);
@@ -19,7 +19,7 @@ export function checkIntegrity(db: Db, { damage, count }: Findings): void {
  * SQLite ignores CHECK constraints on a read-only connection (sqlite3AddCheckConstraint), so they are evaluated as
  * queries.
  */
-function checkConstraints(db: Db, damage: Findings["damage"]): void {
+function checkConstraints(db: DbReader, damage: Findings["damage"]): void {
   const tables = db.prepare<[], { name: string; sql: string; wr: 0 | 1 }>(
     `SELECT s.name, s.sql, l.wr FROM sqlite_schema s JOIN pragma_table_list l ON l.schema = 'main' AND l.name = s.name
      WHERE s.type = 'table' AND s.sql LIKE '%CHECK%'`,
@@ -51,7 +51,7 @@ function constraintsOf(sql: string): string[] {
 }
 
 /** Checks that every referenced row exists. */
-export function checkForeignKeys(db: Db, { damage, count }: Findings): void {
+export function checkForeignKeys(db: DbReader, { damage, count }: Findings): void {
   const broken = db.prepare<[], { table: string; rowid: number | null; parent: string }>(
     'SELECT "table", rowid, parent FROM pragma_foreign_key_check',
   );
@@ -64,7 +64,7 @@ export function checkForeignKeys(db: Db, { damage, count }: Findings): void {
 }
 
 /** Compares tables, indexes, triggers and views with those of this program. */
-export function checkSchema(db: Db, { damage, count }: Findings): void {
+export function checkSchema(db: DbReader, { damage, count }: Findings): void {
   for (const { about, problem } of findSchemaProblems(db)) damage(about, problem);
   count("tables, indexes, triggers and views", listSchemaObjects(db).length);
 }

@@ -8,10 +8,11 @@ import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
 import { hasMembers, isListOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { messageOf } from "../../domain/text/system-errors.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
-import type { Db } from "../../store/db/types.ts";
-import type { Store } from "../../store/index.ts";
+import type { DbReader } from "../../store/db/types.ts";
+import type { StoreReader } from "../../store/reader.ts";
 import { findDifferences } from "../../store/flows/trail-evaluation.ts";
-import { openReadOnlyStore, yieldToEventLoop } from "./check.ts";
+import { yieldToEventLoop } from "./check.ts";
+import { openReader } from "../../store/reader.ts";
 import type { Findings } from "./check.ts";
 
 /** Trails in one transaction. */
@@ -32,11 +33,11 @@ type LegacyRow = {
 
 /** @param onTrails is called with the number of trails checked so far */
 export async function checkTrails(
-  db: Db,
+  db: DbReader,
   findings: Findings,
   onTrails: (done: number) => void = () => undefined,
 ): Promise<void> {
-  const store = openReadOnlyStore(db);
+  const store = openReader(db);
   const compareHistories = prepareHistories(db, findings);
   const trailsAfter = db.prepare<[number, number], TrailRow>(
     "SELECT id, name, state, compliance_json, reasons_json FROM trails WHERE id > ? ORDER BY id LIMIT ?",
@@ -63,7 +64,7 @@ export async function checkTrails(
 const isCompliance = hasMembers<{ evaluated_at: number; status: string }>("evaluated_at", "status");
 
 /** Compares the stored verdicts of a trail and its artifacts with a re-evaluation. */
-function reevaluate(store: Store, trail: TrailRow, { damage, count }: Findings): void {
+function reevaluate(store: StoreReader, trail: TrailRow, { damage, count }: Findings): void {
   const about = `trail ${trail.name} (${trail.id})`;
   try {
     const stored = readStoredJson(trail.compliance_json, isCompliance);
@@ -77,7 +78,7 @@ function reevaluate(store: Store, trail: TrailRow, { damage, count }: Findings):
 }
 
 /** Compares the events of trails, which are in the order of their keys, with their attestations. */
-function prepareHistories(db: Db, { damage, count }: Findings): (trails: readonly TrailRow[]) => void {
+function prepareHistories(db: DbReader, { damage, count }: Findings): (trails: readonly TrailRow[]) => void {
   const attestations = db.prepare<[number, number], { trail_id: number; id: string }>(
     "SELECT trail_id, public_id AS id FROM attestations WHERE trail_id BETWEEN ? AND ?",
   );
@@ -111,7 +112,7 @@ function prepareHistories(db: Db, { damage, count }: Findings): (trails: readonl
 }
 
 /** Artifacts that were reported to a flow without a trail. */
-async function checkLegacyArtifacts(db: Db, findings: Findings): Promise<void> {
+async function checkLegacyArtifacts(db: DbReader, findings: Findings): Promise<void> {
   const rows = db.prepare<[number], LegacyRow>(
     `SELECT id, public_id, state, reasons_json, attestations_json, template_json, legacy_is_compliant
      FROM artifacts WHERE trail_id IS NULL AND id > ? ORDER BY id LIMIT ${LEGACY_BATCH_SIZE}`,

@@ -10,7 +10,7 @@ import { messageOf } from "../../domain/text/system-errors.ts";
 import { EvidenceUnavailableError } from "../../evidence/errors.ts";
 import type { EvidenceStore } from "../../evidence/local-store.ts";
 import { describeLoss } from "../../store/db/commit-number.ts";
-import type { Db } from "../../store/db/types.ts";
+import type { DbReader } from "../../store/db/types.ts";
 import { isDamagedFile } from "./check.ts";
 import type { Finding, Findings } from "./check.ts";
 import { DERIVED_TABLE_COUNT, checkAudit, checkDerivedTables } from "./derived-tables.ts";
@@ -49,7 +49,7 @@ export type CheckResult = {
 const MAX_FINDINGS = 1_000;
 
 type VerifyOptions = {
-  db: Db;
+  db: DbReader;
   store: Pick<EvidenceStore, "list" | "read" | "describe">;
   staged: readonly { name: string; size: number; modifiedAt: number }[];
   /** The contents of evidence are not read. */
@@ -152,7 +152,7 @@ function listChecks({
   ];
 }
 
-function checkDatabaseFile({ db, missingCommits }: { db: Db; missingCommits: number }, findings: Findings): void {
+function checkDatabaseFile({ db, missingCommits }: { db: DbReader; missingCommits: number }, findings: Findings): void {
   checkIntegrity(db, findings);
   if (missingCommits > 0) findings.damage("assay.db", `${describeLoss(missingCommits)}; see assay help accept-loss`);
 }
@@ -173,5 +173,5 @@ function collectInto(result: CheckResult): Findings {
   };
 }
 
-const evidenceBytes = (db: Db): number =>
+const evidenceBytes = (db: DbReader): number =>
   db.prepare<[], number>("SELECT bytes FROM evidence_totals").pluck().get() ?? 0;

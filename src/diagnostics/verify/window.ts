@@ -1,5 +1,5 @@
 /** The part of an environment's history that one transaction checks. */
-import type { Db } from "../../store/db/types.ts";
+import type { DbReader } from "../../store/db/types.ts";
 import type { ReportDamage } from "./check.ts";
 
 export type Environment = {
@@ -29,7 +29,7 @@ export type Snapshot = {
  * read again as the predecessor of the next one. `isLast`: there are no later ones.
  */
 export type SnapshotWindow = {
-  readonly db: Db;
+  readonly db: DbReader;
   readonly environment: Environment;
   readonly from: number;
   readonly until: number;

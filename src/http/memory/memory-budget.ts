@@ -329,6 +329,6 @@ function createThreadBudget({ grant, hasRoom, keepHeap }: Ledger, part: Part, ti
       part.queue.push({ bytes, owner, admit });
       return null;
     },
-    keepHeap: (bytes) => void (timer && timer(KEPT_HEAP_S, keepHeap(bytes))),
+    keepHeap: (bytes) => void timer?.(KEPT_HEAP_S, keepHeap(bytes)),
   };
 }

@@ -5,7 +5,7 @@
  */
 import { OTHER_CLIENT } from "../../domain/network/client.ts";
 import type { UnknownInput } from "../../domain/network/client.ts";
-import type { Db } from "../db/types.ts";
+import type { Db, DbReader } from "../db/types.ts";
 
 /** Times are epoch seconds, to the minute. */
 export type UnknownInputRow = Pick<UnknownInput, "client" | "kind" | "operation" | "name"> & {
@@ -89,7 +89,7 @@ export function unknownInputStore(db: Db) {
 }
 
 /** All rows together, as metrics and `assay doctor` show them. The doctor has no other store open. */
-export const summarizeUnknownInputs = (db: Db): UnknownInputRow[] =>
+export const summarizeUnknownInputs = (db: DbReader): UnknownInputRow[] =>
   db
     .prepare<[], UnknownInputRow>(
       `SELECT client, kind, operation, name, sum(count) AS count, min(first_at) AS first_at, max(last_at) AS last_at

@@ -1,5 +1,5 @@
 /** Histories of attestations: under a name on a trail or an artifact, of a flow, and about a commit. Newest first. */
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 import { LISTED_ATTESTATIONS } from "./attestation-rows.ts";
 import type { PlacedAttestationRow } from "./attestation-rows.ts";
 
@@ -9,7 +9,7 @@ type Span = { from: number | null; to: number | null };
 /** Records of a trail that a list shows; null: all. At most one of the filters is given. */
 type TrailRecords = { ids: readonly string[] } | { name: string } | null;
 
-export function attestationListStore(db: Db) {
+export function attestationListStore(db: DbReader) {
   const byTrail = db.prepare<[number, string], PlacedAttestationRow>(
     `${LISTED_ATTESTATIONS} WHERE att.trail_id = ? AND att.name = ? AND att.scope = 'trail' ORDER BY att.id DESC`,
   );

@@ -5,7 +5,7 @@
  * schema version, without a store.
  */
 import { hash } from "node:crypto";
-import type { Db, SchemaSources } from "../db/types.ts";
+import type { Db, DbReader, SchemaSources } from "../db/types.ts";
 
 /** The location of evidence kept in the data directory, not in object storage. */
 export const IN_DIRECTORY = "directory";
@@ -18,11 +18,11 @@ const ANY = "SELECT 1 FROM evidence_totals WHERE files > in_database";
 /** For schemas before small_evidence. */
 const ANY_NAMED = "SELECT 1 FROM attestations WHERE evidence_digest IS NOT NULL LIMIT 1";
 
-const hasTable = (db: Db, name: string): boolean =>
+const hasTable = (db: DbReader, name: string): boolean =>
   db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(name) !== undefined;
 
 /** Whether the database can hold content of evidence; it has the table since migration 0007. */
-const hasSmallEvidence = (db: Db): boolean => hasTable(db, "small_evidence");
+const hasSmallEvidence = (db: DbReader): boolean => hasTable(db, "small_evidence");
 
 /** Whether the database can have documents of Rego evaluations; it has the table since migration 0012. */
 const hasRegoDocuments = (db: Db): boolean => hasTable(db, "rego_documents");
@@ -45,13 +45,13 @@ const namedFilesSql = (db: Db): string => `
   ORDER BY digest`;
 
 /** Whether any record needs a file, in a database of any schema version. */
-const hasFiles = (db: Db): boolean => db.prepare(hasSmallEvidence(db) ? ANY : ANY_NAMED).get() !== undefined;
+const hasFiles = (db: DbReader): boolean => db.prepare(hasSmallEvidence(db) ? ANY : ANY_NAMED).get() !== undefined;
 
 /** Before migration 0004 there was only the directory, and no table. */
-const hasPlace = (db: Db): boolean => hasTable(db, "evidence_place");
+const hasPlace = (db: DbReader): boolean => hasTable(db, "evidence_place");
 
 /** As `findCurrent` of the store, for a database of any schema version. */
-export function findRecordedLocation(db: Db): string | null {
+export function findRecordedLocation(db: DbReader): string | null {
   const place = hasPlace(db) ? db.prepare<[], string>(PLACE).pluck().get() : undefined;
   return place ?? (hasFiles(db) ? IN_DIRECTORY : null);
 }
@@ -60,7 +60,7 @@ export function findRecordedLocation(db: Db): string | null {
  * The location that a server must be started with, for a database of any schema version; null where any will do,
  * because no record needs a file.
  */
-export const findRequiredLocation = (db: Db): string | null => (hasFiles(db) ? findRecordedLocation(db) : null);
+export const findRequiredLocation = (db: DbReader): string | null => (hasFiles(db) ? findRecordedLocation(db) : null);
 
 /** Makes the data directory the location again, in a database of any schema version. */
 export function clearLocation(db: Db): void {

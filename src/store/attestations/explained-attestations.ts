@@ -1,6 +1,6 @@
 /** Attestation records as explanations of verdicts show them. */
 import { isListOf, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 /** A record that an evaluation considered, as it was reported. All times are epoch seconds. */
 export type ExplainedAttestation = {
@@ -38,7 +38,7 @@ type RecordRow = {
   evidence_filename: string | null;
 };
 
-export function explainedAttestationStore(db: Db) {
+export function explainedAttestationStore(db: DbReader) {
   const byPublicId = db.prepare<[string, number], RecordRow>(
     `SELECT public_id, name, type, is_compliant, overridden_type, control_version, description, reasons_json,
             reported_by, created_at, evidence_digest, evidence_filename

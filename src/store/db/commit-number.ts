@@ -13,7 +13,7 @@ import { dirname } from "node:path";
 import { withPath } from "../../domain/text/system-errors.ts";
 import { acknowledgedNumber, openCommitFile, readCommitFile } from "./commit-file.ts";
 import type { CommitFile, CommitMark } from "./commit-file.ts";
-import type { Db } from "./types.ts";
+import type { Db, DbReader } from "./types.ts";
 
 /** The database lacks commits that were acknowledged, and the operator has not accepted that. Nothing was changed. */
 export class LostCommitsError extends Error {
@@ -115,7 +115,7 @@ export function openCommitNumbering(
 }
 
 /** False where the file has been damaged, or has marks of other databases only. A file that is missing is usable. */
-export function isCommitFileUsable(directory: string, db: Db): boolean {
+export function isCommitFileUsable(directory: string, db: DbReader): boolean {
   const contents = readCommitFile(directory);
   const mark = readCommitMark(db);
   if (contents === null || mark === null) return true;
@@ -177,11 +177,11 @@ export async function runNumberedSteps<T>(db: Db, work: () => Promise<T>): Promi
   }
 }
 
-const hasTable = (db: Db): boolean =>
+const hasTable = (db: DbReader): boolean =>
   db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'commit_number'").get() !== undefined;
 
 /** The id and the number of a database; null before schema 9, and for a copy that was not opened yet. */
-export function readCommitMark(db: Db): CommitMark | null {
+export function readCommitMark(db: DbReader): CommitMark | null {
   if (!hasTable(db)) return null;
   const row = db.prepare<[], CommitMark>("SELECT database_id AS databaseId, number FROM commit_number").get();
   return row ?? null;

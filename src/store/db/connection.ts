@@ -9,7 +9,7 @@ import type { Statement } from "better-sqlite3";
 import { onPathSync } from "../../domain/text/system-errors.ts";
 import { lazyStatement } from "./lazy-statement.ts";
 import { loadAddon } from "./native-addon.ts";
-import type { Db } from "./types.ts";
+import type { Db, DbReader } from "./types.ts";
 
 /**
  * Opens another connection to a database that this process has open, for a thread that writes while it has exclusive
@@ -116,7 +116,7 @@ function openConnection(file: string, directory: string, more: Database.Options)
  * process writes meanwhile and the write-ahead log is empty. SQLite then creates no files, so the directory may be
  * read-only.
  */
-export function openReadOnly(directory: string, { immutable = false } = {}): Db {
+export function openReadOnly(directory: string, { immutable = false } = {}): DbReader {
   const file = join(directory, "assay.db");
   const name = immutable ? `${pathToFileURL(file).href}?immutable=1` : file;
   const options = { ...driverOptions(directory), readonly: true, fileMustExist: true };

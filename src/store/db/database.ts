@@ -22,7 +22,7 @@ import { refuseLostDatabase } from "./lost-database.ts";
 import { backUpBeforeMigration } from "./pre-migration-backup.ts";
 import { compareSchemas, listSchemaObjects } from "./schema-comparison.ts";
 import type { SchemaProblem } from "./schema-comparison.ts";
-import type { Db } from "./types.ts";
+import type { Db, DbReader } from "./types.ts";
 
 /** A boolean as SQLite stores it. null (unknown) stays null. */
 export const toSqlBoolean = (value: boolean | null): 0 | 1 | null => (value === null ? null : value ? 1 : 0);
@@ -246,7 +246,7 @@ function migrate(db: Db, { file, backups, now, steps, onUpgrade }: Migrating): v
  * @param steps the migrations that led to it
  */
 export function findSchemaProblems(
-  db: Db,
+  db: DbReader,
   steps: readonly Migration[] = migrations().slice(0, db.pragma("user_version", { simple: true }) as number),
 ): SchemaProblem[] {
   const fresh = new Database(":memory:", driverOptions(null));

@@ -4,7 +4,7 @@
  */
 import { namesOf } from "./columns.ts";
 import type { Columns } from "./columns.ts";
-import type { Db } from "./types.ts";
+import type { DbReader } from "./types.ts";
 
 /** Texts up to this size are selected with their row. */
 export const MAX_INLINE_JSON_BYTES = 65_536;
@@ -40,7 +40,7 @@ export function stubBytes(text: string | null): number | null {
   return match ? Number(match[1]) : null;
 }
 
-export function largeJsonStore(db: Db) {
+export function largeJsonStore(db: DbReader) {
   const statements = new Map<string, ReturnType<typeof prepare>>();
   const prepare = (table: LargeJsonTable, column: string) =>
     db.prepare<[number], { text: string | null }>(

@@ -2,7 +2,7 @@
  * Compares the objects of a database (tables, indexes, triggers, views) with those that its schema version has. An
  * object more can change what every write does: a trigger may make each new member an admin.
  */
-import type { Db } from "./types.ts";
+import type { DbReader } from "./types.ts";
 
 /** What differs: `about` is the object, such as "trigger promote", and `problem` says how. */
 export type SchemaProblem = { about: string; problem: string };
@@ -11,7 +11,7 @@ export type SchemaProblem = { about: string; problem: string };
 type SchemaObject = { type: string; name: string; tableName: string; sql: string | null };
 
 /** All objects by type and name. Temporary ones belong to a connection and are not among them. */
-export const listSchemaObjects = (db: Db): SchemaObject[] =>
+export const listSchemaObjects = (db: DbReader): SchemaObject[] =>
   db
     .prepare<[], SchemaObject>(
       // A forged row may hold a blob, which SQLite reads as text.

@@ -1,6 +1,6 @@
 /** Tags: key-value pairs on a resource. Each kind of resource has a table of its own, of the same shape. */
 import { invalid } from "../../errors.ts";
-import type { Db } from "./types.ts";
+import type { Db, DbReader } from "./types.ts";
 
 /** Tags of one resource. Lists return all of them with each resource. */
 export const MAX_TAGS = 200;
@@ -75,7 +75,7 @@ export type TagChoice = { key: string; value: string };
  * @param resources the table of the resources.
  */
 export const prepareTagChoices = (
-  db: Db,
+  db: DbReader,
   ...[table, owner, resources]: [...TagTable, resources: "repos" | "controls"]
 ) =>
   db.prepare<[number], TagChoice>(

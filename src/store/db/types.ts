@@ -1,5 +1,26 @@
 import type Database from "better-sqlite3";
 
+interface ReadStatement<P extends unknown[], R> {
+  get(...values: P): R | undefined;
+  all(...values: P): R[];
+  iterate(...values: P): IterableIterator<R>;
+  pluck(): ReadStatement<P, R>;
+}
+
+type ReadPragma = "page_count" | "page_size" | "user_version" | `integrity_check(${number})`;
+
+/** A connection for reads: its statements do not run changes. Every connection is one, so what takes one only reads. */
+export interface DbReader {
+  prepare<P extends unknown[] | object = unknown[], R = unknown>(
+    source: string,
+  ): P extends unknown[] ? ReadStatement<P, R> : ReadStatement<[P], R>;
+  pragma(source: ReadPragma, options?: { simple?: boolean }): unknown;
+  /** Runs all reads of the function in one transaction. */
+  transaction<A extends unknown[], T>(work: (...values: A) => T): (...values: A) => T;
+  close(): unknown;
+}
+
+/** A connection for reads and writes. */
 export type Db = Database.Database;
 
 /** How a list is sorted, and the part of it to read; null: all of it. */

@@ -7,7 +7,7 @@ import { kindOf } from "../../domain/snapshot/events.ts";
 import { MAX_INLINE_JSON_BYTES, columnOrStub } from "../db/large-json.ts";
 import { selectorColumn } from "../flows/artifact-selector.ts";
 import { OPEN } from "./snapshots.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 const IS_TRANSITION =
   "sa.annotation IN ('started', 'started-compliant', 'started-non-compliant', 'started-unknown', 'exited')";
@@ -134,7 +134,7 @@ const LOCATIONS = `snapshot_artifacts sa
  */
 const MAX_RECENT_ROWS = 50;
 
-export function artifactLocationStore(db: Db) {
+export function artifactLocationStore(db: DbReader) {
   const byFingerprint = db.prepare<[number, string], LocationRow>(
     `SELECT ${LOCATION_COLUMNS}, sa.last_index = ${OPEN} AS is_running FROM ${LOCATIONS}
      WHERE sa.organization_id = ? AND sa.fingerprint = ? AND (${IS_TRANSITION} OR sa.last_index = ${OPEN})
@@ -215,7 +215,7 @@ export function artifactLocationStore(db: Db) {
 
   return {
     /** Whether more than `count` artifacts run in an organization. */
-    runsMoreThan: (organizationId: number, count: number): boolean =>
+    isMoreThan: (organizationId: number, count: number): boolean =>
       findRunningAfter.get(organizationId, count) !== undefined,
     /** The running artifacts with a record from a repository, in active environments; by environment, then name. */
     listRunningByRepo: (organizationId: number, repoId: number): RunningInRepoKey[] =>

@@ -7,7 +7,7 @@ import type { PlacedArtifactRow } from "../flows/artifacts.ts";
 import { PLACED_ATTESTATIONS } from "../attestations/attestations.ts";
 import type { EnvironmentType } from "./environments.ts";
 import type { EvaluatedArtifactRow, SnapshotCause } from "./snapshots.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 import type { PlacedAttestationRow } from "../attestations/attestation-rows.ts";
 
 /** The subject of a package: a trail, or a fingerprint in a flow. */
@@ -102,7 +102,7 @@ const OF_ARTIFACT = `SELECT b.attestation_id FROM artifacts a JOIN attestation_b
 
 type Key = { trail: number } | { flow: number; fingerprint: string };
 
-export function auditPackageStore(db: Db) {
+export function auditPackageStore(db: DbReader) {
   // Sorts ids alone and then reads each record by its id: a sort of whole records would hold all of them.
   const ids = (sql: string) => db.prepare<[Key], number>(sql).pluck();
   const attestationIds = {

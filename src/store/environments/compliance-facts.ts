@@ -7,7 +7,7 @@ import type { State } from "../../domain/compliance/artifact.ts";
 import { pickLatestPerFlow } from "../flows/artifacts.ts";
 import type { attestationStore } from "../attestations/attestations.ts";
 import type { flowStore } from "../flows/flows.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 type RecordRow = {
   id: number;
@@ -27,7 +27,7 @@ type RecordRow = {
 
 type FactParts = { attestations: ReturnType<typeof attestationStore>; flows: ReturnType<typeof flowStore> };
 
-export function complianceFactStore(db: Db, { attestations, flows }: FactParts) {
+export function complianceFactStore(db: DbReader, { attestations, flows }: FactParts) {
   const records = db.prepare<[number, string], RecordRow>(
     `SELECT a.id, a.flow_id, f.name AS flow_name, a.trail_id, t.name AS trail_name, a.reference_name, a.filename,
             a.git_commit, a.commit_url, nullif(a.git_commit_info_json ->> 'timestamp', 0) AS committed_at, a.state,

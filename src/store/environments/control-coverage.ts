@@ -1,6 +1,6 @@
 /** Coverage of controls: the environments in which an attached policy has a rule for a control. Read-only. */
 import type { EnvironmentType } from "./environments.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 type CoverageRow = {
   name: string;
@@ -34,7 +34,7 @@ type Key = { organization: number; control: number };
 type ControlKey = { organizationId: number; controlId: number };
 type ListParameters = Key & { search: string; covered: 0 | 1 | null };
 
-export function controlCoverageStore(db: Db) {
+export function controlCoverageStore(db: DbReader) {
   const summary = db.prepare<[Key], { total: number; covered: number }>(
     `SELECT count(*) AS total, coalesce(sum(${COVERED}), 0) AS covered FROM environments AS env WHERE ${COUNTED}`,
   );

@@ -7,7 +7,7 @@
  */
 import { DAY_S } from "../../domain/time.ts";
 import { selectorColumn } from "../flows/artifact-selector.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 /** A deployment as responses show it, with current names. Columns of a deleted row are null. */
 export type DeploymentRow = {
@@ -113,7 +113,7 @@ type Parameters = Bounds & {
   repos: string;
 };
 
-export function deploymentStore(db: Db) {
+export function deploymentStore(db: DbReader) {
   const prepareChoice = (choice: string) => ({
     list: db.prepare<[Parameters & { limit: number; offset: number }], DeploymentRow>(
       `${SHOWN} WHERE ${choice} AND dep.ordinal = 0 AND ${IN_WINDOW} ${NEWEST_FIRST}`,

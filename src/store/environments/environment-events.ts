@@ -10,7 +10,7 @@ import { snapshotTimes } from "./snapshot-times.ts";
 import type { EnvironmentRow } from "./environments.ts";
 import type { StoredAnnotation } from "./snapshots.ts";
 import type { EventKind } from "../../domain/snapshot/events.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 /** Events that a search examines, the newest or oldest of its range: they are read in some milliseconds. */
 export const MAX_SEARCHED_EVENTS = 5_000;
@@ -178,7 +178,7 @@ const SUCCESSORS = `SELECT exit.key AS place, a.git_commit, a.commit_url, a.repo
 
 type SourceStatements = ReturnType<typeof prepareSource>;
 
-function prepareSource(db: Db, { id, position, from, where, distinct }: Source) {
+function prepareSource(db: DbReader, { id, position, from, where, distinct }: Source) {
   const page = (direction: "ASC" | "DESC") =>
     db.prepare<Partial<Values & Repos> & { limit: number; offset: number }, KeyRow>(
       `SELECT ${distinct} ${id} AS id, ${position} AS position FROM ${from} WHERE ${where}
@@ -208,7 +208,7 @@ function prepareSource(db: Db, { id, position, from, where, distinct }: Source) 
   };
 }
 
-function prepareSources(db: Db, { all, one, several }: Record<"all" | "one" | "several", Source>) {
+function prepareSources(db: DbReader, { all, one, several }: Record<"all" | "one" | "several", Source>) {
   const { id, position, from, where } = all;
   return {
     all: prepareSource(db, all),
@@ -221,7 +221,7 @@ function prepareSources(db: Db, { all, one, several }: Record<"all" | "one" | "s
   };
 }
 
-export function environmentEventStore(db: Db) {
+export function environmentEventStore(db: DbReader) {
   const byKeys = db.prepare<[string], Omit<EnvironmentEventRow, "position">>(SHOWN);
   const prepared = {
     physical: prepareSources(db, SOURCES.physical),

@@ -2,7 +2,7 @@
 import type { EnvironmentType } from "./environments.ts";
 import { hasAllTags, tagFilterJson } from "../db/tags.ts";
 import type { TagFilter } from "../db/tags.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 import type { ListOptions } from "../db/types.ts";
 
 export type EnvironmentView = {
@@ -97,7 +97,7 @@ type ListParameters = {
   state: string | null;
 };
 
-export function environmentListStore(db: Db) {
+export function environmentListStore(db: DbReader) {
   const byId = db.prepare<[number], EnvironmentView>(`${VIEW} WHERE env.id = ?`);
   const listing = (order: string) =>
     db.prepare<[ListParameters & { limit: number; offset: number }], EnvironmentView>(

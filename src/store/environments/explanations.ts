@@ -20,7 +20,7 @@ import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
 import { explainVerdict as reasonsOf } from "../../domain/policy/reasons.ts";
 import { isListOf, isNumber, isRecordOf, isText, readStoredJson } from "../../domain/stored-json.ts";
 import { fromSqlBoolean } from "../db/database.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 import type { ExplainedAttestation, explainedAttestationStore } from "../attestations/explained-attestations.ts";
 import type { flowStore } from "../flows/flows.ts";
 import type { sameNameStore } from "./same-name.ts";
@@ -55,7 +55,7 @@ type EntryRow = {
 /** What the functions of an explanation share. */
 type Context = ExplanationParts & { statements: ReturnType<typeof prepareStatements> };
 
-const prepareStatements = (db: Db) => ({
+const prepareStatements = (db: DbReader) => ({
   entryById: db.prepare<[number], EntryRow>(
     `SELECT public_id, environment_id, fingerprint, artifact_name, description, user_id, user_name, timestamp,
             expires_at
@@ -66,7 +66,7 @@ const prepareStatements = (db: Db) => ({
   ),
 });
 
-export function explanationStore(db: Db, parts: ExplanationParts) {
+export function explanationStore(db: DbReader, parts: ExplanationParts) {
   const context: Context = { ...parts, statements: prepareStatements(db) };
   return {
     /**

@@ -3,7 +3,7 @@
  * an organization has few are compared one by one, those of trails and artifacts are looked up in an index by their
  * beginning, and the latest ones are compared one by one as well. Read-only.
  */
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 import { OPEN } from "./snapshots.ts";
 
 /** Flows, environments, policies, repositories and service accounts that are compared one by one. */
@@ -36,7 +36,7 @@ type AttestedCommitRow = NamedCommitRow & { git_commit: string };
 /** Sorts after every text that begins with `prefix`. */
 const endOf = (prefix: string): string => `${prefix}\u{10ffff}`;
 
-function prepareKinds(db: Db) {
+function prepareKinds(db: DbReader) {
   // instr, not LIKE, so that `_` and `%` match themselves. Names that begin with the text come first.
   const best = (name: string): string =>
     `ORDER BY instr(lower(${name}), @folded) > 1, length(${name}), ${name} LIMIT @limit`;
@@ -79,7 +79,7 @@ function prepareKinds(db: Db) {
   return { flows, environments, policies, controls, repos, serviceAccounts };
 }
 
-function prepareTrails(db: Db) {
+function prepareTrails(db: DbReader) {
   const beginning = db.prepare<[Terms & { until: string }], NamedTrailRow>(
     `SELECT t.name, latest_flows.name AS flow_name, t.state
      FROM (SELECT id, name, latest_activity_at FROM flows
@@ -102,7 +102,7 @@ function prepareTrails(db: Db) {
     ).slice(0, terms.limit);
 }
 
-function prepareArtifacts(db: Db) {
+function prepareArtifacts(db: DbReader) {
   const next = db
     .prepare<[Range], string>(
       `SELECT a.filename FROM artifacts a WHERE a.organization_id = @organization
@@ -165,7 +165,7 @@ function prepareArtifacts(db: Db) {
   };
 }
 
-export function nameSearchStore(db: Db) {
+export function nameSearchStore(db: DbReader) {
   const kinds = prepareKinds(db);
   const listTrails = prepareTrails(db);
   const artifacts = prepareArtifacts(db);

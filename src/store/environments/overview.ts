@@ -4,7 +4,7 @@
  */
 import { DAY_S } from "../../domain/time.ts";
 import { MAX_INLINE_JSON_BYTES } from "../db/large-json.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 import { OPEN } from "./snapshots.ts";
 import type { EnvironmentType } from "./environments.ts";
 
@@ -99,7 +99,7 @@ const NEEDS_ATTENTION = `FROM trails t CROSS JOIN flows f ON f.id = t.flow_id AN
 const DEPLOYED = `dep.organization_id = @organization AND dep.ordinal = 0
   AND dep.deployed_at >= @from AND dep.deployed_at < @to`;
 
-export function overviewStore(db: Db) {
+export function overviewStore(db: DbReader) {
   const totals = db.prepare<[number], EnvironmentTotals>(
     `SELECT count(*) AS environments, count(*) FILTER (WHERE state = 1) AS compliant,
        count(*) FILTER (WHERE state = 0) AS non_compliant, count(*) FILTER (WHERE state IS NULL) AS unknown,

@@ -2,7 +2,7 @@
 import type { EnvironmentRow } from "./environments.ts";
 import type { jobStore } from "../db/jobs.ts";
 import type { staleArtifactStore } from "./stale-artifacts.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 import type { Actor } from "../actor.ts";
 
 /** Payload of the jobs of kind `reevaluate`: the environment, and the cause that its snapshot will record. */
@@ -19,7 +19,7 @@ export type ReevaluatePayload = {
 
 type ReevaluationParts = { jobs: ReturnType<typeof jobStore>; staleness: ReturnType<typeof staleArtifactStore> };
 
-export function reevaluationQueue(db: Db, { jobs, staleness }: ReevaluationParts) {
+export function reevaluationQueue(db: DbReader, { jobs, staleness }: ReevaluationParts) {
   const environmentsOf = db.prepare<[number], { id: number; snapshot_count: number }>(
     `SELECT env.id, env.snapshot_count FROM environment_policies ep JOIN environments env ON env.id = ep.environment_id
      WHERE ep.policy_id = ? AND env.archived_at IS NULL ORDER BY ep.environment_id`,

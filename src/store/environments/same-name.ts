@@ -3,7 +3,7 @@
  * as they were reported, an image reference with its registry and tag. Read-only.
  */
 import type { SameNameRecord } from "../../domain/compliance/same-name.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 import { OPEN } from "./snapshots.ts";
 
 /** Records that a lookup compares: the index has names that differ only in case together. */
@@ -14,7 +14,7 @@ const MAX_RUNNING = 20;
 
 type Question = { organization: number; name: string; fingerprint: string };
 
-export function sameNameStore(db: Db) {
+export function sameNameStore(db: DbReader) {
   const latest = db.prepare<[Question], SameNameRecord>(
     `SELECT f.name AS flow, t.name AS trail, newest.fingerprint, newest.public_id AS artifactId
      FROM (SELECT a.id, a.public_id, a.flow_id, a.trail_id, a.fingerprint, a.filename FROM artifacts a

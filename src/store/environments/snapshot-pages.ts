@@ -5,7 +5,7 @@
 import { ARTIFACT_COLUMNS, IN_SNAPSHOT } from "./snapshots.ts";
 import type { EvaluatedArtifactRow, SnapshotRow } from "./snapshots.ts";
 import { columnOrStub } from "../db/large-json.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 /** Which artifacts: all, those that run and fail, or those that the snapshot changed. */
 export type SnapshotSelection = "all" | "failing" | "changed";
@@ -52,7 +52,7 @@ const SELECTED: Readonly<Record<SnapshotSelection, string>> = {
   changed: "sa.first_index = @index AND sa.annotation <> 'unchanged'",
 };
 
-export function snapshotPageStore(db: Db) {
+export function snapshotPageStore(db: DbReader) {
   const prepare = (selected: string) => ({
     count: db.prepare<[SnapshotKey & { exited: number }], { n: number }>(
       `SELECT count(*) AS n FROM snapshot_artifacts sa

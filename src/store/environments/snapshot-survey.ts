@@ -8,7 +8,7 @@ import { estimateEvaluationMs } from "../../domain/policy/cost.ts";
 import { identityOf } from "../../domain/snapshot/diff.ts";
 import type { Cause } from "../../domain/snapshot/diff.ts";
 import type { ReportedArtifact } from "../../domain/snapshot/normalize.ts";
-import type { Db, SchemaSources } from "../db/types.ts";
+import type { DbReader, SchemaSources } from "../db/types.ts";
 import type { policyStore } from "../policies/policies.ts";
 import type { allowlistEndStore } from "./allowlist-ends.ts";
 import type { complianceFactStore } from "./compliance-facts.ts";
@@ -74,7 +74,7 @@ const ARTIFACT_MS = 0.2;
 const MAX_COUNTED_WORKLOAD = 100;
 
 export function snapshotSurveyor(
-  db: Db,
+  db: DbReader,
   { now }: Pick<SchemaSources, "now">,
   { environments, policies, facts, allowlistEnds }: SurveyParts,
 ) {

@@ -2,12 +2,12 @@
  * Finds snapshots by time. Timestamps rise with the index, except at setbacks, where a clock that had run ahead was
  * right again; a row of snapshot_setbacks marks each of them.
  */
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 /** Records that a snapshot has an earlier timestamp than the one before it. */
 export const INSERT_SETBACK = "INSERT INTO snapshot_setbacks (environment_id, idx, timestamp) VALUES (?, ?, ?)";
 
-export function snapshotTimes(db: Db) {
+export function snapshotTimes(db: DbReader) {
   const hasSetback = db.prepare<[number], { one: number }>(
     "SELECT 1 AS one FROM snapshot_setbacks WHERE environment_id = ? LIMIT 1",
   );

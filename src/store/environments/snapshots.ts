@@ -16,7 +16,7 @@ import { snapshotTimes } from "./snapshot-times.ts";
 import { flag, number, orNull, selectList, string, stringOf } from "../db/columns.ts";
 import type { RowOf } from "../db/columns.ts";
 import { columnOrStub, selectWithStubs } from "../db/large-json.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 /** The end of an interval that still holds. */
 export const OPEN = Number.MAX_SAFE_INTEGER;
@@ -120,7 +120,7 @@ export const ARTIFACT_COLUMNS = selectWithStubs("sa", ARTIFACT, ["instances_json
 /** The rows of snapshot_artifacts whose interval covers the snapshot @index. */
 export const IN_SNAPSHOT = "sa.environment_id = @environment AND sa.last_index >= @index AND sa.first_index <= @index";
 
-export function snapshotStore(db: Db) {
+export function snapshotStore(db: DbReader) {
   type SnapshotKey = { environment: number; index: number };
   const byIndex = db.prepare<[number, number], SnapshotRow>(
     `SELECT ${SNAPSHOT_COLUMNS} FROM snapshots WHERE environment_id = ? AND idx = ?`,

@@ -37,7 +37,7 @@ export function policySubjectStore({ artifacts, attestations, flows }: SubjectPa
      * The subject of these records; archived flows count like active ones (semantics 13.65). `artifactName` is the name
      * under which the artifact runs; without one, the name that each flow has for it is used.
      */
-    buildSubject: (fingerprint: string, rows: readonly PlacedArtifactRow[], artifactName = ""): Subject => ({
+    readSubject: (fingerprint: string, rows: readonly PlacedArtifactRow[], artifactName = ""): Subject => ({
       fingerprint,
       artifactName,
       flows: rows.map(flowFacts),

@@ -7,7 +7,7 @@ import { REPO_COLUMNS } from "./repos.ts";
 import type { RepoRow } from "./repos.ts";
 import { hasAllTags, prepareTagChoices, tagFilterJson } from "../db/tags.ts";
 import type { TagChoice, TagFilter } from "../db/tags.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 /** A repository with its tags, a JSON object of strings. */
 export type RepoView = RepoRow & { tags_json: string };
@@ -58,7 +58,7 @@ type FacetParameters = {
 };
 type Parameters = FacetParameters & { only: string | null; search: string | null };
 
-export function repoListStore(db: Db) {
+export function repoListStore(db: DbReader) {
   const byId = db.prepare<[number], RepoView>(`${VIEW} WHERE r.id = ?`);
   const prepareChoice = (choice: string) => {
     const where = `WHERE ${[choice, OF_PROVIDER, OF_INSTANCE, IN_NAMESPACE, FOUND, TAGGED].join(" AND ")}`;

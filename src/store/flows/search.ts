@@ -6,7 +6,7 @@
 import { selectorColumn } from "./artifact-selector.ts";
 import { prefixUpperBound } from "./artifacts.ts";
 import type { PlacedArtifactRow } from "./artifacts.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 /** The newest records examined of one match: far more than a fingerprint has flows, or a commit has artifacts. */
 const MAX_RECORDS_PER_MATCH = 200;
@@ -38,7 +38,7 @@ const FOUND = `SELECT a.id, a.public_id, a.flow_id, a.fingerprint, a.reference_n
 
 type NextStatement = { get(organizationId: number, from: string, end: string): string | undefined };
 
-export function searchStore(db: Db) {
+export function searchStore(db: DbReader) {
   const next = (table: "artifacts" | "snapshot_artifacts", column: "fingerprint" | "git_commit"): NextStatement =>
     db
       .prepare<[number, string, string], string>(

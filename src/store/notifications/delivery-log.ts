@@ -2,7 +2,7 @@
  * The delivery log: messages of the outbox with their attempts, as the API and the command line show them. Read-only.
  */
 import type { RenderedMessage } from "../../domain/notification/render.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 export type DeliveryState = "waiting" | "delivered" | "dead";
 
@@ -78,7 +78,7 @@ const ROWS = `SELECT d.id, d.public_id, d.organization_id, o.name AS organizatio
 const TARGETS_OF_ACTION = `SELECT tgt.id FROM actions act JOIN notification_targets tgt ON tgt.action_id = act.id
     WHERE act.organization_id = ? AND act.name = ?`;
 
-export function deliveryLogStore(db: Db) {
+export function deliveryLogStore(db: DbReader) {
   const byPublicId = db.prepare<[string], DeliveryRow>(`${ROWS} WHERE d.public_id = ?`);
   const attempts = db.prepare<[number], AttemptRow>(
     "SELECT started_at, seconds, address, status, error FROM delivery_attempts WHERE delivery_id = ? ORDER BY id",

@@ -19,7 +19,7 @@ import { selectorColumn, readSelector } from "../flows/artifact-selector.ts";
 import { fromSqlBoolean } from "../db/database.ts";
 import type { AllowlistRow } from "../environments/allowlists.ts";
 import type { complianceFactStore } from "../environments/compliance-facts.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 type SnapshotRow = {
   org: string;
@@ -73,7 +73,7 @@ const EVENT_ROWS = `SELECT sa.id, sa.name, sa.fingerprint, sa.annotation, sa.was
 const RECORD = `a.public_id, f.name AS flow, a.trail_id, a.filename AS name, a.fingerprint, a.state, a.git_commit,
   a.commit_url, a.build_url, ${selectorColumn("a")}`;
 
-const prepareStatements = (db: Db) => ({
+const prepareStatements = (db: DbReader) => ({
   snapshot: db.prepare<[number, number], SnapshotRow>(
     `SELECT o.name AS org, env.name AS environment, s.compliant, s.non_compliant_count, s.member_id, s.member_index,
             member.name AS member
@@ -119,7 +119,7 @@ const prepareStatements = (db: Db) => ({
   ),
 });
 
-const prepareTrigger = (db: Db, trigger: ArtifactTrigger) => ({
+const prepareTrigger = (db: DbReader, trigger: ArtifactTrigger) => ({
   first: db.prepare<[number, number, number], EventRow>(
     `${EVENT_ROWS} AND ${CONDITIONS[trigger]} ORDER BY sa.id LIMIT ?`,
   ),
@@ -128,7 +128,7 @@ const prepareTrigger = (db: Db, trigger: ArtifactTrigger) => ({
   ),
 });
 
-export function eventFactStore(db: Db, facts: ReturnType<typeof complianceFactStore>) {
+export function eventFactStore(db: DbReader, facts: ReturnType<typeof complianceFactStore>) {
   const statements = prepareStatements(db);
   const byTrigger = {
     ON_STARTED_ARTIFACT: prepareTrigger(db, "ON_STARTED_ARTIFACT"),

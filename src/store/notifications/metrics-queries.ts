@@ -1,7 +1,7 @@
 /** Sizes and queue lengths for the metrics endpoint: each query is cheap enough to run on every scrape. */
 import { summarizeUnknownInputs } from "../accounts/unknown-inputs.ts";
 import type { UnknownInputRow } from "../accounts/unknown-inputs.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 type JobMetrics = {
   kind: string;
@@ -23,7 +23,7 @@ type EvidenceMetrics = { files: number; bytes: number; inDatabase: number; bytes
 
 const NO_EVIDENCE: EvidenceMetrics = { files: 0, bytes: 0, inDatabase: 0, bytesInDatabase: 0 };
 
-export function metricsStore(db: Db) {
+export function metricsStore(db: DbReader) {
   const pragma = (name: string) => db.prepare<[], number>(`PRAGMA ${name}`).pluck();
   const [pageSize, pages, freePages] = [pragma("page_size"), pragma("page_count"), pragma("freelist_count")];
   const jobs = db.prepare<[], JobMetrics>(

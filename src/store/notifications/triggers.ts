@@ -11,7 +11,7 @@
 import { SNAPSHOT_TRIGGERS } from "../../domain/notification/triggers.ts";
 import type { EnvironmentTrigger, FlowTrigger } from "../../domain/notification/triggers.ts";
 import type { jobStore } from "../db/jobs.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 
 /** A change, by the ids of its rows. `at`: epoch seconds; `index`: that of the snapshot, or of the latest one then. */
 type ChangeRef =
@@ -30,7 +30,7 @@ export type NotifyPayload = ChangeRef & { organization_id: number; actions: read
 
 type Watcher = { organization_id: number; number: number; triggers_json: string };
 
-export function triggerStore(db: Db, jobs: ReturnType<typeof jobStore>) {
+export function triggerStore(db: DbReader, jobs: ReturnType<typeof jobStore>) {
   const watchersOf = (table: "action_environments" | "action_flows", column: "environment_id" | "flow_id") =>
     db.prepare<[number], Watcher>(
       `SELECT act.organization_id, act.number, act.triggers_json

@@ -1,6 +1,6 @@
 /** Control decisions: attestations that decide about a control, with filters. Read-only. */
 import type { Direction } from "./controls.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 import { LISTED_ATTESTATIONS } from "../attestations/attestation-rows.ts";
 import type { PlacedAttestationRow } from "../attestations/attestation-rows.ts";
 
@@ -37,7 +37,7 @@ type Parameters = {
 /** A control of an organization. `control` is its identifier. */
 type DecisionKey = { organizationId: number; control: string };
 
-export function controlDecisionStore(db: Db) {
+export function controlDecisionStore(db: DbReader) {
   const listing = (order: string) =>
     db.prepare<[Parameters & { limit: number; offset: number }], PlacedAttestationRow>(
       `${LISTED_ATTESTATIONS} WHERE att.id IN (

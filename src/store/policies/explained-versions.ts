@@ -1,6 +1,6 @@
 /** Policy versions as explanations of verdicts show them. */
 import type { PolicyDocument } from "../../domain/policy/document.ts";
-import type { Db } from "../db/types.ts";
+import type { DbReader } from "../db/types.ts";
 import type { policyStore } from "./policies.ts";
 
 /** A policy version and its author. */
@@ -31,7 +31,7 @@ type VersionRow = {
   timestamp: number;
 };
 
-export function explainedVersionStore(db: Db, policies: Pick<ReturnType<typeof policyStore>, "getDocument">) {
+export function explainedVersionStore(db: DbReader, policies: Pick<ReturnType<typeof policyStore>, "getDocument">) {
   const byId = db.prepare<[number], VersionRow>(
     `SELECT pv.id, pol.public_id AS policy_public_id, pol.name, pv.version, pv.comment, pv.created_by, pv.timestamp
      FROM policy_versions pv JOIN policies pol ON pol.id = pv.policy_id WHERE pv.id = ?`,

@@ -163,7 +163,7 @@ export function regoPolicyStore(db: Db, { now, newId }: SchemaSources) {
       return row;
     },
     /** Identifier and number of the version with this row id. */
-    nameVersion(id: number): { identifier: string; version: number } {
+    getVersionName(id: number): { identifier: string; version: number } {
       const row = versionById.get(id);
       if (!row) throw new Error(`version ${id} of a Rego policy is gone`);
       return row;

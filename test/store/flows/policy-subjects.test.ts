@@ -106,17 +106,17 @@ test("a subject has what policies read in each flow, and nothing of sibling arti
     },
     { flowName: "g", flowTags: {}, artifactName: "app.tgz", artifactState: "INCOMPLETE", trail: null },
   ];
-  assert.equal(store.policySubjects.buildSubject(FINGERPRINT, rows), {
+  assert.equal(store.policySubjects.readSubject(FINGERPRINT, rows), {
     fingerprint: FINGERPRINT,
     artifactName: "",
     flows,
   });
-  assert.equal(store.policySubjects.buildSubject(FINGERPRINT, rows, "running"), {
+  assert.equal(store.policySubjects.readSubject(FINGERPRINT, rows, "running"), {
     fingerprint: FINGERPRINT,
     artifactName: "running",
     flows,
   });
-  assert.equal(store.policySubjects.buildSubject(FINGERPRINT, []), {
+  assert.equal(store.policySubjects.readSubject(FINGERPRINT, []), {
     fingerprint: FINGERPRINT,
     artifactName: "",
     flows: [],
@@ -130,7 +130,7 @@ test("an archived flow stays part of the subject, under its new name", () => {
   const name = store.flows.archive(store.flows.get(f.id));
   const rows = store.policySubjects.listRecords(organizationId, FINGERPRINT, null);
   assert.equal(
-    store.policySubjects.buildSubject(FINGERPRINT, rows).flows.map(({ flowName }) => flowName),
+    store.policySubjects.readSubject(FINGERPRINT, rows).flows.map(({ flowName }) => flowName),
     [name],
   );
 });

@@ -2,9 +2,9 @@
 import type { OrganizationNames } from "../../../domain/organization-names.ts";
 import type { Diagnostic } from "../../../domain/policy/diagnostics.ts";
 import type { OrganizationRow } from "../../../store/accounts/organizations.ts";
-import type { Store } from "../../../store/index.ts";
+import type { StoreReader } from "../../../store/reader.ts";
 import { systemSources } from "../../../clock.ts";
-import { openStore } from "../../../store/index.ts";
+import { openReader } from "../../../store/reader.ts";
 import type { Args, CommandOption } from "../../args.ts";
 import { DATA_OPTIONS, resolveDataDirectory } from "../../command-config.ts";
 import { selectOrganization } from "../explain.ts";
@@ -30,14 +30,14 @@ export const findMissingOrganization = ({ texts }: Args): readonly string[] =>
 export async function readOrganization<T>(
   args: Args,
   io: Io,
-  read: (store: Store, organization: OrganizationRow) => T,
+  read: (store: StoreReader, organization: OrganizationRow) => T,
 ): Promise<T | null> {
   const name = args.texts.get("org")?.[0];
   if (name === undefined) return null;
   const directory = await resolveDataDirectory(args, io);
   return withDataReadOnly(directory, async (db) =>
     db.transaction(() => {
-      const store = openStore(db, systemSources);
+      const store = openReader(db, systemSources);
       return read(store, selectOrganization(store, name, []));
     })(),
   );
@@ -48,7 +48,7 @@ export async function readOrganization<T>(
  * (jobs/policy-previews.ts).
  */
 export const compareWith = (
-  store: Store,
+  store: StoreReader,
   organization: OrganizationRow,
   find: (known: OrganizationNames) => Diagnostic[],
 ): Diagnostic[] => store.organizationNames.compare(organization, { isOver: () => false, find });

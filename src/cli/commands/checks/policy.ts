@@ -9,8 +9,8 @@ import { controlReferencesOf, parsePolicy } from "../../../domain/policy/documen
 import { findRulePositions } from "../../../domain/policy/rule-positions.ts";
 import { findUnmetRules } from "../../../domain/policy/unmet-rules.ts";
 import type { OrganizationRow } from "../../../store/accounts/organizations.ts";
-import { openStore } from "../../../store/index.ts";
-import type { Store } from "../../../store/index.ts";
+import { openReader } from "../../../store/reader.ts";
+import type { StoreReader } from "../../../store/reader.ts";
 import type { PolicyRow } from "../../../store/policies/policies.ts";
 import type { DraftPreview } from "../../../store/environments/change-previews.ts";
 import type { Args } from "../../args.ts";
@@ -54,7 +54,7 @@ export const policyCheck: Command = {
   },
 };
 
-const findControlProblems = (store: Store, { id, name }: OrganizationRow, policy: PolicyDocument): Diagnostic[] =>
+const findControlProblems = (store: StoreReader, { id, name }: OrganizationRow, policy: PolicyDocument): Diagnostic[] =>
   findMissingControls(controlReferencesOf(policy), name, (control) => store.controls.find(id, control) !== null);
 
 export const policyPreview: Command = {
@@ -90,7 +90,7 @@ export const policyPreview: Command = {
     const { policy: document, problems } = parsePolicy(text);
     if (!document) return printReport(io, args, createReport(file, problems));
     const result = await withDataReadOnly(directory, async (db) =>
-      db.transaction(() => previewFile(openStore(db, systemSources), { args, text, document }))(),
+      db.transaction(() => previewFile(openReader(db, systemSources), { args, text, document }))(),
     );
     if ("problems" in result) return printReport(io, args, createReport(file, result.problems));
     const { preview } = result;
@@ -114,7 +114,7 @@ const BOUNDS = {
 };
 
 function previewFile(
-  store: Store,
+  store: StoreReader,
   { args: { texts }, text, document }: { args: Args; text: string; document: PolicyDocument },
 ): { preview: DraftPreview; warnings: Diagnostic[] } | { problems: Diagnostic[] } {
   const names = texts.get("environment") ?? [];
@@ -132,7 +132,7 @@ function previewFile(
 }
 
 /** @throws CommandError that suggests similar names */
-function findPolicy(store: Store, organization: OrganizationRow, name: string | null): PolicyRow | null {
+function findPolicy(store: StoreReader, organization: OrganizationRow, name: string | null): PolicyRow | null {
   if (name === null) return null;
   const policy = store.policies.find(organization.id, name);
   if (policy) return policy;
@@ -144,7 +144,7 @@ function findPolicy(store: Store, organization: OrganizationRow, name: string | 
 }
 
 /** @throws CommandError, also for an archived environment, which nothing re-evaluates */
-function requirePhysicalId(store: Store, organization: OrganizationRow, name: string): number {
+function requirePhysicalId(store: StoreReader, organization: OrganizationRow, name: string): number {
   const environment = requireEnvironment(store, organization, name);
   if (environment.archived_at !== null) throw new CommandError(`environment '${name}' is archived`);
   if (environment.type === "logical")
