@@ -3,7 +3,7 @@
  * the owner of the data directory can read, and on the terminal of the very first start. Creating a user in any other
  * way invalidates the token and removes the file.
  */
-import { randomBytes, timingSafeEqual, createHash } from "node:crypto";
+import { timingSafeEqual, createHash } from "node:crypto";
 import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { onPathSync } from "../domain/text/system-errors.ts";
@@ -22,10 +22,10 @@ export type SetupToken = {
 };
 
 /** Opens the token of a directory without users: that of an earlier start, or a new one. */
-export function openSetupToken(directory: string): SetupToken {
+export function openSetupToken(directory: string, newSecret: () => string): SetupToken {
   const file = join(directory, FILE_NAME);
   const existing = readTokenFile(file);
-  const token = existing ?? writeTokenFile(directory, file);
+  const token = existing ?? writeTokenFile(directory, file, newSecret());
   const digest = sha256(token);
   return {
     file,
@@ -54,8 +54,7 @@ export function readTokenFile(file: string): string | null {
   return /^[\w-]{43}$/.test(text) ? text : null;
 }
 
-function writeTokenFile(directory: string, file: string): string {
-  const token = randomBytes(32).toString("base64url");
+function writeTokenFile(directory: string, file: string, token: string): string {
   rmSync(file, { force: true });
   // "wx": never writes through a file or link that another user put there.
   const descriptor = openSync(file, "wx", 0o600);

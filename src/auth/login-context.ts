@@ -1,5 +1,4 @@
 /** What all ways of signing in share: their dependencies, and starting a session. */
-import { randomBytes } from "node:crypto";
 import type { Role } from "../domain/access.ts";
 import { cookieDigest, sessionActorId } from "../store/accounts/sessions.ts";
 import type { LoginMethod, SessionHolder, SessionRow } from "../store/accounts/sessions.ts";
@@ -21,6 +20,8 @@ export type LoginDependencies = {
   /** Runs `work` in a write transaction. */
   write<T>(work: () => T): Promise<T>;
   passwords: PasswordHasher;
+  /** Creates a credential: 256 random bits in 43 characters. */
+  newSecret(): string;
   /** null without OpenID Connect. */
   provider: OidcProvider | null;
   /** Which group gives which role in which organization (oidc-roles). */
@@ -42,9 +43,6 @@ export type Visitor = { address: string; userAgent: string; requestId: string };
 /** The cookie value for the browser. It is stored nowhere else. */
 export type StartedSession = { cookie: string };
 
-/** 256 random bits in 43 characters. */
-export const newToken = (): string => randomBytes(32).toString("base64url");
-
 /** A user who acts for themselves. @param session public id of their session; null before there is one */
 export const userAuthor = (
   { store }: Pick<LoginDependencies, "store">,
@@ -65,14 +63,14 @@ export const userAuthor = (
 
 /** Starts a session. Call it in a write. */
 export function startSession(
-  { idleTimeoutS, lifetimeS }: Pick<LoginDependencies, "idleTimeoutS" | "lifetimeS">,
+  { idleTimeoutS, lifetimeS, newSecret }: Pick<LoginDependencies, "idleTimeoutS" | "lifetimeS" | "newSecret">,
   changes: AccountChanges,
   { user, method, visitor }: { user: UserRef; method: LoginMethod; visitor: Visitor },
 ): StartedSession {
-  const cookie = newToken();
+  const cookie = newSecret();
   changes.startSession(user, {
     digest: cookieDigest(cookie),
-    csrfToken: newToken(),
+    csrfToken: newSecret(),
     method,
     address: visitor.address,
     userAgent: visitor.userAgent,

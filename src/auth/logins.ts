@@ -9,7 +9,7 @@ import { cookieDigest } from "../store/accounts/sessions.ts";
 import type { SessionHolder } from "../store/accounts/sessions.ts";
 import { createAccountChanges, createUserWithOrganization } from "./account-changes.ts";
 import type { AccountChanges, UserRef } from "./account-changes.ts";
-import { newToken, startSession, userAuthor } from "./login-context.ts";
+import { startSession, userAuthor } from "./login-context.ts";
 import type { LoginDependencies, StartedSession, Visitor } from "./login-context.ts";
 import { signInWithProvider } from "./oidc-sign-in.ts";
 
@@ -243,7 +243,7 @@ async function renewCookie(
     return null;
   }
   if (holder.rotated_at + COOKIE_ROTATION_S > now || !store.sessions.isOpen(holder.public_id)) return null;
-  const next = newToken();
+  const next = login.newSecret();
   // Of two parallel requests only one rotates the cookie. The other was authenticated with the old value, which stays
   // valid for a moment.
   return (await write(() => store.sessions.rotate(holder.public_id, digest, cookieDigest(next)))) ? next : null;

@@ -219,7 +219,7 @@ function refuseUnknownPath(): never {
 }
 
 function createBrowserPages(
-  { store, writer, diskGuard, logger, logins, limits, baseUrl, sources }: AppDependencies,
+  { store, writer, diskGuard, logger, logins, limits, baseUrl, newSecret, sources }: AppDependencies,
   hooks: Pick<
     Parameters<typeof createWebPages>[0],
     "authenticateSession" | "countRequest" | "createCaller" | "databaseState" | "liveVersion"
@@ -228,7 +228,7 @@ function createBrowserPages(
   const warn: LoginDependencies["warn"] = (facts, text) => logger.warn(facts, text);
   return createWebPages({
     ...hooks,
-    logins: createLogins({ ...logins, store, write: (work) => writer.run(work), warn }),
+    logins: createLogins({ ...logins, store, newSecret, write: (work) => writer.run(work), warn }),
     readOnlyReason: diskGuard.readOnlyReason,
     warn,
     limits,

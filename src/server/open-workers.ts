@@ -6,7 +6,7 @@ import type { PackageMaker } from "../audit-packages/package-maker.ts";
 import type { PolicyPreviewer } from "../api/context.ts";
 import { openSetupToken, removeSetupToken } from "../auth/first-admin.ts";
 import type { SetupToken } from "../auth/first-admin.ts";
-import { newPublicId, systemSources, systemTimer } from "../clock.ts";
+import { newPublicId, newSecret, systemSources, systemTimer } from "../clock.ts";
 import type { Config } from "../config/options.ts";
 import { urlsFor } from "../contract/urls.ts";
 import { parseMailbox, parseMailServer } from "../domain/network/mail-address.ts";
@@ -172,7 +172,7 @@ async function openDiskGuard(
 
 /** The one-time token for the first administrator; null, and no token is left, once there are users. */
 function prepareSetup(store: Storage["store"], directory: string): SetupToken | null {
-  if (store.users.count() === 0) return openSetupToken(directory);
+  if (store.users.count() === 0) return openSetupToken(directory, newSecret);
   removeSetupToken(directory);
   return null;
 }

@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { newSecret } from "../../src/clock.ts";
 import { openSetupToken, removeSetupToken } from "../../src/auth/first-admin.ts";
 import type { SetupToken } from "../../src/auth/first-admin.ts";
 import { startServer } from "../given.ts";
@@ -27,7 +28,7 @@ async function given(
   body: (world: { server: TestServer; setup: SetupToken; token: string }) => Promise<void>,
 ): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), "assay-setup-"));
-  const setup = openSetupToken(directory);
+  const setup = openSetupToken(directory, newSecret);
   const server = await startServer({ logins: { setup } });
   try {
     await body({ server, setup, token: readFileSync(setup.file, "utf8").trim() });
@@ -252,11 +253,11 @@ test("a server without a token has no setup", async () => {
 test("only the owner can read the token, and a restart keeps it", () => {
   const directory = mkdtempSync(join(tmpdir(), "assay-setup-"));
   try {
-    const first = openSetupToken(directory);
+    const first = openSetupToken(directory, newSecret);
     assert.match(first.newToken ?? "", /^[\w-]{43}$/);
     assert.is(statSync(first.file).mode & 0o777, 0o600);
     assert.is(readFileSync(first.file, "utf8"), `${first.newToken}\n`);
-    const again = openSetupToken(directory);
+    const again = openSetupToken(directory, newSecret);
     assert.equal(
       {
         newToken: again.newToken,
@@ -268,7 +269,7 @@ test("only the owner can read the token, and a restart keeps it", () => {
     );
     // A start that was killed while it wrote the file.
     writeFileSync(first.file, "half");
-    const whole = openSetupToken(directory);
+    const whole = openSetupToken(directory, newSecret);
     assert.equal(
       { half: whole.isToken("half"), whole: whole.isToken(whole.newToken ?? "") },
       { half: false, whole: true },
@@ -279,7 +280,7 @@ test("only the owner can read the token, and a restart keeps it", () => {
     writeFileSync(target, "another user's file");
     chmodSync(target, 0o644);
     symlinkSync(target, first.file);
-    openSetupToken(directory);
+    openSetupToken(directory, newSecret);
     assert.equal(
       {
         readFileSync: readFileSync(target, "utf8"),

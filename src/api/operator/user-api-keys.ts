@@ -113,7 +113,9 @@ export const importApiKey = operation({
   method: "POST",
   path: "/operator/api-keys",
   summary: "Accept a key that was made elsewhere",
-  description: "Changes nothing if the owner has the key already: its description and expiry never change.",
+  description:
+    "Changes nothing if the owner has the key already: its description and expiry never change. A new key must not " +
+    "begin with a hyphen, because clients would take it for a flag.",
   audit: "api_key.created",
   params: Closed({}),
   query: NoQuery,
@@ -144,6 +146,8 @@ export const importApiKey = operation({
       throw badRequest("A key has 16 to 1024 printable ASCII characters without spaces and colons");
     const known = store.apiKeys.find(keyDigest(key));
     if (!known) {
+      if (key.startsWith("-"))
+        throw badRequest("this key begins with a hyphen, so that clients take it for a flag: give a different one");
       context.note(owners);
       const item = createKey(context, owner, { key, body: { description, expires_at: expires_at ?? 0 } });
       return { status: 200, body: { ...presentItem(store.apiKeys.get(item.id)), created: true } };

@@ -1,6 +1,7 @@
 /** Members: added, created, given other roles and removed by admins, without ever losing the last one. */
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
+import { newSecret } from "../../../src/clock.ts";
 import { createLogins } from "../../../src/auth/logins.ts";
 import { createRateLimiter } from "../../../src/http/rate-limiter.ts";
 import { fresh, startServer } from "../../given.ts";
@@ -243,6 +244,7 @@ test("creates a user who signs in with the password that is shown once", async (
     attempts: createRateLimiter({ burst: 10, perSeconds: 900, now: () => server.clock.at }),
     idleTimeoutS: 100,
     lifetimeS: 100,
+    newSecret,
     warn: () => undefined,
   });
   const visitor = { address: "127.0.0.1", userAgent: "test", requestId: "r" };

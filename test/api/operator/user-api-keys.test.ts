@@ -40,6 +40,15 @@ test("a key becomes that of a user or a service account, and importing it again 
     }
   }));
 
+test("accepts a key with a hyphen in front that its owner has, as an earlier version let it", () =>
+  given(async ({ call, store }) => {
+    const key = `-${KEY}`;
+    const { id } = store.users.find("ops") as { id: number };
+    store.apiKeys.create({ userId: id }, { digest: keyDigest(key), description: "old", expiresAt: 0 });
+    const known = await call(importApiKey, { body: { user: "ops", description: "old", key } });
+    assert.equal({ created: known.created, description: known.description }, { created: false, description: "old" });
+  }));
+
 test("refuses keys of others, dead ones, texts that are none, and owners that do not exist, and quotes no key", () =>
   given(async ({ call, store }, data) => {
     const description = "d";
@@ -50,6 +59,10 @@ test("refuses keys of others, dead ones, texts that are none, and owners that do
       [{ ...CI, key: `${KEY}1` }, "this key belongs to another owner, give a different one"],
       [{ user: "ops", key: `${KEY}2` }, "this key was revoked, give a new one"],
       [{ user: "ops", key: "a b" }, "A key has 16 to 1024 printable ASCII characters without spaces and colons"],
+      [
+        { user: "ops", key: `-${KEY}` },
+        "this key begins with a hyphen, so that clients take it for a flag: give a different one",
+      ],
       [{ user: "eve", key: KEY }, "There is no user 'eve'"],
       [{ org: "acme", service_account: "x", key: KEY }, "There is no service account 'acme/x'"],
       [{ ...CI, user: "ops", key: KEY }, "Name the owner of the key: user, or org and service_account"],

@@ -273,6 +273,11 @@ users:
       `assay: standard input ${place}: this key was revoked, give a new one\nassay: nothing was applied\n`,
     );
     assert.is(
+      (await apply(dead(`-${KEY}`))).err,
+      `assay: standard input ${place}: this key begins with a hyphen, so that clients take it for a flag: ` +
+        "give a different one\nassay: nothing was applied\n",
+    );
+    assert.is(
       (await apply(dead(`${KEY}2`))).err,
       `assay: standard input ${place}: this key has expired, give a new one\nassay: nothing was applied\n`,
     );
