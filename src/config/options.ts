@@ -3,6 +3,8 @@
  * variable and YAML key follow from the name: `evidenceLimit` is --evidence-limit, ASSAY_EVIDENCE_LIMIT and
  * evidence_limit. The help text, `assay config`, the README, the command-line parser and the masking of secrets read
  * the table; options are listed nowhere else.
+ *
+ * Left out: nested keys and lists in the file, so that every source gives an option as one text, checked in one place.
  */
 import { parseMailbox, parseMailServer } from "../domain/network/mail-address.ts";
 import { KB, parseSize } from "../domain/text/units.ts";

@@ -3,6 +3,9 @@
  * path, permission, audit event, shapes and behaviour. Routing, authorization, validation, the audit entry, the OpenAPI
  * document and the permission matrix are derived from it, so none of them can disagree with it.
  *
+ * Left out: middleware of single operations. The steps of a request are in pipeline.ts, in one order, so that none can
+ * be forgotten or taken twice.
+ *
  * The kit knows no flow or trail: `Context` is whatever the application hands to its handlers (api/context.ts). How a
  * request runs through an operation is in pipeline.ts.
  *

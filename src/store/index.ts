@@ -1,4 +1,8 @@
-/** Opens all stores over one connection. Each prepares its statements once. */
+/**
+ * Opens all stores over one connection. Each prepares its statements once.
+ *
+ * Left out: a container that finds the parts of a store by itself. Which area stands on which is read here.
+ */
 import { actionStore } from "./notifications/actions.ts";
 import { allowlistEndStore } from "./environments/allowlist-ends.ts";
 import { allowlistStore } from "./environments/allowlists.ts";

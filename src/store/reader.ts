@@ -1,6 +1,9 @@
 /**
  * The stores without their methods that write: what handlers of reads get. A method reads if its name begins with one
  * of these verbs, of which none may lead to a change (test/rules/readers.test.ts).
+ *
+ * Left out: a second set of stores, since one resource has one file, and a check at run time, since PRAGMA query_only
+ * would be two statements more for each read.
  */
 import { openStore } from "./index.ts";
 import type { Store } from "./index.ts";

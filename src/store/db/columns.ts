@@ -6,7 +6,8 @@
  *     type RoleRow = RowOf<typeof ROLE>;
  *     db.prepare<[number], RoleRow>(`SELECT ${selectList(ROLE)} FROM roles WHERE id = ?`);
  *
- * Rows that a join or an expression makes have a type and SQL of their own: SQL is read as SQL.
+ * Left out: rows that a join or an expression makes, which have a type and SQL of their own, and a query builder. SQL
+ * is read as SQL.
  */
 
 /** The type of a column in rows. Only the type checker uses it. */
