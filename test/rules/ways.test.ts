@@ -60,6 +60,7 @@ const CACHES: Readonly<Record<string, readonly [count: number, why: string]>> = 
   "store/environments/snapshots.ts": [1, "parsed evaluations: the latest snapshots are read again and again"],
   "store/flows/templates.ts": [3, "digests, parsed templates and the lines of their expectations"],
   "store/policies/policies.ts": [2, "parsed policies and the lines of their rules"],
+  "web/page/shown-once.ts": [1, "no cache: what a form shows once, until the browser asks for it"],
   "web/sign-in/kept-form.ts": [1, "no cache: what was typed before a session ended"],
   "workers/documents.ts": [1, "SBOMs that were read, which come in several requests"],
   "workers/sandbox/exact-keywords.ts": [1, "no cache: the texts of numbers that JavaScript would round"],

@@ -230,6 +230,25 @@ const fieldError = ({ text }: { text: string }, id: string): string | null => {
   return message === undefined ? null : visibleText({ text: message });
 };
 
+test("what shows a key is an address that shows it once, to its session only, and creates nothing", async () => {
+  const { browser, name } = await given();
+  const fields = { form: "create_key", description: "only once", expires_at: "30" };
+  const answer = await browser.post("/account", { csrf: await browser.readCsrfToken("/account"), ...fields });
+  assert.is(answer.status, 303);
+  assert.match(answer.location ?? "", /^\.\/account\?shown=[0-9a-f]{32}$/);
+  const address = (answer.location as string).slice(1);
+  const other = createBrowser(server.url);
+  await other.login(name, PASSWORD);
+  assert.is(secretIn(await other.get(address)), null);
+  const key = secretIn(await browser.get(address));
+  assert.ok(key);
+  const again = await browser.get(address);
+  assert.equal([again.status, secretIn(again)], [200, null]);
+  assert.match(messageOf(again) ?? "", /shown once only\. Loading the page again changed nothing/);
+  const { body } = await server.call("GET", "/user/api-keys", { key });
+  assert.is(body.filter(({ description }: { description: string }) => description === "only once").length, 1);
+});
+
 test("a key of one's own is shown once with what to paste, rotated, and revoked after a question", async () => {
   const { browser, name } = await given();
   const org = name.replace(/-admin$/, "");

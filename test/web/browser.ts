@@ -8,6 +8,7 @@ export type Browser = ReturnType<typeof createBrowser>;
 /** The visible text of a page's main part, without markup. */
 export const visibleText = ({ text }: Pick<Page, "text">): string =>
   (/<main[^>]*>([\s\S]*)<\/main>/.exec(text)?.[1] ?? text)
+    .replace(/<\/?mark>/g, "")
     .replace(/<[^>]*>/g, " ")
     .replace(/&#(\d+);/g, (_, code: string) => String.fromCharCode(Number(code)))
     .replace(/\s+/g, " ")
@@ -75,9 +76,15 @@ export function createBrowser(url: string, headers: Record<string, string> = {})
     get,
     post,
     readCsrfToken,
-    /** Opens `page`, which holds the form, and posts `fields` to `path` with the form's CSRF token. */
-    submitForm: async (path: string, fields: Record<string, string>, page = path): Promise<Page> =>
-      post(path, { csrf: await readCsrfToken(page), ...fields }),
+    /**
+     * Opens `page`, which holds the form, and posts `fields` to `path` with the form's CSRF token. Follows the redirect
+     * to what is shown once.
+     */
+    async submitForm(path: string, fields: Record<string, string>, page = path): Promise<Page> {
+      const answer = await post(path, { csrf: await readCsrfToken(page), ...fields });
+      const isShownOnce = answer.location !== null && /[?&]shown=/.test(answer.location);
+      return isShownOnce ? get(new URL(answer.location as string, new URL(path, url)).href) : answer;
+    },
     login: async (name: string, password: string, next = ""): Promise<Page> =>
       post("/login", { csrf: await readCsrfToken("/login"), name, password, next }),
     /** The session's CSRF token, which API requests send as X-CSRF-Token. */

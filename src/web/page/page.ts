@@ -148,10 +148,10 @@ export type RawAnswer = {
 };
 
 /**
- * What follows a form that succeeded: another page, which shows a message (DONE), or content that can be shown only
- * now, such as a key.
+ * What follows a form that succeeded: another page, which shows a message (DONE); content, of a form that changes
+ * nothing; or content that can be shown only now, such as a key, at an address that shows it once (shown-once.ts).
  */
-export type FormOutcome = { go: string; done?: DoneKey } | { show: Content };
+export type FormOutcome = { go: string; done?: DoneKey } | { show: Content } | { once: Content };
 
 export type Form = {
   /** Decides whether the form is offered and accepted. */
@@ -202,5 +202,6 @@ export const DONE = {
   password: "Your password was changed. All your other sessions were ended.",
   session: "The session was ended.",
   sessions: "All your other sessions were ended.",
+  seen: "What was shown here is shown once only. Loading the page again changed nothing.",
 } as const;
 type DoneKey = keyof typeof DONE;

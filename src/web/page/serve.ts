@@ -24,6 +24,8 @@ import type { PageFiles } from "./files.ts";
 import { framed } from "./frame.ts";
 import type { Surroundings } from "./frame.ts";
 import { linksFor, queryText } from "./links.ts";
+import { createShownOnce, SHOWN } from "./shown-once.ts";
+import type { ShownOnce } from "./shown-once.ts";
 import { preferencesFrom } from "./preferences.ts";
 import type { Preferences } from "./preferences.ts";
 import type { Content, FormOutcome, Page, RawAnswer, RefusedForm, Section, Visit } from "./page.ts";
@@ -58,6 +60,7 @@ export type PageServerDependencies = {
 };
 
 export function createPageServer(server: PageServerDependencies) {
+  const shownOnce = createShownOnce(server.now);
   const table = createRouteTable(
     server.pages.map((page) => ({ pattern: page.path, value: page })),
     { strict: false },
@@ -99,8 +102,16 @@ export function createPageServer(server: PageServerDependencies) {
       server.countRequest(session.principal);
       const visit = createVisit(server, ctx, { session, params });
       const isOwn = fields !== null && isFromHere && isMaskedToken(fields.text("csrf"), session.csrfToken);
-      if (fields === null) await sendContent(server, ctx, { visit, content: await contentOf(page, visit) });
-      else if (isOwn) await submit(server, ctx, { page, visit, fields });
+      if (fields === null) {
+        const kept = takeShown(shownOnce, visit, session);
+        await sendContent(server, ctx, { visit, content: kept ?? (await contentOf(page, visit)) });
+      } else if (isOwn)
+        await submit(server, ctx, {
+          page,
+          visit,
+          fields,
+          keep: (content) => shownOnce.keep(content, session.csrfToken),
+        });
       else await showRefused(server, ctx, { page, visit, fields, status: 403, ...EXPIRED });
     },
     /** Shows a form that was submitted without a session, with what was typed, after the sign-in. */
@@ -127,6 +138,16 @@ const EXPIRED: Pick<RefusedForm, "message" | "errors" | "problems"> = {
   errors: {},
   problems: [],
 };
+
+/** What the address shows once; null without it, and once it was shown, which the page then says. */
+function takeShown(shownOnce: ShownOnce, { query }: Visit, { csrfToken }: Session): Content | null {
+  const token = query.get(SHOWN);
+  if (token === null) return null;
+  query.delete(SHOWN);
+  const content = shownOnce.take(token, csrfToken);
+  if (content === null) query.set("done", "seen");
+  return content;
+}
 
 /** null for what is not percent-encoded UTF-8. */
 function decode(text: string): string | null {
@@ -193,7 +214,7 @@ async function contentOf(page: Page, visit: Visit): Promise<Content | RawAnswer>
 async function submit(
   server: PageServerDependencies,
   ctx: Koa.Context,
-  { page, visit, fields }: { page: Page; visit: Visit; fields: Fields },
+  { page, visit, fields, keep }: { page: Page; visit: Visit; fields: Fields; keep(content: Content): string },
 ): Promise<void> {
   const name = fields.text("form");
   const form = Object.hasOwn(page.forms ?? {}, name) ? page.forms?.[name] : undefined;
@@ -216,6 +237,10 @@ async function submit(
     if (!(error instanceof AppError) || error.code === "internal") throw error;
     ctx.set(error.headers);
     return refuse(error);
+  }
+  if ("once" in outcome) {
+    const address = visit.to.path(visit.path.slice(1));
+    return redirect(ctx, `${address}${queryText({ [SHOWN]: keep(outcome.once) })}`);
   }
   if ("show" in outcome) return sendContent(server, ctx, { visit, content: outcome.show });
   const separator = outcome.go.includes("?") ? "&" : "?";

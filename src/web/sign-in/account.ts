@@ -66,14 +66,14 @@ export const createAccountPage = (logins: Pick<Logins, "accountOf">): Page => {
     forms: {
       create_key: form(createOwnApiKey, async (visit, fields) => {
         const { key } = await visit.call(createOwnApiKey, { body: keyBody(fields, visit.now) });
-        return { show: await show(visit, key) };
+        return { once: await show(visit, key) };
       }),
       rotate_key: form(rotateOwnApiKey, async (visit, fields) => {
         const { key } = await visit.call(rotateOwnApiKey, {
           params: { key_id: fields.text("key") },
           body: rotationBody(fields, visit.now),
         });
-        return { show: await show(afterQuestion(visit), key) };
+        return { once: await show(afterQuestion(visit), key) };
       }),
       revoke_key: form(revokeOwnApiKey, async ({ call, to }, fields) => {
         await call(revokeOwnApiKey, { params: { key_id: fields.text("key") } });

@@ -46,7 +46,7 @@ export const membersPage = page({
           role: fields.text("role") as Role,
         },
       });
-      return { show: framed(visit, member.display_name, initialPassword(visit, member)) };
+      return { once: framed(visit, member.display_name, initialPassword(visit, member)) };
     }),
     role: form(putMember, async (visit, fields) => {
       const user = fields.text("user");
@@ -57,7 +57,7 @@ export const membersPage = page({
       const user = fields.text("user");
       const { service_accounts: accounts } = await visit.call(removeMember, { params: { user } });
       if (accounts.length === 0 || user === visit.user.name) return afterChange(visit, user, "removed");
-      return { show: framed(visit, user, remaining(visit, { user, accounts })) };
+      return { once: framed(visit, user, remaining(visit, { user, accounts })) };
     }),
   },
 });

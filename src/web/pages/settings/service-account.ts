@@ -42,14 +42,14 @@ export const serviceAccountPage = page({
   forms: {
     create_key: form(createApiKey, async (visit, fields) => {
       const { key } = await visit.call(createApiKey, { params: pathOf(visit), body: keyBody(fields, visit.now) });
-      return { show: await showAccount(visit, key) };
+      return { once: await showAccount(visit, key) };
     }),
     rotate_key: form(rotateApiKey, async (visit, fields) => {
       const { key } = await visit.call(rotateApiKey, {
         params: { ...pathOf(visit), key_id: fields.text("key") },
         body: rotationBody(fields, visit.now),
       });
-      return { show: await showAccount(afterQuestion(visit), key) };
+      return { once: await showAccount(afterQuestion(visit), key) };
     }),
     revoke_key: form(revokeApiKey, async (visit, fields) => {
       await visit.call(revokeApiKey, { params: { ...pathOf(visit), key_id: fields.text("key") } });

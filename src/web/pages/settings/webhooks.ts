@@ -40,7 +40,7 @@ export const webhooksPage = page({
     rotate: form(rotateInboundWebhookSecret, async (visit, fields) => {
       const kind = fields.text("kind");
       const { secret } = await visit.call(rotateInboundWebhookSecret, { params: { webhook_kind: kind } });
-      return { show: await showWebhooks(visit, { kind, secret }) };
+      return { once: await showWebhooks(visit, { kind, secret }) };
     }),
     remove: form(deleteInboundWebhook, async ({ call, to }, fields) => {
       await call(deleteInboundWebhook, { params: { webhook_kind: fields.text("kind") } });
@@ -63,7 +63,7 @@ async function putWebhook(visit: Visit, fields: Fields) {
       : {};
   const answer = await call(putInboundWebhook, { params: { webhook_kind: kind }, body });
   if (!("secret" in answer)) return { go: to.settings("webhooks"), done: "saved" } as const;
-  return { show: await showWebhooks(visit, { kind, secret: answer.secret }) };
+  return { once: await showWebhooks(visit, { kind, secret: answer.secret }) };
 }
 
 /** @param shown the secret that was just made; null without one */
