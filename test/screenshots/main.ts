@@ -1,12 +1,12 @@
 /**
  * Photographs every page of the story in Chromium into .build/screenshots, with an index page:
  *
- *     node test/screenshots/main.ts [REGEXP] [--only light,dark,phone,print] [--axe] [--large] [--no-story-rebuild]
+ *     node test/screenshots/main.ts [REGEXP] [--only MODE,MODE] [--axe] [--large] [--no-story-rebuild]
  *
- * REGEXP selects pages by their name in pages.ts. `--large` adds lists of 10,000 rows, which take minutes to
- * write. `--no-story-rebuild` starts from the story of the previous run, which saves some seconds. `--axe` prints what
- * axe-core finds, and fails if it finds anything. Pages that answer an error are listed at the end; so is what the
- * browser's console complains about.
+ * REGEXP selects pages by their name in pages.ts; MODES below has the widths and themes, of which `--only` selects
+ * some. `--large` adds lists of 10,000 rows, which take minutes to write. `--no-story-rebuild` starts from the
+ * story of the previous run, which saves some seconds. `--axe` prints what axe-core finds, and fails if it finds
+ * anything. Pages that answer an error are listed at the end; so is what the browser's console complains about.
  */
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -27,13 +27,25 @@ const BUILD = join(import.meta.dirname, "..", "..", ".build");
 const SCREENSHOTS = join(BUILD, "screenshots");
 const STORY = join(BUILD, "story");
 
-const MODES: Readonly<Record<string, BrowserContextOptions>> = {
+/** How pages are looked at. `theme`: chosen in this browser (src/web/page/preferences.ts). */
+const MODES: Readonly<Record<string, BrowserContextOptions & { theme?: string }>> = {
   light: { viewport: { width: 1280, height: 800 }, colorScheme: "light" },
   dark: { viewport: { width: 1280, height: 800 }, colorScheme: "dark" },
   phone: { viewport: { width: 390, height: 844 }, colorScheme: "light", hasTouch: true },
   /** A sheet of A4, of pages that people print. */
   print: { viewport: { width: 794, height: 1123 }, colorScheme: "light" },
+  tablet: { viewport: { width: 820, height: 1180 }, colorScheme: "light", hasTouch: true },
+  notebook: { viewport: { width: 1024, height: 768 }, colorScheme: "light" },
+  wide: { viewport: { width: 2560, height: 1200 }, colorScheme: "light" },
+  ...Object.fromEntries(
+    ["light-high-contrast", "dark-high-contrast", "light-colorblind", "dark-colorblind"].map((theme) => [
+      theme,
+      { viewport: { width: 1280, height: 800 }, theme },
+    ]),
+  ),
 };
+/** Without `--only`; `--axe` checks the other modes, too, and photographs them only if they are named. */
+const PHOTOGRAPHED = ["light", "dark", "phone", "print"];
 const PRINTED =
   /^(?:trail|snapshot|control|why|artifact|environment)(?:$|-edge$)|^(?:why-snapshot|environment-logical)$/;
 /** Lists of 10,000 rows are cut: a taller picture is more than Chromium can make. */
@@ -75,7 +87,7 @@ async function run(): Promise<void> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
-      only: { type: "string", default: Object.keys(MODES).join(",") },
+      only: { type: "string" },
       axe: { type: "boolean", default: false },
       large: { type: "boolean", default: false },
       "no-story-rebuild": { type: "boolean", default: false },
@@ -83,7 +95,7 @@ async function run(): Promise<void> {
   });
   const wanted = new RegExp(positionals[0] ?? "");
   const pages = PAGES.filter(({ name, isLarge = false }) => wanted.test(name) && (values.large || !isLarge));
-  const modes = values.only.split(",");
+  const modes = values.only?.split(",") ?? (values.axe ? Object.keys(MODES) : PHOTOGRAPHED);
   for (const mode of modes) if (!(mode in MODES)) throw new Error(`--only takes ${Object.keys(MODES)}, not '${mode}'`);
   if (pages.length === 0) throw new Error(`No page in test/screenshots/pages.ts matches '${positionals[0]}'`);
   await buildClient(join(import.meta.dirname, "..", ".."));
@@ -95,7 +107,9 @@ async function run(): Promise<void> {
   const findings: Findings = { missing: [], complaints: [], violations: [] };
   try {
     mkdirSync(SCREENSHOTS, { recursive: true });
-    for (const mode of modes) await photograph({ told, cookieOf, browser, pages, mode, axe: values.axe, findings });
+    const session = { told, cookieOf, browser, pages, axe: values.axe, findings };
+    for (const mode of modes)
+      await photograph({ ...session, mode, isPictured: values.only !== undefined || PHOTOGRAPHED.includes(mode) });
   } finally {
     await browser.close();
     await told.server.stop();
@@ -120,12 +134,14 @@ type Session = {
   browser: Browser;
   pages: readonly PhotographedPage[];
   mode: string;
+  isPictured: boolean;
   axe: boolean;
   findings: Findings;
 };
 
 /** Photographs the pages in one mode. The clocks of server and browser stand at the end of the story. */
-async function photograph({ told, cookieOf, browser, pages, mode, axe, findings }: Session): Promise<void> {
+async function photograph(session: Session): Promise<void> {
+  const { told, cookieOf, browser, pages, mode, isPictured, axe, findings } = session;
   const { server, story } = told;
   const read = async (path: string): Promise<any> =>
     (await server.call("GET", path, { key: story.keys.get(ADMIN) as string })).body;
@@ -133,13 +149,15 @@ async function photograph({ told, cookieOf, browser, pages, mode, axe, findings 
   const shown = pages.filter(({ name }) => !isPrint || PRINTED.test(name));
   for (const [user, theirs] of Map.groupBy(shown, ({ as }) => as ?? null)) {
     server.clock.at = story.now;
-    const context = await browser.newContext({ ...MODES[mode], reducedMotion: "reduce" });
+    const { theme, ...options } = MODES[mode] ?? {};
+    const context = await browser.newContext({ ...options, reducedMotion: "reduce" });
     context.setDefaultTimeout(STEP_TIMEOUT_MS);
     await context.clock.setFixedTime(story.now * 1000);
     if (user !== null)
       await context.addCookies([
         { name: "assay", value: await cookieOf(user), url: server.url, httpOnly: true, sameSite: "Lax" },
       ]);
+    if (theme !== undefined) await context.addCookies([{ name: "assay-theme", value: theme, url: server.url }]);
     const page = await context.newPage();
     if (isPrint) await page.emulateMedia({ media: "print" });
     let current = "";
@@ -161,7 +179,7 @@ async function photograph({ told, cookieOf, browser, pages, mode, axe, findings 
         findings.missing.push(`${photographed.name}: ${status} ${path}`);
         continue;
       }
-      await capture(page, join(SCREENSHOTS, `${photographed.name}-${mode}.png`));
+      if (isPictured) await capture(page, join(SCREENSHOTS, `${photographed.name}-${mode}.png`));
       if (axe) findings.violations.push(...(await axeViolations(page)).map((text) => `${current}: ${text}`));
     }
     await context.close();
@@ -183,7 +201,7 @@ function writeIndex(): void {
   const style =
     "body{font:14px sans-serif;margin:24px}section{margin-bottom:32px}a{display:inline-block;margin-right:16px;" +
     "vertical-align:top}img{border:1px solid #888;max-height:640px;object-fit:cover;object-position:top}" +
-    ".light,.dark{width:600px}.phone{width:220px}.print{width:400px}";
+    ".light,.dark{width:600px}.phone{width:220px}.print,.tablet{width:400px}.notebook{width:500px}.wide{width:900px}";
   const title = "Pages of the story";
   writeFileSync(
     join(SCREENSHOTS, "index.html"),
