@@ -143,12 +143,12 @@ inBrowser("by keyboard alone: skip link, navigation, tabs, search results and fo
     assert.match(String(await page.evaluate("document.activeElement.id")), "main");
     await page.keyboard.press("Control+k");
     await page.keyboard.type("web-check");
-    await page.locator("#suggestions a, [role=option]").first().filter({ hasText: "web-checkout" }).waitFor();
+    await page.locator("dialog [role=option]").first().filter({ hasText: "web-checkout" }).waitFor();
     await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowUp");
     await page.keyboard.press("Enter");
     await page.waitForURL(/web-checkout/);
     await page.goto(`${told().server.url}/acme/flows?ask=create`);
-    await page.getByLabel("Name", { exact: true }).focus();
     await page.keyboard.type("by-keyboard");
     await page.keyboard.press("Enter");
     await page.waitForURL(/by-keyboard/);

@@ -270,6 +270,10 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "why-nothing", path: "/acme/why" },
   { name: "search", path: "/acme/search?q=release-2" },
   { name: "search-nothing", path: "/acme/search?q=fffffff" },
+  { name: "search-empty", path: "/acme/search" },
+  { name: "search-kind", path: "/acme/search?q=release&kind=trail" },
+  { name: "search-environment", path: "/acme/search?choose=allow" },
+  { name: "keyboard", path: "/account/keyboard" },
 
   ...Object.entries(LARGE).map(([name, path]) => ({ name: `large-${name}`, path, isLarge: true })),
 

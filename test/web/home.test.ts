@@ -236,13 +236,35 @@ test("the search groups what it finds, and each result is a link", async () => {
   assert.match(page.text, /data-results/);
   assert.match(page.text, new RegExp(`href="\\.\\./${at.org}/flows/payments"`));
   assert.match(visibleText(page), /Flows payments/);
-  assert.match(visibleText(await browser.get(`/${at.org}/search?q=release`)), /Trails release-1 payments · compliant/);
+  assert.match(visibleText(await browser.get(`/${at.org}/search?q=release`)), /Trails release-1 payments Compliant/);
   assert.match(visibleText(await browser.get(`/${at.org}/search?q=acme/sh`)), /Repositories acme\/shop https:/);
   const escaped = await browser.get(`/${at.org}/search?q=${encodeURIComponent(SCRIPT)}`);
   assert.not.match(escaped.text, /<script>alert/);
-  assert.match(visibleText(await browser.get(`/${at.org}/search?q=zzz`)), /Nothing matches .*Clear the search/);
-  assert.match(visibleText(await browser.get(`/${at.org}/search`)), /What are you looking for/);
+  assert.match(
+    visibleText(await browser.get(`/${at.org}/search?q=zzz`)),
+    /No results for “ zzz ” .*Try Attestations named zzz .*audit log by zzz/,
+  );
+  assert.match(visibleText(await browser.get(`/${at.org}/search`)), /Commands Allow an artifact… .*Go to Overview/);
   assert.is((await browser.get(`/${at.org}/search?q=${"x".repeat(3000)}`)).status, 200);
+});
+
+test("the search marks what matches, has all results of a kind, and what a role permits", async () => {
+  const { at, browser } = await world();
+  const path = `/${at.org}/search`;
+  assert.match((await browser.get(`${path}?q=AYM`)).text, /<bdi>p<mark>aym<\/mark>ents<\/bdi>/);
+  const kind = visibleText(await browser.get(`${path}?q=pay&kind=flow`));
+  assert.match(kind, /Flows payments/);
+  assert.not.match(kind, /Commands|Go to/);
+  assert.match(visibleText(await browser.get(`${path}?q=pay&kind=toString`)), /Flows payments/);
+  const commands = visibleText(await browser.get(`${path}?q=${encodeURIComponent("> flow")}`));
+  assert.match(commands, /Commands New flow… Go to Flows/);
+  assert.not.match(commands, /payments/);
+  const chosen = await browser.get(`${path}?choose=allow`);
+  assert.match(visibleText(chosen), /Allow an artifact: in which environment\? .*Environments production/);
+  assert.match(chosen.text, /href="[^"]*\/environments\/production\?tab=settings&#38;ask=allow"/);
+  const read = await reader(at);
+  assert.not.match(visibleText(await read.get(path)), /New |Invite|Allow|Attach|hold|Audit log/);
+  assert.not.match(visibleText(await read.get(`${path}?choose=allow`)), /in which environment/);
 });
 
 test("a whole fingerprint or commit leads to its page; suggestions list it", async () => {

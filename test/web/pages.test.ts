@@ -1,5 +1,5 @@
 /** What all pages of the web interface share: sessions, forms, refusals, files. Seen through the pages of flows. */
-import { gunzipSync } from "node:zlib";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { request } from "node:http";
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
@@ -114,6 +114,9 @@ test("pages have a strict policy and no inline script or style, and stay with th
   assert.not.match(page.text, /https?:\/\/(?!127\.0\.0\.1)/, "no address of another host");
 });
 
+/** Bytes of all scripts but the editor, as browsers get them. */
+const MAX_SCRIPT_BYTES = 40_000;
+
 test("the files of a page are cached forever under a name that changes with their content", async () => {
   const { at, browser } = await given();
   const { text } = await browser.get(`/${at.org}/flows`);
@@ -127,6 +130,7 @@ test("the files of a page are cached forever under a name that changes with thei
   for (const name of names) {
     const { status, headers, text: content } = await browser.get(`/${name}`);
     assert.equal([status, headers.get("Cache-Control")], [200, "public, max-age=31536000, immutable"], name);
+    assert.ok(!name.includes("app.") || gzipSync(content).length <= MAX_SCRIPT_BYTES, `${content.length} bytes`);
     for (const font of name.includes("assay") ? content.matchAll(/url\(([^)]+\.woff2)\)/g) : [])
       assert.is((await browser.get(`/ui/${font[1]}`)).status, 200, font[1]);
   }

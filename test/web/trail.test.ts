@@ -226,7 +226,7 @@ test("a custom attestation shows the rules of its type with what each of them sa
 test("an override needs a reason, changes the verdict, and says who overrode what", async () => {
   const { browser, path, scan, statusOf, drawer } = await given();
   const ask = `${path}?attestation_id=${scan}&ask=override`;
-  assert.match((await browser.get(ask)).text, /<select class="field" id="override-new_compliance_status"/);
+  assert.match((await browser.get(ask)).text, /<select autofocus class="field" id="override-new_compliance_status"/);
   const refused = await browser.submitForm(ask, { form: "override", new_compliance_status: "false", reason: " " });
   assert.is(refused.status, 400);
   assert.match(refused.text, /id="override-reason-error"/);

@@ -8,8 +8,9 @@ import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
 import { OrgPath } from "../paths.ts";
 
-/** Results of one kind; with more, a longer text is quicker than a list. */
+/** Results of each kind, and of one that is asked for; with more, a longer text is quicker than a list. */
 const MAX_RESULTS = 8;
+const MAX_RESULTS_OF_A_KIND = 100;
 const MAX_QUERY_CHARS = 256;
 /** Fingerprints and commits are searched for texts that could be the beginning of one. */
 const HEX_PREFIX = /^[0-9a-f]{5,64}$/;
@@ -45,7 +46,9 @@ const SearchGroup = named(
   "NameSearchGroup",
   Closed({
     kind: OneOf(KINDS),
-    results: Type.Array(SearchResult, { description: `At most ${MAX_RESULTS}` }),
+    results: Type.Array(SearchResult, {
+      description: `At most ${MAX_RESULTS}, or ${MAX_RESULTS_OF_A_KIND} of a kind that is asked for`,
+    }),
     has_more: Type.Boolean({ description: "Whether there are more than these" }),
   }),
 );
@@ -129,42 +132,50 @@ function findCommits({ store, organization, urls }: ReadingContext, prefix: stri
     );
 }
 
-/** Everything that matches, one more than is shown of each kind. */
-function findAll(context: ReadingContext, text: string): Record<(typeof KINDS)[number], Result[]> {
+type Kind = (typeof KINDS)[number];
+
+/** How to find what matches, by kind. @param limit of the results of a kind */
+function findersOf(context: ReadingContext, text: string, limit: number): Record<Kind, () => Result[]> {
   const { store, organization, urls } = context;
   const { nameSearch } = store;
-  const limit = MAX_RESULTS + 1;
   const terms = nameSearch.terms(organization.id, text, limit);
   const prefix = terms.folded.replace(/^sha256:/, "");
   const isHex = HEX_PREFIX.test(prefix);
   const org = organization.name;
   return {
-    fingerprint: isHex ? findFingerprints(context, prefix, limit) : [],
-    commit: isHex && prefix.length <= 40 ? findCommits(context, prefix, limit) : [],
-    flow: nameSearch.listFlows(terms).map((row) => resultOf({ ...row, html_url: urls.flowPage(org, row.name) })),
-    trail: nameSearch
-      .listTrails(terms)
-      .map(({ name, flow_name, state }) =>
-        resultOf({ name, flow_name, detail: state, html_url: urls.trailPage(org, flow_name, name) }),
-      ),
-    environment: nameSearch
-      .listEnvironments(terms)
-      .map((row) => resultOf({ ...row, html_url: urls.environmentPage(org, row.name) })),
-    artifact: nameSearch
-      .listArtifacts(terms)
-      .map((row) => artifactResult(context, row.name, { ...row, detail: row.flow_name ?? "" })),
-    policy: nameSearch.listPolicies(terms).map((row) => resultOf({ ...row, html_url: urls.policyPage(org, row.name) })),
-    control: organization.controls_enabled
-      ? nameSearch.listControls(terms).map((row) => resultOf({ ...row, html_url: urls.controlPage(org, row.name) }))
-      : [],
-    repository: nameSearch
-      .listRepos(terms)
-      .map(({ public_id, ...row }) => resultOf({ ...row, id: public_id, html_url: urls.repoPage(org, public_id) })),
-    service_account: allows("service_account:read", { role: context.role, isPublic: false })
-      ? nameSearch
-          .listServiceAccounts(terms)
-          .map((row) => resultOf({ ...row, html_url: urls.serviceAccountPage(org, row.name) }))
-      : [],
+    fingerprint: () => (isHex ? findFingerprints(context, prefix, limit) : []),
+    commit: () => (isHex && prefix.length <= 40 ? findCommits(context, prefix, limit) : []),
+    flow: () => nameSearch.listFlows(terms).map((row) => resultOf({ ...row, html_url: urls.flowPage(org, row.name) })),
+    trail: () =>
+      nameSearch
+        .listTrails(terms)
+        .map(({ name, flow_name, state }) =>
+          resultOf({ name, flow_name, detail: state, html_url: urls.trailPage(org, flow_name, name) }),
+        ),
+    environment: () =>
+      nameSearch
+        .listEnvironments(terms)
+        .map((row) => resultOf({ ...row, html_url: urls.environmentPage(org, row.name) })),
+    artifact: () =>
+      nameSearch
+        .listArtifacts(terms)
+        .map((row) => artifactResult(context, row.name, { ...row, detail: row.flow_name ?? "" })),
+    policy: () =>
+      nameSearch.listPolicies(terms).map((row) => resultOf({ ...row, html_url: urls.policyPage(org, row.name) })),
+    control: () =>
+      organization.controls_enabled
+        ? nameSearch.listControls(terms).map((row) => resultOf({ ...row, html_url: urls.controlPage(org, row.name) }))
+        : [],
+    repository: () =>
+      nameSearch
+        .listRepos(terms)
+        .map(({ public_id, ...row }) => resultOf({ ...row, id: public_id, html_url: urls.repoPage(org, public_id) })),
+    service_account: () =>
+      allows("service_account:read", { role: context.role, isPublic: false })
+        ? nameSearch
+            .listServiceAccounts(terms)
+            .map((row) => resultOf({ ...row, html_url: urls.serviceAccountPage(org, row.name) }))
+        : [],
   };
 }
 
@@ -178,23 +189,27 @@ export const searchNames = operation({
   description:
     "In groups by kind. Flows, environments, policies, controls, repositories and service accounts match by any part " +
     "of their name, case-insensitively; trails and artifacts by its beginning, and the latest trails and running " +
-    "artifacts by any part. A fingerprint or commit matches by its first 5 characters or more. Archived flows, " +
-    "environments and controls are left out. Service accounts are found by roles that may read them.",
+    "artifacts by any part. Trails come newest first, one with this very name before all others. A fingerprint or " +
+    "commit matches by its first 5 characters or more. Archived flows, environments and controls are left out. " +
+    "Service accounts are found by roles that may read them.",
   permission: "flow:read",
   audit: null,
   params: OrgPath,
   query: Closed({
     q: Type.String({ maxLength: MAX_QUERY_CHARS, description: "The text; without any, nothing matches" }),
+    kind: Type.Optional(OneOf(KINDS, { description: `Finds only this kind, up to ${MAX_RESULTS_OF_A_KIND} of it` })),
   }),
   body: NO_BODY,
   responses: { 200: { description: "The matches", schema: NameSearchResponse } },
   example: { params: { org: "acme" }, query: { q: "release-2" } },
   handle(context, { query }) {
     const text = query.q.trim();
-    const found = text === "" ? null : findAll(context, text);
-    const groups = KINDS.flatMap((kind) => {
-      const all = found?.[kind] ?? [];
-      const results = all.slice(0, MAX_RESULTS);
+    const limit = query.kind === undefined ? MAX_RESULTS : MAX_RESULTS_OF_A_KIND;
+    const kinds = text === "" ? [] : query.kind === undefined ? KINDS : [query.kind];
+    const finders = findersOf(context, text, limit + 1);
+    const groups = kinds.flatMap((kind) => {
+      const all = finders[kind]();
+      const results = all.slice(0, limit);
       return results.length === 0 ? [] : [{ kind, results, has_more: all.length > results.length }];
     });
     return { status: 200, body: { groups } };

@@ -95,11 +95,14 @@ function prepareTrails(db: DbReader) {
        CROSS JOIN flows f ON f.id = t.flow_id AND f.archived_at IS NULL
      WHERE instr(lower(t.name), @folded) > 0 LIMIT @limit`,
   );
-  return (terms: Terms): NamedTrailRow[] =>
-    unique(
-      [...beginning.all({ ...terms, until: endOf(terms.text) }), ...latest.all(terms)],
+  return (terms: Terms): NamedTrailRow[] => {
+    const named = beginning.all({ ...terms, until: endOf(terms.text) });
+    const isMeant = ({ name }: NamedTrailRow): boolean => name === terms.text;
+    return unique(
+      [...named.filter(isMeant), ...latest.all(terms), ...named],
       (row) => `${row.flow_name}/${row.name}`,
     ).slice(0, terms.limit);
+  };
 }
 
 function prepareArtifacts(db: DbReader) {

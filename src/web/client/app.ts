@@ -1,21 +1,25 @@
 /** What scripts add to every page. Each part works on whatever the page contains, also after a part was replaced. */
 import "htmx.org";
+import { noticeAbsence } from "./away.ts";
 import { boostWithinPage } from "./boost.ts";
 import { chooseInPlace } from "./choices.ts";
 import { copyOnClick } from "./copy.ts";
+import { actOnKeys } from "./keys.ts";
 import { loadEditor } from "./load-editor.ts";
 import { followLive } from "./live.ts";
 import { closeMenus } from "./menus.ts";
-import { openSearch } from "./search.ts";
+import { openPalette } from "./palette.ts";
 import { submitSliders } from "./slider.ts";
 import { showTimes } from "./times.ts";
 
 document.documentElement.classList.add("js");
 boostWithinPage();
+noticeAbsence();
 chooseInPlace();
 copyOnClick();
-openSearch();
+openPalette();
 closeMenus();
+actOnKeys();
 followLive();
 submitSliders();
 showTimes(document);

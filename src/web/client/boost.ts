@@ -20,7 +20,7 @@ export function boostWithinPage(): void {
 }
 
 /** What htmx says about an exchange: the part of the answered page, how it came in, and the answer. */
-type Swap = { select: string; swap: string; text: string };
+export type Swap = { select: string; swap: string; text: string; response: { status: number } };
 
 /** The same page is brought up to date: the reader goes on where the eyes and the keyboard are. */
 export const REFRESH = { target: "#frame", select: "#frame", swap: "outerMorph" } as const;

@@ -6,6 +6,7 @@ export function closeMenus(): void {
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     for (const menu of openMenus()) {
+      event.preventDefault();
       const hadFocus = menu.contains(document.activeElement);
       menu.open = false;
       if (hadFocus) menu.querySelector("summary")?.focus();

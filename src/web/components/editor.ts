@@ -9,7 +9,7 @@ import type { Html, Value } from "../html.ts";
 import type { Fields } from "../page/fields.ts";
 import type { RefusedForm, Visit } from "../page/page.ts";
 import { sourceCode } from "./code.ts";
-import { hiddenField } from "./forms.ts";
+import { hiddenField, withFocus } from "./forms.ts";
 import { icon } from "./icon.ts";
 import { card, padded } from "./layout.ts";
 import { formatNumber } from "./state.ts";
@@ -94,13 +94,14 @@ ${editableText(text)}</textarea>`;
   const data = html`data-completions="${JSON.stringify(completions)}" data-base="${base?.text}" data-base-name="${
     base?.name
   }" data-problems="${problemsJson(problems, warnings)}"`;
+  const isOpened = refused ? html`${above}`.text.includes('aria-invalid="true"') : visit.query.has("ask");
   const state = [
     problems.length > 0 && errorSign(countText(problems.length, "error")),
     warnings.length > 0 && warningSign(countText(warnings.length, "warning")),
   ];
   return html`<form class="editor-form" id="${FORM_ID}" method="post" action="${action}" data-editor ${data}>
 ${hidden}${note}
-<div class="cols-editor"><div class="stack">${above}
+<div class="cols-editor"><div class="stack">${isOpened ? withFocus(above) : above}
 <section class="card" aria-labelledby="h-editor"><div class="card-h"><h2 id="h-editor">${options.title}</h2>
 <template data-editor-error>${errorSign("")}</template><template data-editor-warning>${warningSign("")}</template>
 <span class="row" data-editor-state>${state}</span><span class="sub right" data-editor-changes></span></div>

@@ -2,8 +2,8 @@
  * Forms. A form submits to its own page, which calls an operation; the field names are those of the operation, so its
  * errors appear at their fields. Bounds and hints of a field come from the shape that the operation declares.
  */
-import { editableText, html } from "../html.ts";
-import type { Html, Value } from "../html.ts";
+import { editableText, Html, html } from "../html.ts";
+import type { Value } from "../html.ts";
 import type { Visit } from "../page/page.ts";
 import { icon } from "./icon.ts";
 import { copyButton } from "./identifier.ts";
@@ -56,13 +56,26 @@ export function formOf(
   const buttons = html`<button class="btn${look}" type="submit">${submit}</button>${
     cancel !== undefined && html`<a class="btn btn-quiet" href="${cancel}">Cancel</a>`
   }`;
+  const isWrong = refused !== null && (refused.message !== null || Object.keys(refused.errors).length > 0);
+  const isOpened = refused ? isWrong : visit.query.has("ask") && !isInline && !isSecondary;
   return html`<form class="${isInline ? "row" : "form"}" method="post" action="${action}">${hiddenField(
     "csrf",
     visit.csrf,
-  )}<input type="hidden" name="form" value="${name}">${problem}${fields}${
+  )}<input type="hidden" name="form" value="${name}">${problem}${isOpened ? withFocus(fields) : fields}${
     isInline ? buttons : within ? within(buttons) : html`<div class="form-do">${buttons}</div>`
   }</form>`;
 }
+
+/** Fields of a form that opens: the focus is in the first one that is wrong, else in the first one. */
+export function withFocus(fields: Value): Html {
+  const { text } = html`${fields}`;
+  const first = text.includes(WRONG)
+    ? /<(input|select|textarea) (?=[^>]* aria-invalid="true")/
+    : /<(input|select|textarea) (?![^>]*type="hidden")(?![^>]* hidden\b)/;
+  return new Html(text.replace(first, "<$1 autofocus "));
+}
+
+const WRONG = ' aria-invalid="true"';
 
 /** The page for a form that rows repeat, without what was refused: their list says that once. */
 export const withoutRefusal = ({ csrf, to, path, query }: Omit<FormVisit, "refused">): FormVisit => ({

@@ -170,7 +170,7 @@ export const empty = ({
   actions,
 }: {
   icon: IconName;
-  title: string;
+  title: Value;
   text: Value;
   /** To paste into a shell. */
   command?: string;

@@ -1,4 +1,5 @@
 /** The document around every page: navigation, breadcrumb, search, and the files that the page loads. */
+import { listAuditLogEntries } from "../../api/accounts/audit-log.ts";
 import { readBuildInfo } from "../../assets.ts";
 import { hiddenField } from "../components/forms.ts";
 import { icon, iconSymbols } from "../components/icon.ts";
@@ -28,18 +29,19 @@ export type Surroundings = {
   shows(section: Section): boolean;
 };
 
-type Entry = { section: Section; text: string; icon: IconName; href(to: Links): string };
+/** @property key the letter after `g` that leads there */
+type Entry = { section: Section; text: string; icon: IconName; key?: string; href(to: Links): string };
 
 /** The entries of the side bar but for the settings. */
 export const ENTRIES: readonly Entry[] = [
-  { section: "overview", text: "Overview", icon: "home", href: (to) => to.organization() },
-  { section: "flows", text: "Flows", icon: "workflow", href: (to) => to.flows() },
-  { section: "environments", text: "Environments", icon: "server", href: (to) => to.environments() },
-  { section: "artifacts", text: "Artifacts", icon: "package", href: (to) => to.artifacts() },
+  { section: "overview", text: "Overview", icon: "home", key: "o", href: (to) => to.organization() },
+  { section: "flows", text: "Flows", icon: "workflow", key: "f", href: (to) => to.flows() },
+  { section: "environments", text: "Environments", icon: "server", key: "e", href: (to) => to.environments() },
+  { section: "artifacts", text: "Artifacts", icon: "package", key: "a", href: (to) => to.artifacts() },
   { section: "attestations", text: "Attestations", icon: "verified", href: (to) => to.attestations() },
-  { section: "policies", text: "Policies", icon: "law", href: (to) => to.policies() },
+  { section: "policies", text: "Policies", icon: "law", key: "p", href: (to) => to.policies() },
   { section: "controls", text: "Controls", icon: "checklist", href: (to) => to.controls() },
-  { section: "repos", text: "Repositories", icon: "repo", href: (to) => to.repositories() },
+  { section: "repos", text: "Repositories", icon: "repo", key: "r", href: (to) => to.repositories() },
   { section: "actions", text: "Actions", icon: "zap", href: (to) => to.actions() },
 ];
 export const SETTINGS: Entry = {
@@ -58,6 +60,10 @@ const MARK = html`<svg class="mark" viewBox="0 0 16 16" aria-hidden="true"><path
 /** The document of a page for a person who is signed in. */
 export function framed(visit: Visit, content: Content, surroundings: Surroundings): string {
   const { to, org } = visit;
+  // Places that only keys lead to from here.
+  const auditLog =
+    visit.may(listAuditLogEntries) && html`<a hidden data-go="l" href="${to.settings("audit-log")}"></a>`;
+  const places = html`${auditLog}<a hidden data-go="?" href="${to.keys()}"></a>`;
   const main = html`<main class="page" id="main" tabindex="-1">${readOnlyNotice(
     visit,
     surroundings,
@@ -68,7 +74,7 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
   const top = html`<header class="top">${crumbs(visit, content)}${org !== "" && searchForm(visit)}
 ${themeButton(visit, surroundings.preferences)}${accountLink(visit)}</header>`;
   const bottom = org !== "" && bottomBar(to, content.section);
-  const symbols = iconSymbols(html`${side}${top}${body}${bottom}`.text);
+  const symbols = iconSymbols(html`${side}${top}${AWAY}${body}${bottom}`.text);
   return documentOf({
     title: [content.title, org].filter(Boolean).join(" - "),
     to,
@@ -77,17 +83,24 @@ ${themeButton(visit, surroundings.preferences)}${accountLink(visit)}</header>`;
     hasEditor: content.hasEditor ?? false,
     // Scripts replace the frame as a whole: its icons and whatever names the object come along.
     body: html`<a class="skip" href="#main">Skip to content</a>
-<div class="${appClass(surroundings.preferences)}" id="frame"
-data-hx-boost:inherited="target:#frame select:#frame swap:outerHTML">
+<div class="${appClass(surroundings.preferences)}" id="frame"${
+      surroundings.preferences.keys === "off" && html` data-keys="off"`
+    } data-hx-boost:inherited="target:#frame select:#frame swap:outerHTML">
 ${symbols}${side}
 <div class="app-main">
-${top}
+${top}${AWAY}
 <div id="page"${live}>${body}</div>
 </div>
-${bottom}
+${bottom}${places}
 </div>`,
   });
 }
+
+/** What scripts show when the server does not answer (client/away.ts). */
+const AWAY = html`<div class="away" role="status" data-away hidden>${icon("alert")}<span class="grow"><b>The server has
+not answered since <span data-away-since></span>.</b> What you see is <span data-away-age></span> old and may have
+changed.</span><span class="num" data-away-left></span><button class="btn btn-s" type="button">Retry
+now</button></div>`;
 
 /** What a person chose about the look of all pages, below the theme. */
 const appClass = ({ navigation, density }: Preferences): string =>
@@ -172,9 +185,11 @@ const readOnlyNotice = ({ role }: Visit, { readOnlyReason }: Surroundings): Html
 function sideNavigation(visit: Visit, current: Section | null, surroundings: Surroundings): Html {
   const { to, org } = visit;
   const { shows, organizations, preferences } = surroundings;
-  const link = ({ section, text, icon: name, href }: Entry): Html | null =>
+  const link = ({ section, text, icon: name, key, href }: Entry): Html | null =>
     shows(section)
-      ? html`<a href="${href(to)}"${section === current && html` aria-current="page"`}>${icon(name)}${text}</a>`
+      ? html`<a href="${href(to)}"${section === current && html` aria-current="page"`}${
+          key !== undefined && html` data-go="${key}"`
+        }>${icon(name)}${text}</a>`
       : null;
   return html`<nav class="side" aria-label="Main" id="nav">
 ${organizationMenu(to, { org, organizations })}
@@ -227,9 +242,10 @@ const searchForm = ({ to, query, path }: Visit): Html => {
   const value = path.endsWith("/search") ? (query.get("q") ?? "") : "";
   return html`<form class="search" role="search" method="get" action="${to.search()}"
 data-hx-boost="false">${icon("search")}<input
-type="search" name="q" aria-label="Search" placeholder="Commit, fingerprint or name" value="${value}"
-maxlength="256" autocomplete="off" data-search><kbd aria-hidden="true">/</kbd></form>
-<a class="btn btn-quiet btn-icon m-search" href="${to.search()}" aria-label="Search">${icon("search")}</a>`;
+type="search" name="q" aria-label="Search" placeholder="Search or jump to…" value="${value}"
+maxlength="256" autocomplete="off" data-search><span class="keys"
+aria-hidden="true"><kbd>Ctrl</kbd><kbd>K</kbd></span></form>
+<a class="btn btn-quiet btn-icon m-search" href="${to.search()}" aria-label="Search" data-search>${icon("search")}</a>`;
 };
 
 /** Switches between the themes of the system, of day and of night; the account page has all of them. */

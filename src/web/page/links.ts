@@ -65,6 +65,7 @@ export function linksFor(root: string, org: string) {
     more: () => at([org, "more"]),
     search: (query?: Query) => at([org, "search"], query),
     account: (query?: Query) => at(["account"], query),
+    keys: () => at(["account", "keyboard"]),
     guide: () => `${root}api/v2/doc/`,
     /** The address of an operation of the API, for downloads. */
     api: (...parts: readonly (string | number)[]) => at(["api", "v2", ...parts]),

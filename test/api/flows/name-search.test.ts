@@ -11,8 +11,9 @@ test.before(async () => void (server = await startServer()));
 test.after(() => server.stop());
 
 type At = { org: string; key: string };
-const search = async (at: At, q: string): Promise<any> => {
-  const { status, body } = await server.call("GET", `/search/${at.org}?${new URLSearchParams({ q })}`, { key: at.key });
+const search = async (at: At, q: string, more: Record<string, string> = {}): Promise<any> => {
+  const query = new URLSearchParams({ q, ...more });
+  const { status, body } = await server.call("GET", `/search/${at.org}?${query}`, { key: at.key });
   assert.is(status, 200, JSON.stringify(body));
   return body;
 };
@@ -55,6 +56,29 @@ test("finds everything that has the text in its name, by kind", async () => {
   assert.equal(await found(at, " release-2 "), { trail: ["release-2.41.0"] });
   assert.equal(await found(at, "2.41"), { trail: ["release-2.41.0"], artifact: ["ghcr.io/acme/payments:2.41.0"] });
   assert.equal(await found(at, "GHCR.io/"), { artifact: ["ghcr.io/acme/payments:2.41.0"] }, "also what is not running");
+});
+
+test("finds a hundred of one kind; trails come newest first, after the one of that name", async () => {
+  const at = server.given.org();
+  await server.given.flow(at, { name: "releases" });
+  const names = Array.from({ length: 120 }, (_, number) => `release-${String(number).padStart(3, "0")}`);
+  for (const name of names) await server.given.trail(at, { flow: "releases", name });
+  const newest = names.toReversed();
+  const [all] = (await search(at, "release", { kind: "trail" })).groups;
+  assert.is(all.kind, "trail");
+  assert.is(all.has_more, true);
+  assert.equal(
+    all.results.map(({ name }: any) => name),
+    newest.slice(0, 100),
+  );
+  const groups = await found(at, "release-0");
+  assert.equal(groups, { trail: newest.filter((name) => name.startsWith("release-0")).slice(0, 8) });
+  assert.equal((await found(at, "release-00"))["trail"]?.[0], "release-009");
+  await server.given.trail(at, { flow: "releases", name: "release-0" });
+  await server.given.trail(at, { flow: "releases", name: "release-01" });
+  assert.equal((await found(at, "release-0"))["trail"]?.slice(0, 2), ["release-0", "release-01"]);
+  const { status } = await server.call("GET", `/search/${at.org}?q=a&kind=toString`, { key: at.key });
+  assert.is(status, 400);
 });
 
 test("finds fingerprints and commits by their first five characters", async () => {

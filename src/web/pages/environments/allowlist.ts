@@ -57,10 +57,10 @@ function requireReason(text: string): string {
 
 /** Whether the address, or a form that was refused, asks for an artifact to be allowed. */
 export const asksToAllow = ({ query, refused }: Visit): boolean =>
-  refused ? refused.form === "allow" : query.has("allow");
+  refused ? refused.form === "allow" : query.has("allow") || query.get("ask") === "allow";
 
 export async function allowlistCard(visit: Visit, environment: ShownEnvironment): Promise<Html> {
-  const add = linkButton(visit.here({ allow: "" }), "Allow an artifact", { icon: "plus", kind: "small" });
+  const add = linkButton(visit.here({ ask: "allow" }), "Allow an artifact", { icon: "plus", kind: "small" });
   const head = { id: "h-allow", title: "Allowlist", more: html`<span class="right">${add}</span>` };
   const { body } = await renderList(visit, {
     what: ["allowlist entry", "allowlist entries"],

@@ -13,7 +13,7 @@ import { page } from "../../page/page.ts";
 import type { Section, Visit } from "../../page/page.ts";
 
 /** Sections that not everybody has, by the operation that decides; readers of the organization have the others. */
-const RESTRICTED: Readonly<Partial<Record<Section, Parameters<Visit["may"]>[0]>>> = {
+export const RESTRICTED: Readonly<Partial<Record<Section, Parameters<Visit["may"]>[0]>>> = {
   controls: listControls,
   settings: listServiceAccounts,
 };

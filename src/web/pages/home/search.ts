@@ -1,22 +1,33 @@
-/** `/{org}/search`: what a text matches, in groups. The field at the top of every page suggests the same list. */
+/**
+ * `/{org}/search`: what a text matches, in groups, with the places and commands of the person. The palette
+ * (client/palette.ts) shows the same list. `>` at the beginning asks for places and commands only, `kind=` for all
+ * results of a kind, `choose=` for the environment that a command needs.
+ */
+import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
+import { listEnvs } from "../../../api/environments/environments.ts";
 import { searchNames } from "../../../api/flows/name-search.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
-import { empty, linkButton, pageHead } from "../../components/layout.ts";
+import { empty, pageHead } from "../../components/layout.ts";
 import { searchField } from "../../components/search-field.ts";
-import { stateOf, stateWord } from "../../components/state.ts";
+import { plainState, stateOf } from "../../components/state.ts";
 import { html } from "../../html.ts";
-import type { Html } from "../../html.ts";
+import type { Html, Value } from "../../html.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
+import { choiceOf, chosenAddress, listCommands } from "./commands.ts";
+import type { Choice, Offer } from "./commands.ts";
 
 type Group = AnswerOf<typeof searchNames>["groups"][number];
+type Kind = Group["kind"];
 type Result = Group["results"][number];
 
 const MAX_CHARS = 256;
+/** Among which one chooses; a part of the name finds others. */
+const MAX_ENVIRONMENTS = 50;
 
-const KINDS: Readonly<Record<Group["kind"], { text: string; icon: IconName }>> = {
+const KINDS: Readonly<Record<Kind, { text: string; icon: IconName }>> = {
   fingerprint: { text: "Fingerprints", icon: "package" },
   commit: { text: "Commits", icon: "git-commit" },
   flow: { text: "Flows", icon: "workflow" },
@@ -32,33 +43,77 @@ const KINDS: Readonly<Record<Group["kind"], { text: string; icon: IconName }>> =
 export const searchPage = page({
   path: "/{org}/search",
   async show(visit) {
-    const { call, query, to } = visit;
+    const { query, to } = visit;
     const text = (query.get("q") ?? "").trim().slice(0, MAX_CHARS);
-    const { groups } = await call(searchNames, { query: { q: text } });
-    const only = onlyResult(groups, text);
-    // Suggestions are shown even if there is one only.
-    const redirect = only !== null && !query.has("suggest") ? hrefOf(visit, only) : null;
+    const choice = choiceOf(visit);
+    const { list, redirect = null } = await (choice ? environmentsFor(visit, choice, text) : listFor(visit, text));
+    const title = choice ? `${choice.text}: in which environment?` : "Search";
     return {
-      title: text === "" ? "Search" : `Search for ${text}`,
+      title: text === "" ? title : `Search for ${text}`,
       section: null,
       crumbs: [],
       crumb: "Search",
       ...(redirect === null ? {} : { redirect }),
-      main: html`${pageHead({ title: "Search" })}${searchField(to, text, { hasFocus: text === "" })}${
-        groups.length > 0 ? results(visit, groups) : noResults(visit, text)
-      }`,
+      main: html`${pageHead({ title })}${searchField(to, text, {
+        hasFocus: text === "",
+        choose: choice?.key ?? null,
+      })}${list}`,
     };
   },
 });
+
+type Found = { list: Html; redirect?: string | null };
+
+/** What a text finds: records, then commands and places. */
+async function listFor(visit: Visit, text: string): Promise<Found> {
+  const isCommand = text.startsWith(">");
+  const wanted = text.replace(/^>\s*/, "");
+  const kind = kindOf(visit);
+  const { groups } = isCommand ? { groups: [] } : await findNames(visit, wanted, kind);
+  const { commands, places } = kind === null ? listCommands(visit, wanted) : { commands: [], places: [] };
+  const hasCommands = commands.length + places.length > 0;
+  if (groups.length === 0 && !hasCommands) return { list: nothingFor(visit, wanted) };
+  // Suggestions are shown even if there is one only.
+  const only = visit.query.has("suggest") ? null : onlyResult(groups, wanted);
+  const count = groups.reduce((sum, { results }) => sum + results.length, commands.length + places.length);
+  const sections = [
+    ...groups.map((group) => groupSection(visit, group, { text: wanted, kind })),
+    offerSection("Commands", commands, wanted),
+    offerSection("Go to", places, wanted),
+  ];
+  return { list: results(count, sections), redirect: only && hrefOf(visit, only) };
+}
+
+const findNames = ({ call }: Visit, text: string, kind: Kind | null): Promise<AnswerOf<typeof searchNames>> =>
+  call(searchNames, { query: { q: text, ...(kind === null ? {} : { kind }) } });
+
+function kindOf({ query }: Visit): Kind | null {
+  const text = query.get("kind") ?? "";
+  return Object.hasOwn(KINDS, text) ? (text as Kind) : null;
+}
+
+/** The environments in which a command can be given. */
+async function environmentsFor(visit: Visit, { key }: { key: Choice }, text: string): Promise<Found> {
+  const query = { page: 1, per_page: MAX_ENVIRONMENTS, ...(text === "" ? {} : { name: text }) };
+  const { environments } = (await visit.call(listEnvs, { query })) as Exclude<
+    AnswerOf<typeof listEnvs>,
+    readonly unknown[]
+  >;
+  const rows = environments.map(({ name, type }) => ({
+    href: chosenAddress(visit.to, key, name),
+    icon: "server" as const,
+    name: marked(name, text),
+    detail: type,
+  }));
+  if (rows.length === 0) return { list: nothingFor(visit, text) };
+  return { list: results(rows.length, [section("environments", "Environments", { rows: rows.map(row) })]) };
+}
 
 /** Characters of a fingerprint or commit that pages show: enough to mean one. */
 const SHOWN_HASH = /^[0-9a-f]{7,}$/;
 
 /** The only result, if the text is its name, or a fingerprint or commit as pages show it. */
-function onlyResult(
-  [group, ...others]: readonly Group[],
-  text: string,
-): { kind: Group["kind"]; result: Result } | null {
+function onlyResult([group, ...others]: readonly Group[], text: string): { kind: Kind; result: Result } | null {
   const result = group?.results[0];
   if (!group || !result || others.length > 0 || group.results.length > 1) return null;
   const wanted = text.toLowerCase().replace(/^sha256:/, "");
@@ -67,39 +122,84 @@ function onlyResult(
   return isMeant ? { kind: group.kind, result } : null;
 }
 
-const results = (visit: Visit, groups: readonly Group[]): Html =>
-  html`<div class="results" data-results>${groups.map(
-    ({ kind, results: items, has_more: hasMore }) => html`<section class="card" aria-labelledby="found-${kind}"><div
-class="card-h"><h2 id="found-${kind}">${KINDS[kind].text}</h2>${
-      hasMore && html`<span class="sub">the first ${items.length}; type more to find others</span>`
-    }</div><ul class="rows">${items.map((result) => resultRow(visit, { kind, result }))}</ul></section>`,
-  )}</div>`;
+/** @param count what a person with a screen reader hears of the list */
+const results = (count: number, sections: readonly Value[]): Html =>
+  html`<div class="results" data-results="${count === 1 ? "1 result" : `${count} results`}">${sections}</div>`;
 
-function resultRow(visit: Visit, { kind, result }: { kind: Group["kind"]; result: Result }): Html {
-  const { icon: name } = KINDS[kind];
-  const isHash = kind === "fingerprint" || kind === "commit";
-  const label = isHash ? html`<code>${result.name}</code>` : html`<bdi>${result.name}</bdi>`;
-  const href = hrefOf(visit, { kind, result });
-  const detail = detailOf(kind, result);
-  const below = detail !== "" && html`<span class="sub cut-block">${detail}</span>`;
-  const inner = html`<span class="name">${label}</span>${below}`;
-  return html`<li>${icon(name)}${
-    href === null
-      ? html`<div class="grow found">${inner}</div>`
-      : html`<a class="grow found" href="${href}">${inner}</a>`
+const section = (id: string, title: string, { rows, more }: { rows: readonly Html[]; more?: Value }): Html =>
+  html`<section class="card" aria-labelledby="found-${id}"><div class="card-h"><h2
+id="found-${id}">${title}</h2>${more}</div><ul class="rows">${rows}</ul></section>`;
+
+function groupSection(
+  visit: Visit,
+  { kind, results: items, has_more: hasMore }: Group,
+  { text, kind: asked }: { text: string; kind: Kind | null },
+): Html {
+  const all = visit.to.search({ q: text, kind });
+  return section(kind, KINDS[kind].text, {
+    rows: items.map((result) => resultRow(visit, { kind, result }, text)),
+    more:
+      hasMore &&
+      (asked === null
+        ? html`<a class="more" href="${all}">All<span class="vh"> ${KINDS[kind].text.toLowerCase()}</span></a>`
+        : html`<span class="sub">the first ${items.length}; type more to find others</span>`),
+  });
+}
+
+function offerSection(title: string, offers: readonly Offer[], text: string): Html | null {
+  if (offers.length === 0) return null;
+  const rows = offers.map(({ icon: name, href, text: label, keys }) =>
+    row({ icon: name, href, name: marked(label, text), end: keys && keyMarks(keys) }),
+  );
+  return section(title.toLowerCase().replace(" ", "-"), title, { rows });
+}
+
+/** Keys, for those who see them: the list of keys (`/account/keyboard`) says the same in words. */
+const keyMarks = (keys: readonly string[]): Html =>
+  html`<span aria-hidden="true">${keys.map((key) => html`<kbd>${key.toUpperCase()}</kbd>`)}</span>`;
+
+type Row = { href: string | null; icon: IconName; name: Value; detail?: Value; end?: Value };
+
+function row({ href, icon: name, name: label, detail, end }: Row): Html {
+  const inner = html`${icon(name)}<span class="found-t"><span class="name">${label}</span>${
+    detail && html` <span class="sub">${detail}</span>`
+  }</span><span class="found-r">${end}</span>`;
+  return html`<li>${
+    href === null ? html`<div class="found">${inner}</div>` : html`<a class="found" href="${href}">${inner}</a>`
   }</li>`;
 }
 
-/** What stands below the name. */
-function detailOf(kind: Group["kind"], { detail, flow_name: flow, trail_name: trail, ...place }: Result): string {
-  if (kind === "trail") return `${flow} · ${stateWord(stateOf(detail)).toLowerCase()}`;
+function resultRow(visit: Visit, { kind, result }: { kind: Kind; result: Result }, text: string): Html {
+  const isHash = kind === "fingerprint" || kind === "commit";
+  const label = marked(result.name, text);
+  return row({
+    href: hrefOf(visit, { kind, result }),
+    icon: KINDS[kind].icon,
+    name: isHash ? html`<code>${label}</code>` : label,
+    detail: detailOf(kind, result),
+    end: kind === "trail" && plainState(stateOf(result.detail)),
+  });
+}
+
+/** A name with the part that matches marked. */
+function marked(name: string, text: string): Html {
+  const wanted = text.toLowerCase().replace(/^sha256:/, "");
+  const at = wanted === "" ? -1 : name.toLowerCase().indexOf(wanted);
+  if (at === -1) return html`<bdi>${name}</bdi>`;
+  const end = at + wanted.length;
+  return html`<bdi>${name.slice(0, at)}<mark>${name.slice(at, end)}</mark>${name.slice(end)}</bdi>`;
+}
+
+/** What stands beside the name. */
+function detailOf(kind: Kind, { detail, flow_name: flow, trail_name: trail, ...place }: Result): string {
+  if (kind === "trail") return flow ?? "";
   if (kind === "commit") return [flow, trail].filter(Boolean).join(" · ");
   if (place.environment_name !== null) return [detail, `in ${place.environment_name}`].filter(Boolean).join(" · ");
   return detail;
 }
 
 /** The page of a result; null if it has none. */
-function hrefOf({ to }: Visit, { kind, result }: { kind: Group["kind"]; result: Result }): string | null {
+function hrefOf({ to }: Visit, { kind, result }: { kind: Kind; result: Result }): string | null {
   const { name, flow_name: flow, trail_name: trail, fingerprint, environment_name: environment } = result;
   switch (kind) {
     case "flow":
@@ -124,23 +224,27 @@ function hrefOf({ to }: Visit, { kind, result }: { kind: Group["kind"]; result: 
   }
 }
 
-const noResults = ({ to, org }: Visit, text: string): Html =>
-  html`<section class="card">${
-    text === ""
-      ? empty({
-          icon: "search",
-          title: "What are you looking for?",
-          text: `Paste a commit or fingerprint, at least 5 characters of it, or type a part of a name in ${org}.`,
-        })
-      : empty({
-          icon: "search",
-          title: "Nothing matches",
-          text: html`Nothing in ${org} has “<bdi class="any">${text}</bdi>” in its name. Trails and artifacts are
-found by the beginning of their names, fingerprints and commits by at least 5 characters. Archived flows and
-environments are left out.`,
-          actions: [
-            linkButton(to.search(), "Clear the search"),
-            linkButton(to.artifacts(), "All artifacts", { icon: "package" }),
-          ],
-        })
-  }</section>`;
+/** What was looked for, and where else to look. */
+function nothingFor({ to, org, may }: Visit, text: string): Html {
+  const quoted = html`<bdi class="any">${text}</bdi>`;
+  const rows: Row[] = [
+    {
+      href: to.attestations({ name: text }),
+      icon: "verified",
+      name: html`Attestations named <b>${quoted}</b>`,
+    },
+    { href: to.artifacts(), icon: "package", name: "All artifacts" },
+  ];
+  if (may(listAuditLogEntries))
+    rows.push({
+      href: to.settings("audit-log", { actor: text }),
+      icon: "log",
+      name: html`Entries of the audit log by <b>${quoted}</b>`,
+    });
+  return html`<div class="results" data-results="No results"><section class="card">${empty({
+    icon: "search",
+    title: html`No results for “${quoted}”`,
+    text: html`Nothing in ${org} has it in its name. Trails and artifacts are found by the beginning of their names,
+fingerprints and commits by at least 5 characters. Archived flows and environments are left out.`,
+  })}</section>${section("else", "Try", { rows: rows.map(row) })}</div>`;
+}

@@ -1,0 +1,68 @@
+/** `/account/keyboard`: the keys of all pages. `?` shows them over the page (client/keys.ts). */
+import { pageHead } from "../../components/layout.ts";
+import { html } from "../../html.ts";
+import type { Html } from "../../html.ts";
+import { ENTRIES } from "../../page/frame.ts";
+import { page } from "../../page/page.ts";
+
+type Key = readonly [keys: readonly string[], does: string];
+
+const GROUPS: readonly { title: string; keys: readonly Key[] }[] = [
+  {
+    title: "Anywhere",
+    keys: [
+      [["Ctrl", "K"], "search, go somewhere, do something"],
+      [["/"], "the same"],
+      [["?"], "this list"],
+      [["["], "collapse or expand the navigation"],
+      [["Esc"], "close what is on top"],
+    ],
+  },
+  {
+    title: "Go to",
+    keys: [
+      ...ENTRIES.flatMap(({ key, text }): Key[] => (key === undefined ? [] : [[["G", key.toUpperCase()], text]])),
+      [["G", "L"], "Audit log"],
+    ],
+  },
+  {
+    title: "Lists",
+    keys: [
+      [["J"], "next row"],
+      [["K"], "previous row"],
+      [["↵"], "open the row"],
+      [["F"], "filter"],
+      [["N"], "new"],
+    ],
+  },
+  {
+    title: "In a drawer",
+    keys: [
+      [["J"], "next"],
+      [["K"], "previous"],
+      [["Esc"], "close, back to the row"],
+    ],
+  },
+];
+
+export const keyboardPage = page({
+  path: "/account/keyboard",
+  show: async ({ to, preferences }) => ({
+    title: "Keyboard",
+    section: null,
+    crumbs: [{ text: "Account", href: to.account() }],
+    main: html`${pageHead({ title: "Keyboard" })}<div data-keyboard><div class="keys-cols">${GROUPS.map(
+      groupOf,
+    )}</div><p class="palette-f"><b>Keys of one character are ${
+      preferences.keys === "off" ? "switched off" : "on"
+    }.</b> <a href="${to.account()}#choose-keys">Change it in your account</a></p></div>`,
+  }),
+});
+
+const groupOf = ({ title, keys }: (typeof GROUPS)[number]): Html =>
+  html`<section><h2>${title}</h2><dl>${keys.map(
+    ([names, does]) =>
+      html`<div><dt>${names.map(
+        (name, at) => html`${at > 0 && names[0] === "G" && html` <span class="sub">then</span> `}<kbd>${name}</kbd>`,
+      )}</dt><dd>${does}</dd></div>`,
+  )}</dl></section>`;

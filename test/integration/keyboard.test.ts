@@ -1,0 +1,200 @@
+/** The pages by keyboard alone, in Chromium: the palette, keys of one character, lists, drawers and forms. */
+import type { Page } from "playwright-core";
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { axeViolations } from "../screenshots/axe.ts";
+import { ADMIN } from "../story/story.ts";
+import { inChromium } from "./chromium.ts";
+import { givePeople } from "./people.ts";
+
+const test = suite("integration/keyboard");
+const inBrowser = inChromium(test);
+const { told, as } = givePeople(test);
+
+const TRAIL = "/acme/flows/backend-api/trails/release-2.41.0";
+
+/** What has the focus, in words. */
+const focus = (page: Page): Promise<string> =>
+  page.evaluate(`(({ activeElement: { name, classList, textContent } }) =>
+    name || (classList.contains("drawer") ? "drawer" : textContent.trim().slice(0, 40)))(document)`);
+
+const palette = (page: Page) => page.getByRole("dialog", { name: "Search or jump to" });
+const options = (page: Page) => palette(page).getByRole("option");
+
+inBrowser("the palette has places and commands of the person, finds names, and opens what is chosen", () =>
+  as(ADMIN, async ({ page }) => {
+    await page.keyboard.press("Control+k");
+    await options(page).first().waitFor();
+    const offered = (await options(page).allInnerTexts()).join("\n");
+    for (const text of [
+      "New flow…",
+      "Invite a member…",
+      "Allow an artifact…",
+      "Compare two environments…",
+      "Audit log",
+    ])
+      assert.ok(offered.includes(text), text);
+    assert.equal(await axeViolations(page), []);
+    await page.keyboard.type("release-2.41");
+    const found = options(page).filter({ hasText: "release-2.41.0" }).first();
+    await found.waitFor();
+    assert.is(await options(page).first().getAttribute("aria-selected"), "true");
+    assert.is(await found.locator("mark").innerText(), "release-2.41");
+    assert.match(await found.innerText(), /Non-compliant/);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`**${TRAIL}`);
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("> new pol");
+    await options(page).filter({ hasText: "New policy…" }).locator("mark").waitFor();
+    assert.is(await options(page).count(), 1);
+    await page.keyboard.press("Enter");
+    await page.waitForURL("**/acme/policies?ask=create");
+    assert.is(await focus(page), "name");
+  }),
+);
+
+inBrowser("a command that needs an environment asks for it", () =>
+  as(ADMIN, async ({ page }) => {
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("allow an");
+    await page.keyboard.press("Enter");
+    await options(page).filter({ hasText: "batch-settlement" }).first().waitFor();
+    await page.keyboard.type("production-e");
+    await page.keyboard.press("Enter");
+    await page.waitForURL("**/environments/production-eu?tab=settings&ask=allow");
+    assert.is(await focus(page), "artifact_fingerprint");
+  }),
+);
+
+inBrowser("what finds nothing has next steps, and the palette gives the focus back", () =>
+  as(ADMIN, async ({ page }) => {
+    await page.getByRole("link", { name: "Flows", exact: true }).first().focus();
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("libpeapod");
+    await palette(page).getByText("No results for “libpeapod”").waitFor();
+    assert.match(await palette(page).getByRole("status").innerText(), /No results/);
+    assert.match(await options(page).first().innerText(), /Attestations named libpeapod/);
+    assert.equal(await axeViolations(page), []);
+    await page.keyboard.press("Escape");
+    assert.is(await palette(page).count(), 0);
+    assert.is(await focus(page), "Flows");
+  }),
+);
+
+inBrowser("a person is offered only what the role permits, and the search page has the same", () =>
+  as("auditor", async ({ page }) => {
+    await page.keyboard.press("Control+k");
+    await options(page).first().waitFor();
+    const offered = (await options(page).allInnerTexts()).join("\n");
+    assert.not.match(offered, /New |Invite|Allow|Attach|Place a hold/);
+    assert.match(offered, /Compare two environments…/);
+    await page.goto(`${told().server.url}/acme/search`);
+    assert.not.match(await page.getByRole("main").innerText(), /New |Invite|Allow|Attach|Place a hold/);
+  }),
+);
+
+inBrowser("all results of a kind have a page", () =>
+  as(ADMIN, async ({ page }) => {
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("release");
+    await options(page).filter({ hasText: "All trails" }).first().click();
+    await page.waitForURL("**/acme/search?q=release&kind=trail");
+    assert.ok((await page.locator("#main .found").count()) > 8);
+  }),
+);
+
+inBrowser("keys of one character go, filter, fold the navigation and list themselves", () =>
+  as(ADMIN, async ({ page }) => {
+    await page.keyboard.press("g");
+    await page.keyboard.press("e");
+    await page.waitForURL("**/acme/environments");
+    await page.keyboard.press("f");
+    await page.locator("#main input:focus").waitFor();
+    await page.keyboard.press("g");
+    await page.keyboard.press("f");
+    assert.is(await page.locator("#main input:focus").inputValue(), "gf", "keys act on no field");
+    await page.getByRole("button", { name: "Filter", exact: true }).focus();
+    await page.keyboard.press("[");
+    await page.locator("#frame.app-rail").waitFor();
+    await page.keyboard.press("[");
+    await page.locator("#frame:not(.app-rail)").waitFor();
+    await page.keyboard.press("?");
+    const keyboard = page.getByRole("dialog", { name: "Keyboard" });
+    await keyboard.getByText("Audit log").waitFor();
+    assert.equal(await axeViolations(page), []);
+    await page.keyboard.press("Escape");
+    assert.is(await keyboard.count(), 0);
+    await page.keyboard.press("g");
+    await page.keyboard.press("l");
+    await page.waitForURL("**/settings/audit-log");
+  }),
+);
+
+inBrowser("keys of one character can be switched off in the account", () =>
+  as(
+    ADMIN,
+    async ({ page, click }) => {
+      await page.getByLabel("Keys of one character").selectOption("off");
+      await page.locator("form:has(#choose-keys)").getByRole("button", { name: "Save" }).click();
+      await page.locator("#frame[data-keys=off]").waitFor();
+      await page.goto(`${told().server.url}/acme`);
+      for (const key of ["?", "[", "/", "j"]) await page.keyboard.press(key);
+      assert.is(await page.locator("dialog, .app-rail").count(), 0);
+      await page.keyboard.press("Control+k");
+      await palette(page).waitFor();
+      await page.keyboard.press("Escape");
+      await click("link", "Flows");
+    },
+    { path: "/account" },
+  ),
+);
+
+inBrowser("J, K and Enter go through a list and its drawer, Escape closes what is on top", () =>
+  as(
+    ADMIN,
+    async ({ page }) => {
+      await page.keyboard.press("j");
+      assert.is(await focus(page), "pull-request");
+      await page.keyboard.press("j");
+      await page.keyboard.press("j");
+      await page.keyboard.press("k");
+      const second = await focus(page);
+      assert.not.equal(second, "pull-request");
+      await page.keyboard.press("Enter");
+      await page.locator(".drawer").getByRole("heading", { name: second }).waitFor();
+      await page.locator(".drawer:focus").waitFor();
+      await page.keyboard.press("j");
+      await page.locator(".drawer:focus").filter({ hasNotText: second }).waitFor();
+      await page.keyboard.press("k");
+      await page.locator(".drawer").getByRole("heading", { name: second }).waitFor();
+      await page.keyboard.press("Control+k");
+      await palette(page).waitFor();
+      await page.keyboard.press("Escape");
+      assert.is(await page.locator(".drawer").count(), 1, "the palette was on top");
+      await page.keyboard.press("Escape");
+      await page.locator(".drawer").waitFor({ state: "detached" });
+      assert.is(await focus(page), second);
+    },
+    { path: TRAIL },
+  ),
+);
+
+inBrowser("a form opens with the focus in its first field, and comes back with it in the first error", () =>
+  as(
+    ADMIN,
+    async ({ page, click }) => {
+      assert.is(await focus(page), "name");
+      await page.keyboard.type("no such name!");
+      await click("button", "Create flow");
+      assert.is(await page.locator(":focus[aria-invalid=true]").getAttribute("name"), "name");
+      await page.goto(`${told().server.url}${TRAIL}`);
+      await click("link", "Override with a reason");
+      await page.locator(".drawer form :focus").waitFor();
+      await page.keyboard.press("Escape");
+      assert.is(await focus(page), "drawer", "the first time leaves the field");
+    },
+    { path: "/acme/flows?ask=create" },
+  ),
+);
+
+test.run();
