@@ -258,6 +258,45 @@ test("an artifact is allowed with a reason and an end, and the snapshot says so"
   assert.match(await show(path(`/${name}`)), /Allowlisted .*Accepted by .* until 31 Dec 2099/);
 });
 
+test("allowing shows what it turns, and an artifact that the panel was not about is shown first", async () => {
+  const { name, fingerprint } = await failing();
+  const page = path(`/${name}?tab=settings&allow=`);
+  assert.match(await show(page), "Show what would change Cancel");
+  const entry = { form: "allow", artifact_fingerprint: fingerprint, artifact_name: "api:1.0", description: "SEC-1" };
+  const unseen = await admin.submitForm(page, { ...entry, seen: "" });
+  assert.is(unseen.status, 200);
+  assert.match(
+    visibleText(unseen),
+    new RegExp(`SEC-1 .* If ${name} allows this artifact .* Would fail 0 Would pass 1`),
+  );
+  assert.match(visibleText(unseen), /accepted by the allowlist No provenance .* Allow, 1 will pass Cancel/);
+  const entries = async () =>
+    (await server.call("GET", `/allowlists/${at.org}?env_name=${name}&in_force=true`, { key: at.key })).body;
+  assert.equal(await entries(), []);
+  assert.is((await admin.submitForm(page, { ...entry, seen: freshFingerprint() })).status, 200);
+  assert.equal(await entries(), []);
+  assert.is((await admin.submitForm(page, { ...entry, seen: fingerprint })).status, 303);
+  assert.is((await entries()).length, 1);
+});
+
+test("an allowlist entry ends after a look at what fails then", async () => {
+  const { name, fingerprint } = await failing();
+  const page = path(`/${name}?tab=settings&disallow=${fingerprint}`);
+  assert.match(await show(page), "This artifact is not on the allowlist.");
+  const gone = await admin.submitForm(page, { form: "disallow", artifact_fingerprint: fingerprint, description: "x" });
+  assert.is(gone.status, 404);
+  world.allow(at, name, fingerprint);
+  assert.match(await show(path(`/${name}?tab=settings`)), /because .* Change End…/);
+  assert.match(await show(page), /End the allowlist entry of x \? .* Would fail 1 .* End, 1 will fail Cancel/);
+  const entry = { form: "disallow", artifact_fingerprint: fingerprint, description: "" };
+  assert.match(visibleText(await admin.submitForm(page, entry)), "A reason is required");
+  const done = await admin.submitForm(page, { ...entry, description: "SEC-2 is done" });
+  assert.match(done.location ?? "", "done=disallowed", visibleText(done));
+  server.clock.at += 10;
+  world.report(at, name, [running("api:1.0", fingerprint)]);
+  assert.match(await show(path(`/${name}`)), "Non-compliant");
+});
+
 test("settings change the description, the tags and the name, and archive after a question", async () => {
   const name = world.environment(at);
   const tab = path(`/${name}?tab=settings`);

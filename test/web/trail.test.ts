@@ -232,6 +232,12 @@ test("an override needs a reason, changes the verdict, and says who overrode wha
   assert.match(refused.text, /id="override-reason-error"/);
   assert.match(refused.text, /<option value="false" selected>/);
   assert.is((await statusOf()).compliance_status.artifacts_statuses.app.is_compliant, false);
+  assert.match(drawerText(await browser.get(ask)), /If it is compliant .* Trail .* Override/);
+  const other = { form: "override", new_compliance_status: "false", reason: "LEG-88", seen: "true" };
+  const shown = await browser.submitForm(ask, other);
+  assert.is(shown.status, 200, "the panel was about another verdict");
+  assert.match(drawerText(shown), /LEG-88 .* If it is non-compliant/);
+  assert.is((await statusOf()).compliance_status.artifacts_statuses.app.is_compliant, false);
 
   const done = await browser.submitForm(ask, { form: "override", new_compliance_status: "true", reason: "LEG-88 <b>" });
   assert.is(done.status, 303);

@@ -7,7 +7,9 @@ import { AppError } from "../../errors.ts";
 import type { AnswerOf, CallInput } from "../../http/in-process.ts";
 import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
+import type { Fields } from "../page/fields.ts";
 import type { Visit } from "../page/page.ts";
+import { hiddenField } from "./forms.ts";
 import { icon } from "./icon.ts";
 import { table } from "./layout.ts";
 import { formatNumber, plainState, stateOf } from "./state.ts";
@@ -76,13 +78,23 @@ type PanelOptions = {
 
 export function impactPanel(visit: Visit, { id, title, preview, buttons, note }: PanelOptions): Html {
   const basis = basisOf(preview);
-  return html`<section class="impact" aria-labelledby="${id}"><div class="impact-h"><h3 id="${id}">${title}</h3><span
-class="sub">${basis !== null && html`${basis}, `}nothing saved yet</span></div>${
+  return html`<div class="impact" role="group" aria-labelledby="${id}"><div class="impact-h"><h3
+id="${id}">${title}</h3><span class="sub">${basis !== null && html`${basis}, `}nothing saved yet</span></div>${
     "failed" in preview
       ? html`<p class="impact-n">${icon("alert")} What would change is not known. ${preview.failed}</p>`
       : html`${figuresOf(preview)}${impactOf(visit, preview)}`
-  }<div class="impact-f">${buttons}${note && html`<span class="right">${note}</span>`}</div></section>`;
+  }<div class="impact-f">${buttons}${note && html`<span class="right">${note}</span>`}</div></div>`;
 }
+
+/**
+ * What the panel above a button was about. A form that was changed after it shows the panel again, in place of making
+ * a change that it did not show (`isUnseen`).
+ */
+export const seenField = (about: string): Html => hiddenField("seen", about);
+
+/** Whether a form was submitted from a page whose panel was about something else, or that had none yet. */
+export const isUnseen = (fields: Fields, about: string): boolean =>
+  fields.entries().some(([name]) => name === "seen") && fields.text("seen") !== about;
 
 /** `evaluated against snapshot #31`. */
 function basisOf(preview: Preview): string | null {

@@ -35,24 +35,26 @@ const BODIES: Readonly<Record<Exclude<Tab, "running">, TabBody>> = {
 /** Where a form that was refused is shown again, whatever the address says. */
 const TAB_OF_FORM: Readonly<Record<string, Tab>> = { attach: "policies", detach: "policies" };
 
+async function show(visit: Visit): Promise<Content> {
+  const { call, params, query, refused } = visit;
+  const environment = await call(getEnvironment, { params: { env_name: params["env"] ?? "" } });
+  const asked = refused ? (TAB_OF_FORM[refused.form] ?? "settings") : (query.get("tab") ?? impliedTab(query));
+  const tab = shownTabs(visit, environment).find((one) => one === asked) ?? "running";
+  if (tab === "running") return showRunning(visit, environment);
+  return {
+    title: environment.name,
+    section: "environments",
+    crumbs: crumbsOf(visit),
+    main: html`${environmentHead(visit, environment)}${environmentTabs(visit, environment, {
+      current: tab,
+    })}<div class="stack">${await BODIES[tab](visit, environment)}</div>`,
+  };
+}
+
 export const environmentPage = page({
   path: "/{org}/environments/{env}",
-  async show(visit) {
-    const { call, params, query, refused } = visit;
-    const environment = await call(getEnvironment, { params: { env_name: params["env"] ?? "" } });
-    const asked = refused ? (TAB_OF_FORM[refused.form] ?? "settings") : (query.get("tab") ?? impliedTab(query));
-    const tab = shownTabs(visit, environment).find((one) => one === asked) ?? "running";
-    if (tab === "running") return showRunning(visit, environment);
-    return {
-      title: environment.name,
-      section: "environments",
-      crumbs: crumbsOf(visit),
-      main: html`${environmentHead(visit, environment)}${environmentTabs(visit, environment, {
-        current: tab,
-      })}<div class="stack">${await BODIES[tab](visit, environment)}</div>`,
-    };
-  },
-  forms: { ...settingsForms, ...policyForms, ...allowlistForms },
+  show,
+  forms: { ...settingsForms, ...policyForms, ...allowlistForms(show) },
 });
 
 /** `?allow=FINGERPRINT` alone opens the form for the allowlist. */

@@ -9,7 +9,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form } from "../../page/page.ts";
 import type { Form, Visit } from "../../page/page.ts";
-import { allowForm, allowlistCard, asksToAllow } from "./allowlist.ts";
+import { allowForm, allowlistCard, asksToAllow, asksToDisallow, disallowForm } from "./allowlist.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 const nameOf = ({ params }: Visit): string => params["env"] ?? "";
@@ -47,7 +47,8 @@ export async function environmentSettings(visit: Visit, environment: ShownEnviro
   if (may(archiveEnv) && (query.get("ask") === "archive" || refused?.form === "archive"))
     return askArchive(visit, environment);
   const isLogical = environment.type === "logical";
-  if (!isLogical && may(allowArtifact) && asksToAllow(visit)) return allowForm(visit, environment);
+  if (!isLogical && may(allowArtifact) && asksToAllow(visit)) return await allowForm(visit, environment);
+  if (!isLogical && may(allowArtifact) && asksToDisallow(visit)) return await disallowForm(visit, environment);
   return html`${may(updateEnv) && describe(visit, environment)}
 ${may(updateEnv) && isLogical && members(visit, environment)}
 ${!isLogical && may(allowArtifact) && (await allowlistCard(visit, environment))}

@@ -8,7 +8,6 @@ import { membersOf } from "../../../json/text.ts";
 import { typeWordOf } from "../../../domain/attestation/kinds.ts";
 import { resultOf } from "../../components/attestation-result.ts";
 import { drawer } from "../../components/drawer.ts";
-import { formOf, selectField, textArea } from "../../components/forms.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, reportedLink } from "../../components/identifier.ts";
 import { facts, linkButton } from "../../components/layout.ts";
@@ -22,6 +21,7 @@ import type { Visit } from "../../page/page.ts";
 import { queryText } from "../../page/links.ts";
 import { detailsOf } from "./attestation-details.ts";
 import { sizeText } from "./evidence-preview.ts";
+import { overrideForm } from "./override-form.ts";
 import { sbomSection } from "./sbom-section.ts";
 import { CLOSED } from "./trail-checklist.ts";
 import { isAbout } from "./trail-entries.ts";
@@ -98,7 +98,7 @@ async function drawerOf(visit: Visit, opened: Opened): Promise<Html> {
         "The record as the API shows it",
         wholeRecord(visit, record),
       )}</section>`
-    : html`${overrideForm(visit, opened, isAsked)}${await recordSections(visit, opened)}`;
+    : html`${await askedOverride(visit, opened, isAsked)}${await recordSections(visit, opened)}`;
   return drawer({
     label,
     what: "attestation",
@@ -305,30 +305,8 @@ function actionSection(
 }
 
 /** The form that overrides, where the address or a refusal asks for it. */
-function overrideForm(visit: Visit, { record, entry }: Opened, isAsked: boolean): Html | null {
+async function askedOverride(visit: Visit, { record, entry }: Opened, isAsked: boolean): Promise<Html | null> {
   if (entry === undefined || (!isAsked && visit.refused?.form !== "override")) return null;
-  const isCompliant = entry.status.is_compliant === true;
-  const close = visit.here({ ...CLOSED, attestation_id: record.attestation_id, page: visit.query.get("page") });
-  return html`<section><h3>Override the verdict</h3>${formOf(visit, {
-    name: "override",
-    submit: "Override",
-    cancel: close,
-    fields: html`${selectField(visit, {
-      form: "override",
-      name: "new_compliance_status",
-      label: "New verdict",
-      value: isCompliant ? "false" : "true",
-      hint: "Counts until the attestation is reported again. The trail is re-evaluated.",
-      choices: [
-        { value: "true", text: "Compliant" },
-        { value: "false", text: "Non-compliant" },
-      ],
-    })}${textArea(visit, {
-      form: "override",
-      name: "reason",
-      label: "Reason",
-      hint: "Stays with the record. Name who decided, and the ticket.",
-      of: postOverride,
-    })}`,
-  })}</section>`;
+  const cancel = visit.here({ ...CLOSED, attestation_id: record.attestation_id, page: visit.query.get("page") });
+  return await overrideForm(visit, { entry, record }, { cancel });
 }

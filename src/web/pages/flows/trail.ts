@@ -7,7 +7,9 @@ import { getTrail, listTrailEvents } from "../../../api/flows/trails.ts";
 import { AppError, notFound } from "../../../errors.ts";
 import { membersOf } from "../../../json/text.ts";
 import { pullRequestName } from "../../components/attestation-result.ts";
+import { typedForm } from "../../components/editor.ts";
 import { icon } from "../../components/icon.ts";
+import { isUnseen } from "../../components/impact.ts";
 import { commit, isWebAddress, reportedLink } from "../../components/identifier.ts";
 import { jsonText } from "../../components/json.ts";
 import { card, downloadButton, linkButton, pageHead, padded } from "../../components/layout.ts";
@@ -17,8 +19,9 @@ import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
-import type { Visit } from "../../page/page.ts";
+import type { Content, Visit } from "../../page/page.ts";
 import { attestationDrawer, findRecord, runName } from "./attestation-drawer.ts";
+import { overrideOf } from "./override-form.ts";
 import { CLOSED, checklistCard, pageOfChecklist } from "./trail-checklist.ts";
 import { entriesOf, isAbout } from "./trail-entries.ts";
 import type { Entry, Trail, TrailAttestation } from "./trail-entries.ts";
@@ -33,35 +36,37 @@ const MAX_IDS = 100;
 /** Pull requests in the head of the page. */
 const MAX_PULL_REQUESTS = 3;
 
+async function show(visit: Visit): Promise<Content> {
+  const { call, params, to } = visit;
+  const address = { flow_name: params["flow"] ?? "", trail_name: params["trail"] ?? "" };
+  const trail = await call(getTrail, { params: address, query: { events: false } });
+  const events = await call(listTrailEvents, { params: address, query: eventsQuery(visit) });
+  const entries = entriesOf(trail);
+  const checklist = pageOfChecklist(entries, visit);
+  const records = await readRecords(visit, trail, [...idsOf(checklist.shown), ...idsOfEvents(events.data)]);
+  const facts = { trail, entries, records };
+  return {
+    title: trail.name,
+    section: "flows",
+    crumbs: [
+      { text: "Flows", href: to.flows() },
+      { text: trail.flow.name, href: to.flow(trail.flow.name) },
+    ],
+    main: html`${trailHead(visit, trail, records)}<div class="stack">${[
+      await flowNote(visit, trail),
+      trailReasons(visit, facts),
+      checklistCard(visit, { ...facts, ...checklist }),
+      eventsCard(visit, { trail, events, records }),
+      userDataCard(visit, trail),
+    ]}</div>`,
+    drawer: await attestationDrawer(visit, trail, entries),
+    live: { flow: trail.flow.name, trail: trail.name },
+  };
+}
+
 export const trailPage = page({
   path: "/{org}/flows/{flow}/trails/{trail}",
-  async show(visit) {
-    const { call, params, to } = visit;
-    const address = { flow_name: params["flow"] ?? "", trail_name: params["trail"] ?? "" };
-    const trail = await call(getTrail, { params: address, query: { events: false } });
-    const events = await call(listTrailEvents, { params: address, query: eventsQuery(visit) });
-    const entries = entriesOf(trail);
-    const checklist = pageOfChecklist(entries, visit);
-    const records = await readRecords(visit, trail, [...idsOf(checklist.shown), ...idsOfEvents(events.data)]);
-    const facts = { trail, entries, records };
-    return {
-      title: trail.name,
-      section: "flows",
-      crumbs: [
-        { text: "Flows", href: to.flows() },
-        { text: trail.flow.name, href: to.flow(trail.flow.name) },
-      ],
-      main: html`${trailHead(visit, trail, records)}<div class="stack">${[
-        await flowNote(visit, trail),
-        trailReasons(visit, facts),
-        checklistCard(visit, { ...facts, ...checklist }),
-        eventsCard(visit, { trail, events, records }),
-        userDataCard(visit, trail),
-      ]}</div>`,
-      drawer: await attestationDrawer(visit, trail, entries),
-      live: { flow: trail.flow.name, trail: trail.name },
-    };
-  },
+  show,
   forms: {
     override: form(postOverride, async (visit, fields) => {
       const { call, params, query, here } = visit;
@@ -72,17 +77,11 @@ export const trailPage = page({
       const record = await findRecord(visit, id);
       if (!entry || !record)
         throw notFound("This attestation does not count any more. Open the latest one of its name");
-      const print = entry.group?.artifact.artifact_fingerprint;
-      await call(postOverride, {
-        params: address,
-        body: {
-          attestation_name: entry.status.attestation_name,
-          reason: fields.text("reason").trim(),
-          new_compliance_status: fields.text("new_compliance_status") === "true",
-          original_attestation_type: textOf(record["original_attestation_type"]) || record.attestation_type,
-          ...(print ? { artifact_fingerprint: print } : {}),
-        },
-      });
+      const verdict = fields.text("new_compliance_status");
+      if (isUnseen(fields, verdict))
+        return { show: await show(typedForm(visit, "override", { fields, problems: [] })) };
+      const body = overrideOf({ entry, record }, verdict === "true");
+      await call(postOverride, { params: address, body: { ...body, reason: fields.text("reason").trim() } });
       const latest = entriesOf(await call(getTrail, { params: address, query: { events: false } })).find(
         (one) => one.group?.name === entry.group?.name && one.status.attestation_name === entry.status.attestation_name,
       );
