@@ -17,6 +17,7 @@ import type { StoreReader } from "../store/reader.ts";
 import type { FileProblem } from "../domain/policy/diagnostics.ts";
 import type { DraftPreview, PreviewQuestion } from "../store/environments/change-previews.ts";
 import type { ChangePreview } from "../store/environments/preview-results.ts";
+import type { StartPreview, StartQuestion } from "../store/environments/start-previews.ts";
 import type { AttestationTypes } from "../workers/sandbox/attestation-types.ts";
 import type { InputTask, PackedInput } from "../contract/evaluation-input.ts";
 import type { RegoDocuments } from "../rego/documents.ts";
@@ -137,6 +138,8 @@ export type PolicyPreviewer = {
   preview(lane: string, task: PreviewTask): Promise<DraftPreview & { warnings: FileProblem[] }>;
   /** What a change would turn. @throws AppError as preview */
   previewChange(lane: string, question: PreviewQuestion): Promise<ChangePreview>;
+  /** In which environments an artifact would fail. @throws AppError as preview */
+  previewStart(lane: string, question: StartQuestion): Promise<StartPreview>;
   /** The warnings of a valid template. @throws AppError as preview */
   compareTemplate(lane: string, task: { organization: OrganizationRow; template: string }): Promise<FileProblem[]>;
 };

@@ -76,6 +76,7 @@ import * as policiesPolicyPreview from "./policies/policy-preview.ts";
 import * as policiesRegoEvaluationReads from "./policies/rego-evaluation-reads.ts";
 import * as policiesRegoEvaluations from "./policies/rego-evaluations.ts";
 import * as policiesRegoPolicies from "./policies/rego-policies.ts";
+import * as policiesStartPreview from "./policies/start-preview.ts";
 import * as removed from "./removed.ts";
 import * as schemas from "./schemas.ts";
 import * as tags from "./tags.ts";
@@ -156,6 +157,7 @@ const resources: readonly object[] = [
   policiesRegoEvaluationReads,
   policiesRegoEvaluations,
   policiesRegoPolicies,
+  policiesStartPreview,
   removed,
   schemas,
   tags,

@@ -16,6 +16,7 @@ import { AppError, unavailable } from "../errors.ts";
 import type { Store } from "../store/index.ts";
 import type { DraftPreview, PreviewQuestion } from "../store/environments/change-previews.ts";
 import type { ChangePreview, PreviewBounds } from "../store/environments/preview-results.ts";
+import type { StartBounds, StartPreview, StartQuestion } from "../store/environments/start-previews.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../workers/pool.ts";
 import type { Pool } from "../workers/pool.ts";
 
@@ -38,12 +39,12 @@ type TemplateTask = { organization: Organization; template: string };
 type Warnings = { warnings: FileProblem[] };
 type PolicyResult = DraftPreview & Warnings;
 
-export type PreviewTask = PolicyTask | TemplateTask | PreviewQuestion;
-export type PreviewResult = PolicyResult | Warnings | ChangePreview;
+export type PreviewTask = PolicyTask | TemplateTask | PreviewQuestion | StartQuestion;
+export type PreviewResult = PolicyResult | Warnings | ChangePreview | StartPreview;
 export type PreviewPool = Pool<PreviewTask, PreviewResult>;
 
 /** What a task reads. */
-type PreviewStore = Pick<Store, "changePreviews" | "organizationNames">;
+type PreviewStore = Pick<Store, "changePreviews" | "startPreviews" | "organizationNames">;
 
 /** Far more than people look through; together they keep an answer below two megabytes. */
 const BOUNDS: Omit<PreviewBounds, "isOver"> = {
@@ -80,9 +81,22 @@ function listWarnings(
 /** Does a task. Blocks for seconds: not for the main thread of a server. */
 export function runPreview(store: PreviewStore, task: PreviewTask): PreviewResult {
   if ("policy" in task) return evaluateDraft(store, task);
+  if ("fingerprint" in task) return store.startPreviews.preview(task, startBounds());
   if (!("change" in task)) return compareTemplate(store, task);
   return store.changePreviews.preview(task, boundsFromNow());
 }
+
+/** Environments in which a start is previewed, and causes of each. */
+const MAX_STARTS = 100;
+const MAX_CAUSES = 20;
+const startBounds = (): StartBounds => ({
+  environments: MAX_STARTS,
+  causes: MAX_CAUSES,
+  isOver: isOverAfter(MAX_EVALUATION_MS),
+});
+
+/** An evaluation that takes less is not worth the wait for the thread, which may be busy for seconds. */
+const MAX_MAIN_THREAD_MS = 10;
 
 const boundsFromNow = (): PreviewBounds => ({ ...BOUNDS, isOver: isOverAfter(MAX_EVALUATION_MS) });
 
@@ -132,6 +146,13 @@ export function createPolicyPreviewer({ store, pool }: { store: Store; pool: Pre
      */
     previewChange: async (lane: string, question: PreviewQuestion): Promise<ChangePreview> =>
       (await run(lane, question, "Look at the environment after the change instead")) as ChangePreview,
+
+    /** In which environments an artifact would fail. @throws AppError as preview */
+    async previewStart(lane: string, question: StartQuestion): Promise<StartPreview> {
+      if (store.startPreviews.estimateMs(question, MAX_STARTS) <= MAX_MAIN_THREAD_MS)
+        return store.startPreviews.preview(question, startBounds());
+      return (await run(lane, question, "Ask for one environment")) as StartPreview;
+    },
 
     /** What a valid template names that the organization does not have. @throws AppError as preview */
     compareTemplate: async (lane: string, task: TemplateTask): Promise<FileProblem[]> =>

@@ -337,6 +337,10 @@ function readingOwnFiles({ policyPreviews, packages, answerReader }: FileReaders
         ensureOwnFiles();
         return policyPreviews.preview(lane, task);
       },
+      async previewStart(lane, question) {
+        ensureOwnFiles();
+        return policyPreviews.previewStart(lane, question);
+      },
       async previewChange(lane, question) {
         ensureOwnFiles();
         return policyPreviews.previewChange(lane, question);

@@ -53,6 +53,7 @@ import { organizationStore } from "./accounts/organizations.ts";
 import { overviewStore } from "./environments/overview.ts";
 import { passwordStore } from "./accounts/passwords.ts";
 import { changePreviewStore } from "./environments/change-previews.ts";
+import { startPreviewStore } from "./environments/start-previews.ts";
 import { policyStore } from "./policies/policies.ts";
 import { artifactLocationStore } from "./environments/artifact-locations.ts";
 import { snapshotRecorderStore } from "./environments/snapshot-recorder.ts";
@@ -150,6 +151,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     customAttestationTypes: customAttestationTypeStore(db, sources),
     auditPackages: auditPackageStore(db),
     policies,
+    startPreviews: startPreviewStore(db, { allowlists, facts, flows, policies }),
     changePreviews: changePreviewStore(db, {
       allowlists,
       allowlistEnds,

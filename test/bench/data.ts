@@ -293,7 +293,7 @@ function caller(store: Store, now: () => number) {
     evidence: { open: never } as unknown as OperationContext["evidence"],
     customTypes: {} as OperationContext["customTypes"],
     documents: createDocumentReader({} as DocumentPool),
-    policyPreviews: { preview: never, previewChange: never, compareTemplate: never },
+    policyPreviews: { preview: never, previewChange: never, previewStart: never, compareTemplate: never },
     rego: {} as OperationContext["rego"],
     largeJson: { read: never },
     packages: {} as OperationContext["packages"],

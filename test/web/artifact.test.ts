@@ -74,6 +74,33 @@ test("an artifact shows its verdict in its flow, its attestations, its build, an
     assert.ok(text.includes(words), `${words}\n${text}`);
 });
 
+test("where it would fail is shown first, with the cause, for environments in which it does not run", async () => {
+  const { at, browser, path, fingerprint } = await given();
+  assert.not.match(visibleText(await browser.get(path)), "Where it would fail");
+  const yaml = "artifacts:\n  attestations:\n    - type: generic\n      name: approval\n";
+  const policy = await server.given.policy(at, { yaml });
+  const named = (name: string, policies: string[]) =>
+    server.call("PUT", `/environments/${at.org}`, {
+      key: at.key,
+      body: { name, type: "K8S", description: "", policies },
+    });
+  for (const [name, policies] of [
+    ["lab", []],
+    ["live", [policy]],
+    ["test", []],
+  ] as const)
+    assert.ok((await named(name, [...policies])).status < 300);
+  await report(at, "test", [fingerprint]);
+  const text = visibleText(await browser.get(path));
+  assert.match(
+    text,
+    new RegExp(
+      `Where it would fail .* live Would fail approval is missing · ${policy} lab No policy nothing is required there`,
+    ),
+  );
+  assert.not.match(text, "test No policy");
+});
+
 test("where it runs and ran is shown with the verdict of each environment and why", async () => {
   const { at, browser, path, fingerprint } = await given();
   const policy = await server.given.policy(at, {

@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { causeFields } from "../../contract/explanation-shapes.ts";
 import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
 
-const Verdict = OneOf(["COMPLIANT", "NON-COMPLIANT", "UNKNOWN"]);
+export const Verdict = OneOf(["COMPLIANT", "NON-COMPLIANT", "UNKNOWN"]);
 
 const position = {
   policy: Type.String(),
@@ -15,9 +15,9 @@ const position = {
   column: Nullable(Type.Integer({ description: "Of a rule of the previewed text" })),
 };
 
-const PreviewReason = named("PolicyPreviewReason", Closed({ ...position, text: Type.String() }));
+export const PreviewReason = named("PolicyPreviewReason", Closed({ ...position, text: Type.String() }));
 
-const PreviewCause = named("PolicyPreviewCause", Closed({ ...position, ...causeFields }));
+export const PreviewCause = named("PolicyPreviewCause", Closed({ ...position, ...causeFields }));
 
 const PreviewedArtifact = named(
   "PolicyPreviewArtifact",

@@ -10,7 +10,7 @@ export type PreviewBounds = {
   /** Changed artifacts to list, over all environments, and reasons to list with each; all are counted. */
   listed: number;
   reasons: number;
-  /** UTF-16 code units of all reasons. */
+  /** UTF-16 code units of all reasons, and of all causes as JSON. */
   chars: number;
   /** Whether the time is over; asked before each artifact. */
   isOver(): boolean;
@@ -122,7 +122,7 @@ export function addArtifact(
   if (outcome === "unchanged" || !hasRoom(preview, rest)) return;
   const reasonsBefore = takeReasons(previewed.value.reasonsBefore, rest, (text) => text.length);
   const reasons = takeReasons(previewed.value.reasons, rest, ({ text }) => text.length);
-  const causes = takeReasons(previewed.value.causes, rest, ({ words }) => 2 * words.length);
+  const causes = takeReasons(previewed.value.causes, rest, (cause) => JSON.stringify(cause).length);
   const total = previewed.value.reasonsBefore.length + previewed.value.reasons.length;
   (outcome === "kept_by_allowlist" ? preview.allowlisted : preview.flips).push({
     name,

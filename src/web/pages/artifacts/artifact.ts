@@ -36,6 +36,7 @@ import { CHECKLIST_COLUMNS } from "../flows/trail-checklist.ts";
 import type { Entry, TrailAttestation } from "../flows/trail-entries.ts";
 import { MAX_ENVIRONMENTS, verdictsCard } from "./artifact-verdicts.ts";
 import type { Assertion, Runs } from "./artifact-verdicts.ts";
+import { wouldCard } from "./artifact-would.ts";
 
 type Artifact = AnswerOf<typeof getArtifactByFingerprint>;
 
@@ -70,7 +71,10 @@ export const artifactPage = page({
       title: artifact.filename,
       section: "artifacts",
       crumbs: [{ text: "Artifacts", href: to.artifacts() }],
-      main: html`${artifactHead(visit, artifact)}<div class="cols"><div class="stack">${note}${verdictsCard(visit, {
+      main: html`${artifactHead(visit, artifact)}<div class="cols"><div class="stack">${note}${await wouldCard(
+        visit,
+        fingerprint,
+      )}${verdictsCard(visit, {
         fingerprint,
         flows: assertion.flows,
         runs,

@@ -1,0 +1,61 @@
+/** The card that answers "can this go to production?": the environments where the artifact does not run yet. */
+import { previewStart } from "../../../api/policies/start-preview.ts";
+import { icon } from "../../components/icon.ts";
+import { causeLine } from "../../components/impact.ts";
+import { card } from "../../components/layout.ts";
+import { formatNumber, plainState } from "../../components/state.ts";
+import { html } from "../../html.ts";
+import type { Html, Value } from "../../html.ts";
+import type { Visit } from "../../page/page.ts";
+import type { AnswerOf } from "../../../http/in-process.ts";
+
+type Start = AnswerOf<typeof previewStart>["environments"][number];
+
+const MAX_ENVIRONMENTS = 10;
+const MAX_CAUSES = 3;
+
+const RANKS = { "NON-COMPLIANT": 0, COMPLIANT: 1, UNKNOWN: 2 } as const;
+
+/** null where there is no other environment. */
+export async function wouldCard(visit: Visit, fingerprint: string): Promise<Html | null> {
+  const { environments, left } = await visit.call(previewStart, { params: { fingerprint } });
+  const elsewhere = environments
+    .filter(({ running }) => !running)
+    .sort((one, other) => RANKS[one.verdict] - RANKS[other.verdict]);
+  if (elsewhere.length === 0) return null;
+  const rest = elsewhere.length - MAX_ENVIRONMENTS;
+  const notes = [
+    rest > 0 && `and ${formatNumber(rest)} more environments.`,
+    left > 0 && `${formatNumber(left)} environments were not looked at.`,
+  ].filter((note) => note !== false);
+  return card({
+    id: "h-would",
+    title: "Where it would fail",
+    note: "if it started there now, under the policies in force",
+    body: html`<ul class="gate">${elsewhere.slice(0, MAX_ENVIRONMENTS).map((one) => startRow(visit, one))}</ul>`,
+    foot: notes.length > 0 ? notes.join(" ") : null,
+  });
+}
+
+const startRow = ({ to }: Visit, start: Start): Html =>
+  html`<li><a class="env" href="${to.environment(start.environment)}">${icon("server")}<bdi>${
+    start.environment
+  }</bdi></a><span>${wouldState(start)}</span><div>${whyOf(start)}</div></li>`;
+
+function wouldState({ verdict, allowed }: Start): Html {
+  if (verdict === "UNKNOWN") return plainState("unknown", "No policy");
+  if (verdict === "NON-COMPLIANT") return plainState("non_compliant", "Would fail");
+  return allowed ? plainState("allowlisted", "Would pass, allowlisted") : plainState("compliant", "Would pass");
+}
+
+function whyOf({ verdict, allowed, policies, causes, further_causes: further }: Start): Value {
+  if (verdict === "UNKNOWN") return html`<span class="muted">nothing is required there</span>`;
+  if (verdict === "COMPLIANT" && !allowed)
+    return html`<span class="muted">${policies.map(
+      ({ policy, version }, index) => html`${index > 0 && ", "}<bdi>${policy}</bdi> v${version}`,
+    )}: all rules pass</span>`;
+  const rest = causes.length - MAX_CAUSES + further;
+  return html`${causes.slice(0, MAX_CAUSES).map((cause) => causeLine({ ...cause, line: null }))}${
+    rest > 0 && html`<div class="muted">and ${formatNumber(rest)} more</div>`
+  }`;
+}
