@@ -144,6 +144,7 @@ export const PAGES: readonly PhotographedPage[] = [
   },
   { name: "attestation-edge", path: drawer("markup", "release-1", "text-1", "edge") },
 
+  { name: "flow-archive", path: "/acme/flows/backend-api?tab=settings&ask=archive" },
   { name: "artifact", path: `/acme/flows/backend-api/artifacts/${backend}` },
   {
     name: "artifact-edge",

@@ -19,8 +19,8 @@ type Environment = Answer["environments"][number];
 type Artifact = Environment["flips"][number];
 type Cause = Artifact["causes"][number];
 
-/** The answer, or in words why there is none. */
-type Preview = Answer | { failed: string };
+/** The answer, or in words why there is none; `isRefused` where the change itself would be refused, too. */
+type Preview = Answer | { failed: string; isRefused: boolean };
 
 /** Environments that are shown, and artifacts of each. */
 const MAX_ENVIRONMENTS = 20;
@@ -36,7 +36,8 @@ export async function askPreview(
     return await call(previewChange, { body });
   } catch (error) {
     if (!(error instanceof AppError) || error.code === "internal") throw error;
-    return { failed: [error.message, ...Object.values(error.fields ?? {})].join(": ") };
+    const failed = [error.message, ...Object.values(error.fields ?? {})].join(": ");
+    return { failed, isRefused: error.code !== "unavailable" && error.code !== "too_large" };
   }
 }
 
@@ -53,6 +54,12 @@ function countsOf(preview: Preview): ImpactCounts | null {
     unknown: sum(({ would_be_unknown }) => would_be_unknown),
   };
 }
+
+/** Whether a change is known to turn nothing. */
+export const turnsNothing = (preview: Preview): boolean =>
+  !("failed" in preview) &&
+  preview.stopped === null &&
+  preview.environments.every(({ flips, unknown }) => flips.length === 0 && unknown === 0);
 
 /** The text of the button, with the consequence: `Attach, 3 will fail`. */
 export function submitText(verb: string, preview: Preview): string {

@@ -1,21 +1,25 @@
 /** The tab with what can be changed about a flow. */
 import { archiveFlow, createFlowWithTemplate, renameFlow } from "../../../api/flows/flows.ts";
 import { patchTags } from "../../../api/tags.ts";
-import { formOf, selectField, textField } from "../../components/forms.ts";
+import { formOf, hiddenField, selectField, textField } from "../../components/forms.ts";
+import { askPreview, impactPanel, seenField, submitText, turnsNothing } from "../../components/impact.ts";
 import { card, linkButton, padded } from "../../components/layout.ts";
-import { tagEditor } from "../../components/tags.ts";
+import { tagChangeOf, tagEditor } from "../../components/tags.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
-import type { Visit } from "../../page/page.ts";
+import type { RefusedForm, Visit } from "../../page/page.ts";
 import type { Flow } from "./flow-trails.ts";
 import { VISIBILITIES } from "./flows.ts";
 
-export function settingsTab(visit: Visit, flow: Flow): Html {
+export async function settingsTab(visit: Visit, flow: Flow): Promise<Html> {
   const { may, query, here, refused } = visit;
   if (may(archiveFlow) && (query.get("ask") === "archive" || refused?.form === "archive"))
-    return askArchive(visit, flow);
+    return await askArchive(visit, flow);
+  const isTag = refused?.form === "set_tag" || refused?.form === "remove_tag";
+  if (isTag && may(patchTags) && refused.message === null && Object.keys(refused.errors).length === 0)
+    return await askTags(visit, flow, refused);
   return html`${may(createFlowWithTemplate) && describe(visit, flow)}
-${may(patchTags) && card({ id: "h-tags", title: "Tags", body: tagEditor(visit, flow.tags) })}
+${may(patchTags) && card({ id: "h-tags", title: "Tags", body: tagEditor(visit, flow.tags, { isPreviewed: true }) })}
 ${may(renameFlow) && rename(visit, flow)}
 ${
   may(archiveFlow) &&
@@ -64,15 +68,51 @@ function rename(visit: Visit, flow: Flow): Html {
   return card({ id: "h-rename", title: "Name", body: padded(form) });
 }
 
-function askArchive(visit: Visit, flow: Flow): Html {
+/** Names and tags of flows count from the next report of an environment on. */
+const LATER = "In environments with their next report.";
+
+/** The question before tags that policies read are changed. */
+async function askTags(visit: Visit, flow: Flow, { form, fields }: RefusedForm): Promise<Html> {
+  const change = tagChangeOf(form, fields);
+  const preview = await askPreview(visit, { tag_flow: { flow_name: flow.name, ...change } });
+  const [key, value] = [fields.text("key").trim(), fields.text("value").trim()];
+  const what = form === "set_tag" ? html`has the tag <b>${key}</b> ${value}` : html`has no tag <b>${key}</b>`;
+  const hidden = html`${hiddenField("key", fields.text("key"))}${hiddenField("value", fields.text("value"))}`;
+  const body = formOf(visit, {
+    name: form,
+    submit: submitText(form === "set_tag" ? "Set tag" : "Remove tag", preview),
+    cancel: visit.to.flow(flow.name, { tab: "settings" }),
+    fields: html`${hidden}${seenField(JSON.stringify(change))}`,
+    within: (buttons) =>
+      impactPanel(visit, {
+        id: "h-impact",
+        title: html`If <bdi>${flow.name}</bdi> ${what}`,
+        preview,
+        buttons,
+        note: LATER,
+      }),
+  });
+  return card({ id: "h-tags", title: "Policies read this tag", body: padded(body) });
+}
+
+async function askArchive(visit: Visit, flow: Flow): Promise<Html> {
+  const preview = await askPreview(visit, { archive_flow: { flow_name: flow.name } });
   const text = html`<p><b><bdi>${flow.name}</bdi></b> leaves the lists, and nothing can be reported to it any more. Its
 trails, artifacts and evidence stay readable. Actions of this flow alone are deleted.</p>`;
   const form = formOf(visit, {
     name: "archive",
-    submit: "Archive this flow",
+    submit: submitText("Archive this flow", preview),
     isDanger: true,
     cancel: visit.here({ ask: null }),
     fields: text,
+    within: (buttons) =>
+      impactPanel(visit, {
+        id: "h-impact",
+        title: html`If you archive <bdi>${flow.name}</bdi>, which gets another name`,
+        preview,
+        buttons,
+        note: !turnsNothing(preview) && LATER,
+      }),
   });
   return card({ id: "h-archive", title: "Archive this flow?", body: padded(form) });
 }

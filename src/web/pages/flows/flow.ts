@@ -1,13 +1,15 @@
 /** `/{org}/flows/{flow}`: its trails, artifacts, deployments, template and settings. */
 import { archiveFlow, createFlowWithTemplate, getFlow, renameFlow } from "../../../api/flows/flows.ts";
 import { patchTags } from "../../../api/tags.ts";
-import { tagForms, tagList } from "../../components/tags.ts";
-import { asksForPreview } from "../../components/editor.ts";
+import { tagChangeOf, tagForms, tagList } from "../../components/tags.ts";
+import { asksForPreview, typedForm } from "../../components/editor.ts";
+import { askPreview, isUnseen, turnsNothing } from "../../components/impact.ts";
 import { pageHead, tabs } from "../../components/layout.ts";
 import { tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
+import type { Fields } from "../../page/fields.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
 import { artifactsTab } from "./flow-artifacts.ts";
@@ -96,9 +98,19 @@ export const flowPage = page({
       await call(archiveFlow, { params: { flow_name: params["flow"] ?? "" } });
       return { go: to.flows(), done: "archived" };
     }),
-    ...tagForms("flow", (visit) => ({ id: visit.params["flow"] ?? "", back: settingsOf(visit) })),
+    ...tagForms("flow", (visit) => ({ id: visit.params["flow"] ?? "", back: settingsOf(visit) }), checkTags),
   },
 });
+
+/** The page with what a change of tags would turn, which no panel showed yet; null where it turns nothing. */
+async function checkTags(visit: Visit, name: string, fields: Fields): Promise<Content | null> {
+  const change = tagChangeOf(name, fields);
+  if (!isUnseen(fields, JSON.stringify(change))) return null;
+  const preview = await askPreview(visit, { tag_flow: { flow_name: visit.params["flow"] ?? "", ...change } });
+  // A change that is refused says why at its field.
+  if ("failed" in preview ? preview.isRefused : turnsNothing(preview)) return null;
+  return show(typedForm(visit, name, { fields, problems: [] }));
+}
 
 /** What archiving adds to a name (semantics 1.8). */
 const ARCHIVED = /-archived-at-\d+$/;

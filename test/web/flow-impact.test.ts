@@ -1,0 +1,70 @@
+/** What changes of a flow would turn is shown before they are made. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { startServer } from "../given.ts";
+import type { TestServer } from "../given.ts";
+import { running, runningIn } from "../api/environments/given.ts";
+import { signIn, visibleText } from "./browser.ts";
+
+const test = suite("web/flow-impact");
+let server: TestServer;
+test.before(async () => void (server = await startServer()));
+test.after(() => server.stop());
+
+/** A flow whose only artifact fails in `production`, unless the flow has the tag `tier: batch` or another name. */
+async function given() {
+  const at = server.given.org();
+  const world = runningIn(server);
+  const flow = await server.given.flow(at, { name: "backend" });
+  const trail = await server.given.trail(at, { flow });
+  const built = await server.given.artifact(at, { flow, trail, name: "built" });
+  await server.given.attestation(at, { flow, trail, name: "scan", fingerprint: built, is_compliant: false });
+  const condition = 'flow.tags.tier == "batch" or flow.name != "backend"';
+  await server.given.policy(at, {
+    name: "baseline",
+    yaml: `artifacts:\n  trail-compliance:\n    required: true\n    exceptions:\n      - if: \${{ ${condition} }}\n`,
+  });
+  world.environment(at, { name: "production" });
+  world.attach(at, "production", "baseline");
+  world.report(at, "production", [running("built", built)]);
+  const browser = await signIn(server, `${at.org}-admin`);
+  const tags = async () =>
+    (await server.call("GET", `/flows/${at.org}/backend`, { key: at.key })).body.tags as Record<string, string>;
+  return { browser, tags, path: `/${at.org}/flows/backend?tab=settings` };
+}
+
+test("a tag that a policy reads is set after a look at what it turns", async () => {
+  const { browser, tags, path } = await given();
+  const change = { form: "set_tag", key: "tier", value: "batch", seen: "" };
+  const asked = await browser.submitForm(path, change);
+  assert.is(asked.status, 200);
+  assert.match(
+    visibleText(asked),
+    /Policies read this tag If backend has the tag tier batch .* Would pass 1 .* Set tag, 1 will pass Cancel/,
+  );
+  assert.equal(await tags(), {});
+  const seen = JSON.stringify({ set_tags: { tier: "batch" } });
+  assert.is((await browser.submitForm(path, { ...change, value: "other", seen })).status, 303, "it turns nothing");
+  assert.is((await browser.submitForm(path, { ...change, seen })).status, 303);
+  assert.equal(await tags(), { tier: "batch" });
+});
+
+test("a tag that no policy reads is set at once, and a wrong one is refused at its field", async () => {
+  const { browser, tags, path } = await given();
+  const set = await browser.submitForm(path, { form: "set_tag", key: "team", value: "payments", seen: "" });
+  assert.is(set.status, 303);
+  assert.equal(await tags(), { team: "payments" });
+  const wrong = await browser.submitForm(path, { form: "set_tag", key: "not a key!", value: "x", seen: "" });
+  assert.is(wrong.status, 400);
+  assert.not.match(visibleText(wrong), "Policies read this tag");
+});
+
+test("archiving says that the flow gets another name, and what that turns", async () => {
+  const { browser, path } = await given();
+  assert.match(
+    visibleText(await browser.get(`${path}&ask=archive`)),
+    /If you archive backend, which gets another name .* production Non-compliant|Archive this flow, 1 will pass/,
+  );
+});
+
+test.run();
