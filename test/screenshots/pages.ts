@@ -171,6 +171,7 @@ export const PAGES: readonly PhotographedPage[] = [
   ]),
   { name: "environment-attach", path: "/acme/environments/load-test?tab=policies&policy_names=prod-baseline" },
   { name: "environment-detach", path: "/acme/environments/production-eu?tab=policies&detach=prod-baseline" },
+  { name: "environment-allow", path: `/acme/environments/production-eu?tab=settings&allow=${backend}` },
   { name: "environment-allow-unchosen", path: "/acme/environments/k8s-prod?tab=settings&allow=" },
   { name: "snapshot", path: "/acme/environments/production-eu/-1" },
   { name: "snapshot-first", path: "/acme/environments/production-eu/1" },

@@ -30,7 +30,7 @@ export async function wouldCard(visit: Visit, fingerprint: string): Promise<Html
   ].filter((note) => note !== false);
   return card({
     id: "h-would",
-    title: "Where it would fail",
+    title: elsewhere[0]?.verdict === "NON-COMPLIANT" ? "Where it would fail" : "Where else it could run",
     note: "if it started there now, under the policies in force",
     body: html`<ul class="gate">${elsewhere.slice(0, MAX_ENVIRONMENTS).map((one) => startRow(visit, one))}</ul>`,
     foot: notes.length > 0 ? notes.join(" ") : null,
