@@ -42,7 +42,7 @@ export type Row = {
 };
 
 /** Which artifacts of a snapshot are read. */
-export type Selection = { show: SnapshotSelection; page: number; perPage: number; offset: number };
+export type Selection = { show: SnapshotSelection; search: string; page: number; perPage: number; offset: number };
 
 export function listParts({ store }: PresenterContext, environment: EnvironmentRow, snapshot: SnapshotRow): Part[] {
   if (environment.type !== "logical") return [{ environment, snapshot, hasChanges: true, memberName: null }];
@@ -79,7 +79,7 @@ export function* readBatches(context: PresenterContext, part: Part): Generator<R
 export function selectRows(
   context: PresenterContext,
   parts: readonly Part[],
-  { show, page, perPage, offset }: Selection,
+  { show, search, page, perPage, offset }: Selection,
 ): { rows: Row[]; pagination: PaginationValue } {
   const { snapshotPages } = context.store;
   const rows: Row[] = [];
@@ -87,7 +87,7 @@ export function selectRows(
   for (const part of parts) {
     if (show === "changed" && !part.hasChanges) continue;
     const place = { environment: part.environment.id, index: part.snapshot.idx };
-    const selection = { show, withExited: part.hasChanges };
+    const selection = { show, search, withExited: part.hasChanges };
     const count = snapshotPages.count(place, selection);
     const skipped = Math.max(0, offset - total);
     const limit = perPage - rows.length;

@@ -113,7 +113,7 @@ test("the environment shows its latest snapshot: counts, reasons, changes, polic
   const page = await admin.get(path(`/${name}`));
   const text = visibleText(page);
   assert.match(text, `${name} #2 Non-compliant latest`);
-  assert.match(text, "All 2 Failing 2 Changed 2");
+  assert.match(text, "All 2 Failing 2 Compliant 0 Changed 2");
   assert.match(text, "Policy");
   assert.match(text, `${policy} v1 2 artifacts fail`);
   assert.match(text, "Changed since #1");
@@ -122,7 +122,11 @@ test("the environment shows its latest snapshot: counts, reasons, changes, polic
   assert.match(page.text, "data-live=");
   const failingOnly = await show(path(`/${name}?show=failing`));
   assert.match(failingOnly, "api :1.0");
-  assert.match(await show(path(`/${name}?show=unknown&page=7`)), "Nothing runs");
+  assert.match(await show(path(`/${name}?show=no-such-state&page=7`)), "Nothing runs");
+  const found = await show(path(`/${name}?search=API`));
+  assert.match(found, "All 1 Failing Compliant Changed Filter 1 artifact Clear filters");
+  assert.match(found, "api :1.0");
+  assert.match(await show(path(`/${name}?search=nothing&show=failing`)), "No artifact matches");
 });
 
 test("snapshots have addresses by index and by every expression, and lead to their neighbours", async () => {

@@ -304,6 +304,36 @@ test("long checklists and histories come in pages, and the page with the open at
   assert.ok(visibleText(await browser.get(`${path}?order=oldest`)).includes("Trail begun by"));
 });
 
+test("a large checklist begins with what fails, and is searched by name and filtered by state", async () => {
+  const at = server.given.org();
+  const template =
+    "version: 1\ntrail:\n  attestations: [{name: review, type: generic}]\n" +
+    "  artifacts: [{name: shop, attestations: []}]\n";
+  const flow = await server.given.flow(at, { template });
+  const trail = await server.given.trail(at, { flow });
+  const fingerprint = await server.given.artifact(at, { flow, trail, name: "shop" });
+  for (let n = 0; n < 54; n += 1) await server.given.attestation(at, { flow, trail, name: `check-${n}` });
+  await server.given.attestation(at, { flow, trail, name: "scan", is_compliant: false, fingerprint });
+  const browser = await signedIn(`${at.org}-admin`);
+  const path = `/${at.org}/flows/${flow}/trails/${trail}`;
+  const names = async (query: string): Promise<string[]> => {
+    const { text } = await browser.get(`${path}?${query}`);
+    const cells = text.matchAll(/<td class="lead">[\s\S]*?<(a|span) class="t-name"[^>]*>([\s\S]*?)<\/\1>/g);
+    return [...cells].map(([, , name = ""]) => visibleText({ text: name }));
+  };
+  assert.equal((await names("")).slice(0, 3), ["scan", "review", "check-0"]);
+  assert.match(visibleText(await browser.get(path)), /All 56 Failing 1 Missing 1 Compliant 54/);
+  assert.equal(await names("state=non_compliant"), ["scan"]);
+  assert.equal(await names("state=missing"), ["review"]);
+  assert.equal(await names("check=CHECK-5"), ["check-5", "check-50", "check-51", "check-52", "check-53"]);
+  assert.equal(await names("check=shop"), ["scan"], "by the name of its artifact");
+  assert.equal(await names(`check=${fingerprint.slice(0, 7)}`), ["scan"]);
+  assert.match(visibleText(await browser.get(`${path}?check=5&state=missing`)), /No check matches .* Clear filters/);
+  assert.match(visibleText(await browser.get(`${path}?check=5`)), /All 9 Failing 0 Missing 0 Compliant 9 /);
+  assert.equal((await names("by=artifact")).slice(0, 2), ["review", "check-0"]);
+  assert.is((await names("by=artifact&page=2")).at(-1), "scan");
+});
+
 test("the trail of an archived flow says so, and names the flow that has the name now", async () => {
   const { at, flow, trail, browser } = await given();
   const archived = await server.call("PUT", `/flows/${at.org}/${flow}/archive`, { key: at.key });

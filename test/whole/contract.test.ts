@@ -42,7 +42,7 @@ const PAGES: readonly string[] = ["get_api_docs", "get_ready"];
 const FURTHER: Readonly<Record<string, readonly string[]>> = {
   environment_diff: ["limit"],
   get_env_events: ["search", "kind"],
-  get_snapshot: ["page", "per_page", "show"],
+  get_snapshot: ["page", "per_page", "show", "search"],
   list_allowlist: ["page", "per_page", "env_name", "fingerprint", "in_force", "envelope"],
   list_envs: ["counts", "state"],
   list_artifacts: ["state", "name", "envelope"],

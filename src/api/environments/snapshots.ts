@@ -49,9 +49,9 @@ export const getSnapshot = largeRead({
   description:
     "The running artifacts with their verdicts and the reasons, and what changed with this snapshot. Artifacts whose " +
     "`now` is 0 stopped with this snapshot. A snapshot of a logical environment has the artifacts of its members. " +
-    "With `page`, `per_page` or `show` one page of the artifacts and its `pagination`: those that fail first, those " +
-    "that stopped last, in a logical environment one member after the other; `failing_artifacts` are then those of " +
-    "the page.",
+    "With `page`, `per_page`, `show` or `search` one page of the artifacts and its `pagination`: those that fail " +
+    "first, those that stopped last, in a logical environment one member after the other; `failing_artifacts` are " +
+    "then those of the page.",
   permission: "environment:read",
   audit: null,
   params: Closed({
@@ -61,9 +61,17 @@ export const getSnapshot = largeRead({
   query: Closed({
     ...ARTIFACT_PAGES.query,
     show: Type.Optional(
-      OneOf(["all", "failing", "changed"], {
+      OneOf(["all", "failing", "compliant", "unknown", "changed"], {
         description:
-          "All artifacts, those that run and fail, or those that this snapshot changed; the response is then a page",
+          "All artifacts, those that run and have this verdict, or those that this snapshot changed; the response is " +
+          "then a page",
+      }),
+    ),
+    search: Type.Optional(
+      Type.String({
+        description:
+          "Part of the name, in any case, or at least the first 5 characters of the fingerprint; the response is " +
+          "then a page",
       }),
     ),
   }),
@@ -74,8 +82,9 @@ export const getSnapshot = largeRead({
   },
   example: { params: { org: "acme", env_name: "production", snapshot_expression: "-1" } },
   async prepare(context, { params: { snapshot_expression: expression }, query }) {
-    const window = query.show === undefined ? ARTIFACT_PAGES.optionalWindow(query) : ARTIFACT_PAGES.window(query);
-    const selection = window && { ...window, show: query.show ?? ("all" as const) };
+    const isNarrowed = query.show !== undefined || query.search !== undefined;
+    const window = isNarrowed ? ARTIFACT_PAGES.window(query) : ARTIFACT_PAGES.optionalWindow(query);
+    const selection = window && { ...window, show: query.show ?? ("all" as const), search: query.search ?? "" };
     const now = context.now();
     const position = parsePosition(expression, now);
     if (!position) throw invalid({ snapshot_expression: expressionProblem(expression) });

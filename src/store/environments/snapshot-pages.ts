@@ -7,8 +7,8 @@ import type { EvaluatedArtifactRow, SnapshotRow } from "./snapshots.ts";
 import { columnOrStub } from "../db/large-json.ts";
 import type { DbReader } from "../db/types.ts";
 
-/** Which artifacts: all, those that run and fail, or those that the snapshot changed. */
-export type SnapshotSelection = "all" | "failing" | "changed";
+/** Which artifacts: all, those that run and have a verdict, or those that the snapshot changed. */
+export type SnapshotSelection = "all" | "failing" | "compliant" | "unknown" | "changed";
 
 /** An artifact, with the allowlist entry that its evaluation was based on; `allowed_by` is null without one. */
 export type SelectedArtifactRow = EvaluatedArtifactRow & {
@@ -45,24 +45,32 @@ export type RunningDetailRow = { id: number; instances_json: string; facts_json:
 type FailingRow = { name: string; fingerprint: string; verdicts_json: string };
 type SnapshotPoint = Pick<SnapshotOutlineRow, "idx" | "timestamp" | "compliant">;
 type SnapshotKey = { environment: number; index: number };
+/** `search`: part of the name, in any case, or the beginning of the fingerprint; empty matches all. */
+type Selected = { show: SnapshotSelection; search: string; withExited: boolean };
 
 const SELECTED: Readonly<Record<SnapshotSelection, string>> = {
   all: "true",
   failing: "sa.now > 0 AND sa.compliant = 0",
+  compliant: "sa.now > 0 AND sa.compliant = 1",
+  unknown: "sa.now > 0 AND sa.compliant IS NULL",
   changed: "sa.first_index = @index AND sa.annotation <> 'unchanged'",
 };
 
+/** instr, not LIKE, so that `_` and `%` match themselves; a fingerprint by its beginning. */
+const FOUND = `(@search = '' OR instr(lower(sa.name), lower(@search)) > 0
+         OR (length(@search) > 4 AND substr(sa.fingerprint, 1, length(@search)) = lower(@search)))`;
+
 export function snapshotPageStore(db: DbReader) {
   const prepare = (selected: string) => ({
-    count: db.prepare<[SnapshotKey & { exited: number }], { n: number }>(
+    count: db.prepare<[SnapshotKey & { exited: number; search: string }], { n: number }>(
       `SELECT count(*) AS n FROM snapshot_artifacts sa
-       WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected}`,
+       WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected} AND ${FOUND}`,
     ),
     // The rows are narrow until the page is known.
     keys: db
-      .prepare<[SnapshotKey & { exited: number; limit: number; offset: number }], number>(
+      .prepare<[SnapshotKey & { exited: number; search: string; limit: number; offset: number }], number>(
         `SELECT sa.id FROM snapshot_artifacts sa
-         WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected}
+         WHERE ${IN_SNAPSHOT} AND (sa.now > 0 OR @exited = 1) AND ${selected} AND ${FOUND}
          ORDER BY (sa.now > 0 AND sa.compliant IS 0) DESC, sa.now = 0, sa.name, sa.id LIMIT @limit OFFSET @offset`,
       )
       .pluck(),
@@ -70,6 +78,8 @@ export function snapshotPageStore(db: DbReader) {
   const statements = {
     all: prepare(SELECTED.all),
     failing: prepare(SELECTED.failing),
+    compliant: prepare(SELECTED.compliant),
+    unknown: prepare(SELECTED.unknown),
     changed: prepare(SELECTED.changed),
   };
   const rows = db.prepare<[string], SelectedArtifactRow>(
@@ -138,19 +148,14 @@ export function snapshotPageStore(db: DbReader) {
     findRunningDetails: (ids: Iterable<number>): Map<number, RunningDetailRow> =>
       new Map(runningDetails.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
     /** How many artifacts of a snapshot of a physical environment are selected. @param withExited those that stopped */
-    count: (snapshot: SnapshotKey, { show, withExited }: { show: SnapshotSelection; withExited: boolean }): number =>
-      statements[show].count.get({ ...snapshot, exited: withExited ? 1 : 0 })?.n ?? 0,
+    count: (snapshot: SnapshotKey, { show, search, withExited }: Selected): number =>
+      statements[show].count.get({ ...snapshot, search, exited: withExited ? 1 : 0 })?.n ?? 0,
     /** A part of them: those that fail first, those that stopped last, else by name. */
     list(
       snapshot: SnapshotKey,
-      {
-        show,
-        withExited,
-        limit,
-        offset,
-      }: { show: SnapshotSelection; withExited: boolean; limit: number; offset: number },
+      { show, search, withExited, limit, offset }: Selected & { limit: number; offset: number },
     ): SelectedArtifactRow[] {
-      const keys = statements[show].keys.all({ ...snapshot, exited: withExited ? 1 : 0, limit, offset });
+      const keys = statements[show].keys.all({ ...snapshot, search, exited: withExited ? 1 : 0, limit, offset });
       const byId = new Map(rows.all(JSON.stringify(keys)).map((row) => [row.id, row]));
       return keys.flatMap((id) => byId.get(id) ?? []);
     },

@@ -48,6 +48,16 @@ test("a page of a snapshot has the artifacts that fail first and those that stop
   assert.equal(names(await get(at, `${path}?page=9`)), []);
   assert.equal(names(await get(at, `${path}?show=failing`)), ["a", "d"]);
   assert.equal(names(await get(at, `${path}?show=changed`)), ["d", "c"]);
+  assert.equal(names(await get(at, `${path}?show=compliant`)), ["b"]);
+  assert.equal(names(await get(at, `${path}?show=unknown`)), []);
+  const found = await get(at, `${path}?search=A`);
+  assert.equal([names(found), found.body.pagination.total], [["a"], 1]);
+  const { fingerprint } = found.body.artifacts[0];
+  assert.equal(names(await get(at, `${path}?search=${fingerprint.toUpperCase()}`)), ["a"]);
+  assert.equal(names(await get(at, `${path}?search=${fingerprint.slice(0, 4)}`)), [], "too short for a fingerprint");
+  assert.equal(names(await get(at, `${path}?search=b&show=failing`)), []);
+  assert.equal(names(await get(at, `${path}?search=%25`)), [], "no wildcard");
+  assert.equal(names(await get(at, `${path}?search=`)), ["a", "d", "b", "c"]);
   assert.is((await get(at, `${path}?show=some`)).status, 400);
   assert.is((await get(at, `${path}?per_page=101`)).status, 400);
 });

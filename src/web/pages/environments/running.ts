@@ -4,7 +4,7 @@ import { attachPolicyToEnv } from "../../../api/environments/environment-policie
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, empty, linkButton, moreLink, padded, table } from "../../components/layout.ts";
-import { pageOf, pager } from "../../components/lists.ts";
+import { filters, pageOf, pager } from "../../components/lists.ts";
 import { formatNumber, stateIcon } from "../../components/state.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -19,16 +19,25 @@ const PER_PAGE = 25;
 /** Changes and failures that the column at the side lists. */
 const MAX_CHANGES = 8;
 
-const SHOWN = ["all", "failing", "changed"] as const;
+const SHOWN = ["all", "failing", "unknown", "compliant", "changed"] as const;
 type Show = (typeof SHOWN)[number];
+const NAMES: Readonly<Record<Show, string>> = {
+  all: "All",
+  failing: "Failing",
+  unknown: "Unknown",
+  compliant: "Compliant",
+  changed: "Changed",
+};
 
 /** Reads the page of artifacts that the address asks for. @throws AppError 404 */
 export function readSnapshot({ call, query }: Visit, environment: string, expression: string): Promise<ShownSnapshot> {
   return call(getSnapshot, {
     params: { env_name: environment, snapshot_expression: expression },
-    query: { page: pageOf(query), per_page: PER_PAGE, show: showOf(query) },
+    query: { page: pageOf(query), per_page: PER_PAGE, show: showOf(query), search: searchOf(query) },
   });
 }
+
+const searchOf = (query: URLSearchParams): string | null => query.get("search")?.trim() || null;
 
 const showOf = (query: URLSearchParams): Show => SHOWN.find((one) => one === query.get("show")) ?? "all";
 
@@ -50,7 +59,7 @@ export async function snapshotView(
   const changed = await read("changed", MAX_CHANGES);
   // Failing artifacts of a physical environment come first, so the first page names those of each policy.
   const comeFirst = show === "failing" || (show === "all" && environment.type !== "logical");
-  const hasFailing = comeFirst && snapshot.pagination?.page === 1;
+  const hasFailing = comeFirst && snapshot.pagination?.page === 1 && searchOf(visit.query) === null;
   const failing = hasFailing ? snapshot : await read("failing", PER_PAGE);
   const history = await historyCard(visit, environment, { at: snapshot, moment });
   return html`${history}<div class="cols cols-narrow"><div class="stack">${artifactsCard(visit, {
@@ -69,21 +78,38 @@ function artifactsCard(
   visit: Visit,
   { environment, snapshot, changes }: { environment: ShownEnvironment; snapshot: ShownSnapshot; changes: number },
 ): Html {
-  const { query, here } = visit;
-  const show = showOf(query);
-  const counts = { all: runningIn(snapshot), failing: snapshot.artifact_compliance_count.false, changed: changes };
-  const names = { all: "All", failing: "Failing", changed: "Changed" };
-  const filter = html`<span class="btn-group right">${SHOWN.map(
-    (one) =>
-      html`<a class="btn btn-s" href="${here({ show: one === "all" ? null : one })}"${
-        one === show && html` aria-current="true"`
-      }>${names[one]} ${formatNumber(counts[one])}</a>`,
-  )}</span>`;
+  const show = showOf(visit.query);
+  const { true: compliant, false: failing, null: unknown } = snapshot.artifact_compliance_count;
+  const counts = { all: runningIn(snapshot), failing, compliant, unknown, changed: changes };
+  const isSearched = searchOf(visit.query) !== null;
+  const total = snapshot.pagination?.total ?? 0;
+  const offered = SHOWN.filter((one) => one !== "unknown" || unknown > 0 || show === one);
+  const form = filters(visit, {
+    items: [
+      { kind: "search", name: "search", label: "Name or fingerprint" },
+      {
+        kind: "state",
+        name: "show",
+        label: "State",
+        choices: offered.map((one) => ({
+          value: one === "all" ? "" : one,
+          text: NAMES[one],
+          // The numbers are of the snapshot: of what is found, the number in the other states is not known.
+          count: isSearched ? (one === show ? total : null) : counts[one],
+        })),
+      },
+    ],
+    keep: ["tab"],
+    total: isSearched || show !== "all" ? total : null,
+    what: total === 1 ? "artifact" : "artifacts",
+  });
   const isGrouped = environment.type === "logical";
   const rows = artifactRows(visit, snapshot, environment.name);
   const list =
     rows.length === 0
-      ? nothing(visit, show)
+      ? isSearched
+        ? noMatch(visit)
+        : nothing(visit, show)
       : table({
           caption: `Artifacts of snapshot ${snapshot.index}`,
           columns: [
@@ -97,10 +123,18 @@ function artifactsCard(
           hasGroups: isGrouped,
         });
   const { pagination } = snapshot;
-  return html`${card({ id: "h-run", title: "Artifacts", more: filter, body: list })}${
+  return html`<div>${form}${card({ id: "h-run", title: "Artifacts", body: list })}${
     pagination && pager(visit, pagination)
-  }`;
+  }</div>`;
 }
+
+const noMatch = ({ here }: Visit): Html =>
+  empty({
+    icon: "search",
+    title: "No artifact matches",
+    text: "The search looks for a part of the name, or the first characters of the fingerprint, at least five.",
+    actions: linkButton(here({ search: null, show: null }), "Clear filters"),
+  });
 
 function nothing({ here }: Visit, show: Show): Html {
   const texts: Readonly<Record<Show, { title: string; text: string; icon: IconName }>> = {
@@ -110,6 +144,8 @@ function nothing({ here }: Visit, show: Show): Html {
       text: "No artifact of this snapshot is non-compliant.",
       icon: "check-circle-fill",
     },
+    compliant: { title: "Nothing is compliant", text: "No artifact of this snapshot is compliant.", icon: "package" },
+    unknown: { title: "Every verdict is known", text: "Policies decide on all that runs.", icon: "package" },
     changed: { title: "Nothing changed", text: "This snapshot changed no artifact of its own.", icon: "diff-modified" },
   };
   const { title, text, icon: name } = texts[show];

@@ -17,6 +17,10 @@ const NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "e
 
 type Facts = { trail: Trail; entries: readonly Entry[]; records: ReadonlyMap<string, TrailAttestation> };
 
+/** The entries that fail and that the box shows, whose records it needs. */
+export const firstFailing = (entries: readonly Entry[]): Entry[] =>
+  entries.filter(({ state }) => state === "non_compliant").slice(0, MAX_REASONS);
+
 /** null for a compliant trail. */
 export function trailReasons(visit: Visit, { trail, entries, records }: Facts): Html | null {
   if (trail.compliance_state === "COMPLIANT") return null;

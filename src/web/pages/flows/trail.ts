@@ -27,7 +27,7 @@ import { entriesOf, isAbout } from "./trail-entries.ts";
 import type { Entry, Trail, TrailAttestation } from "./trail-entries.ts";
 import { eventsCard, eventsQuery } from "./trail-events.ts";
 import type { TrailEvent } from "./trail-events.ts";
-import { trailReasons } from "./trail-reasons.ts";
+import { firstFailing, trailReasons } from "./trail-reasons.ts";
 
 type Records = ReadonlyMap<string, TrailAttestation>;
 
@@ -43,7 +43,10 @@ async function show(visit: Visit): Promise<Content> {
   const events = await call(listTrailEvents, { params: address, query: eventsQuery(visit) });
   const entries = entriesOf(trail);
   const checklist = pageOfChecklist(entries, visit);
-  const records = await readRecords(visit, trail, [...idsOf(checklist.shown), ...idsOfEvents(events.data)]);
+  const records = await readRecords(visit, trail, [
+    ...idsOf([...checklist.shown, ...firstFailing(entries)]),
+    ...idsOfEvents(events.data),
+  ]);
   const facts = { trail, entries, records };
   return {
     title: trail.name,
@@ -59,7 +62,7 @@ async function show(visit: Visit): Promise<Content> {
       eventsCard(visit, { trail, events, records }),
       userDataCard(visit, trail),
     ]}</div>`,
-    drawer: await attestationDrawer(visit, trail, entries),
+    drawer: await attestationDrawer(visit, trail, isOpenIn(visit, checklist.all) ? checklist.all : entries),
     live: { flow: trail.flow.name, trail: trail.name },
   };
 }
@@ -89,6 +92,10 @@ export const trailPage = page({
     }),
   },
 });
+
+/** Whether the open attestation is among the entries, so that the drawer steps through them. */
+const isOpenIn = ({ query }: Visit, entries: readonly Entry[]): boolean =>
+  entries.some((entry) => isAbout(entry, query.get("attestation_id") ?? ""));
 
 /** The ids of the records that entries show. */
 const idsOf = (entries: readonly Entry[]): string[] =>
