@@ -44,6 +44,18 @@ export const DeploymentResponse = named(
     snapshot_index: Nullable(Type.Integer({ description: "The snapshot in which it started" })),
     deployed_at: Type.Number({ description: "Epoch seconds" }),
     lead_time_seconds: Nullable(Type.Number({ description: "Time from the report of the build to the start" })),
+    is_first_start: Type.Optional(
+      Type.Boolean({ description: "With `first_starts`: whether the fingerprint had not started there before" }),
+    ),
+    commit_lead_time_seconds: Type.Optional(
+      Nullable(
+        Type.Number({
+          description:
+            "With `first_starts`: time from the commit to this start, if it is the first one; null for later starts " +
+            "and where the time of the commit is unknown",
+        }),
+      ),
+    ),
     compliant: Nullable(Type.Boolean({ description: "Verdict at the start; null if no policy was attached" })),
     replaced: Nullable(ReplacedArtifact),
     _links: Closed({ environment: PageLinks, snapshot: PageLinks, artifact: Type.Optional(PageLinks) }),
@@ -53,6 +65,7 @@ export const DeploymentResponse = named(
 export function presentDeployment(
   context: Pick<PresenterContext, "urls" | "organization" | "answerBounds">,
   row: DeploymentRow,
+  { hasFirstStarts = false }: { hasFirstStarts?: boolean } = {},
 ): Static<typeof DeploymentResponse> {
   spendRow(context, row);
   const { urls, organization } = context;
@@ -71,6 +84,7 @@ export function presentDeployment(
     snapshot_index: index,
     deployed_at: row.deployed_at,
     lead_time_seconds: row.built_at === null ? null : row.deployed_at - row.built_at,
+    ...(hasFirstStarts ? presentFirstStart(row) : {}),
     compliant: fromSqlBoolean(row.compliant),
     replaced: presentReplaced(row),
     _links: {
@@ -87,6 +101,21 @@ export function presentDeployment(
     },
   };
 }
+
+const presentFirstStart = ({ is_first: isFirst, committed_at: committed, deployed_at: started }: DeploymentRow) => ({
+  is_first_start: isFirst === 1,
+  commit_lead_time_seconds: isFirst === 0 || committed === null ? null : started - committed,
+});
+
+/** For the query of lists of deployments. */
+export const FIRST_STARTS = {
+  first_starts: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: "Adds which starts are the first ones, and how long after the commit",
+    }),
+  ),
+};
 
 /** The artifact that ran before; null when there was none, or when its record is gone. */
 function presentReplaced(row: DeploymentRow): Static<typeof ReplacedArtifact> | null {

@@ -52,7 +52,10 @@ const FURTHER: Readonly<Record<string, readonly string[]>> = {
   list_trails: ["state", "search_by_name", "summaries"],
   // The page of a trail reads its history in pages.
   get_trail: ["events"],
-  list_deployments: ["flow_name"],
+  list_deployments: ["flow_name", "first_starts"],
+  list_env_deployments: ["first_starts"],
+  list_repo_deployments: ["first_starts"],
+  get_repo_deployment_statistics: ["first_starts"],
   list_policies: ["page", "per_page", "name", "files"],
   get_policy: ["files"],
   list_control_decisions: ["flow_name"],

@@ -16,7 +16,7 @@ import type { LargeReadContext } from "../context.ts";
 import { PageCounts, pageCounts, definePaging } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
 import { EpochWindow, TextWindow, DEFAULT_WINDOW_DAYS, parseEpochWindow, parseTextWindow } from "../time-window.ts";
-import { DeploymentResponse, presentDeployment } from "../../contract/present-deployment.ts";
+import { FIRST_STARTS, DeploymentResponse, presentDeployment } from "../../contract/present-deployment.ts";
 import { Day } from "../../contract/shapes.ts";
 import { EnvironmentPath, OrgPath } from "../paths.ts";
 
@@ -71,6 +71,7 @@ export const listDeployments = largeRead({
     env_name: Type.Optional(
       Type.String({ description: "Name of an environment; a logical environment stands for its members" }),
     ),
+    ...FIRST_STARTS,
     ...EpochWindow,
   }),
   body: NO_BODY,
@@ -80,7 +81,7 @@ export const listDeployments = largeRead({
   prepare: async ({ now }) => now(),
   handle(context, { query }, now) {
     const { store, organization } = context;
-    const window = PAGES.window(query);
+    const window = { ...PAGES.window(query), first_starts: query.first_starts };
     const environment = query.env_name ? store.environments.find(organization.id, query.env_name) : null;
     const flow = query.flow_name ? store.flows.find(organization.id, query.flow_name) : null;
     const filter = {
@@ -99,10 +100,12 @@ export const listDeployments = largeRead({
 export const deploymentPage = (
   context: LargeReadContext,
   filter: DeploymentFilter,
-  window: PageWindow,
+  { first_starts: hasFirstStarts = false, ...window }: PageWindow & { first_starts?: boolean | undefined },
 ): Static<typeof DeploymentListPage> => ({
   ...pageCounts(context.store.deployments.count(filter), window.page, window.perPage),
-  deployments: context.store.deployments.list(filter, window).map((row) => presentDeployment(context, row)),
+  deployments: context.store.deployments
+    .list(filter, window)
+    .map((row) => presentDeployment(context, row, { hasFirstStarts })),
 });
 
 export const getDeployment = largeRead({
@@ -150,7 +153,12 @@ export const listEnvironmentDeployments = largeRead({
   permission: "environment:read",
   audit: null,
   params: EnvironmentPath,
-  query: Closed({ ...TextWindow, page: ENVIRONMENT_PAGES.query.page, page_size: ENVIRONMENT_PAGES.query.per_page }),
+  query: Closed({
+    ...TextWindow,
+    page: ENVIRONMENT_PAGES.query.page,
+    page_size: ENVIRONMENT_PAGES.query.per_page,
+    ...FIRST_STARTS,
+  }),
   body: NO_BODY,
   responses: {
     200: { description: "One page", schema: EnvironmentDeploymentListPage },
@@ -165,7 +173,8 @@ export const listEnvironmentDeployments = largeRead({
   handle(context, { params, query }, now) {
     const { store, organization } = context;
     const environment = store.environments.require(organization, params.env_name);
-    const window = ENVIRONMENT_PAGES.window({ page: query.page, per_page: query.page_size });
+    const pages = ENVIRONMENT_PAGES.window({ page: query.page, per_page: query.page_size });
+    const window = { ...pages, first_starts: query.first_starts };
     const environmentIds = deploymentEnvironmentIds(context, environment);
     const filter = {
       organizationId: organization.id,

@@ -13,11 +13,16 @@ import { UNREADABLE } from "../../contract/placeholders.ts";
 import { Day } from "../../contract/shapes.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import { MAX_COUNTED_TRAILS } from "../../store/environments/overview.ts";
-import type { FailingArtifactRow, OpenTrailRow, OverviewEnvironmentRow } from "../../store/environments/overview.ts";
+import type {
+  FailingArtifactRow,
+  LeadTimeRow,
+  OpenTrailRow,
+  OverviewEnvironmentRow,
+} from "../../store/environments/overview.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
-import { OrgPath, NoQuery } from "../paths.ts";
+import { OrgPath } from "../paths.ts";
 
 const MAX_ENVIRONMENTS = 8;
 const MAX_FAILING = 10;
@@ -125,6 +130,11 @@ const OverviewResponse = named(
       previous_total: Type.Integer({ description: "In as many days before" }),
       lead_time: Median,
       previous_lead_time: Median,
+      commit_lead_time: Type.Optional(Median),
+      previous_commit_lead_time: Type.Optional(Median),
+      unknown_commit_times: Type.Optional(
+        Type.Integer({ description: "First starts whose commit has no known time; the median does not count them" }),
+      ),
       daily: Type.Array(
         Closed({
           date: Day,
@@ -205,7 +215,10 @@ function presentTrail({ urls, organization }: ReadingContext, row: OpenTrailRow)
   };
 }
 
-function readDeployments({ store: { overview }, organization: { id }, now }: ReadingContext): Overview["deployments"] {
+function readDeployments(
+  { store: { overview }, organization: { id }, now }: ReadingContext,
+  hasFirstStarts: boolean,
+): Overview["deployments"] {
   const firstDay = dayOf(now()) - DEPLOYMENT_DAYS + 1;
   const window = { from: firstDay * DAY_S, to: (firstDay + DEPLOYMENT_DAYS) * DAY_S };
   const before = { from: (firstDay - DEPLOYMENT_DAYS) * DAY_S, to: window.from };
@@ -214,15 +227,22 @@ function readDeployments({ store: { overview }, organization: { id }, now }: Rea
     date: new Date((firstDay + index) * DAY_S * 1000).toISOString().slice(0, 10),
     ...(days.get(firstDay + index) ?? { compliant: 0, non_compliant: 0, unknown: 0 }),
   }));
-  // An artifact that was reported after it began to run counts as 0.
-  const leadTimesOf = (span: typeof window): number[] =>
-    overview.listLeadTimes(id, span).map((seconds) => Math.max(0, seconds));
+  // An artifact that was reported, or a commit that was made, after the start counts as 0.
+  const medianAt = (rows: readonly LeadTimeRow[], base: keyof LeadTimeRow): number | null =>
+    medianOf(rows.flatMap(({ [base]: seconds }) => (seconds === null ? [] : [Math.max(0, seconds)])));
+  const [leads, earlier] = [overview.listLeadTimes(id, window), overview.listLeadTimes(id, before)];
+  const fromCommit = {
+    commit_lead_time: medianAt(leads, "from_commit"),
+    previous_commit_lead_time: medianAt(earlier, "from_commit"),
+    unknown_commit_times: leads.filter(({ from_commit: seconds }) => seconds === null).length,
+  };
   return {
     days: DEPLOYMENT_DAYS,
     total: daily.reduce((sum, { compliant, non_compliant, unknown }) => sum + compliant + non_compliant + unknown, 0),
     previous_total: overview.countDeployments(id, before),
-    lead_time: medianOf(leadTimesOf(window)),
-    previous_lead_time: medianOf(leadTimesOf(before)),
+    lead_time: medianAt(leads, "from_build"),
+    previous_lead_time: medianAt(earlier, "from_build"),
+    ...(hasFirstStarts ? fromCommit : {}),
     daily,
   };
 }
@@ -240,11 +260,15 @@ export const getOverview = operation({
   permission: "environment:read",
   audit: null,
   params: OrgPath,
-  query: NoQuery,
+  query: Closed({
+    first_starts: Type.Optional(
+      Type.Boolean({ default: false, description: "Adds lead times from the commit to the deployments" }),
+    ),
+  }),
   body: NO_BODY,
   responses: { 200: { description: "The overview", schema: OverviewResponse } },
   example: { params: { org: "acme" } },
-  handle(context) {
+  handle(context, { query }) {
     const { store, organization, urls } = context;
     const { overview } = store;
     const totals = overview.readTotals(organization.id);
@@ -274,7 +298,7 @@ export const getOverview = operation({
             .listOpenTrails(organization.id, { since, limit: MAX_TRAILS })
             .map((row) => presentTrail(context, row)),
         },
-        deployments: readDeployments(context),
+        deployments: readDeployments(context, query.first_starts ?? false),
         flows: {
           total: overview.countFlows(organization.id),
           items: overview

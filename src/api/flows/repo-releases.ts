@@ -13,6 +13,7 @@ import { operation, largeRead } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
 import { definePaging } from "../paging.ts";
 import { NO_REPO, SELECTED_REPO, selectRepo } from "./repos.ts";
+import { FIRST_STARTS } from "../../contract/present-deployment.ts";
 import { Href, PageLinks, linksTo } from "../../contract/shapes.ts";
 import { EpochWindow, DEFAULT_WINDOW_DAYS, parseEpochWindow } from "../time-window.ts";
 import { OrgPath } from "../paths.ts";
@@ -199,7 +200,7 @@ export const listRepoDeployments = largeRead({
   permission: "repo:read",
   audit: null,
   params: RepoIdPath,
-  query: Closed({ ...PAGING.query, ...ReleaseFilter }),
+  query: Closed({ ...PAGING.query, ...ReleaseFilter, ...FIRST_STARTS }),
   body: NO_BODY,
   responses: {
     200: { description: "One page", schema: DeploymentListPage },
@@ -215,7 +216,10 @@ export const listRepoDeployments = largeRead({
     const repo = context.store.repos.require(context.organization, params.repo);
     return {
       status: 200,
-      body: deploymentPage(context, parseReleaseFilter(context, repo.id, { query, now }), PAGING.window(query)),
+      body: deploymentPage(context, parseReleaseFilter(context, repo.id, { query, now }), {
+        ...PAGING.window(query),
+        first_starts: query.first_starts,
+      }),
     };
   },
 });
@@ -234,6 +238,13 @@ const RepoDeploymentStatisticsResponse = named(
           lead_time_seconds: Type.Array(Nullable(Type.Number()), {
             description: "Lead times of the same deployments, from the report of the build to the start",
           }),
+          first_start_lead_times: Type.Optional(
+            Type.Array(Nullable(Type.Number()), {
+              description:
+                "With `first_starts`: seconds from the commit to the first start of a fingerprint, of the newest " +
+                "first starts; null where the time of the commit is unknown",
+            }),
+          ),
         }),
       ),
       {
@@ -256,7 +267,7 @@ export const getRepoDeploymentStatistics = operation({
   permission: "repo:read",
   audit: null,
   params: RepoIdPath,
-  query: Closed(ReleaseFilter),
+  query: Closed({ ...ReleaseFilter, ...FIRST_STARTS }),
   body: NO_BODY,
   responses: {
     200: { description: "The series", schema: RepoDeploymentStatisticsResponse },
@@ -267,9 +278,13 @@ export const getRepoDeploymentStatistics = operation({
     const { store } = context;
     const repo = store.repos.require(context.organization, params.repo);
     const filter = parseReleaseFilter(context, repo.id, { query, now: context.now() });
+    const starts = query.first_starts
+      ? Map.groupBy(store.deployments.listFirstStarts(filter), ({ environment_id: id }) => id)
+      : null;
     const environments = [...collectSeries(store, filter)].map(([id, series]) => ({
       environment_name: store.environments.get(id).name,
       ...series,
+      ...(starts ? { first_start_lead_times: (starts.get(id) ?? []).map(({ lead_time: lead }) => lead) } : {}),
     }));
     environments.sort((a, b) => (a.environment_name < b.environment_name ? -1 : 1));
     return { status: 200, body: { start_ts: filter.from, end_ts: filter.to, environments } };

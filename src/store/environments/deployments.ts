@@ -32,6 +32,10 @@ export type DeploymentRow = {
   commit_url: string | null;
   /** Epoch seconds of the build report. */
   built_at: number | null;
+  /** Epoch seconds of the commit; null where the report did not say it. */
+  committed_at: number | null;
+  /** Whether the fingerprint had not started in the environment before. */
+  is_first: 0 | 1;
   /** What ran before in its place; null when nothing did. */
   previous_fingerprint: string | null;
   previous_name: string | null;
@@ -52,6 +56,16 @@ type DeploymentPoint = {
   /** Seconds since the build was reported; null where the record is deleted. */
   lead_time: number | null;
 };
+/** A first start of a fingerprint in an environment. `lead_time`: since the commit; null where its time is unknown. */
+type FirstStart = { environment_id: number; lead_time: number | null };
+
+/** 0: the report had no commit time. */
+export const COMMITTED_AT = "nullif(a.git_commit_info_json ->> 'timestamp', 0)";
+/** Later starts of a fingerprint, such as a job of every night, say nothing about the time to deployment. */
+export const isFirstStart = (deployment: string): string =>
+  `NOT EXISTS (SELECT 1 FROM deployments earlier
+     WHERE earlier.environment_id = ${deployment}.environment_id AND earlier.fingerprint = ${deployment}.fingerprint
+       AND earlier.id < ${deployment}.id)`;
 
 /** The deployments that a list includes; null: any. Both bounds, in epoch seconds, are inclusive. */
 export type DeploymentFilter = {
@@ -68,7 +82,8 @@ export type DeploymentFilter = {
 const SHOWN = `SELECT dep.id, env.name AS environment_name, dep.snapshot_index, dep.deployed_at, dep.fingerprint,
     dep.artifact_name, dep.compliant, f.name AS flow_name, t.name AS trail_name, r.name AS repo_name,
     coalesce(r.url, a.repo_url) AS repo_url, a.public_id AS artifact_public_id, a.git_commit, a.commit_url,
-    a.created_at AS built_at, prev.fingerprint AS previous_fingerprint, prev.artifact_name AS previous_name,
+    a.created_at AS built_at, ${COMMITTED_AT} AS committed_at, ${isFirstStart("dep")} AS is_first,
+    prev.fingerprint AS previous_fingerprint, prev.artifact_name AS previous_name,
     prev.snapshot_index AS previous_snapshot_index, prev.deployed_at AS previous_deployed_at,
     prev.compliant AS previous_compliant, prev_a.git_commit AS previous_commit,
     prev_a.commit_url AS previous_commit_url, coalesce(prev_r.url, prev_a.repo_url) AS previous_repo_url,
@@ -103,6 +118,9 @@ const CHOICES = {
   reposInEnvironments: `dep.repo_id IN (SELECT value FROM json_each(@repos)) AND ${IN_ENVIRONMENTS}`,
 };
 
+/** First starts that a median is made of: the newest of a filter. */
+const MAX_FIRST_STARTS = 1_000;
+
 type Bounds = { from: number; to: number };
 type Parameters = Bounds & {
   organization: number;
@@ -125,6 +143,12 @@ export function deploymentStore(db: DbReader) {
       `SELECT dep.environment_id, dep.deployed_at, dep.deployed_at - a.created_at AS lead_time
        FROM deployments dep LEFT JOIN artifacts a ON a.id = dep.artifact_id
        WHERE ${choice} AND dep.ordinal = 0 AND ${IN_WINDOW} ORDER BY dep.deployed_at, dep.id`,
+    ),
+    firstStarts: db.prepare<[Parameters], FirstStart>(
+      `SELECT dep.environment_id, dep.deployed_at - ${COMMITTED_AT} AS lead_time
+       FROM deployments dep LEFT JOIN artifacts a ON a.id = dep.artifact_id
+       WHERE ${choice} AND dep.ordinal = 0 AND ${IN_WINDOW} AND ${isFirstStart("dep")}
+       ORDER BY dep.deployed_at DESC, dep.id DESC LIMIT ${MAX_FIRST_STARTS}`,
     ),
   });
   const statements = {
@@ -203,6 +227,11 @@ export function deploymentStore(db: DbReader) {
     listPoints(filter: DeploymentFilter): DeploymentPoint[] {
       const { points, parameters } = choose(filter);
       return points.all(parameters);
+    },
+    /** The newest first starts, newest first; at most MAX_FIRST_STARTS. */
+    listFirstStarts(filter: DeploymentFilter): FirstStart[] {
+      const { firstStarts, parameters } = choose(filter);
+      return firstStarts.all(parameters);
     },
     /** The deployment of a fingerprint in these environments recorded last (semantics 13.97); null without one. */
     findLatest: (environmentIds: readonly number[], fingerprint: string): DeploymentRow | null =>

@@ -5,6 +5,7 @@
 import { DAY_S } from "../../domain/time.ts";
 import { MAX_INLINE_JSON_BYTES } from "../db/large-json.ts";
 import type { DbReader } from "../db/types.ts";
+import { COMMITTED_AT, isFirstStart } from "./deployments.ts";
 import { OPEN } from "./snapshots.ts";
 import type { EnvironmentType } from "./environments.ts";
 
@@ -78,6 +79,8 @@ type DeploymentDayRow = { day: number; compliant: number; non_compliant: number;
 
 type FlowRow = { name: string; latest_activity_at: number | null; latest_state: string | null; trail_count: number };
 
+/** Seconds from the report of the build, and from the commit: null where its time is unknown. */
+export type LeadTimeRow = { from_build: number; from_commit: number | null };
 type Window = { from: number; to: number };
 
 /** A longer commit, which only older versions accepted, is not looked into: its trail is shown without. */
@@ -186,17 +189,13 @@ export function overviewStore(db: DbReader) {
   const deploymentCount = db
     .prepare<[Window & { organization: number }], number>(`SELECT count(*) FROM deployments dep WHERE ${DEPLOYED}`)
     .pluck();
-  const leadTimes = db
-    .prepare<[Window & { organization: number }], number>(
-      `SELECT newest.deployed_at - a.created_at
+  const leadTimes = db.prepare<[Window & { organization: number }], LeadTimeRow>(
+    `SELECT newest.deployed_at - a.created_at AS from_build, newest.deployed_at - ${COMMITTED_AT} AS from_commit
        FROM (SELECT dep.id, dep.environment_id, dep.fingerprint, dep.artifact_id, dep.deployed_at
              FROM deployments dep WHERE ${DEPLOYED} ORDER BY dep.deployed_at DESC LIMIT ${MAX_LEAD_TIMES}) AS newest
          CROSS JOIN artifacts a ON a.id = newest.artifact_id
-       WHERE NOT EXISTS (SELECT 1 FROM deployments earlier
-                         WHERE earlier.environment_id = newest.environment_id
-                           AND earlier.fingerprint = newest.fingerprint AND earlier.id < newest.id)`,
-    )
-    .pluck();
+       WHERE ${isFirstStart("newest")}`,
+  );
   const flows = db.prepare<[number, number], FlowRow>(
     `SELECT f.name, f.latest_activity_at, f.latest_state, f.trail_count FROM flows f
      WHERE f.organization_id = ? AND f.archived_at IS NULL ORDER BY f.latest_activity_at DESC, f.id DESC LIMIT ?`,
@@ -230,11 +229,8 @@ export function overviewStore(db: DbReader) {
       days.all({ ...window, organization: organizationId }),
     countDeployments: (organizationId: number, window: Window): number =>
       deploymentCount.get({ ...window, organization: organizationId }) ?? 0,
-    /**
-     * Seconds from the report of a build to its first deployment in an environment, of the latest deployments of a
-     * window. What starts again, such as a job of every night, says nothing about the time to deployment.
-     */
-    listLeadTimes: (organizationId: number, window: Window): number[] =>
+    /** Of the first starts in an environment among the latest deployments of a window. */
+    listLeadTimes: (organizationId: number, window: Window): LeadTimeRow[] =>
       leadTimes.all({ ...window, organization: organizationId }),
     /** At most `limit` active flows, the latest activity first. */
     listFlows: (organizationId: number, limit: number): FlowRow[] => flows.all(organizationId, limit),

@@ -4,8 +4,8 @@ import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import type { Visit } from "../page/page.ts";
 import { commit } from "./identifier.ts";
-import { nameCell, table } from "./layout.ts";
-import { badge, stateOfVerdict } from "./state.ts";
+import { card, figures, nameCell, padded, table } from "./layout.ts";
+import { badge, formatNumber, stateOfVerdict } from "./state.ts";
 import { formatSpan, time } from "./time.ts";
 
 type Deployment = {
@@ -18,10 +18,20 @@ type Deployment = {
   compliant: boolean | null;
   git_commit: string | null;
   commit_url: string | null;
-  lead_time_seconds: number | null;
   /** Epoch seconds. */
   deployed_at: number;
+} & Start;
+
+/** What an answer with `first_starts` says of a start. */
+type Start = {
+  lead_time_seconds: number | null;
+  is_first_start?: boolean;
+  commit_lead_time_seconds?: number | null;
 };
+
+/** The one lead time of all pages (DORA's lead time for changes), and what stands beside it. */
+export const LEAD_TIME = "Commit to first deployment";
+const BUILD_TIME = "Build to first deployment";
 
 type Naming<T> = {
   /** What names an artifact without a name. */
@@ -42,12 +52,11 @@ export const deploymentTable = <T extends Deployment>(
       { text: "At the start", className: "w-st" },
       { text: "Environment" },
       { text: "Commit", className: "hide-s" },
-      { text: "Lead time", isRight: true },
+      { text: LEAD_TIME, isRight: true, className: "w-lead" },
       { text: "Deployed", isRight: true },
     ],
     rows: deployments.map((deployment) => {
       const { flow_name: flow, environment_name: environment, snapshot_index: index } = deployment;
-      const lead = deployment.lead_time_seconds;
       return html`<tr>${nameCell({
         href: flow === null ? null : to.artifact(flow, deployment.fingerprint),
         name: html`<bdi>${deployment.artifact_name ?? unnamed(deployment)}</bdi>`,
@@ -55,25 +64,63 @@ export const deploymentTable = <T extends Deployment>(
       })}<td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="fill">${
         index === null ? environment : html`<a href="${to.snapshot(environment, index)}">${environment} #${index}</a>`
       }</td><td class="hide-s">${commit(deployment.git_commit, deployment.commit_url)}</td>
-<td class="r num" data-l="Lead time">${lead === null ? "–" : formatSpan(lead)}</td>
+${leadCell(deployment)}
 <td class="r">${time(deployment.deployed_at, now)}</td></tr>`;
     }),
   });
 
-/**
- * The lead times of the newest deployments in seconds, sorted, and what they say; null when none has one. An artifact
- * that was reported after it began to run counts as 0.
- */
-export function summarizeLeadTimes(deployments: readonly { lead_time_seconds: number | null }[]) {
-  const times = deployments
-    .flatMap(({ lead_time_seconds: lead }) => (lead === null ? [] : [Math.max(0, lead)]))
-    .sort((one, other) => one - other);
-  const middle = medianOf(times);
-  if (middle === null) return null;
-  const at = (share: number): number => times[Math.min(times.length - 1, Math.floor(share * times.length))] as number;
-  const [median, slow, slowest] = [middle, at(0.9), at(1)].map(formatSpan) as [string, string, string];
-  const finding =
-    `Half of the newest ${times.length} deployments took at most ${median}, nine of ten at most ${slow}, ` +
-    `the slowest ${slowest}`;
-  return { times, median, slow, slowest, finding };
+/** How long after the commit, and below it after the build; later starts of a fingerprint have neither. */
+export function leadCell({
+  is_first_start: isFirst,
+  commit_lead_time_seconds: lead,
+  lead_time_seconds: build,
+}: Start): Html {
+  const since = (seconds: number): string => formatSpan(Math.max(0, seconds));
+  const value = isFirst
+    ? html`${typeof lead === "number" ? since(lead) : html`<span class="muted">unknown</span>`}${
+        build !== null && html`<div class="sub nowrap">${since(build)} from build</div>`
+      }`
+    : html`<span class="muted">started before</span>`;
+  return html`<td class="r num" data-l="${LEAD_TIME}">${value}</td>`;
 }
+
+/**
+ * The lead times of the first starts among the newest deployments; null without one. A commit or a report after the
+ * start counts as 0.
+ * @param chart the times in seconds, sorted, and the sentence that says what they show
+ */
+export function leadTimeCard(
+  deployments: readonly Start[],
+  chart: (times: readonly number[], words: { finding: string; slowest: string }) => Html,
+): Html | null {
+  const starts = deployments.filter(({ is_first_start: isFirst }) => isFirst);
+  if (starts.length === 0) return null;
+  const times = sorted(starts.map(({ commit_lead_time_seconds: lead }) => lead ?? null));
+  const builds = sorted(starts.map(({ lead_time_seconds: lead }) => lead));
+  const at = (share: number): number => times[Math.min(times.length - 1, Math.floor(share * times.length))] ?? 0;
+  const median = medianOf(times);
+  const [half, slow, slowest] = [median ?? 0, at(0.9), at(1)].map(formatSpan) as [string, string, string];
+  const unknown = starts.length - times.length;
+  const known = `of ${formatNumber(times.length)} first starts`;
+  const build = medianOf(builds);
+  const finding =
+    `Half of ${times.length} first starts came at most ${half} after the commit, nine of ten at most ${slow}, ` +
+    `the slowest ${slowest}`;
+  const none = html`<span class="muted">–</span>`;
+  return card({
+    id: "h-lead",
+    title: LEAD_TIME,
+    note: unknown > 0 ? `${known}; the commit's time is unknown for ${formatNumber(unknown)}` : known,
+    body: padded(
+      html`${figures([
+        { label: "Median", value: median === null ? none : half },
+        { label: "Nine of ten within", value: median === null ? none : slow },
+        { label: "Slowest", value: median === null ? none : slowest },
+        { label: `${BUILD_TIME}, median`, value: build === null ? none : formatSpan(build) },
+      ])}${median !== null && chart(times, { finding, slowest })}`,
+    ),
+  });
+}
+
+const sorted = (times: readonly (number | null)[]): number[] =>
+  times.flatMap((seconds) => (seconds === null ? [] : [Math.max(0, seconds)])).sort((one, other) => one - other);

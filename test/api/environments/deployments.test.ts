@@ -302,6 +302,47 @@ test("the time window is inclusive, starts 28 days before its end, and has two s
   assert.equal(await names(`start_ts=${start}`), [2, 1]);
 });
 
+test("only a first start has the time since its commit, and an unknown one is not replaced", async () => {
+  const at = server.given.org();
+  const [flow, environment] = [await server.given.flow(at), await server.given.environment(at)];
+  const artifact = (timestamp: number | null) =>
+    server.given.artifact(at, {
+      flow,
+      trail: "t",
+      git_commit_info:
+        timestamp === null ? null : { sha1: "a".repeat(40), message: "", author: "", branch: "", timestamp, url: "" },
+    });
+  const committed = server.clock.at - 500;
+  const known = await artifact(committed);
+  const unknown = await artifact(null);
+  const start = server.clock.at + 100;
+  reportRunning(at, environment, [known, unknown], start);
+  reportRunning(at, environment, [unknown], start + 10);
+  reportRunning(at, environment, [known, unknown], start + 20);
+  server.clock.at = start + 30;
+  const read = async (path: string) => {
+    const { body } = await get(at, `${path}?first_starts=true`);
+    return body.deployments.map((one: Json) => [
+      one["fingerprint"] === known,
+      one["is_first_start"],
+      one["commit_lead_time_seconds"],
+    ]);
+  };
+  const expected = [
+    [true, false, null],
+    [false, true, null],
+    [true, true, start - committed],
+  ];
+  for (const path of [`/environments/${at.org}/${environment}/deployments`, `/deployments/${at.org}`]) {
+    const found = await read(path);
+    assert.equal(found.map(String).sort(), expected.map(String).sort(), path);
+  }
+  const [plain] = (await get(at, `/deployments/${at.org}`)).body.deployments;
+  assert.not.ok(Object.hasOwn(plain, "is_first_start"));
+  const overview = (await get(at, `/overview/${at.org}?first_starts=true`)).body.deployments;
+  assert.equal([overview.commit_lead_time, overview.unknown_commit_times], [start - committed, 1]);
+});
+
 test("lists the deployments of an environment with ISO times, over 30 days, in pages of 50", async () => {
   const at = server.given.org();
   const [flow, environment, other] = [

@@ -127,6 +127,8 @@ test("a row shows current names, and survives the deletion of what it refers to"
     previous_repo_url: "https://github.com/a/b",
     previous_trail_name: "t",
     selector_json: "{}",
+    committed_at: null,
+    is_first: 1,
   };
   const latest = () => store.deployments.findLatest([prod], NEW);
   assert.equal(latest(), row);
@@ -286,7 +288,7 @@ test("an index serves every query on deployments, and the usual lists follow its
     assert.equal(scans(db, text), [], text);
   }
   const windows = about.filter((text) => text.includes("deployed_at >= @from"));
-  assert.is(windows.length, 29);
+  assert.is(windows.length, 37);
   for (const text of windows)
     assert.ok(
       plan(db, text).some(
@@ -301,7 +303,7 @@ test("an index serves every query on deployments, and the usual lists follow its
       /WHERE dep\.(organization|environment|repo)_id = @\w+ .* (LIMIT|lead_time)/s.test(text) ||
       /lead_time.*WHERE dep\.\w+ = @/s.test(text),
   );
-  assert.is(ordered.length, 9);
+  assert.is(ordered.length, 13);
   for (const text of ordered)
     assert.not.ok(
       plan(db, text).some((step) => step.includes("TEMP B-TREE")),

@@ -8,6 +8,7 @@ import { assertArtifact } from "../../../api/policies/asserts.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { typeWordOf } from "../../../domain/attestation/kinds.ts";
 import { resultOf } from "../../components/attestation-result.ts";
+import { LEAD_TIME } from "../../components/deployments.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, copyButton, reportedLink } from "../../components/identifier.ts";
 import { jsonText } from "../../components/json.ts";
@@ -80,7 +81,7 @@ export const artifactPage = page({
         runs,
         assertions,
       })}${runsCard(visit, artifact, runs)}${await attestationsCard(visit, artifact)}</div>
-<div class="stack">${buildCard(visit, artifact)}${leadTimeCard(artifact)}${takeCard(visit, artifact)}</div></div>`,
+<div class="stack">${buildCard(visit, artifact)}${leadTimeFacts(artifact)}${takeCard(visit, artifact)}</div></div>`,
     };
   },
 });
@@ -298,15 +299,22 @@ function annotationFacts(annotations: unknown): [string, Value][] {
   return rest === 0 ? shown : [...shown, ["More annotations", `${rest}, in the JSON of the record`]];
 }
 
-function leadTimeCard({ commit_lead_times: times, build_lead_times: builds }: Artifact): Html | null {
-  const names = [...new Set([...Object.keys(times), ...Object.keys(builds)])].slice(0, MAX_LEAD_TIMES);
+/** From the commit and from the report of the build to the first deployment in each environment. */
+function leadTimeFacts({
+  build_lead_times: builds,
+  created_at: builtAt,
+  git_commit_info: commit,
+}: Artifact): Html | null {
+  const names = Object.keys(builds).slice(0, MAX_LEAD_TIMES);
   if (names.length === 0) return null;
+  // 0: the report had no commit time.
+  const beforeBuild = commit?.timestamp ? Number(builtAt) - commit.timestamp : null;
   const entries = names.map((name): [string, Value] => {
-    const [fromCommit, fromBuild] = [times[name], builds[name]];
-    const [seconds, base] = fromCommit === undefined ? [fromBuild, "report"] : [fromCommit, "commit"];
-    return [name, html`${formatSpan(seconds ?? 0)} <span class="muted">from ${base}</span>`];
+    const build = builds[name] ?? 0;
+    const whole = beforeBuild === null ? "unknown" : formatSpan(Math.max(0, build + beforeBuild));
+    return [name, html`${whole} <span class="muted">from build ${formatSpan(build)}</span>`];
   });
-  return card({ id: "h-lead", title: "Lead time", body: padded(facts(entries)) });
+  return card({ id: "h-lead", title: LEAD_TIME, body: padded(facts(entries)) });
 }
 
 function takeCard(visit: Visit, artifact: Artifact): Html {

@@ -5,7 +5,7 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, fingerprint } from "../../components/identifier.ts";
 import { badge, formatNumber, stateOfVerdict, tag } from "../../components/state.ts";
-import { formatDate, formatSpan, time } from "../../components/time.ts";
+import { formatDate, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
@@ -126,12 +126,10 @@ function provenance({ to }: Visit, { flows, same_name: other }: ListedArtifact):
   }</div>`;
 }
 
-function sinceCell({ creationTimestamp: starts, commit_lead_time: lead }: ListedArtifact, now: number): Html {
+function sinceCell({ creationTimestamp: starts }: ListedArtifact, now: number): Html {
   const known = starts.filter((start) => start > 0);
   const since = known.length === 0 ? null : known.reduce((first, start) => Math.min(first, start));
-  return html`<td class="r" data-l="Since">${time(since, now)}${
-    lead !== null && html`<div class="sub nowrap hide-s">lead ${formatSpan(lead)}</div>`
-  }</td>`;
+  return html`<td class="r" data-l="Since">${time(since, now)}</td>`;
 }
 
 /** Below the row: why it fails, or why it is accepted all the same; null where nothing needs an explanation. */

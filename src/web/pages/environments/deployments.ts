@@ -2,12 +2,12 @@
 import { getDeploymentFrequency, listEnvironmentDeployments } from "../../../api/environments/deployments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { dayBars, pointScale } from "../../components/charts.ts";
-import { summarizeLeadTimes } from "../../components/deployments.ts";
+import { LEAD_TIME, leadCell, leadTimeCard } from "../../components/deployments.ts";
 import { commit } from "../../components/identifier.ts";
-import { card, empty, figures, linkButton, padded, table } from "../../components/layout.ts";
+import { card, empty, linkButton, padded, table } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { badge, formatNumber, stateOfVerdict } from "../../components/state.ts";
-import { formatDate, formatSpan, time } from "../../components/time.ts";
+import { formatDate, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
@@ -29,7 +29,10 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
   const params = { env_name: environment.name };
   const from = new Date((now - days * DAY_S) * 1000).toISOString().slice(0, 19).concat("Z");
   const page = pageOf(query);
-  const answer = await call(listEnvironmentDeployments, { params, query: { from, page, page_size: PER_PAGE } });
+  const answer = await call(listEnvironmentDeployments, {
+    params,
+    query: { from, page, page_size: PER_PAGE, first_starts: true },
+  });
   const choices = html`<div class="row gap-b"><span class="btn-group">${WINDOWS.map(
     (one) =>
       html`<a class="btn btn-s" href="${here({ days: one === 30 ? null : one })}"${
@@ -49,19 +52,25 @@ export async function environmentDeployments(visit: Visit, environment: ShownEnv
   const newest =
     page === 1 && answer.total_count <= PER_PAGE
       ? answer
-      : await call(listEnvironmentDeployments, { params, query: { from, page: 1, page_size: MAX_POINTS } });
+      : await call(listEnvironmentDeployments, {
+          params,
+          query: { from, page: 1, page_size: MAX_POINTS, first_starts: true },
+        });
   const list = table({
     caption: "Deployments",
     columns: [
       { text: "Artifact" },
       { text: "At the start", className: "w-st" },
       { text: "Flow and trail" },
-      { text: "Lead time", isRight: true },
+      { text: LEAD_TIME, isRight: true, className: "w-lead" },
       { text: "Deployed", isRight: true },
     ],
     rows: answer.deployments.map((deployment) => deploymentRow(visit, deployment)),
   });
-  return html`${choices}<div class="stack">${frequencyCard(frequency, now)}${leadTimes(newest.deployments)}<div>${card({
+  return html`${choices}<div class="stack">${frequencyCard(frequency, now)}${leadTimeCard(
+    newest.deployments,
+    (times, { finding, slowest }) => html`<div class="gap-t">${pointScale(times, { finding, end: slowest })}</div>`,
+  )}<div>${card({
     id: "h-dep",
     title: "Deployments",
     body: list,
@@ -90,26 +99,8 @@ function frequencyCard({ daily, total, median_per_day: median }: Frequency, now:
   });
 }
 
-function leadTimes(deployments: readonly Deployment[]): Html | null {
-  const summary = summarizeLeadTimes(deployments);
-  if (summary === null) return null;
-  const { times, median, slow, slowest, finding } = summary;
-  return card({
-    id: "h-lead",
-    title: "Lead time",
-    note: `from the report of the build to the start, newest ${formatNumber(times.length)}`,
-    body: padded(
-      html`${figures([
-        { label: "Median", value: median },
-        { label: "Nine of ten within", value: slow },
-        { label: "Slowest", value: slowest },
-      ])}<div class="gap-t">${pointScale(times, { finding, end: slowest })}</div>`,
-    ),
-  });
-}
-
 function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
-  const { flow_name: flow, trail_name: trail, snapshot_index: index, lead_time_seconds: lead } = deployment;
+  const { flow_name: flow, trail_name: trail, snapshot_index: index } = deployment;
   const label = artifactName(deployment.artifact_name ?? deployment.fingerprint);
   const title =
     flow === null
@@ -127,6 +118,6 @@ function deploymentRow({ to, now }: Visit, deployment: Deployment): Html {
         } ${commit(deployment.git_commit, deployment.commit_url)}</div>`;
   return html`<tr><td class="lead">${title}<div class="sub">${place}</div></td>
 <td>${badge(stateOfVerdict(deployment.compliant))}</td><td class="flow">${provenance}</td>
-<td class="r num" data-l="Lead time">${lead === null ? "–" : formatSpan(lead)}</td>
+${leadCell(deployment)}
 <td class="r" data-l="Deployed">${time(deployment.deployed_at, now)}</td></tr>`;
 }

@@ -3,6 +3,7 @@ import { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
 import { getOverview } from "../../../api/environments/overview.ts";
 import { putPolicy } from "../../../api/policies/policies.ts";
 import { DAY_S } from "../../../domain/time.ts";
+import { LEAD_TIME } from "../../components/deployments.ts";
 import { figures, linkButton, pageHead } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
 import { formatSpan } from "../../components/time.ts";
@@ -20,7 +21,7 @@ const KEY_DAYS = 14;
 export const overviewPage = page({
   path: "/{org}",
   async show(visit) {
-    const overview = await visit.call(getOverview);
+    const overview = await visit.call(getOverview, { query: { first_starts: true } });
     const progress = stepsDoneIn(overview);
     const isEmpty = !progress.pipeline && !progress.environment;
     if (isEmpty || visit.query.get("view") === "steps")
@@ -79,7 +80,13 @@ function findingOf({ running, environments }: Overview): string {
 }
 
 function summary({ environments, running, deployments }: Overview): Html {
-  const { days, total, previous_total: before, lead_time: lead, previous_lead_time: leadBefore } = deployments;
+  const { days, total, previous_total: before, lead_time: build, unknown_commit_times: unknown = 0 } = deployments;
+  const { commit_lead_time: lead = null, previous_commit_lead_time: leadBefore = null } = deployments;
+  const notes = [
+    leadBefore !== null && `was ${shortSpan(leadBefore)}`,
+    unknown > 0 && `${formatNumber(unknown)} unknown`,
+    build !== null && `from build ${shortSpan(build)}`,
+  ].filter((note) => note !== false);
   return figures([
     {
       label: "Environments compliant",
@@ -89,9 +96,9 @@ function summary({ environments, running, deployments }: Overview): Html {
     { label: "Running artifacts", value: formatNumber(running.total), note: othersOf(running) },
     { label: `Deployments, ${days} days`, value: formatNumber(total), note: differenceTo(total, before) },
     {
-      label: "Build to deployment, median",
+      label: `${LEAD_TIME}, median`,
       value: lead === null ? html`<span class="muted">–</span>` : shortSpan(lead),
-      note: leadBefore !== null && `was ${shortSpan(leadBefore)}`,
+      note: notes.length > 0 && notes.join(", "),
     },
   ]);
 }

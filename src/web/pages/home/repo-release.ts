@@ -2,7 +2,7 @@
 import { medianOf } from "../../../domain/median.ts";
 import { getRepoDeploymentStatistics, listRepoDeployments } from "../../../api/flows/repo-releases.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
-import { deploymentTable } from "../../components/deployments.ts";
+import { deploymentTable, LEAD_TIME } from "../../components/deployments.ts";
 import { card, empty, padded } from "../../components/layout.ts";
 import { pageOf, pager } from "../../components/lists.ts";
 import { formatNumber } from "../../components/state.ts";
@@ -24,11 +24,14 @@ export async function releaseTab(visit: Visit, { id }: { id: string }): Promise<
   const { call, query, now } = visit;
   const period = periodOf(visit);
   const window = { start_ts: period.from, end_ts: period.to };
-  const { environments } = await call(getRepoDeploymentStatistics, { params: { repo: id }, query: window });
+  const { environments } = await call(getRepoDeploymentStatistics, {
+    params: { repo: id },
+    query: { ...window, first_starts: true },
+  });
   const current = pageOf(query);
   const list = await call(listRepoDeployments, {
     params: { repo: id },
-    query: { ...window, page: current, per_page: PER_PAGE },
+    query: { ...window, page: current, per_page: PER_PAGE, first_starts: true },
   });
   const { total_count: total, total_pages } = list;
   const times = environments.flatMap(({ deployed_at: at }) => at);
@@ -51,19 +54,23 @@ function metrics({ to }: Visit, environments: readonly Series[], { days }: Perio
   const shown = [...environments]
     .sort((a, b) => b.deployed_at.length - a.deployed_at.length)
     .slice(0, MAX_ENVIRONMENTS)
-    .map(({ environment_name: name, deployed_at: at, lead_time_seconds: leads }) => {
-      const lead = medianOf(leads.filter((seconds) => seconds !== null));
+    .map(({ environment_name: name, deployed_at: at, first_start_lead_times: leads = [] }) => {
+      const known = leads.filter((seconds) => seconds !== null).map((seconds) => Math.max(0, seconds));
+      const lead = medianOf(known);
+      const unknown = leads.length - known.length;
       const noun = at.length === 1 ? "deployment" : "deployments";
       const a_week = ((at.length / days) * 7).toFixed(1);
       return html`<li><div class="grow"><a class="name cut" href="${to.environment(name)}">${name}</a>
-<div class="sub">${formatNumber(at.length)} ${noun}, ${a_week} a week</div></div><span
+<div class="sub">${formatNumber(at.length)} ${noun}, ${a_week} a week${
+        unknown > 0 && `; ${formatNumber(unknown)} with an unknown commit time`
+      }</div></div><span
 class="num">${lead === null ? html`<span class="muted">–</span>` : formatSpan(lead)}</span></li>`;
     });
   const rest = environments.length - shown.length;
   return card({
     id: "h-metrics",
     title: "By environment",
-    note: "build to deployment, median",
+    note: `${LEAD_TIME.toLowerCase()}, median`,
     body: html`<ul class="rows">${shown}</ul>`,
     foot: rest > 0 && `${formatNumber(rest)} more environments`,
   });
