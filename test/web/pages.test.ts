@@ -453,4 +453,21 @@ test("a page answers HEAD, and refuses other methods with those that it has", as
   assert.equal([put.status, put.headers.get("Allow")], [405, "GET, HEAD, POST"]);
 });
 
+test("a page has a head for paper: object, address, whole fingerprint, state in UTC, and who prints it", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const fingerprint = await server.given.artifact(at, { flow, trail: "t", name: "shop" });
+  const browser = await signIn(server, `${at.org}-admin`);
+  const path = `/${at.org}/flows/${flow}/artifacts/${fingerprint}?show=x&y=1`;
+  const { text } = await browser.get(path);
+  const [head = ""] = /<div class="paper">[\s\S]*?<\/div>/.exec(text) ?? [];
+  const words = visibleText({ text: head });
+  assert.ok(words.startsWith(`${at.org} / Artifacts / shop `), words);
+  assert.ok(words.includes(`Printed by ${at.org}-admin`), words);
+  assert.ok(words.includes(`${path} State of `), words);
+  assert.match(words, /State of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC/);
+  assert.ok(words.endsWith(`sha256:${fingerprint}`), words);
+  assert.not.ok((await browser.get("/account")).text.includes('class="paper"'), "outside of an organization");
+});
+
 test.run();

@@ -10,7 +10,7 @@ import { followLive } from "./live.ts";
 import { closeMenus } from "./menus.ts";
 import { openPalette } from "./palette.ts";
 import { submitSliders } from "./slider.ts";
-import { showTimes } from "./times.ts";
+import { showTimeOfPrinting, showTimes } from "./times.ts";
 
 document.documentElement.classList.add("js");
 boostWithinPage();
@@ -23,6 +23,7 @@ actOnKeys();
 followLive();
 submitSliders();
 showTimes(document);
+addEventListener("beforeprint", showTimeOfPrinting);
 document.addEventListener("htmx:after:swap", () => {
   showTimes(document);
   loadEditor();

@@ -21,6 +21,13 @@ export function showTimes(root: ParentNode): void {
   schedule();
 }
 
+/** The head of a printed page says when it was printed, in UTC as all times on paper. */
+export function showTimeOfPrinting(): void {
+  const now = new Date().toISOString().slice(0, 19).replace("T", " ");
+  for (const element of document.querySelectorAll<HTMLElement>("[data-printed]"))
+    element.textContent = `Printed ${now} UTC ${element.dataset["printed"]}`;
+}
+
 let timer = 0;
 function schedule(): void {
   clearInterval(timer);

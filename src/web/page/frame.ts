@@ -5,6 +5,7 @@ import { hiddenField } from "../components/forms.ts";
 import { icon, iconSymbols } from "../components/icon.ts";
 import type { IconName } from "../components/icon.ts";
 import { reasonsBox } from "../components/layout.ts";
+import { formatUtc } from "../components/time.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
 import type { FileName } from "./files.ts";
@@ -89,7 +90,7 @@ ${themeButton(visit, surroundings.preferences)}${accountLink(visit)}</header>`;
 ${symbols}${side}
 <div class="app-main">
 ${top}${AWAY}
-<div id="page"${live}>${body}</div>
+<div id="page"${live}>${org !== "" && paperHead(visit, content)}${body}</div>
 </div>
 ${bottom}${places}
 </div>`,
@@ -101,6 +102,16 @@ const AWAY = html`<div class="away" role="status" data-away hidden>${icon("alert
 not answered since <span data-away-since></span>.</b> What you see is <span data-away-age></span> old and may have
 changed.</span><span class="num" data-away-left></span><button class="btn btn-s" type="button">Retry
 now</button></div>`;
+
+/** The head of a printed page: what it shows, as of when, who printed it, and where it is. Not shown on screens. */
+function paperHead({ org, path, query, address, user, now }: Visit, content: Content): Html {
+  const object = [...content.crumbs.map(({ text }) => text), content.crumb ?? content.title].join(" / ");
+  const by = `by ${user.displayName}`;
+  const place = `${address.replace(/^https?:\/\//, "")}${path}${query.size === 0 ? "" : `?${query}`}`;
+  const printed = html`<span data-printed="${by}">Printed ${by}</span>`;
+  return html`<div class="paper"><b>${org} / ${object}</b>${printed}<span>${place}</span>
+<span>State of ${formatUtc(now)}</span>${content.identity && html`<code>${content.identity}</code>`}</div>`;
+}
 
 /** What a person chose about the look of all pages, below the theme. */
 const appClass = ({ navigation, density }: Preferences): string =>

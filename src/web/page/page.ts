@@ -120,6 +120,8 @@ export type Content = {
   /** The last crumb, where it is not the title. */
   crumb?: string;
   main: Html;
+  /** What identifies the object beyond doubt, for paper: a whole fingerprint or commit. */
+  identity?: string | null;
   /** A column beside the page: the details of one of its rows. */
   drawer?: Html | null;
   /** The subject whose changes reload the page while it is open: see live.ts. */

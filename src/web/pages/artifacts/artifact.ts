@@ -70,6 +70,7 @@ export const artifactPage = page({
     const note = artifact !== latest && laterNote(visit, latest);
     return {
       title: artifact.filename,
+      identity: `sha256:${artifact.fingerprint}`,
       section: "artifacts",
       crumbs: [{ text: "Artifacts", href: to.artifacts() }],
       main: html`${artifactHead(visit, artifact)}<div class="cols"><div class="stack">${note}${await wouldCard(

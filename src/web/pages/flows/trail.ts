@@ -50,6 +50,7 @@ async function show(visit: Visit): Promise<Content> {
   const facts = { trail, entries, records };
   return {
     title: trail.name,
+    identity: trail.git_commit_info && `commit ${trail.git_commit_info.sha1}`,
     section: "flows",
     crumbs: [
       { text: "Flows", href: to.flows() },

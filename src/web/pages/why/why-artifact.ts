@@ -51,6 +51,7 @@ export function artifactContent(visit: Visit, explanation: SnapshotAnswer, { isA
 <div class="stack sticky">${shown && policyText(visit, subject, shown)}${remedies(visit, subject)}</div></div>`;
   return {
     title: `Why: ${artifact.name}`,
+    identity: artifact.fingerprint === "" ? null : `sha256:${artifact.fingerprint}`,
     section: "environments",
     crumbs: [
       { text: at.environment.name, href: to.environment(at.environment.name) },
