@@ -470,6 +470,36 @@ test("the audit log filters, goes on to older entries, and links its CSV with th
   assert.match(visibleText(await at.browser.get(`${path}?tab=memberships&search=admin`)), /admin added as admin/);
 });
 
+test("the audit log says what happened to which object, with links, and what was there before", async () => {
+  const at = await given();
+  const flow = await server.given.flow(at, { name: "shop" });
+  const trail = await server.given.trail(at, { flow, name: "one" });
+  await server.given.attestation(at, { flow, trail, name: "scan", is_compliant: false });
+  const path = `/${at.org}/settings/audit-log`;
+  await server.call("POST", `/attestations/${at.org}/${flow}/trail/${trail}/override`, {
+    key: at.key,
+    body: {
+      attestation_name: "scan",
+      reason: "accepted",
+      new_compliance_status: true,
+      original_attestation_type: "generic",
+    },
+  });
+  await server.call("PUT", `/flows/${at.org}/${flow}/rename`, { key: at.key, body: { new_name: "store" } });
+  const page = await at.browser.get(path);
+  const text = visibleText(page);
+  assert.match(text, /Flow renamed .* store Name: shop → store/);
+  assert.match(text, /Attestation overridden .* scan in shop \/ one/);
+  assert.match(text, /Trail begun .* one in shop/);
+  assert.match(page.text, /href="[^"]*\/flows\/shop\/trails\/one\?attestation_id=/);
+  assert.match(page.text, /href="[^"]*\/flows\/store"/);
+  assert.not.match(
+    text.replaceAll(/Details of [a-z_.]+ \{[^}]*\}/g, ""),
+    /\/api\/v2\//,
+    "no path where a name is known",
+  );
+});
+
 test("personal organizations say what they do not have", async () => {
   const at = server.given.org({ kind: "personal" });
   const browser = await signedIn(`${at.org}-admin`);

@@ -15,10 +15,11 @@ import { fieldsOf } from "../../page/fields.ts";
 import { queryText } from "../../page/links.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
+import { changeWords, describeObject, eventWords } from "./audit-words.ts";
+import type { AuditEntry } from "./audit-words.ts";
 import { settingsContent } from "./settings-page.ts";
 
 type LogPage = AnswerOf<typeof listAuditLogEntries>;
-type Entry = LogPage["entries"][number];
 type MembershipEvent = AnswerOf<typeof listAuditLog>["events"][number];
 
 const PER_PAGE = 25;
@@ -101,7 +102,7 @@ async function changes(visit: Visit): Promise<Html> {
     title: "Changes",
     note: "newest first",
     more: html`<span class="right">${downloadButton(csv, "CSV", "small")}</span>`,
-    body: entries.length === 0 ? nothing(visit, next) : entryTable(entries),
+    body: entries.length === 0 ? nothing(visit, next) : entryTable(visit, entries),
   })}${way}`;
 }
 
@@ -154,27 +155,34 @@ const nothing = (visit: Visit, next: string | null): Html =>
         actions: linkButton(visit.here({ after: next }), "Search further"),
       });
 
-const entryTable = (entries: readonly Entry[]): Html =>
+const entryTable = (visit: Visit, entries: readonly AuditEntry[]): Html =>
   table({
     caption: "Changes",
-    columns: [{ text: "Event" }, { text: "Target" }, { text: "Actor" }, { text: "When", isRight: true }],
-    rows: entries.map(entryRow),
+    columns: [{ text: "What happened" }, { text: "To what" }, { text: "By" }, { text: "When", isRight: true }],
+    rows: entries.map((entry) => entryRow(visit, entry)),
   });
 
 const ACTORS = { user: "user", service_account: "service account", operator: "command on the server" } as const;
 
-function entryRow(entry: Entry): Html {
+function entryRow({ to }: Visit, entry: AuditEntry): Html {
   const { actor, detail } = entry;
   const credential =
     actor.credential &&
     html`<span class="id" title="${actor.credential.id}">${
       actor.credential.kind === "session" ? "session" : "key"
     } ${actor.credential.id.slice(0, 13)}</span>`;
-  const facts = { ...(detail ?? {}), operation: entry.operation, request_id: entry.request_id };
+  const facts = {
+    event: entry.event,
+    target: entry.target,
+    ...(detail ?? {}),
+    operation: entry.operation,
+    request_id: entry.request_id,
+  };
+  const change = changeWords(entry);
   const more = html`<details class="detail-json"><summary>Details<span
 class="vh"> of ${entry.event}</span></summary><pre tabindex="0">${JSON.stringify(facts, null, 2)}</pre></details>`;
-  return html`<tr><td class="lead"><span class="strong event">${entry.event}</span>${more}</td>
-<td class="fill"><bdi title="${entry.target}">${entry.target.replace(/^\/api\/v2\//, "")}</bdi></td>
+  return html`<tr><td class="lead"><span class="strong">${eventWords(entry)}</span>${more}</td>
+<td class="fill">${describeObject(entry, to)}${change && html`<div class="sub">${change}</div>`}</td>
 <td data-l="By"><bdi>${actor.name}</bdi><div class="sub">${ACTORS[actor.kind]} ${credential}</div></td>
 <td class="r">${timestamp(entry.timestamp)}</td></tr>`;
 }
