@@ -2,9 +2,12 @@
  * Decisions on a control (semantics 7.2): decisions and overrides of decisions, each at its own time. Overrides are
  * listed because they count from then on, for policies too: without them the list would contradict the verdicts.
  */
+import { Readable } from "node:stream";
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { notFound } from "../../errors.ts";
+import { formatCsvLine } from "../../domain/text/csv.ts";
+import { nextTurn } from "../../http/next-turn.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, Repeated, named } from "../../http/schema.ts";
 import { AttestationItem, presentAttestations } from "../../contract/present-attestation.ts";
@@ -12,9 +15,10 @@ import { CONTROL_OPERATION, NO_CONTROL, CONTROL_PAGES, SortDirection } from "./c
 import { listAllowance, singleAllowance } from "../../contract/large-json.ts";
 import type { Allowance } from "../../contract/large-json.ts";
 import { JsonList } from "../../json/text.ts";
-import { largeRead } from "../context.ts";
+import { largeRead, operation } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
 import { PageCounts, pageCounts } from "../paging.ts";
+import type { DecisionFilter } from "../../store/policies/control-decisions.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
 import { ControlPath, NoQuery } from "../paths.ts";
 
@@ -96,6 +100,22 @@ function flowsAsked(
   return id === undefined || ids?.includes(id) === false ? [] : [id];
 }
 
+const FILTERS = {
+  is_compliant: Type.Optional(Type.Boolean()),
+  from_timestamp: TimeBound("Decided at or after"),
+  to_timestamp: TimeBound("Decided at or before"),
+  flow_id: Repeated(Type.String(), { description: "Ids of flows; any of them may match" }),
+  flow_name: Type.Optional(Type.String({ description: "Name of a flow; an unknown one matches nothing" })),
+};
+const Filters = Closed(FILTERS);
+
+const filterOf = (context: LargeReadContext, query: Static<typeof Filters>): DecisionFilter => ({
+  isCompliant: query.is_compliant ?? null,
+  from: query.from_timestamp ?? null,
+  to: query.to_timestamp ?? null,
+  flows: flowsAsked(context, query),
+});
+
 export const listControlDecisions = largeRead({
   ...CONTROL_OPERATION,
   id: "list_control_decisions",
@@ -108,11 +128,7 @@ export const listControlDecisions = largeRead({
   params: ControlPath,
   query: Closed({
     ...CONTROL_PAGES.query,
-    is_compliant: Type.Optional(Type.Boolean()),
-    from_timestamp: TimeBound("Decided at or after"),
-    to_timestamp: TimeBound("Decided at or before"),
-    flow_id: Repeated(Type.String(), { description: "Ids of flows; any of them may match" }),
-    flow_name: Type.Optional(Type.String({ description: "Name of a flow; an unknown one matches nothing" })),
+    ...FILTERS,
     sort_direction: SortDirection("desc", "time"),
   }),
   body: NO_BODY,
@@ -121,12 +137,7 @@ export const listControlDecisions = largeRead({
   handle(context, { params, query }) {
     const { store, organization } = context;
     const { identifier } = store.controls.require(organization, params.identifier);
-    const filter = {
-      isCompliant: query.is_compliant ?? null,
-      from: query.from_timestamp ?? null,
-      to: query.to_timestamp ?? null,
-      flows: flowsAsked(context, query),
-    };
+    const filter = filterOf(context, query);
     const { page, perPage, ...slice } = CONTROL_PAGES.window(query);
     const rows = store.controlDecisions.list({ organizationId: organization.id, control: identifier }, filter, {
       direction: query.sort_direction,
@@ -143,6 +154,98 @@ export const listControlDecisions = largeRead({
           perPage,
         ),
         decisions,
+      },
+    };
+  },
+});
+
+const CSV_COLUMNS = [
+  "timestamp",
+  "time",
+  "control",
+  "control_version",
+  "decision",
+  "type",
+  "flow",
+  "trail",
+  "artifact",
+  "artifact_fingerprint",
+  "decided_by",
+  "reason",
+  "decision_id",
+  "overridden_decision_id",
+];
+
+/** Decisions that are read at a time: a few milliseconds. */
+const CSV_SLICE = 200;
+
+/** @param control the identifier */
+function renderLine({ store }: Pick<LargeReadContext, "store">, control: string, row: PlacedAttestationRow): string {
+  const artifact = store.controlDecisions.findArtifact(row);
+  return formatCsvLine([
+    row.created_at,
+    new Date(row.created_at * 1000).toISOString(),
+    control,
+    row.control_version,
+    row.is_compliant === 1 ? "compliant" : "non-compliant",
+    row.overridden_type === null ? "decision" : "override",
+    row.flow_name,
+    row.trail_name,
+    artifact?.filename ?? null,
+    row.artifact_fingerprint ?? artifact?.fingerprint ?? null,
+    row.reported_by,
+    row.description,
+    row.public_id,
+    row.original_id === null ? null : store.attestations.get(row.original_id).public_id,
+  ]);
+}
+
+/** Oldest first, so that what is decided meanwhile moves nothing. @param total how many there were at the beginning */
+async function* generateDecisions(total: number, render: (offset: number, limit: number) => string) {
+  yield formatCsvLine(CSV_COLUMNS);
+  for (let offset = 0; offset < total; offset += CSV_SLICE) {
+    if (offset > 0) await nextTurn();
+    yield render(offset, Math.min(CSV_SLICE, total - offset));
+  }
+}
+
+export const downloadControlDecisions = operation({
+  ...CONTROL_OPERATION,
+  id: "download_control_decisions",
+  origin: "assay",
+  method: "GET",
+  path: "/controls/{org}/{identifier}/decisions/csv",
+  summary: "Download the decisions on a control",
+  description:
+    "The decisions and their overrides as `text/csv` in UTF-8, oldest first, after a line with the column names. All " +
+    "filters must match. A value that a spreadsheet would evaluate as a formula is prefixed with an apostrophe.",
+  permission: "control:read",
+  audit: null,
+  params: ControlPath,
+  query: Filters,
+  body: NO_BODY,
+  responses: {
+    200: { description: "The decisions", schema: Type.String(), contentType: "text/csv", isStream: true },
+    404: NO_CONTROL,
+  },
+  example: { params: { org: "acme", identifier: "SDLC-7" }, query: { from_timestamp: "1767225600" } },
+  handle(context, { params, query }) {
+    const { store, organization } = context;
+    const { identifier } = store.controls.require(organization, params.identifier);
+    const key = { organizationId: organization.id, control: identifier };
+    const filter = filterOf(context, query);
+    const render = (offset: number, limit: number): string =>
+      store.controlDecisions
+        .list(key, filter, { direction: "asc", offset, limit })
+        .map((row) => renderLine({ store }, identifier, row))
+        .join("");
+    const total = store.controlDecisions.count(key, filter);
+    return {
+      status: 200,
+      stream: {
+        contentType: "text/csv; charset=utf-8",
+        filename: `${organization.name}-${identifier}-decisions.csv`,
+        open: () => Readable.from(generateDecisions(total, render)),
       },
     };
   },

@@ -4,7 +4,7 @@ import type { DbReader } from "../db/types.ts";
 import { LISTED_ATTESTATIONS } from "../attestations/attestation-rows.ts";
 import type { PlacedAttestationRow } from "../attestations/attestation-rows.ts";
 
-type DecisionFilter = {
+export type DecisionFilter = {
   isCompliant: boolean | null;
   /** Epoch seconds, inclusive. */
   from: number | null;

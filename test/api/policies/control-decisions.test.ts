@@ -337,6 +337,31 @@ test("answers 404 for an unknown decision and for one on another control or in a
   }
 });
 
+test("the decisions of a period come as CSV, oldest first, with what was overridden", async () => {
+  const at = await setUp();
+  const first = await decide(at, false, { description: '=1+1, "quoted"' });
+  server.clock.at += 100;
+  const override = await overrideDecision(at, "go", true);
+  const csv = (query = "") => server.call("GET", `/controls/${at.org}/C-1/decisions/csv${query}`, { key: at.key });
+  const answer = await csv();
+  assert.equal([answer.status, answer.headers.get("content-type")], [200, "text/csv; charset=utf-8"]);
+  assert.match(String(answer.headers.get("content-disposition")), /-C-1-decisions\.csv/);
+  const lines = answer.text.trimEnd().split("\r\n");
+  assert.is(lines.length, 3, answer.text);
+  assert.match(lines[0] as string, /^timestamp,time,control,control_version,decision,type,flow,trail,artifact,/);
+  assert.ok((lines[1] as string).includes(`C-1,1,non-compliant,decision,${at.flow},${at.trail}`), lines[1]);
+  assert.ok((lines[1] as string).includes(`"'=1+1, ""quoted"""`), lines[1]);
+  assert.ok((lines[1] as string).endsWith(`${first},`), lines[1]);
+  assert.ok((lines[2] as string).includes("C-1,1,compliant,override,"), lines[2]);
+  assert.ok((lines[2] as string).endsWith(`${override},${first}`), lines[2]);
+  const after = await csv(`?from_timestamp=${server.clock.at - 50}&is_compliant=true`);
+  assert.is(after.text.trimEnd().split("\r\n").length, 2);
+  assert.is((await csv("?flow_name=none")).text.trimEnd().split("\r\n").length, 1);
+  assert.is((await csv("?from_timestamp=yesterday")).status, 400);
+  const unknown = await server.call("GET", `/controls/${at.org}/C-9/decisions/csv`, { key: at.key });
+  assert.is(unknown.status, 404);
+});
+
 test("marks a damaged record and shows the rest of the list", async () => {
   const at = await setUp();
   const [bad, good] = [await decide(at, false), await decide(at, true)];

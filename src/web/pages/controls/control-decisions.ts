@@ -5,12 +5,13 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { drawer } from "../../components/drawer.ts";
 import { jsonText } from "../../components/json.ts";
 import { commit, fingerprint, reportedLink } from "../../components/identifier.ts";
-import { downloadButton, empty, facts, linkButton, nameCell, table } from "../../components/layout.ts";
+import { card, downloadButton, empty, facts, linkButton, nameCell, table } from "../../components/layout.ts";
 import { filters, pageOf, pager } from "../../components/lists.ts";
 import { badge, formatNumber, stateOfVerdict, tag } from "../../components/state.ts";
 import { time, timestamp } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
+import { queryText } from "../../page/links.ts";
 import { fieldsOf } from "../../page/fields.ts";
 import type { Visit } from "../../page/page.ts";
 import type { Control } from "./control-data.ts";
@@ -29,19 +30,26 @@ function boundOf(query: URLSearchParams, name: "from" | "to"): number | null {
   return name === "to" && text.trim().length === "2026-11-20".length ? seconds + 86_399 : seconds;
 }
 
+/** The filters of the address, as the list and its CSV take them. */
+function readFilter(query: URLSearchParams) {
+  const compliance = query.get("compliance");
+  return {
+    flow_name: query.get("flow") || null,
+    is_compliant: compliance === "yes" ? true : compliance === "no" ? false : null,
+    from_timestamp: boundOf(query, "from"),
+    to_timestamp: boundOf(query, "to"),
+  };
+}
+
 /** The tab, and the drawer if the address asks for a decision. */
 export async function decisionsTab(visit: Visit, control: Control): Promise<{ main: Html; drawer: Html | null }> {
   const { call, query } = visit;
-  const compliance = query.get("compliance");
   const answer = await call(listControlDecisions, {
     params: { identifier: control.identifier },
     query: {
+      ...readFilter(query),
       page: pageOf(query),
       per_page: PER_PAGE,
-      flow_name: query.get("flow") || null,
-      is_compliant: compliance === "yes" ? true : compliance === "no" ? false : null,
-      from_timestamp: boundOf(query, "from"),
-      to_timestamp: boundOf(query, "to"),
       sort_direction: query.get("sort") === "asc" ? "asc" : "desc",
     },
   });
@@ -104,11 +112,15 @@ function decisionList(visit: Visit, control: Control, { decisions, ...counts }: 
     ...(visit.query.get("decision") ? [] : [{ text: "Version", className: "w-time" }]),
     { text: "Decided", isRight: true },
   ];
-  return html`${form}<section class="card" aria-label="Decisions">${table({
-    caption: "Decisions",
-    columns,
-    rows: decisions.map((decision) => decisionRow(visit, decision)),
-  })}</section>${pager(visit, { total, page, per_page: PER_PAGE, page_count: total_pages })}`;
+  const { is_compliant: verdict, ...filter } = readFilter(visit.query);
+  const asked = queryText({ ...filter, is_compliant: verdict === null ? null : String(verdict) });
+  const csv = `${visit.to.api("controls", visit.org, control.identifier, "decisions", "csv")}${asked}`;
+  return html`${form}${card({
+    id: "h-decisions",
+    title: "Decisions",
+    more: html`<span class="right">${downloadButton(csv, "CSV", "small")}</span>`,
+    body: table({ caption: "Decisions", columns, rows: decisions.map((decision) => decisionRow(visit, decision)) }),
+  })}${pager(visit, { total, page, per_page: PER_PAGE, page_count: total_pages })}`;
 }
 
 /** An override counts from its own time on, and says so. */
