@@ -154,9 +154,11 @@ export const edge = ({ time }: Calendar): Step[] => [
 ];
 
 const MANY = 10_000;
+/** Attestations on one of its trails. */
+const CHECKS = 600;
 const AT_ONCE = 25;
 
-/** One flow with 10,000 artifacts, and an environment in which all of them run. */
+/** One flow with 10,000 artifacts, a trail of hundreds of checks, and an environment in which all of them run. */
 export async function manyArtifacts({ send, server }: Teller): Promise<void> {
   const at = Math.floor(server.clock.at);
   const names = Array.from({ length: MANY }, (_, index) => `registry.example/service-${index}:1.${index % 40}`);
@@ -178,6 +180,17 @@ export async function manyArtifacts({ send, server }: Teller): Promise<void> {
         }),
       ),
     );
+  for (let check = 0; check < CHECKS; check += 1)
+    await send("POST", `/attestations/${EDGE}/large/trail/nightly-0/generic`, {
+      by: ADMIN,
+      form: {
+        json: {
+          attestation_name: `check-${Math.floor(check / 100)}`,
+          is_compliant: check % 97 !== 0,
+          artifact_fingerprint: fingerprintOf(names[check % 100] as string),
+        },
+      },
+    });
   await send("PUT", `/environments/${EDGE}`, { by: ADMIN, body: { name: "large", type: "server", description: "" } });
   const artifacts = names.map((name) => ({ digests: { [name]: fingerprintOf(name) }, creationTimestamp: at }));
   await send("PUT", `/environments/${EDGE}/large/report/server`, { by: ADMIN, body: { artifacts } });
