@@ -180,6 +180,7 @@ async function photograph(session: Session): Promise<void> {
         continue;
       }
       if (isPictured) await capture(page, join(SCREENSHOTS, `${photographed.name}-${mode}.png`));
+      if (isPrint) await page.pdf({ path: join(SCREENSHOTS, `${photographed.name}.pdf`), preferCSSPageSize: true });
       if (axe) findings.violations.push(...(await axeViolations(page)).map((text) => `${current}: ${text}`));
     }
     await context.close();
