@@ -6,8 +6,7 @@ import type { Static } from "typebox";
 import { MAX_EXPIRY_S } from "../../domain/time.ts";
 import { badRequest, invalid } from "../../errors.ts";
 import { NO_BODY, json } from "../../http/operation.ts";
-import { FINGERPRINT } from "../../domain/names.ts";
-import { CheckedByHandler, Closed, ExactlyOne, Matching, Maybe, Message, named } from "../../http/schema.ts";
+import { CheckedByHandler, Closed, ExactlyOne, Maybe, Message, named } from "../../http/schema.ts";
 import type { AllowlistRow } from "../../store/environments/allowlists.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
@@ -42,7 +41,7 @@ const AllowlistResponse = named(
   "AllowlistResponse",
   Closed({
     artifact_name: Type.String(),
-    fingerprint: Matching(FINGERPRINT),
+    fingerprint: Type.String({ description: "SHA-256 in hexadecimal digits" }),
     environment_name: Type.String(),
     timestamp: Type.Number({ description: "Epoch seconds" }),
     user_name: Type.String({ description: "Display name of the user who allowed it" }),

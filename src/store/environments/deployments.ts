@@ -59,8 +59,9 @@ type DeploymentPoint = {
 /** A first start of a fingerprint in an environment. `lead_time`: since the commit; null where its time is unknown. */
 type FirstStart = { environment_id: number; lead_time: number | null };
 
-/** 0: the report had no commit time. */
-export const COMMITTED_AT = "nullif(a.git_commit_info_json ->> 'timestamp', 0)";
+/** 0: the report had no commit time. What is damaged has none, either. */
+export const COMMITTED_AT = `CASE WHEN json_valid(a.git_commit_info_json)
+  THEN nullif(a.git_commit_info_json ->> 'timestamp', 0) END`;
 /** Later starts of a fingerprint, such as a job of every night, say nothing about the time to deployment. */
 export const isFirstStart = (deployment: string): string =>
   `NOT EXISTS (SELECT 1 FROM deployments earlier

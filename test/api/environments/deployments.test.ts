@@ -315,7 +315,7 @@ test("only a first start has the time since its commit, and an unknown one is no
   const committed = server.clock.at - 500;
   const known = await artifact(committed);
   const unknown = await artifact(null);
-  const start = server.clock.at + 100;
+  const start = committed + 600;
   reportRunning(at, environment, [known, unknown], start);
   reportRunning(at, environment, [unknown], start + 10);
   reportRunning(at, environment, [known, unknown], start + 20);

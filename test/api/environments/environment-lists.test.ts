@@ -117,8 +117,8 @@ test("refuses out-of-range parameters by name", async () => {
     ["page=two", { page: "Input should be a valid integer [input: two]" }],
     ["per_page=0", { per_page: "Input should be greater than or equal to 1 [input: 0]" }],
     ["per_page=51", { per_page: "Input should be less than or equal to 50 [input: 51]" }],
-    ["sort=age", { sort: "Input should be 'name', 'last_modified_at' or 'last_changed_at' [input: age]" }],
-    ["sort=", { sort: "Input should be 'name', 'last_modified_at' or 'last_changed_at' [input: ]" }],
+    ["sort=age", { sort: "Input should be 'name', 'last_modified_at', 'last_changed_at' or 'state' [input: age]" }],
+    ["sort=", { sort: "Input should be 'name', 'last_modified_at', 'last_changed_at' or 'state' [input: ]" }],
     ["sort_direction=up", { sort_direction: "Input should be 'asc' or 'desc' [input: up]" }],
     [
       "type=K8S&type=k8s",

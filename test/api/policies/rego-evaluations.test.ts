@@ -35,8 +35,8 @@ test("answers a create as pending, and a read with the verdict and everything th
     { status: created.status, body: created.body },
     { status: 201, body: { id, status: "pending", requested_at: requestedAt, recorded_at: requestedAt } },
   );
-  const { status, body } = await rego.evaluations(at, `/${id}`);
-  assert.is(status, 200);
+  // A read is held for five seconds, which a busy machine may use up.
+  const body = await rego.ended(at, id);
   assert.ok(body.recorded_at > requestedAt);
   assert.ok(body.duration_ms > 0);
   const input = await rego.evaluations(at, `/${id}/input`);
