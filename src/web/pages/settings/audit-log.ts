@@ -16,7 +16,7 @@ import { queryText } from "../../page/links.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
 import { changeWords, describeObject, eventWords } from "./audit-words.ts";
-import type { AuditEntry } from "./audit-words.ts";
+import type { LoggedEntry } from "./audit-words.ts";
 import { settingsContent } from "./settings-page.ts";
 
 type LogPage = AnswerOf<typeof listAuditLogEntries>;
@@ -155,7 +155,7 @@ const nothing = (visit: Visit, next: string | null): Html =>
         actions: linkButton(visit.here({ after: next }), "Search further"),
       });
 
-const entryTable = (visit: Visit, entries: readonly AuditEntry[]): Html =>
+const entryTable = (visit: Visit, entries: readonly LoggedEntry[]): Html =>
   table({
     caption: "Changes",
     columns: [{ text: "What happened" }, { text: "To what" }, { text: "By" }, { text: "When", isRight: true }],
@@ -164,7 +164,7 @@ const entryTable = (visit: Visit, entries: readonly AuditEntry[]): Html =>
 
 const ACTORS = { user: "user", service_account: "service account", operator: "command on the server" } as const;
 
-function entryRow({ to }: Visit, entry: AuditEntry): Html {
+function entryRow({ to }: Visit, entry: LoggedEntry): Html {
   const { actor, detail } = entry;
   const credential =
     actor.credential &&

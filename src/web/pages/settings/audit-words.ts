@@ -5,7 +5,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Links } from "../../page/links.ts";
 
-export type AuditEntry = AnswerOf<typeof listAuditLogEntries>["entries"][number];
+export type LoggedEntry = AnswerOf<typeof listAuditLogEntries>["entries"][number];
 
 /** What events are about, by the first word of their names. */
 const SUBJECTS: Readonly<Record<string, string>> = {
@@ -36,7 +36,7 @@ const spaced = (text: string): string => text.replaceAll("_", " ");
 const capital = (text: string): string => `${text[0]?.toUpperCase() ?? ""}${text.slice(1)}`;
 
 /** `Trail begun`, `Attestation overridden`, `Environment created`. */
-export function eventWords({ event, detail }: AuditEntry): string {
+export function eventWords({ event, detail }: LoggedEntry): string {
   const [subject = "", verb = ""] = event.split(".");
   const noun = SUBJECTS[subject] ?? capital(spaced(subject));
   const { created, attestation_type: type } = detail ?? {};
@@ -64,7 +64,7 @@ function partsOf(target: string): string[] {
 }
 
 type Facts = {
-  entry: AuditEntry;
+  entry: LoggedEntry;
   to: Links;
   /** The parts of the path of the request behind the organization. */
   parts: readonly string[];
@@ -122,7 +122,7 @@ const OBJECTS: Readonly<Record<string, (facts: Facts) => Html | null>> = {
 };
 
 /** The object by its name, with a link where it has a page; the path of the request where no name is known. */
-export function describeObject(entry: AuditEntry, to: Links): Html {
+export function describeObject(entry: LoggedEntry, to: Links): Html {
   const { target, detail, event } = entry;
   const named = (key: string): string | null => {
     const value = detail?.[key];
@@ -146,7 +146,7 @@ const CHANGES: readonly (readonly [label: string, before: string, after: string]
 ];
 
 /** `Role: reader → member`, `Version 8`, `Changed: description`; null where the entry does not say more. */
-export function changeWords({ detail }: AuditEntry): Html | null {
+export function changeWords({ detail }: LoggedEntry): Html | null {
   if (detail === null) return null;
   const shown = (value: unknown): string | null =>
     typeof value === "string" || typeof value === "number" ? String(value) : null;
