@@ -104,9 +104,10 @@ function fillIn({ controls }: ShownForm): [string, string][] {
 const shownIn = ({ controls }: ShownForm): [string, string][] =>
   controls.filter(({ isChecked }) => isChecked).map(({ name, value }) => [name, value]);
 
+/** Without the token, and without what the panel above the button is about, which the server says anew. */
 const sorted = (entries: readonly [string, string][]): string[] =>
   entries
-    .filter(([name]) => name !== "csrf")
+    .filter(([name]) => name !== "csrf" && name !== "seen")
     .map(([name, value]) => `${name}=${value.replace(/\r\n?/g, "\n")}`)
     .sort();
 
