@@ -58,8 +58,8 @@ const follow = (address: string): string => `(() => { ${IN_PAGE}
 })()`;
 
 /**
- * What a page shows, but for what differs in every answer: tokens, and the end of a slider, which is now. Editors are
- * left out, because scripts put them into a page when they come.
+ * What a page shows, but for what differs in every answer: tokens, the time on the head for paper, and the end of a
+ * slider, which is now. Editors are left out, because scripts put them into a page when they come.
  */
 const SHOWN = `(() => {
   const frame = document.getElementById("frame").cloneNode(true);
@@ -67,6 +67,7 @@ const SHOWN = `(() => {
   for (const slider of frame.querySelectorAll("input[type=range]"))
     for (const name of ["max", "step"]) slider.removeAttribute(name);
   for (const editor of frame.querySelectorAll("form[data-editor]")) editor.remove();
+  for (const time of frame.querySelectorAll(".paper time")) time.textContent = "";
   return {
     title: document.title,
     address: location.href,

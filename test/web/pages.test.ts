@@ -460,7 +460,7 @@ test("a page has a head for paper: object, address, whole fingerprint, state in 
   const browser = await signIn(server, `${at.org}-admin`);
   const path = `/${at.org}/flows/${flow}/artifacts/${fingerprint}?show=x&y=1`;
   const { text } = await browser.get(path);
-  const [head = ""] = /<div class="paper">[\s\S]*?<\/div>/.exec(text) ?? [];
+  const [head = ""] = /<aside class="paper"[\s\S]*?<\/aside>/.exec(text) ?? [];
   const words = visibleText({ text: head });
   assert.ok(words.startsWith(`${at.org} / Artifacts / shop `), words);
   assert.ok(words.includes(`Printed by ${at.org}-admin`), words);

@@ -109,8 +109,10 @@ function paperHead({ org, path, query, address, user, now }: Visit, content: Con
   const by = `by ${user.displayName}`;
   const place = `${address.replace(/^https?:\/\//, "")}${path}${query.size === 0 ? "" : `?${query}`}`;
   const printed = html`<span data-printed="${by}">Printed ${by}</span>`;
-  return html`<div class="paper"><b>${org} / ${object}</b>${printed}<span>${place}</span>
-<span>State of ${formatUtc(now)}</span>${content.identity && html`<code>${content.identity}</code>`}</div>`;
+  return html`<aside class="paper" aria-label="Printed page"><b>${org} / ${object}</b>${printed}<span>${place}</span>
+<span>State of <time>${formatUtc(now)}</time></span>${
+    content.identity && html`<code>${content.identity}</code>`
+  }</aside>`;
 }
 
 /** What a person chose about the look of all pages, below the theme. */
