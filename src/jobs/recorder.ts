@@ -25,6 +25,7 @@ import { LARGE_JSON_BYTES } from "../http/body/read-json.ts";
 import { createKnownTexts, keyOfText } from "./known-texts.ts";
 import type { FoundText, ReadResult, Recording, RecordingOrder, RecordingResult } from "./recording-orders.ts";
 import { MAX_ARTIFACTS_HERE, readReportText, recordHere } from "./recording-steps.ts";
+import { transferableOf } from "../workers/transfer.ts";
 
 /**
  * Artifacts in the queued reports, which are held in memory at about a kilobyte each: a few of the largest reports, or
@@ -307,9 +308,7 @@ function createThreadRecorder({ store, writer, now, pool, jobsAdded = () => unde
 
 /** Reads the text of a report in the thread. @throws AppError about the text */
 async function readInThread(thread: RecordingPool, order: RecordingOrder, bytes: Buffer): Promise<FoundText> {
-  // A buffer of its own moves to the thread; a part of a shared one has to be copied.
-  const ownsBuffer = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
-  const transfer = ownsBuffer ? [bytes.buffer as ArrayBuffer] : [];
+  const transfer = transferableOf(bytes);
   const result = (await thread
     .run(order, { deadlineMs: TASK_TIMEOUT_MS, allowanceMs: READ_TIMEOUT_MS, transfer })
     .catch((error: unknown) => {

@@ -16,6 +16,7 @@ import type { RegoTask, RegoTaskResult, RegoWorkerData } from "./rego-worker.ts"
 import type { BundleReport, CallBounds, RegoEngine, RegoFailure, RegoInput, RegoOutcome } from "./types.ts";
 import type { RegoQuestion, RegoTest, RegoVerdict } from "./types.ts";
 import type { CompiledModule } from "./web-assembly.ts";
+import { transferableOf } from "../workers/transfer.ts";
 
 /**
  * Of a thread. Policies nest, and Go's calls are calls of WebAssembly, which use its stack. The heap is that of
@@ -110,7 +111,7 @@ export function createRegoEngine(options: EngineOptions): RegoEngine {
         allowanceMs: allowanceMs + GRACE_MS,
         deadlineMs: overallMs,
         signal: AbortSignal.timeout(overallMs + GRACE_MS),
-        transfer: buffersOfItsOwn(input),
+        transfer: input === null ? [] : transferableOf("packed" in input ? input.packed : input),
       });
       const { durationMs } = result;
       if ("problem" in result) return { ...fail(describeProblem(result, texts)), durationMs };
@@ -148,13 +149,6 @@ const requestOf = ({ files, params, timeNs, seed }: Order): Uint8Array =>
 
 const bytesOfInput = (input: RegoInput | null): number =>
   input === null ? 0 : "packed" in input ? input.packed.length + input.bytes : input.length;
-
-/** What moves to the thread instead of being copied. */
-function buffersOfItsOwn(input: RegoInput | null): ArrayBuffer[] {
-  if (input === null) return [];
-  const { buffer, byteLength } = "packed" in input ? input.packed : input;
-  return byteLength === buffer.byteLength ? [buffer as ArrayBuffer] : [];
-}
 
 function outcomeOf<Value>(answer: Answer, pick: (reply: Reply, text: string) => Value): RegoOutcome<Value> {
   const { durationMs } = answer;

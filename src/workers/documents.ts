@@ -16,6 +16,7 @@ import type { DocumentResult, DocumentTask } from "./document-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "./pool.ts";
 import type { Pool } from "./pool.ts";
 import { readBoundedSbom } from "./sbom-document.ts";
+import { transferableOf } from "./transfer.ts";
 
 /** A file in its stored form; `parsedJson` is null if parsing the text again is as cheap. */
 export type StoredTemplateFile = Omit<TemplateFile, "parsedJson"> & { parsedJson: string | null };
@@ -53,10 +54,6 @@ export type DocumentPool = Pool<DocumentTask, DocumentResult>;
 const MAX_READING_MS = 5_000;
 /** For the wait for a thread: shorter than the 30 s for which Terraform waits for a response. */
 const MAX_WAITING_MS = 25_000;
-
-/** The buffer to move to the thread; empty for a part of a shared buffer, which has to be copied. */
-const transferableOf = ({ buffer, byteLength }: Uint8Array): ArrayBuffer[] =>
-  buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? [buffer] : [];
 
 /** SBOMs whose results are kept; each takes some hundred bytes. */
 const MAX_KEPT_SBOMS = 1_000;

@@ -7,6 +7,7 @@ import { assembleJson } from "./json-pieces.ts";
 import type { JsonResult, JsonTask } from "./json-worker.ts";
 import { DeadlineError, PoolClosedError, QueueFullError, WorkerDiedError } from "../../workers/pool.ts";
 import type { Pool } from "../../workers/pool.ts";
+import { transferableOf } from "../../workers/transfer.ts";
 
 export type JsonPool = Pool<JsonTask, JsonResult>;
 
@@ -28,13 +29,11 @@ function serializeSchema(schema: TSchema): string {
 export function createLargeJsonReader(pool: JsonPool, turns: ConcurrencyLimit): LargeJsonReader {
   return {
     async read(bytes, { schema, ...shape }, asText) {
-      // A buffer that fills its memory is transferred to the thread; a slice of a shared one must be copied.
-      const isOwn = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
       const task: JsonTask = { bytes, shape: { ...shape, schema: schema && serializeSchema(schema) }, asText };
       const options = {
         allowanceMs: ALLOWANCE_MS,
         deadlineMs: DEADLINE_MS,
-        transfer: isOwn ? [bytes.buffer as ArrayBuffer] : [],
+        transfer: transferableOf(bytes),
       };
       const result = await turns
         .run(() => pool.run(task, options))
