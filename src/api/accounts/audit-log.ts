@@ -2,7 +2,6 @@
  * The audit log of an organization, for admins: each change with its author. It is by far the longest list, and few of
  * its entries match a filter, so it is read in slices between which the server serves other requests.
  */
-import { Readable } from "node:stream";
 import { nextTurn } from "../../http/next-turn.ts";
 import { Type } from "typebox";
 import type { Static } from "typebox";
@@ -16,6 +15,7 @@ import { parseSessionActorId } from "../../store/accounts/sessions.ts";
 import type { AuditFilter, AuditRow, AuditSlice } from "../../store/db/audit-log.ts";
 import { operation, largeRead } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
+import { csvStream } from "../csv.ts";
 import { parseCursor, toCursor } from "../paging.ts";
 import { OrgPath } from "../paths.ts";
 
@@ -185,14 +185,10 @@ const renderLine = (row: AuditRow): string =>
     row.detail_json === null || readStoredJsonOrNull(row.detail_json, isObject) ? row.detail_json : UNREADABLE,
   ]);
 
-/** Entries are written while they are read, so a file of any size takes the memory of one slice. */
-async function* generateLines(read: (before: number | null) => AuditSlice, newest: AuditSlice): AsyncGenerator<string> {
-  yield formatCsvLine(COLUMNS);
+function* generateLines(read: (before: number | null) => AuditSlice, newest: AuditSlice): Generator<string> {
   for (let slice = newest; ; slice = read(slice.before)) {
-    // Yields even when the filter leaves nothing of a slice: a disconnected client ends the generator only here.
     yield slice.rows.map(renderLine).join("");
     if (slice.before === null) return;
-    await nextTurn();
   }
 }
 
@@ -221,11 +217,11 @@ export const downloadAuditLog = operation({
     const newest = read(null);
     return {
       status: 200,
-      stream: {
-        contentType: "text/csv; charset=utf-8",
+      stream: csvStream({
         filename: `${organization.name}-audit-log.csv`,
-        open: () => Readable.from(generateLines(read, newest)),
-      },
+        columns: COLUMNS,
+        slices: () => generateLines(read, newest),
+      }),
     };
   },
 });

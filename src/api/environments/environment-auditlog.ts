@@ -3,8 +3,6 @@
  * size takes the memory of a few hundred lines.
  */
 import { shownCommit } from "../../domain/commit.ts";
-import { Readable } from "node:stream";
-import { nextTurn } from "../../http/next-turn.ts";
 import { Type } from "typebox";
 import { formatCsvLine } from "../../domain/text/csv.ts";
 import type { FlowRecord } from "../../domain/compliance/environment.ts";
@@ -18,6 +16,7 @@ import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import { readFlowsByEvent, requireRepoIds } from "./environment-events.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
+import { csvStream } from "../csv.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { EnvironmentPath } from "../paths.ts";
 
@@ -93,11 +92,11 @@ export const getEnvAuditlog = operation({
     });
     return {
       status: 200,
-      stream: {
-        contentType: "text/csv; charset=utf-8",
+      stream: csvStream({
         filename: `${environment.name}-auditlog.csv`,
-        open: () => Readable.from(generateLines(store, { environment, range, filter })),
-      },
+        columns: COLUMNS,
+        slices: () => generateLines(store, { environment, range, filter }),
+      }),
     };
   },
 });
@@ -129,23 +128,20 @@ function parseKinds(words: readonly string[] | null): ReadonlySet<EventKind> | n
   return words && new Set(words as EventKind[]);
 }
 
-/** Events per page. Between two pages the thread serves other requests. */
+/** Events that are read at a time. */
 const PAGE_SIZE = 200;
 
-async function* generateLines(
+function* generateLines(
   store: ReadingContext["store"],
   { environment, range, filter }: { environment: EnvironmentRow; range: IndexRange; filter: Filter },
-): AsyncGenerator<string> {
-  yield formatCsvLine(COLUMNS);
+): Generator<string> {
   let from = { ...range, id: 0 };
   for (;;) {
     const rows = store.environmentEvents.listAfter(environment, from, PAGE_SIZE);
-    // Yields even when the filter leaves nothing of a page: a disconnected client ends the generator only here.
     yield rows.flatMap(createLineRenderer(store, rows, filter)).join("");
     const last = rows.at(-1);
     if (!last || rows.length < PAGE_SIZE) return;
     from = { ...from, first: last.position, id: last.id };
-    await nextTurn();
   }
 }
 

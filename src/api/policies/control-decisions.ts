@@ -2,12 +2,10 @@
  * Decisions on a control (semantics 7.2): decisions and overrides of decisions, each at its own time. Overrides are
  * listed because they count from then on, for policies too: without them the list would contradict the verdicts.
  */
-import { Readable } from "node:stream";
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { notFound } from "../../errors.ts";
 import { formatCsvLine } from "../../domain/text/csv.ts";
-import { nextTurn } from "../../http/next-turn.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Message, Nullable, Repeated, named } from "../../http/schema.ts";
 import { AttestationItem, presentAttestations } from "../../contract/present-attestation.ts";
@@ -17,6 +15,7 @@ import type { Allowance } from "../../contract/large-json.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
+import { csvStream } from "../csv.ts";
 import { PageCounts, pageCounts } from "../paging.ts";
 import type { DecisionFilter } from "../../store/policies/control-decisions.ts";
 import type { PlacedAttestationRow } from "../../store/attestations/attestation-rows.ts";
@@ -200,12 +199,17 @@ function renderLine({ store }: Pick<LargeReadContext, "store">, control: string,
   ]);
 }
 
-/** Oldest first, so that what is decided meanwhile moves nothing. @param total how many there were at the beginning */
-async function* generateDecisions(total: number, render: (offset: number, limit: number) => string) {
-  yield formatCsvLine(CSV_COLUMNS);
-  for (let offset = 0; offset < total; offset += CSV_SLICE) {
-    if (offset > 0) await nextTurn();
-    yield render(offset, Math.min(CSV_SLICE, total - offset));
+/** @param read up to so many decisions behind the one with that row id, oldest first */
+function* generateLines(
+  read: (after: number, limit: number) => PlacedAttestationRow[],
+  render: (row: PlacedAttestationRow) => string,
+): Generator<string> {
+  for (let after = 0; ; ) {
+    const rows = read(after, CSV_SLICE);
+    yield rows.map(render).join("");
+    const last = rows.at(-1);
+    if (!last || rows.length < CSV_SLICE) return;
+    after = last.id;
   }
 }
 
@@ -234,20 +238,15 @@ export const downloadControlDecisions = operation({
     const { identifier } = store.controls.require(organization, params.identifier);
     const key = { organizationId: organization.id, control: identifier };
     const filter = filterOf(context, query);
-    const render = (offset: number, limit: number): string =>
-      store.controlDecisions
-        .list(key, filter, { direction: "asc", offset, limit })
-        .map((row) => renderLine({ store }, identifier, row))
-        .join("");
-    const total = store.controlDecisions.count(key, filter);
-    return {
-      status: 200,
-      stream: {
-        contentType: "text/csv; charset=utf-8",
-        filename: `${organization.name}-${identifier}-decisions.csv`,
-        open: () => Readable.from(generateDecisions(total, render)),
-      },
-    };
+    // Here, so that the answer shows nothing newer than this read: it is sent once that is durable.
+    const upTo = store.controlDecisions.findLatestId(key, filter);
+    const slices = () =>
+      generateLines(
+        (after, limit) => store.controlDecisions.listBetween(key, filter, { after, upTo, limit }),
+        (row) => renderLine({ store }, identifier, row),
+      );
+    const filename = `${organization.name}-${identifier}-decisions.csv`;
+    return { status: 200, stream: csvStream({ filename, columns: CSV_COLUMNS, slices }) };
   },
 });
 

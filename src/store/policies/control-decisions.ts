@@ -45,6 +45,12 @@ export function controlDecisionStore(db: DbReader) {
        ) ORDER BY att.id ${order}`,
     );
   const lists = { asc: listing("ASC"), desc: listing("DESC") };
+  const between = db.prepare<[Parameters & { after: number; upTo: number; limit: number }], PlacedAttestationRow>(
+    `${LISTED_ATTESTATIONS} WHERE att.id IN (
+       SELECT id FROM attestations WHERE ${DECIDED} AND id > @after AND id <= @upTo ORDER BY id LIMIT @limit
+     ) ORDER BY att.id`,
+  );
+  const latestId = db.prepare<[Parameters], number | null>(`SELECT max(id) FROM attestations WHERE ${DECIDED}`).pluck();
   const counting = db.prepare<[Parameters], { total: number }>(
     `SELECT count(*) AS total FROM attestations WHERE ${DECIDED}`,
   );
@@ -75,6 +81,14 @@ export function controlDecisionStore(db: DbReader) {
       filter: DecisionFilter,
       { direction, limit, offset }: { direction: Direction; limit: number; offset: number },
     ): PlacedAttestationRow[] => lists[direction].all({ ...parameters(key, filter), limit, offset }),
+    /** The row id of the latest decision; 0 without any. */
+    findLatestId: (key: DecisionKey, filter: DecisionFilter): number => latestId.get(parameters(key, filter)) ?? 0,
+    /** Decisions behind one row id, up to another one, oldest first. No read looks at those before it. */
+    listBetween: (
+      key: DecisionKey,
+      filter: DecisionFilter,
+      range: { after: number; upTo: number; limit: number },
+    ): PlacedAttestationRow[] => between.all({ ...parameters(key, filter), ...range }),
     /** How many decisions `list` has on all pages. */
     count: (key: DecisionKey, filter: DecisionFilter): number => counting.get(parameters(key, filter))?.total ?? 0,
     /**

@@ -362,6 +362,19 @@ test("the decisions of a period come as CSV, oldest first, with what was overrid
   assert.is(unknown.status, 404);
 });
 
+test("a CSV of more decisions than are read at a time has each once, in their order", async () => {
+  const at = await setUp();
+  const ids: string[] = [];
+  for (let n = 0; n < 401; n += 1) ids.push(await decide(at, n % 2 === 0, { attestation_name: `decision-${n}` }));
+  const { text } = await server.call("GET", `/controls/${at.org}/C-1/decisions/csv`, { key: at.key });
+  const found = text
+    .trimEnd()
+    .split("\r\n")
+    .slice(1)
+    .map((line) => line.split(",").at(-2));
+  assert.equal(found, ids);
+});
+
 test("marks a damaged record and shows the rest of the list", async () => {
   const at = await setUp();
   const [bad, good] = [await decide(at, false), await decide(at, true)];
