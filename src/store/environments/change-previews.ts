@@ -48,7 +48,7 @@ type PreviewParts = {
   flows: Pick<ReturnType<typeof flowStore>, "findPresentNames" | "get" | "getTags">;
   policies: Pick<
     ReturnType<typeof policyStore>,
-    "listInForce" | "listConsumingEnvironments" | "getDocument" | "findLines" | "requireLatestVersion"
+    "listApplied" | "listConsumingEnvironments" | "getDocument" | "findLines" | "requireLatestVersion"
   >;
   snapshots: Pick<ReturnType<typeof snapshotStore>, "find" | "countRunning">;
 } & Omit<HypothesisParts, "policies" | "flows">;
@@ -88,14 +88,7 @@ export function changePreviewStore(db: Db, parts: PreviewParts) {
 
   function placeOf(environment: EnvironmentRow, hypothesis: Hypothesis, at: number): Place {
     const { id, snapshot_count } = environment;
-    const inForce = policies.listInForce(id).map(
-      ({ policy_name, version_id, version }): AppliedPolicy => ({
-        policyName: policy_name,
-        versionId: version_id,
-        version,
-        document: policies.getDocument(version_id),
-      }),
-    );
+    const inForce = policies.listApplied(id);
     const snapshot = snapshots.find(id, snapshot_count);
     const isCurrent = snapshot?.policy_versions_json === JSON.stringify(inForce.map(({ versionId }) => versionId));
     const changed = hypothesis.policiesOf(id, inForce);

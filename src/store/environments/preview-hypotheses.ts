@@ -10,6 +10,7 @@ import type { AttestationCandidate } from "../../domain/policy/evaluate.ts";
 import type { TagChange, Tags } from "../db/tags.ts";
 import type { Db } from "../db/types.ts";
 import type { flowStore } from "../flows/flows.ts";
+import { NOT_RECORDED } from "../flows/trail-evaluation.ts";
 import type { OverrideFact, trailEvaluationStore } from "../flows/trail-evaluation.ts";
 import type { policyStore } from "../policies/policies.ts";
 import { OPEN } from "./snapshots.ts";
@@ -67,9 +68,6 @@ const AS_IT_IS: Hypothesis = {
   factsOf: (present) => present,
   isAllowed: () => null,
 };
-
-/** The id of a record that does not exist yet. */
-const NOT_RECORDED = "";
 
 type RunningKey = { environment_id: number; fingerprint: string };
 

@@ -62,7 +62,7 @@ export type Survey = {
 
 export type SurveyParts = {
   environments: Pick<ReturnType<typeof environmentStore>, "get">;
-  policies: Pick<ReturnType<typeof policyStore>, "listInForce" | "getDocument">;
+  policies: Pick<ReturnType<typeof policyStore>, "listInForce" | "listApplied">;
   facts: Pick<ReturnType<typeof complianceFactStore>, "countFlows">;
   allowlistEnds: Pick<ReturnType<typeof allowlistEndStore>, "hasAny" | "hasReached" | "listReached">;
 };
@@ -88,15 +88,6 @@ export function snapshotSurveyor(
   const versionsOf = db.prepare<[number, number], { policy_versions_json: string }>(
     "SELECT policy_versions_json FROM snapshots WHERE environment_id = ? AND idx = ?",
   );
-
-  function readAppliedPolicies(environmentId: number): AppliedPolicy[] {
-    return policies.listInForce(environmentId).map(({ policy_name, version_id, version }) => ({
-      policyName: policy_name,
-      versionId: version_id,
-      version,
-      document: policies.getDocument(version_id),
-    }));
-  }
 
   /**
    * `written` artifacts, plus what evaluating takes beyond the ordinary because policies are large or flows are many.
@@ -131,7 +122,7 @@ export function snapshotSurveyor(
     if (allowedAt !== null)
       for (const fingerprint of allowlistEnds.listReached(environment.id, allowedAt))
         staleFingerprints.add(fingerprint);
-    const applied = readAppliedPolicies(environment.id);
+    const applied = policies.listApplied(environment.id);
     const versionsJson = JSON.stringify(applied.map(({ versionId }) => versionId));
     const policiesChanged =
       !isFirst && versionsOf.get(environment.id, environment.snapshot_count)?.policy_versions_json !== versionsJson;

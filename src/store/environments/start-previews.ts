@@ -2,7 +2,7 @@
  * Whether an artifact could start in environments: evaluates it under the policies in force, as the snapshot that would
  * show it. Writes nothing.
  */
-import type { AppliedPolicy, Evaluation, Facts } from "../../domain/compliance/environment.ts";
+import type { Evaluation, Facts } from "../../domain/compliance/environment.ts";
 import { withFlowNames } from "../../domain/compliance/environment.ts";
 import { previewArtifact, verdictWord } from "../../domain/compliance/preview.ts";
 import type { PreviewCause, PreviewReason, VerdictWord } from "../../domain/compliance/preview.ts";
@@ -43,7 +43,7 @@ type StartParts = {
   allowlists: Pick<ReturnType<typeof allowlistStore>, "findInForce">;
   facts: Pick<ReturnType<typeof complianceFactStore>, "read" | "countFlows">;
   flows: Pick<ReturnType<typeof flowStore>, "findPresentNames">;
-  policies: Pick<ReturnType<typeof policyStore>, "listInForce" | "getDocument" | "findLines">;
+  policies: Pick<ReturnType<typeof policyStore>, "listApplied" | "findLines">;
 };
 
 const NOT_YET: Pick<Evaluation, "verdicts" | "reasons"> = { verdicts: [], reasons: [] };
@@ -64,14 +64,6 @@ export function startPreviewStore(db: Db, { allowlists, facts, flows, policies }
     )
     .pluck();
 
-  const readInForce = (environmentId: number): AppliedPolicy[] =>
-    policies.listInForce(environmentId).map(({ policy_name, version_id, version }) => ({
-      policyName: policy_name,
-      versionId: version_id,
-      version,
-      document: policies.getDocument(version_id),
-    }));
-
   function withPresentNames(shown: Facts): Facts {
     const names = flows.findPresentNames(shown.flows.map(({ flow_id }) => flow_id));
     return withFlowNames(shown, (id) => names.get(id));
@@ -82,7 +74,7 @@ export function startPreviewStore(db: Db, { allowlists, facts, flows, policies }
     { fingerprint, at }: StartQuestion,
     { present, bounds }: { present: Facts; bounds: StartBounds },
   ): PreviewedStart {
-    const inForce = readInForce(id);
+    const inForce = policies.listApplied(id);
     const allowed = allowlists.findInForce(id, fingerprint, () => at) !== null;
     const { after, causes, reasons } = previewArtifact({
       policies: inForce,
@@ -116,7 +108,7 @@ export function startPreviewStore(db: Db, { allowlists, facts, flows, policies }
       const flowCount = Math.max(1, facts.countFlows(organizationId, fingerprint));
       return places
         .all({ organization: organizationId, fingerprint, limit })
-        .flatMap(({ id }) => readInForce(id))
+        .flatMap(({ id }) => policies.listApplied(id))
         .reduce((sum, { document }) => sum + flowCount * estimateEvaluationMs(document), 0);
     },
     /** The active physical environments by name, as many as the bounds allow, at one moment. */

@@ -53,7 +53,7 @@ export type OverrideFact = {
 };
 
 /** The id of a record that does not exist yet. */
-const NOT_RECORDED = "";
+export const NOT_RECORDED = "";
 
 /** The trail with another latest record of a name on each target. @param factOf gets the one before it */
 function withFact(

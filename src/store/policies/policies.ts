@@ -12,6 +12,7 @@ import type { PolicyDocument } from "../../domain/policy/document.ts";
 import { locateRules } from "../../domain/policy/lines.ts";
 import type { PolicyLines } from "../../domain/policy/lines.ts";
 import { restorePolicy } from "../../domain/policy/stored.ts";
+import type { AppliedPolicy } from "../../domain/compliance/environment.ts";
 import { notFound } from "../../errors.ts";
 import type { OrganizationRow } from "../accounts/organizations.ts";
 import { number, selectList, string } from "../db/columns.ts";
@@ -188,6 +189,18 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
     insertEvent.run(policyId, type, at, user, data === null ? null : JSON.stringify(data));
   }
 
+  function getDocument(versionId: number): PolicyDocument {
+    const cached = documents.get(versionId);
+    if (cached) return cached;
+    const row = rulesById.get(versionId);
+    if (!row) throw new Error(`policy version ${versionId} is gone`);
+    const document = readRules(row);
+    const chars = (row.parsed_json ?? row.policy_yaml ?? "").length;
+    // A document larger than the cache counts as its whole: parsing it for every artifact would be far worse.
+    documents.set(versionId, document, Math.min(chars, MAX_CACHED_CHARS));
+    return document;
+  }
+
   return {
     /** The policy with that name; null without one. */
     find,
@@ -221,21 +234,19 @@ export function policyStore(db: Db, { now, newId }: SchemaSources) {
     findLatestVersion,
     /** The policies that apply in an environment, in the order of attachment, without those without a version. */
     listInForce: (environmentId: number): PolicyInForce[] => inForce.all(environmentId),
+    /** The same with their rules. @throws Error as getDocument */
+    listApplied: (environmentId: number): AppliedPolicy[] =>
+      inForce.all(environmentId).map(({ policy_name, version_id, version }) => ({
+        policyName: policy_name,
+        versionId: version_id,
+        version,
+        document: getDocument(version_id),
+      })),
     /**
      * The rules of a version. The document is shared: do not change it.
      * @throws Error when the version is gone or this program does not accept its text; the caller decides what follows.
      */
-    getDocument(versionId: number): PolicyDocument {
-      const cached = documents.get(versionId);
-      if (cached) return cached;
-      const row = rulesById.get(versionId);
-      if (!row) throw new Error(`policy version ${versionId} is gone`);
-      const document = readRules(row);
-      const chars = (row.parsed_json ?? row.policy_yaml ?? "").length;
-      // A document larger than the cache counts as its whole: parsing it for every artifact would be far worse.
-      documents.set(versionId, document, Math.min(chars, MAX_CACHED_CHARS));
-      return document;
-    },
+    getDocument,
     /**
      * Where the rules of a version stand in its text, which must exist; null for a text that takes long to read, unless
      * `keepLines` was given the result.
