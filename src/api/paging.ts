@@ -102,6 +102,10 @@ export const StateCounts = Closed(
   { description: "How many match in each state, whatever `state` asks for" },
 );
 
+/** How many of those records a list has that asks for one state, or for none in particular. */
+export const totalIn = <S extends string>(states: Readonly<Record<S, number>>, state: S | null | undefined): number =>
+  state ? states[state] : Object.values<number>(states).reduce((total, number) => total + number, 0);
+
 /** Envelope of style B: its counts, to be spread next to the items. */
 export const pageCounts = (total: number, page: number, perPage: number) => ({
   page,

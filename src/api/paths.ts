@@ -1,7 +1,7 @@
 /** Path parameters that several operations share. */
 import { Type } from "typebox";
-import { TRAIL_NAME } from "../domain/names.ts";
-import { Closed } from "../http/schema.ts";
+import { FINGERPRINT, TRAIL_NAME } from "../domain/names.ts";
+import { Closed, Matching } from "../http/schema.ts";
 import { Name } from "../contract/shapes.ts";
 
 /** The query of an operation that takes none. */
@@ -28,6 +28,9 @@ export const ControlPath = Closed({
     "x-reserved": [RESERVED_CONTROL_IDENTIFIER],
   }),
 });
+
+/** The path of an artifact, reported to a flow or not. */
+export const FingerprintPath = Closed({ org: Type.String(), fingerprint: Matching(FINGERPRINT) });
 
 /** The path of a flow. */
 export const FlowPath = Closed({

@@ -1,11 +1,10 @@
 /** Where and when an artifact ran, with its verdict at each time. */
 import { Type } from "typebox";
-import { FINGERPRINT } from "../../domain/names.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { Closed, Matching, Nullable, named } from "../../http/schema.ts";
+import { Closed, Nullable, named } from "../../http/schema.ts";
 import type { ArtifactRunRow } from "../../store/environments/artifact-locations.ts";
 import { largeRead } from "../context.ts";
-import { NoQuery } from "../paths.ts";
+import { FingerprintPath, NoQuery } from "../paths.ts";
 
 /** A fingerprint that runs in more environments than this is a base image rather than a release. */
 const MAX_ENVIRONMENTS = 50;
@@ -54,7 +53,7 @@ export const listArtifactRuns = largeRead({
   permission: "environment:read",
   audit: null,
   origin: "assay",
-  params: Closed({ org: Type.String(), fingerprint: Matching(FINGERPRINT) }),
+  params: FingerprintPath,
   query: NoQuery,
   body: NO_BODY,
   responses: { 200: { description: "The environments", schema: ArtifactRuns } },

@@ -11,7 +11,7 @@ import type { EnvironmentType } from "../../store/environments/environments.ts";
 import { operation, largeRead } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { resolveNames } from "../names.ts";
-import { pageCounts, definePaging } from "../paging.ts";
+import { pageCounts, definePaging, totalIn } from "../paging.ts";
 import { reevaluateForPolicies } from "./record-report.ts";
 import {
   CreateEnvironmentPutInput,
@@ -251,11 +251,7 @@ export const listEnvs = largeRead({
     }));
     if (!window) return { status: 200, body: environments };
     const states = store.environmentLists.countStates(organization.id, filter);
-    const total = isEmpty
-      ? 0
-      : query.state
-        ? states[query.state]
-        : states.COMPLIANT + states["NON-COMPLIANT"] + states.UNKNOWN;
+    const total = isEmpty ? 0 : totalIn(states, query.state);
     return {
       status: 200,
       body: { ...pageCounts(total, window.page, window.perPage), ...(query.counts ? { states } : {}), environments },

@@ -14,7 +14,7 @@ import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
-import { definePaging, ENVELOPE, presentPagination, StateCounts } from "../paging.ts";
+import { definePaging, ENVELOPE, presentPagination, StateCounts, totalIn } from "../paging.ts";
 import {
   ArtifactListItemResponse,
   ArtifactResponse,
@@ -293,12 +293,10 @@ export const listArtifacts = largeRead({
     const data = new JsonList(presentArtifactItems(context, selection.list(window)));
     if (!query.envelope) return { status: 200, body: data };
     const states = selection.countStates();
-    const total = query.state ? states[query.state] : sum(Object.values(states));
-    return { status: 200, body: { data, pagination: presentPagination(total, window.page, window.perPage), states } };
+    const pagination = presentPagination(totalIn(states, query.state), window.page, window.perPage);
+    return { status: 200, body: { data, pagination, states } };
   },
 });
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
 export const listArtifactsDeprecated = largeRead({
   id: "list_artifacts_deprecated",

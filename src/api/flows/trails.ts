@@ -9,7 +9,7 @@ import { documentLane } from "./flows.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
-import { PageOf, StateCounts, definePaging, presentPagination } from "../paging.ts";
+import { PageOf, StateCounts, definePaging, presentPagination, totalIn } from "../paging.ts";
 import { presentTrailSummaries } from "../../contract/present-trail-summary.ts";
 import { presentTrailEvents, presentTrailOutline } from "../../contract/present-trail.ts";
 import { listAllIds, writeTrail, writeTrails } from "../../contract/trail-texts.ts";
@@ -287,11 +287,10 @@ function presentSummaries(
 ) {
   const { trails } = context.store;
   const states = trails.countStates(filter);
-  const total = filter.state ? states[filter.state] : states.COMPLIANT + states["NON-COMPLIANT"] + states.INCOMPLETE;
   const rows = trails.listIds(filter, { limit, offset }).map((id) => trails.getSummarized(id));
   return {
     data: new JsonList(presentTrailSummaries(context, rows)),
-    pagination: presentPagination(total, page, perPage),
+    pagination: presentPagination(totalIn(states, filter.state), page, perPage),
     states,
   };
 }

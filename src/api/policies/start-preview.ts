@@ -1,11 +1,10 @@
 /** Where an artifact could run: its verdict under the policies of every environment. */
 import { Type } from "typebox";
-import { FINGERPRINT } from "../../domain/names.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { Closed, Matching, OneOf, named } from "../../http/schema.ts";
+import { Closed, OneOf, named } from "../../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
-import { NoQuery } from "../paths.ts";
+import { FingerprintPath, NoQuery } from "../paths.ts";
 import { previewLane } from "../uploads.ts";
 import { PreviewCause, PreviewReason, Verdict } from "./preview-shapes.ts";
 
@@ -48,7 +47,7 @@ export const previewStart = operation({
   permission: "environment:read",
   audit: null,
   origin: "assay",
-  params: Closed({ org: Type.String(), fingerprint: Matching(FINGERPRINT) }),
+  params: FingerprintPath,
   query: NoQuery,
   body: NO_BODY,
   responses: { 200: { description: "The verdicts", schema: ArtifactInEnvironments } },
