@@ -140,9 +140,10 @@ const turned = ({ before, after }: { before: string; after: string }): Html =>
 
 /** The artifacts that would turn, and what was not looked at. */
 function impactOf(visit: Visit, { environments, stopped }: Answer): Html {
-  const shown = environments.filter(({ flips }) => flips.length > 0).slice(0, MAX_ENVIRONMENTS);
-  const left = environments.filter(({ flips }) => flips.length > 0).length - shown.length;
-  const quiet = environments.length - shown.length - left;
+  const turning = environments.filter(({ flips }) => flips.length > 0);
+  const shown = turning.slice(0, MAX_ENVIRONMENTS);
+  const left = turning.length - shown.length;
+  const quiet = environments.length - turning.length;
   const columns = [{ text: "Artifact" }, { text: "Verdict", className: "w-flip" }, { text: "Why" }];
   const rows = shown.map((environment) => groupOf(visit, environment, environments.length > 1));
   const notes = [
