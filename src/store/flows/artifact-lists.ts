@@ -45,7 +45,13 @@ export function artifactListStore(db: Db) {
   const countBy = ({ sql, values }: Condition): number =>
     db.prepare<[Bound], number>(`SELECT count(*) FROM artifacts a WHERE ${sql}`).pluck().get(values) ?? 0;
 
+  const after = db
+    .prepare<[number, number], number>("SELECT 1 FROM artifacts WHERE organization_id = ? LIMIT 1 OFFSET ?")
+    .pluck();
+
   return {
+    /** Whether an organization has more than `count` records. */
+    isMoreThan: (organizationId: number, count: number): boolean => after.get(organizationId, count) !== undefined,
     /** The records that match: pages of them, and their number by state. */
     select(filter: ArtifactFilter) {
       const name = nameCondition(filter);

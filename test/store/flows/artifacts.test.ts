@@ -194,9 +194,20 @@ test("pages the records of one or several repositories, newest first", () => {
   );
 });
 
+test("tells whether an organization has more than so many records, of its own", () => {
+  const { store, organizationId, flow, trail, artifact } = opened();
+  const f = flow("f");
+  const t = trail(f.id, "t");
+  for (const n of [1, 2, 3]) artifact(f.id, t.id, `${n}`.repeat(64));
+  const isMoreThan = (count: number): boolean => store.artifactLists.isMoreThan(organizationId, count);
+  assert.equal([0, 2, 3, 4].map(isMoreThan), [true, true, false, false]);
+  assert.not.ok(store.artifactLists.isMoreThan(organizationId + 1, 0));
+});
+
 test("an index serves every query on artifacts, and pages follow its order", () => {
   const { db, sql, store, organizationId } = opened();
   const state = "INCOMPLETE";
+  store.artifactLists.isMoreThan(organizationId, 1);
   for (const place of [{}, { flowId: 1 }, { repoIds: [1] }])
     for (const narrowed of [place, { ...place, state }, { ...place, search: "x" }] as const) {
       const selection = store.artifactLists.select({ organizationId, ...narrowed });

@@ -105,7 +105,7 @@ async function attachCard(visit: Visit, environment: ShownEnvironment): Promise<
   return card({
     id: "h-attach",
     title: "Attach a policy",
-    note: "nothing is attached before you saw what it changes",
+    note: "nothing is attached before you have seen what it changes",
     body: padded(
       html`<div class="stack">${choice}${chosen.length > 0 && (await attachPanel(visit, environment, chosen))}</div>`,
     ),

@@ -99,7 +99,7 @@ policies of their own.</p>`;
   return card({
     id: "h-attach",
     title: "Attach to an environment",
-    note: "nothing is attached before you saw what it changes",
+    note: "nothing is attached before you have seen what it changes",
     body: padded(free.length === 0 && !isTyped ? nothing : html`<div class="stack">${choice}${panel}</div>`),
   });
 }
