@@ -7,7 +7,8 @@
 //
 // The runtime part (`--only runtime`, runtime.ts) uses a server of its own and measures other things than throughput.
 // The lists and pages parts (`--only lists`, lists.ts; `--only pages`, pages.ts) need the database of `make bench-data`
-// and are skipped without it. The deliveries part (`--only deliveries`, deliveries.ts) uses a server of its own, too.
+// and are skipped without it. The deliveries part (`--only deliveries`, deliveries.ts) uses a server of its own, too,
+// and so do the evaluations of Rego policies (`--only evaluations`, evaluations.ts).
 // Growth (`--only growth`, growth.ts) compares a small database with a copy of the large one. With --cores, and nothing
 // else, the curve over the number of processors is measured (curve.ts). With --against, and nothing else, the requests
 // of lines.ts that --only selects are sent to the executable and to the one at that path in turn (against.ts), or with
@@ -25,6 +26,7 @@ import { measureCommitNumber } from "./commit-number.ts";
 import { measureCurve } from "./curve.ts";
 import { isBuilt } from "./data.ts";
 import { measureDeliveries } from "./deliveries.ts";
+import { measureEvaluations } from "./evaluations.ts";
 import { measureGrowth } from "./growth.ts";
 import { freshQuestion, WRITE } from "./lines.ts";
 import { measureLists } from "./lists.ts";
@@ -112,6 +114,7 @@ async function main(root: string): Promise<void> {
   if (only.test("growth")) await measureGrowth(root, extent.rounds);
   if (only.test(SLOW_DISK)) await measureSlowDisk(root, { executables: [EXECUTABLE], applyFile, extent });
   if (only.test("commit number")) await measureCommitNumber(root);
+  if (only.test("evaluations")) await measureEvaluations(root, extent);
   if (only.test("deliveries")) await measureDeliveries(root, applyFile, BESIDE_DELIVERIES);
   if (only.test("start")) {
     const start = await coldStart(root, data);
