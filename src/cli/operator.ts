@@ -2,8 +2,8 @@
  * Commands that change accounts and settings call operations as the operator: the rules, the transaction and the audit
  * entry are those of the API. What a command line names is looked up in the store, for texts that say what to do.
  *
- * Left out: `user show`, `member list`, `service-account list` and `webhook list` read the store. They show in one list,
- * of one moment, what no operation answers so: logins and live keys, disabled webhooks, members without pages.
+ * Left out: `user show`, `member list`, `service-account list` and `webhook list` read the store. They show in one
+ * list, of one moment, what no operation answers so: logins and live keys, disabled webhooks, members without pages.
  */
 import { createOperatorCaller } from "../server/operator/caller.ts";
 import type { OperatorCaller } from "../server/operator/caller.ts";
