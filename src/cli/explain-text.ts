@@ -5,7 +5,8 @@
 import { formatVerdict } from "../domain/compliance/replay.ts";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
-import { listCauses, listRemedies } from "../domain/compliance/remedies.ts";
+import { listCauses } from "../domain/compliance/causes.ts";
+import { listRemedies } from "../domain/compliance/remedies.ts";
 import { SAME_NAME_MEANING, describeSameName } from "../domain/compliance/same-name.ts";
 import { commandFor } from "../domain/compliance/remedy-commands.ts";
 import { describeOutcome, describeRule } from "../domain/policy/reasons.ts";

@@ -1,8 +1,10 @@
 /** The shapes of explanations in responses: why a snapshot, an artifact in it or a trail has its verdict. */
 import { Type } from "typebox";
-import { CAUSE_KINDS, REMEDY_KINDS } from "../domain/compliance/remedies.ts";
+import { CAUSE_KINDS } from "../domain/compliance/causes.ts";
+import { REMEDY_KINDS } from "../domain/compliance/remedies.ts";
 import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments/environments.ts";
+import { causeWords } from "./causes.ts";
 import { PolicyRuleDefinition } from "./policy-evaluation.ts";
 import { SameName } from "./same-name.ts";
 import { Tags } from "./tags.ts";
@@ -33,7 +35,7 @@ export const causeFields = {
   level: Nullable(OneOf(["artifact", "trail"], { description: "What the attestation belongs to" })),
 };
 
-const ExplainedCause = named("ExplainedCause", Closed(causeFields));
+const ExplainedCause = named("ExplainedCause", Closed({ ...causeWords, ...causeFields }));
 
 const ExplainedRemedy = named(
   "ExplainedRemedy",

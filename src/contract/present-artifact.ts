@@ -21,6 +21,7 @@ import { Closed, Matching, Nullable, OneOf, named } from "../http/schema.ts";
 import { readSelector } from "../store/flows/artifact-selector.ts";
 import type { PlacedArtifactRow } from "../store/flows/artifacts.ts";
 import type { ArtifactLocations } from "../store/environments/artifact-locations.ts";
+import { OptionalCauses } from "./causes.ts";
 import { presentAttestation } from "./present-attestation.ts";
 import { listAllowance, singleAllowance, withLargeJson } from "./large-json.ts";
 import { readFreeForm, readNullableReported } from "./reported-json.ts";
@@ -98,7 +99,11 @@ const unchecked: typeof Matching = (_pattern, options) => Type.String(options);
 
 export const ArtifactListItemResponse = named(
   "ArtifactListItemResponse",
-  Closed({ ...sharedFields(unchecked), releases: Type.Array(Type.Integer(), { description: "Always empty" }) }),
+  Closed({
+    ...sharedFields(unchecked),
+    releases: Type.Array(Type.Integer(), { description: "Always empty" }),
+    ...OptionalCauses,
+  }),
 );
 
 export const HistoryEntry = Type.Object(
@@ -308,15 +313,20 @@ export function presentArtifacts(
   );
 }
 
-/** As presentArtifacts, in the shorter form of the lists. */
+/** As presentArtifacts, in the shorter form of the lists; on request with the causes of their states. */
 export function presentArtifactItems(
   context: PresenterContext,
   rows: Iterable<PlacedArtifactRow>,
+  { withCauses = false }: { withCauses?: boolean } = {},
 ): Generator<Static<typeof ArtifactListItemResponse>> {
   const allowance = listAllowance(context);
   return presentOneByOne(
     rows,
-    (row) => ({ ...presentShared(context, row, allowance), releases: [] }),
+    (row) => ({
+      ...presentShared(context, row, allowance),
+      releases: [],
+      ...(withCauses ? context.store.verdictCauses.explainArtifact(row) : {}),
+    }),
     (row, reason) => ({ ...presentShared(context, withoutJson(row, reason), singleAllowance(context)), releases: [] }),
   );
 }

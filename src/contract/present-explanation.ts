@@ -36,14 +36,17 @@
  *   it}}
  * - `rules[].conditions`, the exceptions or the condition of a rule: {`type`, `text`, `lines`, `results`: {`flow`,
  *   `result` (null: not evaluated, or failed), `error`, `values`: of the names in it}}
- * - `artifacts[].causes`: {`kind`, `words`, `flow`, `trail`, `name`, `type`, `control`, `attestation_id`, `level`},
- *   each once however many rules fail because of it; `satisfied_by` has the same with `fingerprint` in place of `level`
+ * - `artifacts[].causes`: {`kind`, `subject` and `text` (what decided, in short), `words`, `flow`, `trail`, `name`,
+ *   `type`, `control`, `attestation_id`, `level`}, each once however many rules fail because of it; `satisfied_by` has
+ *   the same with `fingerprint` in place of `level`, and without `subject` and `text`
  * - `members` of a logical environment: SnapshotJson of each
  */
 import { shownCommit } from "../domain/commit.ts";
 import type { Static } from "typebox";
 import type { FlowRecord } from "../domain/compliance/environment.ts";
-import { listCauses, listRemedies } from "../domain/compliance/remedies.ts";
+import { shortenCause } from "../domain/compliance/cause-words.ts";
+import { listCauses } from "../domain/compliance/causes.ts";
+import { listRemedies } from "../domain/compliance/remedies.ts";
 import type { ConditionOutcome } from "../domain/policy/conditions.ts";
 import type { RuleVerdict } from "../domain/policy/evaluate.ts";
 import type { PolicyLines, RuleLines } from "../domain/policy/lines.ts";
@@ -52,6 +55,7 @@ import type { ExplainedAttestation } from "../store/attestations/explained-attes
 import { problemsOf } from "../store/environments/explanation-types.ts";
 import type { ExplainedArtifact, Explanation } from "../store/environments/explanation-types.ts";
 import type { ExplainedVersion } from "../store/policies/explained-versions.ts";
+import { findingsOf } from "./causes.ts";
 import { presentSameName } from "./same-name.ts";
 import type { ExplainedArtifactShape, ExplainedPolicy, SnapshotExplanation } from "./explanation-shapes.ts";
 
@@ -186,7 +190,7 @@ function presentArtifact(
     causes: listCauses(
       verdicts.map(({ verdict }) => verdict),
       facts.flows,
-    ),
+    ).map((cause) => ({ ...cause, ...shortenCause(cause, findingsOf(cause, attestations)) })),
     same: problems.length === 0,
     problems,
   };

@@ -18,6 +18,7 @@ import type {
   ShownRecordRow,
   SnapshotRow,
 } from "../store/environments/snapshots.ts";
+import { NO_CAUSES } from "../store/environments/verdict-causes.ts";
 import type { PaginationValue } from "../http/schema.ts";
 import { JsonList } from "../json/text.ts";
 import type { PresenterContext } from "./presenter-context.ts";
@@ -104,14 +105,18 @@ export function presentSnapshotPage(
   const parts = listParts(context, place.environment, place.snapshot);
   const { rows, pagination } = selectRows(context, parts, selection);
   const failingOf = (versionId: number): Iterable<FailingArtifact> => selectFailing(rows, versionId);
+  const { sameNames, verdictCauses: why } = context.store;
+  // Of what an allowlist entry excuses, too.
+  const causesOf = (row?: Row) =>
+    row?.stored ? why.explainEvaluation(context.organization.id, row.stored.evaluation) : NO_CAUSES;
   return {
     ...presentHead(context, place, { parts, failingOf, pagination }),
     artifacts: new JsonList(
-      presentArtifacts(context, rows).map((artifact) =>
-        artifact.flows.length > 0
-          ? artifact
-          : { ...artifact, ...presentSameName(context.store.sameNames.find(context.organization.id, artifact)) },
-      ),
+      presentArtifacts(context, rows).map((artifact, index) => ({
+        ...artifact,
+        ...causesOf(rows[index]),
+        ...(artifact.flows.length > 0 ? {} : presentSameName(sameNames.find(context.organization.id, artifact))),
+      })),
     ),
   };
 }

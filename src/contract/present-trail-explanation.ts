@@ -3,7 +3,9 @@ import type { Static } from "typebox";
 import { isFailing, readCause } from "../domain/compliance/attestation.ts";
 import type { AttestationStatus } from "../domain/compliance/attestation.ts";
 import { typeWordOf } from "../domain/attestation/kinds.ts";
-import { causeOfReason, remediesFor } from "../domain/compliance/remedies.ts";
+import { causesOfReasons, checklistsOf } from "../domain/compliance/causes.ts";
+import { shortenCause } from "../domain/compliance/cause-words.ts";
+import { remediesFor } from "../domain/compliance/remedies.ts";
 import type { TemplateLines } from "../domain/flow-template/lines.ts";
 import type { LineRange } from "../domain/text/source-position.ts";
 import type { ExplainedAttestation } from "../store/attestations/explained-attestations.ts";
@@ -11,6 +13,7 @@ import type { ExplainedTrail } from "../store/flows/trail-explanations.ts";
 import type { TrailRow } from "../store/flows/trails.ts";
 import type { TrailExplanation } from "./explanation-shapes.ts";
 import type { PresenterContext } from "./presenter-context.ts";
+import { findingsOf } from "./causes.ts";
 import { presentRecord } from "./present-explanation.ts";
 import { presentCommit } from "./shapes.ts";
 
@@ -137,27 +140,18 @@ function presentEntry(
 
 /** The reasons of the verdict, each with what it is about, and what would remove them. */
 function presentCauses(
-  { checklists, reasons }: ExplainedTrail,
+  { checklists, reasons, attestations }: ExplainedTrail,
   names: TrailNames,
 ): Pick<TrailExplanationValue, "causes" | "satisfied_by"> {
-  const artifactOf = (key: string) =>
-    Object.hasOwn(checklists.artifacts_statuses, key) ? checklists.artifacts_statuses[key] : undefined;
-  const findRecord = (name: string, _level: "artifact" | "trail", artifact: string | null) => {
-    const entries =
-      artifact === null ? checklists.attestations_statuses : (artifactOf(artifact)?.attestations_statuses ?? []);
-    const entry = entries.find((one) => one.attestation_name === name && one.status === "COMPLETE");
-    const id = entry?.overridden_attestation_id ?? entry?.attestation_id;
-    return entry && id ? { attestationId: id, type: entry.attestation_type, control: null } : undefined;
-  };
-  const found = reasons.map((reason) => {
-    const artifact = readCause(reason)?.artifact ?? null;
-    return {
-      cause: causeOfReason(reason, { ...names, findRecord }),
-      fingerprint: artifact === null ? null : (artifactOf(artifact)?.artifact_fingerprint ?? null),
-    };
-  });
+  const causes = causesOfReasons(reasons, { ...names, checklists: checklistsOf(checklists) });
+  const fingerprintOf = (artifact: string | null): string | null =>
+    artifact !== null && Object.hasOwn(checklists.artifacts_statuses, artifact)
+      ? (checklists.artifacts_statuses[artifact]?.artifact_fingerprint ?? null)
+      : null;
   return {
-    causes: found.map(({ cause }) => cause),
-    satisfied_by: found.flatMap(({ cause, fingerprint }) => remediesFor(cause, fingerprint)),
+    causes: causes.map((cause) => ({ ...cause, ...shortenCause(cause, findingsOf(cause, attestations)) })),
+    satisfied_by: causes.flatMap((cause, index) =>
+      remediesFor(cause, fingerprintOf(readCause(reasons[index] ?? "")?.artifact ?? null)),
+    ),
   };
 }

@@ -15,14 +15,27 @@ import type { TrailSummary } from "./trail-shapes.ts";
 type Summary = Static<typeof TrailSummary>;
 type Problem = Summary["problems"][number];
 
-/** A damaged trail, or one that the response has no room for, has the reason as its description. */
-export function presentTrailSummaries(context: PresenterContext, rows: readonly SummarizedTrailRow[]): Summary[] {
-  const { flows } = context.store;
+/**
+ * Summaries, on request with causes. A damaged trail, or one that the response has no room for, has the reason as its
+ * description.
+ */
+export function presentTrailSummaries(
+  context: PresenterContext,
+  rows: readonly SummarizedTrailRow[],
+  { withCauses }: { withCauses: boolean },
+): Summary[] {
+  const { flows, verdictCauses } = context.store;
   const findFlow = memoize((id: number) => ({ flow: flows.get(id), tags: flows.getTags(id) }));
   const allowance = listAllowance(context);
   return presentEach(
     rows,
-    (row) => presentSummary(context, row, { ...findFlow(row.flow_id), allowance }),
+    (row) => {
+      const flow = findFlow(row.flow_id);
+      return {
+        ...presentSummary(context, row, { ...flow, allowance }),
+        ...(withCauses ? verdictCauses.explainTrail(context.organization.id, { ...row, flow: flow.flow.name }) : {}),
+      };
+    },
     (row, reason) => ({
       ...presentTrailHead(context, { ...row, ...NOTHING_REPORTED, description: reason }, findFlow(row.flow_id)),
       problems: [],

@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import { Closed, Nullable, OneOf, Pagination, named } from "../http/schema.ts";
 import { ENVIRONMENT_TYPES } from "../store/environments/environments.ts";
+import { Causes } from "./causes.ts";
 import { K8SOwner } from "./report-shapes.ts";
 import { SameName } from "./same-name.ts";
 import { GitCommitInfo } from "./shapes.ts";
@@ -105,6 +106,8 @@ export const SnapshotArtifact = named(
       description: "Every flow that the artifact was reported to, the first one first; empty without provenance",
     }),
     same_name: Type.Optional(SameName),
+    causes: Type.Optional({ ...Causes.causes, description: "In a page of artifacts: why it fails its policies" }),
+    further_causes: Type.Optional(Causes.further_causes),
     allowed: Type.Optional(
       Nullable(
         Closed(

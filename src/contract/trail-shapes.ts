@@ -1,6 +1,7 @@
 /** The shapes of a trail in responses (semantics 2.5). */
 import { Type } from "typebox";
 import { Closed, Nullable, OneOf, named } from "../http/schema.ts";
+import { OptionalCauses } from "./causes.ts";
 import { GitCommitInfo, UserData } from "./shapes.ts";
 import { Tags } from "./tags.ts";
 
@@ -153,6 +154,7 @@ export const TrailSummary = named(
       { description: `What decided, those that fail first; at most ${MAX_PROBLEMS} names` },
     ),
     problem_count: Type.Integer({ description: "All that fails or is missing" }),
+    ...OptionalCauses,
   }),
 );
 
@@ -176,5 +178,6 @@ export const TrailResponse = named(
     compliance_state: OneOf(STATES),
     is_compliant: Type.Boolean(),
     events: Type.Array(TrailEvent, { description: "The history, oldest first" }),
+    ...OptionalCauses,
   }),
 );

@@ -54,19 +54,23 @@ export const writeEditedTrail = (
 ): Texts => writeItem(context, row, { presenter: createTrailPresenter(context, [row]), allowance, edit });
 
 /**
- * The items of a list of trails. A damaged trail, or one that the response has no room for, becomes a placeholder with
- * the reason in its description.
+ * The items of a list of trails, on request with their causes. A damaged trail, or one that the response has no room
+ * for, becomes a placeholder with the reason in its description.
  * @throws LargeAnswerError
  */
-export function* writeTrails(context: PresenterContext, ids: Iterable<number>): Generator<JsonText> {
+export function* writeTrails(
+  context: PresenterContext,
+  ids: Iterable<number>,
+  { withCauses = false }: { withCauses?: boolean } = {},
+): Generator<JsonText> {
   const allowance = listAllowance(context);
   let batch: number[] = [];
   for (const id of ids) {
     if (batch.push(id) < BATCH_SIZE) continue;
-    yield* writeBatch(context, batch, allowance);
+    yield* writeBatch(context, batch, { allowance, withCauses });
     batch = [];
   }
-  yield* writeBatch(context, batch, allowance);
+  yield* writeBatch(context, batch, { allowance, withCauses });
 }
 
 /** The ids of all trails of a filter, newest first. */
@@ -80,16 +84,26 @@ export function* listAllIds({ store }: PresenterContext, filter: TrailFilter): G
   }
 }
 
-function* writeBatch(context: PresenterContext, ids: readonly number[], allowance: Allowance): Generator<JsonText> {
+function* writeBatch(
+  context: PresenterContext,
+  ids: readonly number[],
+  { allowance, withCauses }: { allowance: Allowance; withCauses: boolean },
+): Generator<JsonText> {
   const rows = ids.map((id) => context.store.trails.getListed(id));
   const presenter = createTrailPresenter(context, rows);
-  for (const row of rows) yield new JsonText(listedText(context, row, { presenter, allowance }));
+  for (const row of rows) {
+    const edit: EditOutline = (outline) => ({ ...outline, ...causesOf(context, row, outline) });
+    yield new JsonText(listedText(context, row, { presenter, allowance, ...(withCauses ? { edit } : {}) }));
+  }
 }
+
+const causesOf = ({ store, organization }: PresenterContext, row: TrailRow, { flow }: TrailOutline) =>
+  store.verdictCauses.explainTrail(organization.id, { ...row, flow: flow.name });
 
 function listedText(
   context: PresenterContext,
   row: TrailRow,
-  shared: { presenter: Presenter; allowance: Allowance },
+  shared: { presenter: Presenter; allowance: Allowance; edit?: EditOutline },
 ): string {
   try {
     const pieces: string[] = [];

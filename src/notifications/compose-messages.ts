@@ -8,6 +8,7 @@
  * others. The change of an environment's verdict is sent before the artifact events that caused it, so it never queues
  * behind them.
  */
+import { joinCauses } from "../domain/compliance/cause-words.ts";
 import { MAX_LINES } from "../domain/notification/chat-and-mail.ts";
 import {
   createAllowedEvent,
@@ -16,7 +17,7 @@ import {
   createEnvironmentEvent,
   createFlowEvent,
 } from "../domain/notification/event.ts";
-import type { EventLinks, NotificationEvent } from "../domain/notification/event.ts";
+import type { EventLinks, ArtifactFailure, NotificationEvent } from "../domain/notification/event.ts";
 import {
   renderForPeople,
   renderForTarget,
@@ -33,6 +34,7 @@ import { isListOf, isText, readStoredJsonOrNull } from "../domain/stored-json.ts
 import type { Settlement } from "../jobs/job-runner.ts";
 import type { Store } from "../store/index.ts";
 import { queueOf } from "../store/notifications/notification-targets.ts";
+import type { StoredEvaluation } from "../store/notifications/event-facts.ts";
 import type { NotifyPayload } from "../store/notifications/triggers.ts";
 
 /** Messages per turn. Composing one takes a tenth of a millisecond, and the event loop may be blocked for 20 ms. */
@@ -166,10 +168,13 @@ function composeSnapshotTurn(sources: Sources, payload: PayloadOf<"snapshot">, r
   if (after === null) {
     const transition = findTransition({ lastKnown, verdict: moment.compliant });
     if (transition) {
-      const event = createEnvironmentEvent(transition, { at, snapshot: moment, nonCompliant });
+      const isFailing = transition === "ON_NON_COMPLIANT_ENV";
+      const failing = isFailing ? listFailing(sources.store, payload.organization_id, facts.source) : [];
+      const event = createEnvironmentEvent(transition, { at, snapshot: moment, nonCompliant, failing });
       for (const message of composeEvent(sources, recipients, event)) messages.push(message);
     }
-    for (const message of composeSummaries(sources, facts, recipients)) messages.push(message);
+    for (const message of composeSummaries(sources, facts, { recipients, organizationId: payload.organization_id }))
+      messages.push(message);
   }
   const webhooks = listenersOf(recipients, ...ARTIFACT_TRIGGERS).filter(({ target }) => target.type === "WEBHOOK");
   if (webhooks.length === 0) return { messages, next: null };
@@ -184,19 +189,47 @@ function composeSnapshotTurn(sources: Sources, payload: PayloadOf<"snapshot">, r
   return { messages, next: last ? { ...payload, after: last.id } : null };
 }
 
+/** The artifacts of a snapshot that a message about its verdict names. */
+const listFailing = (
+  store: Store,
+  organizationId: number,
+  source: ReturnType<Store["eventFacts"]["getSnapshot"]>["source"],
+): ArtifactFailure[] =>
+  store.eventFacts
+    .listFailing(source, MAX_LINES)
+    .map(({ name, ...evaluation }) => ({ name, why: whyOf(store, organizationId, evaluation) }));
+
+/** Why an artifact is not compliant, in a few words; empty where its evaluation is damaged. */
+function whyOf(store: Store, organizationId: number, evaluation: StoredEvaluation): string {
+  try {
+    const { causes, further_causes: further } = store.verdictCauses.explainEvaluation(
+      organizationId,
+      store.snapshots.parseEvaluation(evaluation),
+    );
+    return joinCauses(causes, further);
+  } catch {
+    return "";
+  }
+}
+
 /** The messages to people about a snapshot: one per trigger, with its first events. */
 function composeSummaries(
   { store, links }: Sources,
   { moment, source }: ReturnType<Store["eventFacts"]["getSnapshot"]>,
-  recipients: readonly Recipient[],
+  { recipients, organizationId }: { recipients: readonly Recipient[]; organizationId: number },
 ): ComposedMessage[] {
   return ARTIFACT_TRIGGERS.flatMap((trigger) => {
     const people = listenersOf(recipients, trigger).flatMap((recipient) =>
       recipient.target.type === "WEBHOOK" ? [] : [{ recipient, target: recipient.target }],
     );
     if (people.length === 0) return [];
-    const { events, total } = store.eventFacts.listEventsByTrigger(source, trigger, MAX_LINES);
+    const { events: found, total } = store.eventFacts.listEventsByTrigger(source, trigger, MAX_LINES);
     if (total === 0) return [];
+    const events = found.map((event) =>
+      event.compliant === false && event.now > 0
+        ? { ...event, why: whyOf(store, organizationId, event.evaluation) }
+        : event,
+    );
     return people.map(({ recipient, target }) => {
       const sender = { ...recipient.sender, org: moment.org };
       const message = renderForPeople(

@@ -75,6 +75,7 @@ import { staleArtifactStore } from "./environments/stale-artifacts.ts";
 import { policySubjectStore } from "./flows/policy-subjects.ts";
 import { templateStore } from "./flows/templates.ts";
 import { trailStore } from "./flows/trails.ts";
+import { verdictCauseStore } from "./environments/verdict-causes.ts";
 import { triggerStore } from "./notifications/triggers.ts";
 import { unknownInputStore } from "./accounts/unknown-inputs.ts";
 import { userStore } from "./accounts/users.ts";
@@ -114,6 +115,7 @@ export function openStore(db: Db, sources: SchemaSources) {
   const versions = explainedVersionStore(db, policies);
   const sameNames = sameNameStore(db);
   const facts = complianceFactStore(db, { attestations, flows });
+  const trails = trailStore(db, sources, changes);
   const notificationTargets = notificationTargetStore(db);
   return {
     /** The name under which the membership history records the command line: `operator (root)`. */
@@ -135,7 +137,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     nameSearch: nameSearchStore(db),
     templates,
     flows,
-    trails: trailStore(db, sources, changes),
+    trails,
     artifacts,
     artifactLists: artifactListStore(db),
     attestations,
@@ -174,6 +176,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     environmentLists: environmentListStore(db),
     overview: overviewStore(db),
     snapshotPages: snapshotPageStore(db),
+    verdictCauses: verdictCauseStore({ records, policies, flows, trails }),
     snapshots,
     explanations: explanationStore(db, { environments, flows, policies, versions, records, snapshots, sameNames }),
     sameNames,

@@ -55,7 +55,7 @@ test("environment payloads match: every trigger, with and without artifact, prov
     ] as const) {
       const moment: SnapshotRef = { org: "acme", environment: "prod", index, compliant };
       const notices: NotificationEvent[] = [
-        { subject: "environment", trigger, at: AT, snapshot: moment, description: "x" },
+        { subject: "environment", trigger, at: AT, snapshot: moment, description: "x", nonCompliant: 0, failing: [] },
         ...artifacts.map(
           (artifact) =>
             ({ subject: "artifact", trigger, at: AT, snapshot: moment, artifact, description: "x" }) as const,

@@ -63,7 +63,7 @@ test("an artifact shows its verdict in its flow, its attestations, its build, an
   const text = visibleText(page);
   for (const words of [
     "app<script>:1 Non-compliant",
-    "scan fails, tests is missing",
+    "scan fails · tests is missing",
     "scan Non-compliant generic",
     "tests Missing junit Expected by the template",
     "Build 88121",
@@ -114,7 +114,7 @@ test("where it runs and ran is shown with the verdict of each environment and wh
   const page = await browser.get(path);
   const text = visibleText(page);
   for (const words of [
-    `production running, #1 Non-compliant ${policy} v1: 1 of 2 rules fails`,
+    `production running, #1 Non-compliant scan fails · tests is missing · ${policy} v1`,
     "staging ran until #1 Would fail",
     "load-test ran until #1 Unknown no policy attached",
     "Non-compliant since",

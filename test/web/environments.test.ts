@@ -114,7 +114,8 @@ test("the environment shows its latest snapshot: counts, reasons, changes, polic
   const text = visibleText(page);
   assert.match(text, `${name} #2 Non-compliant latest`);
   assert.match(text, "All 2 Failing 2 Compliant 0 Changed 2");
-  assert.match(text, "Policy");
+  assert.match(text, "No provenance : not reported to any flow");
+  assert.not.match(text, "requires provenance", "symptoms stand on the page that explains the verdict");
   assert.match(text, `${policy} v1 2 artifacts fail`);
   assert.match(text, "Changed since #1");
   assert.match(text, "History #1 to #2");

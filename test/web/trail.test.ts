@@ -72,9 +72,9 @@ test("a trail shows its verdict with the reasons, what the template expects, and
   for (const words of [
     "Two <b>bold</b> words",
     "Not compliant, for three reasons",
-    "scan of artifact app is not compliant: 1 high, 2 medium",
-    "review is missing on the trail. The template asks for it, type pull_request",
-    "gate is missing on the trail. The template asks for it, type sonar",
+    "scan fails: 1 high, 2 medium · artifact app",
+    "review is missing · the trail, type pull_request",
+    "gate is missing · the trail, type sonar",
     "1 of 3 delivered, 1 fails",
     "Expected by the template",
     "scan reported for app : 1 high, 2 medium",

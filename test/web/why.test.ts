@@ -88,7 +88,7 @@ test("an artifact shows who refuses it, the causes apart from rules, and what wo
     "Why is backend:1 Non-compliant",
     `in ${environment} #1`,
     `Policy ${policy} refuses it: 2 of its 3 rules fail, with two causes`,
-    "scan is not compliant: Reported as not compliant",
+    "scan fails",
     `review is missing in trail ${trail}`,
     "2 of 3 rules fail",
     `NON-COMPLIANT in ${trail}`,
@@ -178,7 +178,7 @@ test("an artifact without provenance has one cause, however many rules fail", as
   world.report(at, environment, [running("it's a shell", fingerprint)]);
   assertShows(await browser.get(whyOf(at, environment, fingerprint)), [
     "3 of its 3 rules fail, with one cause",
-    "The artifact was not reported to any flow",
+    "No provenance : not reported to any flow",
     `kosli attest artifact 'it'\\''s a shell' \\ --fingerprint ${fingerprint} \\ --name NAME --flow FLOW --trail TRAIL`,
   ]);
 });
@@ -263,7 +263,7 @@ test("a snapshot lists its artifacts with their reasons, those that fail first, 
   assertShows(page, [
     `Why is ${environment} #1 Non-compliant`,
     "24 of 24 artifacts are not compliant",
-    "The artifact was not reported to any flow",
+    "No provenance : not reported to any flow",
     "1 to 20 of 24",
   ]);
   assertShows(await browser.get(`/${at.org}/why?environment=${environment}&page=2`), ["unresolved", "no fingerprint"]);
@@ -293,7 +293,7 @@ test("a trail shows each expectation with the record that decided, and its lines
   assertShows(page, [
     `Why is ${trail} Non-compliant`,
     "Not compliant: two causes",
-    "scan is not compliant: Reported as not compliant",
+    "scan fails",
     `review is missing in trail ${trail}`,
     "pull_request attestation review It was never reported",
     "generic attestation scan",

@@ -44,12 +44,14 @@ const FURTHER: Readonly<Record<string, readonly string[]>> = {
   get_env_events: ["search", "kind"],
   get_snapshot: ["page", "per_page", "show", "search"],
   list_allowlist: ["page", "per_page", "env_name", "fingerprint", "in_force", "envelope"],
-  list_envs: ["counts", "state"],
-  list_artifacts: ["state", "name", "envelope"],
+  list_envs: ["counts", "causes", "state"],
+  // Why something is not compliant, in words that begin with what decided.
+  assert_artifact: ["causes"],
+  list_artifacts: ["state", "name", "envelope", "causes"],
   // Clients send the names in the body or here.
   detach_policy_from_env: ["policy_names"],
   // The pages of a flow filter its lists.
-  list_trails: ["state", "search_by_name", "summaries"],
+  list_trails: ["state", "search_by_name", "summaries", "causes"],
   // The page of a trail reads its history in pages.
   get_trail: ["events"],
   list_deployments: ["flow_name", "first_starts"],

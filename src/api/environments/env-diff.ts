@@ -7,10 +7,8 @@ import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { Facts } from "../../domain/compliance/environment.ts";
 import { hasMembers, readStoredJsonOrNull } from "../../domain/stored-json.ts";
-import { SNAPSHOT_EXPRESSION_PATTERN, parseSnapshotExpression } from "../../domain/snapshot/expression.ts";
-import { invalid } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
-import { CheckedByHandler, Closed, Message, Nullable, named } from "../../http/schema.ts";
+import { Closed, Message, Nullable, named } from "../../http/schema.ts";
 import type { EnvironmentRow } from "../../store/environments/environments.ts";
 import type { RunningDetailRow, RunningKeyRow } from "../../store/environments/snapshot-pages.ts";
 import type { SnapshotRow } from "../../store/environments/snapshots.ts";
@@ -20,7 +18,8 @@ import { rethrowLarge } from "../../contract/placeholders.ts";
 import { JsonList } from "../../json/text.ts";
 import { largeRead } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
-import { expressionProblem, momentOf, requireSnapshot } from "./snapshots.ts";
+import { SideExpression, countArtifacts, findSide, parseSides } from "./diff-sides.ts";
+import type { RequestedSide } from "./diff-sides.ts";
 import { OrgPath } from "../paths.ts";
 
 const ArtifactInfo = named(
@@ -63,11 +62,6 @@ const EnvironmentDiffResponse = named(
   ),
 );
 
-const Expression = CheckedByHandler(
-  { pattern: SNAPSHOT_EXPRESSION_PATTERN },
-  Type.String({ description: "`ENV`, `ENV#N`, `ENV~N` or `ENV@{...}`; a bare name is the latest snapshot" }),
-);
-
 /** Artifacts of both sides together that are compared here: some milliseconds of work. */
 const MAX_INLINE_ARTIFACTS = 1_500;
 
@@ -84,8 +78,8 @@ export const environmentDiff = largeRead({
   audit: null,
   params: OrgPath,
   query: Closed({
-    snappish1: Expression,
-    snappish2: Expression,
+    snappish1: SideExpression,
+    snappish2: SideExpression,
     limit: Type.Optional(
       Type.Integer({ minimum: 0, maximum: 1_000, description: "Artifacts of each list; all without it" }),
     ),
@@ -97,17 +91,11 @@ export const environmentDiff = largeRead({
   },
   example: { params: { org: "acme" }, query: { snappish1: "staging", snappish2: "production~0" } },
   async prepare(context, { query }) {
-    const now = context.now();
-    const [first, second] = [
-      parseSnapshotExpression(query.snappish1, now),
-      parseSnapshotExpression(query.snappish2, now),
-    ];
-    if (!first || !second)
-      throw invalid({
-        ...(first ? {} : { snappish1: expressionProblem(query.snappish1) }),
-        ...(second ? {} : { snappish2: expressionProblem(query.snappish2) }),
-      });
-    return [momentOfSide(query.snappish1, first, now), momentOfSide(query.snappish2, second, now)] as const;
+    const { snappish1, snappish2 } = parseSides(
+      { snappish1: query.snappish1, snappish2: query.snappish2 },
+      context.now(),
+    );
+    return [snappish1, snappish2] as const;
   },
   isLarge: (context, _input, [first, second]) =>
     countArtifacts(context, first) + countArtifacts(context, second) > MAX_INLINE_ARTIFACTS,
@@ -116,29 +104,6 @@ export const environmentDiff = largeRead({
     body: present(context, compare(readSide(context, first), readSide(context, second)), query.limit ?? null),
   }),
 });
-
-/** A side of the comparison as requested: `label` is the expression as sent, `name` that of its environment. */
-type RequestedSide = ReturnType<typeof momentOf> & { label: string; name: string };
-
-const momentOfSide = (
-  label: string,
-  { environment: name, position }: NonNullable<ReturnType<typeof parseSnapshotExpression>>,
-  now: number,
-): RequestedSide => ({ ...momentOf(position, now), label, name });
-
-/** @throws AppError not_found for an unknown environment or snapshot */
-function findSide(
-  context: LargeReadContext,
-  side: RequestedSide,
-): { environment: EnvironmentRow; snapshot: SnapshotRow } {
-  const environment = context.store.environments.require(context.organization, side.name);
-  return { environment, snapshot: requireSnapshot(context, environment, side) };
-}
-
-function countArtifacts(context: LargeReadContext, side: RequestedSide): number {
-  const { compliant_count, non_compliant_count, unknown_count } = findSide(context, side).snapshot;
-  return compliant_count + non_compliant_count + unknown_count;
-}
 
 /**
  * An artifact in one snapshot: the row of the first of its names, with the instances of all its rows. The rows become

@@ -9,6 +9,7 @@ import type { EnvironmentView } from "../../store/environments/environment-lists
 import type { RunningCounts } from "../../store/environments/snapshot-pages.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import { PageCounts } from "../paging.ts";
+import { OptionalCauses } from "../../contract/causes.ts";
 import { CONTRACT_DEPRECATION_DATE, MAX_LIST_ITEMS, Name, MAX_TEXT_CHARS } from "../../contract/shapes.ts";
 import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { Tags } from "../../contract/tags.ts";
@@ -101,6 +102,7 @@ export const EnvironmentResponse = named(
         ),
       ),
     ),
+    ...OptionalCauses,
   }),
 );
 export const EnvironmentListPage = named(

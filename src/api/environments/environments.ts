@@ -12,6 +12,7 @@ import { operation, largeRead } from "../context.ts";
 import type { OperationContext } from "../context.ts";
 import { resolveNames } from "../names.ts";
 import { pageCounts, definePaging, totalIn } from "../paging.ts";
+import { MAX_WITH_CAUSES, presentEnvironmentCauses } from "./environment-causes.ts";
 import { reevaluateForPolicies } from "./record-report.ts";
 import {
   CreateEnvironmentPutInput,
@@ -218,6 +219,14 @@ export const listEnvs = largeRead({
         description: "Adds `artifact_compliance_count` to each environment, and `states` to a page",
       }),
     ),
+    causes: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          "Adds `causes` and `further_causes` to each environment that is not compliant, the first " +
+          `${MAX_WITH_CAUSES} of the answer: why the artifacts fail that changed last, or which members fail`,
+      }),
+    ),
   }),
   body: NO_BODY,
   responses: {
@@ -245,10 +254,16 @@ export const listEnvs = largeRead({
         organization.id,
         rows.map(({ name }) => name),
       );
-    const environments = rows.map((row) => ({
-      ...presentEnvironment(row, organization.name),
-      ...(counts ? presentCounts(counts.get(row.name)) : {}),
-    }));
+    let withCauses = query.causes === true ? MAX_WITH_CAUSES : 0;
+    const environments = rows.map((row) => {
+      const shown = presentEnvironment(row, organization.name);
+      const failing = shown.state === false && withCauses-- > 0;
+      return {
+        ...shown,
+        ...(counts ? presentCounts(counts.get(row.name)) : {}),
+        ...(failing ? presentEnvironmentCauses(store, organization.id, row) : {}),
+      };
+    });
     if (!window) return { status: 200, body: environments };
     const states = store.environmentLists.countStates(organization.id, filter);
     const total = isEmpty ? 0 : totalIn(states, query.state);

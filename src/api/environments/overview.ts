@@ -9,6 +9,7 @@ import { isListOf, isText, readStoredJson, readStoredJsonOrNull, hasMembers } fr
 import { DAY_S } from "../../domain/time.ts";
 import { NO_BODY } from "../../http/operation.ts";
 import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
+import { Causes } from "../../contract/causes.ts";
 import { UNREADABLE } from "../../contract/placeholders.ts";
 import { Day } from "../../contract/shapes.ts";
 import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
@@ -19,6 +20,7 @@ import type {
   OpenTrailRow,
   OverviewEnvironmentRow,
 } from "../../store/environments/overview.ts";
+import { NO_CAUSES } from "../../store/environments/verdict-causes.ts";
 import { fromSqlBoolean } from "../../store/db/database.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
@@ -68,6 +70,7 @@ const OverviewFailingArtifact = named(
     name: Type.String({ description: "The name under which it runs" }),
     fingerprint: Type.String({ description: "Empty if the reporter could not resolve it" }),
     flow_name: Nullable(Type.String({ description: "The flow that built it; null without provenance" })),
+    ...Causes,
     reasons: Reasons,
     policies: Type.Array(Closed({ name: Type.String(), version: Type.Integer() }), {
       description: "The versions of policies that it fails",
@@ -82,6 +85,7 @@ const OverviewTrail = named(
     flow_name: Type.String(),
     name: Type.String(),
     state: OneOf(["INCOMPLETE", "NON-COMPLIANT"]),
+    ...Causes,
     reasons: Reasons,
     git_commit: Nullable(Type.String()),
     commit_url: Nullable(Type.String()),
@@ -167,14 +171,16 @@ const presentEnvironment = (
 const isTextList = isListOf(isText);
 
 /** The stored reasons; new ones if a flow that they name has been renamed. @throws Error for a damaged record */
-function findReasons({ store }: ReadingContext, row: FailingArtifactRow) {
+function findReasons({ store, organization }: ReadingContext, row: FailingArtifactRow) {
   const reasons = readStoredJson(row.reasons_json, isTextList);
-  const { facts: stored, verdicts } = store.snapshots.parseEvaluation(row);
+  const evaluation = store.snapshots.parseEvaluation(row);
+  const { facts: stored, verdicts } = evaluation;
   const names = store.flows.findPresentNames(new Set(stored.flows.map(({ flow_id }) => flow_id)));
   const facts: Facts = withFlowNames(stored, (id) => names.get(id));
   const reworded = facts === stored ? null : rewordReasons(facts, verdicts, (id) => store.policies.getDocument(id));
   return {
     flow_name: facts.flows[0]?.flow ?? null,
+    ...store.verdictCauses.explainEvaluation(organization.id, evaluation),
     reasons: (reworded ?? reasons).slice(0, MAX_REASONS),
     policies: verdicts
       .filter(({ status }) => status === "NON-COMPLIANT")
@@ -195,18 +201,22 @@ function presentFailing(context: ReadingContext, row: FailingArtifactRow): Overv
   try {
     return { ...shown, ...findReasons(context, row) };
   } catch {
-    return { ...shown, flow_name: null, reasons: [UNREADABLE], policies: [] };
+    return { ...shown, flow_name: null, ...NO_CAUSES, reasons: [UNREADABLE], policies: [] };
   }
 }
 
 const isCommit = hasMembers<{ sha1?: string; url?: string | null }>();
 
-function presentTrail({ urls, organization }: ReadingContext, row: OpenTrailRow): Overview["trails"]["items"][number] {
+function presentTrail(
+  { store, urls, organization }: ReadingContext,
+  row: OpenTrailRow,
+): Overview["trails"]["items"][number] {
   const commit = readStoredJsonOrNull(row.git_commit_info_json, isCommit);
   return {
     flow_name: row.flow_name,
     name: row.name,
     state: row.state,
+    ...store.verdictCauses.explainTrail(organization.id, { ...row, flow: row.flow_name }),
     reasons: (readStoredJsonOrNull(row.reasons_json, isTextList) ?? [UNREADABLE]).slice(0, MAX_REASONS),
     git_commit: isText(commit?.sha1) ? commit.sha1 : null,
     commit_url: isText(commit?.url) ? commit.url : null,

@@ -15,6 +15,7 @@ import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
 import { definePaging, ENVELOPE, presentPagination, StateCounts, totalIn } from "../paging.ts";
+import { CausesQuery } from "../../contract/causes.ts";
 import {
   ArtifactListItemResponse,
   ArtifactResponse,
@@ -282,6 +283,7 @@ export const listArtifacts = largeRead({
     state: Type.Optional(OneOf(["INCOMPLETE", "COMPLIANT", "NON-COMPLIANT"], { description: "Only artifacts in it" })),
     name: Type.Optional(Type.String({ description: "Part of the name, in any case" })),
     ...ENVELOPE,
+    ...CausesQuery,
     ...PAGING.query,
   }),
   body: NO_BODY,
@@ -295,7 +297,9 @@ export const listArtifacts = largeRead({
   handle(context, { query }) {
     const window = PAGING.window(query);
     const selection = context.store.artifactLists.select(filterOf(context, query));
-    const data = new JsonList(presentArtifactItems(context, selection.list(window)));
+    const data = new JsonList(
+      presentArtifactItems(context, selection.list(window), { withCauses: query.causes === true }),
+    );
     if (!query.envelope) return { status: 200, body: data };
     const states = selection.countStates();
     const pagination = presentPagination(totalIn(states, query.state), window.page, window.perPage);

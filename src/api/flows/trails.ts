@@ -10,6 +10,7 @@ import { JsonList } from "../../json/text.ts";
 import { largeRead, operation } from "../context.ts";
 import type { LargeReadContext } from "../context.ts";
 import { PageOf, StateCounts, definePaging, presentPagination, totalIn } from "../paging.ts";
+import { CausesQuery } from "../../contract/causes.ts";
 import { presentTrailSummaries } from "../../contract/present-trail-summary.ts";
 import { presentTrailEvents, presentTrailOutline } from "../../contract/present-trail.ts";
 import { listAllIds, writeTrail, writeTrails } from "../../contract/trail-texts.ts";
@@ -199,6 +200,7 @@ export const listTrails = largeRead({
           "with the number of trails in each state",
       }),
     ),
+    ...CausesQuery,
   }),
   body: NO_BODY,
   responses: {
@@ -220,11 +222,12 @@ export const listTrails = largeRead({
       state: query.state ?? null,
       search: query.search_by_name || null,
     };
-    if (query.summaries) return { status: 200, body: presentSummaries(context, filter, OPTIONAL_PAGING.window(query)) };
+    const window = { ...OPTIONAL_PAGING.window(query), withCauses: query.causes === true };
+    if (query.summaries) return { status: 200, body: presentSummaries(context, filter, window) };
     // `page` alone does not request an envelope (semantics 2.5).
     if (query.per_page === undefined)
       return { status: 200, body: new JsonList(writeTrails(context, listAllIds(context, filter))) };
-    return { status: 200, body: presentPage(context, filter, OPTIONAL_PAGING.window(query)) };
+    return { status: 200, body: presentPage(context, filter, window) };
   },
 });
 
@@ -283,23 +286,27 @@ function parseFlowTag(text: string): { key: string; value: string } {
 function presentSummaries(
   context: LargeReadContext,
   filter: TrailFilter,
-  { limit, offset, page, perPage }: PageWindow,
+  { limit, offset, page, perPage, withCauses }: PageWindow & { withCauses: boolean },
 ) {
   const { trails } = context.store;
   const states = trails.countStates(filter);
   const rows = trails.listIds(filter, { limit, offset }).map((id) => trails.getSummarized(id));
   return {
-    data: new JsonList(presentTrailSummaries(context, rows)),
+    data: new JsonList(presentTrailSummaries(context, rows, { withCauses })),
     pagination: presentPagination(totalIn(states, filter.state), page, perPage),
     states,
   };
 }
 
 /** One page in its envelope. */
-function presentPage(context: LargeReadContext, filter: TrailFilter, { limit, offset, page, perPage }: PageWindow) {
+function presentPage(
+  context: LargeReadContext,
+  filter: TrailFilter,
+  { limit, offset, page, perPage, withCauses = false }: PageWindow & { withCauses?: boolean },
+) {
   const { trails } = context.store;
   return {
-    data: new JsonList(writeTrails(context, trails.listIds(filter, { limit, offset }))),
+    data: new JsonList(writeTrails(context, trails.listIds(filter, { limit, offset }), { withCauses })),
     pagination: presentPagination(trails.count(filter), page, perPage),
   };
 }

@@ -6,11 +6,12 @@
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import type { AttestationStatus } from "../../domain/compliance/attestation.ts";
+import type { CauseFacts } from "../../domain/compliance/causes.ts";
 import { SAME_NAME_MEANING, describeSameName } from "../../domain/compliance/same-name.ts";
 import { evaluatePolicy, presentRuleVerdicts } from "../../domain/policy/evaluate.ts";
-import type { Subject } from "../../domain/policy/evaluate.ts";
+import type { PolicyVerdict, Subject } from "../../domain/policy/evaluate.ts";
 import { FINGERPRINT, FLOW_NAME, TRAIL_NAME } from "../../domain/names.ts";
-import { hasMembers, isListOf, readStoredJson } from "../../domain/stored-json.ts";
+import { hasMembers, isListOf, isText, readStoredJson, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { badRequest, notFound } from "../../errors.ts";
 import type { AppError } from "../../errors.ts";
 import { NO_BODY } from "../../http/operation.ts";
@@ -20,6 +21,7 @@ import type { PlacedArtifactRow } from "../../store/flows/artifacts.ts";
 import type { LatestVersion } from "../../store/policies/policies.ts";
 import { operation } from "../context.ts";
 import type { ReadingContext } from "../context.ts";
+import { CausesQuery, OptionalCauses } from "../../contract/causes.ts";
 import { type RuleEvaluation, PolicyEvaluation } from "../../contract/policy-evaluation.ts";
 
 const AttestationComplianceStatusResponse = named(
@@ -55,6 +57,7 @@ const flowFields = {
   compliant: Type.Boolean(),
   compliance_status: Nullable(ArtifactComplianceResultResponse),
   html_url: Type.String(),
+  ...OptionalCauses,
 };
 const AssertArtifactFlowResponse = named(
   "AssertArtifactFlowResponse",
@@ -113,6 +116,7 @@ export const assertArtifact = operation({
         "Not together with `environment_name`. All of these policies must be satisfied; a repeated name counts once. " +
         "They need not be attached to an environment",
     }),
+    ...CausesQuery,
   }),
   body: NO_BODY,
   responses: {
@@ -134,7 +138,7 @@ export const assertArtifact = operation({
     const flow = query.flow_name === undefined ? null : store.flows.require(organization, query.flow_name);
     const records = store.policySubjects.listRecords(organization.id, fingerprint, flow?.id ?? null);
     const allowed = environment && store.allowlists.findInForce(environment.id, fingerprint, context.now);
-    const flows = records.map((row) => presentFlow(context, row));
+    const flows = records.map((row) => presentFlow(context, row, { withCauses: query.causes === true }));
     // A request about a flow is about provenance, which an allowlist entry does not replace.
     const first =
       flows[0] ?? (environment && allowed && !flow ? presentUnreported(context, environment.name, allowed) : null);
@@ -147,9 +151,12 @@ export const assertArtifact = operation({
     const policies = environment
       ? store.policies.listInForce(environment.id)
       : policyNames.map((name) => store.policies.requireLatestVersion(organization, name));
-    const evaluations = evaluatePolicies(context, policies, () =>
-      store.policySubjects.readSubject(fingerprint, records, flows.length === 0 ? allowed?.artifact_name : ""),
-    );
+    const subject =
+      policies.length === 0
+        ? null
+        : store.policySubjects.readSubject(fingerprint, records, flows.length === 0 ? allowed?.artifact_name : "");
+    const evaluated = subject === null ? [] : policies.map((policy) => evaluate(context, policy, subject));
+    const evaluations = evaluated.map(({ evaluation }) => evaluation);
     const isSatisfied =
       policies.length > 0
         ? evaluations.every(({ status }) => status === "COMPLIANT")
@@ -162,6 +169,12 @@ export const assertArtifact = operation({
         scope,
         compliant: isSatisfied || allowed !== null,
         flows,
+        ...(query.causes === true && subject !== null
+          ? store.verdictCauses.explainVerdicts(organization.id, {
+              verdicts: evaluated.flatMap(({ verdict }) => verdict ?? []),
+              flows: causeFactsOf(subject, records),
+            })
+          : {}),
         environment: environment?.name ?? null,
         policy_evaluations: scope === "flow" ? null : evaluations,
         allow_listing: allowed && {
@@ -200,33 +213,30 @@ const subjectsOf = (fingerprint: string, records: readonly PlacedArtifactRow[]):
   ...records.flatMap(({ trail_id }) => (trail_id === null ? [] : [trail_id])),
 ];
 
-/** The evaluations of all policies. `readSubject` is not called without policies. */
-function evaluatePolicies(
-  context: ReadingContext,
-  policies: readonly LatestVersion[],
-  readSubject: () => Subject,
-): Static<typeof PolicyEvaluation>[] {
-  if (policies.length === 0) return [];
-  const subject = readSubject();
-  return policies.map((policy) => evaluate(context, policy, subject));
-}
-
 /** The evaluation of one policy. A policy without a version has no rules to satisfy, and is never compliant. */
 function evaluate(
   { store }: ReadingContext,
   { policy_name, version_id, version }: LatestVersion,
   subject: Subject,
-): Static<typeof PolicyEvaluation> {
+): { evaluation: Static<typeof PolicyEvaluation>; verdict: PolicyVerdict | null } {
+  const named = { policy_name, policy_version: version };
   if (version_id === null)
-    return { policy_name, policy_version: version, status: "NON-COMPLIANT", rule_evaluations: [] };
+    return { evaluation: { ...named, status: "NON-COMPLIANT", rule_evaluations: [] }, verdict: null };
   const verdict = evaluatePolicy(store.policies.getDocument(version_id), subject);
-  return {
-    policy_name,
-    policy_version: version,
-    status: verdict.status,
-    rule_evaluations: presentRuleVerdicts(verdict.rules) as Static<typeof RuleEvaluation>[],
-  };
+  const rules = presentRuleVerdicts(verdict.rules) as Static<typeof RuleEvaluation>[];
+  return { evaluation: { ...named, status: verdict.status, rule_evaluations: rules }, verdict };
 }
+
+const isTextList = isListOf(isText);
+
+/** What the causes of verdicts on a subject are read from. @param records those that the subject was built from */
+const causeFactsOf = ({ flows }: Subject, records: readonly PlacedArtifactRow[]): CauseFacts[] =>
+  flows.map(({ flowName, trail }, index) => ({
+    flow: flowName,
+    trail: trail?.name ?? null,
+    reasons: readStoredJsonOrNull(records[index]?.reasons_json ?? null, isTextList) ?? [],
+    candidates: trail?.candidates ?? [],
+  }));
 
 /**
  * Takes the place of the first flow for an artifact that was never reported but is allowed in the environment
@@ -259,6 +269,7 @@ const isStatusList = isListOf(hasMembers<AttestationStatus>("attestation_name"))
 function presentFlow(
   { store, organization, urls }: ReadingContext,
   row: PlacedArtifactRow,
+  { withCauses }: { withCauses: boolean },
 ): Static<typeof AssertArtifactFlowResponse> {
   const trail = row.trail_id === null ? null : store.trails.getCompliance(row.trail_id);
   const statuses = readStoredJson(row.attestations_json, isStatusList);
@@ -277,6 +288,7 @@ function presentFlow(
       // A superseded record has no entry of its own; the entry of its name applies.
       unexpected: (entry ?? trail?.artifacts_statuses[row.reference_name ?? row.fingerprint])?.unexpected ?? false,
     },
+    ...(withCauses ? store.verdictCauses.explainArtifact(row) : {}),
     html_url: urls.artifactPage(organization.name, row.flow_name, { fingerprint: row.fingerprint, id: row.public_id }),
   };
 }

@@ -68,7 +68,7 @@ export function evaluateJunit({
 }
 
 /** A count with its noun: `1 failure`, `2 failures`. */
-function formatCount(count: number, noun: string): string {
+export function formatCount(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 

@@ -8,7 +8,7 @@ import type { PolicyVerdict } from "../policy/evaluate.ts";
 import type { SourcePosition } from "../text/source-position.ts";
 import { evaluateInEnvironment, expandStoredVerdict } from "./environment.ts";
 import type { AppliedPolicy, Evaluation, Facts, StoredVerdict } from "./environment.ts";
-import { listCauses } from "./remedies.ts";
+import { listCauses } from "./causes.ts";
 
 /** A policy text that is valid but not stored. `positions`: of its rules, as findRulePositions returns them. */
 export type PolicyDraft = {

@@ -56,7 +56,12 @@ export type ArtifactEvent = EventArtifact & {
   now: number;
   compliant: boolean | null;
   member: string | null;
+  /** Why it is not compliant, in a few words; absent where it is, and where no person reads it. */
+  why?: string;
 };
+
+/** An artifact that is not compliant, and why, in a few words. */
+export type ArtifactFailure = { name: string; why: string };
 
 /** An allowlist entry with an end, in epoch seconds. */
 type AllowlistEntry = { id: string; reason: string; expiresAt: number };
@@ -72,7 +77,16 @@ export type NotificationEvent =
       /** Of an allowlist entry that ends soon. */
       allowlistEntry?: AllowlistEntry;
     }
-  | { subject: "environment"; trigger: EnvironmentTrigger; at: number; snapshot: SnapshotRef; description: string }
+  | {
+      subject: "environment";
+      trigger: EnvironmentTrigger;
+      at: number;
+      snapshot: SnapshotRef;
+      description: string;
+      nonCompliant: number;
+      /** The artifacts that changed last, for messages to people. */
+      failing: readonly ArtifactFailure[];
+    }
   | ({ subject: "flow"; trigger: FlowTrigger; at: number; description: string } & EventFlow);
 
 /** An event in a flow. `trail` is null for an artifact reported to the flow without a trail. */
@@ -171,17 +185,23 @@ export function describeArtifactEvent({
 /**
  * @param details.at epoch seconds
  * @param details.nonCompliant number of artifacts that are not compliant
+ * @param details.failing the first of them
  */
 export function createEnvironmentEvent(
   trigger: "ON_NON_COMPLIANT_ENV" | "ON_COMPLIANT_ENV",
-  { at, snapshot, nonCompliant }: { at: number; snapshot: SnapshotRef; nonCompliant: number },
+  {
+    at,
+    snapshot,
+    nonCompliant,
+    failing,
+  }: { at: number; snapshot: SnapshotRef; nonCompliant: number; failing: readonly ArtifactFailure[] },
 ): Extract<NotificationEvent, { subject: "environment" }> {
   const why = nonCompliant === 1 ? "1 artifact is not compliant" : `${nonCompliant} artifacts are not compliant`;
   const description =
     trigger === "ON_COMPLIANT_ENV"
       ? `Environment ${snapshot.environment} is compliant again`
       : `Environment ${snapshot.environment} is non-compliant: ${why}`;
-  return { subject: "environment", trigger, at, snapshot, description };
+  return { subject: "environment", trigger, at, snapshot, description, nonCompliant, failing };
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Renders events as the messages that targets receive. */
+import { truncate } from "../text/excerpt.ts";
 import { renderChatBody, renderMessage, renderMail } from "./chat-and-mail.ts";
 import type { NotificationMessage } from "./chat-and-mail.ts";
 import { formatHeading, buildEventLink, buildSnapshotLink, describeArtifactEvent } from "./event.ts";
@@ -41,18 +42,33 @@ export type MessageSender = { org: string; action: string; number: number };
 const footerOf = ({ org, action, number }: MessageSender): string =>
   `Sent by action ${action} (number ${number}) of organization ${org}.`;
 
+/** The heading of a mail stays readable behind this much of the cause. */
+const MAX_WHY_CHARS = 90;
+
+/** A text behind the cause, because a phone shows the first 40 characters only. */
+const afterCause = (why: string | undefined, text: string): string =>
+  why === undefined || why === "" ? text : `${truncate(why, MAX_WHY_CHARS)} - ${text}`;
+
 /** Composes the message about one event. */
-export const composeEventMessage = (
+export function composeEventMessage(
   event: NotificationEvent,
   sender: MessageSender,
   links: EventLinks,
-): NotificationMessage =>
-  renderMessage({
-    heading: formatHeading(event.trigger, event.subject === "flow" ? event.flow : event.snapshot.environment),
-    lines: [event.description],
-    link: buildEventLink(event, links),
-    footer: footerOf(sender),
-  });
+): NotificationMessage {
+  const heading = formatHeading(event.trigger, event.subject === "flow" ? event.flow : event.snapshot.environment);
+  const shared = { link: buildEventLink(event, links), footer: footerOf(sender) };
+  if (event.subject !== "environment" || event.failing.length === 0)
+    return renderMessage({ heading, lines: [event.description], ...shared });
+  const { failing, nonCompliant } = event;
+  return renderMessage(
+    {
+      heading: afterCause(failing[0]?.why, heading),
+      lines: failing.map(({ name, why }) => (why === "" ? name : `${why} - ${name}`)),
+      ...shared,
+    },
+    Math.max(nonCompliant, failing.length),
+  );
+}
 
 /** The events of one trigger in a snapshot: the first of them, and their total number. */
 type SnapshotEvents = {
@@ -69,7 +85,10 @@ export function composeSnapshotMessage(
   links: EventLinks,
 ): NotificationMessage {
   const message = {
-    heading: formatHeading(trigger, snapshot.environment) + (total > 1 ? ` (${total})` : ""),
+    heading: afterCause(
+      events.find(({ why }) => why !== undefined)?.why,
+      formatHeading(trigger, snapshot.environment) + (total > 1 ? ` (${total})` : ""),
+    ),
     lines: events.map(describeLine),
     link: buildSnapshotLink(snapshot, links),
     footer: footerOf(sender),
@@ -80,5 +99,6 @@ export function composeSnapshotMessage(
 function describeLine(event: ArtifactEvent): string {
   const place = event.member === null ? "" : ` in ${event.member}`;
   const origin = event.provenance === null ? "" : `, built by ${event.provenance.flow}`;
-  return `${event.name}${place} ${describeArtifactEvent(event)}${origin}`;
+  const text = `${event.name}${place} ${describeArtifactEvent(event)}${origin}`;
+  return event.why === undefined || event.why === "" ? text : `${event.why} - ${text}`;
 }

@@ -6,6 +6,7 @@ import type { DbReader } from "../db/types.ts";
 import type { ListOptions } from "../db/types.ts";
 
 export type EnvironmentView = {
+  id: number;
   name: string;
   type: EnvironmentType;
   description: string;
@@ -23,7 +24,6 @@ export type EnvironmentView = {
   tags_json: string;
   /** Names of the attached policies, in their order. */
   policies_json: string;
-  /** `[name, state]` of each member, in their order; null for a physical environment. */
   /** `[name, state]` of each member in their order; null for a physical environment. */
   members_json: string | null;
 };
@@ -51,7 +51,7 @@ const STATE = `CASE WHEN env.type <> 'logical' THEN env.state
      WHEN EXISTS (SELECT 1 FROM ${MEMBERS}) THEN 1 END`;
 const STATE_NAME = `CASE ${STATE} WHEN 0 THEN 'NON-COMPLIANT' WHEN 1 THEN 'COMPLIANT' ELSE 'UNKNOWN' END`;
 
-const VIEW = `SELECT env.name, env.type, env.description, env.include_scaling, env.require_provenance,
+const VIEW = `SELECT env.id, env.name, env.type, env.description, env.include_scaling, env.require_provenance,
      iif(env.type = 'logical',
        coalesce((SELECT max(member.last_modified_at) FROM ${MEMBERS}), env.last_modified_at),
        env.last_modified_at) AS last_modified_at,

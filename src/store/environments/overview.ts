@@ -64,6 +64,7 @@ export type FailingArtifactRow = {
 
 /** A trail that is incomplete or not compliant. */
 export type OpenTrailRow = {
+  id: number;
   name: string;
   flow_name: string;
   state: "INCOMPLETE" | "NON-COMPLIANT";
@@ -168,7 +169,7 @@ export function overviewStore(db: DbReader) {
     )
     .pluck();
   const trails = db.prepare<[number, number, number], OpenTrailRow>(
-    `SELECT t.name, f.name AS flow_name, t.state, t.last_modified_at, t.reasons_json,
+    `SELECT t.id, t.name, f.name AS flow_name, t.state, t.last_modified_at, t.reasons_json,
             CASE WHEN octet_length(t.git_commit_info_json) <= ${MAX_INLINE_JSON_BYTES} THEN t.git_commit_info_json
                  WHEN octet_length(t.git_commit_info_json) <= ${MAX_COMMIT_BYTES} AND json_valid(t.git_commit_info_json)
                  THEN json_object('sha1', t.git_commit_info_json ->> 'sha1', 'url', t.git_commit_info_json ->> 'url')
@@ -219,6 +220,8 @@ export function overviewStore(db: DbReader) {
         .sort((a, b) => b.since - a.since || b.id - a.id)
         .slice(0, limit);
     },
+    /** At most `limit` artifacts that run in an environment and are not compliant, the latest to change first. */
+    listFailingIn: (environmentId: number, limit: number): FailingArtifactRow[] => failing.all(environmentId, limit),
     /** At most `limit` trails that are not compliant and had an event since a time, the latest event first. */
     listOpenTrails: (organizationId: number, { since, limit }: { since: number; limit: number }): OpenTrailRow[] =>
       trails.all(organizationId, since, limit),

@@ -1,5 +1,5 @@
 /** Trails; their history is in trail-events.ts. Only trail-evaluation.ts writes verdicts. */
-import { hasMembers, readStoredJson } from "../../domain/stored-json.ts";
+import { hasMembers, readStoredJson, readStoredJsonOrNull } from "../../domain/stored-json.ts";
 import { notFound } from "../../errors.ts";
 import type { State } from "../../domain/compliance/artifact.ts";
 import type { TrailStatus } from "../../domain/compliance/trail.ts";
@@ -96,6 +96,11 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
     `SELECT ${SUMMARIZED_TRAILS} FROM trails t WHERE t.id = ?`,
   );
   const complianceById = db.prepare<[number], string>("SELECT compliance_json FROM trails WHERE id = ?").pluck();
+  const shortCompliance = db
+    .prepare<[number, number], string>(
+      "SELECT compliance_json FROM trails WHERE id = ? AND octet_length(compliance_json) <= ?",
+    )
+    .pluck();
   const insert = db.prepare(
     `INSERT INTO trails (public_id, organization_id, flow_id, name, description, git_commit_info_json, origin_url,
                          external_urls_json, user_data_json, template_id, template_inherited, created_by, created_at,
@@ -176,6 +181,10 @@ export function trailStore(db: Db, { now, newId }: SchemaSources, { onTrailStart
       const row = byId.get(id);
       if (!row) throw new Error(`trail ${id} is gone`);
       return row;
+    },
+    /** The stored verdict of a trail; null for one that is longer, and for a damaged one. */
+    findCompliance(id: number, maxBytes: number): TrailStatus | null {
+      return readStoredJsonOrNull(shortCompliance.get(id, maxBytes) ?? "", hasMembers<TrailStatus>("status"));
     },
     /** The stored verdict of a trail, which must exist. */
     getCompliance(id: number): TrailStatus {

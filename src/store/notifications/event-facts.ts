@@ -38,8 +38,9 @@ type EventRow = {
   was: number;
   now: number;
   compliant: 0 | 1 | null;
-  facts_json: string;
-};
+} & StoredEvaluation;
+/** The evaluation of an artifact as it is stored. */
+export type StoredEvaluation = { evaluation_id: number; facts_json: string; verdicts_json: string };
 type RecordRow = {
   public_id: string;
   flow: string;
@@ -59,7 +60,7 @@ type RecordRow = {
  */
 type Source = { environmentId: number; index: number; member: string | null };
 type SnapshotFacts = { moment: SnapshotRef; lastKnown: boolean | null; nonCompliant: number; source: Source };
-type KeyedEvent = ArtifactEvent & { id: number };
+type KeyedEvent = ArtifactEvent & { id: number; evaluation: StoredEvaluation };
 
 const EVENTS = "sa.environment_id = ? AND sa.first_index = ? AND sa.annotation <> 'unchanged'";
 /** As domain/notification/triggers.ts defines them, for the annotations that are still written. */
@@ -68,7 +69,8 @@ const CONDITIONS: Readonly<Record<ArtifactTrigger, string>> = {
   ON_EXITED_ARTIFACT: "sa.annotation = 'exited'",
   ON_SCALED_ARTIFACT: "sa.annotation IN ('became-compliant', 'became-non-compliant', 'updated-provenance')",
 };
-const EVENT_ROWS = `SELECT sa.id, sa.name, sa.fingerprint, sa.annotation, sa.was, sa.now, sa.compliant, ev.facts_json
+const EVENT_ROWS = `SELECT sa.id, sa.name, sa.fingerprint, sa.annotation, sa.was, sa.now, sa.compliant,
+  sa.evaluation_id, ev.facts_json, ev.verdicts_json
   FROM snapshot_artifacts sa JOIN evaluations ev ON ev.id = sa.evaluation_id WHERE ${EVENTS}`;
 const RECORD = `a.public_id, f.name AS flow, a.trail_id, a.filename AS name, a.fingerprint, a.state, a.git_commit,
   a.commit_url, a.build_url, ${selectorColumn("a")}`;
@@ -91,6 +93,12 @@ const prepareStatements = (db: DbReader) => ({
   ),
   eventsAfter: db.prepare<[number, number, number, number], EventRow>(
     `${EVENT_ROWS} AND sa.id > ? ORDER BY sa.id LIMIT ?`,
+  ),
+  failing: db.prepare<[number, number, number, number], StoredEvaluation & { name: string }>(
+    `SELECT sa.name, sa.evaluation_id, ev.facts_json, ev.verdicts_json
+     FROM snapshot_artifacts sa JOIN evaluations ev ON ev.id = sa.evaluation_id
+     WHERE sa.environment_id = ? AND sa.last_index >= ? AND sa.first_index <= ? AND sa.now > 0 AND sa.compliant = 0
+     ORDER BY sa.first_index DESC, sa.name, sa.id LIMIT ?`,
   ),
   entry: db.prepare<
     [number],
@@ -158,8 +166,9 @@ export function eventFactStore(db: DbReader, facts: ReturnType<typeof compliance
 
   const presentEvent =
     (member: string | null) =>
-    ({ facts_json, compliant, ...row }: EventRow): KeyedEvent => ({
+    ({ evaluation_id, facts_json, verdicts_json, compliant, ...row }: EventRow): KeyedEvent => ({
       ...row,
+      evaluation: { evaluation_id, facts_json, verdicts_json },
       compliant: fromSqlBoolean(compliant),
       provenance: findProvenance(readStoredJsonOrNull(facts_json, isFacts)),
       member,
@@ -194,6 +203,9 @@ export function eventFactStore(db: DbReader, facts: ReturnType<typeof compliance
     /** At most `limit` events after the one with id `after`, in the order in which they were recorded. */
     listEvents: ({ environmentId, index, member }: Source, after: number, limit: number): KeyedEvent[] =>
       statements.eventsAfter.all(environmentId, index, after, limit).map(presentEvent(member)),
+    /** At most `limit` artifacts that run in a snapshot and are not compliant, the latest to change first. */
+    listFailing: ({ environmentId, index }: Source, limit: number): (StoredEvaluation & { name: string })[] =>
+      statements.failing.all(environmentId, index, index, limit),
     /** The first `limit` events that raise a trigger, and how many there are in all. */
     listEventsByTrigger(
       { environmentId, index, member }: Source,

@@ -2,6 +2,8 @@
  * What a change would turn, before the button that makes it: the panel of every form that changes a rule. It is made by
  * the server, of an answer of `preview_change`; without one, the form still works and says why it is blind.
  */
+import { shortenCause } from "../../domain/compliance/cause-words.ts";
+import { causeSentence } from "./causes.ts";
 import { previewChange } from "../../api/policies/change-preview.ts";
 import { AppError } from "../../errors.ts";
 import type { AnswerOf, CallInput } from "../../http/in-process.ts";
@@ -249,22 +251,11 @@ function causeLines(causes: readonly Cause[]): Html {
 
 /** `snyk-container is missing · line 13`. */
 export const causeLine = (cause: Cause): Html =>
-  html`<div>${causeText(cause)} <span class="muted${cause.line !== null && " nowrap"}">· ${
+  html`<div>${causeSentence(shortenCause(cause, null))} <span class="muted${cause.line !== null && " nowrap"}">· ${
     cause.line === null
       ? html`<bdi>${cause.policy}</bdi>`
       : html`<span data-line="${cause.line}">line ${cause.line}</span>`
   }</span></div>`;
-
-function causeText({ kind, name, control, type, words }: Cause): Html {
-  const subject = name ?? (control === null ? null : `Decision for ${control}`);
-  const what = subject ?? (type === null || type === "*" ? "An attestation" : `An attestation of type ${type}`);
-  const bold = html`<b><bdi>${what}</bdi></b>`;
-  if (kind === "no_provenance") return html`<b>No provenance</b>: not reported to any flow`;
-  if (kind === "missing_attestation") return html`${bold} is missing`;
-  if (kind === "non_compliant_attestation") return html`${bold} fails`;
-  if (kind === "missing_artifact") return html`Artifact ${bold} is missing`;
-  return html`${words}`;
-}
 
 /** What follows for pipelines; nothing where all pass. */
 export const assertNote = (preview: Preview, environment: string): Value =>

@@ -122,6 +122,8 @@ test("explains each rule with its lines, its conditions and what would satisfy i
   assert.equal(artifact.causes, [
     {
       ...about,
+      subject: "scan",
+      text: "scan fails",
       kind: "non_compliant_attestation",
       words: "Attestation 'scan' of artifact 'backend' is not compliant, and is not in the template",
       name: "scan",
@@ -131,6 +133,8 @@ test("explains each rule with its lines, its conditions and what would satisfy i
     },
     {
       ...about,
+      subject: "tests",
+      text: "tests is missing",
       kind: "missing_attestation",
       words: "Attestation 'tests' of artifact 'backend' is missing; the template expects type 'junit'",
       name: "tests",
@@ -140,6 +144,8 @@ test("explains each rule with its lines, its conditions and what would satisfy i
     },
     {
       ...about,
+      subject: "scan",
+      text: "scan is not of type snyk",
       kind: "missing_attestation",
       words: "Attestation 'scan' of artifact 'backend' was reported as 'generic'; the template expects type 'snyk'",
       name: "scan",
@@ -149,6 +155,8 @@ test("explains each rule with its lines, its conditions and what would satisfy i
     },
     {
       ...about,
+      subject: "review",
+      text: "review is missing",
       kind: "missing_attestation",
       words: "Attestation 'review' of the trail is missing; the template expects type 'pull_request'",
       name: "review",

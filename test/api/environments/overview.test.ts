@@ -84,7 +84,9 @@ test("counts environments and what runs in them, and lists what fails with its r
       ["shell", started[0]],
     ],
   );
-  const { reasons, ...failing } = body["failing"][1];
+  const { reasons, causes, further_causes, ...failing } = body["failing"][1];
+  assert.equal(causes, [{ subject: "No provenance", text: "No provenance: not reported to any flow" }]);
+  assert.is(further_causes, 0);
   assert.is(reasons.length, 1);
   assert.match(reasons[0], /provenance/);
   assert.equal(failing, {
@@ -114,7 +116,7 @@ test("a damaged evaluation is marked, and the rest of the overview stays", async
     .run();
   const [failing] = (await read(at))["failing"];
   assert.match(failing.reasons[0], /damaged/);
-  assert.equal([failing.name, failing.policies], ["shell", []]);
+  assert.equal([failing.name, failing.policies, failing.causes], ["shell", [], []]);
 });
 
 test("lists trails of this week that are not compliant, and flows by their latest activity", async () => {
@@ -135,6 +137,7 @@ test("lists trails of this week that are not compliant, and flows by their lates
   const [trail] = body["trails"].items;
   assert.equal([trail.flow_name, trail.name, trail.state], [open, "waits", "INCOMPLETE"]);
   assert.match(trail.reasons[0], /review/);
+  assert.equal(trail.causes, [{ subject: "review", text: "review is missing" }]);
   assert.is(trail.html_url, `http://assay.test/${at.org}/flows/${open}/trails/waits`);
   assert.equal(
     body["flows"].items.map(({ name, latest_state, trail_count }: any) => [name, latest_state, trail_count]),

@@ -459,6 +459,8 @@ test("--json contains every detail", () =>
               {
                 ...FAILED_TESTS,
                 kind: "non_compliant_attestation",
+                subject: "tests",
+                text: "tests fails",
                 words: "The generic attestation 'tests' in trail 't-b' of flow 'backend' is not compliant",
                 level: "artifact",
               },

@@ -36,7 +36,7 @@ const started = (name: string): ArtifactEvent => ({
 const PAGE = "https://assay.example.com/acme/environments/prod/42";
 
 test("renders a change of an environment's verdict as webhook, chat message and mail", () => {
-  const event = createEnvironmentEvent("ON_NON_COMPLIANT_ENV", { at: AT, snapshot, nonCompliant: 3 });
+  const event = createEnvironmentEvent("ON_NON_COMPLIANT_ENV", { at: AT, snapshot, nonCompliant: 3, failing: [] });
   const message = () => composeEventMessage(event, sender, links);
   const payload = () => buildWebhookPayload(event, links);
   assert.equal(renderForTarget({ type: "WEBHOOK", webhook: "https://x.org" }, payload, message), {
@@ -88,6 +88,39 @@ test("renders a change of an environment's verdict as webhook, chat message and 
       "</body></html>",
     ].join("\n"),
   });
+});
+
+test("a message to people begins with what decided", () => {
+  const why = "snyk-container fails: 1 high; sonar-gate is missing";
+  const failing = [
+    { name: "web:2", why },
+    { name: "damaged", why: "" },
+  ];
+  const event = createEnvironmentEvent("ON_NON_COMPLIANT_ENV", { at: AT, snapshot, nonCompliant: 30, failing });
+  const { heading, lines, omitted } = composeEventMessage(event, sender, links);
+  assert.is(heading, `${why} - prod: non-compliant`);
+  assert.equal({ lines, omitted }, { lines: [`${why} - web:2`, "damaged"], omitted: 28 });
+  assert.is(
+    buildWebhookPayload(event, links)["description"],
+    "Environment prod is non-compliant: 30 artifacts are not compliant",
+  );
+  const events = [
+    { ...started("api"), compliant: true },
+    { ...started("web"), why },
+  ];
+  const summary = composeSnapshotMessage({ trigger: "ON_STARTED_ARTIFACT", events, total: 2, snapshot }, sender, links);
+  assert.is(summary.heading, `${why} - prod: artifact started (2)`);
+  assert.equal(summary.lines, [
+    "api started running (2 instances, compliant)",
+    `${why} - web started running (2 instances, non-compliant)`,
+  ]);
+  const long = [{ name: "web", why: "x".repeat(500) }];
+  const cut = createEnvironmentEvent("ON_NON_COMPLIANT_ENV", { at: AT, snapshot, nonCompliant: 1, failing: long });
+  assert.match(
+    composeEventMessage(cut, sender, links).heading,
+    /^x{90}\.\.\. - prod: non-compliant$/,
+    "which environment",
+  );
 });
 
 test("escapes user texts so that they make no markup, mention, link or header", () => {

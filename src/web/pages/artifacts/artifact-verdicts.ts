@@ -2,6 +2,7 @@
 import type { AnswerOf } from "../../../http/in-process.ts";
 import type { listArtifactRuns } from "../../../api/environments/artifact-runs.ts";
 import type { assertArtifact } from "../../../api/policies/asserts.ts";
+import { causesLine } from "../../components/causes.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, linkButton, nameCell } from "../../components/layout.ts";
@@ -19,8 +20,6 @@ type Environment = Runs["environments"][number];
 /** Flows and environments that are shown: an artifact in more of them is a base image. */
 const MAX_FLOWS = 10;
 export const MAX_ENVIRONMENTS = 25;
-/** Names in a sentence. */
-const MAX_NAMES = 3;
 
 type Facts = {
   fingerprint: string;
@@ -78,40 +77,27 @@ function verdictRow({ mark, name, href, sub, state, because, why }: Row): Html {
 class="fill">${because}</td><td class="r">${link}</td></tr>`;
 }
 
-function flowRow({ to }: Visit, { flow, trail, compliance_status: status }: Flow): Html {
+function flowRow({ to }: Visit, asserted: Flow): Html {
+  const { flow, trail, compliance_status: status } = asserted;
   return verdictRow({
     mark: "workflow",
     name: flow,
     href: trail === null ? to.flow(flow) : to.trail(flow, trail),
     sub: trail === null ? "reported without a trail" : html`<bdi>${trail}</bdi>`,
     state: badge(stateOf(status?.status)),
-    because: flowReasons(status),
+    because: flowReasons(asserted),
     why: trail === null ? null : to.whyTrail(flow, trail),
   });
 }
 
-/** What fails and what is missing, by name. */
-function flowReasons(status: Flow["compliance_status"]): Value {
+/** Why it is not compliant in a flow; the number of attestations where it is. */
+function flowReasons({ compliance_status: status, causes, further_causes }: Flow): Value {
+  const line = causesLine({ causes, further_causes });
+  if (line !== null) return line;
   if (status === null) return html`<span class="muted">no attestations without a trail</span>`;
-  const all = status.attestations_statuses;
-  const failing = all.filter(
-    ({ status: presence, is_compliant: isCompliant }) => presence === "COMPLETE" && !isCompliant,
-  );
-  const missing = all.filter(({ status: presence }) => presence === "MISSING");
-  const parts = [
-    failing.length > 0 && html`${names(failing)} ${failing.length === 1 ? "fails" : "fail"}`,
-    missing.length > 0 && html`${names(missing)} ${missing.length === 1 ? "is" : "are"} missing`,
-  ].filter((part) => part !== false);
-  if (parts.length > 0) return parts.map((part, at) => html`${at > 0 && ", "}${part}`);
-  return `${formatNumber(all.length)} ${all.length === 1 ? "attestation" : "attestations"}, all compliant`;
+  const { length } = status.attestations_statuses;
+  return `${formatNumber(length)} ${length === 1 ? "attestation" : "attestations"}, all compliant`;
 }
-
-const names = (all: readonly { attestation_name: string }[]): Html =>
-  html`${all
-    .slice(0, MAX_NAMES)
-    .map(({ attestation_name: name }, at) => html`${at > 0 && ", "}<b><bdi>${name}</bdi></b>`)}${
-    all.length > MAX_NAMES && ` and ${formatNumber(all.length - MAX_NAMES)} more`
-  }`;
 
 function environmentRow(
   { to }: Visit,
@@ -144,14 +130,15 @@ function environmentReasons(assertion: Assertion | undefined): Value {
     return html`Allowlisted: ${assertion.allow_listing.description || "no reason was given"}`;
   const policies = assertion.policy_evaluations ?? [];
   if (policies.length === 0) return html`<span class="muted">no policy attached</span>`;
-  const lines = policies.map(({ policy_name: policy, policy_version: version, rule_evaluations: rules }) => {
-    const failing = rules.filter(({ satisfied, ignored }) => satisfied === false && !ignored).length;
-    const word = rules.length === 1 ? "rule" : "rules";
-    const text =
-      failing > 0
-        ? `${failing} of ${rules.length} ${word} ${failing === 1 ? "fails" : "fail"}`
-        : `all ${rules.length} ${word} ${rules.length === 1 ? "holds" : "hold"}`.replace("all 1 rule", "its rule");
-    return html`<div><bdi>${policy}</bdi> v${version}: ${text}</div>`;
-  });
-  return lines;
+  const failing = policies.filter(({ status }) => status === "NON-COMPLIANT");
+  if (failing.length > 0) {
+    const names = failing.map(({ policy_name: name, policy_version: version }) => `${name} v${version}`).join(", ");
+    return causesLine(assertion, html`<bdi>${names}</bdi>`) ?? html`Fails <bdi>${names}</bdi>`;
+  }
+  return policies.map(
+    ({ policy_name: policy, policy_version: version, rule_evaluations: rules }) =>
+      html`<div><bdi>${policy}</bdi> v${version}: ${
+        rules.length === 1 ? "its rule holds" : `all ${rules.length} rules hold`
+      }</div>`,
+  );
 }

@@ -64,7 +64,7 @@ export const artifactPage = page({
         ? latest
         : await call(getArtifactByFingerprint, { params: address, query: { artifact_id: id } });
     const { fingerprint } = artifact;
-    const assertion = await call(assertArtifact, { params: { fingerprint } });
+    const assertion = await call(assertArtifact, { params: { fingerprint }, query: { causes: true } });
     const runs = await call(listArtifactRuns, { params: { fingerprint } });
     const assertions = await evaluate(visit, fingerprint, runs);
     const note = artifact !== latest && laterNote(visit, latest);
@@ -95,7 +95,10 @@ async function evaluate({ call }: Visit, fingerprint: string, { environments }: 
     .sort((a, b) => Number(b.is_running) - Number(a.is_running))
     .slice(0, MAX_EVALUATED);
   for (const { environment_name: name } of chosen)
-    found.set(name, await call(assertArtifact, { params: { fingerprint }, query: { environment_name: name } }));
+    found.set(
+      name,
+      await call(assertArtifact, { params: { fingerprint }, query: { environment_name: name, causes: true } }),
+    );
   return found;
 }
 

@@ -2,6 +2,7 @@
 import { listArtifacts } from "../../../api/flows/artifacts.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { causesLine } from "../../components/causes.ts";
 import { commit, fingerprint } from "../../components/identifier.ts";
 import { nameCell } from "../../components/layout.ts";
 import { listPage, pageFrom } from "../../components/list-page.ts";
@@ -56,6 +57,7 @@ export const artifactsPage = page({
 const readArtifacts = pageFrom(listArtifacts, ({ query }) => ({
   query: {
     envelope: true,
+    causes: true,
     flow_name: query.get("flow") || null,
     repo_name: query.get("repo") || null,
     state: oneOf(query, "state", ARTIFACT_STATES),
@@ -80,7 +82,7 @@ function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
   const name = nameCell({
     href: to.artifact(flow, artifact.fingerprint, artifact.id),
     name: html`<bdi>${artifact.filename}</bdi>`,
-    sub: fingerprint(artifact.fingerprint),
+    sub: html`${fingerprint(artifact.fingerprint)}${causesLine(artifact)}`,
   });
   const below =
     trail === null

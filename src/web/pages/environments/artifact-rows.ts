@@ -2,6 +2,7 @@
 import { allowArtifact } from "../../../api/environments/allowlists.ts";
 import type { getSnapshot } from "../../../api/environments/snapshots.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { causeSentence } from "../../components/causes.ts";
 import { icon } from "../../components/icon.ts";
 import { commit, fingerprint } from "../../components/identifier.ts";
 import { badge, formatNumber, stateOfVerdict, tag } from "../../components/state.ts";
@@ -13,7 +14,7 @@ import type { Visit } from "../../page/page.ts";
 export type ShownSnapshot = AnswerOf<typeof getSnapshot>;
 export type ListedArtifact = ShownSnapshot["artifacts"][number];
 
-/** Reasons that a row shows; the explanation has all of them. */
+/** Stored reasons that a row shows where there are no causes; the explanation has all of them. */
 const MAX_REASONS = 4;
 
 /** What a snapshot changed about an artifact, in words; null where nothing. */
@@ -139,21 +140,23 @@ function detailsOf(
   { why, place }: { why: string | null; place: Place },
 ): Html | null {
   const { reasons_for_incompliance: reasons, annotation, allowed, compliant, fingerprint: value } = artifact;
+  const { causes = [], further_causes: furtherCauses = 0 } = artifact;
   if (annotation.now === 0) return null;
   if (allowed && compliant === true)
     return html`<ul class="reasons allowed"><li>Accepted by <bdi>${allowed.user_name}</bdi>${
       allowed.expires_at !== null && html` until ${formatDate(allowed.expires_at, now)}`
     }: <q class="prose">${allowed.description}</q></li></ul>`;
   if (compliant !== false) return null;
-  const shown = reasons.slice(0, MAX_REASONS).map((reason) => html`<li>${reason}</li>`);
-  const rest = reasons.length - shown.length;
+  // Causes that cannot be read are missing; what is stored of the verdict is shown then.
+  const shown = causes.length > 0 ? causes.map((cause) => causeSentence(cause)) : reasons.slice(0, MAX_REASONS);
+  const rest = causes.length > 0 ? furtherCauses : reasons.length - shown.length;
   const allow =
     may(allowArtifact) &&
     value !== "" &&
     html`<a href="${to.environment(place.owner, { tab: "settings", allow: value, name: artifact.name })}">Allow it</a>`;
   const { same_name: other } = artifact;
   const links = html`${why !== null && html`<a href="${why}">Why?</a>`} ${allow}`;
-  return html`<ul class="reasons">${shown}${
-    rest > 0 && html`<li class="muted">and ${formatNumber(rest)} more ${rest === 1 ? "reason" : "reasons"}</li>`
+  return html`<ul class="reasons">${shown.map((one) => html`<li>${one}</li>`)}${
+    rest > 0 && html`<li class="muted">and ${formatNumber(rest)} more</li>`
   }${other && html`<li>${other.words}</li>`}<li class="reason-links">${links}</li></ul>`;
 }

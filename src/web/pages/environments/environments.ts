@@ -1,6 +1,7 @@
 /** `/{org}/environments`: the environments of an organization, and the form that creates one. */
 import { createEnv, getEnvironment, listEnvs } from "../../../api/environments/environments.ts";
 import { AppError, invalid } from "../../../errors.ts";
+import { causesLine } from "../../components/causes.ts";
 import { verdictBar } from "../../components/charts.ts";
 import { formOf, selectField, textArea, textField } from "../../components/forms.ts";
 import { card, nameCell, padded, pageHead } from "../../components/layout.ts";
@@ -124,6 +125,7 @@ const showList = listPage({
     return {
       query: {
         counts: true,
+        causes: true,
         name: query.get("name"),
         sort,
         sort_direction: direction,
@@ -173,7 +175,9 @@ function environmentRow({ to, now }: Visit, environment: ShownEnvironment): Html
   const tags = tagList(environment.tags);
   const detail = html`<span>${typeName(type)}${
     members && html`, ${members.length} ${members.length === 1 ? "member" : "members"}`
-  }</span>${description !== "" && html`<span class="one-line"><bdi>${description}</bdi></span>`}${tags}`;
+  }</span>${
+    description !== "" && html`<span class="one-line"><bdi>${description}</bdi></span>`
+  }${tags}${causesLine(environment)}`;
   const running = counts
     ? verdictBar({ compliant: counts.true, failing: counts.false, unknown: counts.null })
     : html`<span class="sub">no snapshot yet</span>`;

@@ -1,6 +1,7 @@
 /** The tab with the artifacts of a flow, newest first. */
 import { listArtifacts } from "../../../api/flows/artifacts.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { causesLine } from "../../components/causes.ts";
 import { commit, fingerprint } from "../../components/identifier.ts";
 import { nameCell } from "../../components/layout.ts";
 import { renderList, pageFrom } from "../../components/list-page.ts";
@@ -22,6 +23,7 @@ export async function artifactsTab(visit: Visit, flow: Flow): Promise<Html> {
     read: pageFrom(listArtifacts, ({ query }) => ({
       query: {
         envelope: true,
+        causes: true,
         flow_name: flow.name,
         state: oneOf(query, "state", STATES),
         name: query.get("search")?.trim() || null,
@@ -60,7 +62,7 @@ function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
   const name = nameCell({
     href: to.artifact(flow, artifact.fingerprint, artifact.id),
     name: html`<bdi>${artifact.filename}</bdi>`,
-    sub: fingerprint(artifact.fingerprint),
+    sub: html`${fingerprint(artifact.fingerprint)}${causesLine(artifact)}`,
   });
   return html`<tr>${name}<td>${badge(stateOf(artifact.state))}</td><td class="fill">${trail}</td>
 <td class="hide-s">${commit(artifact.git_commit, artifact.commit_url)}</td>

@@ -2,12 +2,13 @@
 import type { AnswerOf } from "../../../http/in-process.ts";
 import type { getFlow } from "../../../api/flows/flows.ts";
 import { listTrails } from "../../../api/flows/trails.ts";
+import { causesLine } from "../../components/causes.ts";
 import { commit } from "../../components/identifier.ts";
 import { nameCell } from "../../components/layout.ts";
 import { renderList, pageFrom } from "../../components/list-page.ts";
 import type { ListPart } from "../../components/list-page.ts";
 import { oneOf, stateFilter } from "../../components/lists.ts";
-import { badge, formatNumber, stateOf } from "../../components/state.ts";
+import { badge, stateOf } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
@@ -23,7 +24,12 @@ export async function trailsTab(visit: Visit, flow: Flow): Promise<Html> {
     what: ["trail", "trails"],
     read: pageFrom(listTrails, ({ query }) => ({
       params: { flow_name: flow.name },
-      query: { summaries: true, state: oneOf(query, "state", STATES), search_by_name: query.get("search") },
+      query: {
+        summaries: true,
+        causes: true,
+        state: oneOf(query, "state", STATES),
+        search_by_name: query.get("search"),
+      },
     })) as (visit: Visit) => Promise<ListPart<Trail>>,
     filters: (_visit, { states }) => [
       { kind: "search", name: "search", label: "Search by name" },
@@ -33,7 +39,7 @@ export async function trailsTab(visit: Visit, flow: Flow): Promise<Html> {
     columns: [
       { text: "Name" },
       { text: "State", className: "w-st" },
-      { text: "What is wrong" },
+      { text: "Cause" },
       { text: "Commit", className: "hide-s" },
       { text: "Changed", isRight: true },
     ],
@@ -56,32 +62,6 @@ function trailRow({ to, now }: Visit, trail: Trail): Html {
     name: html`<bdi>${trail.name}</bdi>`,
     sub: trail.description,
   });
-  return html`<tr>${name}<td>${badge(stateOf(trail.compliance_state))}</td><td class="fill">${trailProblems(trail)}</td>
+  return html`<tr>${name}<td>${badge(stateOf(trail.compliance_state))}</td><td class="fill">${causesLine(trail)}</td>
 <td class="hide-s">${commit(info?.sha1, info?.url)}</td><td class="r">${time(trail.last_modified_at, now)}</td></tr>`;
-}
-
-/** Names that are shown of those that fail, and of those that are missing. */
-const MAX_NAMES = 3;
-
-/** What fails and what is missing, by name; null where nothing does. */
-function trailProblems({ problems }: Trail): Html | null {
-  const of = (problem: string) =>
-    problems.flatMap((one) => (one.problem === problem && one.attestation_name !== null ? [one.attestation_name] : []));
-  const [failing, missing] = [of("failing"), of("missing")];
-  const absent = problems.find(({ attestation_name: name }) => name === null)?.count ?? 0;
-  const parts = [
-    names(failing).map((list) => html`${list} ${failing.length === 1 ? "fails" : "fail"}`),
-    names(missing).map((list) => html`${list} missing`),
-    absent > 0 ? [html`${formatNumber(absent)} ${absent === 1 ? "artifact" : "artifacts"} missing`] : [],
-  ].flat();
-  return parts.length === 0 ? null : html`${parts.map((part, index) => html`${index > 0 && ", "}${part}`)}`;
-}
-
-/** The first names of a list in bold, and how many more there are; empty for an empty list. */
-function names(all: readonly string[]): Html[] {
-  const unique = [...new Set(all)];
-  if (unique.length === 0) return [];
-  const shown = unique.slice(0, MAX_NAMES).map((name, index) => html`${index > 0 && ", "}<b>${name}</b>`);
-  const rest = unique.length - MAX_NAMES;
-  return [html`${shown}${rest > 0 && html` and ${rest} more`}`];
 }

@@ -4,7 +4,11 @@ import { html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
 import { postOverride } from "../../../api/attestations/override.ts";
 import { typeWordOf } from "../../../domain/attestation/kinds.ts";
+import { shortenCause } from "../../../domain/compliance/cause-words.ts";
+import { NOTHING } from "../../../domain/compliance/causes.ts";
+import type { VerdictCause } from "../../../domain/compliance/causes.ts";
 import { resultOf } from "../../components/attestation-result.ts";
+import { causeName, causeSentence } from "../../components/causes.ts";
 import { linkButton, reasonsBox } from "../../components/layout.ts";
 import { formatNumber } from "../../components/state.ts";
 import { CLOSED } from "./trail-checklist.ts";
@@ -32,7 +36,7 @@ export function trailReasons(visit: Visit, { trail, entries, records }: Facts): 
     ...failing.slice(0, MAX_REASONS).map((entry) => failingReason(visit, entry, records)),
     ...absent
       .slice(0, MAX_REASONS)
-      .map((name) => html`Artifact <bdi>${name}</bdi> is missing. The template asks for it`),
+      .map((name) => causeSentence({ subject: `Artifact ${name}`, text: `Artifact ${name} is missing` })),
     ...missing.slice(0, MAX_REASONS).map((entry) => missingReason(entry, entries)),
   ].slice(0, MAX_REASONS);
   const rest = total - shown.length;
@@ -61,16 +65,28 @@ const overrideButton = ({ may, here }: Visit, entry: Entry | undefined): Html | 
     kind: "small",
   });
 
+const causeOf = ({ status }: Entry, kind: VerdictCause["kind"]): VerdictCause => ({
+  ...NOTHING,
+  kind,
+  words: "",
+  name: status.attestation_name,
+  level: null,
+});
+
 const ownerOf = ({ group }: Entry): Html =>
-  group === null ? html`on the trail` : html`of artifact <bdi>${group.name}</bdi>`;
+  group === null ? html`the trail` : html`artifact <bdi>${group.name}</bdi>`;
 
 function failingReason({ here }: Visit, entry: Entry, records: Facts["records"]): Html {
   const { status, id } = entry;
   const record = id === null ? undefined : records.get(id);
   const result = record ? resultOf(record) : "";
-  const name = html`<a href="${here({ ...CLOSED, attestation_id: id })}"><bdi>${status.attestation_name}</bdi></a>`;
-  const what = result === "" ? html`is not compliant` : html`is not compliant: ${result}`;
-  return html`${name} ${ownerOf(entry)} ${what}${status.unexpected && ". The template does not ask for it"}`;
+  const cause = shortenCause(causeOf(entry, "non_compliant_attestation"), result === "" ? null : [result]);
+  const sentence = causeSentence(
+    cause,
+    (name) => html`<a href="${here({ ...CLOSED, attestation_id: id })}">${name}</a>`,
+  );
+  const extra = status.unexpected && ", not in the template";
+  return html`${sentence} <span class="muted">· ${ownerOf(entry)}${extra}</span>`;
 }
 
 function missingReason(entry: Entry, entries: readonly Entry[]): Html {
@@ -78,7 +94,9 @@ function missingReason(entry: Entry, entries: readonly Entry[]): Html {
   const other = entries.find(
     ({ group, status }) => status.unexpected && status.attestation_name === name && group?.name === entry.group?.name,
   );
-  const what = other ? `was reported as ${typeWordOf(other.status.attestation_type)}` : "is missing";
   const wanted = type === "*" ? "" : `, type ${typeWordOf(type)}`;
-  return html`<bdi>${name}</bdi> ${what} ${ownerOf(entry)}. The template asks for it${wanted}`;
+  const sentence = other
+    ? html`${causeName(name)} was reported as ${typeWordOf(other.status.attestation_type)}`
+    : causeSentence(shortenCause(causeOf(entry, "missing_attestation"), null));
+  return html`${sentence} <span class="muted">· ${ownerOf(entry)}${wanted}</span>`;
 }

@@ -3,6 +3,7 @@ import type { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
 import type { getOverview } from "../../../api/environments/overview.ts";
 import { listEnvs } from "../../../api/environments/environments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { causesLine } from "../../components/causes.ts";
 import { barChart, legend, segments } from "../../components/charts.ts";
 import { commit } from "../../components/identifier.ts";
 import { icon } from "../../components/icon.ts";
@@ -45,7 +46,7 @@ export function failingCard(visit: Visit, { failing, running, environments }: Ov
 }
 
 function failingRow({ to, now }: Visit, artifact: Failing): Html {
-  const { environment_name: environment, snapshot_index: index, fingerprint, flow_name: flow, reasons } = artifact;
+  const { environment_name: environment, snapshot_index: index, fingerprint, flow_name: flow } = artifact;
   const snapshot = to.snapshot(environment, index);
   const href = flow !== null && fingerprint !== "" ? to.artifact(flow, fingerprint) : snapshot;
   const policies = artifact.policies.map(({ name, version }) => `${name} v${version}`).join(", ");
@@ -54,18 +55,11 @@ function failingRow({ to, now }: Visit, artifact: Failing): Html {
     linkButton(to.whyArtifact(environment, index, fingerprint), "Why?", { icon: "question", kind: "small" });
   return html`<li>${stateIcon("non_compliant")}<div class="grow"><div class="row"><a class="name cut" href="${href}"
 data-prefetch><bdi>${artifact.name}</bdi></a><span class="muted">in <a href="${snapshot}"
-data-prefetch>${environment}</a> #${index}</span></div>${reasonsOf(reasons)}<div class="sub">${
-    policies !== "" && `${policies} · `
-  }since ${time(artifact.since, now)}</div></div>${why}</li>`;
+data-prefetch>${environment}</a> #${index}</span></div>${causesLine(
+    artifact,
+    policies === "" ? null : policies,
+  )}</div><span class="muted nowrap">${time(artifact.since, now)}</span>${why}</li>`;
 }
-
-/** The first reason; that there are more of them is said, not shown. */
-const reasonsOf = ([first, ...rest]: readonly string[]): Html | null =>
-  first === undefined
-    ? null
-    : html`<div class="cut-block">${first}${
-        rest.length > 0 && html` <span class="muted">and ${rest.length} more</span>`
-      }</div>`;
 
 const TYPE_ICONS: Readonly<Record<string, IconName>> = {
   lambda: "zap",
@@ -168,7 +162,7 @@ export function trailsCard(visit: Visit, { trails, flows }: Overview): Html {
             columns: [
               { text: "Trail" },
               { text: "State", className: "w-st" },
-              { text: "What is wrong" },
+              { text: "Cause" },
               { text: "Commit", className: "hide-m" },
               { text: "Last event", isRight: true },
             ],
@@ -182,7 +176,7 @@ const trailRow = ({ to, now }: Visit, trail: Trail): Html =>
     href: to.trail(trail.flow_name, trail.name),
     name: html`<bdi>${trail.name}</bdi>`,
     sub: trail.flow_name,
-  })}<td>${badge(stateOf(trail.state))}</td><td class="fill">${reasonsOf(trail.reasons)}</td>
+  })}<td>${badge(stateOf(trail.state))}</td><td class="fill">${causesLine(trail)}</td>
 <td class="hide-m hide-s">${commit(trail.git_commit, trail.commit_url)}</td>
 <td class="r">${time(trail.last_event_at, now)}</td></tr>`;
 

@@ -1,6 +1,7 @@
 /** Causes and records in sentences, with links to the records. */
 import { postOverride } from "../../../api/attestations/override.ts";
 import { SAME_NAME_MEANING } from "../../../domain/compliance/same-name.ts";
+import { causeSentence } from "../../components/causes.ts";
 import type { TreeNode } from "../../components/tree.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -124,18 +125,11 @@ export function sameNameSentences({ to }: Visit, { same_name: record }: Artifact
   return [html`An artifact of this name was reported to ${place} with ${link}`, SAME_NAME_MEANING];
 }
 
-/** A cause as an item of the box at the top. */
-export function causeSentence(visit: Visit, cause: ShownCause, find: (id: string) => Record | undefined): Html {
-  const { kind, name, flow, trail, attestation_id: id } = cause;
-  const where = trail !== null && html` in trail <bdi>${trail}</bdi>`;
-  if (kind === "non_compliant_attestation" && flow !== null && trail !== null && id !== null) {
-    const record = find(id);
-    const findings = record === undefined ? null : findingsOf(record);
-    const href = visit.to.attestation({ flow, trail, id });
-    const link = html`<a href="${href}"><bdi>${name ?? "An attestation"}</bdi></a>`;
-    return html`${link} is not compliant${findings === null ? where : html`: ${findings}`}`;
-  }
-  if (kind === "missing_attestation") return html`${named(cause)} is missing${where}`;
-  if (kind === "missing_artifact") return html`Artifact <bdi>${name}</bdi> is missing${where}`;
-  return html`${cause.words}`;
+/** A cause as an item of the box at the top, with the link to the record that decided. */
+export function causeItem({ to }: Visit, cause: ShownCause): Html {
+  const { kind, flow, trail, attestation_id: id } = cause;
+  if (kind === "non_compliant_attestation" && flow !== null && trail !== null && id !== null)
+    return causeSentence(cause, (name) => html`<a href="${to.attestation({ flow, trail, id })}">${name}</a>`);
+  const isMissing = kind === "missing_attestation" || kind === "missing_artifact";
+  return html`${causeSentence(cause)}${isMissing && trail !== null && html` in trail <bdi>${trail}</bdi>`}`;
 }

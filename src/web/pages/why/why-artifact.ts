@@ -9,7 +9,7 @@ import { formatUtc, time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import { causeSentence, sameNameSentences } from "./causes.ts";
+import { causeItem, sameNameSentences } from "./causes.ts";
 import { counted, rulesOf, subjectsOf } from "./explained.ts";
 import type { Artifact, SnapshotAnswer, ShownArtifact } from "./explained.ts";
 import { headActions, isAllOpen, openSwitch, problemsBox, replayResult } from "./parts.ts";
@@ -131,8 +131,7 @@ function refusedBox(visit: Visit, artifact: Artifact): Html {
 
 function causesOf(visit: Visit, artifact: Artifact): Value[] {
   const { causes } = artifact;
-  const find = (id: string) => artifact.flows.flatMap(({ attestations }) => attestations).find((one) => one.id === id);
-  const shown = causes.slice(0, MAX_CAUSES).map((cause) => causeSentence(visit, cause, find));
+  const shown = causes.slice(0, MAX_CAUSES).map((cause) => causeItem(visit, cause));
   const rest = causes.length - shown.length;
   if (shown.length === 0) return artifact.reasons.slice(0, MAX_CAUSES);
   return rest > 0 ? [...shown, `${counted(rest, "more cause")} below`] : shown;

@@ -8,7 +8,7 @@ import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import { causeSentence, sameNameSentences } from "./causes.ts";
+import { causeItem, sameNameSentences } from "./causes.ts";
 import { subjectsOf } from "./explained.ts";
 import type { Artifact, SnapshotAnswer, ShownArtifact } from "./explained.ts";
 import { headActions, problemsBox, replayResult } from "./parts.ts";
@@ -129,15 +129,14 @@ function artifactRows(visit: Visit, { artifact, at }: ShownArtifact, isLogical: 
 }
 
 function reasonsOf(visit: Visit, artifact: Artifact): Value[] {
-  const { allowlist, compliant, causes, policies, flows } = artifact;
+  const { allowlist, compliant, causes, policies } = artifact;
   if (compliant === true && allowlist) {
     const { user_name: name, description, expires_at: end } = allowlist;
     const until = end !== undefined && html`, until ${time(end, visit.now)}`;
     return [html`Accepted by <bdi>${name}</bdi>${until}${description !== "" && html`: ${description}`}`];
   }
   if (compliant !== false) return [];
-  const find = (id: string) => flows.flatMap(({ attestations }) => attestations).find((one) => one.id === id);
-  const shown = causes.slice(0, MAX_CAUSES).map((cause) => causeSentence(visit, cause, find));
+  const shown = causes.slice(0, MAX_CAUSES).map((cause) => causeItem(visit, cause));
   const rest = causes.length - shown.length;
   const title = policies.length === 0 ? [] : [refusal(artifact)];
   return [...title, ...shown, ...(rest > 0 ? [`${rest} more`] : []), ...sameNameSentences(visit, artifact)];

@@ -12,7 +12,7 @@ import type { TreeNode } from "../../components/tree.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import { causeSentence, failingRecord, passingRecord } from "./causes.ts";
+import { causeItem, failingRecord, passingRecord } from "./causes.ts";
 import { counted } from "./explained.ts";
 import type { Expectation, Lines, TrailAnswer, TrailArtifact } from "./explained.ts";
 import { headActions, isAllOpen, openSwitch, problemsBox, replayResult } from "./parts.ts";
@@ -81,11 +81,10 @@ function verdictBox(visit: Visit, answer: TrailAnswer): Html {
         : `Everything that the template expects is there and compliant: ${counted(expected, "attestation")}`;
     return reasonsBox({ state: "ok", title, reasons: [] });
   }
-  const find = recordFinder(answer);
   const shown: Value[] =
     causes.length === 0
       ? reasons.slice(0, MAX_CAUSES)
-      : causes.slice(0, MAX_CAUSES).map((cause) => causeSentence(visit, { ...cause, trail: cause.trail }, find));
+      : causes.slice(0, MAX_CAUSES).map((cause) => causeItem(visit, cause));
   const rest = Math.max(causes.length, reasons.length) - shown.length;
   const many = counted(Math.max(causes.length, reasons.length), "cause");
   return reasonsBox({
@@ -94,17 +93,6 @@ function verdictBox(visit: Visit, answer: TrailAnswer): Html {
       state === "INCOMPLETE" ? `Not everything that the template expects is there: ${many}` : `Not compliant: ${many}`,
     reasons: rest > 0 ? [...shown, `${rest} more below`] : shown,
   });
-}
-
-/** The attestations of a trail as records of facts, by their ids. */
-function recordFinder({ attestations, artifacts }: TrailAnswer) {
-  const all = [attestations, ...artifacts.map((artifact) => artifact.attestations)].flat();
-  const records = new Map(
-    all.flatMap(({ attestation, override }) =>
-      [attestation, override].flatMap((one) => (one ? [[one.id, asFact(one)] as const] : [])),
-    ),
-  );
-  return (id: string) => records.get(id);
 }
 
 const asFact = (record: NonNullable<Expectation["attestation"]>) => ({
