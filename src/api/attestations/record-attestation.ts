@@ -122,6 +122,8 @@ type AttestationReport<P, Prepared> = {
   payload: P;
   /** The payload as it was sent, for the record. */
   asSent: P;
+  /** The JSON of its facts, of a long one that was serialised before the write. */
+  facts?: string | null;
   /** The result of the kind's own `prepare`, null without one. */
   prepared: Prepared;
   file: UploadedFile | null;
@@ -140,7 +142,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
   report: AttestationReport<Static<TObject<P>>, Prepared>,
 ): { id: number; publicId: string } {
   const { store } = context;
-  const { params, trail, common, payload, asSent, prepared, file } = report;
+  const { params, trail, common, payload, asSent, facts = null, prepared, file } = report;
   const name = common.attestation_name;
   const at = context.now();
   const target = bindReport(context, params, { artifacts: trail.artifacts, common });
@@ -163,7 +165,7 @@ export function recordAttestation<P extends Record<string, TSchema>, Prepared>(
     scope: target.binding.kind === "trail" ? "trail" : "artifact",
     type,
     is_compliant: isCompliant ? 1 : 0,
-    payload_json: stringifyJson(kind.facts(asSent, prepared)),
+    payload_json: facts ?? stringifyJson(kind.facts(asSent, prepared)),
     reasons_json: JSON.stringify(reasons),
     type_version: null,
     created_at: at,

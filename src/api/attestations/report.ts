@@ -6,6 +6,7 @@ import { Type } from "typebox";
 import type { Static, TObject, TSchema } from "typebox";
 import { RECORD_BOUNDS, json } from "../../http/operation.ts";
 import type { Example, FormBody } from "../../http/operation.ts";
+import { hasManyValues, stringifyInTurns } from "../../http/body/json-pieces.ts";
 import { Closed, Message, Ok, Open, named } from "../../http/schema.ts";
 import { operation } from "../context.ts";
 import { MAX_FREE_FORM_BYTES, parseRepoInfo } from "../../contract/shapes.ts";
@@ -15,6 +16,9 @@ import { TrailPath } from "../paths.ts";
 import { COMMON_FIELDS } from "./kind.ts";
 import type { AttestationKind, CommonFields } from "./kind.ts";
 import { bindReport, recordAttestation } from "./record-attestation.ts";
+
+/** What a kind prepared, and the facts of a long report as JSON text. */
+type Prepared<Own> = { own: Own | null; facts: string | null };
 
 /** A report with custom fields: its `user_data`, its data, and as much again for the rest. */
 const MAX_OPEN_REPORT_BYTES = 3 * MAX_FREE_FORM_BYTES;
@@ -45,9 +49,7 @@ function declareBody<P extends Record<string, TSchema>, Prepared>(kind: Attestat
 }
 
 /** The operation that reports a kind: multipart with an optional attachment, or plain JSON if the kind has no form. */
-export function attestationOperation<P extends Record<string, TSchema>, Prepared = null>(
-  kind: AttestationKind<P, Prepared>,
-) {
+export function attestationOperation<P extends Record<string, TSchema>, Own = null>(kind: AttestationKind<P, Own>) {
   const { schema, form, example } = declareBody(kind);
   return operation({
     id: `post_${kind.segment}_attestation`,
@@ -68,16 +70,20 @@ export function attestationOperation<P extends Record<string, TSchema>, Prepared
     },
     example,
     // All checks run before the evidence gets its final name, so that a refused report leaves no file.
-    async prepare(context, { params, body, file }): Promise<Prepared | null> {
-      if (!file?.isStaged && !kind.prepare) return null;
+    async prepare(context, { params, body, asSent, file }): Promise<Prepared<Own> | null> {
+      const isLong = hasManyValues(asSent);
+      if (!file?.isStaged && !kind.prepare && !isLong) return null;
       const flow = context.store.flows.requireWritable(context.organization, params.flow_name);
       const trail = context.store.trails.find(flow.id, params.trail_name);
       const common = body as CommonFields;
       bindReport(context, params, { artifacts: trail ? context.store.artifacts.listByTrail(trail.id) : [], common });
       parseRepoInfo(common.repo_info);
-      return kind.prepare ? await kind.prepare(context, body as unknown as Static<TObject<P>>, file) : null;
+      const own = kind.prepare ? await kind.prepare(context, body as unknown as Static<TObject<P>>, file) : null;
+      // Serialised within the write, millions of characters would hold everything else up.
+      const facts = isLong ? await stringifyInTurns(kind.facts(asSent as never, own as Own)) : null;
+      return { own, facts };
     },
-    handle(context, { params, body, asSent, file }, prepared: Prepared | null) {
+    handle(context, { params, body, asSent, file }, prepared: Prepared<Own> | null) {
       const { flows, trailEvaluation } = context.store;
       const flow = flows.requireWritable(context.organization, params.flow_name);
       const trail =
@@ -90,7 +96,8 @@ export function attestationOperation<P extends Record<string, TSchema>, Prepared
         common: body as CommonFields,
         payload: body as unknown as Static<TObject<P>>,
         asSent: asSent as unknown as Static<TObject<P>>,
-        prepared: prepared as Prepared,
+        prepared: prepared?.own as Own,
+        facts: prepared?.facts ?? null,
         file,
       });
       return { status: 201, body: "OK" };

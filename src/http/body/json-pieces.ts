@@ -83,14 +83,18 @@ function splitObject(object: Record<string, unknown>, asText: readonly string[])
   return { kind: "object", runs };
 }
 
+/** Lets others have a turn when this work has had its time; called before each piece of it. */
+function createPace(): () => Promise<void> | null {
+  let turnEnds = performance.now() + TURN_MS;
+  return () =>
+    performance.now() <= turnEnds ? null : nextTurn().then(() => void (turnEnds = performance.now() + TURN_MS));
+}
+
 /** Rebuilds a value from its pieces, a few milliseconds at a time. */
 export async function assembleJson(pieces: Pieces): Promise<unknown> {
-  let turnEnds = performance.now() + TURN_MS;
+  const pace = createPace();
   const parse = async (text: string): Promise<unknown> => {
-    if (performance.now() > turnEnds) {
-      await nextTurn();
-      turnEnds = performance.now() + TURN_MS;
-    }
+    await pace();
     return JSON.parse(text);
   };
   const build = async (part: Pieces): Promise<unknown> => {
@@ -114,6 +118,42 @@ export async function assembleJson(pieces: Pieces): Promise<unknown> {
     return object;
   };
   return build(pieces);
+}
+
+/** Values that are serialised in less than a millisecond, unless they are long texts. */
+const MANY_VALUES = 1_000;
+
+/** Whether a value has so many values in it that `stringifyInTurns` should serialise it. */
+export const hasManyValues = (value: unknown): boolean => countValues(value, MANY_VALUES) > MANY_VALUES;
+
+/** The number of values in a value; it may end with any number above `limit`. */
+function countValues(value: unknown, limit: number): number {
+  if (typeof value !== "object" || value === null || value instanceof JsonText) return 1;
+  let count = 1;
+  for (const part of Array.isArray(value) ? value : Object.values(value)) {
+    count += countValues(part, limit - count);
+    if (count > limit) return count;
+  }
+  return count;
+}
+
+/** As stringifyJson, a few milliseconds at a time. */
+export async function stringifyInTurns(value: unknown): Promise<string> {
+  const pace = createPace();
+  const write = async (part: unknown): Promise<string> => {
+    if (!hasManyValues(part)) return stringifyJson(part);
+    const items: string[] = [];
+    const isList = Array.isArray(part);
+    for (const [key, item] of Object.entries(part as object)) {
+      const turn = pace();
+      if (turn !== null) await turn;
+      if (item === undefined) continue;
+      const text = hasManyValues(item) ? await write(item) : stringifyJson(item);
+      items.push(isList ? text : `${JSON.stringify(key)}:${text}`);
+    }
+    return isList ? `[${items.join(",")}]` : `{${items.join(",")}}`;
+  };
+  return write(value);
 }
 
 /** As JSON.parse does: `__proto__` is a key like any other. */

@@ -2,7 +2,7 @@ import { suite } from "uvu";
 import * as assert from "uvu/assert";
 import { JsonText, stringifyJson } from "../../../src/json/text.ts";
 import { readFirstElements } from "../../../src/workers/sandbox/json-elements.ts";
-import { assembleJson, splitJson } from "../../../src/http/body/json-pieces.ts";
+import { assembleJson, hasManyValues, splitJson, stringifyInTurns } from "../../../src/http/body/json-pieces.ts";
 import type { Pieces } from "../../../src/http/body/json-pieces.ts";
 
 const test = suite("http/body/json-pieces");
@@ -34,6 +34,37 @@ test("rebuilds a large value unchanged, from short pieces", async () => {
   const value = await assembleJson(structuredClone(pieces));
   assert.is(JSON.stringify(value), JSON.stringify(LARGE));
   assert.is(Object.getPrototypeOf((value as typeof LARGE)["__proto__ beside it"]), Object.prototype);
+});
+
+test("serialises a large value as it does in one go, and lets others have their turn", async () => {
+  const value = {
+    ...LARGE,
+    deep: { list: [{ items: Array.from({ length: 200_000 }, (_, n) => ({ n, exact: new JsonText("1.10") })) }] },
+    'quoted "key"': new JsonText("1e2"),
+    absent: undefined,
+  };
+  let turns = 0;
+  const other = setInterval(() => (turns += 1));
+  const text = await stringifyInTurns(value);
+  clearInterval(other);
+  assert.is(text, stringifyJson(value));
+  assert.ok(turns > 0);
+});
+
+test("tells values with more than a thousand values in them, wherever those are", () => {
+  const list = (length: number): number[] => Array.from({ length }, () => 1);
+  const values = [
+    list(999),
+    list(1_000),
+    { a: { b: [list(500), list(500)] } },
+    { a: list(500) },
+    "x".repeat(5_000),
+    null,
+  ];
+  assert.equal(
+    values.map((value) => hasManyValues(value)),
+    [false, true, true, false, false, false],
+  );
 });
 
 test("keeps small values, and null, in one piece", async () => {
