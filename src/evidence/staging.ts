@@ -16,6 +16,7 @@ import type { Disk } from "./disk.ts";
 import { TooLargeError } from "./errors.ts";
 import { inlineHasher } from "./hashing.ts";
 import type { Hasher } from "./hashing.ts";
+import { countReleasedBytes } from "../workers/memory-reclaim.ts";
 
 /**
  * Content that was received completely and awaits `publish` or `discard`. `size` in bytes, `digest` SHA-256 in hex.
@@ -198,6 +199,7 @@ function createUpload(state: StagingState): Upload {
       }
       file ??= await spill();
       await file.write(chunk);
+      countReleasedBytes(chunk.length);
     },
 
     async finish() {

@@ -21,8 +21,10 @@ export const STREAM_BYTES = 262_144;
 /** More would only delay the refusal of callers who never read. */
 const MAX_TOTAL_BYTES = 2 ** 31;
 /** Of bodies, and of answers, on any machine; more if the limit of a single body is higher. */
-const MIN_PART_BYTES = 64 << 20;
-const MIN_TOTAL_BYTES = 2 * MIN_PART_BYTES;
+const MIN_PART_BYTES = 32 << 20;
+const MIN_TOTAL_BYTES = 128 << 20;
+/** About what the largest task of a thread takes (worker-threads.ts). */
+const MAX_TASK_BYTES = 224 << 20;
 
 /** How long a body waits for room before the client is asked to retry. */
 const MAX_WAIT_S = 60;
@@ -114,7 +116,8 @@ const PROGRAM_BYTES = 224 << 20;
 
 /**
  * Three quarters of the memory that the process may use, but what the program itself takes is left for it. A sixth of
- * that for bodies, and for answers, but not less than 64 MB, nor than one body that the limits allow.
+ * that for bodies, and for answers; on a small machine what the largest task of a thread leaves, because what is alone
+ * in its use is always admitted. Not less than 32 MB, nor than one body that the limits allow.
  * @param memory bytes that the process may use
  */
 export function sizeMemoryBudget(memory: number, limits: { json: number; form: number }): MemoryBudgetOptions {
@@ -122,7 +125,7 @@ export function sizeMemoryBudget(memory: number, limits: { json: number; form: n
     MAX_TOTAL_BYTES,
     Math.max(MIN_TOTAL_BYTES, Math.floor(Math.min(memory * 0.75, memory - PROGRAM_BYTES))),
   );
-  const part = Math.max(MIN_PART_BYTES, Math.floor(total / 6));
+  const part = Math.max(MIN_PART_BYTES, Math.floor(Math.min(total / 6, (total - MAX_TASK_BYTES) / 2)));
   return { total, bodies: Math.max(part, limits.json, limits.form), answers: part };
 }
 

@@ -192,9 +192,9 @@ test("a pool that no longer wants its room leaves it to the next one", () => {
 
 test("takes three quarters of the memory but for the program, and a sixth of that for bodies and for answers", () => {
   const limits = { json: 32 * MB, form: 10 * MB };
-  assert.equal(sizeMemoryBudget(512 * MB, limits), { total: 288 * MB, bodies: 64 * MB, answers: 64 * MB });
+  assert.equal(sizeMemoryBudget(512 * MB, limits), { total: 288 * MB, bodies: 32 * MB, answers: 32 * MB });
   assert.equal(sizeMemoryBudget(1024 * MB, limits), { total: 768 * MB, bodies: 128 * MB, answers: 128 * MB });
-  assert.equal(sizeMemoryBudget(16 * MB, limits), { total: 128 * MB, bodies: 64 * MB, answers: 64 * MB });
+  assert.equal(sizeMemoryBudget(16 * MB, limits), { total: 128 * MB, bodies: 32 * MB, answers: 32 * MB });
   assert.is(sizeMemoryBudget(1 << 30, { json: 500 * MB, form: 0 }).bodies, 500 * MB);
   assert.is(sizeMemoryBudget(2 ** 40, limits).total, 2048 * MB);
 });
