@@ -26,6 +26,7 @@ trail:
         - { name: scan, type: snyk }
         - { name: gate, type: sonar }
 `;
+const SCHEMA = "_schema: https://assay.example.com/schemas/policy/v1\n";
 const POLICY = "artifacts:\n  provenance:\n    required: true\n  trail-compliance:\n    required: true\n";
 const snyk = (high: number) => ({
   snyk_results: {
@@ -91,6 +92,26 @@ test("asserts have the causes of their scope on request", async () => {
   const inFlow = await read(at, `${path}?causes=true`);
   assert.equal([inFlow.flows[0].flow, ...texts(inFlow.flows[0])], [flow, SCAN, "gate is missing"]);
   assert.equal(texts(inFlow), [SCAN, "gate is missing"]);
+});
+
+test("previews of a change, of a policy and of a start have the same words", async () => {
+  const { at, fingerprint, environment, world } = await given();
+  const other = world.environment(at);
+  world.report(at, other, [running("web:1", fingerprint)]);
+  const policy = await server.given.policy(at, { yaml: POLICY });
+  const post = async (path: string, body: object) => {
+    const answer = await server.call("POST", path, { key: at.key, body });
+    assert.is(answer.status, 200, answer.text);
+    return answer.body as any;
+  };
+  const attach_policies = { environment: other, policy_names: [policy] };
+  const change = await post(`/previews/${at.org}`, { attach_policies });
+  const draft = await post(`/policies/${at.org}/preview`, { policy_yaml: `${SCHEMA}${POLICY}`, environments: [other] });
+  for (const { environments } of [change, draft])
+    assert.equal(texts(environments[0].flips[0]), [SCAN, "gate is missing"]);
+  const start = await read(at, `/asserts/${at.org}/fingerprint/${fingerprint}/environments`);
+  const found = start.environments.find((one: any) => one.environment === environment);
+  assert.equal([found.causes[0].subject, ...texts(found)], ["scan", SCAN, "gate is missing"]);
 });
 
 test("a logical environment names the members that fail", async () => {

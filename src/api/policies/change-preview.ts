@@ -21,6 +21,7 @@ import { OrgPath, NoQuery } from "../paths.ts";
 import { requireTagKeys } from "../tags.ts";
 import { previewLane } from "../uploads.ts";
 import { requireEnvironmentIds } from "./policy-preview.ts";
+import { writeCauses } from "./preview-causes.ts";
 import { PreviewStop, environmentPreviewFields } from "./preview-shapes.ts";
 
 const MAX_NAMES = 100;
@@ -139,7 +140,10 @@ export const previewChange = operation({
     const question = { change: readChange(context, body), at: context.now() };
     return context.policyPreviews.previewChange(previewLane(context), question);
   },
-  handle: (_context, _input, previewed) => ({ status: 200, body: previewed }),
+  handle: (context, _input, previewed) => ({
+    status: 200,
+    body: { ...previewed, environments: writeCauses(context, previewed.environments) },
+  }),
 });
 
 /** The change with the keys of what it names. @throws AppError as the change itself would */

@@ -16,6 +16,7 @@ import { MAX_NAME_CHARS } from "../../domain/names.ts";
 import { SCHEMA_URL } from "../../domain/policy/schema.ts";
 import { MAX_PREVIEWED_CHARS, TextProblem, TextWarnings, checkText, previewLane } from "../uploads.ts";
 import { requireControls } from "./policies.ts";
+import { writeCauses } from "./preview-causes.ts";
 import { PreviewStop, environmentPreviewFields } from "./preview-shapes.ts";
 
 const MAX_NAMED_ENVIRONMENTS = 100;
@@ -115,7 +116,10 @@ export const previewPolicy = operation({
     });
     return { valid: true, problems: [], ...preview };
   },
-  handle: (_context, _input, previewed) => ({ status: 200, body: previewed }),
+  handle: (context, _input, previewed) => ({
+    status: 200,
+    body: { ...previewed, environments: writeCauses(context, previewed.environments) },
+  }),
 });
 
 /**

@@ -1,5 +1,6 @@
 /** The shapes of previews: what a change would turn, in each environment. */
 import { Type } from "typebox";
+import { causeWords } from "../../contract/causes.ts";
 import { causeFields } from "../../contract/explanation-shapes.ts";
 import { Closed, Nullable, OneOf, named } from "../../http/schema.ts";
 
@@ -17,7 +18,7 @@ const position = {
 
 export const PreviewReason = named("PolicyPreviewReason", Closed({ ...position, text: Type.String() }));
 
-export const PreviewCause = named("PolicyPreviewCause", Closed({ ...position, ...causeFields }));
+export const PreviewCause = named("PolicyPreviewCause", Closed({ ...position, ...causeWords, ...causeFields }));
 
 const PreviewedArtifact = named(
   "PolicyPreviewArtifact",

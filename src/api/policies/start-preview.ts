@@ -6,6 +6,7 @@ import { ENVIRONMENT_TYPES } from "../../store/environments/environments.ts";
 import { operation } from "../context.ts";
 import { FingerprintPath, NoQuery } from "../paths.ts";
 import { previewLane } from "../uploads.ts";
+import { createCauseWriter } from "./preview-causes.ts";
 import { PreviewCause, PreviewReason, Verdict } from "./preview-shapes.ts";
 
 const ArtifactInEnvironments = named(
@@ -59,5 +60,11 @@ export const previewStart = operation({
     const question = { organizationId: id, fingerprint: params.fingerprint, at: context.now() };
     return context.policyPreviews.previewStart(previewLane(context), question);
   },
-  handle: (_context, _input, previewed) => ({ status: 200, body: previewed }),
+  handle(context, _input, { environments, left }) {
+    const write = createCauseWriter(context);
+    return {
+      status: 200,
+      body: { environments: environments.map((one) => ({ ...one, causes: one.causes.map(write) })), left },
+    };
+  },
 });

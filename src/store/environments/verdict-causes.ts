@@ -69,6 +69,11 @@ export function verdictCauseStore({ records, policies, flows, trails }: CausePar
 
   return {
     explainVerdicts,
+    /** Why a record is not compliant; null for one that is, and where nothing is known. */
+    findReasons(organizationId: number, attestationId: string): readonly string[] | null {
+      const record = records.find(attestationId, organizationId);
+      return record === null || record.isCompliant ? null : record.reasons;
+    },
     /**
      * The causes of an evaluation, with the present names of flows. Empty where this program cannot read a policy
      * version: the reasons that are stored with the evaluation say then what is known.

@@ -2,7 +2,6 @@
  * What a change would turn, before the button that makes it: the panel of every form that changes a rule. It is made by
  * the server, of an answer of `preview_change`; without one, the form still works and says why it is blind.
  */
-import { shortenCause } from "../../domain/compliance/cause-words.ts";
 import { causeSentence } from "./causes.ts";
 import { previewChange } from "../../api/policies/change-preview.ts";
 import { AppError } from "../../errors.ts";
@@ -251,7 +250,7 @@ function causeLines(causes: readonly Cause[]): Html {
 
 /** `snyk-container is missing · line 13`. */
 export const causeLine = (cause: Cause): Html =>
-  html`<div>${causeSentence(shortenCause(cause, null))} <span class="muted${cause.line !== null && " nowrap"}">· ${
+  html`<div>${causeSentence(cause)} <span class="muted${cause.line !== null && " nowrap"}">· ${
     cause.line === null
       ? html`<bdi>${cause.policy}</bdi>`
       : html`<span data-line="${cause.line}">line ${cause.line}</span>`

@@ -97,6 +97,8 @@ test("attaching a policy: each artifact with its cause and line, failing ones fi
         line: 3,
         column: null,
         kind: "non_compliant_attestation",
+        subject: "scan",
+        text: "scan fails",
         words: "Attestation 'scan' of artifact 'built' is not compliant, and is not in the template",
         flow: "backend",
         trail: "t1",

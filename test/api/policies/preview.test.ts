@@ -181,6 +181,8 @@ test("lists the artifacts that would fail, with the line of the rule and the all
           line: 6,
           column: 7,
           kind: "missing_attestation",
+          subject: "review",
+          text: "review is missing",
           words: "The generic attestation 'review' is missing in trail 't1' of flow 'backend'",
           flow: "backend",
           trail: "t1",
