@@ -38,6 +38,7 @@ import * as environmentsEnvironments from "./environments/environments.ts";
 import * as environmentsExplanations from "./environments/explanations.ts";
 import * as environmentsLogicalEnvironments from "./environments/logical-environments.ts";
 import * as environmentsOverview from "./environments/overview.ts";
+import * as environmentsPeriodChanges from "./environments/period-changes.ts";
 import * as environmentsReports from "./environments/reports.ts";
 import * as environmentsSnapshotHistory from "./environments/snapshot-history.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
@@ -119,6 +120,7 @@ const resources: readonly object[] = [
   environmentsExplanations,
   environmentsLogicalEnvironments,
   environmentsOverview,
+  environmentsPeriodChanges,
   environmentsReports,
   environmentsSnapshotHistory,
   environmentsSnapshots,

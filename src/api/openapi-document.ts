@@ -25,6 +25,7 @@ export const DOCUMENT: Omit<DocumentFacts, "serverUrl"> = {
     Attestation: "Records of checks, with their evidence.",
     "Audit Log": "What was changed and by whom, and the history of memberships and roles.",
     Builds: "First reports of artifacts, with statistics.",
+    Changes: "What happened in an organization during a period.",
     Controls: "Named, versioned requirements that policies refer to, decisions on them, and where they are enforced.",
     "Custom Attestation Types": "Attestation types that an organization defines, with their own schema and rules.",
     Deployments: "Starts of artifacts in environments, with their lead times.",

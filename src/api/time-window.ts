@@ -1,5 +1,6 @@
 /** Time windows in queries (operations 1.5): epoch seconds, both bounds inclusive. */
 import { Type } from "typebox";
+import { TIME_EXPRESSION_PATTERN, parseTimeExpression } from "../domain/snapshot/expression.ts";
 import { DAY_S, ISO_TIME_PATTERN, parseIsoTime } from "../domain/time.ts";
 import { invalid } from "../errors.ts";
 import { CheckedByHandler, Unpublished } from "../http/schema.ts";
@@ -67,4 +68,41 @@ export function parseTextWindow(query: { from?: string; to?: string }, now: numb
     });
   }
   return { from: from ?? to - DEFAULT_TEXT_WINDOW_DAYS * DAY_S, to };
+}
+
+const EXPRESSION_FORM =
+  "an ISO 8601 date or time, in UTC unless it has an offset; a duration before now (`12hours`, `2days`); " +
+  "`@{2.days.ago}`, `@{2026-01-31T12:00:00}` or `now`; or epoch seconds";
+
+const Expression = (description: string) =>
+  CheckedByHandler({ pattern: TIME_EXPRESSION_PATTERN }, Type.Optional(Type.String({ maxLength: 100, description })));
+
+/** Query schema properties of a window in any of the expressions for times. @param hours its length by default */
+export const PeriodWindow = (hours: number) => ({
+  from: Expression(`Start, inclusive: ${EXPRESSION_FORM}. By default ${hours} hours before the end`),
+  to: Expression("End, inclusive (a date includes the whole day), as `from`; by default now"),
+});
+
+/**
+ * Parses the parameters of PeriodWindow; an empty text counts as absent.
+ * @param options.now epoch seconds
+ * @throws AppError invalid on `from` and `to`
+ */
+export function parsePeriod(
+  query: { from?: string | undefined; to?: string | undefined },
+  { now, hours }: { now: number; hours: number },
+): TimeWindow {
+  const to = query.to ? parseTimeExpression(query.to, now, { endOfDay: true }) : now;
+  const from = query.from ? parseTimeExpression(query.from, now) : to === null ? now : to - hours * 3_600;
+  if (from === null || to === null) {
+    const problem = (text = "") =>
+      `Input should be a date, a time, or a duration before now such as '12hours' [input: ${text}]`;
+    throw invalid({
+      ...(from === null ? { from: problem(query.from) } : {}),
+      ...(to === null ? { to: problem(query.to) } : {}),
+    });
+  }
+  if (from > to)
+    throw invalid({ from: `Input should not be after the end of the period [input: ${query.from ?? ""}]` });
+  return { from, to };
 }

@@ -43,6 +43,10 @@ export function urlsFor(baseUrl: string) {
     controlPage: (org: string, identifier: string) => page(org, "controls", identifier),
     environmentApi: (org: string, environment: string) => api("environments", org, environment),
     environmentEventsApi: (org: string, environment: string) => api("environments", org, environment, "events"),
+    changesPage: (org: string) => page(org, "changes"),
+    /** @param query without a question mark; empty for none */
+    changesFeed: (org: string, query: string) => `${api("changes", org, "atom")}${query === "" ? "" : `?${query}`}`,
+    membersPage: (org: string) => page(org, "settings", "members"),
     serviceAccountPage: (org: string, name: string) => page(org, "settings", "service-accounts", name),
     /** See wire-contract 4. */
     snapshotPage: (org: string, environment: string, index: number) =>

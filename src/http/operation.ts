@@ -203,6 +203,8 @@ export type Stream = {
   filename: string;
   /** Content coding of the stream. */
   encoding?: "gzip";
+  /** Set where no cache may keep it, not even that of the client. */
+  isNeverKept?: true;
   /**
    * Called once the answer is decided, not for HEAD. If it rejects, that error is the answer. A stream that fails later
    * cuts the connection, so that the client cannot mistake a part for the whole.

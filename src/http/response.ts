@@ -135,10 +135,14 @@ export async function sendDownload(ctx: Koa.Context, download: Download): Promis
  * @throws AppError 429 if the memory budget has no room for its buffers; ClientGoneError if the client disconnects
  *   before it is open.
  */
-export async function sendStream(ctx: Koa.Context, { contentType, filename, encoding, open }: Stream): Promise<void> {
+export async function sendStream(
+  ctx: Koa.Context,
+  { contentType, filename, encoding, isNeverKept, open }: Stream,
+): Promise<void> {
   if (ctx.method !== "HEAD") answerRoomOf(ctx).take(STREAM_BYTES, { isRead: true });
   const stream = ctx.method === "HEAD" ? null : await openWhileConnected(ctx, open);
-  ctx.set({ "Content-Disposition": contentDisposition(filename), "Cache-Control": "private, no-cache" });
+  const caching = isNeverKept ? "private, no-store" : "private, no-cache";
+  ctx.set({ "Content-Disposition": contentDisposition(filename), "Cache-Control": caching });
   if (encoding) ctx.set("Content-Encoding", encoding);
   ctx.status = 200;
   if (stream) ctx.body = stream;

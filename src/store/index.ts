@@ -52,6 +52,7 @@ import { organizationNameStore } from "./policies/organization-names.ts";
 import { organizationStore } from "./accounts/organizations.ts";
 import { overviewStore } from "./environments/overview.ts";
 import { passwordStore } from "./accounts/passwords.ts";
+import { periodChangeStore } from "./environments/history/period-changes.ts";
 import { changePreviewStore } from "./environments/change-previews.ts";
 import { startPreviewStore } from "./environments/start-previews.ts";
 import { policyStore } from "./policies/policies.ts";
@@ -175,6 +176,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     artifactLocations: artifactLocationStore(db),
     environmentLists: environmentListStore(db),
     overview: overviewStore(db),
+    periodChanges: periodChangeStore(db),
     snapshotPages: snapshotPageStore(db),
     verdictCauses: verdictCauseStore({ records, policies, flows, trails }),
     snapshots,

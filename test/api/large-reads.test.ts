@@ -107,6 +107,7 @@ const paths = (): string[] => {
     `${path("trails", at.org, flow)}?per_page=20`,
     path("trails", at.org),
     `${path("explanations", at.org, "environments", environment, "-1")}?per_page=50`,
+    `${path("changes", at.org)}?environment=${environment}&from=2023-01-01&to=2030-01-01&per_page=200`,
   ];
 };
 
@@ -150,7 +151,8 @@ test("each is the answer that the main thread makes, with its length and without
     assert.is(answer.status, 200, path);
     const length = Number(answer.headers.get("Content-Length"));
     assert.is(length, Buffer.byteLength(answer.text), path);
-    if (!/^.(env-diff|explanations)/.test(path)) assert.ok(length > MAX_INLINE_ANSWER_BYTES, `${path}: ${length}`);
+    if (!/^.(env-diff|explanations|changes)/.test(path))
+      assert.ok(length > MAX_INLINE_ANSWER_BYTES, `${path}: ${length}`);
     assert.equal(
       ["ETag", "Cache-Control", "Content-Type", "Vary"].map((name) => answer.headers.get(name)),
       [null, "private, no-cache", "application/json; charset=utf-8", "Accept-Encoding"],
@@ -184,6 +186,8 @@ test("HEAD makes no answer, and refusals are the same as for GET", async () => {
     [`/snapshots/${at.org}/${names.environment}/nonsense`, 400],
     [`/env-diff/${at.org}?snappish1=${names.environment}&snappish2=missing`, 404],
     [`/trails/${at.org}/${names.flow}/missing`, 404],
+    [`/changes/${at.org}?environment=missing`, 404],
+    [`/changes/${at.org}?from=yesterday`, 400],
   ];
   for (const [path, status] of refused) {
     assert.is((await ask(path, { method: "HEAD" })).statusCode, status, path);

@@ -104,6 +104,13 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_snapshot_outlines: [],
   list_control_versions: ["control_versions.links_json"],
   list_controls: ["controls.links_json"],
+  list_changes: [
+    "attestations.payload_json",
+    "audit_log.detail_json",
+    "evaluations.facts_json",
+    "evaluations.verdicts_json",
+    "policy_events.data_json",
+  ],
   list_rego_evaluations: [
     "rego_evaluations.outputs_json",
     "rego_evaluations.params_json",

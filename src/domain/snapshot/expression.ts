@@ -5,7 +5,7 @@
  * they are well formed, but match no snapshot.
  */
 import { FLOW_NAME, matches } from "../names.ts";
-import { DAY_S } from "../time.ts";
+import { DAY_S, ISO_TIME_PATTERN, isCalendarTime, parseIsoTime } from "../time.ts";
 
 /** A position in history: an index as written, maybe 0 or negative; N behind the latest; or a time in epoch seconds. */
 export type Position =
@@ -154,6 +154,32 @@ export function parseBound(text: string, now: number): Position | null {
   const unit = DURATION_UNITS_S.get(word ?? "");
   return amount === undefined || unit === undefined ? null : { kind: "time", at: now - parseInteger(amount) * unit };
 }
+
+/** Epoch seconds with a fraction. */
+const EPOCH = /^\d{10,12}\.\d{1,9}$/;
+/** What the API document publishes of parseTimeExpression. It also matches indexes, and dates that no calendar has. */
+export const TIME_EXPRESSION_PATTERN = [
+  ISO_TIME_PATTERN,
+  BOUND_PATTERN,
+  `^${TIME_PATTERN}$`,
+  EPOCH.source,
+  "^now$",
+].join("|");
+
+/**
+ * Epoch seconds of a time that does not depend on snapshots: an ISO 8601 date or time, `now`, seconds with a fraction,
+ * or any text that parsePosition and parseBound read as a time.
+ * @param now epoch seconds
+ * @returns null if it is none, or has no date of four digits
+ */
+export function parseTimeExpression(text: string, now: number, options: { endOfDay?: boolean } = {}): number | null {
+  if (text === "now") return now;
+  if (EPOCH.test(text)) return Number(text);
+  const at = parseIsoTime(text, options) ?? timeOf(parsePosition(text, now)) ?? timeOf(parseBound(text, now));
+  return at !== null && isCalendarTime(at) ? at : null;
+}
+
+const timeOf = (position: Position | null): number | null => (position?.kind === "time" ? position.at : null);
 
 /**
  * The snapshots between two positions, both included and clipped to 1..count. The positions may be in either order,

@@ -1,0 +1,112 @@
+/** Changes of members and keys in a period, from the history of memberships and the audit log. */
+import { isObject, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import type { AuditRow } from "../../store/db/audit-log.ts";
+import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
+import { UNREADABLE } from "../placeholders.ts";
+import { MAX_OTHERS, cutOff, rowWindow } from "./scope.ts";
+import type { GatherContext, GatheredChange, KeyChange, Limits } from "./scope.ts";
+
+/** Entries of the audit log that are searched for keys at a time. */
+const AUDIT_SLICE = 2_000;
+
+/** Who may read them, the caller decides. */
+export const gatherPeople = (context: GatherContext, limits: Limits): GatheredChange[] =>
+  [members(context, limits), accounts(context, limits), keys(context, limits)].flat();
+
+function members({ store, organization }: GatherContext, limits: Limits): GatheredChange[] {
+  const { from, to, limit } = rowWindow(limits);
+  const filter = { search: "", eventType: null, roles: null, sources: null, from, to };
+  const order = { by: "when", direction: "desc" } as const;
+  const rows = store.membershipAuditLog.list(organization.id, filter, { order, window: { limit, offset: 0 } });
+  return cutOff(limits, rows).map((row) => ({
+    of: "member",
+    key: `member/${row.user_name}/${row.timestamp}`,
+    kind: "member",
+    at: row.timestamp,
+    environment: null,
+    row,
+  }));
+}
+
+/** Keys that were created, rotated or revoked, or that lapsed. */
+const keys = (context: GatherContext, limits: Limits): GatheredChange[] =>
+  readAuditLog(context, limits, "api_key").map((row) => ({
+    of: "key",
+    key: `key/${row.id}`,
+    kind: "key",
+    at: row.timestamp,
+    environment: null,
+    row: toKeyChange(row),
+  }));
+
+/** Service accounts that were created or deleted; the history of memberships has their changes. */
+const accounts = (context: GatherContext, limits: Limits): GatheredChange[] =>
+  ["service_account.created", "service_account.deleted"].flatMap((event) =>
+    readAuditLog(context, limits, event).map(
+      (row): GatheredChange => ({
+        of: "member",
+        key: `account/${row.id}`,
+        kind: "member",
+        at: row.timestamp,
+        environment: null,
+        row: toAccountChange(context, row),
+      }),
+    ),
+  );
+
+/** The entries of an event, newest first. The log is read in slices, because few of its entries match. */
+function readAuditLog({ store, organization }: GatherContext, limits: Limits, event: string): AuditRow[] {
+  const { since, to } = limits;
+  const filter = { actor: null, event, target: null, from: since, to };
+  const { first, last } = store.periodChanges.findAuditRange(organization.id, { from: since, to });
+  const rows: AuditRow[] = [];
+  let before: number | null = last + 1;
+  for (let scanned = 0; before !== null && before > first; scanned += AUDIT_SLICE) {
+    if (scanned >= limits.bounds.auditEntries || rows.length >= MAX_OTHERS) {
+      limits.since = Math.max(since, store.periodChanges.findAuditTime(organization.id, before) ?? to);
+      break;
+    }
+    const slice = store.auditLog.listSlice(organization.id, filter, {
+      before,
+      scanned: AUDIT_SLICE,
+      limit: AUDIT_SLICE,
+    });
+    for (const row of slice.rows) rows.push(row);
+    before = slice.before;
+  }
+  return rows;
+}
+
+/** The texts of an entry's detail. */
+function textsOf({ detail_json: text }: AuditRow): (name: string) => string | null {
+  const detail = readStoredJsonOrNull(text, isObject) ?? (text === null ? {} : { account: UNREADABLE });
+  return (name) => (isText(detail[name]) ? detail[name] : null);
+}
+
+function toKeyChange(row: AuditRow): KeyChange {
+  const { event, target, actor_name: by } = row;
+  const textOf = textsOf(row);
+  return {
+    event,
+    account: textOf("account") ?? textOf("owner") ?? "",
+    keyId: textOf("key_id") ?? (target.startsWith("/") ? "" : target),
+    by,
+  };
+}
+
+function toAccountChange({ organization }: GatherContext, row: AuditRow): MembershipEventRow {
+  const textOf = textsOf(row);
+  const name = textOf("account") ?? textOf("name") ?? row.target.split("/").at(-1) ?? "";
+  const isNew = row.event === "service_account.created";
+  const role = textOf("privilege") ?? "member";
+  return {
+    timestamp: row.timestamp,
+    event_type: isNew ? "added" : "removed",
+    user_name: `${organization.name}/${name}`,
+    user_shown: name,
+    role: isNew ? role : null,
+    previous_role: isNew ? null : role,
+    changed_by: row.actor_name,
+    source: "app",
+  };
+}

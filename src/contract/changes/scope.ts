@@ -1,0 +1,65 @@
+/** What is gathered of a period: its scope, how much of it, and a change as it is gathered. */
+import type { ChangeKind, SnapshotChange } from "../../domain/snapshot/period-changes.ts";
+import type { MembershipEventRow } from "../../store/accounts/membership-audit-log.ts";
+import type {
+  AllowedRow,
+  ChangedEnvironmentRow,
+  PolicyChangeRow,
+} from "../../store/environments/history/period-changes.ts";
+import type { PresenterContext } from "../presenter-context.ts";
+
+/** How much an answer is made from. `moments`: snapshots; `events`: artifacts that they changed. */
+export type GatherBounds = { moments: number; events: number; auditEntries: number };
+
+/** Half a second in the reader thread. */
+export const WHOLE: GatherBounds = { moments: 2_000, events: 20_000, auditEntries: 100_000 };
+/** What the main thread reads itself: some 20 milliseconds. */
+export const INLINE: GatherBounds = { moments: 100, events: 500, auditEntries: 4_000 };
+
+/** Changes of each other kind. */
+export const MAX_OTHERS = 5_000;
+
+/** What is asked for. Times in epoch seconds, both inclusive. */
+export type ChangeScope = {
+  from: number;
+  /** May be later than `now`, for a clock that ran ahead. */
+  to: number;
+  now: number;
+  /** Name of an environment; null for the whole organization. */
+  environment: string | null;
+  /** Whether changes of members and keys may be read. */
+  seesPeople: boolean;
+};
+
+/** The versions of a policy in an environment; null where it was not attached. */
+export type PolicyShift = { name: string; before: number | null; after: number | null };
+export type KeyChange = { event: string; account: string; keyId: string; by: string };
+
+/** `key`: identifies the change for good. `environment`: null for a change of the whole organization. */
+export type GatheredChange = {
+  key: string;
+  kind: ChangeKind;
+  at: number;
+  environment: ChangedEnvironmentRow | null;
+} & (
+  | { of: "snapshot"; environment: ChangedEnvironmentRow; by: string; change: SnapshotChange }
+  | { of: "attachment"; environment: ChangedEnvironmentRow; by: string; index: number; shift: PolicyShift }
+  | { of: "policy"; row: PolicyChangeRow }
+  | { of: "allowed"; environment: ChangedEnvironmentRow; row: AllowedRow }
+  | { of: "member"; row: MembershipEventRow }
+  | { of: "key"; row: KeyChange }
+  | { of: "reporter"; environment: ChangedEnvironmentRow; reportedAt: number }
+);
+
+export type GatherContext = Pick<PresenterContext, "store" | "organization">;
+/** What was read reaches back to `since`, which a list that is cut off raises. */
+export type Limits = ChangeScope & { since: number; bounds: GatherBounds };
+
+export const rowWindow = ({ since, to }: Limits) => ({ from: since, to, limit: MAX_OTHERS + 1 });
+
+/** The rows of a list, newest first, that count: of one that is cut off, nothing before its last row is complete. */
+export function cutOff<Row extends { timestamp: number }>(limits: Limits, rows: readonly Row[]): readonly Row[] {
+  const last = rows[MAX_OTHERS - 1];
+  if (rows.length > MAX_OTHERS && last) limits.since = Math.max(limits.since, last.timestamp);
+  return rows.slice(0, MAX_OTHERS);
+}

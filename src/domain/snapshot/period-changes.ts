@@ -1,0 +1,131 @@
+/**
+ * What happened in environments during a period: the rows of snapshots become upgrades, verdicts that turned, starts,
+ * exits and scalings. Pure; everything follows from stored rows.
+ */
+import { findTransition } from "../notification/triggers.ts";
+import { kindOf } from "./events.ts";
+
+/**
+ * - `verdict`: an environment or an artifact turned compliant, non-compliant or unknown.
+ * - `upgraded`: an artifact took the place of another one of its flow and name.
+ * - `provenance`: an artifact that ran already was reported to another flow or trail.
+ * - `policy`: created, changed, or attached to an environment or detached from it.
+ * - `stale`: a reporter sent nothing for STALE_AFTER_S.
+ */
+export const CHANGE_KINDS = [
+  "verdict",
+  "upgraded",
+  "started",
+  "exited",
+  "scaled",
+  "provenance",
+  "policy",
+  "allowlist",
+  "member",
+  "key",
+  "stale",
+] as const;
+export type ChangeKind = (typeof CHANGE_KINDS)[number];
+
+/** Kinds that only those may read who may read the audit log. */
+export const PEOPLE_KINDS: readonly ChangeKind[] = ["member", "key"];
+
+/** Seconds without a report after which an environment counts as no longer reported: a job of every day has run. */
+export const STALE_AFTER_S = 24 * 3600;
+
+/** A row that a snapshot added for an artifact. `id`: its key. */
+type RunningEvent = {
+  id: number;
+  name: string;
+  /** "" where the reporter could not resolve the image. */
+  fingerprint: string;
+  annotation: string;
+  /** Instances before and after. */
+  was: number;
+  now: number;
+  compliant: boolean | null;
+  /** The verdict in the snapshot before; of a start, that of what it replaced. */
+  before: boolean | null;
+};
+
+/** What an artifact took the place of, with the verdict that this had. */
+export type Replaced = { fingerprint: string; name: string; compliant: boolean | null };
+
+/** A snapshot, with what it changed. */
+export type ChangedSnapshot = {
+  environmentId: number;
+  index: number;
+  /** Epoch seconds. */
+  at: number;
+  compliant: boolean | null;
+  events: readonly RunningEvent[];
+  /** By the keys of the events that started an artifact. */
+  replaced: ReadonlyMap<number, Replaced>;
+};
+
+type Place = Pick<ChangedSnapshot, "environmentId" | "index" | "at">;
+/** A change of an artifact; or, with `event` null, of the verdict on the environment. */
+export type SnapshotChange = Place & {
+  kind: Extract<ChangeKind, "verdict" | "upgraded" | "started" | "exited" | "scaled" | "provenance">;
+  before: boolean | null;
+  after: boolean | null;
+  event: RunningEvent | null;
+  replaced: Replaced | null;
+};
+
+/**
+ * The changes of snapshots, in their order. The exit of an artifact belongs to the upgrade that replaced it, if that is
+ * among the snapshots.
+ * @param moments oldest first
+ * @param lastVerdicts the last known verdict of each environment before its first moment; none: it had none
+ */
+export function listSnapshotChanges(
+  moments: readonly ChangedSnapshot[],
+  lastVerdicts: ReadonlyMap<number, boolean | null>,
+): SnapshotChange[] {
+  const verdicts = new Map(lastVerdicts);
+  /** What was replaced, and has not exited yet. */
+  const leaving = new Set<string>();
+  const changes: SnapshotChange[] = [];
+  for (const moment of moments) {
+    const { environmentId, index, at, compliant } = moment;
+    const place = { environmentId, index, at };
+    const keyOf = (fingerprint: string): string => `${environmentId} ${fingerprint}`;
+    const lastKnown = verdicts.get(environmentId) ?? null;
+    if (findTransition({ lastKnown, verdict: compliant }) !== null)
+      changes.push({ ...place, kind: "verdict", before: lastKnown, after: compliant, event: null, replaced: null });
+    if (compliant !== null) verdicts.set(environmentId, compliant);
+    const starts = moment.events.filter(({ annotation }) => kindOf(annotation) === "started");
+    for (const { fingerprint } of starts) leaving.delete(keyOf(fingerprint));
+    for (const event of starts) {
+      const replaced = moment.replaced.get(event.id) ?? null;
+      if (replaced) leaving.add(keyOf(replaced.fingerprint));
+      for (const change of changesOfStart(place, event, replaced)) changes.push(change);
+    }
+    for (const event of moment.events) {
+      if (kindOf(event.annotation) === "started") continue;
+      if (event.annotation === "exited" && leaving.delete(keyOf(event.fingerprint))) continue;
+      for (const change of changesOfRunning(place, event)) changes.push(change);
+    }
+  }
+  return changes;
+}
+
+function changesOfStart(place: Place, event: RunningEvent, replaced: Replaced | null): SnapshotChange[] {
+  const before = replaced?.compliant ?? null;
+  const change = { ...place, before, after: event.compliant, event, replaced };
+  if (replaced === null) return [{ ...change, kind: "started" }];
+  const isTurned = before !== null && event.compliant !== null && before !== event.compliant;
+  return [...(isTurned ? [{ ...change, kind: "verdict" as const }] : []), { ...change, kind: "upgraded" }];
+}
+
+function changesOfRunning(place: Place, event: RunningEvent): SnapshotChange[] {
+  const { annotation, was, now, before, compliant } = event;
+  const change = { ...place, before, after: compliant, event, replaced: null };
+  if (annotation === "exited") return [{ ...change, kind: "exited" }];
+  const kinds: SnapshotChange["kind"][] = [];
+  if (annotation.startsWith("became-") || (annotation === "unchanged" && before !== compliant)) kinds.push("verdict");
+  if (annotation === "updated-provenance") kinds.push("provenance");
+  if (was !== now) kinds.push("scaled");
+  return kinds.map((kind) => ({ ...change, kind }));
+}

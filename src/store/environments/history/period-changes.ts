@@ -1,0 +1,248 @@
+/**
+ * What an organization changed in a period, read by time: snapshots with what they changed, policies, allowlist
+ * entries. What the shown changes say besides is read on its own. Times in epoch seconds, both bounds inclusive.
+ * Read-only.
+ */
+import type { EnvironmentType } from "../environments.ts";
+import { idsByTime } from "./ids-by-time.ts";
+import { columnOrStub } from "../../db/large-json.ts";
+import type { DbReader } from "../../db/types.ts";
+
+/** An active environment. */
+export type ChangedEnvironmentRow = {
+  id: number;
+  public_id: string;
+  name: string;
+  type: EnvironmentType;
+  /** Also the index of the latest snapshot. */
+  snapshot_count: number;
+  last_reported_at: number | null;
+};
+
+/** A snapshot. `previous_versions_json`: the policy versions of the one before, null for the first one. */
+export type MomentRow = {
+  environment_id: number;
+  idx: number;
+  timestamp: number;
+  cause: string;
+  compliant: 0 | 1 | null;
+  user_name: string;
+  policy_versions_json: string;
+  previous_versions_json: string | null;
+};
+
+/** A row that a snapshot added. `before`: the verdict of the artifact in the snapshot before; null also without one. */
+export type ChangedArtifactRow = {
+  id: number;
+  name: string;
+  fingerprint: string;
+  annotation: string;
+  was: number;
+  now: number;
+  compliant: 0 | 1 | null;
+  before: 0 | 1 | null;
+};
+
+/** A start of an artifact that took the place of another one. */
+type ReplacementRow = { fingerprint: string; name: string; old_fingerprint: string; old_name: string };
+
+export type PolicyChangeRow = {
+  id: number;
+  policy_id: string;
+  policy: string;
+  type: string;
+  timestamp: number;
+  user_name: string;
+  /** Of a new version. */
+  version: number | null;
+  comment: string | null;
+};
+
+export type AllowedRow = {
+  id: string;
+  environment_id: number;
+  fingerprint: string;
+  artifact_name: string;
+  description: string;
+  user_name: string;
+  timestamp: number;
+  expires_at: number | null;
+};
+
+/** The record of an artifact in a flow. */
+type ChangedBuildRow = {
+  id: number;
+  public_id: string;
+  trail_id: number | null;
+  repo_url: string | null;
+  build_url: string;
+  created_by: string;
+};
+
+/** The payload of a pull request attestation; a long one is a stub (db/large-json.ts). */
+type PullRequestRow = { trail_id: number; payload_json: string };
+
+type Period = { from: number; to: number };
+
+/** Attestations of one trail that are searched for pull requests. */
+const MAX_ATTESTATIONS = 3;
+
+export function periodChangeStore(db: DbReader) {
+  const environments = db.prepare<[number], ChangedEnvironmentRow>(
+    `SELECT id, public_id, name, type, snapshot_count, last_reported_at FROM environments
+     WHERE organization_id = ? AND archived_at IS NULL ORDER BY name`,
+  );
+  // Only keys are sorted.
+  const moments = db.prepare<[Period & { environments: string; limit: number }], MomentRow>(
+    `SELECT s.environment_id, s.idx, s.timestamp, s.cause, s.compliant, s.user_name, s.policy_versions_json,
+            prev.policy_versions_json AS previous_versions_json
+     FROM (SELECT other.environment_id, other.idx, other.timestamp
+           FROM json_each(@environments) wanted CROSS JOIN snapshots other
+             ON other.environment_id = wanted.value AND other.timestamp >= @from AND other.timestamp <= @to
+           ORDER BY other.timestamp DESC, other.environment_id, other.idx DESC LIMIT @limit) AS found
+       CROSS JOIN snapshots s ON s.environment_id = found.environment_id AND s.idx = found.idx
+       LEFT JOIN snapshots prev ON prev.environment_id = s.environment_id AND prev.idx = s.idx - 1
+     ORDER BY found.timestamp DESC, found.environment_id, found.idx DESC`,
+  );
+  // What ran before an artifact became something else ended in the snapshot before.
+  const before = `(SELECT prev.compliant FROM snapshot_artifacts prev
+     WHERE prev.organization_id = sa.organization_id AND prev.fingerprint = sa.fingerprint
+       AND prev.environment_id = sa.environment_id AND prev.first_index < sa.first_index AND prev.name = sa.name
+     ORDER BY prev.first_index DESC LIMIT 1)`;
+  const CHANGED = "sa.id, sa.name, sa.fingerprint, sa.annotation, sa.was, sa.now, sa.compliant";
+  const events = db.prepare<[number, number, number], ChangedArtifactRow>(
+    `SELECT ${CHANGED}, CASE WHEN sa.annotation LIKE 'started%' THEN NULL ELSE ${before} END AS before
+     FROM snapshot_artifacts sa WHERE sa.environment_id = ? AND sa.first_index = ? AND sa.annotation <> 'unchanged'
+     ORDER BY sa.id LIMIT ?`,
+  );
+  const eventCount = db
+    .prepare<[number, number, number], number>(
+      `SELECT count(*) FROM (SELECT 1 FROM snapshot_artifacts sa
+         WHERE sa.environment_id = ? AND sa.first_index = ? AND sa.annotation <> 'unchanged' LIMIT ?) AS found`,
+    )
+    .pluck();
+  // Rows that do not count as events of their environment: instances that changed along with something else, and
+  // verdicts that became unknown. They continue a row that ended in the snapshot before.
+  const others = db.prepare<[{ environment: number; index: number; limit: number }], ChangedArtifactRow>(
+    `SELECT ${CHANGED}, prev.compliant AS before
+     FROM snapshot_artifacts prev CROSS JOIN snapshot_artifacts sa ON sa.organization_id = prev.organization_id
+       AND sa.fingerprint = prev.fingerprint AND sa.environment_id = prev.environment_id
+       AND sa.first_index = @index AND sa.name = prev.name
+     WHERE prev.environment_id = @environment AND prev.last_index = @index - 1 AND sa.annotation = 'unchanged'
+       AND (sa.was <> sa.now OR sa.compliant IS NOT prev.compliant)
+     ORDER BY sa.id LIMIT @limit`,
+  );
+  const replacements = db.prepare<[number, number, number], ReplacementRow>(
+    `SELECT dep.fingerprint, dep.artifact_name AS name, prev.fingerprint AS old_fingerprint,
+            prev.artifact_name AS old_name
+     FROM deployments dep CROSS JOIN deployments prev ON prev.id = dep.replaced_id
+     WHERE dep.environment_id = ? AND dep.ordinal = 0 AND dep.deployed_at = ? AND dep.snapshot_index = ?
+       AND prev.fingerprint <> dep.fingerprint`,
+  );
+  const verdictBefore = db.prepare<
+    [{ organization: number; environment: number; fingerprint: string; index: number }],
+    { compliant: 0 | 1 | null }
+  >(
+    `SELECT sa.compliant FROM snapshot_artifacts sa
+     WHERE sa.organization_id = @organization AND sa.fingerprint = @fingerprint AND sa.environment_id = @environment
+       AND sa.first_index < @index AND sa.now > 0 ORDER BY sa.first_index DESC LIMIT 1`,
+  );
+  const lastVerdict = db
+    .prepare<[number, number], 0 | 1>(
+      `SELECT compliant FROM snapshots WHERE environment_id = ? AND idx < ? AND compliant IS NOT NULL
+       ORDER BY idx DESC LIMIT 1`,
+    )
+    .pluck();
+  const earlierRow = db
+    .prepare<[number], number>(
+      `SELECT prev.id FROM snapshot_artifacts sa CROSS JOIN snapshot_artifacts prev
+         ON prev.organization_id = sa.organization_id AND prev.fingerprint = sa.fingerprint
+         AND prev.environment_id = sa.environment_id AND prev.first_index < sa.first_index AND prev.name = sa.name
+       WHERE sa.id = ? ORDER BY prev.first_index DESC LIMIT 1`,
+    )
+    .pluck();
+  const policyChanges = db.prepare<[Period & { organization: number; limit: number }], PolicyChangeRow>(
+    `SELECT pe.id, pol.public_id AS policy_id, pol.name AS policy, pe.type, pe.timestamp, pe.user_name, pv.version,
+            pv.comment
+     FROM policies pol CROSS JOIN policy_events pe ON pe.policy_id = pol.id
+       LEFT JOIN policy_versions pv ON pe.type = 'new_version' AND pv.policy_id = pol.id
+         AND pv.version = CASE WHEN json_valid(pe.data_json) THEN pe.data_json ->> 'version' END
+     WHERE pol.organization_id = @organization AND pe.timestamp >= @from AND pe.timestamp <= @to
+     ORDER BY pe.timestamp DESC, pe.id DESC LIMIT @limit`,
+  );
+  const allowed = db.prepare<
+    [Period & { organization: number; first: number; last: number; limit: number }],
+    AllowedRow
+  >(
+    `SELECT al.public_id AS id, al.environment_id, al.fingerprint, al.artifact_name, al.description, al.user_name,
+            al.timestamp, al.expires_at
+     FROM allowlist_entries al
+     WHERE al.organization_id = @organization AND al.id >= @first AND al.id <= @last
+       AND al.timestamp >= @from AND al.timestamp <= @to
+     ORDER BY al.id DESC LIMIT @limit`,
+  );
+  const allowlistIds = idsByTime(db, "allowlist_entries");
+  const auditIds = idsByTime(db, "audit_log");
+  const builds = db.prepare<[string], ChangedBuildRow>(
+    `SELECT a.id, a.public_id, a.trail_id, a.repo_url, a.build_url, a.created_by
+     FROM json_each(?) wanted CROSS JOIN artifacts a ON a.id = wanted.value`,
+  );
+  const pullRequests = db.prepare<[string], PullRequestRow>(
+    `SELECT wanted.value AS trail_id, ${columnOrStub("att.payload_json")} AS payload_json
+     FROM json_each(?) wanted CROSS JOIN attestations att ON att.id IN (
+       SELECT cur.attestation_id FROM current_attestations cur
+         CROSS JOIN attestations other ON other.id = cur.attestation_id AND other.type = 'pull_request'
+       WHERE cur.trail_id = wanted.value ORDER BY cur.attestation_id DESC LIMIT ${MAX_ATTESTATIONS})
+     ORDER BY wanted.key, att.id DESC`,
+  );
+
+  return {
+    /** The active environments of an organization, by name. */
+    listEnvironments: (organizationId: number): ChangedEnvironmentRow[] => environments.all(organizationId),
+    /** At most `limit` snapshots of these environments, the newest first. */
+    listMoments: (environmentIds: readonly number[], period: Period & { limit: number }): MomentRow[] =>
+      moments.all({ environments: JSON.stringify(environmentIds), ...period }),
+    /** How many artifacts a snapshot changed, counted up to `limit`. */
+    countEvents: ({ environment_id, idx }: Pick<MomentRow, "environment_id" | "idx">, limit: number): number =>
+      eventCount.get(environment_id, idx, limit) ?? 0,
+    /** At most `limit` artifacts that a snapshot changed, in the order in which they were recorded. */
+    listEvents(
+      { environment_id, idx }: Pick<MomentRow, "environment_id" | "idx">,
+      limit: number,
+    ): ChangedArtifactRow[] {
+      const rows = events.all(environment_id, idx, limit);
+      return [...rows, ...others.all({ environment: environment_id, index: idx, limit: limit - rows.length })];
+    },
+    /** The starts of a snapshot that took the place of another artifact of their flow and name. */
+    listReplacements: ({ environment_id, idx, timestamp }: MomentRow): ReplacementRow[] =>
+      replacements.all(environment_id, timestamp, idx),
+    /** The verdict that a fingerprint had before a snapshot; null also where it did not run. */
+    findVerdictBefore: (place: {
+      organization: number;
+      environment: number;
+      fingerprint: string;
+      index: number;
+    }): 0 | 1 | null => verdictBefore.get(place)?.compliant ?? null,
+    /** The last known verdict of an environment before a snapshot; null without one. */
+    findLastVerdict: (environmentId: number, index: number): 0 | 1 | null =>
+      lastVerdict.get(environmentId, index) ?? null,
+    /** The row of the same artifact before a row of `listEvents`; null for none. */
+    findEarlierRow: (id: number): number | null => earlierRow.get(id) ?? null,
+    /** At most `limit` entries in the history of policies, the newest first. */
+    listPolicyChanges: (organizationId: number, period: Period & { limit: number }): PolicyChangeRow[] =>
+      policyChanges.all({ organization: organizationId, ...period }),
+    /** At most `limit` allowlist entries of an organization, the newest first. */
+    listAllowed: (organizationId: number, period: Period & { limit: number }): AllowedRow[] =>
+      allowed.all({ organization: organizationId, ...allowlistIds.findRange(organizationId, period), ...period }),
+    /** Ids of audit log entries, both inclusive, that include those of a period; empty when first > last. */
+    findAuditRange: (organizationId: number, period: Period): { first: number; last: number } =>
+      auditIds.findRange(organizationId, period),
+    /** The time of the first entry of the audit log from an id on; null where there is none. */
+    findAuditTime: (organizationId: number, id: number): number | null => auditIds.findTime(organizationId, id),
+    /** Records of artifacts by their keys. */
+    findBuilds: (ids: Iterable<number>): Map<number, ChangedBuildRow> =>
+      new Map(builds.all(JSON.stringify([...ids])).map((row) => [row.id, row])),
+    /** The pull request attestations in force in these trails; at most MAX_ATTESTATIONS of each. */
+    listPullRequests: (trailIds: Iterable<number>): PullRequestRow[] => pullRequests.all(JSON.stringify([...trailIds])),
+  };
+}
