@@ -209,6 +209,14 @@ test("the overview says what fails and why, and escapes what was reported", asyn
     page.text,
     new RegExp(`href="\\./${at.org}/why\\?environment=production&#38;snapshot=1&#38;fingerprint=${PRINT}"`),
   );
+  // Figures and what stands beside bars lead to what they count.
+  for (const [href, words] of [
+    ["environments?state=COMPLIANT", "0 <small>"],
+    ["environments?state=NON-COMPLIANT", "1 non-compliant"],
+    ["environments/production", "1 running,"],
+    ["environments/production?show=failing", "1 failing"],
+  ] as const)
+    assert.match(page.text, `href="./${at.org}/${href}">${words}`);
   assert.match(page.text, /aria-label="Deployments a day from \d+ \w+ to \d+ \w+: 1 in all, 1 of them non-compliant"/);
 });
 

@@ -84,10 +84,12 @@ export function segments(parts: readonly Part[], sentence: string): Html {
 /** Artifacts by verdict. */
 type Verdicts = { compliant: number; failing: number; unknown: number };
 
-/** `9 running, 1 failing`, with a bar of the shares. */
-export function verdictBar({ compliant, failing, unknown }: Verdicts): Html {
+/** `9 running, 1 failing`, with a bar of the shares. @param lists where these are listed */
+export function verdictBar({ compliant, failing, unknown }: Verdicts, lists: { all: string; failing: string }): Html {
   const total = compliant + failing + unknown;
-  const text = `${formatNumber(total)} running${failing > 0 ? `, ${formatNumber(failing)} failing` : ""}`;
+  const text = html`<a href="${lists.all}">${formatNumber(total)} running${failing > 0 && ","}</a>${
+    failing > 0 && html` <a href="${lists.failing}">${formatNumber(failing)} failing</a>`
+  }`;
   const parts = [
     { colour: "ok", value: compliant, words: "compliant" },
     { colour: "bad", value: failing, words: "non-compliant" },

@@ -150,15 +150,16 @@ export function facts(entries: readonly (readonly [label: string, value: Value])
   return html`<dl class="facts">${pairs}</dl>`;
 }
 
-type Figure = { label: string; value: Value; note?: Value; state?: "ok" | "bad" | "wait" | "" };
+/** @property href the list that it counts */
+type Figure = { label: string; value: Value; note?: Value; state?: "ok" | "bad" | "wait" | ""; href?: string };
 
 /** A strip of figures, each with its base. */
 export const figures = (items: readonly Figure[]): Html =>
   html`<dl class="figures${items.length === 3 && " figures-3"}">${items.map(
-    ({ label, value, note, state = "" }) =>
-      html`<div><dt>${label}</dt><dd><span class="fig ${state}">${value}</span>${
-        note && html` <span class="sub">${note}</span>`
-      }</dd></div>`,
+    ({ label, value, note, state = "", href }) =>
+      html`<div><dt>${label}</dt><dd><span class="fig ${state}">${
+        href === undefined ? value : html`<a href="${href}">${value}</a>`
+      }</span>${note && html` <span class="sub">${note}</span>`}</dd></div>`,
   )}</dl>`;
 
 /** What a list shows when it has nothing: what belongs there, and how it gets there. */

@@ -10,6 +10,7 @@ import type { ListPart } from "../../components/list-page.ts";
 import { oneOf, PER_PAGE, stateFilter } from "../../components/lists.ts";
 import { badge, stateOf } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
+import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { page } from "../../page/page.ts";
@@ -83,6 +84,7 @@ function artifactRow({ to, now }: Visit, artifact: Artifact): Html {
     href: to.artifact(flow, artifact.fingerprint, artifact.id),
     name: html`<bdi>${artifact.filename}</bdi>`,
     sub: html`${fingerprint(artifact.fingerprint)}${causesLine(artifact)}`,
+    mark: icon("package"),
   });
   const below =
     trail === null

@@ -118,6 +118,7 @@ function typeRow({ to, now }: Visit, type: CustomType): Html {
   const name = nameCell({
     href: to.attestationType(type.name),
     name: html`<bdi>${type.name}</bdi>`,
+    mark: icon("code"),
     after: type.archived && tag("Archived", "archive"),
     sub: type.description && html`<bdi>${type.description}</bdi>`,
   });

@@ -13,6 +13,7 @@ import { PER_PAGE } from "../../components/lists.ts";
 import type { Filter } from "../../components/lists.ts";
 import { badge, stateOfVerdict, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
+import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { page } from "../../page/page.ts";
@@ -131,6 +132,7 @@ function attestationRow({ to, now }: Visit, attestation: Attestation): Html {
     href: to.attestation({ flow, trail, id: attestation.attestation_id }),
     name: html`<bdi>${attestation.attestation_name}</bdi>`,
     sub: kind,
+    mark: icon("verified"),
   });
   const word = type === "override" && isCompliant ? { word: "By override" } : {};
   return html`<tr>${name}<td>${badge(stateOfVerdict(isCompliant), word)}</td>

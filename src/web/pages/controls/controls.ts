@@ -8,6 +8,7 @@ import { oneOf, tagsOf } from "../../components/lists.ts";
 import { tag } from "../../components/state.ts";
 import { tagList } from "../../components/tags.ts";
 import { time } from "../../components/time.ts";
+import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
@@ -132,6 +133,7 @@ function controlRow({ to, now }: Visit, control: ControlPage["controls"][number]
   const name = nameCell({
     href: to.control(control.identifier),
     name: html`<span class="cut-block"><bdi>${control.name}</bdi></span>`,
+    mark: icon("checklist"),
     sub: html`<code class="cut-block">${control.identifier}</code>${
       control.description && html`<span class="cut-block">${control.description}</span>`
     }`,

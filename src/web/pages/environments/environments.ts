@@ -3,6 +3,7 @@ import { createEnv, getEnvironment, listEnvs } from "../../../api/environments/e
 import { AppError, invalid } from "../../../errors.ts";
 import { causesLine } from "../../components/causes.ts";
 import { verdictBar } from "../../components/charts.ts";
+import { TYPES, typeIcon, typeName } from "../../components/environment-type.ts";
 import { formOf, selectField, textArea, textField } from "../../components/forms.ts";
 import { card, nameCell, padded, pageHead } from "../../components/layout.ts";
 import type { TableColumn } from "../../components/layout.ts";
@@ -15,7 +16,7 @@ import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
 import type { Content, Visit } from "../../page/page.ts";
-import { TYPES, isSilent, typeName } from "./types.ts";
+import { isSilent } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 const STATES = ["NON-COMPLIANT", "UNKNOWN", "COMPLIANT"] as const;
@@ -179,12 +180,16 @@ function environmentRow({ to, now }: Visit, environment: ShownEnvironment): Html
     description !== "" && html`<span class="one-line"><bdi>${description}</bdi></span>`
   }${tags}${causesLine(environment)}`;
   const running = counts
-    ? verdictBar({ compliant: counts.true, failing: counts.false, unknown: counts.null })
+    ? verdictBar(
+        { compliant: counts.true, failing: counts.false, unknown: counts.null },
+        { all: to.environment(name), failing: to.environment(name, { show: "failing" }) },
+      )
     : html`<span class="sub">no snapshot yet</span>`;
   const reported = isSilent(environment, now)
     ? html`${time(environment.last_reported_at, now)} ${tag("silent", "alert")}`
     : time(environment.last_reported_at, now);
-  return html`<tr>${nameCell({ href: to.environment(name), name: html`<bdi>${name}</bdi>`, sub: detail })}
+  const label = { href: to.environment(name), name: html`<bdi>${name}</bdi>`, sub: detail, mark: typeIcon(type) };
+  return html`<tr>${nameCell(label)}
 <td>${badge(stateOfVerdict(environment.state))}</td><td class="w-seg seg-td">${running}</td>
 <td class="r" data-l="Last report">${reported}</td>
 <td class="r" data-l="Last change">${time(environment.last_changed_at, now)}</td></tr>`;

@@ -1,6 +1,7 @@
 /** The head of an environment, with its tabs: the same above each of its pages. */
 import { patchTags } from "../../../api/tags.ts";
 import { updateEnv } from "../../../api/environments/environments.ts";
+import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import { pageHead, tabs } from "../../components/layout.ts";
 import { badge, stateOfVerdict, tag } from "../../components/state.ts";
@@ -9,7 +10,7 @@ import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Crumb, Visit } from "../../page/page.ts";
-import { formerName, isArchived, isSilent, typeName } from "./types.ts";
+import { formerName, isArchived, isSilent } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 const TABS = ["running", "events", "log", "policies", "diff", "deployments", "settings"] as const;
@@ -62,7 +63,7 @@ export function environmentHead(
     }`,
     sub: environment.description,
     meta: [
-      html`${icon("server")}${typeName(environment.type)}`,
+      html`${typeIcon(environment.type)}${typeName(environment.type)}`,
       members && html`${members.length} ${members.length === 1 ? "member" : "members"}`,
       reported(environment, now),
       tagList(environment.tags),

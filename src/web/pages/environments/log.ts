@@ -67,11 +67,10 @@ function outlineRow({ to, now }: Visit, { name }: ShownEnvironment, outline: Out
     sub: html`<span>${cause}</span>`,
   });
   const span = formatSpan((outline.next_timestamp ?? now) - taken);
-  return html`<tr>${cell}<td>${badge(stateOfVerdict(outline.compliant))}</td><td class="w-seg seg-td">${verdictBar({
-    compliant: counts.true,
-    failing: counts.false,
-    unknown: counts.null,
-  })}</td><td class="r num" data-l="In force for">${span}</td><td class="r"
+  return html`<tr>${cell}<td>${badge(stateOfVerdict(outline.compliant))}</td><td class="w-seg seg-td">${verdictBar(
+    { compliant: counts.true, failing: counts.false, unknown: counts.null },
+    { all: to.snapshot(name, outline.index), failing: to.snapshot(name, outline.index, { show: "failing" }) },
+  )}</td><td class="r num" data-l="In force for">${span}</td><td class="r"
 data-l="Taken">${timestamp(taken)}</td></tr>`;
 }
 

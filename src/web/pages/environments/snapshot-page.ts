@@ -1,4 +1,5 @@
 /** A snapshot as a page: as the first tab of its environment, and at addresses of its own. */
+import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
 import { linkButton, pageHead } from "../../components/layout.ts";
 import { badge, stateOfVerdict, tag } from "../../components/state.ts";
@@ -10,7 +11,7 @@ import type { ShownSnapshot } from "./artifact-rows.ts";
 import { crumbsOf, environmentTabs, reported } from "./head.ts";
 import type { Moment } from "./history.ts";
 import { runningIn, snapshotView } from "./running.ts";
-import { isArchived, typeName } from "./types.ts";
+import { isArchived } from "./types.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 /** @param live the environment while the latest snapshot is shown; null for one that does not change */
@@ -67,7 +68,7 @@ function snapshotHead(visit: Visit, environment: ShownEnvironment, snapshot: Sho
       isLatest ? tag("latest") : html`<a class="tag" href="${to.environment(name)}">show the latest</a>`
     }${isArchived(name) && tag("archived", "archive")}`,
     meta: [
-      html`${icon("server")}${typeName(environment.type)}`,
+      html`${typeIcon(environment.type)}${typeName(environment.type)}`,
       html`${icon("clock")}taken ${time(timestamp, now)}${user !== "" && html` by <bdi>${user}</bdi>`}`,
       isLatest ? reported(environment, now) : ended(snapshot, now),
     ],

@@ -1,26 +1,10 @@
-/** The types of environments in words, and what reports to each of them. */
+/** What reports to an environment of each type, and when a reporter is silent. */
 import type { getEnvironment } from "../../../api/environments/environments.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 
 /** An environment as it is read alone. */
 export type ShownEnvironment = AnswerOf<typeof getEnvironment>;
 type EnvironmentType = ShownEnvironment["type"];
-
-export const TYPES = [
-  { value: "K8S", text: "Kubernetes" },
-  { value: "ECS", text: "Amazon ECS" },
-  { value: "lambda", text: "AWS Lambda" },
-  { value: "S3", text: "Amazon S3" },
-  { value: "azure-apps", text: "Azure Apps" },
-  { value: "cloud-run", text: "Google Cloud Run" },
-  { value: "docker", text: "Docker" },
-  { value: "server", text: "Server" },
-  { value: "logical", text: "Logical: several environments together" },
-] as const satisfies readonly { value: EnvironmentType; text: string }[];
-
-/** `Kubernetes`, `Logical`. */
-export const typeName = (type: EnvironmentType): string =>
-  (TYPES.find(({ value }) => value === type)?.text ?? type).replace(/:.*/, "");
 
 /** The command that reports what runs in an environment. */
 export function reportCommand({ type, name }: Pick<ShownEnvironment, "type" | "name">): string {

@@ -10,6 +10,7 @@ import type { ListPart } from "../../components/list-page.ts";
 import { oneOf, stateFilter } from "../../components/lists.ts";
 import { badge, stateOf } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
+import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
@@ -61,6 +62,7 @@ function trailRow({ to, now }: Visit, trail: Trail): Html {
     href: to.trail(trail.flow.name, trail.name),
     name: html`<bdi>${trail.name}</bdi>`,
     sub: trail.description,
+    mark: icon("history"),
   });
   return html`<tr>${name}<td>${badge(stateOf(trail.compliance_state))}</td><td class="fill">${causesLine(trail)}</td>
 <td class="hide-s">${commit(info?.sha1, info?.url)}</td><td class="r">${time(trail.last_modified_at, now)}</td></tr>`;

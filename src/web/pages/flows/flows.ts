@@ -11,6 +11,7 @@ import { oneOf, tagsOf } from "../../components/lists.ts";
 import { badge, stateOf } from "../../components/state.ts";
 import { tagList } from "../../components/tags.ts";
 import { time } from "../../components/time.ts";
+import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
@@ -154,6 +155,7 @@ function flowRow({ to, now }: Visit, flow: ListedFlow): Html {
     href: to.flow(flow.name),
     name: html`<bdi>${flow.name}</bdi>`,
     sub: html`${flow.description}${tagList(flow.tags)}`,
+    mark: icon("workflow"),
   });
   const { latest_state: latest } = flow;
   const state = latest === null ? html`<span class="muted">No trail yet</span>` : badge(stateOf(latest));

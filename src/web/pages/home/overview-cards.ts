@@ -6,8 +6,8 @@ import type { AnswerOf } from "../../../http/in-process.ts";
 import { causesLine } from "../../components/causes.ts";
 import { barChart, legend, segments } from "../../components/charts.ts";
 import { commit } from "../../components/identifier.ts";
+import { typeIcon, typeName } from "../../components/environment-type.ts";
 import { icon } from "../../components/icon.ts";
-import type { IconName } from "../../components/icon.ts";
 import { card, empty, linkButton, moreLink, nameCell, padded, table } from "../../components/layout.ts";
 import { badge, count, formatNumber, stateIcon, stateOf, stateOfVerdict, stateWord } from "../../components/state.ts";
 import { formatDate, time } from "../../components/time.ts";
@@ -61,13 +61,6 @@ data-prefetch>${environment}</a> #${index}</span></div>${causesLine(
   )}</div><span class="muted nowrap">${time(artifact.since, now)}</span>${why}</li>`;
 }
 
-const TYPE_ICONS: Readonly<Record<string, IconName>> = {
-  lambda: "zap",
-  docker: "container",
-  S3: "package",
-  logical: "link",
-};
-
 export function environmentsCard(visit: Visit, { environments }: Overview): Html {
   const { items, total } = environments;
   const create = visit.may(listEnvs) && linkButton(visit.to.environments(), "Environments", { icon: "server" });
@@ -108,9 +101,9 @@ function environmentRow({ to, now }: Visit, environment: Environment): Html {
   return html`<tr>${nameCell({
     href: to.environment(name),
     name,
-    sub: `${type} · ${attached}`,
-    mark: icon(TYPE_ICONS[type] ?? "server"),
-  })}<td>${badge(stateOfVerdict(environment.state))}</td><td class="seg-td">${running(environment)}</td>
+    sub: `${typeName(type)} · ${attached}`,
+    mark: typeIcon(type),
+  })}<td>${badge(stateOfVerdict(environment.state))}</td><td class="seg-td">${running(to, environment)}</td>
 <td data-l="Changed">${time(environment.last_changed_at, now)}</td><td data-l="Reported">${
     isStale
       ? html`<span class="st wait">${icon("alert")}<span class="vh">Late: </span>${time(reported, now)}</span>`
@@ -118,8 +111,9 @@ function environmentRow({ to, now }: Visit, environment: Environment): Html {
   }</td></tr>`;
 }
 
-function running(environment: Environment): Html {
+function running(to: Visit["to"], environment: Environment): Html {
   const {
+    name,
     compliant_count,
     allowlisted_count: allowlisted,
     non_compliant_count: failing,
@@ -138,10 +132,13 @@ function running(environment: Environment): Html {
       .filter(({ value }) => value > 0)
       .map(({ value, text }) => `${value} ${text}`)
       .join(", ") || "Nothing is running";
-  const words = total === 0 ? "nothing running" : `${formatNumber(total)} running`;
-  return html`<div class="seg-cell"><span class="sub num">${words}${
-    failing > 0 && `, ${formatNumber(failing)} failing`
-  }</span>${segments(parts, sentence)}</div>`;
+  const words =
+    total === 0
+      ? "nothing running"
+      : html`<a href="${to.environment(name)}">${formatNumber(total)} running${failing > 0 && ","}</a>`;
+  const fails =
+    failing > 0 && html` <a href="${to.environment(name, { show: "failing" })}">${formatNumber(failing)} failing</a>`;
+  return html`<div class="seg-cell"><span class="sub num">${words}${fails}</span>${segments(parts, sentence)}</div>`;
 }
 
 export function trailsCard(visit: Visit, { trails, flows }: Overview): Html {

@@ -57,7 +57,7 @@ const showOverview = (visit: Visit, overview: Overview, { keys, progress }: Show
       overview.environments.total > 0 &&
         linkButton(visit.to.environmentDiff("", ""), "Compare snapshots", { icon: "git-compare" }),
     ],
-  })}<div class="stack">${summary(overview)}<div class="cols"><div class="stack">${failingCard(
+  })}<div class="stack">${summary(visit, overview)}<div class="cols"><div class="stack">${failingCard(
     visit,
     overview,
   )}${environmentsCard(visit, overview)}${trailsCard(visit, overview)}</div>
@@ -79,7 +79,7 @@ function findingOf({ running, environments }: Overview): string {
   return "Everything that is running complies with its policies.";
 }
 
-function summary({ environments, running, deployments }: Overview): Html {
+function summary({ to }: Visit, { environments, running, deployments }: Overview): Html {
   const { days, total, previous_total: before, lead_time: build, unknown_commit_times: unknown = 0 } = deployments;
   const { commit_lead_time: lead = null, previous_commit_lead_time: leadBefore = null } = deployments;
   const notes = [
@@ -91,9 +91,15 @@ function summary({ environments, running, deployments }: Overview): Html {
     {
       label: "Environments compliant",
       value: html`${formatNumber(environments.compliant)} <small>of ${formatNumber(environments.total)}</small>`,
-      note: othersOf(environments),
+      note: othersOf(environments, (state) => to.environments({ state })),
+      href: to.environments({ state: "COMPLIANT" }),
     },
-    { label: "Running artifacts", value: formatNumber(running.total), note: othersOf(running) },
+    {
+      label: "Running artifacts",
+      value: formatNumber(running.total),
+      note: othersOf(running, null),
+      href: to.environments(),
+    },
     { label: `Deployments, ${days} days`, value: formatNumber(total), note: differenceTo(total, before) },
     {
       label: `${LEAD_TIME}, median`,
@@ -107,13 +113,20 @@ function summary({ environments, running, deployments }: Overview): Html {
 const shortSpan = (seconds: number): string =>
   seconds < 10 * DAY_S ? formatSpan(seconds) : `${formatNumber(Math.round(seconds / DAY_S))} days`;
 
-/** `2 non-compliant, 1 unknown`; null if there are none. */
-function othersOf({ non_compliant: failing, unknown }: { non_compliant: number; unknown: number }): string | null {
-  const parts = [
-    failing > 0 && `${formatNumber(failing)} non-compliant`,
-    unknown > 0 && `${formatNumber(unknown)} unknown`,
-  ].filter((part) => part !== false);
-  return parts.length === 0 ? null : parts.join(", ");
+/** `2 non-compliant, 1 unknown`; null if there are none. @param listOf where those in a state are listed */
+function othersOf(
+  { non_compliant: failing, unknown }: { non_compliant: number; unknown: number },
+  listOf: ((state: string) => string) | null,
+): Html | null {
+  const counted = [
+    { number: failing, word: "non-compliant", state: "NON-COMPLIANT" },
+    { number: unknown, word: "unknown", state: "UNKNOWN" },
+  ].filter(({ number }) => number > 0);
+  const parts = counted.map(({ number, word, state }, at) => {
+    const text = `${formatNumber(number)} ${word}`;
+    return html`${at > 0 && ", "}${listOf ? html`<a href="${listOf(state)}">${text}</a>` : text}`;
+  });
+  return parts.length === 0 ? null : html`${parts}`;
 }
 
 function differenceTo(total: number, before: number): string {

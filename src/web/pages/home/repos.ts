@@ -7,6 +7,7 @@ import { listPage, pageFrom } from "../../components/list-page.ts";
 import { tagsOf } from "../../components/lists.ts";
 import { tagList } from "../../components/tags.ts";
 import { time } from "../../components/time.ts";
+import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { page } from "../../page/page.ts";
@@ -65,6 +66,7 @@ const repoRow = ({ to, now }: Visit, repo: Repo): Html =>
   html`<tr>${nameCell({
     href: to.repository(repo.id),
     name: html`<bdi>${repo.name}</bdi>`,
+    mark: icon("repo"),
     sub: html`<span class="cut-block">${reportedLink(repo.url, repo.url)}</span>`,
   })}<td>${repo.provider ?? html`<span class="muted">–</span>`}</td><td class="hide-m">${tagList(repo.tags)}</td>
 <td class="r">${time(repo.latest_activity, now)}</td></tr>`;

@@ -9,6 +9,7 @@ import { card, nameCell, padded, pageHead } from "../../components/layout.ts";
 import { listPage, pageFrom } from "../../components/list-page.ts";
 import { formatNumber, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
+import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { form, page } from "../../page/page.ts";
@@ -146,6 +147,7 @@ function policyRow({ to, now }: Visit, policy: ListedPolicy): Html {
   const name = nameCell({
     href: to.policy(policy.name),
     name: html`<bdi>${policy.name}</bdi>`,
+    mark: icon("law"),
     sub: policy.description === "" ? null : html`<span class="cut-block">${policy.description}</span>`,
   });
   const version = latest ? tag(`v${latest.version}`) : html`<span class="muted">No text</span>`;

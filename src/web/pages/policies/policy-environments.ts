@@ -8,6 +8,7 @@ import { card, empty, linkButton, nameCell, padded, table } from "../../componen
 import { pageOf, pager } from "../../components/lists.ts";
 import { badge, stateOfVerdict } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
+import { typeIcon } from "../../components/environment-type.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
@@ -46,11 +47,12 @@ export async function environmentsTab(visit: Visit, policy: Policy): Promise<Htm
 
 function environmentTable(visit: Visit, environments: readonly AnswerOf<typeof getEnvironment>[]): Html {
   const { to, here, now, may } = visit;
-  const rows = environments.map(({ name, description, state, last_changed_at, policies }) => {
+  const rows = environments.map(({ name, type, description, state, last_changed_at, policies }) => {
     const others = policies.length - 1;
     const cell = nameCell({
       href: to.environment(name),
       name: html`<bdi>${name}</bdi>`,
+      mark: typeIcon(type),
       sub: description === "" ? null : html`<span class="cut-block">${description}</span>`,
     });
     const detach =
