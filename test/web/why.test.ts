@@ -142,6 +142,44 @@ test("what fails is open and the rest shut, or all of it is open", async () => {
   assert.is(count(open, /<details/g), count(failed, /<details/g));
 });
 
+test("where nothing fails, the whole tree is open, and can be folded", async () => {
+  const { at, browser, policy } = await failing();
+  const flow = await server.given.flow(at, { template: "version: 1\n" });
+  const trail = await server.given.trail(at, { flow });
+  const fingerprint = await server.given.artifact(at, { flow, trail, name: "good" });
+  await server.given.attestation(at, { flow, trail, name: "scan", kind: "generic", fingerprint, is_compliant: true });
+  const environment = world.environment(at, { type: "K8S" });
+  world.attach(at, environment, policy);
+  world.report(at, environment, [running("good:1", fingerprint)]);
+  const trailPath = `/${at.org}/why?flow=${flow}&trail=${trail}`;
+  for (const path of [whyOf(at, environment, fingerprint, "&snapshot=-1"), trailPath]) {
+    const page = await browser.get(path);
+    assert.match(visibleText(page), / Compliant .* Folded All open /);
+    assert.match(page.text, /<details open/);
+    assert.not.match(page.text, "<details>");
+    const folded = await browser.get(`${path}&open=failed`);
+    assert.match(folded.text, "<details>");
+    assert.not.match(folded.text, "<details open");
+  }
+});
+
+test("the page of the artifact counts the rules of a policy as its explanation does", async () => {
+  const { at, browser, flow, fingerprint } = await failing();
+  const lax = await server.given.policy(at, {
+    name: "lax",
+    yaml:
+      "artifacts:\n  provenance: { required: true }\n  trail-compliance: { required: false }\n" +
+      "  attestations:\n    - { type: junit, name: unit, if: '${{ flow.name == \"other\" }}' }\n",
+  });
+  const environment = world.environment(at, { type: "K8S" });
+  world.attach(at, environment, lax);
+  world.report(at, environment, [running("backend:1", fingerprint)]);
+  const why = await browser.get(whyOf(at, environment, fingerprint, "&snapshot=-1"));
+  assertShows(why, ["lax v1", "1 of 2 rules holds"]);
+  const artifact = await browser.get(`/${at.org}/flows/${flow}/artifacts/${fingerprint}`);
+  assertShows(artifact, ["lax v1: 1 of 2 rules holds"]);
+});
+
 test("a re-evaluation is offered to readers, says what it gives, and changes nothing", async () => {
   const { at, path, flow, trail } = await failing();
   const reader = await member(at.org, "reader");

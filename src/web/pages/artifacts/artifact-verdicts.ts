@@ -6,6 +6,7 @@ import { causesLine } from "../../components/causes.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, linkButton, nameCell } from "../../components/layout.ts";
+import { countRules, isInForce } from "../../components/rule-counts.ts";
 import { badge, formatNumber, stateOf, stateOfVerdict } from "../../components/state.ts";
 import type { ShownState } from "../../components/state.ts";
 import { html } from "../../html.ts";
@@ -137,8 +138,6 @@ function environmentReasons(assertion: Assertion | undefined): Value {
   }
   return policies.map(
     ({ policy_name: policy, policy_version: version, rule_evaluations: rules }) =>
-      html`<div><bdi>${policy}</bdi> v${version}: ${
-        rules.length === 1 ? "its rule holds" : `all ${rules.length} rules hold`
-      }</div>`,
+      html`<div><bdi>${policy}</bdi> v${version}: ${countRules(rules.filter(isInForce))}</div>`,
   );
 }

@@ -2,6 +2,7 @@
 import type { explainSnapshot } from "../../../api/environments/explanations.ts";
 import type { explainTrail } from "../../../api/flows/trail-explanations.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { isInForce } from "../../components/rule-counts.ts";
 
 export type SnapshotAnswer = AnswerOf<typeof explainSnapshot>;
 export type Artifact = SnapshotAnswer["snapshot"]["artifacts"][number];
@@ -33,10 +34,6 @@ export function subjectsOf({ snapshot }: SnapshotAnswer): ShownArtifact[] {
   const all = [snapshot, ...snapshot.members].flatMap((at) => at.artifacts.map((artifact) => ({ artifact, at })));
   return all.sort((a, b) => rankOf(a) - rankOf(b));
 }
-
-/** Whether a rule demands anything: policies also list what they do not require. */
-const isInForce = ({ rule: { definition } }: ExplainedRule): boolean =>
-  !("required" in definition) || definition.required;
 
 /** The rules of a policy that demand anything; null where the answer has no room for them. */
 export const rulesOf = ({ rules }: Verdict): ExplainedRule[] | null => rules?.filter(isInForce) ?? null;

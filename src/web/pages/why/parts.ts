@@ -19,16 +19,23 @@ export const headActions = (visit: Visit, { form, json }: { form: string; json: 
   )}<button class="btn" type="submit">${icon("sync")}Re-evaluate</button></form>`,
 ];
 
-/** The switch of the tree. */
-export function openSwitch({ here, query }: Pick<Visit, "here" | "query">): Html {
-  const isAll = isAllOpen({ query });
+/** Whether anything in a tree fails. */
+type Tried = { hasFailed: boolean };
+
+/** The switch of a tree, which at first shows what fails; where nothing does, all of it. */
+export function openSwitch(visit: Pick<Visit, "here" | "query">, { hasFailed }: Tried): Html {
+  const isAll = isAllOpen(visit, { hasFailed });
   const button = (text: string, { open, isCurrent }: { open: string | null; isCurrent: boolean }): Html =>
-    html`<a class="btn btn-s" href="${here({ open })}"${isCurrent && html` aria-current="true"`}>${text}</a>`;
-  const failed = button("Failed open", { open: null, isCurrent: !isAll });
-  return html`<span class="right btn-group">${failed}${button("All open", { open: "all", isCurrent: isAll })}</span>`;
+    html`<a class="btn btn-s" href="${visit.here({ open })}"${isCurrent && html` aria-current="true"`}>${text}</a>`;
+  const few = hasFailed
+    ? button("Failed open", { open: null, isCurrent: !isAll })
+    : button("Folded", { open: "failed", isCurrent: !isAll });
+  const all = button("All open", { open: hasFailed ? "all" : null, isCurrent: isAll });
+  return html`<span class="right btn-group">${few}${all}</span>`;
 }
 
-export const isAllOpen = ({ query }: Pick<Visit, "query">): boolean => query.get("open") === "all";
+export const isAllOpen = ({ query }: Pick<Visit, "query">, { hasFailed }: Tried): boolean =>
+  query.get("open") === "all" || (!hasFailed && query.get("open") === null);
 
 /** What a re-evaluation gave. @param isAsked whether a person asked for it just now */
 export function replayResult(isSame: boolean, { isAsked, from }: { isAsked: boolean; from: string }): Html {

@@ -1,4 +1,5 @@
 /** The tree of policies, rules, facts and causes that an artifact's verdict rests on. */
+import { countRules } from "../../components/rule-counts.ts";
 import { tree } from "../../components/tree.ts";
 import type { TreeNode } from "../../components/tree.ts";
 import { html } from "../../html.ts";
@@ -52,7 +53,7 @@ function policyNode(context: Context, verdict: Verdict): TreeNode {
     state: isRefusing ? "non_compliant" : "compliant",
     kind: "Policy",
     text: html`<bdi>${verdict.policy}</bdi> <span class="muted">v${verdict.version}</span>`,
-    right: rules === null ? "its rules are in the JSON" : summaryOf(rules),
+    right: rules === null ? "its rules are in the JSON" : countRules(rules),
     isOpen: isRefusing || context.isAllOpen,
     children: withRest(
       shown.map((rule) => ruleNode(context, verdict, rule)),
@@ -60,17 +61,6 @@ function policyNode(context: Context, verdict: Verdict): TreeNode {
       "rules",
     ),
   };
-}
-
-/** `2 of 6 rules fail`, `4 of 4 rules hold`. */
-function summaryOf(rules: readonly ExplainedRule[]): string {
-  const failing = rules.filter(({ satisfied }) => satisfied === false).length;
-  const holding = rules.filter(({ satisfied }) => satisfied === true).length;
-  const noun = rules.length === 1 ? "rule" : "rules";
-  if (rules.length === 0) return "no rules";
-  if (failing > 0) return `${failing} of ${rules.length} ${noun} ${failing === 1 ? "fails" : "fail"}`;
-  if (holding === 0) return rules.length === 1 ? "its rule does not apply" : `none of ${rules.length} rules applies`;
-  return `${holding} of ${rules.length} ${noun} ${holding === 1 ? "holds" : "hold"}`;
 }
 
 const sizeOf = (nodes: readonly TreeNode[]): number =>

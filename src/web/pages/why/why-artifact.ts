@@ -34,13 +34,14 @@ export function artifactContent(visit: Visit, explanation: SnapshotAnswer, { isA
   const shown = shownPolicy(visit, subject);
   const lineHref = lineAddress(visit, shown);
   const replay = replayResult(same, { isAsked, from: "from the stored facts and policy versions" });
+  const hasFailed = artifact.policies.some(({ status }) => status === "NON-COMPLIANT");
   const decided =
     artifact.policies.length > 0 &&
     card({
       id: "h-tree",
       title: "How it was decided",
-      more: openSwitch(visit),
-      body: policyTree(visit, artifact, { isAllOpen: isAllOpen(visit), lineHref }),
+      more: openSwitch(visit, { hasFailed }),
+      body: policyTree(visit, artifact, { isAllOpen: isAllOpen(visit, { hasFailed }), lineHref }),
       foot: replay,
     });
   const main = html`${head(visit, subject, { form: "replay_artifact", json })}${

@@ -30,7 +30,7 @@ export function trailContent(visit: Visit, answer: TrailAnswer, { isAsked }: { i
   const decided = card({
     id: "h-tree",
     title: "How it was decided",
-    more: openSwitch(visit),
+    more: openSwitch(visit, { hasFailed: hasFailed(answer) }),
     body: trailTree(visit, answer),
     foot: replayResult(same, { isAsked, from: "from the stored records and the template" }),
   });
@@ -52,6 +52,8 @@ export function trailContent(visit: Visit, answer: TrailAnswer, { isAsked }: { i
     main,
   };
 }
+
+const hasFailed = ({ state }: TrailAnswer): boolean => state !== "COMPLIANT";
 
 function head(visit: Visit, answer: TrailAnswer, json: string): Html {
   const { to, now } = visit;
@@ -114,7 +116,7 @@ function trailTree(visit: Visit, answer: TrailAnswer): Html {
             kind: "Trail",
             text: html`<bdi>${trail}</bdi>`,
             right: summary(attestations),
-            isOpen: isAllOpen(visit) || worst(attestations) !== "compliant",
+            isOpen: isAllOpen(visit, { hasFailed: hasFailed(answer) }) || worst(attestations) !== "compliant",
             children: expectationNodes(visit, answer, { all: attestations, room }),
           },
         ];
@@ -160,7 +162,7 @@ function artifactNode(
     sub: unexpected && "The template does not expect it",
     right: html`${page || line}`,
     isCause: isMissing && attestations.length === 0,
-    isOpen: isAllOpen(visit) || state !== "COMPLIANT",
+    isOpen: isAllOpen(visit, { hasFailed: hasFailed(answer) }) || state !== "COMPLIANT",
     children: expectationNodes(visit, answer, { all: attestations, room }),
   };
 }
@@ -198,7 +200,7 @@ function expectationNode(visit: Visit, answer: TrailAnswer, expectation: Expecta
     sub: subs.length > 0 && subs.join(". "),
     right: lineLink(answer, lines),
     isCause: isMissing,
-    isOpen: isAllOpen(visit) || state === "NON-COMPLIANT",
+    isOpen: isAllOpen(visit, { hasFailed: hasFailed(answer) }) || state === "NON-COMPLIANT",
     children: isMissing ? [] : factNodes(visit, answer, expectation),
   };
 }
