@@ -116,6 +116,18 @@ test("a member is added, gets another role, and is removed after a question", as
   assert.is(await roleOf(), undefined);
 });
 
+test("members are searched by name", async () => {
+  const at = await given();
+  const { name } = await member(at.org, "reader");
+  const path = `/${at.org}/settings/members`;
+  const found = visibleText(await at.browser.get(`${path}?search=${name.toUpperCase()}`));
+  assert.match(found, /1 member Clear filters/);
+  assert.match(found, name);
+  assert.not.match(found, `${at.org}-admin`);
+  assert.match(visibleText(await at.browser.get(`${path}?search=not-there`)), "No member matches");
+  assert.match(visibleText(await at.browser.get(path)), "2 members");
+});
+
 test("the last administrator stays, and the page says why", async () => {
   const at = await given();
   const name = `${at.org}-admin`;

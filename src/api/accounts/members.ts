@@ -166,7 +166,15 @@ export const listMembers = operation({
   permission: "org:settings",
   audit: null,
   params: OrgPath,
-  query: Closed(PAGING.query),
+  query: Closed({
+    ...PAGING.query,
+    search: Type.Optional(
+      Type.String({
+        maxLength: MAX_NAME_CHARS,
+        description: "Part of the login name, display name or e-mail address; ASCII letters in any case",
+      }),
+    ),
+  }),
   body: NO_BODY,
   responses: { 200: { description: "One page of the members", schema: MemberPage } },
   example: { params: { org: "acme" } },
@@ -174,11 +182,12 @@ export const listMembers = operation({
     const { store, organization } = context;
     const window = PAGING.window(query);
     const logins = store.sessions.listLastLogins(organization.id);
-    const data = store.organizations.listMemberPage(organization.id, window).map((row) => ({
+    const search = query.search?.trim() ?? "";
+    const data = store.organizations.listMemberPage(organization.id, search, window).map((row) => ({
       ...presentMember(context, row),
       last_login_at: logins.get(row.user_id) ?? null,
     }));
-    const total = store.organizations.countMembers(organization.id);
+    const total = store.organizations.countMembers(organization.id, search);
     return { status: 200, body: { data, pagination: presentPagination(total, window.page, window.perPage) } };
   },
 });

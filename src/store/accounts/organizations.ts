@@ -45,6 +45,13 @@ export type OrganizationSettings = {
 
 const COLUMNS = selectList(ORGANIZATION);
 
+type MemberSearch = { organization: number; search: string; folded: string };
+const searchFor = (organization: number, search: string): MemberSearch => ({
+  organization,
+  search,
+  folded: search.toLowerCase(),
+});
+
 export function organizationStore(db: Db, { now, newId }: SchemaSources) {
   const byName = db.prepare<[string], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE name = ?`);
   const byId = db.prepare<[number], OrganizationRow>(`SELECT ${COLUMNS} FROM organizations WHERE id = ?`);
@@ -76,13 +83,15 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
     `SELECT u.id AS user_id, u.name, u.display_name, u.email, m.role, m.created_at
      FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = ? ORDER BY u.name`,
   );
-  const memberPage = db.prepare<[number, number, number], MemberRow>(
+  // instr, not LIKE, so that `_` and `%` match themselves; the empty text is in every name.
+  const found = `FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = @organization
+     AND (instr(lower(u.name), @folded) > 0 OR instr(lower(u.display_name), @folded) > 0
+       OR instr(u.display_name, @search) > 0 OR instr(lower(u.email), @folded) > 0)`;
+  const memberPage = db.prepare<[MemberSearch & { limit: number; offset: number }], MemberRow>(
     `SELECT u.id AS user_id, u.name, u.display_name, u.email, m.role, m.created_at
-     FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = ? ORDER BY u.name LIMIT ? OFFSET ?`,
+     ${found} ORDER BY u.name LIMIT @limit OFFSET @offset`,
   );
-  const memberCount = db.prepare<[number], { total: number }>(
-    "SELECT count(*) AS total FROM memberships WHERE organization_id = ?",
-  );
+  const memberCount = db.prepare<[MemberSearch], { total: number }>(`SELECT count(*) AS total ${found}`);
   const member = db.prepare<[number, number], MemberRow>(
     `SELECT u.id AS user_id, u.name, u.display_name, u.email, m.role, m.created_at
      FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.organization_id = ? AND m.user_id = ?`,
@@ -187,10 +196,14 @@ export function organizationStore(db: Db, { now, newId }: SchemaSources) {
     },
     /** The members of an organization, ordered by name. */
     listMembers: (organizationId: number): MemberRow[] => members.all(organizationId),
-    /** One page of the members, ordered by name. */
-    listMemberPage: (organizationId: number, window: { limit: number; offset: number }): MemberRow[] =>
-      memberPage.all(organizationId, window.limit, window.offset),
-    countMembers: (organizationId: number): number => memberCount.get(organizationId)?.total ?? 0,
+    /**
+     * One page of the members, ordered by name.
+     * @param search part of the name, display name or e-mail address, ASCII letters in any case; empty matches all
+     */
+    listMemberPage: (organizationId: number, search: string, window: { limit: number; offset: number }): MemberRow[] =>
+      memberPage.all({ ...searchFor(organizationId, search), limit: window.limit, offset: window.offset }),
+    countMembers: (organizationId: number, search: string): number =>
+      memberCount.get(searchFor(organizationId, search))?.total ?? 0,
     /** The membership of a user; it must exist. */
     getMember(organizationId: number, userId: number): MemberRow {
       const row = member.get(organizationId, userId);

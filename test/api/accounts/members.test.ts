@@ -65,6 +65,31 @@ test("lists members by name with what is known of them, page by page", async () 
   assert.equal((await list(at, "?per_page=1001")).status, 400);
 });
 
+test("finds members by a part of their login name, display name or e-mail address, with the true total", async () => {
+  const at = server.given.org();
+  for (const [displayName, email] of [
+    ["Grace Hopper", "amazing@navy.test"],
+    ["Émile 100%", null],
+  ] as const) {
+    const user = aUser({ displayName, email });
+    await put(at, user.name, "member");
+  }
+  const found = async (search: string) => {
+    const { body } = await list(at, `?per_page=1&search=${encodeURIComponent(search)}`);
+    return [body.data.map(({ display_name }: { display_name: string }) => display_name), body.pagination.total];
+  };
+  assert.equal(await found("HOPPER"), [["Grace Hopper"], 1]);
+  assert.equal(await found("zing@NAVY"), [["Grace Hopper"], 1]);
+  assert.equal(await found(`${at.org}-adm`), [[`${at.org}-admin`], 1]);
+  assert.equal(await found("Émile"), [["Émile 100%"], 1]);
+  assert.equal(await found("0%"), [["Émile 100%"], 1]);
+  for (const nothing of ["_race", "x y"]) assert.equal(await found(nothing), [[], 0], nothing);
+  assert.is((await found(""))[1], 3);
+  const { status, body } = await list(at, `?search=${"x".repeat(257)}`);
+  assert.is(status, 400);
+  assert.equal(Object.keys(body.errors), ["search"]);
+});
+
 test("adds an existing user, changes the role at once, and repeating it changes nothing", async () => {
   const at = server.given.org();
   const user = aUser({ displayName: "Ada" });

@@ -5,8 +5,8 @@ import { getOrganization } from "../../../api/accounts/organizations.ts";
 import type { Role } from "../../../domain/access.ts";
 import { AppError, invalid } from "../../../errors.ts";
 import { icon } from "../../components/icon.ts";
-import { card, linkButton, nameCell, reasonsBox, table } from "../../components/layout.ts";
-import { pageOf, pager } from "../../components/lists.ts";
+import { linkButton, nameCell, reasonsBox } from "../../components/layout.ts";
+import { pageFrom, renderList } from "../../components/list-page.ts";
 import { count, tag } from "../../components/state.ts";
 import { time } from "../../components/time.ts";
 import { html } from "../../html.ts";
@@ -18,7 +18,7 @@ import { settingsContent } from "./settings-page.ts";
 
 type Member = AnswerOf<typeof listMembers>["data"][number];
 
-const PER_PAGE = 25;
+const MAX_SEARCH_CHARS = 256;
 
 export const membersPage = page({
   path: "/{org}/settings/members",
@@ -83,9 +83,8 @@ async function asUserField<T>(answer: Promise<T>, field: string): Promise<T> {
 }
 
 async function memberList(visit: Visit): Promise<Html> {
-  const { call, query, here, may } = visit;
+  const { call, here, may } = visit;
   const { kind } = await call(getOrganization);
-  const { data, pagination } = await call(listMembers, { query: { page: pageOf(query), per_page: PER_PAGE } });
   const isShared = kind === "shared";
   const add =
     isShared &&
@@ -93,23 +92,30 @@ async function memberList(visit: Visit): Promise<Html> {
     html`<span class="right">${linkButton(here({ ask: "add", user: null }), html`${icon("plus")}Add member`, {
       kind: "small",
     })}</span>`;
-  return html`${card({
-    id: "h-members",
-    title: html`Members ${count(pagination.total)}`,
-    more: add,
-    body: table({
-      caption: "Members",
-      columns: [
-        { text: "Name" },
-        { text: "Role" },
-        { text: "Since" },
-        { text: "Last login" },
-        { text: "Actions", isHidden: true },
-      ],
-      rows: data.map((member) => memberRow(visit, member, isShared)),
+  const { body } = await renderList(visit, {
+    what: ["member", "members"],
+    read: pageFrom(listMembers, ({ query }) => ({
+      query: { search: (query.get("search") ?? "").trim().slice(0, MAX_SEARCH_CHARS) || null },
+    })),
+    filters: isShared ? [{ kind: "search", name: "search", label: "Search by name or e-mail" }] : [],
+    head: (_visit, total) => ({
+      id: "h-members",
+      title: html`Members ${total !== null && count(total)}`,
+      more: add,
+      foot: !isShared && "A personal organization has its user as the only member.",
     }),
-    foot: !isShared && "A personal organization has its user as the only member.",
-  })}${pager(visit, pagination)}`;
+    columns: [
+      { text: "Name" },
+      { text: "Role" },
+      { text: "Since" },
+      { text: "Last login" },
+      { text: "Actions", isHidden: true },
+    ],
+    row: (shown, member: Member) => memberRow(shown, member, isShared),
+    empty: { icon: "people", title: "No members", text: "People who are added are listed here." },
+    none: "The search looks for a part of the login name, the name or the e-mail address.",
+  });
+  return html`<div>${body}</div>`;
 }
 
 function memberRow(visit: Visit, member: Member, isShared: boolean): Html {
