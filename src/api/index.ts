@@ -12,6 +12,7 @@ import * as accountsRetention from "./accounts/retention.ts";
 import * as accountsServiceAccounts from "./accounts/service-accounts.ts";
 import * as accountsUnknownInputs from "./accounts/unknown-inputs.ts";
 import * as accountsUsers from "./accounts/users.ts";
+import * as accountsViews from "./accounts/views.ts";
 import * as attestationsCustomAttestationTypes from "./attestations/custom-attestation-types.ts";
 import * as attestationsCustom from "./attestations/custom.ts";
 import * as attestationsEvidence from "./attestations/evidence.ts";
@@ -94,6 +95,7 @@ const resources: readonly object[] = [
   accountsServiceAccounts,
   accountsUnknownInputs,
   accountsUsers,
+  accountsViews,
   attestationsCustomAttestationTypes,
   attestationsCustom,
   attestationsEvidence,

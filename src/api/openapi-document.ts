@@ -49,6 +49,7 @@ export const DOCUMENT: Omit<DocumentFacts, "serverUrl"> = {
     Tags: "Key-value pairs on flows, environments, repositories and controls.",
     Trails: "Runs of a flow: their history, and whether they are compliant.",
     User: "The principal of a request, its organizations and its own API keys.",
+    Views: "Lists of the web interface with their filters, under names: of a person, or of the organization.",
     Webhooks: "Signed webhooks of other products, recorded as flows, trails and attestations.",
   },
   callbacks: OUTGOING_WEBHOOKS,

@@ -59,6 +59,9 @@ const PERMISSIONS = {
   "service_account:write": { roles: ["admin", "member", "snapshotter"], outsiders: false },
   // Of all service accounts, also of those that others created.
   "expiring_key:read": { roles: ["admin"], outsiders: false },
+  // A view is a name for what its reader may read. The operations themselves leave those of the organization to admins.
+  "view:read": { roles: ALL_ROLES, outsiders: false },
+  "view:write": { roles: ALL_ROLES, outsiders: false },
   "membership_audit:read": { roles: ["admin"], outsiders: false },
 } as const satisfies Record<string, Grant>;
 

@@ -9,6 +9,9 @@ export const FLOW_NAME = String.raw`^[a-zA-Z0-9][a-zA-Z0-9\.\-_~]*$`;
 export const USER_NAME = FLOW_NAME;
 /** Display names: one line, at most 256 characters; empty stands for the login name. */
 export const USER_DISPLAY_NAME = String.raw`^[^\u0000-\u001f\u007f-\u009f]*$`;
+const VISIBLE = String.raw`[^\s\u0000-\u001f\u007f-\u009f]`;
+/** Saved views: one line without spaces around it. */
+export const VIEW_NAME = String.raw`^${VISIBLE}(?:[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*${VISIBLE})?$`;
 /** E-mail addresses of users: non-empty on both sides of a single @, at most 254 characters. */
 export const USER_EMAIL = String.raw`^[^\s@\u0000-\u001f\u007f]+@[^\s@\u0000-\u001f\u007f]+$`;
 /** Organization names; see USER_NAME. */

@@ -80,6 +80,7 @@ import { verdictCauseStore } from "./environments/verdict-causes.ts";
 import { triggerStore } from "./notifications/triggers.ts";
 import { unknownInputStore } from "./accounts/unknown-inputs.ts";
 import { userStore } from "./accounts/users.ts";
+import { viewStore } from "./accounts/views.ts";
 import type { Db, SchemaSources } from "./db/types.ts";
 
 export type Store = ReturnType<typeof openStore>;
@@ -125,6 +126,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     organizationNames: organizationNameStore(db, { attestationSearch, policies, templates }),
     unknownInputs: unknownInputStore(db),
     users: userStore(db, sources),
+    views: viewStore(db, sources),
     serviceAccounts: serviceAccountStore(db, sources),
     passwords: passwordStore(db, sources),
     sessions: sessionStore(db, sources),

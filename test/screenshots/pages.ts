@@ -89,6 +89,14 @@ const SETTINGS_FORMS: Readonly<Record<string, string>> = {
   "audit-log-roles": "audit-log?tab=memberships",
 };
 
+/** The views page about the view of that name. */
+const view =
+  (name: string, query: string): Path =>
+  async (read) => {
+    const found = (await read("/views/acme")).find((one: any) => one.name === name);
+    return `/acme/views?${query}view=${found?.view_id ?? "x"}`;
+  };
+
 export const PAGES: readonly PhotographedPage[] = [
   { name: "login", path: "/login", as: null },
   { name: "account", path: "/account" },
@@ -98,6 +106,14 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "overview-fresh-azure", path: "/fresh?pipeline=azure" },
   { name: "overview-steps", path: "/acme?view=steps" },
   { name: "overview-edge", path: "/edge" },
+
+  { name: "views", path: "/acme/views" },
+  { name: "views-reader", path: "/acme/views", as: "auditor" },
+  { name: "views-fresh", path: "/fresh/views" },
+  { name: "view-missing", path: view("Nightly jobs", "") },
+  { name: "view-rename", path: view("Kubernetes", "ask=rename&") },
+  { name: "view-delete", path: view("Kubernetes", "ask=delete&") },
+  { name: "view-shown", path: "/acme/artifacts?state=NON-COMPLIANT" },
 
   { name: "flows", path: "/acme/flows" },
   { name: "flows-fresh", path: "/fresh/flows" },

@@ -4,19 +4,22 @@ import { join } from "node:path";
 import { startServer } from "../given.ts";
 import type { ServerOptions, TestServer } from "../given.ts";
 import { DEMO_SENDER } from "../../src/demo/server.ts";
-import { countingIds, seedStory } from "./story.ts";
+import { ADMIN, countingIds, seedStory } from "./story.ts";
 import type { Story, StoryOptions } from "./story.ts";
+import { saveViews } from "./views.ts";
 
 export type StoryServer = { server: TestServer; story: Story };
 
-/** Starts a server and tells the story on it. The ids of all records are the same in every run. */
+/** Starts a server, tells the story on it, and saves views. The ids of all records are the same in every run. */
 export async function startStoryServer(
   options: StoryOptions = {},
   serverOptions: ServerOptions = {},
 ): Promise<StoryServer> {
   const server = await startServer({ newId: countingIds(), sender: DEMO_SENDER, ...serverOptions });
   try {
-    return { server, story: await seedStory(server, options) };
+    const story = await seedStory(server, options);
+    await saveViews(server, story.keys.get(ADMIN) as string);
+    return { server, story };
   } catch (error) {
     await server.stop();
     throw error;

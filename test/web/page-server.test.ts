@@ -42,7 +42,7 @@ async function liveAttributes(commits: number): Promise<string[]> {
     readOnlyReason: () => null,
     countRequest: () => undefined,
     createCaller: () => ({
-      call: async () => ({ data: [], pagination: { total: 0 } }) as never,
+      call: async ({ id }) => (id === "list_views" ? [] : { data: [], pagination: { total: 0 } }) as never,
       open: async () => assert.unreachable() as never,
       permits: () => true,
       membershipIn: () => null,

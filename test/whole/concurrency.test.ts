@@ -168,6 +168,7 @@ const CASES: Readonly<Record<string, Case>> = {
     body: { targets: [{ type: "EMAIL", emails: ["same@example.com"] }] },
     count: "SELECT count(*) FROM notification_targets WHERE target_json LIKE '%same@example.com%'",
   },
+  create_view: { body: { name: "same" }, count: "SELECT count(*) FROM views WHERE name = 'same'" },
 };
 
 /** Writes that create nothing under a name, each with what they do instead; every other write has a case. */
@@ -198,6 +199,8 @@ const MAKES_NOTHING: Readonly<Record<string, string>> = {
   rotate_inbound_webhook_secret: "sets one field",
   create_user_api_key: "every request makes a key of its own",
   delete_user_api_key: "removes",
+  put_view: "changes fields",
+  delete_view: "removes",
   rotate_user_api_key: "every request asks for another key",
   put_user_default_org: "sets one field",
   update_env: "changes fields",

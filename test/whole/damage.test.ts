@@ -146,6 +146,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   list_unknown_inputs: [],
   list_user_organizations: [],
   list_trails_for_org: TRAIL,
+  list_views: ["views.parameters_json"],
 };
 
 /** Records that are omitted without a mark, each with the reason. */

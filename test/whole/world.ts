@@ -66,6 +66,8 @@ const PRINTS = ["a", "b", "c", "d"].map((digit) => digit.repeat(64));
 const POLICY =
   "artifacts:\n  provenance:\n    required: true\n  attestations:\n    - { type: junit, name: unit-tests }\n";
 
+const MY_LIST = { page: "trails", parameters: { flow: "backend" } };
+
 /** Queries of values, each with the organization's key as its only parameter. */
 const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   flow_name: "SELECT name FROM flows WHERE organization_id = ? AND archived_at IS NULL",
@@ -98,6 +100,7 @@ const VALUES: Readonly<Record<string, string | readonly string[]>> = {
   delivery_id: "SELECT public_id FROM deliveries WHERE organization_id = ?",
   webhook_kind: ["sonar", "launch-darkly"],
   user: ["newcomer", "leaver"],
+  view_id: "SELECT public_id FROM views WHERE organization_id = ?",
   hook_uid: "SELECT public_id FROM inbound_webhooks WHERE organization_id = ?",
   snapshot_expression: ["1", "2", "-1", "~1", "#1", "@{now}"],
   resource_type: ["flow", "flows", "env", "environments", "repo", "controls"],
@@ -432,6 +435,8 @@ const FURTHER: readonly { id: string; path?: Record<string, string>; body: Recor
     },
   },
   { id: "put_inbound_webhook", path: { webhook_kind: "launch-darkly" }, body: {} },
+  { id: "create_view", body: {} },
+  { id: "create_view", body: { name: "My trails", list: MY_LIST, for_everyone: false } },
   { id: "put_retention_rule", body: {} },
   { id: "put_retention_rule", body: { flow: "backend", trails_after_days: null, evidence_after_days: null } },
   { id: "place_legal_hold", body: {} },

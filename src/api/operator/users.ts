@@ -165,6 +165,8 @@ export const disableUser = operation({
     for (const key of keys) changes.revokeKey({ userId: user.id, name: user.name }, key);
     const { sessions } = changes.removePassword(user);
     changes.blockIdentities(user);
+    // Those in shared organizations went with the memberships.
+    store.views.deleteByUser(user.id);
     return {
       status: 200,
       body: {

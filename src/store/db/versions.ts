@@ -106,6 +106,7 @@ const TABLES: Readonly<Record<string, Watch>> = {
       "trail_events",
       "trail_repos",
       "unknown_inputs",
+      "views",
     ].map((table) => [table, UNREAD]),
   ),
 };

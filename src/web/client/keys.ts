@@ -50,6 +50,8 @@ function findTarget(key: string): HTMLElement | null {
       return find("#main .filters :is(input:not([type=hidden]), select)");
     case "n":
       return find("#main .ph .btn-primary");
+    case "s":
+      return find("#main .save-view > summary");
     case "[":
       return find(".nav-switch button");
     case "?":

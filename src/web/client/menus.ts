@@ -12,6 +12,15 @@ export function closeMenus(): void {
       if (hadFocus) menu.querySelector("summary")?.focus();
     }
   });
+  // A menu with a form is opened to fill it in.
+  document.addEventListener(
+    "toggle",
+    ({ target }) => {
+      if (target instanceof HTMLDetailsElement && target.open && target.matches("[data-menu]"))
+        target.querySelector<HTMLElement>("input:not([type=hidden])")?.focus();
+    },
+    { capture: true },
+  );
   document.addEventListener("focusout", (event) => {
     const menu = event.target instanceof Element ? event.target.closest("details[data-menu]") : null;
     // Without a next element, the window lost the focus, or a click fell on something that takes none.

@@ -11,6 +11,7 @@ export const ICON_NAMES = [
   "beaker",
   "bell",
   "book",
+  "bookmark",
   "broadcast",
   "check",
   "check-circle-fill",

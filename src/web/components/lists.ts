@@ -4,6 +4,7 @@ import type { Html } from "../html.ts";
 import type { Visit } from "../page/page.ts";
 import { icon } from "./icon.ts";
 import { formatNumber, stateOf, stateWord } from "./state.ts";
+import { saveView } from "./views.ts";
 
 export type Pagination = { total: number; page: number; per_page: number; page_count: number };
 
@@ -124,7 +125,7 @@ export type Filter =
  * @param total what the list has with these filters; null where it does not count
  */
 export function filters(
-  { query, here, path, to }: Pick<Visit, "query" | "here" | "path" | "to">,
+  visit: Visit,
   {
     items,
     more = [],
@@ -140,6 +141,7 @@ export function filters(
     what: string;
   },
 ): Html {
+  const { query, here, path, to } = visit;
   const names = [...items, ...more].map(({ name }) => name);
   const isFiltered = names.some((name) => (query.get(name) ?? "") !== "");
   const kept = keep.map((name) => {
@@ -153,7 +155,8 @@ export function filters(
   const counted = total !== null && html`<span class="num">${formatNumber(total)} ${what}</span>`;
   const clear = isFiltered && html`<a href="${cleared}">Clear filters</a>`;
   return html`<div class="list-head"><form class="filters" method="get" action="${action}">
-${kept}${fields}${button}${moreFilters({ query, here }, more)}</form><div class="chips">${counted}${clear}</div></div>`;
+${kept}${fields}${button}${moreFilters({ query, here }, more)}</form><div
+class="chips">${counted}${clear}${saveView(visit)}</div></div>`;
 }
 
 /** Filters that are folded until one of them is set. */

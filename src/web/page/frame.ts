@@ -6,6 +6,8 @@ import { icon, iconSymbols } from "../components/icon.ts";
 import type { IconName } from "../components/icon.ts";
 import { reasonsBox } from "../components/layout.ts";
 import { formatUtc } from "../components/time.ts";
+import { viewsNavigation } from "../components/views.ts";
+import type { View } from "../components/views.ts";
 import { html } from "../html.ts";
 import type { Html } from "../html.ts";
 import type { FileName } from "./files.ts";
@@ -26,6 +28,8 @@ export type Surroundings = {
   fileOf(name: FileName): string;
   /** The query by which a stream follows the subject, and the version that this answer shows (live.ts). */
   liveOf(org: string, subject: NonNullable<Content["live"]>): { query: string; version: string | null };
+  /** The saved views of the person, then those of the organization. */
+  views: readonly View[];
   /** Whether the sections that depend on it are shown. */
   shows(section: Section): boolean;
 };
@@ -207,7 +211,7 @@ function sideNavigation(visit: Visit, current: Section | null, surroundings: Sur
   return html`<nav class="side" aria-label="Main" id="nav">
 ${organizationMenu(to, { org, organizations })}
 <div class="nav">${ENTRIES.map(link)}</div>
-<div class="nav-sep"></div>
+${viewsNavigation(visit, surroundings.views)}<div class="nav-sep"></div>
 <div class="nav">${link(SETTINGS)}<a href="${to.guide()}">${icon("book")}API reference</a></div>
 <div class="side-foot">${MARK}<span>Assay ${readBuildInfo().version}</span>${navigationButton(visit, preferences)}</div>
 </nav>`;

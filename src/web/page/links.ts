@@ -63,6 +63,7 @@ export function linksFor(root: string, org: string) {
     serviceAccount: (name: string, query?: Query) => at([org, "settings", "service-accounts", name], query),
     /** On phones: the sections that the bar at the bottom has no room for. */
     more: () => at([org, "more"]),
+    views: (query?: Query) => at([org, "views"], query),
     search: (query?: Query) => at([org, "search"], query),
     account: (query?: Query) => at(["account"], query),
     keys: () => at(["account", "keyboard"]),

@@ -204,6 +204,7 @@ export const DONE = {
   password: "Your password was changed. All your other sessions were ended.",
   session: "The session was ended.",
   sessions: "All your other sessions were ended.",
+  view_saved: "Saved as a view. It is in the navigation.",
   seen: "What was shown here is shown once only. Loading the page again changed nothing.",
 } as const;
 type DoneKey = keyof typeof DONE;

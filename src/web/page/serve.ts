@@ -3,6 +3,7 @@
  * and turns refusals into pages. A form is accepted only from a page of this server, with the token of its session.
  */
 import type Koa from "koa";
+import { listViews } from "../../api/accounts/views.ts";
 import { listOwnOrganizations } from "../../api/accounts/users.ts";
 import { AppError, forbidden, methodNotAllowed } from "../../errors.ts";
 import type { AnyOperation } from "../../http/operation.ts";
@@ -296,6 +297,7 @@ async function sendContent(
   const surroundings: Surroundings = {
     preferences: preferencesOf(server.cookies, ctx),
     organizations: await organizationsOf(visit),
+    views: await viewsOf(seen),
     readOnlyReason: server.readOnlyReason(),
     fileOf: (name) => files.pathOf(name),
     liveOf(org, subject) {
@@ -326,6 +328,17 @@ async function organizationsOf({ call }: Visit): Promise<Surroundings["organizat
     return { names: data.map(({ name }) => name), hasMore: pagination.total > data.length };
   } catch (error) {
     if (error instanceof AppError) return { names: [], hasMore: false };
+    throw error;
+  }
+}
+
+/** The views in the navigation; none where they cannot be read: the page still works. */
+async function viewsOf({ call, may, org }: Visit): Promise<Surroundings["views"]> {
+  if (org === "" || !may(listViews)) return [];
+  try {
+    return await call(listViews);
+  } catch (error) {
+    if (error instanceof AppError) return [];
     throw error;
   }
 }

@@ -20,6 +20,7 @@ import * as homeOverview from "./home/overview.ts";
 import * as homeRepo from "./home/repo.ts";
 import * as homeRepos from "./home/repos.ts";
 import * as homeSearch from "./home/search.ts";
+import * as homeViews from "./home/views.ts";
 import * as policiesPolicies from "./policies/policies.ts";
 import * as policiesPolicy from "./policies/policy.ts";
 import * as settingsAction from "./settings/action.ts";
@@ -57,6 +58,7 @@ const files: readonly object[] = [
   homeRepo,
   homeRepos,
   homeSearch,
+  homeViews,
   policiesPolicies,
   policiesPolicy,
   settingsAction,

@@ -133,6 +133,7 @@ export const sendPage = (
     liveOf: () => ({ query: "", version: null }),
     shows: () => false,
     organizations: NO_ORGANIZATIONS,
+    views: [],
     readOnlyReason: null,
   };
   return sendHtml(ctx, plain(linksFor(rootOf(ctx), ""), content, surroundings), { status, prefetch: null });

@@ -113,8 +113,17 @@ test("a disabled user has neither keys nor memberships, but still exists", () =>
     await user(data, "create", "ann");
     const key = (await cli(["key", "create", "--user", "ann", "--description", "d", "--data", data])).out.trim();
     await cli(["member", "add", "ann", "--org", "acme", "--role", "admin", "--data", data]);
+    look(data, (store) => {
+      const userId = store.users.find("ann")?.id as number;
+      for (const org of ["acme", "ann"]) {
+        const owner = { organizationId: store.organizations.find(org)?.id as number, userId };
+        store.views.create(owner, { name: "v", page: "flows", parameters_json: "{}", createdBy: "ann" });
+      }
+      assert.is(store.views.count({ organizationId: 0, userId }), 2);
+    });
     const before = auditOf(data).length;
     assert.equal(await user(data, "disable", "ann"), done("disabled ann: 1 API key revoked, removed from acme\n"));
+    look(data, (_, db) => assert.is(db.prepare("SELECT count(*) FROM views").pluck().get(), 0));
     look(data, (store) => assert.is(store.apiKeys.findHolder(keyDigest(key)), null));
     assert.equal(auditOf(data).slice(before), [
       'user disable member.removed ann {"previous_role":"admin"}',

@@ -1,5 +1,6 @@
 /** The tab with what started, exited and changed in an environment, newest first. */
 import { getEnvEvents } from "../../../api/environments/environment-events.ts";
+import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
@@ -27,7 +28,7 @@ export async function environmentEvents(visit: Visit, environment: ShownEnvironm
   const kind = KINDS.find((one) => one === query.get("kind"));
   const period = PERIODS[query.get("days") as keyof typeof PERIODS];
   const repository = (query.get("repo") ?? "").trim();
-  const events = await call(getEnvEvents, {
+  const reading = call(getEnvEvents, {
     params: { env_name: environment.name },
     query: {
       page: pageOf(query),
@@ -38,6 +39,11 @@ export async function environmentEvents(visit: Visit, environment: ShownEnvironm
       ...(kind ? { kind: [kind] } : {}),
       ...(repository === "" ? {} : { repo_name: [repository] }),
     },
+  });
+  const events = await reading.catch((error: unknown): readonly Event[] => {
+    // No event is of a repository that does not exist.
+    if (repository !== "" && error instanceof AppError && error.code === "not_found") return [];
+    throw error;
   });
   const isFiltered = NAMES.some((name) => (query.get(name) ?? "") !== "");
   const form = eventFilters(visit);

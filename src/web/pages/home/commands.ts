@@ -2,6 +2,7 @@
  * What a person may do and where a person may go, as links: for the search page, and for the palette, which shows a
  * part of that page. A command that needs an environment asks for one first.
  */
+import { listViews } from "../../../api/accounts/views.ts";
 import { createServiceAccount, listServiceAccounts } from "../../../api/accounts/service-accounts.ts";
 import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
 import { createMember, listMembers, putMember } from "../../../api/accounts/members.ts";
@@ -107,6 +108,7 @@ const ASK = { ask: "create" } as const;
 
 /** Beside the sections of the navigation. */
 const PLACES: readonly Known[] = [
+  { text: "Views", icon: "bookmark", operations: [listViews], href: (to) => to.views(), words: "saved lists filters" },
   { text: "Members", icon: "people", operations: [listMembers], href: (to) => to.settings("members") },
   {
     text: "Service accounts",

@@ -33,6 +33,7 @@ const GROUPS: readonly { title: string; keys: readonly Key[] }[] = [
       [["↵"], "open the row"],
       [["F"], "filter"],
       [["N"], "new"],
+      [["S"], "save the list as a view"],
     ],
   },
   {

@@ -1,4 +1,5 @@
 /** `/{org}/more`: on phones, the sections for which the bar at the bottom has no room, and the organizations. */
+import { listViews } from "../../../api/accounts/views.ts";
 import { listServiceAccounts } from "../../../api/accounts/service-accounts.ts";
 import { listOwnOrganizations } from "../../../api/accounts/users.ts";
 import { listControls } from "../../../api/policies/controls.ts";
@@ -6,6 +7,7 @@ import { getFlows } from "../../../api/flows/flows.ts";
 import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, moreLink, pageHead } from "../../components/layout.ts";
+import { problemOf, viewHref } from "../../components/views.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import { ENTRIES, SETTINGS } from "../../page/frame.ts";
@@ -29,6 +31,15 @@ export const morePage = page({
     const sections = [...ENTRIES, SETTINGS]
       .filter(({ section }) => may(RESTRICTED[section] ?? getFlows))
       .map(({ href, ...one }) => entry({ ...one, href: href(to) }));
+    const views = may(listViews) ? await call(listViews) : [];
+    const saved = views.map((view) =>
+      entry({
+        href: viewHref(to, view),
+        icon: problemOf(view) ? "alert" : view.for_everyone ? "people" : "bookmark",
+        text: view.name,
+        note: problemOf(view) ?? undefined,
+      }),
+    );
     const organizations = data.map(({ name, role }) =>
       entry({ href: to.organization(name), icon: name === org ? "check" : "organization", text: name, note: role }),
     );
@@ -38,6 +49,15 @@ export const morePage = page({
       crumbs: [],
       main: html`${pageHead({ title: org })}<div class="stack">
 ${card({ id: "h-sections", title: "Sections", body: html`<ul class="rows">${sections}</ul>` })}
+${
+  views.length > 0 &&
+  card({
+    id: "h-views",
+    title: "Views",
+    more: moreLink(to.views(), "Change"),
+    body: html`<ul class="rows">${saved}</ul>`,
+  })
+}
 ${card({
   id: "h-orgs",
   title: "Organizations",
@@ -56,9 +76,9 @@ ${card({
   },
 });
 
-type Entry = { href: string; icon: IconName; text: string; note?: string };
+type Entry = { href: string; icon: IconName; text: string; note?: string | undefined };
 
 const entry = ({ href, icon: name, text, note }: Entry): Html =>
-  html`<li>${icon(name)}<a class="grow name" href="${href}">${text}</a>${
+  html`<li>${icon(name)}<a class="grow name" href="${href}"><bdi>${text}</bdi></a>${
     note !== undefined && html`<span class="sub">${note}</span>`
   }</li>`;

@@ -3,6 +3,7 @@
  * (client/palette.ts) shows the same list. `>` at the beginning asks for places and commands only, `kind=` for all
  * results of a kind, `choose=` for the environment that a command needs.
  */
+import { listViews } from "../../../api/accounts/views.ts";
 import { listAuditLogEntries } from "../../../api/accounts/audit-log.ts";
 import { listEnvs } from "../../../api/environments/environments.ts";
 import { searchNames } from "../../../api/flows/name-search.ts";
@@ -12,6 +13,7 @@ import type { IconName } from "../../components/icon.ts";
 import { empty, pageHead } from "../../components/layout.ts";
 import { searchField } from "../../components/search-field.ts";
 import { plainState, stateOf } from "../../components/state.ts";
+import { viewHref } from "../../components/views.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import { page } from "../../page/page.ts";
@@ -71,17 +73,33 @@ async function listFor(visit: Visit, text: string): Promise<Found> {
   const kind = kindOf(visit);
   const { groups } = isCommand ? { groups: [] } : await findNames(visit, wanted, kind);
   const { commands, places } = kind === null ? listCommands(visit, wanted) : { commands: [], places: [] };
-  const hasCommands = commands.length + places.length > 0;
+  const views = kind === null && !isCommand ? await viewsNamed(visit, wanted) : [];
+  const hasCommands = commands.length + places.length + views.length > 0;
   if (groups.length === 0 && !hasCommands) return { list: nothingFor(visit, wanted) };
   // Suggestions are shown even if there is one only.
   const only = visit.query.has("suggest") ? null : onlyResult(groups, wanted);
-  const count = groups.reduce((sum, { results }) => sum + results.length, commands.length + places.length);
+  const count = groups.reduce(
+    (sum, { results }) => sum + results.length,
+    views.length + commands.length + places.length,
+  );
   const sections = [
     ...groups.map((group) => groupSection(visit, group, { text: wanted, kind })),
+    offerSection("Views", views, wanted),
     offerSection("Commands", commands, wanted),
     offerSection("Go to", places, wanted),
   ];
   return { list: results(count, sections), redirect: only && hrefOf(visit, only) };
+}
+
+/** Views in a list that has room for other things, too. */
+const MAX_VIEWS_FOUND = 5;
+
+async function viewsNamed({ call, may, to }: Visit, text: string): Promise<Offer[]> {
+  if (text === "" || !may(listViews)) return [];
+  const found = (await call(listViews)).filter(({ name }) => name.toLowerCase().includes(text.toLowerCase()));
+  return found
+    .slice(0, MAX_VIEWS_FOUND)
+    .map((view) => ({ text: view.name, icon: "bookmark", href: viewHref(to, view) }));
 }
 
 const findNames = ({ call }: Visit, text: string, kind: Kind | null): Promise<AnswerOf<typeof searchNames>> =>

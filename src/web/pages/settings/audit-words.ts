@@ -114,6 +114,10 @@ const OBJECTS: Readonly<Record<string, (facts: Facts) => Html | null>> = {
     if (!flow || !trail || !name || !id) return null;
     return html`${link(to.attestation({ flow, trail, id }), name)}${placed(html`<bdi>${flow} / ${trail}</bdi>`)}`;
   },
+  view({ to, named }) {
+    const name = named("to") ?? named("view");
+    return name ? link(to.views(), name) : null;
+  },
   action({ entry, to, named }) {
     const [number, name] = [entry.detail?.["number"], named("action")];
     if (typeof number !== "number" || !name) return null;
