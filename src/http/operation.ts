@@ -10,7 +10,7 @@
  * request runs through an operation is in pipeline.ts.
  *
  * @example A read. Three fields decide most: `permission` (who may), `audit` (null, because nothing changes) and
- * `handle` (what it answers).
+ * `handle` (what it answers). One whose answer may be large is declared with `largeRead`, for the reader thread.
  *
  *     export const getFlow = operation({
  *       id: "get_flow",
@@ -18,6 +18,7 @@
  *       path: "/flows/{org}/{flow_name}",
  *       tag: "Flows",
  *       summary: "Read a flow",
+ *       description: "With its template and its tags.",
  *       permission: "flow:read",
  *       audit: null,
  *       params: Closed({ org: OrgName, flow_name: FlowName }),
@@ -267,8 +268,8 @@ export type Operation<
   tag: string;
   /** One line for the API reference, in the imperative: "Rename a flow". */
   summary: string;
-  /** Anything more that a caller has to know; Markdown. */
-  description?: string;
+  /** What a caller has to know besides; Markdown. */
+  description: string;
   /** Who may call it: a row of domain/access.ts, or `public`, `authenticated` (any valid key), `signed`. */
   permission: Permission;
   /** Name of the audit event, `flow.renamed`; null only for operations that change nothing. */

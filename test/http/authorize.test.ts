@@ -49,6 +49,7 @@ const common = {
   method: "POST",
   tag: "t",
   summary: "Do it",
+  description: "For this test.",
   permission: "org:settings",
   feature: "controls",
   audit: "thing.done",

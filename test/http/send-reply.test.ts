@@ -34,6 +34,7 @@ const common = {
   method: "GET",
   tag: "Test",
   summary: "A text",
+  description: "For this test.",
   permission: "public",
   audit: null,
   params: Closed({}),

@@ -44,6 +44,7 @@ export const listSessions = operation({
   method: "GET",
   path: "/operator/sessions",
   summary: "List login sessions",
+  description: "Those that are open, of one user or of all.",
   audit: null,
   params: Closed({}),
   query: OfUser,

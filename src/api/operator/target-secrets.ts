@@ -45,6 +45,7 @@ export const listTargetSecrets = operation({
   method: "GET",
   path: "/operator/target-secrets/{org}/{owner}",
   summary: "Show the secrets that sign messages to webhooks",
+  description: "Of an action or a notification type, one for each WEBHOOK target.",
   audit: null,
   params: OwnerPath,
   query: NoQuery,

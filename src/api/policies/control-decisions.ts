@@ -256,6 +256,7 @@ export const getControlDecision = largeRead({
   method: "GET",
   path: "/controls/{org}/{identifier}/decisions/{decision_id}",
   summary: "Read a decision on a control",
+  description: "With its reasons and data. An override of a decision is one, too.",
   permission: "control:read",
   audit: null,
   params: Closed({

@@ -77,6 +77,7 @@ export const getControlVersion = largeRead({
   method: "GET",
   path: "/controls/{org}/{identifier}/versions/{version_number}",
   summary: "Read a version of a control",
+  description: "Its name, description and links as they were in that version.",
   permission: "control:read",
   audit: null,
   params: Closed({
