@@ -792,6 +792,11 @@ async function makeWorld(): Promise<void> {
       .prepare("UPDATE OR IGNORE api_keys SET public_id = ? WHERE public_id = ?")
       .run(id, JSON.parse(made.text).id);
   }
+  const view = { ...(named("create_view").example.body as object), name: "spare" };
+  const saved = await check(attempt(named("create_view"), { body: Buffer.from(JSON.stringify(view)) }));
+  server.db
+    .prepare("UPDATE OR IGNORE views SET public_id = ? WHERE public_id = ?")
+    .run(named("put_view").example.params?.["view_id"], JSON.parse(saved.text).view_id);
   const action = named("create_or_update_env_action");
   for (const name of ["spare", "spare/2"])
     await check(attempt(action, { body: Buffer.from(JSON.stringify({ ...(action.example.body as object), name })) }));

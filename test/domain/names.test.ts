@@ -13,6 +13,7 @@ const table: [string, string, string[], string[]][] = [
   ["user", names.USER_NAME, ["mia.w-1"], ["mia@x", ""]],
   ["display name", names.USER_DISPLAY_NAME, ["", "Mia Wé 1"], ["a\n", "a\u0000", "a\u0085"]],
   ["e-mail", names.USER_EMAIL, ["mia@acme.example"], ["mia", "@x", "a@", "a@b@c", "a b@c"]],
+  ["view", names.VIEW_NAME, ["Failing flows", "é"], ["", " a", "a ", "a\nb"]],
   ["organization", names.ORGANIZATION_NAME, ["acme-inc"], ["acme inc"]],
   ["trail", names.TRAIL_NAME, [sha, "v1.2.3~rc_1"], ["~a", "a+b", "a\n"]],
   ["policy", names.POLICY_NAME, ["prod~1"], ["_prod", "a:b"]],

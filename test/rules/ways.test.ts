@@ -13,7 +13,6 @@ const test = suite("rules/ways");
 
 /** Optional fields of an operation (http/operation.ts). */
 const FIELDS: Readonly<Record<string, string>> = {
-  description: "a summary may say all",
   origin: "operations of our own are not in the contract's table",
   onlyReads: "a question may be too long for a query",
   status: "old spellings are served and not published, removed operations get a 410",
