@@ -72,6 +72,7 @@ const LARGE: Readonly<Record<string, Path>> = {
   why: firstLargeWhy,
   overview: "/edge",
   search: "/edge/search?q=service-99",
+  changes: "/edge/changes?from=90days&environment=large",
 };
 
 const SETTINGS = ["general", "members", "service-accounts", "webhooks", "retention", "clients", "audit-log"];
@@ -106,6 +107,15 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "overview-fresh-azure", path: "/fresh?pipeline=azure" },
   { name: "overview-steps", path: "/acme?view=steps" },
   { name: "overview-edge", path: "/edge" },
+  { name: "changes", path: "/acme/changes?from=%40%7B2.days.ago%7D" },
+  { name: "changes-month", path: "/acme/changes?from=30days" },
+  { name: "changes-time", path: "/acme/changes?from=7days&view=time" },
+  { name: "changes-environment", path: "/acme/changes?from=7days&environment=production-eu" },
+  { name: "changes-reader", path: "/acme/changes?from=7days", as: "auditor" },
+  { name: "changes-nothing-matches", path: "/acme/changes?from=7days&environment=staging&kind=stale" },
+  { name: "changes-none", path: "/fresh/changes?from=2026-01-01&to=2026-01-02" },
+  { name: "changes-wrong", path: "/acme/changes?from=yesterday&environment=nowhere" },
+  { name: "changes-edge", path: "/edge/changes?from=30days" },
 
   { name: "views", path: "/acme/views" },
   { name: "views-reader", path: "/acme/views", as: "auditor" },

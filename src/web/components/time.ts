@@ -67,6 +67,26 @@ export function timestamp(seconds: number): Html {
   return html`<time datetime="${iso}" title="${formatUtc(seconds)}" data-absolute>${text}</time>`;
 }
 
+const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"] as const;
+
+/** `09:14` of the present day, `Thu 22:05` of the last six days, `12 Oct 22:05`; in UTC. */
+export function formatMoment(seconds: number, now: number): string {
+  if (!isCalendarTime(seconds)) return describeNoDate(seconds);
+  const clock = isoOf(seconds).slice(11, 16);
+  const [day, today] = [Math.floor(seconds / DAY), Math.floor(now / DAY)];
+  if (day === today) return clock;
+  const age = today - day;
+  return age > 0 && age < 7
+    ? `${WEEKDAYS[new Date(seconds * 1000).getUTCDay()]} ${clock}`
+    : `${formatDate(seconds, now)} ${clock}`;
+}
+
+/** A moment among others of a few days, for pages that say that their times are in UTC. */
+export const moment = (seconds: number, now: number): Html =>
+  isCalendarTime(seconds)
+    ? html`<time datetime="${isoOf(seconds)}" title="${formatUtc(seconds)}">${formatMoment(seconds, now)}</time>`
+    : noDate(seconds);
+
 /** `3 h 12 min`, `2 days 4 h`, `40 s`. @param seconds a duration */
 export function formatSpan(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));

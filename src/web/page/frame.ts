@@ -40,6 +40,7 @@ type Entry = { section: Section; text: string; icon: IconName; key?: string; hre
 /** The entries of the side bar but for the settings. */
 export const ENTRIES: readonly Entry[] = [
   { section: "overview", text: "Overview", icon: "home", key: "o", href: (to) => to.organization() },
+  { section: "changes", text: "Changes", icon: "pulse", key: "c", href: (to) => to.changes() },
   { section: "flows", text: "Flows", icon: "workflow", key: "f", href: (to) => to.flows() },
   { section: "environments", text: "Environments", icon: "server", key: "e", href: (to) => to.environments() },
   { section: "artifacts", text: "Artifacts", icon: "package", key: "a", href: (to) => to.artifacts() },
@@ -56,7 +57,7 @@ export const SETTINGS: Entry = {
   href: (to) => to.settingsHome(),
 };
 /** Of the bar at the bottom of a phone; the last one opens the rest. */
-const ON_PHONES: readonly Section[] = ["overview", "flows", "environments", "policies"];
+const ON_PHONES: readonly Section[] = ["overview", "changes", "flows", "environments"];
 
 const MARK = html`<svg class="mark" viewBox="0 0 16 16" aria-hidden="true"><path fill-rule="evenodd" d="M8 0l7 4v8l-7
 4-7-4V4l7-4zm0 1.75L2.5 4.9v6.2L8 14.25l5.5-3.15V4.9L8 1.75zM8 4l3.3 7H9.6L9 9.6H7L6.4 11H4.7L8 4zm0 3.2L7.5

@@ -28,6 +28,7 @@ export function linksFor(root: string, org: string) {
     /** A page or file by its path below the root, without a leading slash; its parts are encoded already. */
     path: (path: string): string => `${root}${path}`,
     organization: (name: string = org) => at([name]),
+    changes: (query?: Query) => at([org, "changes"], query),
     flows: (query?: Query) => at([org, "flows"], query),
     flow: (flow: string, query?: Query) => at([org, "flows", flow], query),
     trail: (flow: string, trail: string, query?: Query) => at([org, "flows", flow, "trails", trail], query),

@@ -35,6 +35,7 @@ import type { Preferences } from "./preferences.ts";
 /** An entry of the navigation. */
 export type Section =
   | "overview"
+  | "changes"
   | "flows"
   | "environments"
   | "artifacts"

@@ -14,6 +14,7 @@ import * as flowsEvidence from "./flows/evidence.ts";
 import * as flowsFlow from "./flows/flow.ts";
 import * as flowsFlows from "./flows/flows.ts";
 import * as flowsTrail from "./flows/trail.ts";
+import * as homeChanges from "./home/changes.ts";
 import * as homeKeyboard from "./home/keyboard.ts";
 import * as homeMore from "./home/more.ts";
 import * as homeOverview from "./home/overview.ts";
@@ -52,6 +53,7 @@ const files: readonly object[] = [
   flowsFlow,
   flowsFlows,
   flowsTrail,
+  homeChanges,
   homeKeyboard,
   homeMore,
   homeOverview,

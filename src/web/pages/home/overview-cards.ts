@@ -2,6 +2,7 @@
 import type { listExpiringApiKeys } from "../../../api/accounts/api-keys.ts";
 import type { getOverview } from "../../../api/environments/overview.ts";
 import { listEnvs } from "../../../api/environments/environments.ts";
+import { STALE_AFTER_S } from "../../../domain/snapshot/period-changes.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { causesLine } from "../../components/causes.ts";
 import { barChart, legend, segments } from "../../components/charts.ts";
@@ -91,12 +92,9 @@ export function environmentsCard(visit: Visit, { environments }: Overview): Html
   });
 }
 
-/** Physical environments report often: after this many seconds without a report, one may have stopped. */
-const STALE_S = 24 * 3600;
-
 function environmentRow({ to, now }: Visit, environment: Environment): Html {
   const { name, type, policy_count: policies, last_reported_at: reported } = environment;
-  const isStale = reported !== null && now - reported > STALE_S;
+  const isStale = reported !== null && now - reported > STALE_AFTER_S;
   const attached = policies === 0 ? "no policy" : policies === 1 ? "1 policy" : `${policies} policies`;
   return html`<tr>${nameCell({
     href: to.environment(name),
