@@ -4,7 +4,7 @@
  */
 import { workerData } from "node:worker_threads";
 import { gunzipSync } from "node:zlib";
-import { beginAllowance, nameOfThread } from "../workers/own-time.ts";
+import { beginAllowance, lowerPriority, nameOfThread } from "../workers/own-time.ts";
 import { serveTasks } from "../workers/task-protocol.ts";
 import { createEngineInstance } from "./engine-instance.ts";
 import type { EngineCall, EngineReply } from "./engine-instance.ts";
@@ -40,6 +40,8 @@ const MAX_KEPT_BYTES = 96 << 20;
 const { module, maxMemoryBytes } = workerData as RegoWorkerData;
 const instance = createEngineInstance(module, maxMemoryBytes);
 const thread = nameOfThread();
+// Requests are answered meanwhile. Its allowance is the thread's own time, so no verdict depends on its priority.
+lowerPriority(thread);
 let hasProblem = false;
 
 serveTasks<RegoTask, RegoTaskResult>(

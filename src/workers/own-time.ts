@@ -3,6 +3,7 @@
  * data is compliant, and what a server accepts, must not depend on what else its machine does.
  */
 import { readFileSync, readlinkSync } from "node:fs";
+import { setPriority } from "node:os";
 
 /** A thread of the operating system, as "PID/task/TID"; null where the system does not say. */
 export type ThreadName = string | null;
@@ -20,6 +21,18 @@ export function nameOfThread(): ThreadName {
   } catch {
     return null;
   }
+}
+
+/** A tenth of the share of a processor that other threads get while they want it. */
+const LOW_PRIORITY = 10;
+
+/**
+ * Lets other threads of the machine go first, for work that nobody waits for at once: it hardly costs time on an idle
+ * machine. Does nothing where the system does not number its threads.
+ */
+export function lowerPriority(thread: ThreadName): void {
+  const id = Number(thread?.split("/").at(-1));
+  if (id > 0) setPriority(id, LOW_PRIORITY);
 }
 
 export const beginAllowance: BeginAllowance = (allowanceMs, thread) =>

@@ -1,6 +1,9 @@
 import { suite } from "uvu";
 import * as assert from "uvu/assert";
-import { countAllowance, nameOfThread, readWaitedMs } from "../../src/workers/own-time.ts";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { Worker } from "node:worker_threads";
+import { countAllowance, lowerPriority, nameOfThread, readWaitedMs } from "../../src/workers/own-time.ts";
 
 const test = suite("workers/own-time");
 
@@ -42,6 +45,28 @@ test("the system says how long this thread waited, and nothing of one that it do
   assert.ok(waited > 0 && Number.isFinite(waited), `${waited}`);
   assert.is(readWaitedMs("0/task/0"), 0);
   assert.is(readWaitedMs(null), 0);
+});
+
+test("a thread with a lower priority leaves the others as they are", async () => {
+  const module = JSON.stringify(new URL("../../src/workers/own-time.ts", import.meta.url).href);
+  const worker = new Worker(
+    `const { parentPort } = require("node:worker_threads");
+     import(${module}).then(({ lowerPriority, nameOfThread }) => {
+       lowerPriority(nameOfThread());
+       parentPort.once("message", () => undefined);
+       parentPort.postMessage(nameOfThread());
+     });`,
+    { eval: true },
+  );
+  const [name] = (await once(worker, "message")) as [string | null];
+  // The 19th field; the second one is a name that may have spaces.
+  const priorityOf = (thread: string): number =>
+    Number(readFileSync(`/proc/${thread}/stat`, "latin1").split(") ")[1]?.split(" ")[16]);
+  const own = nameOfThread();
+  if (name !== null && own !== null)
+    assert.equal([priorityOf(name) - priorityOf(own), priorityOf(own) >= 10], [10, false]);
+  await worker.terminate();
+  lowerPriority(null);
 });
 
 test.run();
