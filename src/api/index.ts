@@ -41,6 +41,7 @@ import * as environmentsLogicalEnvironments from "./environments/logical-environ
 import * as environmentsOverview from "./environments/overview.ts";
 import * as environmentsPeriodChanges from "./environments/period-changes.ts";
 import * as environmentsReports from "./environments/reports.ts";
+import * as environmentsSnapshotDiff from "./environments/snapshot-diff.ts";
 import * as environmentsSnapshotHistory from "./environments/snapshot-history.ts";
 import * as environmentsSnapshots from "./environments/snapshots.ts";
 import * as flowsArtifacts from "./flows/artifacts.ts";
@@ -124,6 +125,7 @@ const resources: readonly object[] = [
   environmentsOverview,
   environmentsPeriodChanges,
   environmentsReports,
+  environmentsSnapshotDiff,
   environmentsSnapshotHistory,
   environmentsSnapshots,
   flowsArtifacts,

@@ -12,12 +12,7 @@ import { dumpPolicy } from "../domain/policy/document.ts";
 import { presentRuleVerdicts } from "../domain/policy/evaluate.ts";
 import { fromSqlBoolean } from "../store/db/database.ts";
 import type { EnvironmentRow } from "../store/environments/environments.ts";
-import type {
-  EvaluatedArtifactRow,
-  ReplacedRow,
-  ShownRecordRow,
-  SnapshotRow,
-} from "../store/environments/snapshots.ts";
+import type { EvaluatedArtifactRow, ReplacedRow, ShownRecordRow } from "../store/environments/snapshots.ts";
 import { NO_CAUSES } from "../store/environments/verdict-causes.ts";
 import type { PaginationValue } from "../http/schema.ts";
 import { JsonList } from "../json/text.ts";
@@ -30,6 +25,7 @@ import { memoize } from "./memoize.ts";
 import { presentSameName } from "./same-name.ts";
 import { replacementUrl } from "./present-deployment.ts";
 import { presentCommit } from "./shapes.ts";
+import { presentTurn } from "./comparison/snapshot-turns.ts";
 import type {
   AppliedPolicy,
   PolicyDump,
@@ -39,7 +35,7 @@ import type {
   SnapshotResponse,
 } from "./snapshot-shapes.ts";
 import { listFailing, listParts, listPolicyVersions, readBatches, selectFailing, selectRows } from "./snapshot-rows.ts";
-import type { FailingArtifact, Part, Row, Selection, StoredFacts } from "./snapshot-rows.ts";
+import type { FailingArtifact, Part, Row, Selection, SnapshotPlace, StoredFacts } from "./snapshot-rows.ts";
 import { UNREADABLE, presentEach } from "./placeholders.ts";
 import type { PolicyEvaluation } from "./policy-evaluation.ts";
 
@@ -73,9 +69,6 @@ type Shared = {
   /** What the response may still show of long texts. */
   allowance: Allowance;
 };
-
-/** A snapshot of an environment. */
-export type SnapshotPlace = { environment: EnvironmentRow; snapshot: SnapshotRow };
 
 /** A SnapshotResponse whose long lists are made while it is written. */
 type WrittenSnapshot = Omit<Snapshot, "applied_policies" | "artifacts"> & {
@@ -111,6 +104,7 @@ export function presentSnapshotPage(
     row?.stored ? why.explainEvaluation(context.organization.id, row.stored.evaluation) : NO_CAUSES;
   return {
     ...presentHead(context, place, { parts, failingOf, pagination }),
+    ...(selection.show === "changed" ? { turn: presentTurn(context, place) } : {}),
     artifacts: new JsonList(
       presentArtifacts(context, rows).map((artifact, index) => ({
         ...artifact,

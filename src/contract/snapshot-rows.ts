@@ -15,6 +15,9 @@ import type { SnapshotArtifact } from "./snapshot-shapes.ts";
 
 type Artifact = Static<typeof SnapshotArtifact>;
 
+/** A snapshot of an environment. */
+export type SnapshotPlace = { environment: EnvironmentRow; snapshot: SnapshotRow };
+
 /**
  * A physical environment at one of its snapshots: the only part of a physical snapshot, one of several of a logical.
  */

@@ -5,6 +5,7 @@ import { ENVIRONMENT_TYPES } from "../store/environments/environments.ts";
 import { Causes } from "./causes.ts";
 import { K8SOwner } from "./report-shapes.ts";
 import { SameName } from "./same-name.ts";
+import { SnapshotTurn } from "./comparison/snapshot-diff-shapes.ts";
 import { GitCommitInfo } from "./shapes.ts";
 import { PolicyExpression, PolicyEvaluation } from "./policy-evaluation.ts";
 
@@ -182,6 +183,7 @@ export const SnapshotResponse = named(
     user_name: Type.String(),
     artifacts: Type.Array(SnapshotArtifact),
     applied_policies: Type.Array(AppliedPolicy),
+    turn: Type.Optional(Nullable(SnapshotTurn)),
     pagination: Type.Optional(Pagination),
   }),
 );

@@ -17,6 +17,7 @@ import { auditLogStore } from "./db/audit-log.ts";
 import { auditPackageStore } from "./environments/audit-packages.ts";
 import { largeJsonStore } from "./db/large-json.ts";
 import { buildStore } from "./flows/builds.ts";
+import { builtCommitStore } from "./flows/built-commits.ts";
 import { clockStore } from "./db/clock.ts";
 import { controlCoverageStore } from "./environments/control-coverage.ts";
 import { controlDecisionStore } from "./policies/control-decisions.ts";
@@ -136,6 +137,7 @@ export function openStore(db: Db, sources: SchemaSources) {
     repos: repoStore(db, sources),
     repoLists: repoListStore(db),
     builds,
+    builtCommits: builtCommitStore(db),
     search: searchStore(db),
     nameSearch: nameSearchStore(db),
     templates,

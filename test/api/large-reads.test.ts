@@ -98,6 +98,8 @@ const paths = (): string[] => {
     path("snapshots", at.org, group, "-1"),
     `${path("env-diff", at.org)}?snappish1=${environment}%231&snappish2=${environment}`,
     `${path("env-diff", at.org)}?snappish1=${group}&snappish2=${environment}`,
+    `${path("snapshot-diff", at.org)}?snappish1=${environment}%231&snappish2=${environment}`,
+    `${path("snapshot-diff", at.org)}?snappish1=${group}&snappish2=${environment}&per_page=100`,
     `${path("attestations", at.org)}?per_page=50`,
     `${path("attestations", at.org, flow)}?per_page=50`,
     path("attestations", at.org, flow, "trail", trail),
@@ -151,7 +153,7 @@ test("each is the answer that the main thread makes, with its length and without
     assert.is(answer.status, 200, path);
     const length = Number(answer.headers.get("Content-Length"));
     assert.is(length, Buffer.byteLength(answer.text), path);
-    if (!/^.(env-diff|explanations|changes)/.test(path))
+    if (!/^.(env-diff|snapshot-diff|explanations|changes)/.test(path))
       assert.ok(length > MAX_INLINE_ANSWER_BYTES, `${path}: ${length}`);
     assert.equal(
       ["ETag", "Cache-Control", "Content-Type", "Vary"].map((name) => answer.headers.get(name)),
@@ -185,6 +187,7 @@ test("HEAD makes no answer, and refusals are the same as for GET", async () => {
     [`/snapshots/${at.org}/${names.environment}/77`, 404],
     [`/snapshots/${at.org}/${names.environment}/nonsense`, 400],
     [`/env-diff/${at.org}?snappish1=${names.environment}&snappish2=missing`, 404],
+    [`/snapshot-diff/${at.org}?snappish1=${names.environment}&snappish2=missing`, 404],
     [`/trails/${at.org}/${names.flow}/missing`, 404],
     [`/changes/${at.org}?environment=missing`, 404],
     [`/changes/${at.org}?from=yesterday`, 400],

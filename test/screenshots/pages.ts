@@ -61,7 +61,7 @@ const LARGE: Readonly<Record<string, Path>> = {
   "environment-failing": "/edge/environments/large?show=failing",
   "environment-events": "/edge/environments/large?tab=events",
   diff: "/edge/env-diff?left=large%231&right=markup",
-  "diff-all": "/edge/env-diff?left=large%231&right=markup&all=removed",
+  "diff-exited": "/edge/env-diff?left=large%231&right=markup&kind=exited&page=2",
   artifacts: "/edge/artifacts?flow=large&page=600",
   flow: "/edge/flows/large",
   trail: "/edge/flows/large/trails/nightly-0",
@@ -208,6 +208,8 @@ export const PAGES: readonly PhotographedPage[] = [
   { name: "snapshot-no-provenance", path: "/acme/environments/k8s-prod/-1" },
   { name: "snapshot-edge", path: "/edge/environments/markup/-1" },
   { name: "env-diff", path: "/acme/env-diff?left=production-eu%23-2&right=production-eu" },
+  { name: "env-diff-month", path: "/acme/env-diff?left=production-eu%40%7B30.days.ago%7D&right=production-eu" },
+  { name: "env-diff-logical", path: "/acme/env-diff?left=production~1&right=production" },
   { name: "env-diff-two", path: "/acme/env-diff?left=staging&right=production-eu" },
 
   { name: "artifacts", path: "/acme/artifacts" },

@@ -167,7 +167,8 @@ test("every tab reads well with and without anything in it", async () => {
   assert.match(await show(path(`/${name}?tab=log`)), "#2 report of Reporter");
   assert.match(await show(path(`/${name}?tab=log`)), "Download CSV");
   assert.match(await show(path(`/${name}?tab=policies`)), policy);
-  assert.match(await show(path(`/${name}?tab=diff`)), "2 artifacts differ");
+  const diff = await show(path(`/${name}?tab=diff`));
+  for (const words of ["changes", "Started 2", "No provenance : not reported to any flow"]) assert.match(diff, words);
   assert.match(await show(path(`/${name}?tab=deployments`)), "No deployments in the last 30 days");
   assert.match(await show(path(`/${name}?tab=settings`)), "Nothing is allowlisted");
   assert.match(await show(path(`/${name}?tab=unknown`)), "Artifacts");
@@ -181,12 +182,41 @@ test("two snapshots of any environments are compared, and mistakes are shown at 
   const { name } = await failing();
   const other = await failing();
   const text = await show(`/${at.org}/env-diff?left=${name}&right=${encodeURIComponent(`${other.name}#2`)}`);
-  assert.match(text, `${name}#2 ${other.name}#2 4 artifacts differ`);
-  assert.match(text, "Only in the second 2");
+  assert.match(text, new RegExp(`${name}#2 .*ago ${other.name}#2|${name}#2 just now ${other.name}#2`));
+  assert.match(text, `Only ${other.name}`);
   assert.match(await show(`/${at.org}/env-diff`), "Choose two snapshots");
   const wrong = await admin.get(`/${at.org}/env-diff?left=${name}~9&right=${name}@{never}`);
   assert.match(visibleText(wrong), "Input should be a valid snapshot expression");
   assert.match(wrong.text, `value="${name}~9"`);
+});
+
+test("a snapshot that a policy turned says so, where no artifact changed", async () => {
+  const name = world.environment(at);
+  world.report(at, name, [running("api:1.0", freshFingerprint())]);
+  const policy = await server.given.policy(at, { yaml: "artifacts:\n  provenance: {required: true}\n" });
+  world.attach(at, name, policy);
+  assert.match(await show(path(`/${name}/2`)), `Turned non-compliant with policy ${policy} v1 attached by Reporter`);
+  const diff = await show(path(`/${name}?tab=diff`));
+  assert.match(diff, `with policy ${policy} v1 attached by Reporter`);
+  assert.match(diff, "2 changes");
+  assert.match(diff, /Unknown\s+Non-compliant\s+No provenance : not reported to any flow/);
+  const second = await server.given.policy(at, { yaml: "artifacts: {}\n" });
+  world.attach(at, name, second);
+  assert.match(await show(path(`/${name}/3`)), new RegExp(`${second} v1 attached by Reporter ?, the verdict stays`));
+});
+
+test("what did not change is folded, and a search narrows all kinds", async () => {
+  const name = world.environment(at);
+  const [web, db] = [freshFingerprint(), freshFingerprint()];
+  world.report(at, name, [running("web:1", web), running("db", db)]);
+  world.report(at, name, [running("web:2", freshFingerprint()), running("db", db)]);
+  const diff = await show(path(`/${name}?tab=diff`));
+  assert.match(diff, "1 unchanged : db");
+  assert.match(diff, "Upgraded 1");
+  assert.match(await show(path(`/${name}?tab=diff&kind=unchanged`)), /Unchanged 1\s+db/);
+  const narrowed = await show(path(`/${name}?tab=diff&search=nothing-like-this`));
+  assert.match(narrowed, "Nothing matches");
+  assert.match(narrowed, "All 0 Verdicts 0 Policies 0 Upgraded 0");
 });
 
 test("policies are attached and detached, after a question", async () => {

@@ -3,8 +3,7 @@ import { Type } from "typebox";
 import { SNAPSHOT_EXPRESSION_PATTERN, parseSnapshotExpression } from "../../domain/snapshot/expression.ts";
 import { invalid } from "../../errors.ts";
 import { CheckedByHandler } from "../../http/schema.ts";
-import type { EnvironmentRow } from "../../store/environments/environments.ts";
-import type { SnapshotRow } from "../../store/environments/snapshots.ts";
+import type { SnapshotPlace } from "../../contract/snapshot-rows.ts";
 import type { LargeReadContext } from "../context.ts";
 import { expressionProblem, momentOf, requireSnapshot } from "./snapshots.ts";
 
@@ -38,16 +37,12 @@ export function parseSides<Field extends string>(
 }
 
 /** @throws AppError not_found for an unknown environment or snapshot */
-export function findSide(
-  context: LargeReadContext,
-  side: RequestedSide,
-): { environment: EnvironmentRow; snapshot: SnapshotRow } {
+export function findSide(context: LargeReadContext, side: RequestedSide): SnapshotPlace {
   const environment = context.store.environments.require(context.organization, side.name);
   return { environment, snapshot: requireSnapshot(context, environment, side) };
 }
 
-/** How many artifacts run there. */
-export function countArtifacts(context: LargeReadContext, side: RequestedSide): number {
-  const { compliant_count, non_compliant_count, unknown_count } = findSide(context, side).snapshot;
-  return compliant_count + non_compliant_count + unknown_count;
-}
+/** How many artifacts run in a snapshot. */
+export const countArtifacts = ({
+  snapshot: { compliant_count, non_compliant_count, unknown_count },
+}: SnapshotPlace): number => compliant_count + non_compliant_count + unknown_count;

@@ -98,7 +98,7 @@ export const environmentDiff = largeRead({
     return [snappish1, snappish2] as const;
   },
   isLarge: (context, _input, [first, second]) =>
-    countArtifacts(context, first) + countArtifacts(context, second) > MAX_INLINE_ARTIFACTS,
+    countArtifacts(findSide(context, first)) + countArtifacts(findSide(context, second)) > MAX_INLINE_ARTIFACTS,
   handle: (context, { query }, [first, second]) => ({
     status: 200,
     body: present(context, compare(readSide(context, first), readSide(context, second)), query.limit ?? null),

@@ -22,7 +22,7 @@ import type { LargeReadContext } from "../context.ts";
 import { definePaging } from "../paging.ts";
 import type { PageWindow } from "../paging.ts";
 import { presentSnapshot, presentSnapshotPage } from "../../contract/present-snapshot.ts";
-import type { SnapshotPlace } from "../../contract/present-snapshot.ts";
+import type { SnapshotPlace } from "../../contract/snapshot-rows.ts";
 import { SnapshotResponse } from "../../contract/snapshot-shapes.ts";
 
 /** The spellings of a position, for the API reference. */
@@ -64,7 +64,8 @@ export const getSnapshot = largeRead({
       OneOf(["all", "failing", "compliant", "unknown", "changed"], {
         description:
           "All artifacts, those that run and have this verdict, or those that this snapshot changed; the response is " +
-          "then a page",
+          "then a page. With `changed`, `turn` says what changed, and what explains the verdict; null for the first " +
+          "snapshot",
       }),
     ),
     search: Type.Optional(

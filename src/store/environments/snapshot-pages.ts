@@ -1,6 +1,6 @@
 /**
- * Pages of the artifacts of a snapshot, so that a large one is shown without reading all of it, and pages of the
- * snapshots of an environment. Read-only.
+ * Pages of the artifacts of a snapshot, so that a large one is shown without reading all of it, pages of the snapshots
+ * of an environment, and what comparisons of snapshots read. Read-only.
  */
 import { ARTIFACT_COLUMNS, IN_SNAPSHOT } from "./snapshots.ts";
 import type { EvaluatedArtifactRow, SnapshotRow } from "./snapshots.ts";
@@ -38,7 +38,12 @@ export type SnapshotOutlineRow = Pick<
 export type RunningCounts = { compliant: number; failing: number; unknown: number };
 
 /** An artifact that runs, without its details. */
-export type RunningKeyRow = { id: number; fingerprint: string; name: string; now: number };
+export type RunningKeyRow = { id: number; fingerprint: string; name: string; now: number; compliant: 0 | 1 | null };
+/** One that a snapshot started, stopped or changed. */
+type TurnedRow = RunningKeyRow & { was: number };
+/** The record in the first flow of an artifact, as its evaluation names it; null without provenance. */
+type ProvenanceRow = { id: number; artifact_id: number | null; git_commit: string | null };
+type PolicyTurnRow = Pick<SnapshotRow, "idx" | "timestamp" | "user_name">;
 /** Its details, as a comparison shows them. Long instances are a stub (db/large-json.ts). */
 export type RunningDetailRow = { id: number; instances_json: string; facts_json: string };
 
@@ -59,6 +64,9 @@ const SELECTED: Readonly<Record<SnapshotSelection, string>> = {
 /** instr, not LIKE, so that `_` and `%` match themselves; a fingerprint by its beginning. */
 const FOUND = `(@search = '' OR instr(lower(sa.name), lower(@search)) > 0
          OR (length(@search) > 4 AND substr(sa.fingerprint, 1, length(@search)) = lower(@search)))`;
+
+/** Snapshots that are searched for a change; 100,000 take some 30 ms. */
+const MAX_SEARCHED_SNAPSHOTS = 100_000;
 
 export function snapshotPageStore(db: DbReader) {
   const prepare = (selected: string) => ({
@@ -118,7 +126,7 @@ export function snapshotPageStore(db: DbReader) {
   );
 
   const runningKeys = db.prepare<[SnapshotKey], RunningKeyRow>(
-    `SELECT sa.id, sa.fingerprint, sa.name, sa.now FROM snapshot_artifacts sa
+    `SELECT sa.id, sa.fingerprint, sa.name, sa.now, sa.compliant FROM snapshot_artifacts sa
      WHERE ${IN_SNAPSHOT} AND sa.now > 0`,
   );
   const runningDetails = db.prepare<[string], RunningDetailRow>(
@@ -133,7 +141,78 @@ export function snapshotPageStore(db: DbReader) {
        CROSS JOIN snapshots s ON s.environment_id = env.id AND s.idx = env.snapshot_count`,
   );
 
+  // A damaged evaluation reads as without provenance.
+  const provenance = db.prepare<[string], ProvenanceRow>(
+    `SELECT sa.id,
+            CASE WHEN json_valid(ev.facts_json) THEN ev.facts_json ->> '$.flows[0].artifact_id' END AS artifact_id,
+            CASE WHEN json_valid(ev.facts_json) THEN ev.facts_json ->> '$.flows[0].git_commit' END AS git_commit
+     FROM json_each(?) wanted CROSS JOIN snapshot_artifacts sa ON sa.id = wanted.value
+       CROSS JOIN evaluations ev ON ev.id = sa.evaluation_id`,
+  );
+  const latestOther = db
+    .prepare<[number, number, number, 0 | 1 | null], number>(
+      `SELECT s.idx FROM snapshots s
+       WHERE s.environment_id = ? AND s.idx >= ? AND s.idx < ? AND s.compliant IS NOT ? ORDER BY s.idx DESC LIMIT 1`,
+    )
+    .pluck();
+  // A verdict that becomes unknown has no annotation of its own.
+  const change = db.prepare<
+    [{ organization: number; fingerprint: string; name: string; environment: number; first: number; last: number }],
+    Pick<SnapshotRow, "idx" | "timestamp">
+  >(
+    `SELECT s.idx, s.timestamp FROM snapshot_artifacts sa
+       CROSS JOIN snapshots s ON s.environment_id = sa.environment_id AND s.idx = sa.first_index
+     WHERE sa.organization_id = @organization AND sa.fingerprint = @fingerprint AND sa.environment_id = @environment
+       AND sa.first_index > @first AND sa.first_index <= @last AND sa.name = @name
+       AND (sa.annotation <> 'unchanged' OR sa.was <> sa.now OR sa.compliant IS NULL)
+     ORDER BY sa.first_index DESC LIMIT 1`,
+  );
+  const turned = db.prepare<[number, number, number], TurnedRow>(
+    `SELECT sa.id, sa.fingerprint, sa.name, sa.now, sa.was, sa.compliant FROM snapshot_artifacts sa
+     WHERE sa.environment_id = ? AND sa.first_index = ? AND sa.annotation <> 'unchanged' LIMIT ?`,
+  );
+  const policyTurns = db.prepare<[number, number, number, number], PolicyTurnRow>(
+    `SELECT s.idx, s.timestamp, s.user_name FROM snapshots s
+     WHERE s.environment_id = ? AND s.idx > ? AND s.idx <= ? AND s.cause IN ('policies', 'policy_version')
+     ORDER BY s.idx DESC LIMIT ?`,
+  );
+
   return {
+    /** The records behind rows of `listRunningKeys`, by their ids. */
+    findProvenance: (ids: readonly number[]): Map<number, ProvenanceRow> =>
+      new Map(provenance.all(JSON.stringify(ids)).map((row) => [row.id, row])),
+    /**
+     * The snapshot since which an environment has the verdict that it has in the snapshot `last`; null where that is
+     * `first` or one before it, or MAX_SEARCHED_SNAPSHOTS or more before `last`.
+     */
+    findTurn(
+      environmentId: number,
+      { first, last }: { first: number; last: number },
+      verdict: 0 | 1 | null,
+    ): number | null {
+      const other = latestOther.get(environmentId, Math.max(first, last - MAX_SEARCHED_SNAPSHOTS), last, verdict);
+      return other === undefined ? null : other + 1;
+    },
+    /**
+     * The latest snapshot after `first` up to `last` that changed an artifact; null for none. Not for the empty
+     * fingerprint, which many artifacts share.
+     */
+    findChange: (place: {
+      organization: number;
+      environment: number;
+      fingerprint: string;
+      name: string;
+      first: number;
+      last: number;
+    }): Pick<SnapshotRow, "idx" | "timestamp"> | null => change.get(place) ?? null,
+    /** At most `limit` artifacts that a snapshot of a physical environment started, stopped or changed, in no order. */
+    listTurned: (environmentId: number, index: number, limit: number): TurnedRow[] =>
+      turned.all(environmentId, index, limit),
+    /** At most `limit` snapshots after `first` up to `last` that a change of policies made, the newest first. */
+    listPolicyTurns: (
+      environmentId: number,
+      { first, last, limit }: { first: number; last: number; limit: number },
+    ): PolicyTurnRow[] => policyTurns.all(environmentId, Math.max(first, last - MAX_SEARCHED_SNAPSHOTS), last, limit),
     /** How many artifacts run in each of these environments, by its name; those without a snapshot are left out. */
     countRunning: (organizationId: number, names: readonly string[]): Map<string, RunningCounts> =>
       new Map(
@@ -159,6 +238,8 @@ export function snapshotPageStore(db: DbReader) {
       const byId = new Map(rows.all(JSON.stringify(keys)).map((row) => [row.id, row]));
       return keys.flatMap((id) => byId.get(id) ?? []);
     },
+    /** Artifacts by id, in no order. */
+    findSelected: (ids: readonly number[]): SelectedArtifactRow[] => rows.all(JSON.stringify(ids)),
     /** The artifacts that run and fail, by name, row by row. */
     iterateFailing: (environment: number, index: number): IterableIterator<FailingRow> =>
       failing.iterate({ environment, index }),

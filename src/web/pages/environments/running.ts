@@ -5,7 +5,7 @@ import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { card, empty, linkButton, moreLink, padded, table } from "../../components/layout.ts";
 import { filters, pageOf, pager } from "../../components/lists.ts";
-import { formatNumber, stateIcon } from "../../components/state.ts";
+import { formatNumber, stateIcon, stateOfVerdict } from "../../components/state.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
@@ -13,6 +13,7 @@ import { artifactHref, artifactName, artifactRows, changeOf } from "./artifact-r
 import type { ListedArtifact, ShownSnapshot } from "./artifact-rows.ts";
 import { historyCard } from "./history.ts";
 import type { Moment } from "./history.ts";
+import { causeOfTurn, wordOfVerdict } from "./turn-words.ts";
 import type { ShownEnvironment } from "./types.ts";
 
 const PER_PAGE = 25;
@@ -170,21 +171,44 @@ function changesCard(visit: Visit, { name }: ShownEnvironment, changed: ShownSna
   const before = changed.index - 1;
   const total = changed.pagination?.total ?? 0;
   const diff = visit.to.environmentDiff(`${name}#${before}`, `${name}#${changed.index}`);
-  const items = changed.artifacts.map((artifact) => changeItem(visit, artifact));
-  const rest = total - items.length;
+  const artifacts = changed.artifacts.map((artifact) => changeItem(visit, artifact));
+  const items = [...turnItems(visit, changed), ...artifacts];
+  const rest = total - artifacts.length;
   return card({
     id: "h-chg",
     title: `Changed since #${before}`,
     more: moreLink(diff, "Diff"),
     body:
       items.length === 0
-        ? padded(html`<p class="muted">No artifact changed. The policies, the allowlist or a verdict did.</p>`)
+        ? padded(html`<p class="muted">No artifact changed. The allowlist or a verdict did.</p>`)
         : html`<ul class="rows">${items}</ul>`,
     foot:
       rest > 0 &&
       html`<span>${formatNumber(rest)} more</span><a class="right" href="${visit.here({ show: "changed" })}">Show
 all</a>`,
   });
+}
+
+/** What turned the environment, and what else the snapshot changed about policies. */
+function turnItems(visit: Visit, { turn }: ShownSnapshot): Html[] {
+  if (!turn) return [];
+  const isTurned = turn.before !== turn.after;
+  const head = html`<li>${stateIcon(stateOfVerdict(turn.after))}<div class="grow"><b>Turned ${wordOfVerdict(
+    turn.after,
+  )}</b> ${causeOfTurn(visit, turn)}</div></li>`;
+  const policies = turn.policies.slice(0, MAX_CHANGES).map(({ name, change, before, after }) => {
+    const words = {
+      attached: `v${after} attached`,
+      detached: `v${before} detached`,
+      changed: `v${before} to v${after}`,
+    };
+    return html`<li><span class="diffmark">${icon("law")}</span><div class="grow"><a class="name"
+href="${visit.to.policy(name)}"><bdi>${name}</bdi></a><div class="sub">${words[change]}${
+      turn.user_name !== "" && html` by <bdi>${turn.user_name}</bdi>`
+    }${!isTurned && ", the verdict stays"}</div></div></li>`;
+  });
+  // The head names the only policy.
+  return isTurned ? [head, ...(policies.length > 1 ? policies : [])] : policies;
 }
 
 function changeItem(visit: Visit, artifact: ListedArtifact): Html {

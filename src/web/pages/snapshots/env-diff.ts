@@ -16,7 +16,7 @@ export const environmentDiffPage = page({
       crumbs: [{ text: "Environments", href: to.environments() }],
       main: html`${pageHead({
         title: "Compare snapshots",
-        sub: "What runs in one of two snapshots only, and where the number of instances differs.",
+        sub: "Which verdicts differ and why, which policies, versions and numbers of instances.",
       })}${view}`,
     };
   },

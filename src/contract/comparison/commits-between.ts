@@ -1,0 +1,124 @@
+/** The commits between two builds of one thing, as far as their reports named them. */
+import { Type } from "typebox";
+import type { Static } from "typebox";
+import { buildCompareUrl } from "../../domain/network/urls.ts";
+import { isListOf, isObject, isText, readStoredJsonOrNull } from "../../domain/stored-json.ts";
+import { Closed, Nullable, named } from "../../http/schema.ts";
+import type { ComparedBuildRow, BuiltCommitsRow } from "../../store/flows/built-commits.ts";
+import type { StoreReader } from "../../store/reader.ts";
+
+/** Builds between two records whose commits are listed. */
+const MAX_BUILDS = 50;
+/** Commits that an answer lists; their number is whole. */
+const MAX_LISTED = 10;
+
+export const CommitsBetween = named(
+  "CommitsBetween",
+  Closed({
+    total: Type.Integer({ minimum: 0 }),
+    is_complete: Type.Boolean({
+      description: `false: there were more than ${MAX_BUILDS} builds, a damaged one, or too many in the whole answer`,
+    }),
+    is_behind: Type.Boolean({ description: "Whether the second build is older than the first" }),
+    items: Type.Array(
+      Closed({
+        sha1: Type.String(),
+        message: Nullable(Type.String({ description: "Its first line" })),
+        author: Nullable(Type.String()),
+        url: Nullable(Type.String()),
+      }),
+      { description: `The newest ${MAX_LISTED}` },
+    ),
+    authors: Type.Integer({ minimum: 0, description: "Different authors among all of them" }),
+    compare_url: Nullable(Type.String({ description: "Page of the code host that compares both commits" })),
+  }),
+);
+export type CommitsBetweenValue = Static<typeof CommitsBetween>;
+type Commit = CommitsBetweenValue["items"][number];
+
+const isCommit = (value: unknown): value is Record<string, unknown> & { sha1: string } =>
+  isObject(value) && isText(value["sha1"]);
+const isCommitList = isListOf(isCommit);
+
+const textOrNull = (value: unknown): string | null => (isText(value) && value !== "" ? value : null);
+
+const MAX_MESSAGE_CHARS = 200;
+
+function toCommit(commit: Record<string, unknown> & { sha1: string }): Commit {
+  const [line = ""] = (textOrNull(commit["message"]) ?? "").split("\n");
+  return {
+    sha1: commit.sha1,
+    message: line === "" ? null : line.slice(0, MAX_MESSAGE_CHARS),
+    author: textOrNull(commit["author"]),
+    url: textOrNull(commit["url"]),
+  };
+}
+
+/** What the answer may still read of lists of commits, shared by all comparisons in it. */
+type CommitBudget = { bytes: number };
+/** A megabyte of JSON takes some 10 ms. */
+export const createCommitBudget = (): CommitBudget => ({ bytes: 1024 * 1024 });
+
+/**
+ * The commits that builds of the same name in the same flow brought after the older record up to the younger one: what
+ * each report listed, and its own commit. Null where the records are of different flows or names.
+ */
+export function presentCommitsBetween(
+  { builtCommits }: Pick<StoreReader, "builtCommits">,
+  { before, after }: { before: ComparedBuildRow; after: ComparedBuildRow },
+  budget: CommitBudget,
+): CommitsBetweenValue | null {
+  if (before.flow_id !== after.flow_id || before.reference_name !== after.reference_name) return null;
+  const isBehind = after.id < before.id;
+  const [older, younger] = isBehind ? [after, before] : [before, after];
+  const found = new Map<string, Commit>();
+  let isComplete = builtCommits.isWholeBetween(younger.flow_id, older.id, younger.id);
+  let count = 0;
+  for (const build of builtCommits.iterateBetween(younger, older.id, younger.id)) {
+    budget.bytes -= (build.git_commit_info_json?.length ?? 0) + (build.commits_list_json?.length ?? 0);
+    if (++count > MAX_BUILDS || budget.bytes < 0) {
+      isComplete = false;
+      break;
+    }
+    const listed = listCommits(build);
+    if (listed === null) isComplete = false;
+    // A list may reach back to the commit of the older build, and beyond it.
+    for (const commit of listed ?? []) {
+      if (commit.sha1 === older.git_commit) break;
+      if (!found.has(commit.sha1)) found.set(commit.sha1, commit);
+    }
+  }
+  const all = [...found.values()];
+  return {
+    total: all.length,
+    is_complete: isComplete,
+    is_behind: isBehind,
+    items: all.slice(0, MAX_LISTED),
+    authors: new Set(all.flatMap(({ author }) => author ?? [])).size,
+    compare_url: buildCompareUrl(locationOf(before), locationOf(after)),
+  };
+}
+
+const locationOf = ({ git_commit: sha, commit_url: commitUrl, repo_url: repoUrl }: ComparedBuildRow) => ({
+  sha,
+  commitUrl,
+  repoUrl,
+});
+
+/** The commits of a build, its own first; null where they cannot be read. */
+function listCommits({
+  git_commit: sha,
+  commit_url: url,
+  git_commit_info_json,
+  commits_list_json,
+}: BuiltCommitsRow): Commit[] | null {
+  const info = git_commit_info_json === null ? null : readStoredJsonOrNull(git_commit_info_json, isCommit);
+  const listed = commits_list_json === null ? [] : readStoredJsonOrNull(commits_list_json, isCommitList);
+  if (listed === null) return null;
+  const own = info
+    ? [toCommit(info)]
+    : sha === null
+      ? []
+      : [{ sha1: sha, message: null, author: null, url: textOrNull(url) }];
+  return [...own, ...listed.map(toCommit)];
+}

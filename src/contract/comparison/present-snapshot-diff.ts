@@ -1,0 +1,245 @@
+/**
+ * The difference between two snapshots for people. Names, counts and verdicts of all artifacts are compared in memory;
+ * evaluations, commits and times are read only for what the answer shows.
+ */
+import type { Static } from "typebox";
+import { fromSqlBoolean } from "../../store/db/database.ts";
+import { DIFF_KINDS, compareSnapshotRows, splitName, versionOf } from "../../domain/snapshot/comparison.ts";
+import type { ArtifactChange, DiffKind, PolicyChange } from "../../domain/snapshot/comparison.ts";
+import type { PaginationValue } from "../../http/schema.ts";
+import type { SelectedArtifactRow } from "../../store/environments/snapshot-pages.ts";
+import { NO_CAUSES } from "../../store/environments/verdict-causes.ts";
+import { memoize } from "../memoize.ts";
+import { UNREADABLE } from "../placeholders.ts";
+import type { PresenterContext } from "../presenter-context.ts";
+import type { DiffArtifact, DiffEntry, SnapshotDiff } from "./snapshot-diff-shapes.ts";
+import { changedPolicies, createPolicyTurnFinder, partsOf, presentPolicy, presentTurn } from "./snapshot-turns.ts";
+import type { SnapshotPlace } from "../snapshot-rows.ts";
+import { createBuildReader, groupUpgrades, presentSet } from "./upgrade-sets.ts";
+import type { BuildReader, ComparedArtifact, UpgradeSet } from "./upgrade-sets.ts";
+
+type Row = ComparedArtifact;
+type Change = ArtifactChange<Row>;
+type Artifact = Static<typeof DiffArtifact>;
+type Entry = Static<typeof DiffEntry>;
+type Value = Static<typeof SnapshotDiff>;
+type Sides = { from: SnapshotPlace; to: SnapshotPlace };
+
+const MAX_SETS = 10;
+/** Artifacts that began to fail, named in full. */
+const MAX_FAILING = 3;
+/** Names of what did not change. */
+const MAX_UNCHANGED = 3;
+
+/** Which changes are shown. `set`: the id of a set of upgrades. */
+type DiffSelection = {
+  kind: DiffKind | null;
+  search: string;
+  set: string | null;
+  page: number;
+  perPage: number;
+  offset: number;
+};
+
+export function presentSnapshotDiff(context: PresenterContext, { from, to }: Sides, selection: DiffSelection): Value {
+  const isSame = from.environment.id === to.environment.id;
+  const builds = createBuildReader(context);
+  const reader = createReader(context, { from, to }, builds);
+  const findPolicyTurn = isSame ? createPolicyTurnFinder(context, { from, to }) : () => null;
+  const keepsPlaces = isSame && from.environment.type === "logical";
+  const changes = compareSnapshotRows(listRows(context, from, { keepsPlaces }), listRows(context, to, { keepsPlaces }));
+  const policies = changedPolicies(context, from, to);
+  const sets = groupUpgrades(context, changes.upgraded);
+  const { all, counts, unchanged } = select({ changes, policies, sets }, selection);
+  const shown = all.slice(selection.offset, selection.offset + selection.perPage);
+  const newlyFailing = [...changes.verdict, ...changes.started].filter(({ after }) => after?.compliant === false);
+  const pagination: PaginationValue = {
+    total: all.length,
+    page: selection.page,
+    per_page: selection.perPage,
+    page_count: Math.ceil(all.length / selection.perPage),
+  };
+  const rows = reader.read(
+    [...shown, ...newlyFailing.slice(0, MAX_FAILING)].flatMap((change) => ("kind" in change ? change : [])),
+  );
+  return {
+    from: presentSide(context, from),
+    to: presentSide(context, to),
+    snapshots_between: isSame ? Math.max(0, Math.abs(to.snapshot.idx - from.snapshot.idx) - 1) : null,
+    turned: isSame ? findTurn(context, { from, to }) : null,
+    counts,
+    unchanged,
+    failing: newlyFailing.slice(0, MAX_FAILING).map(({ after }) => rows.artifact(after as Row)),
+    failing_total: newlyFailing.length,
+    sets: sets.slice(0, MAX_SETS).map((set) => presentSet(set, builds)),
+    sets_total: sets.length,
+    data: shown.map(
+      (change): Entry =>
+        "kind" in change
+          ? rows.entry(change)
+          : { ...NO_ARTIFACTS, policy: presentPolicy(change), at: findPolicyTurn(change) },
+    ),
+    pagination,
+  };
+}
+
+/** The changes that are asked for, in the order of their kinds; and how many of each kind match the search. */
+function select(
+  {
+    changes,
+    policies,
+    sets,
+  }: {
+    changes: ReturnType<typeof compareSnapshotRows<Row>>;
+    policies: readonly PolicyChange[];
+    sets: readonly UpgradeSet[];
+  },
+  { kind: chosen, search, set }: DiffSelection,
+): { all: (Change | PolicyChange)[] } & Pick<Value, "counts" | "unchanged"> {
+  const text = search.toLowerCase();
+  const matches = ({ before, after }: Change): boolean =>
+    text === "" ||
+    [before, after].some(
+      (row) => row?.name.toLowerCase().includes(text) || (text.length > 4 && row?.fingerprint.startsWith(text)),
+    );
+  const lists = new Map<DiffKind, (Change | PolicyChange)[]>(
+    DIFF_KINDS.map((kind) => [
+      kind,
+      kind === "policy"
+        ? policies.filter(({ name }) => name.toLowerCase().includes(text))
+        : changes[kind].filter(matches),
+    ]),
+  );
+  const counts = Object.fromEntries([...lists].map(([kind, list]) => [kind, list.length])) as Value["counts"];
+  const unchanged = changes.unchanged.filter(matches).slice(0, MAX_UNCHANGED);
+  const asked = DIFF_KINDS.filter((kind) => (chosen === null ? kind !== "unchanged" : kind === chosen));
+  return {
+    all:
+      set === null
+        ? asked.flatMap((kind) => lists.get(kind) ?? [])
+        : (sets.find(({ id }) => id === set)?.changes.filter(matches) ?? []),
+    counts,
+    unchanged: unchanged.map(({ after }) => after?.name ?? ""),
+  };
+}
+
+const presentSide = (
+  { urls, organization }: PresenterContext,
+  { environment, snapshot }: SnapshotPlace,
+): Value["from"] => ({
+  environment: environment.name,
+  type: environment.type,
+  index: snapshot.idx,
+  timestamp: snapshot.timestamp,
+  compliant: fromSqlBoolean(snapshot.compliant),
+  html_url: urls.snapshotPage(organization.name, environment.name, snapshot.idx),
+});
+
+/** @param options.keepsPlaces whether what runs in one member is compared with the same member only */
+function listRows(context: PresenterContext, place: SnapshotPlace, { keepsPlaces }: { keepsPlaces: boolean }): Row[] {
+  return partsOf(context, place).flatMap(({ id, index }) =>
+    context.store.snapshotPages.listRunningKeys(id, index).map((row) => ({
+      ...row,
+      compliant: fromSqlBoolean(row.compliant),
+      owner: id,
+      place: keepsPlaces ? String(id) : "",
+    })),
+  );
+}
+
+/** The snapshot since which the environment has the verdict of `to`; null where it had it in `from`, too. */
+function findTurn(context: PresenterContext, { from, to }: Sides): Value["turned"] {
+  const { snapshots, snapshotPages } = context.store;
+  const { environment, snapshot } = to;
+  if (from.snapshot.compliant === snapshot.compliant || from.snapshot.idx >= snapshot.idx) return null;
+  const range = { first: from.snapshot.idx, last: snapshot.idx };
+  const index = snapshotPages.findTurn(environment.id, range, snapshot.compliant);
+  const made = index === null ? null : snapshots.find(environment.id, index);
+  return made && presentTurn(context, { environment, snapshot: made });
+}
+
+/** The members of an entry about a policy that are about artifacts. */
+const NO_ARTIFACTS = { kind: "policy", before: null, after: null, commits: null, build: null } as const;
+
+/** Reads what the shown changes need, all of it together. */
+function createReader(context: PresenterContext, { from, to }: Sides, builds: BuildReader) {
+  const { store, organization } = context;
+  const isSame = from.environment.id === to.environment.id;
+  const memberName = memoize((id: number): string => store.environments.get(id).name);
+  const isLogical = from.environment.type === "logical" || to.environment.type === "logical";
+  const indexesOf = (place: SnapshotPlace) => new Map(partsOf(context, place).map(({ id, index }) => [id, index]));
+  const [first, last] = [indexesOf(from), indexesOf(to)];
+
+  function read(changes: readonly Change[]) {
+    const ids = changes.flatMap(({ before, after }) => [before?.id ?? [], after?.id ?? []].flat());
+    const selected = new Map(store.snapshotPages.findSelected(ids).map((row) => [row.id, row]));
+    const artifact = (row: Row): Artifact => ({
+      name: row.name,
+      ...splitService(row),
+      fingerprint: row.fingerprint,
+      instances: row.now,
+      compliant: row.compliant,
+      environment_name: isLogical ? memberName(row.owner) : null,
+      ...presentEvaluation(context, selected.get(row.id)),
+    });
+    return {
+      artifact,
+      entry({ kind, before, after }: Change): Entry {
+        const isUpgrade = kind === "upgraded" || (kind === "verdict" && before?.fingerprint !== after?.fingerprint);
+        return {
+          kind,
+          before: before && artifact(before),
+          after: after && artifact(after),
+          policy: null,
+          at: isSame ? findChange(after ?? (before as Row)) : null,
+          ...(isUpgrade && before && after ? builds.between(before, after) : { commits: null, build: null }),
+        };
+      },
+    };
+  }
+
+  function findChange({ owner, fingerprint, name }: Row): Entry["at"] {
+    if (fingerprint === "") return null;
+    const range = { first: first.get(owner) ?? 0, last: last.get(owner) ?? 0 };
+    const found = store.snapshotPages.findChange({
+      organization: organization.id,
+      environment: owner,
+      fingerprint,
+      name,
+      ...range,
+    });
+    return found && { index: found.idx, timestamp: found.timestamp, user_name: null };
+  }
+  return { read };
+}
+
+const splitService = (row: Row) => ({ service: splitName(row.name).service, version: versionOf(row) });
+
+type Evaluated = Pick<Artifact, "flow" | "trail" | "policies" | "allowed" | "causes" | "further_causes">;
+const UNKNOWN: Evaluated = { flow: null, trail: null, policies: [], allowed: null, ...NO_CAUSES };
+
+/** A damaged evaluation has no flow, and says in place of causes that it cannot be read. */
+function presentEvaluation({ store, organization }: PresenterContext, row: SelectedArtifactRow | undefined): Evaluated {
+  if (row === undefined) return UNKNOWN;
+  const allowed = row.allowed_by !== null && {
+    user_name: row.allowed_by,
+    description: row.allowed_because ?? "",
+    expires_at: row.allowed_until,
+  };
+  try {
+    const evaluation = store.snapshots.parseEvaluation(row);
+    const [flow] = evaluation.facts.flows;
+    const name = flow && (store.flows.findPresentNames([flow.flow_id]).get(flow.flow_id) ?? flow.flow);
+    return {
+      flow: name ?? null,
+      trail: flow?.trail ?? null,
+      policies: evaluation.verdicts
+        .filter(({ status }) => status === "NON-COMPLIANT")
+        .map(({ policy, version }) => ({ name: policy, version })),
+      allowed: allowed || null,
+      ...store.verdictCauses.explainEvaluation(organization.id, evaluation),
+    };
+  } catch {
+    return { ...UNKNOWN, causes: [{ subject: "", text: UNREADABLE }], allowed: allowed || null };
+  }
+}

@@ -1,0 +1,305 @@
+/** What turned between two snapshots, and why. */
+import { suite } from "uvu";
+import * as assert from "uvu/assert";
+import { freshCommit, freshFingerprint, startServer } from "../../given.ts";
+import type { TestServer } from "../../given.ts";
+import { running, runningIn } from "./given.ts";
+
+const test = suite("api/environments/snapshot-diff");
+let server: TestServer;
+let world: ReturnType<typeof runningIn>;
+test.before(async () => {
+  server = await startServer();
+  world = runningIn(server);
+});
+test.after(() => server.stop());
+
+type At = { org: string; key: string };
+const POLICY = "artifacts:\n  provenance:\n    required: true\n";
+
+async function compare(at: At, from: string, to: string, more = ""): Promise<any> {
+  const sides = `snappish1=${encodeURIComponent(from)}&snappish2=${encodeURIComponent(to)}`;
+  const path = `/snapshot-diff/${at.org}?${sides}${more}`;
+  const { status, body } = await server.call("GET", path, { key: at.key });
+  assert.is(status, 200, JSON.stringify(body));
+  return body;
+}
+/** The changes of a page, as `kind before > after`. */
+const told = ({ data }: { data: any[] }): string[] =>
+  data.map(({ kind, before, after, policy }) =>
+    policy
+      ? `${kind} ${policy.name} ${policy.change} ${policy.before} > ${policy.after}`
+      : `${kind} ${before?.name ?? "-"} > ${after?.name ?? "-"}`,
+  );
+
+test("a policy that was attached explains the verdict that turned, though nothing else changed", async () => {
+  const at = server.given.org();
+  const environment = world.environment(at);
+  world.report(at, environment, [running("web:1", freshFingerprint())]);
+  await server.given.policy(at, { name: "baseline", yaml: POLICY });
+  world.attach(at, environment, "baseline");
+  const body = await compare(at, `${environment}~1`, environment);
+  assert.equal(told(body), ["verdict web:1 > web:1", "policy baseline attached null > 1"]);
+  assert.equal([body.from.compliant, body.to.compliant], [null, false]);
+  const [verdict, policy] = body.data;
+  assert.equal(verdict.after.causes, [{ subject: "No provenance", text: "No provenance: not reported to any flow" }]);
+  assert.equal(verdict.after.policies, [{ name: "baseline", version: 1 }]);
+  assert.is(policy.at.index, 2);
+  const { turned } = body;
+  assert.equal([turned.index, turned.cause], [2, "policies"]);
+  assert.equal(turned.policies, [{ name: "baseline", change: "attached", before: null, after: 1 }]);
+  assert.equal([body.failing_total, body.failing[0].name, body.counts.unchanged], [1, "web:1", 0]);
+  const back = await compare(at, environment, `${environment}~1`);
+  assert.equal(told(back)[1], "policy baseline detached 1 > null");
+  assert.is(back.turned, null, "time goes one way");
+});
+
+/** What a snapshot changed, as its page of changes says it. */
+async function turnAt(at: At, environment: string, index: number): Promise<any> {
+  const path = `/snapshots/${at.org}/${environment}/${index}`;
+  const { status, body } = await server.call("GET", `${path}?show=changed`, { key: at.key });
+  assert.is(status, 200, JSON.stringify(body));
+  return (body as { turn: unknown }).turn;
+}
+
+test("a snapshot says what turned it: a policy, a start, an exit, or an artifact that ran on", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const known = await server.given.artifact(at, { flow, trail: "t1", name: "web" });
+  const environment = world.environment(at);
+  await server.given.policy(at, { name: "baseline", yaml: POLICY });
+  const stray = freshFingerprint();
+  world.report(at, environment, [running("web", known), running("stray", stray)]);
+  world.attach(at, environment, "baseline");
+  world.report(at, environment, [running("web", known)]);
+  world.report(at, environment, [running("web", known), running("stray:2", stray)]);
+  world.allow(at, environment, stray);
+  const found = [];
+  for (const index of [2, 3, 4, 5]) {
+    const turn = await turnAt(at, environment, index);
+    const { before, after, cause, policies, started, exited, reevaluated, upgrades } = turn;
+    found.push({ cause, turned: `${before} > ${after}`, policies: policies.length, started, exited, reevaluated });
+    assert.equal([turn.index, upgrades, turn.environment_name], [index, [], null]);
+  }
+  const nothing = { policies: 0, started: [], exited: [], reevaluated: [] };
+  assert.equal(found, [
+    { ...nothing, cause: "policies", turned: "null > false", policies: 1, reevaluated: ["stray"] },
+    { ...nothing, cause: "report", turned: "false > true", exited: ["stray"] },
+    { ...nothing, cause: "report", turned: "true > false", started: ["stray:2"] },
+    { ...nothing, cause: "allowlist", turned: "false > true", reevaluated: ["stray:2"] },
+  ]);
+  assert.is(await turnAt(at, environment, 1), null);
+  const whole = await server.call("GET", `/snapshots/${at.org}/${environment}/2?show=all`, { key: at.key });
+  assert.is("turn" in (whole.body as object), false, "only the page of what changed has it");
+});
+
+test("a snapshot of a logical environment says which member turned it, and how", async () => {
+  const at = server.given.org();
+  const [one, two] = [world.environment(at), world.environment(at)];
+  const group = world.environment(at, { type: "logical", members: [one, two] });
+  await server.given.policy(at, { name: "baseline", yaml: POLICY });
+  world.report(at, one, [running("web:1", freshFingerprint())]);
+  world.attach(at, one, "baseline");
+  const { snapshot_count: latest } = server.store.environments.get(world.idOf(at, group));
+  const turn = await turnAt(at, group, latest);
+  assert.equal([turn.cause, turn.environment_name, turn.after], ["member", one, false]);
+  assert.equal(turn.policies, [{ name: "baseline", change: "attached", before: null, after: 1 }]);
+  const first = await turnAt(at, group, latest - 1);
+  assert.equal(first?.policies ?? [], [], "a member that only came has no changes of its own");
+});
+
+test("another version of a policy, an allowlist entry, scaling, starts and exits each have their kind", async () => {
+  const at = server.given.org();
+  const environment = world.environment(at);
+  const [redis, kept, gone, come] = [freshFingerprint(), freshFingerprint(), freshFingerprint(), freshFingerprint()];
+  await server.given.policy(at, { name: "baseline", yaml: POLICY });
+  world.attach(at, environment, "baseline");
+  world.report(at, environment, [running("redis:7", redis), running("kept", kept), running("gone", gone)]);
+  world.allow(at, environment, redis);
+  await server.given.policy(at, { name: "baseline", yaml: `${POLICY}  attestations:\n    - type: snyk\n` });
+  world.report(at, environment, [running("redis:7", redis), running("kept", kept, 1, 2), running("come", come)]);
+  const body = await compare(at, `${environment}#1`, environment);
+  assert.equal(told(body), [
+    "verdict redis:7 > redis:7",
+    "policy baseline changed 1 > 2",
+    "started - > come",
+    "exited gone > -",
+    "scaled kept > kept",
+  ]);
+  const [verdict] = body.data;
+  assert.equal([verdict.before.compliant, verdict.after.compliant], [false, true]);
+  assert.is(typeof verdict.after.allowed.user_name, "string");
+  assert.is(body.data[4].at.index, body.to.index, "scaling has a time, too");
+  assert.equal(body.unchanged, []);
+  const same = await compare(at, environment, environment);
+  assert.equal([same.data, same.unchanged], [[], ["come", "kept", "redis:7"]]);
+  assert.equal(body.counts, { verdict: 1, policy: 1, upgraded: 0, started: 1, exited: 1, scaled: 1, unchanged: 0 });
+  assert.is(body.turned, null, "it failed before and after");
+  assert.equal(told(await compare(at, `${environment}#1`, environment, "&kind=exited")), ["exited gone > -"]);
+  const searched = await compare(at, `${environment}#1`, environment, "&search=RED");
+  assert.equal(told(searched), ["verdict redis:7 > redis:7"]);
+  assert.is(searched.counts.exited, 0, "counts are those of the search");
+  assert.equal(told(await compare(at, `${environment}#1`, environment, `&search=${come}`)), ["started - > come"]);
+});
+
+/** Two builds of one image in a flow, the second with the commits that it lists. */
+async function builds(at: At, flow: string, commits: object[] = []) {
+  const [old, young] = [freshCommit(), freshCommit()];
+  const common = { flow, name: "web", filename: "web" };
+  const info = (sha1: string, message: string) => ({
+    sha1,
+    message,
+    author: "Ada <ada@example.com>",
+    branch: "main",
+    timestamp: 1_700_000_000,
+    url: `https://git.test/c/${sha1}`,
+  });
+  const first = await server.given.artifact(at, { ...common, trail: "t1", commit: old });
+  const second = await server.given.artifact(at, {
+    ...common,
+    trail: "t2",
+    commit: young,
+    git_commit_info: info(young, "Cap the queue\n\nIt grew."),
+    commits_list: [info(young, "Cap the queue"), ...commits, info(old, "Before")],
+    build_url: "https://ci.test/88043",
+  });
+  return { old, young, first, second, info };
+}
+
+test("an upgrade has its versions, the commits between and who built it", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const between = freshCommit();
+  const { young, first, second } = await builds(at, flow, [
+    { sha1: between, message: "Retry", author: "Bob", branch: "main", timestamp: 1_700_000_000 },
+  ]);
+  const environment = world.environment(at);
+  world.report(at, environment, [running("acme/web:1.0", first)]);
+  world.report(at, environment, [running("acme/web:1.1", second)]);
+  const body = await compare(at, `${environment}#1`, `${environment}#2`);
+  assert.equal(told(body), ["upgraded acme/web:1.0 > acme/web:1.1"]);
+  const [{ before, after, commits, build, at: when }] = body.data;
+  assert.equal([after.service, before.version, after.version], ["acme/web", "1.0", "1.1"]);
+  assert.equal([after.flow, after.trail], [flow, "t2"]);
+  assert.is(when.index, 2);
+  assert.is(build.url, "https://ci.test/88043");
+  assert.equal(
+    commits.items.map(({ sha1, message, author }: any) => ({ sha1, message, author })),
+    [
+      { sha1: young, message: "Cap the queue", author: "Ada <ada@example.com>" },
+      { sha1: between, message: "Retry", author: "Bob" },
+    ],
+    "without the commit of the older build",
+  );
+  assert.equal([commits.total, commits.is_complete, commits.is_behind, commits.authors], [2, true, false, 2]);
+  const reverse = await compare(at, `${environment}#2`, `${environment}#1`);
+  assert.equal([reverse.data[0].commits.total, reverse.data[0].commits.is_behind], [2, true]);
+});
+
+test("says with which upgrade the verdict turned", async () => {
+  const at = server.given.org();
+  const environment = world.environment(at);
+  const flow = await server.given.flow(at);
+  const known = await server.given.artifact(at, { flow, trail: "t1", name: "web" });
+  await server.given.policy(at, { name: "baseline", yaml: POLICY });
+  world.attach(at, environment, "baseline");
+  world.report(at, environment, [running("web:1", known)]);
+  world.report(at, environment, [running("web:2", freshFingerprint())]);
+  world.report(at, environment, [running("web:2", freshFingerprint())]);
+  const {
+    turned,
+    snapshots_between: between,
+    failing_total: failing,
+  } = await compare(at, `${environment}#1`, environment);
+  assert.equal([turned.index, turned.upgrades, turned.started], [2, [{ service: "web", before: "1", after: "2" }], []]);
+  assert.equal([between, failing], [1, 1]);
+});
+
+test("a thousand upgrades are sets first, then pages of a list with true totals, failing first", async () => {
+  const at = server.given.org();
+  const environment = world.environment(at);
+  const prints = (count: number) => Array.from({ length: count }, freshFingerprint);
+  const services = (version: string, all: string[]) =>
+    all.map((print, index) => running(`tenant-${String(index).padStart(4, "0")}:${version}`, print));
+  const [old, young] = [prints(1_000), prints(1_000)];
+  world.report(at, environment, [...services("1", old), running("odd:5", freshFingerprint())]);
+  world.report(at, environment, [...services("2", young), running("odd:6", freshFingerprint())]);
+  const body = await compare(at, `${environment}#1`, environment, "&per_page=10");
+  assert.equal(
+    body.sets.map(({ total, before, after, compliant, non_compliant }: any) => ({
+      total,
+      before,
+      after,
+      compliant,
+      non_compliant,
+    })),
+    [
+      { total: 1_000, before: "1", after: "2", compliant: 0, non_compliant: 0 },
+      { total: 1, before: "5", after: "6", compliant: 0, non_compliant: 0 },
+    ],
+  );
+  assert.equal([body.counts.upgraded, body.pagination.total, body.pagination.page_count], [1_001, 1_001, 101]);
+  assert.is(body.data.length, 10);
+  const odd = await compare(at, `${environment}#1`, environment, `&set=${body.sets[1].id}`);
+  assert.equal([told(odd), odd.pagination.total], [["upgraded odd:5 > odd:6"], 1]);
+  assert.equal((await compare(at, `${environment}#1`, environment, "&set=none")).pagination.total, 0);
+  const last = await compare(at, `${environment}#1`, environment, "&per_page=10&page=101");
+  assert.equal(told(last), ["upgraded tenant-0999:1 > tenant-0999:2"]);
+});
+
+test("two environments are compared without times, and members of a logical one each with itself", async () => {
+  const at = server.given.org();
+  const [one, two] = [world.environment(at), world.environment(at)];
+  const group = world.environment(at, { type: "logical", members: [one, two] });
+  const print = freshFingerprint();
+  world.report(at, one, [running("web:1", print)]);
+  world.report(at, two, [running("web:2", freshFingerprint()), running("db", freshFingerprint())]);
+  const between = await compare(at, one, two);
+  assert.equal(told(between), ["upgraded web:1 > web:2", "started - > db"]);
+  assert.equal([between.data[0].at, between.snapshots_between, between.turned], [null, null, null]);
+  world.report(at, one, []);
+  const members = await compare(at, `${group}~1`, group);
+  assert.equal(told(members), ["exited web:1 > -"]);
+  assert.is(members.data[0].before.environment_name, one);
+  assert.is(members.counts.unchanged, 2);
+});
+
+test("refuses what is no expression at its parameter, and names a snapshot that does not exist", async () => {
+  const at = server.given.org();
+  const environment = world.environment(at);
+  world.report(at, environment, []);
+  const ask = (query: string) => server.call("GET", `/snapshot-diff/${at.org}?${query}`, { key: at.key });
+  const wrong = await ask(`snappish1=${environment}&snappish2=${environment}@{never}`);
+  assert.is(wrong.status, 400);
+  assert.equal(Object.keys(wrong.body.errors), ["snappish2"]);
+  const none = await ask(`snappish1=${environment}&snappish2=${environment}%239`);
+  assert.is(none.status, 404);
+  assert.match(none.body.message, `Snapshot '${environment}#9' resolves to '${environment}#9'`);
+  assert.is((await ask(`snappish1=${environment}&snappish2=${environment}&kind=other`)).status, 400);
+  const other = server.given.org();
+  const foreign = await server.call(
+    "GET",
+    `/snapshot-diff/${at.org}?snappish1=${environment}&snappish2=${environment}`,
+    {
+      key: other.key,
+    },
+  );
+  assert.is(foreign.status, 403);
+});
+
+test("a damaged evaluation has no flow and says that it cannot be shown, and the rest stays", async () => {
+  const at = server.given.org();
+  const environment = world.environment(at);
+  world.report(at, environment, [running("web:1", freshFingerprint())]);
+  world.report(at, environment, [running("web:2", freshFingerprint())]);
+  server.db.prepare("UPDATE evaluations SET facts_json = 'x', verdicts_json = 'x'").run();
+  server.db.prepare("UPDATE snapshots SET policy_versions_json = 'x'").run();
+  const { data } = await compare(at, `${environment}#1`, environment);
+  const [policy, upgraded] = data;
+  assert.equal([data.length, upgraded.kind, upgraded.after.flow, upgraded.commits], [2, "upgraded", null, null]);
+  assert.match(upgraded.after.causes[0].text, /^This record is damaged/);
+  assert.match(policy.policy.name, /^This record is damaged/);
+  assert.equal([policy.policy.change, policy.policy.before, policy.policy.after], ["changed", null, null]);
+});
+
+test.run();
