@@ -27,7 +27,7 @@ export function nameOfThread(): ThreadName {
 const LOW_PRIORITY = 10;
 
 /**
- * Lets other threads of the machine go first, for work that nobody waits for at once: it hardly costs time on an idle
+ * Lets other threads of the machine go first, for work that no request waits for: it hardly costs time on an idle
  * machine. Does nothing where the system does not number its threads.
  */
 export function lowerPriority(thread: ThreadName): void {
