@@ -17,7 +17,7 @@ export const CommitsBetween = named(
   Closed({
     total: Type.Integer({ minimum: 0 }),
     is_complete: Type.Boolean({
-      description: `false: there were more than ${MAX_BUILDS} builds, a damaged one, or too many in the whole answer`,
+      description: `false: there were more than ${MAX_BUILDS} builds, a damaged one, or commits of more than 256 kB`,
     }),
     is_behind: Type.Boolean({ description: "Whether the second build is older than the first" }),
     items: Type.Array(
@@ -56,6 +56,8 @@ function toCommit(commit: Record<string, unknown> & { sha1: string }): Commit {
 
 /** What the answer may still read of lists of commits, shared by all comparisons in it. */
 type CommitBudget = { bytes: number };
+/** Of these, one comparison takes no more than a part, so that it leaves some to the others. */
+const MAX_COMPARISON_BYTES = 256 * 1024;
 /** A megabyte of JSON takes some 10 ms. */
 export const createCommitBudget = (): CommitBudget => ({ bytes: 1024 * 1024 });
 
@@ -73,10 +75,12 @@ export function presentCommitsBetween(
   const [older, younger] = isBehind ? [after, before] : [before, after];
   const found = new Map<string, Commit>();
   let isComplete = builtCommits.isWholeBetween(younger.flow_id, older.id, younger.id);
-  let count = 0;
+  let [count, left] = [0, MAX_COMPARISON_BYTES];
   for (const build of builtCommits.iterateBetween(younger, older.id, younger.id)) {
-    budget.bytes -= (build.git_commit_info_json?.length ?? 0) + (build.commits_list_json?.length ?? 0);
-    if (++count > MAX_BUILDS || budget.bytes < 0) {
+    const bytes = (build.git_commit_info_json?.length ?? 0) + (build.commits_list_json?.length ?? 0);
+    budget.bytes -= bytes;
+    left -= bytes;
+    if (++count > MAX_BUILDS || left < 0 || budget.bytes < 0) {
       isComplete = false;
       break;
     }

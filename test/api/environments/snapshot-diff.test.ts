@@ -196,6 +196,45 @@ test("an upgrade has its versions, the commits between and who built it", async 
   assert.equal([reverse.data[0].commits.total, reverse.data[0].commits.is_behind], [2, true]);
 });
 
+test("says that there are more commits where more than 50 builds or long lists lie between", async () => {
+  const at = server.given.org();
+  const flow = await server.given.flow(at);
+  const environment = world.environment(at);
+  const build = (name: string, commits: number) =>
+    server.given.artifact(at, {
+      flow,
+      trail: "t",
+      name,
+      filename: name,
+      commit: freshCommit(),
+      commits_list: Array.from({ length: commits }, () => ({
+        sha1: freshCommit(),
+        message: "x".repeat(1_000),
+        author: "Ada",
+        branch: "main",
+        timestamp: 1_700_000_000,
+      })),
+    });
+  const [first, big] = [await build("many", 0), await build("big", 0)];
+  world.report(at, environment, [running("many:1", first), running("big:1", big)]);
+  for (let count = 0; count < 50; count++) await build("many", 0);
+  for (let count = 0; count < 24; count++) await build("big", 50);
+  const [last, bigger] = [await build("many", 0), await build("big", 0)];
+  world.report(at, environment, [running("many:2", last), running("big:2", bigger)]);
+  world.report(at, environment, [running(":3", ""), running("many:2", last), running("big:2", bigger)]);
+  const { data } = await compare(at, `${environment}#1`, environment);
+  const found = data.map(({ kind, after, commits, at: when }: any) => ({
+    [`${kind} ${after.name}`]: [commits?.is_complete ?? null, when?.index ?? null],
+  }));
+  assert.equal(Object.assign({}, ...found), {
+    "upgraded big:2": [false, 2],
+    "upgraded many:2": [false, 2],
+    "started :3": [null, null],
+  });
+  const many = data.find(({ after }: any) => after.name === "many:2");
+  assert.equal([many.commits.total, many.commits.items.length], [50, 10]);
+});
+
 test("says with which upgrade the verdict turned", async () => {
   const at = server.given.org();
   const environment = world.environment(at);
