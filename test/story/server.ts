@@ -19,6 +19,7 @@ export async function startStoryServer(
   try {
     const story = await seedStory(server, options);
     await saveViews(server, story.keys.get(ADMIN) as string);
+    server.clock.at = story.now;
     return { server, story };
   } catch (error) {
     await server.stop();

@@ -202,7 +202,7 @@ export function nameFields(visit: Visit): Html {
     label: "Name",
     of: createView,
     isRequired: true,
-    hint: null,
+    hint: "",
     autocomplete: "off",
   })}${
     visit.role === "admin" &&
@@ -247,7 +247,7 @@ export function viewsNavigation(visit: Visit, views: readonly View[]): Html | nu
     const mark = problem ? icon("alert") : icon(view.for_everyone ? "people" : "bookmark");
     return html`<a class="${problem && "wait"}" href="${viewHref(to, view)}"${
       view === current && html` aria-current="true"`
-    } title="${problem ? `${view.name}. ${problem}` : view.name}">${mark}<bdi class="cut">${view.name}</bdi>${
+    } title="${problem ? `${view.name}. ${problem}` : view.name}">${mark}<bdi>${view.name}</bdi>${
       problem && html`<span class="vh">. ${problem}</span>`
     }</a>`;
   });

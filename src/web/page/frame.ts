@@ -1,5 +1,6 @@
 /** The document around every page: navigation, breadcrumb, search, and the files that the page loads. */
 import { listAuditLogEntries } from "../../api/accounts/audit-log.ts";
+import { listViews } from "../../api/accounts/views.ts";
 import { readBuildInfo } from "../../assets.ts";
 import { hiddenField } from "../components/forms.ts";
 import { icon, iconSymbols } from "../components/icon.ts";
@@ -44,16 +45,17 @@ export const ENTRIES: readonly Entry[] = [
   { section: "flows", text: "Flows", icon: "workflow", key: "f", href: (to) => to.flows() },
   { section: "environments", text: "Environments", icon: "server", key: "e", href: (to) => to.environments() },
   { section: "artifacts", text: "Artifacts", icon: "package", key: "a", href: (to) => to.artifacts() },
-  { section: "attestations", text: "Attestations", icon: "verified", href: (to) => to.attestations() },
+  { section: "attestations", text: "Attestations", icon: "verified", key: "t", href: (to) => to.attestations() },
   { section: "policies", text: "Policies", icon: "law", key: "p", href: (to) => to.policies() },
-  { section: "controls", text: "Controls", icon: "checklist", href: (to) => to.controls() },
+  { section: "controls", text: "Controls", icon: "checklist", key: "k", href: (to) => to.controls() },
   { section: "repos", text: "Repositories", icon: "repo", key: "r", href: (to) => to.repositories() },
-  { section: "actions", text: "Actions", icon: "zap", href: (to) => to.actions() },
+  { section: "actions", text: "Actions", icon: "zap", key: "n", href: (to) => to.actions() },
 ];
 export const SETTINGS: Entry = {
   section: "settings",
   text: "Settings",
   icon: "gear",
+  key: "s",
   href: (to) => to.settingsHome(),
 };
 /** Of the bar at the bottom of a phone; the last one opens the rest. */
@@ -69,7 +71,8 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
   // Places that only keys lead to from here.
   const auditLog =
     visit.may(listAuditLogEntries) && html`<a hidden data-go="l" href="${to.settings("audit-log")}"></a>`;
-  const places = html`${auditLog}<a hidden data-go="?" href="${to.keys()}"></a>`;
+  const views = org !== "" && visit.may(listViews) && html`<a hidden data-go="v" href="${to.views()}"></a>`;
+  const places = html`${auditLog}${views}<a hidden data-go="?" href="${to.keys()}"></a>`;
   const main = html`<main class="page" id="main" tabindex="-1">${readOnlyNotice(
     visit,
     surroundings,

@@ -16,7 +16,7 @@ import { putEnvironmentAction } from "../../../api/notifications/actions.ts";
 import { postControl } from "../../../api/policies/controls.ts";
 import { putPolicy } from "../../../api/policies/policies.ts";
 import type { IconName } from "../../components/icon.ts";
-import { ENTRIES } from "../../page/frame.ts";
+import { ENTRIES, SETTINGS } from "../../page/frame.ts";
 import type { Links } from "../../page/links.ts";
 import type { Visit } from "../../page/page.ts";
 import { RESTRICTED } from "./more.ts";
@@ -108,7 +108,14 @@ const ASK = { ask: "create" } as const;
 
 /** Beside the sections of the navigation. */
 const PLACES: readonly Known[] = [
-  { text: "Views", icon: "bookmark", operations: [listViews], href: (to) => to.views(), words: "saved lists filters" },
+  {
+    text: "Views",
+    icon: "bookmark",
+    operations: [listViews],
+    href: (to) => to.views(),
+    keys: ["g", "v"],
+    words: "saved lists filters",
+  },
   { text: "Members", icon: "people", operations: [listMembers], href: (to) => to.settings("members") },
   {
     text: "Service accounts",
@@ -147,7 +154,8 @@ export function listCommands(
     list
       .filter((one) => one.operations.every(may) && isWanted(one))
       .map(({ operations: _, href, ...one }) => ({ ...one, href: href(to) }));
-  const sections = ENTRIES.filter(({ section }) => may(RESTRICTED[section] ?? listEnvs))
+  const sections = [...ENTRIES, SETTINGS]
+    .filter(({ section }) => may(RESTRICTED[section] ?? listEnvs))
     .filter(isWanted)
     .map(({ text: name, icon, href, key }) => ({
       text: name,

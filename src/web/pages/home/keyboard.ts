@@ -2,7 +2,7 @@
 import { pageHead } from "../../components/layout.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
-import { ENTRIES } from "../../page/frame.ts";
+import { ENTRIES, SETTINGS } from "../../page/frame.ts";
 import { page } from "../../page/page.ts";
 
 type Key = readonly [keys: readonly string[], does: string];
@@ -21,7 +21,10 @@ const GROUPS: readonly { title: string; keys: readonly Key[] }[] = [
   {
     title: "Go to",
     keys: [
-      ...ENTRIES.flatMap(({ key, text }): Key[] => (key === undefined ? [] : [[["G", key.toUpperCase()], text]])),
+      ...[...ENTRIES, SETTINGS].flatMap(({ key, text }): Key[] =>
+        key === undefined ? [] : [[["G", key.toUpperCase()], text]],
+      ),
+      [["G", "V"], "Views"],
       [["G", "L"], "Audit log"],
     ],
   },

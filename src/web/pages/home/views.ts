@@ -35,7 +35,7 @@ export const viewsPage = page({
     const id = refused ? refused.fields.text("view") : query.get("view");
     const view = views.find(({ view_id }) => view_id === id);
     if (!view || !mayChange(visit, view) || (asked !== "rename" && asked !== "delete"))
-      return content(visit, null, html`${view && problemBox(visit, view)}${listed(visit, views)}`);
+      return content(visit, null, listed(visit, views, view ?? null));
     return content(visit, view.name, asked === "rename" ? renaming(visit, view) : deletion(visit, view));
   },
   forms: {
@@ -109,10 +109,11 @@ const content = ({ to }: Visit, title: string | null, main: Html): Content => ({
   })}${main}`,
 });
 
-function listed(visit: Visit, views: readonly View[]): Html {
+/** @param asked the view that the address names */
+function listed(visit: Visit, views: readonly View[], asked: View | null): Html {
   const own = views.filter(({ for_everyone }) => !for_everyone);
   const shared = views.filter(({ for_everyone }) => for_everyone);
-  return html`<div class="stack">${card({
+  return html`<div class="stack">${asked && problemBox(visit, asked)}${card({
     id: "h-own",
     title: html`Mine ${count(own.length)}`,
     body:
@@ -208,7 +209,7 @@ function renaming(visit: Visit, view: View): Html {
     label: "Name",
     of: putView,
     value: view.name,
-    hint: null,
+    hint: "",
   });
   return card({
     id: "h-rename",
