@@ -155,8 +155,30 @@ test("the field and the slider above the history show the snapshot of a time", a
   assert.match(await show(path(`/${name}?at=${encodeURIComponent(at1)}`)), `${name} #1`);
   assert.match(await show(path(`/${name}?moment=${Math.floor(time) + 60}`)), `${name} #1`);
   assert.match(await show(path(`/${name}?moment=${Math.ceil(time) + 8_000}`)), `${name} #2`);
-  assert.match(await show(path(`/${name}?at=yesterday`)), "Write the time as 2026-11-20 09:14");
+  assert.match(await show(path(`/${name}?at=yesterday`)), "Write a time as 2026-11-20 09:14, or as in Diff");
   assert.match(await show(path(`/${name}?at=2001-01-01`)), "There was no snapshot yet");
+  // As in Diff, with the name of the environment or without it.
+  const iso = at1.replace(" ", "T");
+  for (const [expression, index] of [
+    ["#1", 1],
+    ["1", 1],
+    ["~1", 1],
+    ["-1", 2],
+    [name, 2],
+    [`${name}~1`, 1],
+    [`${name}#2`, 2],
+    [`@{${iso}:00}`, 1],
+    [`${name}@{${iso}:00}`, 1],
+    ["@{now}", 2],
+    ["0.hours.ago", 2],
+  ] as const) {
+    const text = await show(path(`/${name}?at=${encodeURIComponent(expression)}`));
+    assert.match(text, `${name} #${index} `, expression);
+    assert.not.match(text, /This is the latest/, expression);
+  }
+  assert.match(await show(path(`/${name}?at=~9`)), "There is no such snapshot. This is the latest one.");
+  for (const wrong of ["other~1", "#x", "@{2001-02-30T00:00:00}", "2001-02-30"])
+    assert.match(await show(path(`/${name}?at=${encodeURIComponent(wrong)}`)), "Write a time as", wrong);
 });
 
 test("every tab reads well with and without anything in it", async () => {
@@ -186,7 +208,7 @@ test("two snapshots of any environments are compared, and mistakes are shown at 
   assert.match(text, `Only ${other.name}`);
   assert.match(await show(`/${at.org}/env-diff`), "Choose two snapshots");
   const wrong = await admin.get(`/${at.org}/env-diff?left=${name}~9&right=${name}@{never}`);
-  assert.match(visibleText(wrong), "Input should be a valid snapshot expression");
+  assert.match(visibleText(wrong), "Write an environment, alone or followed by #12, ~1,");
   assert.match(wrong.text, `value="${name}~9"`);
 });
 

@@ -231,6 +231,46 @@ test("no address that asks something shows a form to a role that must not submit
   );
 });
 
+/** The words of validators, and regular expressions. */
+const VALIDATORS = /(?:String|Input|List|Object|Key) should|Field required|not permitted|\[input:|\^\[/;
+
+test("a refused form speaks in the words of people, and says each mistake once", async () => {
+  const problems: string[] = [];
+  const seen = new Set<string>();
+  for await (const { address, page } of pagesWithForms(told, admin)) {
+    const { pathname } = new URL(address, told.server.url);
+    for (const [form] of page.text.matchAll(/<form[^>]* method="post"[\s\S]*?<\/form>/g)) {
+      const inputs = [...form.matchAll(/<(?:input|textarea|select)[^>]*>/g)].map(([tag]) => ({
+        name: /\sname="([^"]*)"/.exec(tag)?.[1] ?? "",
+        value: /\svalue="([^"]*)"/.exec(tag)?.[1] ?? "",
+        isText: /<textarea|class="field/.test(tag),
+      }));
+      const name = inputs.find((input) => input.name === "form")?.value ?? "";
+      const texts = inputs.filter(({ isText }) => isText);
+      if (texts.length === 0 || seen.has(`${patternOf(pathname)} ${name}`)) continue;
+      seen.add(`${patternOf(pathname)} ${name}`);
+      for (const wrong of ["", "/ wrong \u0001", "x".repeat(70_000)]) {
+        const fields = Object.fromEntries(inputs.filter(({ isText }) => !isText).map((one) => [one.name, one.value]));
+        for (const text of texts) fields[text.name] = wrong;
+        const answer = await admin.post(address, fields);
+        const messagesOf = (kind: string): string[] =>
+          [...answer.text.matchAll(new RegExp(`<p class="${kind}"[^>]*>([\\s\\S]*?)</p>`, "g"))].map(([, text = ""]) =>
+            visibleText({ text }),
+          );
+        const [atFields, atTop] = [messagesOf("field-error"), messagesOf("problem")];
+        if (answer.status >= 500) problems.push(`${answer.status} ${name} at ${address}`);
+        const report = (message: string, what: string): void =>
+          void problems.push(`${name} at ${patternOf(pathname)} ${what}: ${message.slice(0, 200)}`);
+        for (const message of [...atFields, ...atTop].filter((one) => VALIDATORS.test(one))) report(message, "says");
+        for (const message of atTop.filter((one, at) => atFields.includes(one) || atTop.indexOf(one) !== at))
+          report(message, "says twice");
+      }
+    }
+  }
+  assert.ok(seen.size > 20, `${seen.size} forms`);
+  assert.equal([...new Set(problems)], []);
+});
+
 /** What pages compare the parameter `ask` with, and what their links ask. */
 function questionsInCode(): string[] {
   const folder = join(import.meta.dirname, "../../src/web");

@@ -9,6 +9,7 @@ import type { AnswerOf, CallInput } from "../../http/in-process.ts";
 import { html } from "../html.ts";
 import type { Html, Value } from "../html.ts";
 import type { Fields } from "../page/fields.ts";
+import { inWords } from "../page/field-words.ts";
 import type { Visit } from "../page/page.ts";
 import { hiddenField } from "./forms.ts";
 import { icon } from "./icon.ts";
@@ -37,7 +38,10 @@ export async function askPreview(
     return await call(previewChange, { body });
   } catch (error) {
     if (!(error instanceof AppError) || error.code === "internal") throw error;
-    const failed = [error.message, ...Object.values(error.fields ?? {})].join(": ");
+    const failed =
+      Object.values(error.fields ?? {})
+        .map(inWords)
+        .join(" ") || error.message;
     return { failed, isRefused: error.code !== "unavailable" && error.code !== "too_large" };
   }
 }

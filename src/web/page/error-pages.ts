@@ -5,6 +5,7 @@ import type { IconName } from "../components/icon.ts";
 import type { AppError, ErrorCode } from "../../errors.ts";
 import { html } from "../html.ts";
 import { STATUS_BY_ERROR } from "../../http/response.ts";
+import { inWords } from "./field-words.ts";
 import type { Content, Visit } from "./page.ts";
 
 type Words = { title: string; text(error: AppError): string; icon: IconName };
@@ -45,7 +46,7 @@ const WORDS: Readonly<Partial<Record<ErrorCode, Words>>> = {
 export function errorContent(visit: Pick<Visit, "org" | "to" | "path">, error: AppError): Content {
   const words = WORDS[error.code] ?? { title: "Something went wrong", text: sentence, icon: "alert" };
   const details = Object.entries(error.fields ?? {}).map(
-    ([name, text]) => html`<li><code>${name}</code>: ${text}</li>`,
+    ([name, text]) => html`<li>${name.replaceAll("_", " ")}: ${inWords(text)}</li>`,
   );
   const home =
     visit.org === "" || error.code === "forbidden"

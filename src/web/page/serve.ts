@@ -19,6 +19,7 @@ import type { Html } from "../html.ts";
 import { redirect, sendHtml, sendRaw } from "./answer.ts";
 import { isMaskedToken, maskToken } from "./csrf.ts";
 import { errorContent } from "./error-pages.ts";
+import { inWords } from "./field-words.ts";
 import { readPageFields } from "./fields.ts";
 import type { Fields } from "./fields.ts";
 import type { PageFiles } from "./files.ts";
@@ -226,7 +227,7 @@ async function submit(
       fields,
       status: STATUS_BY_ERROR[error.code],
       message: error.fields ? (unplaced(error, fields) ?? null) : `${error.message}.`,
-      errors: error.fields ?? {},
+      errors: Object.fromEntries(Object.entries(error.fields ?? {}).map(([name, text]) => [name, inWords(text)])),
       problems: error.problems,
     });
   let outcome: FormOutcome;
@@ -252,7 +253,9 @@ async function submit(
 function unplaced({ fields: errors }: AppError, fields: Fields): string | undefined {
   const names = new Set(fields.entries().map(([name]) => name));
   const lost = Object.entries(errors ?? {}).filter(([name]) => !names.has(name));
-  return lost.length === 0 ? undefined : lost.map(([name, text]) => `${name}: ${text}`).join("; ");
+  return lost.length === 0
+    ? undefined
+    : lost.map(([name, text]) => `${name.replaceAll("_", " ")}: ${inWords(text)}`).join(" ");
 }
 
 type RefusedAt = Pick<RefusedForm, "fields" | "message" | "errors"> & { session: Session; status: number };

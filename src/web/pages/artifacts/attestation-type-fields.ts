@@ -6,6 +6,7 @@ import { postCustomAttestationType } from "../../../api/attestations/custom-atte
 import { tryCustomAttestationType } from "../../../api/attestations/try-attestation-type.ts";
 import { AppError, invalid } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { inWords } from "../../page/field-words.ts";
 import type { Fields } from "../../page/fields.ts";
 import type { RefusedForm, Visit } from "../../page/page.ts";
 
@@ -62,7 +63,7 @@ async function atFields<T>(fields: Fields, call: () => Promise<T>): Promise<T> {
     if (!(error instanceof AppError) || error.fields === null) throw error;
     const moved: Record<string, string> = {};
     for (const [path, text] of Object.entries(error.fields)) {
-      const [field, message] = placeOf(fields, path, text);
+      const [field, message] = placeOf(fields, path, inWords(text));
       moved[field] = moved[field] === undefined ? message : `${moved[field]}; ${message}`;
     }
     throw invalid(moved);

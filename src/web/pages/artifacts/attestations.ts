@@ -16,6 +16,7 @@ import { time } from "../../components/time.ts";
 import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
+import { inWords } from "../../page/field-words.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
 import { readFilter, SINCE } from "./attestation-filter.ts";
@@ -114,7 +115,7 @@ async function readPage(visit: Visit): Promise<ListPart<Attestation>> {
     const fields = error instanceof AppError ? (error.fields ?? {}) : {};
     // The token of a page may have been cut off on its way.
     if (fields["after"] !== undefined) return read(null);
-    const problem = fields["name_regex"] ?? (fields["commit"] && WHOLE_COMMIT);
+    const problem = (fields["name_regex"] && inWords(fields["name_regex"])) ?? (fields["commit"] && WHOLE_COMMIT);
     if (problem) return { problem, rows: [], position: { next: null } };
     throw error;
   }

@@ -7,6 +7,7 @@ import { empty } from "../../components/layout.ts";
 import { pageOf } from "../../components/lists.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
+import { inWords } from "../../page/field-words.ts";
 import type { Visit } from "../../page/page.ts";
 import { comparison, changeKindOf, setOf } from "./diff-changes.ts";
 import type { ShownEnvironment } from "./types.ts";
@@ -77,7 +78,8 @@ function sideField(name: string, options: { label: string; value: string; proble
   return html`<div class="form-field"><label for="${name}">${label}</label><input class="field mono" id="${name}"
 name="${name}"
 value="${value}" placeholder="production~1" maxlength="300" required${invalid}>${
-    problem !== null && html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${problem}</p>`
+    problem !== null &&
+    html`<p class="field-error" id="${name}-error">${icon("alert-fill", "12")}${inWords(problem)}</p>`
   }</div>`;
 }
 

@@ -1,5 +1,6 @@
 /** `/{org}/environments/{env}`: what runs there now, and the tabs with everything else about it. */
 import { getEnvironment } from "../../../api/environments/environments.ts";
+import { parsePosition } from "../../../domain/snapshot/expression.ts";
 import { AppError } from "../../../errors.ts";
 import { empty, linkButton } from "../../components/layout.ts";
 import { html } from "../../html.ts";
@@ -61,54 +62,68 @@ export const environmentPage = page({
 const impliedTab = (query: URLSearchParams): Tab => (query.has("allow") ? "settings" : "running");
 
 async function showRunning(visit: Visit, environment: ShownEnvironment): Promise<Content> {
-  const moment = momentOf(visit.query);
-  const found = await findSnapshot(visit, environment, moment);
+  const asked = askedMoment(visit, environment.name);
+  const found = await findSnapshot(visit, environment, asked);
   if (!found) return showUnreported(visit, environment);
-  const live = moment === null ? { environment: environment.name } : null;
+  const live = asked === null ? { environment: environment.name } : null;
   return snapshotPageOf(visit, { environment, ...found, live });
 }
 
-/** The snapshot in force at the time in the address, else the latest one; null before the first one. */
+/** A moment that the address asks for. `expression`: as snapshot reads take it; null for a text that is none. */
+type AskedMoment = { text: string; expression: string | null; isTime: boolean };
+
+/** The snapshot that the address asks for, else the latest one; null before the first one. */
 async function findSnapshot(
   visit: Visit,
   { name }: ShownEnvironment,
-  moment: Moment | null,
+  asked: AskedMoment | null,
 ): Promise<{ snapshot: ShownSnapshot; moment: Moment | null } | null> {
-  const latest = async (): Promise<ShownSnapshot | null> => {
+  const read = async (expression: string): Promise<ShownSnapshot | null> => {
     try {
-      return await readSnapshot(visit, name, "-1");
+      return await readSnapshot(visit, name, expression);
     } catch (error) {
       if (error instanceof AppError && error.code === "not_found") return null;
       throw error;
     }
   };
-  if (moment?.problem === null) {
-    try {
-      const snapshot = await readSnapshot(visit, name, `@{${moment.text.replace(" ", "T")}}`);
-      return { snapshot, moment: { ...moment, text: moment.text.slice(0, 16) } };
-    } catch (error) {
-      if (!(error instanceof AppError) || error.code !== "not_found") throw error;
-      moment = { ...moment, problem: "There was no snapshot yet. This is the latest one." };
-    }
-  }
-  const snapshot = await latest();
-  return snapshot && { snapshot, moment };
+  const meant = asked !== null && asked.expression !== null ? await read(asked.expression) : null;
+  const snapshot = meant ?? (await read(LATEST));
+  return snapshot && { snapshot, moment: asked && { text: asked.text, problem: meant ? null : problemOf(asked) } };
 }
+
+const LATEST = "-1";
+
+const problemOf = ({ expression, isTime }: AskedMoment): string =>
+  expression === null
+    ? "Write a time as 2026-11-20 09:14, or as in Diff: #12, ~1, @{2.days.ago}. This is the latest snapshot."
+    : `${isTime ? "There was no snapshot yet" : "There is no such snapshot"}. This is the latest one.`;
 
 const TIME = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?Z?)?$/;
 
-/** The time that the form or the slider above the strip asks for, as `2026-11-20 09:14:00`; null without one. */
-function momentOf(query: URLSearchParams): Moment | null {
+/**
+ * What the form or the slider above the strip asks for: a time in UTC, or an expression as in Diff, with the name of
+ * the environment or without it; null without any.
+ */
+function askedMoment({ query, now }: Visit, environment: string): AskedMoment | null {
   const seconds = query.get("moment");
-  if (seconds !== null && /^\d{1,11}$/.test(seconds))
-    return { text: new Date(Number(seconds) * 1000).toISOString().slice(0, 19).replace("T", " "), problem: null };
+  if (seconds !== null && /^\d{1,11}$/.test(seconds)) {
+    const text = new Date(Number(seconds) * 1000).toISOString();
+    return { text: text.slice(0, 16).replace("T", " "), expression: `@{${text.slice(0, 19)}}`, isTime: true };
+  }
   const typed = query.get("at")?.trim() ?? "";
   if (typed === "") return null;
   const [, day, time = "00:00", rest = ":00"] = TIME.exec(typed) ?? [];
-  const text = `${day} ${time}${rest}`;
-  return day === undefined || Number.isNaN(Date.parse(`${text}Z`))
-    ? { text: typed, problem: "Write the time as 2026-11-20 09:14. This is the latest snapshot." }
-    : { text, problem: null };
+  const position = day === undefined ? positionIn(typed, environment) : `@{${day}T${time}${rest}}`;
+  const isKnown = parsePosition(position, now) !== null;
+  const text = isKnown && day !== undefined ? `${day} ${time}` : typed;
+  return { text, expression: isKnown ? position : null, isTime: position.startsWith("@") };
+}
+
+/** The position in `production~1`, `production`, or `~1`; a moment may stand without its braces. */
+function positionIn(text: string, environment: string): string {
+  const own = text.startsWith(environment) ? text.slice(environment.length) : text;
+  if (own === "") return LATEST;
+  return /^(?:now|\d+\.\w+\.ago)$/.test(own) ? `@{${own}}` : own;
 }
 
 function showUnreported(visit: Visit, environment: ShownEnvironment): Content {

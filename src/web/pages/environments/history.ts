@@ -72,7 +72,8 @@ function momentForm(action: string, at: { timestamp: number }, moment: Moment | 
   const value = moment?.text ?? formatInput(at.timestamp);
   return html`<form class="right row" method="get" action="${action}"><label class="sub" for="at">State at
 (UTC)</label><input
-class="field" id="at" type="text" name="at" value="${value}" size="16" maxlength="64" required${invalid}><button
+class="field" id="at" type="text" name="at" value="${value}" size="16" maxlength="300"
+title="A time in UTC, or as in Diff: #12, ~1, @{2.days.ago}" required${invalid}><button
 class="btn"
 type="submit">Go</button></form>`;
 }

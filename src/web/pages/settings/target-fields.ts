@@ -8,6 +8,7 @@ import { AppError, invalid } from "../../../errors.ts";
 import { textArea } from "../../components/forms.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
+import { inWords } from "../../page/field-words.ts";
 import type { Fields } from "../../page/fields.ts";
 import type { Visit } from "../../page/page.ts";
 
@@ -94,7 +95,8 @@ export async function withTargetErrors<T>(targets: readonly { type?: unknown }[]
   } catch (error) {
     if (!(error instanceof AppError) || error.fields === null) throw error;
     const moved: Record<string, string> = {};
-    for (const [name, text] of Object.entries(error.fields)) {
+    for (const [name, problem] of Object.entries(error.fields)) {
+      const text = inWords(problem);
       const index = /^targets\.(\d+)\b/.exec(name)?.[1];
       const type = index === undefined ? undefined : targets[Number(index)]?.type;
       const field = TARGET_TYPES.find((known) => known === type);

@@ -1,0 +1,68 @@
+/**
+ * Refusals of operations in the words of a form. The API answers what validators say (http/validate.ts); a person at a
+ * field needs what to write there, and has the text that was typed before them.
+ */
+import * as names from "../../domain/names.ts";
+
+const NAME = "Begin with a letter or a digit, and use only letters, digits and";
+
+/** What a text that does not match has to look like. */
+const PATTERNS: ReadonlyMap<string, string> = new Map([
+  [names.FLOW_NAME, `${NAME} - _ . ~.`],
+  [names.TRAIL_NAME, `${NAME} - _ . ~.`],
+  [names.POLICY_NAME, `${NAME} - _ . ~.`],
+  [names.TAG_KEY, `${NAME} - _ . ~.`],
+  [names.ENVIRONMENT_NAME, `${NAME} - _ and the dot.`],
+  [names.ACTION_NAME, `${NAME} - _ . ~ and the slash.`],
+  [names.CONTROL_IDENTIFIER, "Use only letters, digits and - _ . ~."],
+  [names.SERVICE_ACCOUNT_NAME, "Use only letters, digits and the hyphen."],
+  [names.ATTESTATION_NAME, "Use only letters, digits and - _ and the comma."],
+  [names.REFERENCE_NAME, "Use only letters, digits and - _."],
+  [names.USER_DISPLAY_NAME, "Write one line."],
+  [names.VIEW_NAME, "Write one line, without spaces at its ends."],
+  [names.USER_EMAIL, "Write an e-mail address, such as ada@example.com."],
+  [names.FINGERPRINT, "A fingerprint has 64 digits and letters from a to f. Copy the whole of it."],
+  [names.COMMIT_SHA, "A commit has 40 digits and letters from a to f. Copy the whole of it."],
+]);
+
+type Rule = readonly [pattern: RegExp, words: (group: string) => string];
+
+const MISSING = "Fill this in.";
+const listed = (words: string): string => words.replaceAll("'", "").replace(/ or ([^ ]*)$/, " or $1");
+
+const RULES: readonly Rule[] = [
+  [/^Field required/, () => MISSING],
+  [/^String should have at least 1 character /, () => MISSING],
+  [/^String should have at least (\d+) characters /, (number) => `Write at least ${number} characters.`],
+  [/^String should have at most (\d+) characters? /, (number) => `Write at most ${number} characters.`],
+  [/^List should have at least 1 item/, () => "Give at least one."],
+  [/^List should have at least (\d+) items/, (number) => `Give at least ${number}.`],
+  [/^(?:List|Object) should have at most (\d+) (?:item|key)/, (number) => `Give at most ${number}.`],
+  [/^Input should be greater than or equal to (\S+) /, (number) => `Write ${number} or more.`],
+  [/^Input should be less than or equal to (\S+) /, (number) => `Write ${number} or less.`],
+  [/^Input should be a valid (?:number|integer)\b/, () => "Write a number."],
+  [/^Input should be a JSON object/, () => "Write a JSON object: { ... }."],
+  [
+    /^Input should be a valid snapshot expression/,
+    () => "Write an environment, alone or followed by #12, ~1, @{2.days.ago} or @{2026-01-31T12:00:00}.",
+  ],
+  [
+    /^Input should be a valid RE2 expression: ([\s\S]*?)(?: \[input: [\s\S]*)?$/,
+    (problem) => `Not an RE2 expression: ${problem}.`,
+  ],
+  [/^Input should be ((?:'[^']*'(?:, | or )?)+) \[input: /, (words) => `Choose one of these: ${listed(words)}.`],
+  [/^Input should be ((?:an? |valid JSON)[\s\S]*?)(?: \[input: [\s\S]*)?$/, (what) => `Write ${what}.`],
+  [/^Key should match the grammar/, () => `${NAME} - _ . ~.`],
+];
+
+/** A message of an operation for a field of a form; messages without a validator's words lose the repeated input. */
+export function inWords(text: string): string {
+  const pattern = /^String should match pattern '([\s\S]*)' \[input: [\s\S]*$/.exec(text)?.[1];
+  if (pattern !== undefined)
+    return PATTERNS.get(pattern) ?? "This has characters, or a form, that are not accepted here.";
+  for (const [rule, words] of RULES) {
+    const found = rule.exec(text);
+    if (found) return words(found[1] ?? "");
+  }
+  return text.replace(/ \[input: [\s\S]*\]$/, "");
+}
