@@ -9,7 +9,7 @@ import { givePeople } from "./people.ts";
 
 const test = suite("integration/keyboard");
 const inBrowser = inChromium(test);
-const { told, as } = givePeople(test);
+const { told, as, forgetSession } = givePeople(test);
 
 const TRAIL = "/acme/flows/backend-api/trails/release-2.41.0";
 
@@ -93,13 +93,66 @@ inBrowser("a person is offered only what the role permits, and the search page h
   }),
 );
 
+inBrowser("the palette begins with what was opened last in this browser, until the person signs out", () =>
+  as(ADMIN, async ({ page }) => {
+    const { url } = told().server;
+    const recent = () => palette(page).getByRole("group", { name: "Recent" }).getByRole("option").allInnerTexts();
+    await page.keyboard.press("Control+k");
+    await options(page).first().waitFor();
+    assert.equal(await recent(), [], "nothing was opened yet");
+    const places = ["environments/production-eu", "policies/prod-baseline", TRAIL.slice("/acme/".length)];
+    for (const path of places) await page.goto(`${url}/acme/${path}`);
+    // A list is no record, and neither is a page of another organization here.
+    await page.goto(`${url}/edge/environments/markup`);
+    await page.goto(`${url}/acme/environments/production-eu`);
+    await page.keyboard.press("Control+k");
+    await options(page).first().waitFor();
+    const shown = (await recent()).map((text) => text.replaceAll(/\s+/g, " "));
+    assert.equal(shown, ["release-2.41.0 backend-api", "prod-baseline"]);
+    assert.equal(await axeViolations(page), []);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(`**${TRAIL}`);
+    await page.goto(`${url}/account`);
+    await page.getByRole("button", { name: "Sign out", exact: true }).click();
+    await page.waitForURL("**/login*");
+    assert.is(await page.evaluate("localStorage.getItem('assay-recent')"), null);
+    forgetSession(ADMIN);
+  }),
+);
+
+inBrowser("S saves a list as a view, which the navigation then has", () =>
+  as(
+    ADMIN,
+    async ({ page }) => {
+      await page.keyboard.press("s");
+      await page.locator(".save-view[open] input:focus").waitFor();
+      assert.equal(await axeViolations(page), []);
+      await page.keyboard.press("Escape");
+      assert.is(await page.locator(".save-view[open]").count(), 0);
+      await page.keyboard.press("s");
+      await page.keyboard.type("Any servers");
+      await page.keyboard.press("Enter");
+      await page.locator('.nav-views a[aria-current="true"]', { hasText: "Any servers" }).waitFor();
+      await page.keyboard.press("g");
+      await page.keyboard.press("v");
+      await page.waitForURL("**/acme/views");
+    },
+    { path: "/acme/environments?type=K8S&name=prod" },
+  ),
+);
+
 inBrowser("all results of a kind have a page", () =>
   as(ADMIN, async ({ page }) => {
     await page.keyboard.press("Control+k");
     await page.keyboard.type("release");
-    await options(page).filter({ hasText: "All trails" }).first().click();
+    const all = options(page)
+      .filter({ hasText: /^All \d+ trails$/ })
+      .first();
+    const total = Number(/\d+/.exec((await all.innerText()).replace(",", ""))?.[0]);
+    await all.click();
     await page.waitForURL("**/acme/search?q=release&kind=trail");
-    assert.ok((await page.locator("#main .found").count()) > 8);
+    await page.locator("#main .found").nth(8).waitFor();
+    assert.is(await page.locator("#main .found").count(), total);
   }),
 );
 

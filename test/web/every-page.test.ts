@@ -44,7 +44,7 @@ function linksOf({ text }: Page, path: string): string[] {
 const read = async (path: string): Promise<unknown> =>
   (await told.server.call("GET", path, { key: told.story.keys.get(ADMIN) ?? null })).body;
 
-test("every page of the story is there, small, and shows no markup of its data", async () => {
+test("every page of the story is there, small, has one primary button at most, and no markup of its data", async () => {
   const sessions = new Map<string | null, Browser>([
     [ADMIN, admin],
     [null, createBrowser(told.server.url)],
@@ -60,6 +60,10 @@ test("every page of the story is there, small, and shows no markup of its data",
     const page = await browser.get(address);
     if (page.status !== 200 && !name.startsWith("error-")) problems.push(`${name}: ${page.status} ${address}`);
     if (/<script>|<img|javascript:/i.test(page.text)) problems.push(`${name}: markup of the data is not escaped`);
+    // A menu that is shut shows no button.
+    const shown = page.text.replace(/<details class="save-view"[\s\S]*?<\/details>/g, "");
+    const primary = [...shown.matchAll(/class="btn[^"]* btn-primary"/g)].length;
+    if (primary > 1) problems.push(`${name}: ${primary} primary buttons`);
     const bytes = gzipSync(page.text, { level: 4 }).length;
     if (bytes > MAX_PAGE_BYTES) problems.push(`${name}: ${bytes} bytes compressed`);
   }

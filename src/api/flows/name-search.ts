@@ -50,6 +50,7 @@ const SearchGroup = named(
       description: `At most ${MAX_RESULTS}, or ${MAX_RESULTS_OF_A_KIND} of a kind that is asked for`,
     }),
     has_more: Type.Boolean({ description: "Whether there are more than these" }),
+    total: Nullable(Type.Integer({ description: `How many there are; null for more than ${MAX_RESULTS_OF_A_KIND}` })),
   }),
 );
 const NameSearchResponse = named(
@@ -207,10 +208,14 @@ export const searchNames = operation({
     const limit = query.kind === undefined ? MAX_RESULTS : MAX_RESULTS_OF_A_KIND;
     const kinds = text === "" ? [] : query.kind === undefined ? KINDS : [query.kind];
     const finders = findersOf(context, text, limit + 1);
+    const counters = findersOf(context, text, MAX_RESULTS_OF_A_KIND + 1);
     const groups = kinds.flatMap((kind) => {
       const all = finders[kind]();
       const results = all.slice(0, limit);
-      return results.length === 0 ? [] : [{ kind, results, has_more: all.length > results.length }];
+      const hasMore = all.length > results.length;
+      const counted = hasMore && limit < MAX_RESULTS_OF_A_KIND ? counters[kind]().length : all.length;
+      const total = counted > MAX_RESULTS_OF_A_KIND ? null : counted;
+      return results.length === 0 ? [] : [{ kind, results, has_more: hasMore, total }];
     });
     return { status: 200, body: { groups } };
   },

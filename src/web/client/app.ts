@@ -9,6 +9,7 @@ import { loadEditor } from "./load-editor.ts";
 import { followLive } from "./live.ts";
 import { closeMenus } from "./menus.ts";
 import { openPalette } from "./palette.ts";
+import { rememberPlaces } from "./recent.ts";
 import { submitSliders } from "./slider.ts";
 import { showTimeOfPrinting, showTimes } from "./times.ts";
 
@@ -18,6 +19,7 @@ noticeAbsence();
 chooseInPlace();
 copyOnClick();
 openPalette();
+rememberPlaces();
 closeMenus();
 actOnKeys();
 followLive();

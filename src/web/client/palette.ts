@@ -7,6 +7,7 @@
  */
 import { createDialog } from "./dialog.ts";
 import { actsOnLetters } from "./keys.ts";
+import { fillRecent } from "./recent.ts";
 import { addSymbols } from "./symbols.ts";
 
 const PROMPT = "Search or jump to";
@@ -165,6 +166,8 @@ function createList(input: HTMLInputElement, list: HTMLElement) {
     fill(page: Document | null, { text, address }: { text: string; address: URL }): void {
       if (page) addSymbols(page);
       list.replaceChildren(page?.querySelector("[data-results]") ?? "");
+      const recent = list.querySelector<HTMLElement>("[data-recent]");
+      if (recent) fillRecent(recent);
       options = [...list.querySelectorAll("a")];
       for (const [index, option] of options.entries()) describe(option, index, address);
       for (const section of list.querySelectorAll("section")) describeGroup(section);

@@ -98,7 +98,7 @@ ${themeButton(visit, surroundings.preferences)}${accountLink(visit)}</header>`;
 ${symbols}${side}
 <div class="app-main">
 ${top}${AWAY}
-<div id="page"${live}>${org !== "" && paperHead(visit, content)}${body}</div>
+<div id="page"${org !== "" && placeAttributes(visit, content)}${live}>${org !== "" && paperHead(visit, content)}${body}</div>
 </div>
 ${bottom}${places}
 </div>`,
@@ -126,6 +126,29 @@ function paperHead({ org, path, query, address, user, now }: Visit, content: Con
 /** What a person chose about the look of all pages, below the theme. */
 const appClass = ({ navigation, density }: Preferences): string =>
   ["app", navigation === "rail" && "app-rail", density === "dense" && "dense"].filter(Boolean).join(" ");
+
+/** The icons of pages that are about one record, by the path behind the organization. */
+export const PLACES: readonly (readonly [path: RegExp, icon: IconName])[] = [
+  [/^flows\/[^/]+$/, "workflow"],
+  [/^flows\/[^/]+\/trails\/[^/]+$/, "history"],
+  [/^flows\/[^/]+\/artifacts\/[^/]+$/, "package"],
+  [/^environments\/[^/]+(?:\/[^/]+)?$/, "server"],
+  [/^policies\/[^/]+$/, "law"],
+  [/^controls\/[^/]+$/, "checklist"],
+  [/^repos\/[^/]+$/, "repo"],
+  [/^attestation-types\/[^/]+$/, "code"],
+];
+
+/** Whose page it is and, of a page about one record, what client/recent.ts keeps of it. */
+function placeAttributes({ org, user, path }: Visit, { title, crumb, crumbs: way, status }: Content): Html {
+  const rest = path.split("/").slice(2).join("/");
+  const mark = (status ?? 200) === 200 ? PLACES.find(([pattern]) => pattern.test(rest))?.[1] : undefined;
+  const detail = way.length > 1 ? way.at(-1)?.text : undefined;
+  return html` data-of="${org}/${user.name}"${
+    mark !== undefined &&
+    html` data-place="${mark}" data-name="${crumb ?? title}"${detail !== undefined && html` data-detail="${detail}"`}`
+  }`;
+}
 
 /** What client/live.ts needs to follow the subject of a page. */
 function liveAttributes({ to, org }: Visit, subject: NonNullable<Content["live"]>, surroundings: Surroundings): Html {

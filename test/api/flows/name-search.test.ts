@@ -67,6 +67,7 @@ test("finds a hundred of one kind; trails come newest first, after the one of th
   const [all] = (await search(at, "release", { kind: "trail" })).groups;
   assert.is(all.kind, "trail");
   assert.is(all.has_more, true);
+  assert.is(all.total, null, "more than a hundred are not counted");
   assert.equal(
     all.results.map(({ name }: any) => name),
     newest.slice(0, 100),
@@ -111,6 +112,7 @@ test("finds fingerprints and commits by their first five characters", async () =
       },
     ],
     has_more: false,
+    total: 1,
   });
   assert.equal(await found(at, "def4"), {}, "four characters are too few");
 });
@@ -160,10 +162,11 @@ test("shows at most eight of a kind, and says that there are more", async () => 
   for (let n = 0; n < 9; n += 1) await server.given.flow(at, { name: `many-${n}` });
   const { groups } = await search(at, "many-");
   assert.equal(
-    groups.map(({ kind, results, has_more }: any) => [kind, results.length, has_more]),
-    [["flow", 8, true]],
+    groups.map(({ kind, results, has_more, total }: any) => ({ kind, shown: results.length, has_more, total })),
+    [{ kind: "flow", shown: 8, has_more: true, total: 9 }],
   );
-  assert.is((await search(at, "many-1")).groups[0].has_more, false);
+  const [one] = (await search(at, "many-1")).groups;
+  assert.equal([one.has_more, one.total], [false, 1]);
 });
 
 test("an empty text finds nothing, one of 257 characters is refused", async () => {

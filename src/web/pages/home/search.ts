@@ -12,10 +12,11 @@ import { icon } from "../../components/icon.ts";
 import type { IconName } from "../../components/icon.ts";
 import { empty, pageHead } from "../../components/layout.ts";
 import { searchField } from "../../components/search-field.ts";
-import { plainState, stateOf } from "../../components/state.ts";
+import { formatNumber, plainState, stateOf } from "../../components/state.ts";
 import { viewHref } from "../../components/views.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
+import { PLACES } from "../../page/frame.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
 import { choiceOf, chosenAddress, listCommands } from "./commands.ts";
@@ -83,6 +84,7 @@ async function listFor(visit: Visit, text: string): Promise<Found> {
     views.length + commands.length + places.length,
   );
   const sections = [
+    wanted === "" && visit.query.has("suggest") && recentSection(),
     ...groups.map((group) => groupSection(visit, group, { text: wanted, kind })),
     offerSection("Views", views, wanted),
     offerSection("Commands", commands, wanted),
@@ -148,9 +150,19 @@ const section = (id: string, title: string, { rows, more }: { rows: readonly Htm
   html`<section class="card" aria-labelledby="found-${id}"><div class="card-h"><h2
 id="found-${id}">${title}</h2>${more}</div><ul class="rows">${rows}</ul></section>`;
 
+/** What was opened last: the browser fills it in (client/recent.ts), with the icons of all that it may be. */
+const recentSection = (): Html =>
+  html`<section class="card" aria-labelledby="found-recent" data-recent hidden><div class="card-h"><h2
+id="found-recent">Recent</h2></div><ul class="rows">${row({
+    href: ".",
+    icon: "history",
+    name: "",
+    detail: html``,
+  })}</ul><div hidden>${PLACES.map(([, name]) => icon(name))}</div></section>`;
+
 function groupSection(
   visit: Visit,
-  { kind, results: items, has_more: hasMore }: Group,
+  { kind, results: items, has_more: hasMore, total }: Group,
   { text, kind: asked }: { text: string; kind: Kind | null },
 ): Html {
   const all = visit.to.search({ q: text, kind });
@@ -159,7 +171,9 @@ function groupSection(
     more:
       hasMore &&
       (asked === null
-        ? html`<a class="more" href="${all}">All<span class="vh"> ${KINDS[kind].text.toLowerCase()}</span></a>`
+        ? html`<a class="more" href="${all}">${
+            total === null ? "The first 100" : `All ${formatNumber(total)}`
+          }<span class="vh"> ${KINDS[kind].text.toLowerCase()}</span></a>`
         : html`<span class="sub">the first ${items.length}; type more to find others</span>`),
   });
 }
