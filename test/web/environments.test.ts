@@ -171,6 +171,8 @@ test("the field and the slider above the history show the snapshot of a time", a
     [`${name}@{${iso}:00}`, 1],
     ["@{now}", 2],
     ["0.hours.ago", 2],
+    ["0hours", 2],
+    [`${iso}Z`, 1],
   ] as const) {
     const text = await show(path(`/${name}?at=${encodeURIComponent(expression)}`));
     assert.match(text, `${name} #${index} `, expression);

@@ -59,7 +59,7 @@ function valueFor(name: string, shape: { enum?: string[]; pattern?: string }): s
   const known: Record<string, string> = { flow: "backend", environment: "production", control: "SOC-1" };
   if (known[name] !== undefined) return known[name];
   if (shape.enum) return shape.enum[0] as string;
-  const candidates = ["junit", "2026-01-31", "a".repeat(40), "flow", "x"];
+  const candidates = ["2026-01-31", "junit", "a".repeat(40), "flow", "x"];
   return candidates.find((text) => new RegExp(shape.pattern ?? "x").test(text)) as string;
 }
 

@@ -8,6 +8,7 @@ import { createDialog } from "./dialog.ts";
 /** Milliseconds between `g` and the letter of a place. */
 const MAX_PAUSE_MS = 1_500;
 const FIELDS = "input, textarea, select, [contenteditable]";
+const FIELD = "input:not([type=hidden])";
 
 export function actOnKeys(): void {
   let goAt = Number.NEGATIVE_INFINITY;
@@ -26,7 +27,11 @@ export function actOnKeys(): void {
     if (!target) return;
     event.preventDefault();
     if (target.matches(FIELDS) || event.key === "j" || event.key === "k") target.focus();
-    else target.click();
+    else {
+      target.click();
+      // A menu that a key opens takes what is typed next.
+      if (target.localName === "summary") target.parentElement?.querySelector<HTMLElement>(FIELD)?.focus();
+    }
   });
 }
 
@@ -100,6 +105,8 @@ async function showKeyboard(address: string): Promise<void> {
   for (const link of keyboard.querySelectorAll("a")) link.href = new URL(link.getAttribute("href") ?? "", address).href;
   const dialog = createDialog("palette palette-keys", "Keyboard");
   dialog.querySelector(".palette-in")?.insertAdjacentHTML("afterbegin", "<h1>Keyboard</h1>");
+  // It scrolls in a low window, by keys, too.
+  keyboard.querySelector(".keys-cols")?.setAttribute("tabindex", "0");
   dialog.append(keyboard);
   dialog.showModal();
 }

@@ -47,6 +47,7 @@ export function tagEditor(visit: Visit, tags: Tags, { isPreviewed = false }: { i
   return html`${rows.length > 0 && html`<ul class="rows">${rows}</ul>`}<div class="card-b">${formOf(visit, {
     name: "set_tag",
     submit: "Set tag",
+    isSecondary: true,
     fields,
   })}</div>`;
 }

@@ -77,6 +77,7 @@ export function framed(visit: Visit, content: Content, surroundings: Surrounding
     visit,
     surroundings,
   )}${doneMessage(visit)}${content.main}</main>`;
+  const of = org !== "" && placeAttributes(visit, content);
   const body = content.drawer ? html`<div class="with-drawer">${main}${content.drawer}</div>` : main;
   const live = content.live && liveAttributes(visit, content.live, surroundings);
   const side = org === "" ? outsideNavigation(to, surroundings) : sideNavigation(visit, content.section, surroundings);
@@ -98,7 +99,7 @@ ${themeButton(visit, surroundings.preferences)}${accountLink(visit)}</header>`;
 ${symbols}${side}
 <div class="app-main">
 ${top}${AWAY}
-<div id="page"${org !== "" && placeAttributes(visit, content)}${live}>${org !== "" && paperHead(visit, content)}${body}</div>
+<div id="page"${of}${live}>${org !== "" && paperHead(visit, content)}${body}</div>
 </div>
 ${bottom}${places}
 </div>`,

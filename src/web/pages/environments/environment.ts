@@ -1,6 +1,6 @@
 /** `/{org}/environments/{env}`: what runs there now, and the tabs with everything else about it. */
 import { getEnvironment } from "../../../api/environments/environments.ts";
-import { parsePosition } from "../../../domain/snapshot/expression.ts";
+import { parsePosition, parseTimeExpression } from "../../../domain/snapshot/expression.ts";
 import { AppError } from "../../../errors.ts";
 import { empty, linkButton } from "../../components/layout.ts";
 import { html } from "../../html.ts";
@@ -98,26 +98,25 @@ const problemOf = ({ expression, isTime }: AskedMoment): string =>
     ? "Write a time as 2026-11-20 09:14, or as in Diff: #12, ~1, @{2.days.ago}. This is the latest snapshot."
     : `${isTime ? "There was no snapshot yet" : "There is no such snapshot"}. This is the latest one.`;
 
-const TIME = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?Z?)?$/;
-
 /**
- * What the form or the slider above the strip asks for: a time in UTC, or an expression as in Diff, with the name of
- * the environment or without it; null without any.
+ * What the form or the slider above the strip asks for: an expression as in Diff, with the name of the environment or
+ * without it, or a time as in What changed; null without any.
  */
 function askedMoment({ query, now }: Visit, environment: string): AskedMoment | null {
-  const seconds = query.get("moment");
-  if (seconds !== null && /^\d{1,11}$/.test(seconds)) {
-    const text = new Date(Number(seconds) * 1000).toISOString();
-    return { text: text.slice(0, 16).replace("T", " "), expression: `@{${text.slice(0, 19)}}`, isTime: true };
+  const slid = query.get("moment") ?? "";
+  if (/^\d{1,11}$/.test(slid)) {
+    const expression = inBraces(Number(slid));
+    return { text: expression.slice(2, 18).replace("T", " "), expression, isTime: true };
   }
-  const typed = query.get("at")?.trim() ?? "";
-  if (typed === "") return null;
-  const [, day, time = "00:00", rest = ":00"] = TIME.exec(typed) ?? [];
-  const position = day === undefined ? positionIn(typed, environment) : `@{${day}T${time}${rest}}`;
-  const isKnown = parsePosition(position, now) !== null;
-  const text = isKnown && day !== undefined ? `${day} ${time}` : typed;
-  return { text, expression: isKnown ? position : null, isTime: position.startsWith("@") };
+  const text = query.get("at")?.trim() ?? "";
+  if (text === "") return null;
+  const position = positionIn(text, environment);
+  if (parsePosition(position, now) !== null) return { text, expression: position, isTime: position.startsWith("@") };
+  const at = parseTimeExpression(text, now);
+  return { text, expression: at === null ? null : inBraces(at), isTime: true };
 }
+
+const inBraces = (seconds: number): string => `@{${new Date(seconds * 1000).toISOString().slice(0, 19)}}`;
 
 /** The position in `production~1`, `production`, or `~1`; a moment may stand without its braces. */
 function positionIn(text: string, environment: string): string {

@@ -85,7 +85,7 @@ function members(visit: Visit, { included_environments: names }: ShownEnvironmen
   return card({
     id: "h-members",
     title: "Members",
-    body: padded(formOf(visit, { name: "members", submit: "Save members", fields })),
+    body: padded(formOf(visit, { name: "members", submit: "Save members", isSecondary: true, fields })),
   });
 }
 
@@ -99,7 +99,7 @@ function rename(visit: Visit, { name }: ShownEnvironment): Html {
     isMono: true,
     hint: "Reporters that use the old name keep working until another environment takes it.",
   });
-  const body = padded(formOf(visit, { name: "rename", submit: "Rename", fields }));
+  const body = padded(formOf(visit, { name: "rename", submit: "Rename", isSecondary: true, fields }));
   return card({ id: "h-rename", title: "Name", body });
 }
 

@@ -64,7 +64,7 @@ function rename(visit: Visit, flow: Flow): Html {
     of: renameFlow,
     hint: "Pipelines that report to the old name keep working until another flow takes it.",
   });
-  const form = formOf(visit, { name: "rename", submit: "Rename", fields });
+  const form = formOf(visit, { name: "rename", submit: "Rename", isSecondary: true, fields });
   return card({ id: "h-rename", title: "Name", body: padded(form) });
 }
 

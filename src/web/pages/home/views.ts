@@ -158,7 +158,7 @@ function viewRow(visit: Visit, view: View): Html {
     name: html`<bdi>${view.name}</bdi>`,
     mark: icon(listIcon(view.list as List)),
     sub: html`<span class="cut-block">${describeList(view.list as List)}</span>${
-      problem && html`<span class="st wait">${icon("alert", "12")}${problem}</span>`
+      problem && html`<span class="strong wait">${problem}</span>`
     }`,
   });
   const link = (ask: string, text: string): Html =>
