@@ -6,6 +6,7 @@
 import { Type } from "typebox";
 import type { TObject } from "typebox";
 import { FILTER_WORD } from "../domain/attestation/kinds.ts";
+import { TIME_EXPRESSION_PATTERN } from "../domain/snapshot/expression.ts";
 import { Closed, Matching, OneOf } from "../http/schema.ts";
 
 /** Of one value: longer names occur in no list. */
@@ -25,11 +26,19 @@ const DATE = String.raw`\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])`;
 const day = () => pattern(`^${DATE}$`, "A day in UTC, `YYYY-MM-DD`");
 const moment = () =>
   pattern(String.raw`^${DATE}(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?Z?)?$`, "A day, or a time, in UTC");
+const time = () => pattern(TIME_EXPRESSION_PATTERN, "A day, a time, or a duration before now");
 const tag = () => text("`key` or `key:value`; several are separated by commas");
 const trailState = () => word("NON-COMPLIANT", "INCOMPLETE", "COMPLIANT");
 
 /** The parameters of each list. Those named in OBJECTS are names of records. */
 export const LIST_PAGES = {
+  changes: Closed({
+    from: time(),
+    to: time(),
+    environment: Type.Optional(named("an environment")),
+    kind: word("verdicts", "upgrades", "running", "rules", "people", "stale"),
+    view: word("time"),
+  }),
   flows: Closed({ search: text(), tag: tag(), sort: word("name") }),
   trails: Closed({ flow: named("a flow"), search: text(), state: trailState() }),
   "flow-artifacts": Closed({ flow: named("a flow"), search: text(), state: trailState() }),

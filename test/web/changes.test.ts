@@ -120,6 +120,7 @@ test("people and keys are for administrators", async () => {
   const page = await reader.get(`/${at.org}/changes`);
   assert.is(page.status, 200);
   assert.not.match(visibleText(page), /People and keys|joined as/);
+  assert.not.match(page.text, /settings\/service-accounts/, "who may not create a key is not sent there");
   assert.is((await reader.get(`/${at.org}/changes?kind=people`)).status, 403);
 });
 

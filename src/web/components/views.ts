@@ -39,6 +39,7 @@ const of =
     to[key](name, { ...(tab === undefined ? {} : { tab }), ...rest });
 
 const PLACES: Readonly<Record<ListName, Place>> = {
+  changes: { text: "Changes", icon: "pulse", path: ["changes"], href: (to, rest) => to.changes(rest) },
   flows: { text: "Flows", icon: "workflow", path: ["flows"], href: (to, rest) => to.flows(rest) },
   trails: { text: "Trails", icon: "git-commit", path: ["flows", "{flow}"], tabs: [null, "trails"], href: of("flow") },
   "flow-artifacts": {
@@ -148,6 +149,7 @@ const WORDS: Readonly<Record<string, string>> = {
   show: "state",
   sort: "order",
   match: "name matches",
+  view: "by",
 };
 
 function valueWord(name: string, value: string): string {

@@ -9,6 +9,8 @@ import {
   resolvePosition,
   resolveRange,
   type Position,
+  TIME_EXPRESSION_PATTERN,
+  parseTimeExpression,
 } from "../../../src/domain/snapshot/expression.ts";
 
 const test = suite("domain/snapshot/expression");
@@ -430,5 +432,26 @@ for (const [from, to, count, expected] of ranges) {
 function short(text: string): string {
   return text.length > 60 ? `${text.slice(0, 20)}…` : text;
 }
+
+test("a time is a date, a moment, a duration before now, or seconds; never an index", () => {
+  const now = 1_700_000_000;
+  for (const [text, expected] of [
+    ["2023-10-01", 1_696_118_400],
+    ["2023-10-01T12:00+02:00", 1_696_154_400],
+    ["@{2023-10-01T00:00:00}", 1_696_118_400],
+    ["@{2.days.ago}", now - 2 * 86_400],
+    ["@{now}", now],
+    ["now", now],
+    ["12hours", now - 43_200],
+    ["1696118400", 1_696_118_400],
+    ["1696118400.25", 1_696_118_400.25],
+  ] as const) {
+    assert.is(parseTimeExpression(text, now), expected, text);
+    assert.ok(new RegExp(TIME_EXPRESSION_PATTERN).test(text), text);
+  }
+  assert.is(parseTimeExpression("2023-10-01", now, { endOfDay: true }), 1_696_118_400 + 86_400 - 1e-6);
+  for (const text of ["", "3", "-1", "#3", "~2", "NOW", "2023-02-30", "12parsecs", "@{3}", "999999999999999days"])
+    assert.is(parseTimeExpression(text, now), null, text);
+});
 
 test.run();

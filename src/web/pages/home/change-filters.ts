@@ -7,6 +7,7 @@ import { DAY_S } from "../../../domain/time.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
 import { icon } from "../../components/icon.ts";
 import { formatNumber } from "../../components/state.ts";
+import { saveView } from "../../components/views.ts";
 import { html } from "../../html.ts";
 import type { Html, Value } from "../../html.ts";
 import type { Visit } from "../../page/page.ts";
@@ -72,8 +73,11 @@ ${value("view") !== "" && html`<input type="hidden" name="view" value="${value("
     value: value("to"),
     problem: problems.to,
   })}</div></details>
-<button class="btn" type="submit">Show</button>${viewSwitch(visit)}</form>`;
-  return html`${form}${counts && strip(visit, counts)}`;
+<button class="btn" type="submit">Show</button></form>`;
+  const isWrong = Object.keys(problems).length > 0;
+  const chips = !isWrong && html`<div class="chips">${saveView(visit)}${viewSwitch(visit)}</div>`;
+  const head = html`<div class="list-head">${form}${chips}</div>`;
+  return html`${head}${counts && strip(visit, counts)}`;
 }
 
 const DEFAULT = "24hours";

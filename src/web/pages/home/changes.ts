@@ -1,4 +1,5 @@
 /** `/{org}/changes`: what happened in a period, by environment or by time. */
+import { listServiceAccounts } from "../../../api/accounts/service-accounts.ts";
 import { listChanges } from "../../../api/environments/period-changes.ts";
 import { AppError } from "../../../errors.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
@@ -247,14 +248,14 @@ function placesCard(
 }
 
 /** How to subscribe: the address with the filters of the page, and what a feed reader sends. */
-function subscribeCard({ to, org, query, address }: Visit): Html {
+function subscribeCard({ to, org, query, address, may }: Visit): Html {
   const group = (query.get("kind") ?? "").trim();
   const filter = { environment: query.get("environment"), kinds: (kindsOfGroup(group) ?? []).join(",") };
   const path = to.api("changes", org, "atom").slice(to.root.length);
   return card({
     id: "h-feed",
     title: "Subscribe",
-    more: html`<a class="more" href="${to.settings("service-accounts")}">Keys</a>`,
+    more: may(listServiceAccounts) && html`<a class="more" href="${to.settings("service-accounts")}">Keys</a>`,
     body: padded(html`<p class="sub">An Atom feed of these changes. Your feed reader signs in with HTTP basic
 authentication: a key as the user name, best that of a service account that may only read, and any password.</p>
 ${snippet(`${address}/${path}${queryText(filter)}`)}`),
