@@ -13,8 +13,8 @@ import { promisify } from "node:util";
 
 export type StorageProbe = {
   /**
-   * Reads two pages of the database and the end of its write-ahead log, at most once a second for all callers. Never
-   * rejects.
+   * Reads two pages of the database and the end of its write-ahead log, at most once a second for all callers. While
+   * that takes longer than a quarter of a second, and less than two, a disk that was good still is. Never rejects.
    * @returns why the storage cannot be read, as the end of a sentence; null when it can
    */
   check(): Promise<string | null>;
@@ -28,18 +28,33 @@ const ALIGNMENT_BYTES = 16;
 const RESULT_MAX_AGE_MS = 1_000;
 /** Orchestrators wait between one and ten seconds for a probe. */
 const PROBE_TIMEOUT_MS = 2_000;
+/** A disk that is busy takes a second for the few reads: so long, the latest result answers, if it was good. */
+const PATIENCE_MS = 250;
 
 const [openFile, readBytes, statFile] = [promisify(open), promisify(read), promisify(fstat)];
 
+type ReadPage = (
+  descriptor: number,
+  buffer: Buffer,
+  offset: number,
+  length: number,
+  position: number,
+) => Promise<unknown>;
 type Source = { descriptor: number; buffer: Buffer };
 
 /**
  * Opens the database file of a data directory, which must exist.
  * @param milliseconds a monotonic clock
  * @param random returns a number from 0 to 1
+ * @param readPage how a page of the database is read; as `read` of node:fs unless given
  * @throws the system's error
  */
-export function openStorageProbe(directory: string, milliseconds: () => number, random: () => number): StorageProbe {
+export function openStorageProbe(
+  directory: string,
+  milliseconds: () => number,
+  random: () => number,
+  readPage: ReadPage = readBytes,
+): StorageProbe {
   const file = join(directory, "assay.db");
   const descriptors: number[] = [];
   const { descriptor, buffer } = openSource(file, descriptors);
@@ -52,7 +67,7 @@ export function openStorageProbe(directory: string, milliseconds: () => number, 
     const pages = Math.max(1, Math.floor(size / PAGE_BYTES));
     // The first page and a random one: the device would cache a page that is read every second.
     for (const page of [0, Math.floor(random() * pages)]) {
-      await readBytes(descriptor, buffer, 0, PAGE_BYTES, page * PAGE_BYTES);
+      await readPage(descriptor, buffer, 0, PAGE_BYTES, page * PAGE_BYTES);
     }
   }
 
@@ -100,7 +115,8 @@ export function openStorageProbe(directory: string, milliseconds: () => number, 
       if (closed) return "the server is stopping";
       if (inFlight === null && result !== null && now - result.at < RESULT_MAX_AGE_MS) return result.reason;
       const { answer, since } = inFlight ?? startProbe(now);
-      return Promise.race([answer, timeoutReason(since + PROBE_TIMEOUT_MS - now)]);
+      const isLate = after(since + PROBE_TIMEOUT_MS - now, LATE);
+      return Promise.race([answer, isLate, ...(result?.reason === null ? [after(PATIENCE_MS, null)] : [])]);
     },
     close() {
       closed = true;
@@ -110,12 +126,11 @@ export function openStorageProbe(directory: string, milliseconds: () => number, 
   };
 }
 
-/** Resolves after so many milliseconds with the reason of a timeout. Does not keep the process alive. */
-const timeoutReason = (milliseconds: number): Promise<string> =>
-  new Promise((resolve) => {
-    const reason = `the disk did not answer for ${PROBE_TIMEOUT_MS / 1_000} seconds`;
-    setTimeout(resolve, Math.max(0, milliseconds), reason).unref();
-  });
+const LATE = `the disk did not answer for ${PROBE_TIMEOUT_MS / 1_000} seconds`;
+
+/** Resolves after so many milliseconds, at once if there are none. Does not keep the process alive. */
+const after = <T>(milliseconds: number, value: T): Promise<T> =>
+  new Promise((resolve) => void setTimeout(resolve, Math.max(0, milliseconds), value).unref());
 
 /** Opens the file bypassing the page cache where the file system supports it. Adds its descriptors to `descriptors`. */
 function openSource(file: string, descriptors: number[]): Source {

@@ -67,6 +67,63 @@ test("reads the disk at most once a second, and parallel probes share one result
     probe.close();
   }));
 
+test("a disk that was good stays so until a probe has taken two seconds", () =>
+  inDirectory(async (directory) => {
+    writeFileSync(join(directory, "assay.db"), Buffer.alloc(40_960));
+    const clock = { ms: 0 };
+    let hangs = false;
+    let goOn = (): void => undefined;
+    const read = (): Promise<void> => (hangs ? new Promise((resolve) => (goOn = resolve)) : Promise.resolve());
+    const probe = openStorageProbe(
+      directory,
+      () => clock.ms,
+      () => 0,
+      read,
+    );
+    // Keeps the process alive, which the timers of a probe do not.
+    const alive = setInterval(() => undefined, 10);
+    assert.is(await probe.check(), null);
+    hangs = true;
+    clock.ms = 1_000;
+    assert.is(await probe.check(), null);
+    clock.ms = 2_999;
+    const late = "the disk did not answer for 2 seconds";
+    assert.is(await probe.check(), late);
+    clock.ms = 3_000;
+    assert.is(await probe.check(), late);
+    hangs = false;
+    goOn();
+    while ((await probe.check()) === late);
+    assert.is(await probe.check(), null);
+    clearInterval(alive);
+    probe.close();
+  }));
+
+test("a disk that was never read is not good until it was", () =>
+  inDirectory(async (directory) => {
+    writeFileSync(join(directory, "assay.db"), Buffer.alloc(40_960));
+    const clock = { ms: 0 };
+    let goOn = (): void => undefined;
+    const probe = openStorageProbe(
+      directory,
+      () => clock.ms,
+      () => 0,
+      () => new Promise<void>((resolve) => (goOn = resolve)),
+    );
+    const alive = setInterval(() => undefined, 10);
+    const first = probe.check();
+    let isAnswered = false;
+    void first.then(() => (isAnswered = true));
+    // Set later than the timer that would answer, and for longer, so that it fires after that one.
+    await new Promise((resolve) => setTimeout(resolve, 260));
+    assert.not(isAnswered);
+    clock.ms = 2_000;
+    assert.is(await probe.check(), "the disk did not answer for 2 seconds");
+    goOn();
+    clearInterval(alive);
+    probe.close();
+  }));
+
 test("tolerates a truncated file and a page beyond its end", () =>
   inDirectory(async (directory) => {
     const file = join(directory, "assay.db");
