@@ -150,7 +150,7 @@ export const openStorage = (options: ServeOptions) =>
     if (lost) reportLostCommits(lost, db, logger);
     const numbering = openNumbering({ db, directory, logger });
     onClose(() => numbering.close());
-    const storageProbe = openStorageProbe(directory, milliseconds, Math.random);
+    const storageProbe = openStorageProbe(directory, { milliseconds, random: Math.random });
     opened = storageProbe;
     const temporaryFiles = { directory: staging, reserveBytes: config.diskReserve };
     const store = openStore(db, { ...systemSources, temporaryFiles });

@@ -44,16 +44,18 @@ type Source = { descriptor: number; buffer: Buffer };
 
 /**
  * Opens the database file of a data directory, which must exist.
- * @param milliseconds a monotonic clock
- * @param random returns a number from 0 to 1
- * @param readPage how a page of the database is read; as `read` of node:fs unless given
+ * @param options.milliseconds a monotonic clock
+ * @param options.random returns a number from 0 to 1
+ * @param options.readPage how a page of the database is read; as `read` of node:fs unless given
  * @throws the system's error
  */
 export function openStorageProbe(
   directory: string,
-  milliseconds: () => number,
-  random: () => number,
-  readPage: ReadPage = readBytes,
+  {
+    milliseconds,
+    random,
+    readPage = readBytes,
+  }: { milliseconds: () => number; random: () => number; readPage?: ReadPage },
 ): StorageProbe {
   const file = join(directory, "assay.db");
   const descriptors: number[] = [];

@@ -677,6 +677,7 @@ const SPARE: Record<string, Record<string, string>> = {
   delete_action: { action_number: "2" },
   delete_environment_notification: { notification_number: "3" },
   delete_member: { user: "spare" },
+  delete_view: { view_id: "spare-view" },
   delete_user_api_key: { key_id: "spare-3" },
   rotate_user_api_key: { key_id: "spare-4" },
   // The server chooses the ids of messages and holds, and what the signed webhooks need stays as it is.
@@ -792,11 +793,13 @@ async function makeWorld(): Promise<void> {
       .prepare("UPDATE OR IGNORE api_keys SET public_id = ? WHERE public_id = ?")
       .run(id, JSON.parse(made.text).id);
   }
-  const view = { ...(named("create_view").example.body as object), name: "spare" };
-  const saved = await check(attempt(named("create_view"), { body: Buffer.from(JSON.stringify(view)) }));
-  server.db
-    .prepare("UPDATE OR IGNORE views SET public_id = ? WHERE public_id = ?")
-    .run(named("put_view").example.params?.["view_id"], JSON.parse(saved.text).view_id);
+  for (const id of [named("put_view").example.params?.["view_id"], "spare-view"]) {
+    const view = { ...(named("create_view").example.body as object), name: `Spare ${id}` };
+    const saved = await check(attempt(named("create_view"), { body: Buffer.from(JSON.stringify(view)) }));
+    // One that was there before is refused.
+    const made = JSON.parse(saved.text).view_id ?? "";
+    server.db.prepare("UPDATE OR IGNORE views SET public_id = ? WHERE public_id = ?").run(id, made);
+  }
   const action = named("create_or_update_env_action");
   for (const name of ["spare", "spare/2"])
     await check(attempt(action, { body: Buffer.from(JSON.stringify({ ...(action.example.body as object), name })) }));

@@ -29,11 +29,7 @@ test("reports no problem with a readable database, with and without a write-ahea
   inDirectory(async (directory) => {
     const db = openDatabase(directory, 1);
     const clock = { ms: 0 };
-    const probe = openStorageProbe(
-      directory,
-      () => clock.ms,
-      () => 0.5,
-    );
+    const probe = openStorageProbe(directory, { milliseconds: () => clock.ms, random: () => 0.5 });
     assert.is(await probe.check(), null);
     db.exec("UPDATE clock SET good_at = 1; INSERT INTO clock (id, good_at) VALUES (1, 1)");
     assert.ok(statSync(join(directory, "assay.db-wal")).size > 0);
@@ -49,14 +45,13 @@ test("reads the disk at most once a second, and parallel probes share one result
     writeFileSync(join(directory, "assay.db"), Buffer.alloc(40_960));
     const clock = { ms: 0 };
     const pages: number[] = [];
-    const probe = openStorageProbe(
-      directory,
-      () => clock.ms,
-      () => {
+    const probe = openStorageProbe(directory, {
+      milliseconds: () => clock.ms,
+      random() {
         pages.push(clock.ms);
         return 0.999;
       },
-    );
+    });
     await Promise.all([probe.check(), probe.check(), probe.check()]);
     clock.ms = 999;
     await probe.check();
@@ -74,12 +69,7 @@ test("a disk that was good stays so until a probe has taken two seconds", () =>
     let hangs = false;
     let goOn = (): void => undefined;
     const read = (): Promise<void> => (hangs ? new Promise((resolve) => (goOn = resolve)) : Promise.resolve());
-    const probe = openStorageProbe(
-      directory,
-      () => clock.ms,
-      () => 0,
-      read,
-    );
+    const probe = openStorageProbe(directory, { milliseconds: () => clock.ms, random: () => 0, readPage: read });
     // Keeps the process alive, which the timers of a probe do not.
     const alive = setInterval(() => undefined, 10);
     assert.is(await probe.check(), null);
@@ -99,40 +89,11 @@ test("a disk that was good stays so until a probe has taken two seconds", () =>
     probe.close();
   }));
 
-test("a disk that was never read is not good until it was", () =>
-  inDirectory(async (directory) => {
-    writeFileSync(join(directory, "assay.db"), Buffer.alloc(40_960));
-    const clock = { ms: 0 };
-    let goOn = (): void => undefined;
-    const probe = openStorageProbe(
-      directory,
-      () => clock.ms,
-      () => 0,
-      () => new Promise<void>((resolve) => (goOn = resolve)),
-    );
-    const alive = setInterval(() => undefined, 10);
-    const first = probe.check();
-    let isAnswered = false;
-    void first.then(() => (isAnswered = true));
-    // Set later than the timer that would answer, and for longer, so that it fires after that one.
-    await new Promise((resolve) => setTimeout(resolve, 260));
-    assert.not(isAnswered);
-    clock.ms = 2_000;
-    assert.is(await probe.check(), "the disk did not answer for 2 seconds");
-    goOn();
-    clearInterval(alive);
-    probe.close();
-  }));
-
 test("tolerates a truncated file and a page beyond its end", () =>
   inDirectory(async (directory) => {
     const file = join(directory, "assay.db");
     writeFileSync(file, Buffer.alloc(40_960));
-    const probe = openStorageProbe(
-      directory,
-      () => 0,
-      () => 1,
-    );
+    const probe = openStorageProbe(directory, { milliseconds: () => 0, random: () => 1 });
     truncateSync(file, 100);
     assert.is(await probe.check(), null);
     probe.close();
@@ -144,11 +105,7 @@ test("SQLite's locks on the database survive every probe", () =>
     db.exec("INSERT INTO clock (id, good_at) VALUES (1, 1)");
     const before = locksOn(join(directory, "assay.db"));
     const clock = { ms: 0 };
-    const probe = openStorageProbe(
-      directory,
-      () => clock.ms,
-      () => 0,
-    );
+    const probe = openStorageProbe(directory, { milliseconds: () => clock.ms, random: () => 0 });
     for (let round = 0; round < 3; round += 1, clock.ms += 5_000) assert.is(await probe.check(), null);
     // Without its lock, another process would believe that it is alone and remove the write-ahead log.
     assert.equal(locksOn(join(directory, "assay.db")), before);

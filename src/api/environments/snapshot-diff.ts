@@ -56,7 +56,7 @@ export const compareSnapshots = largeRead({
     200: { description: "The differences", schema: SnapshotDiff },
     404: { description: "No such environment or snapshot", schema: Message },
   },
-  example: { params: { org: "acme" }, query: { snappish1: "production~1", snappish2: "production" } },
+  example: { params: { org: "acme" }, query: { snappish1: "staging", snappish2: "production" } },
   prepare: async (context, { query: { snappish1, snappish2 } }) => parseSides({ snappish1, snappish2 }, context.now()),
   isLarge(context, { query }, { snappish1, snappish2 }) {
     const [first, last] = [findSide(context, snappish1), findSide(context, snappish2)];

@@ -473,6 +473,8 @@ test("each role may do what the contract's matrix says", async () => {
       await server.call("PUT", `/rego-policies/${org}/gate/unarchive`, { key: who.key }),
     ];
     statuses[role ?? "outsider"] = answers.map(({ status }) => status);
+    // Otherwise they would end while the next test compares the tables.
+    for (const answer of answers.slice(0, 2)) if (answer.status === 201) await rego.ended(at, answer.body.id);
   }
   assert.equal(statuses, {
     admin: [201, 201, 200, 200, 200, 201, 200],
