@@ -84,7 +84,7 @@ async function listFor(visit: Visit, text: string): Promise<Found> {
     views.length + commands.length + places.length,
   );
   const sections = [
-    wanted === "" && visit.query.has("suggest") && recentSection(),
+    wanted === "" && (visit.query.has("suggest") ? recentSection() : recentIcons()),
     ...groups.map((group) => groupSection(visit, group, { text: wanted, kind })),
     offerSection("Views", views, wanted),
     offerSection("Commands", commands, wanted),
@@ -150,6 +150,9 @@ const section = (id: string, title: string, { rows, more }: { rows: readonly Htm
   html`<section class="card" aria-labelledby="found-${id}"><div class="card-h"><h2
 id="found-${id}">${title}</h2>${more}</div><ul class="rows">${rows}</ul></section>`;
 
+/** The icons of what may be recent: the palette brings none along that this page does not have. */
+const recentIcons = (): Html => html`<div hidden>${PLACES.map(([, name]) => icon(name))}</div>`;
+
 /** What was opened last: the browser fills it in (client/recent.ts), with the icons of all that it may be. */
 const recentSection = (): Html =>
   html`<section class="card" aria-labelledby="found-recent" data-recent hidden><div class="card-h"><h2
@@ -158,7 +161,7 @@ id="found-recent">Recent</h2></div><ul class="rows">${row({
     icon: "history",
     name: "",
     detail: html``,
-  })}</ul><div hidden>${PLACES.map(([, name]) => icon(name))}</div></section>`;
+  })}</ul>${recentIcons()}</section>`;
 
 function groupSection(
   visit: Visit,
