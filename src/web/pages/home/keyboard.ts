@@ -19,16 +19,6 @@ const GROUPS: readonly { title: string; keys: readonly Key[] }[] = [
     ],
   },
   {
-    title: "Go to",
-    keys: [
-      ...[...ENTRIES, SETTINGS].flatMap(({ key, text }): Key[] =>
-        key === undefined ? [] : [[["G", key.toUpperCase()], text]],
-      ),
-      [["G", "V"], "Views"],
-      [["G", "L"], "Audit log"],
-    ],
-  },
-  {
     title: "Lists",
     keys: [
       [["J"], "next row"],
@@ -45,6 +35,16 @@ const GROUPS: readonly { title: string; keys: readonly Key[] }[] = [
       [["J"], "next"],
       [["K"], "previous"],
       [["Esc"], "close, back to the row"],
+    ],
+  },
+  {
+    title: "Go to",
+    keys: [
+      ...[...ENTRIES, SETTINGS].flatMap(({ key, text }): Key[] =>
+        key === undefined ? [] : [[["G", key.toUpperCase()], text]],
+      ),
+      [["G", "V"], "Views"],
+      [["G", "L"], "Audit log"],
     ],
   },
 ];

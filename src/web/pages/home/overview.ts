@@ -126,7 +126,7 @@ function othersOf(
     const text = `${formatNumber(number)} ${word}`;
     return html`${at > 0 && ", "}${listOf ? html`<a href="${listOf(state)}">${text}</a>` : text}`;
   });
-  return parts.length === 0 ? null : html`${parts}`;
+  return parts.length === 0 ? null : html`<span>${parts}</span>`;
 }
 
 function differenceTo(total: number, before: number): string {
