@@ -28,11 +28,15 @@ const LOW_PRIORITY = 10;
 
 /**
  * Lets other threads of the machine go first, for work that no request waits for: it hardly costs time on an idle
- * machine. Does nothing where the system does not number its threads.
+ * machine. Does nothing where the system does not number its threads, or refuses the call.
  */
 export function lowerPriority(thread: ThreadName): void {
   const id = Number(thread?.split("/").at(-1));
-  if (id > 0) setPriority(id, LOW_PRIORITY);
+  try {
+    if (id > 0) setPriority(id, LOW_PRIORITY);
+  } catch {
+    // A sandbox may filter system calls, and the work can be done without this.
+  }
 }
 
 export const beginAllowance: BeginAllowance = (allowanceMs, thread) =>

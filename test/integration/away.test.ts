@@ -26,7 +26,7 @@ inBrowser("a page says that the server is away, since when, marks its data as ol
       await page.context().route("**/*", (route) => route.abort());
       await page.clock.fastForward(130_000);
       const band = page.locator("[data-away]");
-      await page.getByRole("link", { name: "Failing" }).first().click();
+      await page.locator("#main").getByRole("link", { name: "Failing" }).first().click();
       await band.waitFor();
       assert.match(await band.innerText(), /has not answered since 10:44:12 UTC\. What you see is 2 minutes old/);
       assert.match(await band.innerText(), /retrying in \d+ s/);
@@ -50,7 +50,7 @@ inBrowser("the answer of a proxy in place of the server does not replace the pag
       await page
         .context()
         .route("**/environments/**", (route) => route.fulfill({ status: 502, contentType: "text/html", body }));
-      await page.getByRole("link", { name: "Failing" }).first().click();
+      await page.locator("#main").getByRole("link", { name: "Failing" }).first().click();
       await page.locator("[data-away]").waitFor();
       assert.match(await page.getByRole("heading", { level: 1 }).innerText(), /production-eu/);
       await page.context().unroute("**/environments/**");
