@@ -121,6 +121,8 @@ const hardeningSection = (capability: string): string =>
     "SystemCallArchitectures=native",
     "SystemCallFilter=@system-service",
     "SystemCallFilter=~@privileged @resources",
+    // Evaluations lower the priority of their own threads; raising it needs a capability.
+    "SystemCallFilter=setpriority",
     "SystemCallErrorNumber=EPERM",
   );
 

@@ -63,7 +63,7 @@ test("hardens the unit without breaking V8, and does not restart after permanent
     ProtectProc: "invisible",
   };
   for (const [name, value] of Object.entries(expected)) assert.equal(settings(text, name), [value], name);
-  assert.equal(settings(text, "SystemCallFilter"), ["@system-service", "~@privileged @resources"]);
+  assert.equal(settings(text, "SystemCallFilter"), ["@system-service", "~@privileged @resources", "setpriority"]);
   for (const name of [
     "MemoryDenyWriteExecute",
     "NoExecPaths",
