@@ -26,6 +26,7 @@ const QUERIES: Readonly<Record<string, string>> = {
   search_names: "?q=release",
   list_attestations_for_criteria: `?flow_name=backend-api&commit_list=${commitOf("release-2.40.3", "a90b2c4")}`,
   environment_diff: "?snappish1=production-eu%23-2&snappish2=production-eu",
+  compare_snapshots: "?snappish1=production-eu%23-2&snappish2=production-eu",
 };
 
 export type FoundUrls = {
