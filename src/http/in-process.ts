@@ -16,7 +16,7 @@ import type { AnyOperation, Download, Input, ResponseShape, Stream, UploadedFile
 import { JsonText, parseExact, stringifyJson, withParsedTexts } from "../json/text.ts";
 import { itemTexts, memberTexts } from "../json/walk.ts";
 import { checkParameters } from "./query-parameters.ts";
-import { nextTurn } from "./next-turn.ts";
+import { createPace } from "./next-turn.ts";
 import type { RequestProgress } from "./watchdog/request-progress.ts";
 import type { CallContext, Membership, Principal, RequestContext } from "./server-context.ts";
 import { hash } from "node:crypto";
@@ -82,9 +82,6 @@ const MAX_CALL_BYTES = 12 << 20;
 /** A large answer is in memory as a whole while a page reads it, so there is one at a time. */
 const readingTurns = createConcurrencyLimit(1);
 
-/** How long the calls of a page may keep other requests waiting, in milliseconds; a single call may take longer. */
-const TURN_MS = 5;
-
 /**
  * A function that creates the caller of a request by its principal.
  * @param clock milliseconds since any moment
@@ -103,15 +100,10 @@ export function createCallers<Context, M extends Membership>(
       memberships.set(org, membership);
       return membership;
     };
-    let turnEndsMs = clock() + TURN_MS;
-    const letOthersIn = async (): Promise<void> => {
-      if (clock() < turnEndsMs) return;
-      await nextTurn();
-      turnEndsMs = clock() + TURN_MS;
-    };
+    const pace = createPace(clock);
     return {
       async call(operation, input = {}) {
-        await letOthersIn();
+        await pace();
         const reply = await run(server, call, { operation: operation as never, input: input as never });
         if ("body" in reply) return withParsedTexts(reply.body) as never;
         if ("texts" in reply) return (await parseInTurns([...reply.texts].join(""))) as never;
@@ -145,12 +137,10 @@ const PIECE_CHARS = 65_536;
 
 /** As parseExact, for a text of which parsing all at once would keep other requests waiting. */
 async function parseInTurns(text: string): Promise<unknown> {
-  let turnEndsMs = performance.now() + TURN_MS;
+  const pace = createPace();
   const parse = async (part: string): Promise<unknown> => {
-    if (performance.now() > turnEndsMs) {
-      await nextTurn();
-      turnEndsMs = performance.now() + TURN_MS;
-    }
+    const turn = pace();
+    if (turn !== null) await turn;
     const first = part[0];
     if (part.length <= PIECE_CHARS || (first !== "[" && first !== "{")) return parseExact(part);
     if (first === "[") {

@@ -3,7 +3,7 @@
  * in one go, which takes a tenth of a second for values crafted to be slow. Instead it travels as the JSON texts of
  * small pieces, which the main thread parses one by one, yielding to other requests in between.
  */
-import { nextTurn } from "../next-turn.ts";
+import { createPace } from "../next-turn.ts";
 import { JsonText, stringifyJson } from "../../json/text.ts";
 
 /** The JSON text of a small value, or the parts of a large one; runs of small elements or properties are one piece. */
@@ -19,8 +19,6 @@ type ObjectRun = { properties: string };
 
 /** Of one piece: a few milliseconds of parsing, whatever it contains. */
 const PIECE_CHARS = 32_768;
-/** Parsing time after which other requests get a turn. */
-const TURN_MS = 5;
 
 /**
  * Splits a value into pieces.
@@ -81,13 +79,6 @@ function splitObject(object: Record<string, unknown>, asText: readonly string[])
   if (runs.length === 0) return `{${run.join(",")}}`;
   endRun();
   return { kind: "object", runs };
-}
-
-/** Lets others have a turn when this work has had its time; called before each piece of it. */
-function createPace(): () => Promise<void> | null {
-  let turnEnds = performance.now() + TURN_MS;
-  return () =>
-    performance.now() <= turnEnds ? null : nextTurn().then(() => void (turnEnds = performance.now() + TURN_MS));
 }
 
 /** Rebuilds a value from its pieces, a few milliseconds at a time. */
