@@ -6,8 +6,10 @@
 import { Type } from "typebox";
 import type { TObject } from "typebox";
 import { FILTER_WORD } from "../domain/attestation/kinds.ts";
+import { STATES } from "../domain/compliance/artifact.ts";
 import { TIME_EXPRESSION_PATTERN } from "../domain/snapshot/expression.ts";
 import { Closed, Matching, OneOf } from "../http/schema.ts";
+import { ENVIRONMENT_TYPES } from "../store/environments/environments.ts";
 
 /** Of one value: longer names occur in no list. */
 export const MAX_VALUE_CHARS = 256;
@@ -28,7 +30,7 @@ const moment = () =>
   pattern(String.raw`^${DATE}(?:[T ](?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d)?Z?)?$`, "A day, or a time, in UTC");
 const time = () => pattern(TIME_EXPRESSION_PATTERN, "A day, a time, or a duration before now");
 const tag = () => text("`key` or `key:value`; several are separated by commas");
-const trailState = () => word("NON-COMPLIANT", "INCOMPLETE", "COMPLIANT");
+const state = () => Type.Optional(OneOf(STATES));
 
 /** The parameters of each list. Those named in OBJECTS are names of records. */
 export const LIST_PAGES = {
@@ -40,12 +42,12 @@ export const LIST_PAGES = {
     view: word("time"),
   }),
   flows: Closed({ search: text(), tag: tag(), sort: word("name") }),
-  trails: Closed({ flow: named("a flow"), search: text(), state: trailState() }),
-  "flow-artifacts": Closed({ flow: named("a flow"), search: text(), state: trailState() }),
+  trails: Closed({ flow: named("a flow"), search: text(), state: state() }),
+  "flow-artifacts": Closed({ flow: named("a flow"), search: text(), state: state() }),
   environments: Closed({
     name: text(),
     state: word("NON-COMPLIANT", "UNKNOWN", "COMPLIANT"),
-    type: word("K8S", "ECS", "lambda", "S3", "azure-apps", "cloud-run", "docker", "server", "logical"),
+    type: Type.Optional(OneOf(ENVIRONMENT_TYPES)),
     tag: tag(),
     sort: word("state", "name", "last_changed_at", "last_modified_at"),
     direction: word("asc", "desc"),
@@ -64,7 +66,7 @@ export const LIST_PAGES = {
   }),
   artifacts: Closed({
     search: text(),
-    state: trailState(),
+    state: state(),
     flow: Type.Optional(named("a flow")),
     repo: text(),
   }),

@@ -8,8 +8,9 @@ import type { TemplateAttestation } from "../flow-template/template.ts";
 import type { AttestationStatus, Causes } from "./attestation.ts";
 import { buildAttestationStatuses, collectCauses } from "./attestation.ts";
 
-/** The state of something that exists; only an expected artifact without a report is MISSING (trail.ts). */
-export type State = "COMPLIANT" | "NON-COMPLIANT" | "INCOMPLETE";
+/** States of what exists, failing first as in lists; only an expected artifact without a report is MISSING. */
+export const STATES = ["NON-COMPLIANT", "INCOMPLETE", "COMPLIANT"] as const;
+export type State = (typeof STATES)[number];
 
 /** A verdict with its reasons in plain English: failures first, then missing entries; empty exactly when COMPLIANT. */
 type Verdict = { state: State; reasons: string[] };

@@ -2,6 +2,7 @@
  * What happened in environments during a period: the rows of snapshots become upgrades, verdicts that turned, starts,
  * exits and scalings. Pure; everything follows from stored rows.
  */
+import type { ArtifactEvent } from "../notification/event.ts";
 import { findTransition } from "../notification/triggers.ts";
 import { kindOf } from "./events.ts";
 
@@ -33,17 +34,10 @@ export const PEOPLE_KINDS: readonly ChangeKind[] = ["member", "key"];
 /** Seconds without a report after which an environment counts as no longer reported: a job of every day has run. */
 export const STALE_AFTER_S = 24 * 3600;
 
-/** A row that a snapshot added for an artifact. `id`: its key. */
-type RunningEvent = {
+/** A row that a snapshot added for an artifact; "" is the fingerprint of an image that could not be resolved. */
+type RunningEvent = Pick<ArtifactEvent, "name" | "fingerprint" | "annotation" | "was" | "now" | "compliant"> & {
+  /** Key of the row. */
   id: number;
-  name: string;
-  /** "" where the reporter could not resolve the image. */
-  fingerprint: string;
-  annotation: string;
-  /** Instances before and after. */
-  was: number;
-  now: number;
-  compliant: boolean | null;
   /** The verdict in the snapshot before; of a start, that of what it replaced. */
   before: boolean | null;
 };

@@ -28,7 +28,6 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
 type Rule = readonly [pattern: RegExp, words: (group: string) => string];
 
 const MISSING = "Fill this in.";
-const listed = (words: string): string => words.replaceAll("'", "").replace(/ or ([^ ]*)$/, " or $1");
 
 const RULES: readonly Rule[] = [
   [/^Field required/, () => MISSING],
@@ -50,7 +49,10 @@ const RULES: readonly Rule[] = [
     /^Input should be a valid RE2 expression: ([\s\S]*?)(?: \[input: [\s\S]*)?$/,
     (problem) => `Not an RE2 expression: ${problem}.`,
   ],
-  [/^Input should be ((?:'[^']*'(?:, | or )?)+) \[input: /, (words) => `Choose one of these: ${listed(words)}.`],
+  [
+    /^Input should be ((?:'[^']*'(?:, | or )?)+) \[input: /,
+    (words) => `Choose one of these: ${words.replaceAll("'", "")}.`,
+  ],
   [/^Input should be ((?:an? |valid JSON)[\s\S]*?)(?: \[input: [\s\S]*)?$/, (what) => `Write ${what}.`],
   [/^Key should match the grammar/, () => `${NAME} - _ . ~.`],
 ];

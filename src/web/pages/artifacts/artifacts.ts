@@ -13,14 +13,13 @@ import { time } from "../../components/time.ts";
 import { icon } from "../../components/icon.ts";
 import { html } from "../../html.ts";
 import type { Html } from "../../html.ts";
+import { STATES } from "../../../domain/compliance/artifact.ts";
 import { page } from "../../page/page.ts";
 import type { Visit } from "../../page/page.ts";
 import { flowFilter, repositoryFilter } from "./choices.ts";
 
 type Envelope = Exclude<AnswerOf<typeof listArtifacts>, readonly unknown[]>;
 type Artifact = Envelope["data"][number];
-
-export const ARTIFACT_STATES = ["NON-COMPLIANT", "INCOMPLETE", "COMPLIANT"] as const;
 
 export const artifactsPage = page({
   path: "/{org}/artifacts",
@@ -32,7 +31,7 @@ export const artifactsPage = page({
     read: (visit) => knownOnly(readArtifacts(visit)),
     filters: async (visit, { states }) => [
       { kind: "search", name: "search", label: "Search by name" },
-      stateFilter(ARTIFACT_STATES, states),
+      stateFilter(STATES, states),
       await flowFilter(visit),
       await repositoryFilter(visit),
     ],
@@ -61,7 +60,7 @@ const readArtifacts = pageFrom(listArtifacts, ({ query }) => ({
     causes: true,
     flow_name: query.get("flow") || null,
     repo_name: query.get("repo") || null,
-    state: oneOf(query, "state", ARTIFACT_STATES),
+    state: oneOf(query, "state", STATES),
     name: query.get("search")?.trim() || null,
   },
 }));

@@ -1,6 +1,7 @@
 /** The tab with the artifacts of a flow, newest first. */
 import { listArtifacts } from "../../../api/flows/artifacts.ts";
 import type { AnswerOf } from "../../../http/in-process.ts";
+import { STATES } from "../../../domain/compliance/artifact.ts";
 import { causesLine } from "../../components/causes.ts";
 import { commit, fingerprint } from "../../components/identifier.ts";
 import { nameCell } from "../../components/layout.ts";
@@ -14,8 +15,6 @@ import type { Visit } from "../../page/page.ts";
 import type { Flow } from "./flow-trails.ts";
 
 type Artifact = Exclude<AnswerOf<typeof listArtifacts>, readonly unknown[]>["data"][number];
-
-const STATES = ["NON-COMPLIANT", "INCOMPLETE", "COMPLIANT"] as const;
 
 export async function artifactsTab(visit: Visit, flow: Flow): Promise<Html> {
   const { body } = await renderList(visit, {

@@ -2,6 +2,7 @@
 import type { AnswerOf } from "../../../http/in-process.ts";
 import type { getFlow } from "../../../api/flows/flows.ts";
 import { listTrails } from "../../../api/flows/trails.ts";
+import { STATES } from "../../../domain/compliance/artifact.ts";
 import { causesLine } from "../../components/causes.ts";
 import { commit } from "../../components/identifier.ts";
 import { nameCell } from "../../components/layout.ts";
@@ -17,8 +18,6 @@ import type { Visit } from "../../page/page.ts";
 
 export type Flow = AnswerOf<typeof getFlow>;
 type Trail = Extract<AnswerOf<typeof listTrails>, { states: unknown }>["data"][number];
-
-const STATES = ["NON-COMPLIANT", "INCOMPLETE", "COMPLIANT"] as const;
 
 export async function trailsTab(visit: Visit, flow: Flow): Promise<Html> {
   const { body } = await renderList(visit, {
